@@ -1,1 +1,2 @@
-"""Changes machines and schedulers: bring-up, burn-in, triage, remediation, the agent, controllers; `cli` has the commands."""
+"""Changes machines and schedulers: bring-up, burn-in, triage, remediation, the agent, controllers; `cli` has
+the commands."""

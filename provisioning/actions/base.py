@@ -1,10 +1,12 @@
 """What every back end can do: say who holds a node, keep new jobs away from it in our name, and give it back.
 
-Each node is read again just before its change, inside the change where the back end can do that (a file's lock, a server's version), else
-by `Reads`: what somebody did in between stays theirs. The caller reads once more afterwards, and believes that.
+Each node is read again just before its change, inside the change where the back end can do that (a file's
+lock, a server's version), else by `SupportsRead`: what someone did in between stays theirs. The caller reads
+once more afterwards, and believes that.
 
-A cordon is owned. Its mark, "muster:7f3a#12", stands at the beginning of the reason that the back end shows, where no cut can lose it: it
-names the store and the number of the cordon there. A back end never touches what carries another mark or none: that is a person's.
+A cordon is owned. Its mark, "muster:7f3a#12", stands at the beginning of the reason that the back end shows,
+where no cut can lose it: it names the store and the number of the cordon there. A back end never touches what
+carries another mark or none: that is a person's.
 """
 
 from __future__ import annotations
@@ -34,14 +36,15 @@ class Holder(Enum):
 
 @dataclass(frozen=True)
 class NodeHold:
-    """Who holds a node, and with what words; of an absent one these say why it may be there all the same. `mark` is that of a cordon, which
-    may hold it beside others where a back end keeps both.
+    """Who holds a node, and with what words; of an absent one these say why it may be there anyway. `mark` is
+    that of a cordon, which may hold it beside others where a back end keeps both.
 
-    `busy` says that a job runs on it, where that is known; `identity` which thing of that name it is (a node's UID in Kubernetes), and
-    `user` who gave the reason, both empty where the back end does not say; `since` is when that was by the back end's own clock.
-    `itself` says of what others hold that it is the scheduler, for now: the node does not respond, or has not registered since it started.
-    `lacks` is what somebody took away of our mark where the rest of it still holds: `Mends` puts that back. `dropped` says of a node that
-    nobody holds why the back end itself has ended the hold whose reason it still shows.
+    `busy` says that a job runs on it, where that is known; `identity` which thing of that name it is (a
+    node's UID in Kubernetes), and `user` who gave the reason, both empty where the back end does not say;
+    `since` is when that was by the back end's own clock. `itself` says of what others hold that it is the
+    scheduler, for now: the node does not respond, or has not registered since it started. `lacks` is what
+    someone took away of our mark where the rest of it still holds: `SupportsMend` puts that back. `dropped`
+    says of a node that no one holds why the back end itself has ended the hold whose reason it still shows.
     """
 
     holder: Holder
@@ -74,46 +77,51 @@ class Backend(Protocol):
         """Who holds each of these nodes now."""
 
     def isolate(self, node: str, reason: str) -> None:
-        """No new job starts on a node that nobody holds; what runs goes on. `reason` begins with the mark. Where the back end can see in
-        the same step that somebody holds it by now, nothing changes, and that is raised."""
+        """No new job starts on a node that no one holds; what runs goes on. `reason` begins with the mark.
+        Where the back end can see in the same step that someone holds it by now, nothing changes, and that is
+        raised."""
 
     def release(self, node: str, shown: str = "") -> None:
-        """Gives back a node that we hold with the words `shown`. Where the back end can see in the same step that it shows others by now,
-        nothing changes, and that is raised."""
+        """Gives back a node that we hold with the words `shown`. Where the back end can see in the same step
+        that it shows others by now, nothing changes, and that is raised."""
 
 
 @runtime_checkable
-class Reads(Protocol):
-    """What a back end can do beside, which cannot compare and change in one step: read one node just before its change."""
+class SupportsRead(Protocol):
+    """What a back end can do beside, which cannot compare and change in one step: read one node just before
+    its change."""
 
     def now(self, node: str) -> NodeHold:
         """Who holds it. Raises ActionError."""
 
 
 @runtime_checkable
-class Tracks(Protocol):
-    """What a back end can do beside, which cannot compare and change in one step: find that a change has taken a node from somebody."""
+class SupportsTakeover(Protocol):
+    """What a back end can do beside, which cannot compare and change in one step: find that a change has
+    taken a node from someone."""
 
     def taken_from(self, before: NodeHold, after: NodeHold) -> str:
-        """The words of whoever took the node over after `before` was read, and lost it to our release, after which `after` was read; empty
-        where that shows none."""
+        """The words of whoever took the node over after `before` was read, and lost it to our release, after
+        which `after` was read; empty where that shows none."""
 
 
 @runtime_checkable
-class Rewrites(Protocol):
-    """What a back end can do beside: put other words in the place of those that hold a node, which is never free in between."""
+class SupportsRewrite(Protocol):
+    """What a back end can do beside: put other words in the place of those that hold a node, which is never
+    free in between."""
 
     def rewrite(self, node: str, shown: str, reason: str) -> None:
         """It is held with `reason` in the place of `shown`, as for `release`."""
 
 
 @runtime_checkable
-class Forgets(Protocol):
-    """What a back end can do beside, whose controller may lose what it has acknowledged, when it is killed before it has saved that."""
+class SupportsLostChanges(Protocol):
+    """What a back end can do beside, whose controller may lose what it has acknowledged, when it is killed
+    before it has saved that."""
 
     def forgot(self, changes: Mapping[str, AcknowledgedChange]) -> Mapping[str, str]:
-        """Of changes that are not there any more, by node, in words how we know that the controller lost it; those that a person may
-        have undone are left out. Raises ActionError."""
+        """Of changes that are not there any more, by node, in words how we know that the controller lost it;
+        those that a person may have undone are left out. Raises ActionError."""
 
 
 @dataclass(frozen=True)
@@ -126,26 +134,28 @@ class AcknowledgedChange:
 
 @dataclass(frozen=True)
 class RebootState:
-    """How far the reboot of a node is: since when it is up, in seconds since 1970, as far as that is known, and whether a reboot that
-    was asked for is still to come."""
+    """How far the reboot of a node is: since when it is up, in seconds since 1970, as far as that is known,
+    and whether a reboot that was asked for is still to come."""
 
     booted: float | None
     under_way: bool = False
 
 
 @runtime_checkable
-class Reboots(Protocol):
-    """What a back end can do beside, which has nodes restarted: as soon as their jobs have ended, and held by us before and after."""
+class SupportsReboot(Protocol):
+    """What a back end can do beside, which has nodes restarted: as soon as their jobs have ended, and held by
+    us before and after."""
 
     def reboot(self, nodes: Collection[str], reason: str) -> None:
-        """Asks for it. The nodes are held by us, and stay so; the reason of that stays, too. Raises ActionError."""
+        """Asks for it. The nodes are held by us, and stay so; the reason of that stays, too. Raises
+        ActionError."""
 
     def boots(self, nodes: Collection[str]) -> Mapping[str, RebootState]:
         """How far each of these nodes is; what the back end does not know is left out. Raises ActionError."""
 
 
 @runtime_checkable
-class Runs(Protocol):
+class SupportsRunning(Protocol):
     """What a back end can do beside, which knows what runs where other than by `NodeHold.busy`."""
 
     def running(self, nodes: Collection[str]) -> Mapping[str, str]:
@@ -153,61 +163,71 @@ class Runs(Protocol):
 
 
 @runtime_checkable
-class Waits(Protocol):
+class SupportsQueue(Protocol):
     """What a back end can do beside, which knows the jobs that wait for nodes."""
 
     def waiting(self, nodes: Collection[str]) -> str:
-        """Which job waits and could start if these nodes were free, in words; "" where none could. Raises ActionError."""
+        """Which job waits and could start if these nodes were free, in words; "" where none could. Raises
+        ActionError."""
 
 
 @dataclass(frozen=True)
-class New:
-    """A node on probation: which thing of its name it is, and when it registered, in seconds since 1970, None where that is not known."""
+class ProbationNode:
+    """A node on probation: which thing of its name it is, and when it registered, in seconds since 1970, None
+    where that is not known."""
 
     identity: str
     registered: float | None
 
 
 @runtime_checkable
-class Startup(Protocol):
-    """What a back end can do beside, in which new nodes are kept from jobs from their first moment until they have proven themselves."""
+class SupportsProbation(Protocol):
+    """What a back end can do beside, in which new nodes are kept from jobs from their first moment until they
+    have proven themselves."""
 
-    def unproven(self, nodes: Collection[str]) -> Mapping[str, New]:
+    def unproven(self, nodes: Collection[str]) -> Mapping[str, ProbationNode]:
         """Those of these nodes that are. Raises ActionError."""
 
     def prove(self, node: str, identity: str) -> None:
-        """Ends it for this very thing of that name; who holds the node otherwise still does. Raises ActionError, also where it is gone."""
+        """Ends it for this very thing of that name; who holds the node otherwise still does. Raises
+        ActionError, also where it is gone."""
 
 
 @runtime_checkable
-class Mends(Protocol):
-    """What a back end can do beside, whose marks have several parts: put back what somebody took away of one (`NodeHold.lacks`)."""
+class SupportsMend(Protocol):
+    """What a back end can do beside, whose marks have several parts: put back what someone took away of one
+    (`NodeHold.lacks`)."""
 
     def mend(self, node: str, reason: str) -> None:
-        """Afterwards the mark of `reason` is whole, where it still holds in part; else nothing changed. Raises ActionError."""
+        """Afterwards the mark of `reason` is whole, where it still holds in part; else nothing changed.
+        Raises ActionError."""
 
 
 @runtime_checkable
-class AtOnce(Protocol):
+class SupportsParallel(Protocol):
     """What a back end can do beside, which is reached over a network: several calls at a time."""
 
-    def at_once(self, work: Mapping[str, Callable[[], None]], before: Callable[[str], None]) -> Mapping[str, str]:
-        """Does these calls to it, of which `each` says more."""
+    def in_parallel(
+        self, work: Mapping[str, Callable[[], None]], before: Callable[[str], None],
+    ) -> Mapping[str, str]:
+        """Does these calls to it, of which `call_each` says more."""
 
 
-def nothing(name: str) -> None:
+def no_check(name: str) -> None:
     """Where nothing is to be done before a call."""
 
 
-def each(
-    backend: object, work: Mapping[str, Callable[[], None]], before: Callable[[str], None] = nothing,
+def call_each(
+    backend: object, work: Mapping[str, Callable[[], None]], before: Callable[[str], None] = no_check,
 ) -> Mapping[str, str]:
-    """Does these calls to a back end, in its own way or one after another; by name why one was not done, for those that were not.
+    """Does these calls to a back end, in its own way or one after another; by name why one was not done, for
+    those that were not.
 
-    `before` is called with its name just before each, in the thread of the caller; a call is not made where it raises ActionError.
+    `before` is called with its name just before each, in the thread of the caller; a call is not made where
+    it raises ActionError.
     """
-    if isinstance(backend, AtOnce):
-        return backend.at_once(work, before)
+    if isinstance(backend, SupportsParallel):
+        return backend.in_parallel(work, before)
     troubles = {}
     for name, call in work.items():
         try:
@@ -220,8 +240,8 @@ def each(
 
 @dataclass(frozen=True)
 class Condition:
-    """How a node is by muster: `status` True (fit for jobs), False or Unknown; why in a word, and in a line; `seen` is when the snapshot
-    began that says so, in seconds since 1970, None where none does."""
+    """How a node is by muster: `status` True (fit for jobs), False or Unknown; why in a word, and in a line;
+    `seen` is when the snapshot began that says so, in seconds since 1970, None where none does."""
 
     status: str
     reason: str
@@ -230,37 +250,40 @@ class Condition:
 
 
 @runtime_checkable
-class Tells(Protocol):
+class SupportsConditions(Protocol):
     """What a back end can do beside, which shows people how nodes are."""
 
-    def tell(self, conditions: Mapping[str, Condition]) -> None:
+    def set_conditions(self, conditions: Mapping[str, Condition]) -> None:
         """Has each node show its condition. Raises ActionError."""
 
 
-def marked(mark: CordonMark, why: str) -> str:
+def reason_with_mark(mark: CordonMark, why: str) -> str:
     """The reason of a cordon as back ends keep it: one line that begins with its mark."""
     return clean(f"{mark}: {why}", REASON_LENGTH)
 
 
-# What Slurm appends to a reason by itself (set_node_reason in src/slurmctld of 22.05 and 24.11): none of it is a person's.
+# What Slurm appends to a reason by itself (set_node_reason in src/slurmctld of 22.05 and 24.11): none of it
+# is a person's.
 _APPENDED = re.compile(
-    r"(?: : (?:reboot (?:requested|issued|complete|timed out|canceled|cancelled)|Not responding|ResumeTimeout reached"
+    r"(?: : (?:reboot (?:requested|issued|complete|timed out|canceled|cancelled)|Not "
+    r"responding|ResumeTimeout reached"
     r"|Low (?:socket\*core\*thread count|CPUs|TmpDisk|RealMemory \(reported:[^()]*\))))+\Z")
 
 
-def still(backend: object, node: str, shown: str) -> None:
-    """Raises ActionError where a back end that is to be asked just before a change shows another reason than `shown` by now; "" stands for
-    a node that nobody holds."""
-    now = backend.now(node) if isinstance(backend, Reads) else None
+def check_unchanged(backend: object, node: str, shown: str) -> None:
+    """Raises ActionError where a back end that is to be asked just before a change shows another reason than
+    `shown` by now; "" stands for a node that no one holds."""
+    now = backend.now(node) if isinstance(backend, SupportsRead) else None
     if now is None or (now.reason == shown if shown else now.holder is Holder.NOBODY):
         return
     if now.holder is Holder.NOBODY:
-        raise ActionError("somebody has given it back")
+        raise ActionError("someone has given it back")
     raise ActionError(f"others hold it now: {now.reason or now.holder.value}")
 
 
-def same_words(wrote: str, shown: str) -> bool:
-    """Whether a back end shows the words that we wrote, of which it may have cut the end, and to which it may have added its own."""
+def same_reason(wrote: str, shown: str) -> bool:
+    """Whether a back end shows the words that we wrote, of which it may have cut the end, and to which it may
+    have added its own."""
     wrote, shown = (" ".join(text.split()) for text in (wrote, _APPENDED.sub("", shown)))
     return wrote.startswith(shown.removesuffix("…").rstrip())
 

@@ -1,4 +1,4 @@
-"""Which back end keeps jobs away here: what the command line says, else what the inventory says, else Slurm where it is installed."""
+"""Chooses the back end that keeps jobs away: from the command line, else from the inventory, else Slurm."""
 
 from __future__ import annotations
 
@@ -20,21 +20,23 @@ from provisioning.actions.slurm import SlurmBackend
 
 @dataclass(frozen=True)
 class Options:
-    """What a command line may say of it: a file of one of two kinds."""
+    """What the command line names: a file of one of two kinds."""
 
     hostfile: str | None = None
     golden: str | None = None
 
 
 def _silent(line: str) -> None:
-    """For commands that report nothing meanwhile."""
+    """For commands that report no progress."""
 
 
-def backend(inventory: Inventory | None, options: Options = Options(), report: Callable[[str], None] = _silent) -> Backend:
-    """The one back end of a command; `report` gets a line now and then where its work takes long. Raises UsageError where there is none, or
-    where there would be two."""
+def backend(
+    inventory: Inventory | None, options: Options = Options(), report: Callable[[str], None] = _silent,
+) -> Backend:
+    """The one back end of a command. `report` gets a progress line during long work. Raises UsageError unless
+    there is exactly one."""
     if options.hostfile is not None and options.golden is not None:
-        raise UsageError("--hostfile and --golden are two ways to keep jobs away, and one is needed")
+        raise UsageError("--hostfile and --golden exclude each other: give one")
     if options.hostfile is not None:
         return HostFile(Path(options.hostfile))
     if options.golden is not None:
@@ -46,8 +48,10 @@ def backend(inventory: Inventory | None, options: Options = Options(), report: C
         there = chosen.kubernetes
         return Kubernetes(there, Api(there.config, there.context, chosen.seconds), report)
     if chosen is not None and chosen.path is not None:
-        return HostFile(Path(chosen.path)) if chosen.by is IsolationBackend.HOSTFILE else GoldenSet(Path(chosen.path))
+        return HostFile(
+            Path(chosen.path)) if chosen.by is IsolationBackend.HOSTFILE else GoldenSet(Path(chosen.path))
     if shutil.which("scontrol") is None:
-        raise UsageError("scontrol was not found: run this where Slurm's commands are, say `cordon:` in the inventory (see: muster "
-                         "inventory --help), or keep a file of hosts with --hostfile FILE or --golden FILE")
+        raise UsageError(
+            "scontrol was not found: run this where Slurm's commands are, set `cordon:` in the inventory "
+            "(see: muster inventory --help), or give --hostfile FILE or --golden FILE")
     return SlurmBackend()

@@ -1,19 +1,24 @@
-"""A site's own command: one JSON document on its standard input says what to do, one on its standard output what was done or is.
+"""A site's own command as back end: it reads one JSON request from standard input and writes one JSON reply.
 
-    {"schema": "muster.action/1", "action": "held", "nodes": ["gpu007", "gpu008"], "reason": "", "number": null}
-    {"schema": "muster.action/1", "nodes": {"gpu007": {"holder": "us", "reason": "muster#12: fan", "busy": false},
-                                            "gpu008": {"holder": "nobody"}}}
+    {"schema": "muster.action/1", "action": "held", "nodes": ["gpu007", "gpu008"],
+     "reason": "", "number": null}
+    {"schema": "muster.action/1", "nodes": {
+        "gpu007": {"holder": "us", "reason": "muster#12: fan", "busy": false},
+        "gpu008": {"holder": "nobody"}}}
 
-    {"schema": "muster.action/1", "action": "isolate", "nodes": ["gpu008"], "reason": "muster#13: slow link", "number": 13}
+    {"schema": "muster.action/1", "action": "isolate", "nodes": ["gpu008"],
+     "reason": "muster#13: slow link", "number": 13}
     {"schema": "muster.action/1", "done": true}
 
-    {"schema": "muster.action/1", "action": "release", "nodes": ["gpu007"], "reason": "muster#12: fan", "number": 12}
+    {"schema": "muster.action/1", "action": "release", "nodes": ["gpu007"],
+     "reason": "muster#12: fan", "number": 12}
 
-Actions are held, isolate, release and reboot. With release comes the reason that was shown just before: a command that can compare it
-in one step with the change does so, and says {"done": false} where it is another by then. A holder is nobody, us, others or absent; what
-we hold has a reason that begins with its mark. What a command does not say is not known: a node without a holder is an error, never free.
-Who has nodes rebooted says beside since when each is `booted`, in seconds since 1970, and whether it is `rebooting`. `{"done": false,
-"reason": "..."}` says why not.
+The actions are held, isolate, release and reboot. A release carries the reason that was shown just before: a
+command that can compare it and change in one step does so, and answers {"done": false} if the reason differs
+by then. A holder is nobody, us, others or absent; the reason of a node that we hold begins with our mark. A
+node without a holder is an error, never free. A command that reboots nodes also reports when each was
+`booted`, in seconds since 1970, and whether it is `rebooting`. `{"done": false, "reason": "..."}` says why
+not.
 """
 
 from __future__ import annotations
@@ -40,7 +45,7 @@ _HOLDERS = {holder.value: holder for holder in Holder}
 
 
 class CommandBackend:
-    """The program `argv`, each time with `seconds` to answer."""
+    """Runs the program `argv`; each call has `seconds` to answer."""
 
     name = "command"
 
@@ -50,8 +55,8 @@ class CommandBackend:
 
     def held(self, nodes: Collection[str]) -> Mapping[str, NodeHold]:
         """Who holds each node, as the command says."""
-        said = self._nodes(nodes)
-        return {node: self._held(node, said[node]) for node in nodes}
+        reply = self._nodes(nodes)
+        return {node: self._held(node, reply[node]) for node in nodes}
 
     def now(self, node: str) -> NodeHold:
         """Who holds it, as the command says."""
@@ -62,7 +67,7 @@ class CommandBackend:
         self._do("isolate", [node], reason)
 
     def release(self, node: str, shown: str = "") -> None:
-        """Has the command do it, which hears what the node showed just before."""
+        """Has the command do it, and passes what the node showed just before."""
         self._do("release", [node], shown)
 
     def rewrite(self, node: str, shown: str, reason: str) -> None:
@@ -74,28 +79,30 @@ class CommandBackend:
         self._do("reboot", sorted(nodes), reason)
 
     def boots(self, nodes: Collection[str]) -> Mapping[str, RebootState]:
-        """How far each is, of those of which the command says so."""
+        """How far each reboot is, where the command reports it."""
         boots = {}
-        for node, said in self._nodes(nodes).items():
-            booted, rebooting = said.get("booted"), said.get("rebooting", False)
+        for node, reply in self._nodes(nodes).items():
+            booted, rebooting = reply.get("booted"), reply.get("rebooting", False)
             if booted is not None and not (type(booted) in (int, float) and 0 < booted < 1e11):
-                raise self._wrong(f"booted of {node} is {short(booted)}, expected seconds since 1970, or null")
+                raise self._wrong(
+                    f"booted of {node} is {short(booted)}, expected seconds since 1970, or null")
             if not isinstance(rebooting, bool):
                 raise self._wrong(f"rebooting of {node} is {short(rebooting)}, expected true or false")
             boots[node] = RebootState(None if booted is None else float(booted), rebooting)
         return boots
 
     def _nodes(self, nodes: Collection[str]) -> dict[str, Mapping[str, Any]]:
-        said = self._ask("held", list(nodes)).get("nodes")
-        if not isinstance(said, dict):
+        reply = self._ask("held", list(nodes)).get("nodes")
+        if not isinstance(reply, dict):
             raise self._wrong('it has no "nodes", expected {"nodes": {"gpu007": {"holder": "nobody"}}}')
         for node in nodes:
-            if not isinstance(said.get(node), dict):
-                raise self._wrong(f'it says nothing of {node}, expected {{"holder": "nobody"}}, us, others or absent')
-        return {node: said[node] for node in nodes}
+            if not isinstance(reply.get(node), dict):
+                raise self._wrong(
+                    f'it does not mention {node}, expected {{"holder": "nobody"}}, us, others or absent')
+        return {node: reply[node] for node in nodes}
 
-    def _held(self, node: str, said: Mapping[str, Any]) -> NodeHold:
-        word, reason, busy = said.get("holder"), said.get("reason", ""), said.get("busy")
+    def _held(self, node: str, reply: Mapping[str, Any]) -> NodeHold:
+        word, reason, busy = reply.get("holder"), reply.get("reason", ""), reply.get("busy")
         holder = _HOLDERS.get(word) if isinstance(word, str) else None
         if holder is None:
             raise self._wrong(f"the holder of {node} is {short(word)}, expected {', '.join(_HOLDERS)}")
@@ -105,31 +112,34 @@ class CommandBackend:
             raise self._wrong(f"busy of {node} is {short(busy)}, expected true, false or null")
         mark = mark_of(reason) if holder is Holder.US else None
         if holder is Holder.US and mark is None:
-            raise self._wrong(f"we hold {node} with the reason {short(reason)}, expected one that begins with our mark: muster#12: ...")
+            raise self._wrong(f"we hold {node} with the reason {short(reason)}, expected one that begins "
+                              "with our mark: muster#12: ...")
         return NodeHold(holder, clean(reason, REASON_LENGTH), mark, busy)
 
     def _do(self, action: str, nodes: list[str], reason: str = "") -> None:
         answer = self._ask(action, nodes, reason)
         done, why = answer.get("done"), answer.get("reason", "")
         if done is False and isinstance(why, str):
-            raise ActionError(f"{self.argv[0]}: {action} was not done: {clean(why, REASON_LENGTH) or 'it does not say why'}")
+            raise ActionError(
+                f"{self.argv[0]}: {action} was not done: {clean(why, REASON_LENGTH) or 'no reason given'}")
         if done is not True:
             raise self._wrong(f'"done" is {short(done)}, expected true, or false with a "reason"')
 
     def _ask(self, action: str, nodes: list[str], reason: str = "") -> Mapping[str, Any]:
-        question = {"schema": SCHEMA, "action": action, "nodes": nodes, "reason": reason, "number": number_of(reason)}
-        said = _run(self.argv, json.dumps(question).encode() + b"\n", self.seconds)
+        question = {
+            "schema": SCHEMA, "action": action, "nodes": nodes, "reason": reason, "number": number_of(reason)}
+        reply = _run(self.argv, json.dumps(question).encode() + b"\n", self.seconds)
         try:
-            answer = json.loads(said, parse_constant=_refused)
+            answer = json.loads(reply, parse_constant=_refused)
         except (ValueError, RecursionError):
-            raise self._wrong(f"{short(said[:60].decode('utf-8', 'backslashreplace'))} is no JSON document" if said.strip()
-                              else "it is empty, expected one JSON document") from None
+            raise self._wrong(f"{short(reply[:60].decode('utf-8', 'backslashreplace'))} is no JSON document"
+                              if reply.strip() else "it is empty, expected one JSON document") from None
         if not isinstance(answer, dict) or answer.get("schema") != SCHEMA:
             raise self._wrong(f'it has no "schema": "{SCHEMA}"')
         return answer
 
     def _wrong(self, what: str) -> ActionError:
-        return ActionError(f"{self.argv[0]}: its answer cannot be used: {what}")
+        return ActionError(f"{self.argv[0]}: its reply cannot be used: {what}")
 
 
 def _refused(word: str) -> None:
@@ -137,34 +147,39 @@ def _refused(word: str) -> None:
 
 
 def _run(argv: Sequence[str], question: bytes, seconds: float) -> bytes:
-    """What the command prints; it and all that it started are killed at the limit. Raises ActionError unless it ends well."""
+    """What the command prints; at the limit its whole process group is killed. Raises ActionError unless it
+    succeeds."""
     try:
         # A session of its own, so that the group can be killed as one.
-        child = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
-                                 start_new_session=True)
+        child = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                 bufsize=0, start_new_session=True)
     except OSError as error:
-        raise ActionError(f"{argv[0]}: cannot be run: {error.strerror}; see the key cordon of the inventory") from None
+        raise ActionError(
+            f"{argv[0]}: cannot be run: {error.strerror}; see the key cordon of the inventory") from None
     try:
         with child:
             try:
-                said, errors = _talk(child, question, time.monotonic() + seconds)
+                reply, errors = _talk(child, question, time.monotonic() + seconds)
             finally:
                 with suppress(ProcessLookupError):
                     os.killpg(child.pid, signal.SIGKILL)
     except TimeoutError:
-        raise ActionError(f"{argv[0]}: did not end within {seconds:g} s, and was killed with all that it had started") from None
-    if len(said) > MAX_OUTPUT:
+        raise ActionError(
+            f"{argv[0]}: did not end within {seconds:g} s; it and its children were killed") from None
+    if len(reply) > MAX_OUTPUT:
         raise ActionError(f"{argv[0]}: printed over {MAX_OUTPUT} bytes")
     if child.returncode != 0:
-        first = next((line.strip() for line in errors.decode("utf-8", "surrogateescape").split("\n") if line.strip()), "it said nothing")
+        first = next((line.strip() for line in errors.decode("utf-8", "surrogateescape").split("\n")
+                      if line.strip()), "it printed nothing")
         raise ActionError(f"{argv[0]}: failed (exit {child.returncode}): {clean(first, REASON_LENGTH)}")
-    return said
+    return reply
 
 
 def _talk(child: subprocess.Popen[bytes], question: bytes, deadline: float) -> tuple[bytes, bytes]:
-    """Writes and reads as each is possible, so that no full pipe stops the others; until the output has ended and so has the child."""
+    """Writes the question and reads both outputs without blocking on a full pipe, until the child has
+    ended."""
     assert child.stdin and child.stdout and child.stderr  # noqa: S101  (narrowing: all three are pipes)
-    said = {"out": bytearray(), "errors": bytearray()}
+    reply = {"out": bytearray(), "errors": bytearray()}
     left = memoryview(question)
     os.set_blocking(child.stdin.fileno(), False)
     with selectors.DefaultSelector() as ready:
@@ -172,7 +187,7 @@ def _talk(child: subprocess.Popen[bytes], question: bytes, deadline: float) -> t
         ready.register(child.stdout, selectors.EVENT_READ, "out")
         ready.register(child.stderr, selectors.EVENT_READ, "errors")
         open_ = {"out", "errors"}
-        while open_ and len(said["out"]) <= MAX_OUTPUT:
+        while open_ and len(reply["out"]) <= MAX_OUTPUT:
             events = ready.select(max(deadline - time.monotonic(), 0))
             if not events:
                 raise TimeoutError
@@ -187,14 +202,14 @@ def _talk(child: subprocess.Popen[bytes], question: bytes, deadline: float) -> t
                 if not data:
                     ready.unregister(key.fileobj)
                     open_.discard(key.data)
-                elif key.data == "out" or len(said["errors"]) < _MAX_ERRORS:
-                    said[key.data] += data
-    if len(said["out"]) <= MAX_OUTPUT:
+                elif key.data == "out" or len(reply["errors"]) < _MAX_ERRORS:
+                    reply[key.data] += data
+    if len(reply["out"]) <= MAX_OUTPUT:
         try:
             child.wait(max(deadline - time.monotonic(), 0))
         except subprocess.TimeoutExpired:
             raise TimeoutError from None
-    return bytes(said["out"]), bytes(said["errors"])
+    return bytes(reply["out"]), bytes(reply["errors"])
 
 
 def _written(descriptor: int, data: memoryview) -> int:
@@ -202,5 +217,5 @@ def _written(descriptor: int, data: memoryview) -> int:
         return os.write(descriptor, data[:_CHUNK])
     except BlockingIOError:
         return 0
-    except BrokenPipeError:     # it needs to know no more
+    except BrokenPipeError:     # it needs no more input
         return len(data)

@@ -4,9 +4,10 @@
     # muster#12: gpu-ecc-uncorrected: GPU 3  gpu007 of gpu[001-512]
     # muster#13: slow link  spare4  # was in row 9
 
-A node that we take out leaves a comment beneath its line, or in its place where it stood there alone. Behind the reason and two blanks
-the comment keeps what stood there, so that the file is as it was once the node is back. A node that is missing and has no such comment
-was taken out by a person, or never was there, and is not put in.
+A node that we take out leaves a comment beneath its line, or in its place where it stood there alone. Behind
+the reason and two blanks the comment keeps what stood there, so that the file is as it was once the node is
+back. A node that is missing and has no such comment was taken out by a person, or never was there, and is not
+put in.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ class GoldenSet:
         self.path = path
 
     def held(self, nodes: Collection[str]) -> Mapping[str, NodeHold]:
-        """Nobody holds what is in the set. Of what is not, we hold what has a comment of ours, and others the rest."""
+        """No one holds what is in the set. Of what is not, we hold what has a comment of ours, and others the
+        rest."""
         return self._held(read_lines(self.path, must=True), nodes)
 
     def _held(self, lines: Sequence[str], nodes: Collection[str]) -> Mapping[str, NodeHold]:
@@ -67,9 +69,10 @@ class GoldenSet:
         change_lines(self.path, edit, must=True)
 
     def release(self, node: str, shown: str = "") -> None:
-        """Puts the node back to where we took it from; where a person has removed that line since, it stays out."""
+        """Puts the node back to where we took it from; where a person has removed that line since, it stays
+        out."""
         def edit(lines: Sequence[str]) -> Sequence[str]:
-            self._still(lines, node, shown)
+            self._check_unchanged(lines, node, shown)
             return self._with(lines, node)
 
         change_lines(self.path, edit, must=True)
@@ -77,19 +80,21 @@ class GoldenSet:
     def rewrite(self, node: str, shown: str, reason: str) -> None:
         """Writes other words into our comment."""
         def edit(lines: Sequence[str]) -> Sequence[str]:
-            self._still(lines, node, shown)
+            self._check_unchanged(lines, node, shown)
             outs = [(line, self._out(line)) for line in lines]
-            return [line.replace(out.reason, _one_blank(reason), 1) if out is not None and out.node == node else line for line, out in outs]
+            return [line.replace(out.reason, _one_blank(reason), 1) if out is not None and out.node == node
+                    else line for line, out in outs]
 
         change_lines(self.path, edit, must=True)
 
-    def _still(self, lines: Sequence[str], node: str, shown: str) -> None:
+    def _check_unchanged(self, lines: Sequence[str], node: str, shown: str) -> None:
         now = self._held(lines, [node])[node]
         if shown and now.reason != shown:
-            raise ActionError("somebody has given it back" if now.holder is Holder.NOBODY else f"others hold it now: {now.reason}")
+            raise ActionError("someone has given it back" if now.holder is Holder.NOBODY
+                              else f"others hold it now: {now.reason}")
 
     def _forget(self, lines: Sequence[str], node: str) -> list[str]:
-        """Without comments of ours of a node that somebody has put back in meanwhile."""
+        """Without comments of ours of a node that someone has put back in meanwhile."""
         return [line for line in lines if (out := self._out(line)) is None or out.node != node]
 
     def _without(self, lines: Sequence[str], node: str, reason: str) -> Iterator[str]:
@@ -121,13 +126,16 @@ class GoldenSet:
         return [line for at, line in enumerate(done) if at not in gone]
 
     def _belongs(self, lines: Sequence[str], at: int, out: _Out) -> bool:
-        """Whether a line above is that from which a node was taken, or stands where that was; a person may add comments in between."""
+        """Whether a line above is that from which a node was taken, or stands where that was; a person may
+        add comments in between."""
         line = lines[at]
         return self._out(line) is None and (
-            bool(names_of(line, self.path)) or _parts(line)[0] == self._rewritten(out.names, self._missing(lines, at, out.names)))
+            bool(names_of(line, self.path))
+            or _parts(line)[0] == self._rewritten(out.names, self._missing(lines, at, out.names)))
 
     def _whole(self, lines: Sequence[str], at: int, text: str) -> str:
-        """The names of a line as they were before we took the first node out, unless a person has edited the line since."""
+        """The names of a line as they were before we took the first node out, unless a person has edited the
+        line since."""
         names = next((out.names for out in self._outs_below(lines, at)), text)
         return names if text == self._rewritten(names, self._missing(lines, at, names)) else text
 
@@ -138,14 +146,16 @@ class GoldenSet:
         text, behind = _parts(line)
         if text == self._rewritten(out.names, missing):
             return f"{self._rewritten(out.names, missing - {out.node})}{behind}"
-        # A person has edited the line since: the node comes to what is left of its set, or stays out where nothing is.
+        # A person has edited the line since: the node comes to what is left of its set, or stays out where
+        # nothing is.
         now = names_of(text, self.path)
         if out.node in now or not set(now) & set(names_of(out.names, self.path)):
             return line
         return f"{text},{out.node}{behind}"
 
     def _outs_below(self, lines: Sequence[str], at: int) -> Iterator[_Out]:
-        """The comments of ours that may belong to a line of several nodes: all that follow it, up to the next line with nodes."""
+        """The comments of ours that may belong to a line of several nodes: all that follow it, up to the next
+        line with nodes."""
         for line in lines[at + 1:]:
             out = self._out(line)
             if out is not None and out.line is None:
@@ -169,7 +179,8 @@ class GoldenSet:
     def _rewritten(self, text: str, gone: Collection[str]) -> str:
         """Node sets without some nodes; what names none of these stays as it is written."""
         if _OPERATORS & set(text):
-            raise ActionError(f"{self.path}: a set with !, & or ^ cannot be edited; write names and ranges, with commas between them")
+            raise ActionError(f"{self.path}: a set with !, & or ^ cannot be edited; write names and ranges, "
+                              "with commas between them")
         kept = ""
         for between, token in _TOKEN.findall(text):
             names = names_of(token, self.path)

@@ -26,7 +26,7 @@ class HostFile:
         self.path = path
 
     def held(self, nodes: Collection[str]) -> Mapping[str, NodeHold]:
-        """Who wrote each node into the file; that nobody did is all that a file can say of the others."""
+        """Who wrote each node into the file; that no one did is all that a file can say of the others."""
         return self._held(read_lines(self.path, must=False), nodes)
 
     def _held(self, lines: Sequence[str], nodes: Collection[str]) -> Mapping[str, NodeHold]:
@@ -41,7 +41,8 @@ class HostFile:
                 if mark is None:
                     found[name] = NodeHold(Holder.OTHERS, reason, before.mark)
                 else:
-                    found[name] = replace(before, mark=mark) if before.holder is Holder.OTHERS else NodeHold(Holder.US, reason, mark)
+                    found[name] = replace(before, mark=mark) if before.holder is Holder.OTHERS else NodeHold(
+                        Holder.US, reason, mark)
         return found
 
     def isolate(self, node: str, reason: str) -> None:
@@ -55,20 +56,25 @@ class HostFile:
 
     def release(self, node: str, shown: str = "") -> None:
         """Takes our lines of this node out."""
-        change_lines(self.path, lambda lines: [line for line, ours in self._marked(lines, node, shown) if not ours], must=False)
+        change_lines(
+            self.path, lambda lines: [line for line, ours in self._marked(lines, node, shown) if not ours],
+            must=False)
 
     def rewrite(self, node: str, shown: str, reason: str) -> None:
         """Writes other words into our line."""
-        change_lines(self.path, lambda lines: [f"{node}  # {reason}" if ours else line for line, ours in self._marked(lines, node, shown)],
-                     must=False)
+        change_lines(self.path,
+                     lambda lines: [f"{node}  # {reason}" if ours else line
+                                    for line, ours in self._marked(lines, node, shown)], must=False)
 
     def _marked(self, lines: Sequence[str], node: str, shown: str) -> list[tuple[str, bool]]:
-        """Each line, and whether it is one of ours of this node; raises ActionError where ours do not show these words any more."""
+        """Each line, and whether it is one of ours of this node; raises ActionError where ours do not show
+        these words any more."""
         found = [(line, self._ours(line, node)) for line in lines]
         if shown and not any(ours for _, ours in found):
             raise ActionError(f"{self.path}: no line of its own bears our mark; edit it by hand")
         if shown and any(ours and _reason(line) != shown for line, ours in found):
-            raise ActionError("others hold it now: " + next(_reason(line) for line, ours in found if ours and _reason(line) != shown))
+            raise ActionError("others hold it now: " + next(
+                _reason(line) for line, ours in found if ours and _reason(line) != shown))
         return found
 
     def _ours(self, line: str, node: str) -> bool:

@@ -1,15 +1,18 @@
-"""Asks a Kubernetes API server, bounded in time and size: read, replace as it was read, list in pages; each refusal is one line.
+"""A client of a Kubernetes API server, bounded in time and size: read, replace, list in pages; each refusal
+is one line.
 
-The official client (https://github.com/kubernetes-client/python, the extra `kubernetes`) finds the server and its credentials: a
-kubeconfig with its contexts and plug-ins, or a pod's service account. Documents stay the JSON that they are: its typed models know the
-fields of one release, and whoever writes back what such a model has read takes from the node what a newer server has put there.
+The official client (https://github.com/kubernetes-client/python, the extra `kubernetes`) finds the server and
+its credentials: a kubeconfig with its contexts and plug-ins, or a pod's service account. Documents stay plain
+JSON: its typed models know the fields of one release, and writing such a model back would remove from the
+node what a newer server added.
 
-https://kubernetes.io/docs/reference/using-api/api-concepts/ says how lists are paged (limit, continue; 410 where the snapshot of a list is
-over, and it must be begun anew) and that a replacement with an old resourceVersion is refused with 409. Several threads may ask at a time.
+https://kubernetes.io/docs/reference/using-api/api-concepts/ describes paging (limit, continue; 410 when a
+list's snapshot has expired and the list must start again) and that a replacement with an old resourceVersion
+is refused with 409. Several threads may use one client.
 
-A server that hangs costs an operation over many nodes little more than one question: once it has left three changes in a row without an
-answer, and has done none meanwhile, others are refused here for a minute, without being sent. Reads are not: whoever cannot read stops at
-the first.
+A server that hangs costs an operation over many nodes little more than one request: after three changes in a
+row without an answer, and none done meanwhile, further changes are refused here for a minute, without being
+sent. Reads are still sent: callers stop at the first that fails.
 """
 
 from __future__ import annotations
@@ -39,21 +42,24 @@ PAGE = 250                          # nodes are 10 to 20 KB each where their ima
 MAX_ANSWER = 64 * 1024 * 1024
 _CHUNK = 64 * 1024
 _MOST_PAGES = 4000                  # a million nodes or pods
-_LISTS = 3                          # a list whose snapshot is over is begun anew
+_LISTS = 3                          # a list whose snapshot is over is begun again
 _CHANGES = 8                        # so often one node may be changed by others in between
 _CONNECT_S = 10.0
 _PAUSES = (0.1, 0.2, 0.4, 0.8, 1.6)
 _PASSING = frozenset({429, 500, 502, 503, 504})
-_LOOK_S = 5.0                       # for the last look after a change that was not answered
+_VERIFY_S = 5.0                       # for the last look after a change that was not answered
 _DEAF = 3                           # so many changes in a row without an answer, and
 _DEAF_S = 60.0                      # so long none is sent
 
 
 class KubeApiError(ActionError):
-    """What came instead of an answer. `status` is that of HTTP, 0 where there was none; `passing`: it may be over soon; `wait`: how long
-    the server wants to be left alone; `silent`: it took the question and said nothing in time."""
+    """A failed request. `status` is that of HTTP, 0 if there was none; `passing`: it may be over soon;
+    `wait`: for how long the server asks us to wait; `silent`: it took the request and did not answer in
+    time."""
 
-    def __init__(self, words: str, status: int = 0, *, passing: bool = False, wait: float = 0.0, silent: bool = False) -> None:
+    def __init__(
+        self, words: str, status: int = 0, *, passing: bool = False, wait: float = 0.0, silent: bool = False,
+    ) -> None:
         super().__init__(words)
         self.status = status
         self.passing = passing
@@ -62,13 +68,15 @@ class KubeApiError(ActionError):
 
 
 class Api:
-    """The server of a kubeconfig's context, or of the pod that this runs in; nothing is opened before the first question.
+    """The server of a kubeconfig's context, or of the pod that this runs in; it connects at the first
+    request.
 
-    `seconds` is for one question with all its repetitions.
+    `seconds` is for one request with all its retries.
     """
 
     def __init__(
-        self, config: str | None = None, context: str | None = None, seconds: float = 30.0, pause: Callable[[float], None] = time.sleep,
+        self, config: str | None = None, context: str | None = None, seconds: float = 30.0,
+        pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self._config = config
         self._context = context
@@ -81,16 +89,16 @@ class Api:
         self._done = 0.0        # when the last change was done
 
     def get(self, path: str, query: Query | None = None) -> Json:
-        """What is there; asked again where the server is busy or the way to it broken. Raises Refused."""
+        """The document; retried where the server is busy or the connection broke. Raises KubeApiError."""
         return self._again("GET", path, query or {}, time.monotonic() + self._seconds)
 
     def change(self, path: str, edit: Callable[[Json], Json | None]) -> Json:
-        """Has `edit` make a new object of what is there (None: it is right as it is), and replaces it if nobody was faster, else anew;
-        gives the object as it then is.
+        """Replaces the object by what `edit` makes of it (None: it is right as it is), and retries where
+        someone was faster; returns the object as it then is.
 
-        Replaced and not patched: a merge patch of a list such as spec.taints replaces the list, and so takes away what somebody else put
-        there meanwhile. An answer that never came is no answer: what is read after it says whether it was done. Raises Refused, and what
-        `edit` raises.
+        It replaces and does not patch: a merge patch of a list such as spec.taints replaces the list, and so
+        removes what someone else added meanwhile. If no answer came, reading again shows whether the change
+        was made. Raises KubeApiError, and what `edit` raises.
         """
         return self._counted(lambda: self._changed(path, edit))
 
@@ -102,7 +110,8 @@ class Api:
             if wanted is None:
                 return there
             if not wanted.get("metadata", {}).get("resourceVersion"):
-                raise KubeApiError(f"{self.where}: {path} came without a resourceVersion, so nobody can see who is faster; nothing changed")
+                raise KubeApiError(f"{self.where}: {path} came without a resourceVersion, so no one can see "
+                                   "who is faster; nothing changed")
             try:
                 return self._once("PUT", path, {"fieldManager": MANAGER}, deadline, wanted)
             except KubeApiError as error:
@@ -116,32 +125,37 @@ class Api:
                     if error.passing and (done := self._landed(path, edit)) is not None:
                         return done
                     raise
-        raise KubeApiError(f"{self.where}: {path} was changed by others whenever it was to be changed; try again", 409)
+        raise KubeApiError(
+            f"{self.where}: {path} was changed by others whenever it was to be changed; try again", 409)
 
     def _landed(self, path: str, edit: Callable[[Json], Json | None]) -> Json | None:
-        """The object, where a change that nobody answered was done all the same; None where it was not, or nobody knows."""
+        """The object, if an unanswered change was made anyway; None if it was not, or if that is unknown."""
         try:
-            there = self._again("GET", path, {}, time.monotonic() + min(_LOOK_S, self._seconds))
+            there = self._again("GET", path, {}, time.monotonic() + min(_VERIFY_S, self._seconds))
             return there if edit(there) is None else None
         except ActionError:
             return None
 
     def merge(self, path: str, patch: Json) -> None:
-        """A strategic merge patch, for lists whose entries the server merges by their key (a node's conditions). Raises Refused."""
+        """A strategic merge patch, for lists that the server merges by key (a node's conditions). Raises
+        KubeApiError."""
         deadline = time.monotonic() + self._seconds
         self._counted(lambda: self._again("PATCH", path, {"fieldManager": MANAGER}, deadline, patch, MERGE))
 
     def try_once(self, method: str, path: str, body: Json, seconds: float) -> Json:
-        """One attempt at a change of little weight (POST, or PATCH by strategic merge), within so many seconds. Raises Refused."""
-        return self._once(method, path, {"fieldManager": MANAGER}, time.monotonic() + min(seconds, self._seconds), body,
-                          MERGE if method == "PATCH" else _JSON)
+        """One attempt at an unimportant change (POST, or PATCH by strategic merge), within so many seconds.
+        Raises KubeApiError."""
+        return self._once(
+            method, path, {"fieldManager": MANAGER}, time.monotonic() + min(seconds, self._seconds), body,
+            MERGE if method == "PATCH" else _JSON)
 
     def _counted(self, change: Callable[[], Json]) -> Json:
-        """Does it, unless the server has left the last ones without an answer and has done none meanwhile."""
+        """Makes the change, unless the server answered none of the last ones."""
         began = time.monotonic()
         with self._lock:
             if began < self._deaf_until:
-                raise KubeApiError(f"{self.where}: not tried, for it did not answer the last {_DEAF} changes; try again later")
+                raise KubeApiError(f"{self.where}: not tried, because it did not answer the last {_DEAF} "
+                                   "changes; try again later")
         try:
             done = change()
         except KubeApiError as error:
@@ -156,14 +170,16 @@ class Api:
         return done
 
     def collect(self, path: str, query: Query, take: Callable[[Json], T | None]) -> list[T]:
-        """What `take` makes of each item, page by page, None left out; no more than a page is ever held. Raises Refused."""
+        """What `take` makes of each item, page by page, without None; at most one page is in memory. Raises
+        KubeApiError."""
         for _ in range(_LISTS):
             try:
                 return self._collected(path, query, take)
             except KubeApiError as error:
                 if error.status != 410:
                     raise
-        raise KubeApiError(f"{self.where}: the list of {path} was out of date {_LISTS} times before its end was reached; try again", 410)
+        raise KubeApiError(f"{self.where}: the list of {path} was out of date {_LISTS} times before its end "
+                           "was reached; try again", 410)
 
     def _collected(self, path: str, query: Query, take: Callable[[Json], T | None]) -> list[T]:
         found: list[T] = []
@@ -183,11 +199,14 @@ class Api:
 
     @property
     def where(self) -> str:
-        """The server as it may be shown: scheme, host and port."""
+        """The server for messages: scheme, host and port."""
         parts = urlsplit(str(self._open().configuration.host))
         return f"kubernetes ({parts.scheme}://{clean(parts.netloc.rpartition('@')[2], 100)})"
 
-    def _again(self, method: str, path: str, query: Query, deadline: float, body: Json | None = None, kind: str = _JSON) -> Json:
+    def _again(
+        self, method: str, path: str, query: Query, deadline: float, body: Json | None = None,
+        kind: str = _JSON,
+    ) -> Json:
         tries = 0
         while True:
             try:
@@ -197,7 +216,7 @@ class Api:
                 tries += 1
 
     def _wait_or_raise(self, error: KubeApiError, tries: int, deadline: float) -> None:
-        """Waits where trying again may help and there is time; else raises the error."""
+        """Waits if a retry may help and there is time; else raises the error."""
         if not error.passing or tries >= len(_PAUSES):
             raise error
         pause = max(error.wait, _PAUSES[tries])
@@ -205,21 +224,27 @@ class Api:
             raise error
         self._pause(pause)
 
-    def _once(self, method: str, path: str, query: Query, deadline: float, body: Json | None = None, kind: str = _JSON) -> Json:
+    def _once(
+        self, method: str, path: str, query: Query, deadline: float, body: Json | None = None,
+        kind: str = _JSON,
+    ) -> Json:
         client, web = self._open(), importlib.import_module("urllib3")
         left = max(deadline - time.monotonic(), 0.1)
-        headers = {"Accept": "application/json", "User-Agent": MANAGER, **({"Content-Type": kind} if body is not None else {})}
+        headers = {
+            "Accept": "application/json", "User-Agent": MANAGER,
+            **({"Content-Type": kind} if body is not None else {})}
         try:
             with self._lock:
                 known = client.configuration.auth_settings().values()
             headers.update({one["key"]: one["value"] for one in known if one.get("in") == "header"})
-        except Exception as error:  # noqa: BLE001  (a kubeconfig's plug-in renews the credentials here, and may fail in any way)
+        except Exception as error:  # noqa: BLE001  (a credential plug-in may raise anything)
             why = f"its credentials could not be renewed ({type(error).__name__})"
             raise KubeApiError(f"{self.where}: {why}; try: kubectl get nodes", 401) from None
         try:
             answer = client.rest_client.pool_manager.request(
-                method, f"{client.configuration.host}{path}{'?' if query else ''}{urlencode(query)}", headers=headers,
-                body=None if body is None else json.dumps(body).encode(), retries=False, redirect=False, preload_content=False,
+                method, f"{client.configuration.host}{path}{'?' if query else ''}{urlencode(query)}",
+                headers=headers, body=None if body is None else json.dumps(body).encode(), retries=False,
+                redirect=False, preload_content=False,
                 timeout=web.Timeout(connect=min(left, _CONNECT_S), read=left))
             try:
                 data = self._read(answer, path, deadline)
@@ -228,15 +253,18 @@ class Api:
                 raise
             answer.release_conn()
         except web.exceptions.NewConnectionError as error:      # which urllib3 counts among timeouts
-            raise KubeApiError(f"{self.where}: cannot be reached: {_last(error)}; try: kubectl get nodes", passing=True) from None
+            raise KubeApiError(f"{self.where}: cannot be reached: {_last(error)}; try: kubectl get nodes",
+                               passing=True) from None
         except (web.exceptions.TimeoutError, TimeoutError):
             waited = f"{left:.0f}" if left >= 1 else f"{left:.1f}"
-            raise KubeApiError(f"{self.where}: did not answer within {waited} s; try: kubectl get nodes", passing=True,
-                               silent=True) from None
+            raise KubeApiError(f"{self.where}: did not answer within {waited} s; try: kubectl get nodes",
+                               passing=True, silent=True) from None
         except (web.exceptions.SSLError, OSError) as error:
-            raise KubeApiError(f"{self.where}: {_last(error)}; see its kubeconfig, and try: kubectl get nodes") from None
+            raise KubeApiError(
+                f"{self.where}: {_last(error)}; see its kubeconfig, and try: kubectl get nodes") from None
         except web.exceptions.HTTPError as error:
-            raise KubeApiError(f"{self.where}: cannot be reached: {_last(error)}; try: kubectl get nodes", passing=True) from None
+            raise KubeApiError(f"{self.where}: cannot be reached: {_last(error)}; try: kubectl get nodes",
+                               passing=True) from None
         if 200 <= answer.status < 300:
             return self._document(data, path)
         raise self._refused(answer.status, data, path, answer.headers.get("Retry-After"))
@@ -262,17 +290,18 @@ class Api:
 
     def _refused(self, status: int, data: bytes, path: str, wait: str | None) -> KubeApiError:
         try:
-            said = self._document(data, path).get("message")
+            message = self._document(data, path).get("message")
         except KubeApiError:
-            said = None
-        words = clean(said, 200) if isinstance(said, str) and said else f"no more is said of {path}"
+            message = None
+        words = clean(message, 200) if isinstance(message, str) and message else f"no details for {path}"
         meaning, then = _MEANINGS.get(status, f"refused it ({status})"), _NEXT.get(status, "")
         for form, by_whom, next_step in _ADMISSION:
-            if isinstance(said, str) and form.search(said):
+            if isinstance(message, str) and form.search(message):
                 meaning, then = f"{by_whom} ({status})", next_step
                 break
-        return KubeApiError(f"{self.where}: {meaning}: {words}{then}", status, passing=status in _PASSING,
-                            wait=float(wait) if wait is not None and wait.isdecimal() and len(wait) < 6 else 0.0)
+        return KubeApiError(
+            f"{self.where}: {meaning}: {words}{then}", status, passing=status in _PASSING,
+            wait=float(wait) if wait is not None and wait.isdecimal() and len(wait) < 6 else 0.0)
 
     def _open(self) -> Any:
         with self._lock:
@@ -282,23 +311,27 @@ class Api:
 
 
 _MEANINGS = {
-    400: "calls it a bad request (400)", 401: "does not know who asks (401)", 403: "does not allow it (403)",
-    404: "knows no such thing (404)", 409: "somebody else was faster (409)", 410: "the list is out of date (410)",
-    422: "calls the change invalid (422)",
-    429: "has too much to do (429)", 500: "failed inside (500)", 503: "is not available (503)", 504: "took too long (504)",
-}
+    400: "bad request (400)", 401: "does not accept the credentials (401)", 403: "does not allow it (403)",
+    404: "not found (404)", 409: "someone else was faster (409)", 410: "the list is out of date (410)",
+    422: "the change is invalid (422)", 429: "is overloaded (429)", 500: "internal error (500)",
+    503: "is not available (503)", 504: "took too long (504)"}
 _NEXT = {
     401: "; try: kubectl get nodes", 403: "; the rights that muster needs: muster privilege kubernetes",
 }
-# What stands between a right and its use: the words of kube-apiserver's admission chain, in whatever status a webhook chose.
+# What stands between a right and its use: the words of kube-apiserver's admission chain, in whatever status a
+# webhook chose.
 _HOOKS = "; see: kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations"
 _ADMISSION = (
-    (re.compile(r"^admission webhook \".*\" denied the request"), "an admission webhook of the cluster refuses it", _HOOKS),
-    (re.compile(r"failed calling webhook \""), "an admission webhook of the cluster could not be asked", _HOOKS),
-    (re.compile(r"ValidatingAdmissionPolicy '.*' with binding "), "an admission policy of the cluster refuses it",
+    (re.compile(r"^admission webhook \".*\" denied the request"),
+     "an admission webhook of the cluster refuses it", _HOOKS),
+    (re.compile(r"failed calling webhook \""), "an admission webhook of the cluster could not be asked",
+     _HOOKS),
+    (re.compile(r"ValidatingAdmissionPolicy '.*' with binding "),
+     "an admission policy of the cluster refuses it",
      "; see: kubectl get validatingadmissionpolicies"),
     # RBAC says: ... is forbidden: User "x" cannot update resource "nodes" ...
-    (re.compile(r" is forbidden: (?!.* cannot [a-z]+ )"), "an admission plug-in of the cluster refuses it", ""),
+    (re.compile(r" is forbidden: (?!.* cannot [a-z]+ )"), "an admission plug-in of the cluster refuses it",
+     ""),
 )
 
 
@@ -308,13 +341,15 @@ def _client(config: str | None, context: str | None) -> Any:
         configs = importlib.import_module("kubernetes.config")
         client = importlib.import_module("kubernetes.client")
     except ImportError:
-        raise ActionError("`cordon: kubernetes` needs the official client: pip install 'cluster-muster[kubernetes]'") from None
+        raise ActionError("`cordon: kubernetes` needs the official client: pip install "
+                          "'cluster-muster[kubernetes]'") from None
     named = config or os.environ.get("KUBECONFIG") or str(Path("~/.kube/config").expanduser())
     try:
         if config is None and not any(Path(part).is_file() for part in named.split(":")):
             if "KUBERNETES_SERVICE_HOST" not in os.environ:
-                raise ActionError("kubernetes: neither a kubeconfig (KUBECONFIG, ~/.kube/config) nor a pod's service account is here; "
-                                  "name a file in the inventory: cordon: {kubernetes: {config: FILE}}")
+                raise ActionError(
+                    "kubernetes: there is neither a kubeconfig (KUBECONFIG, ~/.kube/config) nor a pod's "
+                    "service account; name a file in the inventory: cordon: {kubernetes: {config: FILE}}")
             settings = client.Configuration()
             configs.load_incluster_config(client_configuration=settings)
             return client.ApiClient(settings)
@@ -323,10 +358,11 @@ def _client(config: str | None, context: str | None) -> Any:
         raise ActionError(f"kubernetes: {clean(named, 200)}: {clean(error, 200)}") from None
     except ActionError:
         raise
-    except Exception as error:  # noqa: BLE001  (what is wrong in such a file shows as any error, whose words may quote a token)
-        raise ActionError(f"kubernetes: {clean(named, 200)} cannot be used ({type(error).__name__}); try: kubectl config view") from None
+    except Exception as error:  # noqa: BLE001  (any error, whose text may quote a token)
+        raise ActionError(f"kubernetes: {clean(named, 200)} cannot be used ({type(error).__name__}); try: "
+                          "kubectl config view") from None
 
 
 def _last(error: BaseException) -> str:
-    """The last words of an error: before them are Python's objects, and the address that is told anyhow."""
+    """The end of an error's text: before it are Python's objects, and the address that is shown anyway."""
     return clean(str(error).rpartition("): " if "): " in str(error) else ">: ")[2], 200)

@@ -1,7 +1,8 @@
-"""Events of Kubernetes on a node, for whoever runs `kubectl describe node`: best effort, and never in the way of what they report.
+"""Writes Kubernetes Events on a node, for `kubectl describe node`: best effort, a failure stops nothing else.
 
-An Event of a node lies in the namespace `default`, as the kubelet's do. The same thing once more raises the count of the one that is
-there, as client-go's recorder does; the server forgets each after an hour, unless it was started with another --event-ttl.
+An Event of a node lies in the namespace `default`, as the kubelet's do. The same thing once more raises the
+count of the one that is there, as client-go's recorder does; the server forgets each after an hour, unless it
+was started with another --event-ttl.
 https://kubernetes.io/docs/reference/kubernetes-api/cluster-resources/event-v1/
 """
 
@@ -22,7 +23,7 @@ _SECONDS = 5.0
 
 
 class Events:
-    """Where one was not written, `report` gets a line, and no other is tried."""
+    """After the first Event that cannot be written `report` gets a line, and no other is tried."""
 
     def __init__(self, api: Api, report: Callable[[str], None]) -> None:
         self._api = api
@@ -31,30 +32,38 @@ class Events:
         self._lock = threading.Lock()
 
     def write(self, node: Json, kind: str, reason: str, why: str, mark: str, now: float) -> None:
-        """The node has an event of this `kind` (Normal or Warning) and `reason` (a word); or `report` was told why it has not."""
+        """Writes an Event of this `kind` (Normal or Warning) and `reason` (a word); on failure `report` gets
+        the cause."""
         if self._ends:
             return
         try:
-            self._written(node, kind, reason, why, mark, dt.datetime.fromtimestamp(now, dt.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"))
+            self._written(node, kind, reason, why, mark,
+                          dt.datetime.fromtimestamp(now, dt.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"))
         except ActionError as error:
             with self._lock:
                 first, self._ends = not self._ends, True
             if first:
-                self._report(f"note: no Event was written, which changes nothing else: {error}")
+                self._report(f"note: no Event was written; nothing else is affected: {error}")
 
     def _written(self, node: Json, kind: str, reason: str, why: str, mark: str, time: str) -> None:
         called = str(node["metadata"]["name"])
         # Of one registration, reason and cause there is one event, whatever number the cordon has.
-        name = f"{called[:200].rstrip('-.')}.{hashlib.sha256(f'{uid(node)} {reason} {why}'.encode()).hexdigest()[:16]}"
-        said = {"lastTimestamp": time, "message": clean(f"{mark}: {why}" if why else mark, 1000)}
+        name = (
+            f"{called[:200].rstrip('-.')}."
+            f"{hashlib.sha256(f'{uid(node)} {reason} {why}'.encode()).hexdigest()[:16]}")
+        message = {"lastTimestamp": time, "message": clean(f"{mark}: {why}" if why else mark, 1000)}
         about = {"kind": "Node", "apiVersion": "v1", "name": called, "uid": uid(node)}
         try:
-            self._api.try_once("POST", PATH, {
-                "kind": "Event", "apiVersion": "v1", "metadata": {"name": name, "namespace": "default"}, "involvedObject": about,
-                "type": kind, "reason": reason, "source": {"component": MANAGER}, "firstTimestamp": time, "count": 1, **said}, _SECONDS)
+            self._api.try_once(
+                "POST", PATH,
+                {
+                    "kind": "Event", "apiVersion": "v1", "metadata": {"name": name, "namespace": "default"},
+                    "involvedObject": about, "type": kind, "reason": reason, "source": {"component": MANAGER},
+                    "firstTimestamp": time, "count": 1, **message}, _SECONDS)
         except KubeApiError as error:
             if error.status != 409:
                 raise
-            # The answer to the first says how often it was told, so that no right to read events is needed.
-            count = self._api.try_once("PATCH", f"{PATH}/{name}", said, _SECONDS).get("count")
-            self._api.try_once("PATCH", f"{PATH}/{name}", {"count": (count if isinstance(count, int) else 1) + 1}, _SECONDS)
+            # The answer to the first carries the count, so that no right to read events is needed.
+            count = self._api.try_once("PATCH", f"{PATH}/{name}", message, _SECONDS).get("count")
+            self._api.try_once(
+                "PATCH", f"{PATH}/{name}", {"count": (count if isinstance(count, int) else 1) + 1}, _SECONDS)

@@ -1,15 +1,17 @@
-"""A node of Kubernetes as a document: who keeps jobs away from it, and how it looks when we do. Pure; documents are not changed in place.
+"""A node of Kubernetes as a document: who keeps jobs away from it, and how it looks when we do. Pure;
+documents are not changed in place.
 
 What we put on a node is three things, and all go together:
 
     metadata.annotations  muster.dev/cordoned: "muster:7f3a#12: fan"    the mark and the reason, in full
-    spec.taints           muster.dev/cordoned=7f3a.12:NoSchedule        ours alone (a value may hold neither : nor #)
-    spec.unschedulable    true                                          as `kubectl cordon` does, which everybody sees
+    spec.taints           muster.dev/cordoned=7f3a.12:NoSchedule        ours alone (a value holds no : or #)
+    spec.unschedulable    true                                          as `kubectl cordon` sets it
 
-One boolean is shared by all who cordon, and agents that restart nodes one by one (kured, upgrade controllers) set it and clear it for their
-own ends. The taint is why such a cycle does not give a sick node back. In turn the server notes who set the boolean last
-(metadata.managedFields): where that was somebody else, it is theirs, and stays when we release. Of a node on which it notes nothing (one
-that was made without a label, or long ago), the boolean goes with our mark.
+One boolean is shared by all who cordon, and agents that restart nodes one by one (kured, upgrade controllers)
+set it and clear it for their own ends. The taint is why such a cycle does not give a sick node back. In turn
+the server notes who set the boolean last (metadata.managedFields): where that was someone else, it is theirs,
+and stays when we release. Of a node on which it notes nothing (one that was made without a label, or long
+ago), the boolean goes with our mark.
 
 What taking away one of them means (`muster privilege kubernetes` prints this for people):
 
@@ -17,14 +19,16 @@ What taking away one of them means (`muster privilege kubernetes` prints this fo
     the taint                   an accident: it is put back (`mend`)
     the annotation              an accident: it is written again, with the reason that the store has
     the boolean and the taint   the node was given back by hand
-    the taint and annotation    somebody took the node over: the boolean is theirs now
+    the taint and annotation    someone took the node over: the boolean is theirs now
     all three                   the node was given back by hand
 
-Other words in the annotation, a taint of our key with another value, and one with the effect NoExecute are a person's hold. Such a taint
-stays when we release: ours is that with our value and the effect NoSchedule alone.
+Other words in the annotation, a taint of our key with another value, and one with the effect NoExecute are a
+person's hold. Such a taint stays when we release: ours is that with our value and the effect NoSchedule
+alone.
 
-NoSchedule, never NoExecute: what runs goes on. Taints of others are kept as they are and never taken for a hold: most say for whom a node
-is, and those of the node controller (node.kubernetes.io/not-ready, unreachable, unschedulable) come and go by themselves.
+NoSchedule, never NoExecute: what runs goes on. Taints of others are kept as they are and never taken for a
+hold: most say for whom a node is, and those of the node controller (node.kubernetes.io/not-ready,
+unreachable, unschedulable) come and go by themselves.
 https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/,
 https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management
 """
@@ -46,34 +50,38 @@ Json = dict[str, Any]
 KEY = "muster.dev/cordoned"
 STARTUP = "muster.dev/unproven"     # for the kubelet: --register-with-taints=muster.dev/unproven=:NoSchedule
 MANAGER = "muster"                  # as whom the server notes our changes (managedFields)
-_TIME = re.compile(r"(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2})(?:\.\d+)?Z", re.ASCII)      # which Python 3.10 reads without the Z alone
+# which Python 3.10 reads without the Z alone
+_TIME = re.compile(r"(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2})(?:\.\d+)?Z", re.ASCII)
 _VALUE = re.compile(r"(?:([0-9a-f]{4,16})\.)?([1-9][0-9]{0,11})")
 
 
 def held_of(node: Json) -> NodeHold:
     """Who keeps jobs away from it, and what of our mark is gone."""
     words = clean(_annotations(node).get(KEY) or "", REASON_LENGTH)
-    said = mark_of(words)
-    borne = next((mark for taint in _taints(node) if (mark := _borne(taint)) is not None), None)
+    noted = mark_of(words)
+    taint_mark = next((mark for taint in _taints(node) if (mark := _taint_mark(taint)) is not None), None)
     closed = _spec(node).get("unschedulable") is True
     setters = _setters(node)
-    note = words if said is None else ""
-    mark, lacks, theirs = said, "", ""
-    if said is not None and borne is None:
-        # A mark that nothing goes with is what somebody left who gave the node back.
-        mark, lacks = (said, "its taint") if closed and setters <= {MANAGER} else (None, "")
-    elif borne is not None and not words:
-        mark, words, lacks = borne, f"{borne}:", "its annotation"
-    elif borne != said:
-        mark, theirs = None, note or f"its annotation says {said}, its taint {borne}"
-    if not theirs and closed and (mark is None or setters - {MANAGER}):
-        theirs = note or _by(setters - {MANAGER})
-    if not theirs and (foreign := next((taint for taint in _taints(node) if _foreign(taint)), None)) is not None:
-        theirs = note or _taint(foreign)
+    note = words if noted is None else ""
+    mark, lacks, others = noted, "", ""
+    if noted is not None and taint_mark is None:
+        # A mark that nothing goes with is what someone left who gave the node back.
+        mark, lacks = (noted, "its taint") if closed and setters <= {MANAGER} else (None, "")
+    elif taint_mark is not None and not words:
+        mark, words, lacks = taint_mark, f"{taint_mark}:", "its annotation"
+    elif taint_mark != noted:
+        mark, others = None, note or f"its annotation says {noted}, its taint {taint_mark}"
+    if not others and closed and (mark is None or setters - {MANAGER}):
+        others = note or _by(setters - {MANAGER})
+    if not others and (
+        foreign := next((taint for taint in _taints(node) if _foreign(taint)), None)) is not None:
+        others = note or _taint(foreign)
     user = _writer(node)
-    if theirs:
-        return NodeHold(Holder.OTHERS, clean(theirs, REASON_LENGTH), mark, identity=uid(node), user=user, lacks=lacks)
-    return NodeHold(Holder.US if mark is not None else Holder.NOBODY, words, mark, identity=uid(node), user=user, lacks=lacks)
+    if others:
+        return NodeHold(
+            Holder.OTHERS, clean(others, REASON_LENGTH), mark, identity=uid(node), user=user, lacks=lacks)
+    return NodeHold(Holder.US if mark is not None else Holder.NOBODY, words, mark, identity=uid(node),
+                    user=user, lacks=lacks)
 
 
 def uid(node: Json) -> str:
@@ -102,7 +110,7 @@ def cordoned(node: Json, reason: str) -> Json:
     found = copy.deepcopy(node)
     spec = found.setdefault("spec", {})
     spec["unschedulable"] = True
-    spec["taints"] = [*(taint for taint in _taints(found) if not _ours(taint)),
+    spec["taints"] = [*(taint for taint in _taints(found) if not _is_ours(taint)),
                       {"key": KEY, "value": _value(reason), "effect": "NoSchedule"}]
     about = found.setdefault("metadata", {})
     about["annotations"] = {**_annotations(found), KEY: reason}
@@ -110,23 +118,24 @@ def cordoned(node: Json, reason: str) -> Json:
 
 
 def mended(node: Json, reason: str) -> Json:
-    """The node with what its cordon lacks, which is that of `reason`; what the annotation says stays, and so does unschedulable."""
+    """The node with what its cordon lacks, which is that of `reason`; what the annotation says stays, and so
+    does unschedulable."""
     found = copy.deepcopy(node)
     spec = found.setdefault("spec", {})
     if not _annotations(found).get(KEY):
         found.setdefault("metadata", {})["annotations"] = {**_annotations(found), KEY: reason}
-    if not any(map(_ours, _taints(found))):
+    if not any(map(_is_ours, _taints(found))):
         spec["taints"] = [*_taints(found), {"key": KEY, "value": _value(reason), "effect": "NoSchedule"}]
     return found
 
 
 def released(node: Json) -> Json:
-    """The node without our cordon, which it has; unschedulable all the same where somebody else set that."""
+    """The node without our cordon, which it has; unschedulable anyway where someone else set that."""
     found = copy.deepcopy(node)
     spec = found["spec"] = dict(_spec(found))
     if _setters(node) <= {MANAGER}:
         spec.pop("unschedulable", None)
-    kept = [taint for taint in _taints(found) if not _ours(taint)]
+    kept = [taint for taint in _taints(found) if not _is_ours(taint)]
     spec["taints"] = kept
     if not kept:
         del spec["taints"]
@@ -140,7 +149,7 @@ def handed_over(node: Json, words: str) -> Json:
     found = copy.deepcopy(node)
     spec = found.setdefault("spec", {})
     spec["unschedulable"] = True
-    spec["taints"] = [taint for taint in _taints(found) if not _ours(taint)]
+    spec["taints"] = [taint for taint in _taints(found) if not _is_ours(taint)]
     found.setdefault("metadata", {})["annotations"] = {**_annotations(found), KEY: words}
     return found
 
@@ -158,10 +167,12 @@ def proven(node: Json) -> Json:
 
 
 def gpu_pod(pod: Json) -> str:
-    """Why this pod may use a GPU of its node, by what it was given and has not given back; "" where it does not.
+    """Why this pod may use a GPU of its node, by what it was given and has not given back; "" where it does
+    not.
 
-    GPUs are the extended resources of NVIDIA's device plug-in (nvidia.com/gpu, nvidia.com/gpu.shared, nvidia.com/mig-1g.10gb ...), and
-    resource claims, which may be for anything. Pods of daemon sets that ask for none are as all others that do so.
+    GPUs are the extended resources of NVIDIA's device plug-in (nvidia.com/gpu, nvidia.com/gpu.shared,
+    nvidia.com/mig-1g.10gb ...), and resource claims, which may be for anything. Pods of daemon sets that ask
+    for none are as all others that do so.
     """
     about, spec, status = _map(pod, "metadata"), _map(pod, "spec"), _map(pod, "status")
     name = clean(f"{about.get('namespace')}/{about.get('name')}", 150)
@@ -181,23 +192,25 @@ def gpu_pod(pod: Json) -> str:
 
 
 def unplaced(pod: Json) -> str:
-    """Why this pod waits for a node with a GPU; "" where it does not: one that is bound, or gated, or asks for none.
+    """Why this pod waits for a node with a GPU; "" where it does not: one that is bound, or gated, or asks
+    for none.
 
-    https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-conditions, and .../pod-scheduling-readiness/
+    https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-conditions, and
+    .../pod-scheduling-readiness/
     """
     if _map(pod, "spec").get("nodeName") or not (why := gpu_pod(pod)):
         return ""
     conditions = _maps(_map(pod, "status").get("conditions"))
-    unfit = any(one.get("type") == "PodScheduled" and one.get("status") == "False" and one.get("reason") == "Unschedulable"
-                for one in conditions)
+    unfit = any(one.get("type") == "PodScheduled" and one.get("status") == "False"
+                and one.get("reason") == "Unschedulable" for one in conditions)
     return f"{why}, and waits for a node" if unfit else ""
 
 
-def _ours(taint: Mapping[str, Any]) -> bool:
-    return _borne(taint) is not None
+def _is_ours(taint: Mapping[str, Any]) -> bool:
+    return _taint_mark(taint) is not None
 
 
-def _borne(taint: Mapping[str, Any]) -> CordonMark | None:
+def _taint_mark(taint: Mapping[str, Any]) -> CordonMark | None:
     """The mark that a taint of ours bears; None for any other taint."""
     if taint.get("key") != KEY or taint.get("effect") != "NoSchedule":
         return None
@@ -205,8 +218,8 @@ def _borne(taint: Mapping[str, Any]) -> CordonMark | None:
 
 
 def _foreign(taint: Mapping[str, Any]) -> bool:
-    """Whether it is somebody's hold under our key; PreferNoSchedule is a wish."""
-    return taint.get("key") == KEY and taint.get("effect") != "PreferNoSchedule" and not _ours(taint)
+    """Whether it is someone's hold under our key; PreferNoSchedule is a setting."""
+    return taint.get("key") == KEY and taint.get("effect") != "PreferNoSchedule" and not _is_ours(taint)
 
 
 def _taint(taint: Mapping[str, Any]) -> str:
@@ -235,7 +248,9 @@ def _by(setters: set[str]) -> str:
 def _setters(node: Json) -> set[str]:
     """Who set spec.unschedulable last; empty where the server does not say."""
     fields = _maps(_map(node, "metadata").get("managedFields"))
-    return {clean(one.get("manager"), 60) for one in fields if "f:unschedulable" in _map(_map(one, "fieldsV1"), "f:spec")}
+    return {
+        clean(one.get("manager"), 60) for one in fields
+        if "f:unschedulable" in _map(_map(one, "fieldsV1"), "f:spec")}
 
 
 def _writer(node: Json) -> str:
@@ -243,7 +258,9 @@ def _writer(node: Json) -> str:
     def wrote(one: Json) -> bool:
         return f"f:{KEY}" in _map(_map(_map(one, "fieldsV1"), "f:metadata"), "f:annotations")
 
-    found = {clean(one.get("manager"), 60) for one in _maps(_map(node, "metadata").get("managedFields")) if wrote(one)}
+    found = {
+        clean(one.get("manager"), 60) for one in _maps(_map(node, "metadata").get("managedFields"))
+        if wrote(one)}
     return found.pop() if len(found) == 1 else ""
 
 

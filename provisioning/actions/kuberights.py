@@ -1,4 +1,5 @@
-"""What an administrator of Kubernetes applies so that muster may do its work there, and what he should know of it, as one YAML text."""
+"""What an administrator of Kubernetes applies so that muster may do its work there, and what he should know
+of it, as one YAML text."""
 
 from __future__ import annotations
 
@@ -16,31 +17,39 @@ tolerations:
 """
 
 _PEOPLE = f"""\
-# What kubectl can undo. A cordon of muster's is three things on a node: spec.unschedulable, the taint {KEY} with the
-# number of the cordon as its value and the effect NoSchedule, and the annotation {KEY} with the number and the reason.
-#   kubectl uncordon NODE                               gives nothing back: the taint holds, and stays
-#   kubectl taint node NODE {KEY}-       gives nothing back: the next `muster triage --apply` restores the taint
-#   kubectl annotate node NODE {KEY}-    gives nothing back: the next `muster triage --apply` restores the annotation
-#   uncordon and taint                                  give NODE back to jobs; muster leaves it alone while the same verdict holds
-#   taint and annotate                                  take NODE over: it stays unschedulable until a person uncordons it
-#   kubectl delete node NODE                            ends the cordon: NODE is new when it registers again; if sick, it is cordoned again
-# Better: muster uncordon NODE, which also writes down who did it.
-# To keep a node that muster holds, beyond the time when muster would give it back: write so into the annotation (muster then never
-# releases it), or add a taint of your own. `kubectl cordon` of a node that is unschedulable already changes nothing, and nobody sees it.
-# A taint {KEY} of another value or with NoExecute is a person's: muster neither cordons nor releases it.
+# What kubectl can undo. A cordon of muster is three things on a node: spec.unschedulable, the taint
+# {KEY} with the number of the cordon as its value and the effect NoSchedule, and the
+# annotation {KEY} with the number and the reason.
+#   kubectl uncordon NODE                        releases nothing: the taint holds, and stays
+#   kubectl taint node NODE {KEY}-       releases nothing: the next `muster triage --apply` restores the
+#                                                taint
+#   kubectl annotate node NODE {KEY}-    releases nothing: the next `muster triage --apply` restores the
+#                                                annotation
+#   uncordon and taint                           give NODE back to jobs; muster leaves it alone while the
+#                                                same verdict holds
+#   taint and annotate                           take NODE over: it stays unschedulable until a person
+#                                                uncordons it
+#   kubectl delete node NODE                     ends the cordon: NODE is new when it registers again; if
+#                                                sick, it is cordoned again
+# Better: muster uncordon NODE, which also records who did it.
+# To keep a node that muster holds beyond the time when muster would release it: write so into the
+# annotation (muster then never releases it), or add a taint of your own. `kubectl cordon` of a node that is
+# already unschedulable changes nothing, and no one sees it. A taint {KEY} of another value or
+# with NoExecute is a person's: muster neither cordons nor releases it.
 """
 
 _DAEMONS = f"""\
-# DaemonSets. A kubelet that is started with --register-with-taints={STARTUP}=:NoSchedule keeps jobs from a new node until muster has
-# found it fit. Pods of DaemonSets that do not tolerate this taint are not placed there either. Where such a DaemonSet brings what a node
-# must show to be found fit (NVIDIA's driver, toolkit, device plug-in and DCGM; RDMA plug-ins; storage), the node never becomes clean and
-# never gets jobs. So put these lines into the pod template of each of them (GPU Operator: Helm value daemonsets.tolerations), with the
-# tolerations that it has; jobs must not have them:
+# DaemonSets. A kubelet started with --register-with-taints={STARTUP}=:NoSchedule keeps jobs
+# from a new node until muster has found it fit. Pods of DaemonSets that do not tolerate this taint are not
+# placed there either. If such a DaemonSet brings what a node needs to pass (NVIDIA's driver, toolkit, device
+# plug-in and DCGM; RDMA plug-ins; storage), the node never passes and never gets jobs. So add these lines to
+# the pod template of each of them (GPU Operator: Helm value daemonsets.tolerations); jobs must not have them:
 #
 {{tolerations}}#
 # Those that do not tolerate it yet:
-#   kubectl get daemonsets -A -o json | jq -r '.items[] | select([.spec.template.spec.tolerations[]? | select(.operator == "Exists"
-#     and (.key == null or .key == "{STARTUP}"))] | length == 0) | "\\(.metadata.namespace)/\\(.metadata.name)"'
+#   kubectl get daemonsets -A -o json | jq -r '.items[] | select([.spec.template.spec.tolerations[]?
+#     | select(.operator == "Exists" and (.key == null or .key == "{STARTUP}"))] | length == 0)
+#     | "\\(.metadata.namespace)/\\(.metadata.name)"'
 """
 
 
@@ -54,10 +63,11 @@ class RbacSubject:
 
 
 def manifest(subject: RbacSubject, *, condition: bool) -> str:
-    """YAML for `kubectl apply -f -`, with all else as comments: the least rights that muster needs, with `condition: true` or without.
+    """YAML for `kubectl apply -f -`, with all else as comments: the least rights that muster needs, with
+    `condition: true` or without.
 
-    Nodes are read, and replaced as they were read with our changes; of pods it is listed which have GPUs; Events are written into the
-    namespace default, where those of nodes are.
+    Nodes are read, and replaced as they were read with our changes; of pods it is listed which have GPUs;
+    Events are written into the namespace default, where those of nodes are.
     """
     rules: list[dict[str, object]] = [
         {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "update"]},
@@ -65,7 +75,8 @@ def manifest(subject: RbacSubject, *, condition: bool) -> str:
     ]
     if condition:
         rules.append({"apiGroups": [""], "resources": ["nodes/status"], "verbs": ["patch"]})
-    events: list[dict[str, object]] = [{"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]}]
+    events: list[dict[str, object]] = [
+        {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]}]
     rbac = "rbac.authorization.k8s.io"
     who = {"kind": subject.kind, "name": subject.name,
            **({"namespace": subject.namespace} if subject.kind == "ServiceAccount" else {"apiGroup": rbac})}
@@ -74,7 +85,9 @@ def manifest(subject: RbacSubject, *, condition: bool) -> str:
     documents: list[dict[str, object]] = []
     if subject.kind == "ServiceAccount":
         documents += [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": subject.namespace}},
-                      {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": subject.name, "namespace": subject.namespace}}]
+                      {
+                          "apiVersion": "v1", "kind": "ServiceAccount",
+                          "metadata": {"name": subject.name, "namespace": subject.namespace}}]
     documents += [
         {"apiVersion": f"{rbac}/v1", "kind": "ClusterRole", "metadata": about, "rules": rules},
         {"apiVersion": f"{rbac}/v1", "kind": "ClusterRoleBinding", "metadata": about,
@@ -84,7 +97,10 @@ def manifest(subject: RbacSubject, *, condition: bool) -> str:
          "roleRef": {"apiGroup": rbac, "kind": "Role", "name": NAME}, "subjects": [who]},
     ]
     lines = "".join(f"#   {line}\n" for line in TOLERATIONS.splitlines())
-    head = f"# The rights of muster: muster privilege kubernetes | kubectl apply -f -\n#\n{_DAEMONS.format(tolerations=lines)}#\n{_PEOPLE}"
+    head = ("# The rights of muster: muster privilege kubernetes | kubectl apply -f -\n"
+            "#\n"
+            f"{_DAEMONS.format(tolerations=lines)}#\n"
+            f"{_PEOPLE}")
     return head + "".join(f"---\n{_yaml(document)}" for document in documents)
 
 

@@ -1,9 +1,12 @@
-"""Kubernetes: cordons as `kubenode` has them, read, changed and replaced through the API server; pods that use GPUs; new nodes; verdicts.
+"""Kubernetes: cordons as `kubenode` has them, read, changed and replaced through the API server; pods that
+use GPUs; new nodes; verdicts.
 
-A node of the inventory is found by its name there, which a template makes of its own ("{node}.example.org"), or by a label that carries it.
-Questions about several nodes are asked some at a time (`atonce`), and `report` gets a line every few seconds as long as the answers take.
+A node of the inventory is found by its name there, which a template makes of its own ("{node}.example.org"),
+or by a label that carries it. Questions about several nodes are asked some at a time (`atonce`), and `report`
+gets a line every few seconds as long as the answers take.
 
-The rights that it needs, and what people can do with kubectl, are printed by `muster privilege kubernetes` (`kuberights`).
+The rights that it needs, and what people can do with kubectl, are printed by `muster privilege kubernetes`
+(`kuberights`).
 """
 
 from __future__ import annotations
@@ -18,8 +21,15 @@ from healthcheck.store.marks import mark_of
 from inventory.model import InKubernetes
 from inventory.nodeset import fold
 from inventory.text import clean, short
-from provisioning.actions.atonce import at_once
-from provisioning.actions.base import REASON_LENGTH, ActionError, Condition, Holder, New, NodeHold, nothing
+from provisioning.actions.base import (
+    REASON_LENGTH,
+    ActionError,
+    Condition,
+    Holder,
+    NodeHold,
+    ProbationNode,
+    no_check,
+)
 from provisioning.actions.kubeapi import Api, Json, KubeApiError
 from provisioning.actions.kubeevents import Events
 from provisioning.actions.kubenode import (
@@ -36,6 +46,7 @@ from provisioning.actions.kubenode import (
     unplaced,
     unproven,
 )
+from provisioning.actions.parallel import in_parallel
 
 NODES = "/api/v1/nodes"
 PODS = "/api/v1/pods"
@@ -50,7 +61,7 @@ _LABEL = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _KubeNode:
     """What is kept of a node: the name there, and what was asked of it. `wanted` is the inventory's name."""
 
     wanted: str
@@ -64,16 +75,17 @@ class _Seen:
 
 
 def _silent(line: str) -> None:
-    """For those who want to hear nothing."""
+    """Reports nothing."""
 
 
 class Kubernetes:
-    """The cluster that the inventory names; nothing is asked before the first question."""
+    """The cluster that the inventory names; it connects at the first request."""
 
     name = "kubernetes"
 
     def __init__(
-        self, there: InKubernetes, api: Api, report: Callable[[str], None] = _silent, clock: Callable[[], float] = time.time,
+        self, there: InKubernetes, api: Api, report: Callable[[str], None] = _silent,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._there = there
         self._api = api
@@ -82,12 +94,14 @@ class Kubernetes:
         self._events = Events(api, report)
 
     def held(self, nodes: Collection[str]) -> Mapping[str, NodeHold]:
-        """Who holds each node; two nodes there that carry one name are nobody's that we would touch."""
-        found = self._seen(nodes)
-        return {node: _one(found[node]) if node in found else NodeHold(Holder.ABSENT) for node in sorted(set(nodes))}
+        """Who holds each node; two nodes of one name count as held by others."""
+        found = self._read_nodes(nodes)
+        return {
+            node: _hold_of(found[node]) if node in found else NodeHold(Holder.ABSENT)
+                for node in sorted(set(nodes))}
 
     def isolate(self, node: str, reason: str) -> None:
-        """Unschedulable, our taint, our mark; where somebody was faster that is told, and theirs stays."""
+        """Sets unschedulable, our taint and our mark; raises ActionError if someone was faster."""
         mark = mark_of(reason)
 
         def edit(document: Json) -> Json | None:
@@ -98,41 +112,43 @@ class Kubernetes:
                 raise ActionError(f"{node}: others hold it now: {held.reason}")
             return cordoned(document, reason)
 
-        self._tell_event(self._change(node, edit), "Warning", "MusterCordoned", reason)
+        self._write_event(self._change(node, edit), "Warning", "MusterCordoned", reason)
 
     def rewrite(self, node: str, shown: str, reason: str) -> None:
-        """The mark of `reason` stands in place of the one that the node has, if that still shows these words; where `reason` has none, the
-        node is a person's from then on: it stays unschedulable with these words, and without our taint."""
+        """The mark of `reason` stands in place of the one that the node has, if that still shows these words;
+        where `reason` has none, the node is a person's from then on: it stays unschedulable with these words,
+        and without our taint."""
         mark = mark_of(reason)
 
         def edit(document: Json) -> Json | None:
             held = held_of(document)
             if held.reason == clean(reason, REASON_LENGTH) and held.mark == mark and not held.lacks:
                 return None
-            self._still(held, shown)
+            self._check_unchanged(held, shown)
             if held.mark is None:
-                raise ActionError(f"{node}: it bears no mark of a muster: {held.reason or held.holder.value}")
+                raise ActionError(f"{node}: it has no mark of a muster: {held.reason or held.holder.value}")
             return cordoned(document, reason) if mark is not None else handed_over(document, reason)
 
         document = self._change(node, edit)
         if mark is not None:
-            self._tell_event(document, "Warning", "MusterCordoned", reason)
+            self._write_event(document, "Warning", "MusterCordoned", reason)
 
     def release(self, node: str, shown: str = "") -> None:
-        """Takes away what is ours, and nothing else; with `shown` only if the node still shows these words."""
+        """Takes away what is ours, and nothing else; with `shown` only if the node still shows these
+        words."""
         gone: list[str] = []
 
         def edit(document: Json) -> Json | None:
             held = held_of(document)
             if held.mark is None:
                 return None
-            self._still(held, shown)
+            self._check_unchanged(held, shown)
             gone[:] = [held.reason if mark_of(held.reason) == held.mark else f"{held.mark}:"]
             return released(document)
 
         document = self._change(node, edit)
         if gone:
-            self._tell_event(document, "Normal", "MusterReleased", gone[0])
+            self._write_event(document, "Normal", "MusterReleased", gone[0])
 
     def mend(self, node: str, reason: str) -> None:
         """Puts back what our mark lacks; what it says stays."""
@@ -144,24 +160,28 @@ class Kubernetes:
 
         self._change(node, edit)
 
-    def at_once(self, work: Mapping[str, Callable[[], None]], before: Callable[[str], None] = nothing) -> Mapping[str, str]:
+    def in_parallel(
+        self, work: Mapping[str, Callable[[], None]], before: Callable[[str], None] = no_check,
+    ) -> Mapping[str, str]:
         """Does these calls some at a time; by name why one was not done."""
-        done = at_once(work, self._report, self._api.where, before)
+        done = in_parallel(work, self._report, self._api.where, before)
         return {name: str(error) for name, error in done.items() if error is not None}
 
     @staticmethod
-    def _still(held: NodeHold, shown: str) -> None:
-        """Raises ActionError where a node shows other words than those on which somebody decided."""
+    def _check_unchanged(held: NodeHold, shown: str) -> None:
+        """Raises ActionError where a node shows other words than those on which someone decided."""
         if shown and held.reason != shown:
-            raise ActionError("somebody has given it back" if held.holder is Holder.NOBODY else f"others hold it now: {held.reason}")
+            raise ActionError("someone has given it back" if held.holder is Holder.NOBODY
+                              else f"others hold it now: {held.reason}")
 
-    def _tell_event(self, document: Json, kind: str, word: str, reason: str) -> None:
+    def _write_event(self, document: Json, kind: str, word: str, reason: str) -> None:
         mark, _, why = reason.partition(": ")
         self._events.write(document, kind, word, why, mark.rstrip(":"), self._clock())
 
     def running(self, nodes: Collection[str]) -> Mapping[str, str]:
-        """By node which pod may use a GPU of it; nodes without one are left out. Pods that wait for their node's kubelet count."""
-        names = {one.name: node for node, found in self._seen(nodes).items() for one in found}
+        """By node which pod may use a GPU of it; nodes without one are left out. Pods that wait for their
+        node's kubelet count."""
+        names = {one.name: node for node, found in self._read_nodes(nodes).items() for one in found}
         busy: dict[str, str] = {}
 
         def take(pod: Json) -> None:
@@ -177,7 +197,8 @@ class Kubernetes:
         return busy
 
     def waiting(self, nodes: Collection[str]) -> str:
-        """A pod that asks for GPUs and that the scheduler could not place. What it says of nodes is not weighed: any such pod counts."""
+        """A pod that asks for GPUs and that the scheduler could not place. What it says of nodes is not
+        weighed: any such pod counts."""
         found: list[str] = []
 
         def take(pod: Json) -> None:
@@ -187,13 +208,15 @@ class Kubernetes:
         self._api.collect(PODS, {"fieldSelector": "spec.nodeName=,status.phase=Pending"}, take)
         return found[0] if found else ""
 
-    def unproven(self, nodes: Collection[str]) -> Mapping[str, New]:
-        """Those that bear the startup taint; a name that several carry is on probation as the newest of them."""
+    def unproven(self, nodes: Collection[str]) -> Mapping[str, ProbationNode]:
+        """Those that bear the startup taint; a name that several carry is on probation as the newest of
+        them."""
         found = {}
-        for node, all_of in self._seen(nodes).items():
+        for node, all_of in self._read_nodes(nodes).items():
             if new := [one for one in all_of if one.unproven]:
-                newest = max(new, key=lambda one: one.registered if one.registered is not None else float("inf"))
-                found[node] = New(newest.identity, newest.registered)
+                newest = max(
+                    new, key=lambda one: one.registered if one.registered is not None else float("inf"))
+                found[node] = ProbationNode(newest.identity, newest.registered)
         return found
 
     def prove(self, node: str, identity: str) -> None:
@@ -205,33 +228,37 @@ class Kubernetes:
 
         self._change(node, edit)
 
-    def tell(self, conditions: Mapping[str, Condition]) -> None:
-        """Has each node show its condition, and when that was last looked at, where the inventory asks for it; every node is tried.
+    def set_conditions(self, conditions: Mapping[str, Condition]) -> None:
+        """Has each node show its condition, and when that was last checked, where the inventory asks for it;
+        every node is tried.
 
-        A node that has registered since the snapshot that found it fit shows Unknown. One line names all those that were not written.
+        A node that has registered since the snapshot that found it fit shows Unknown. One line names all
+        those that were not written.
         """
         if not self._there.condition:
             return
         now = self._clock()
         work = {one.name: (lambda one=one, patch=patch: self._api.merge(f"{NODES}/{one.name}/status", patch))
-                for node, found in self._seen(conditions).items() for one in found
-                if (patch := _told(one, conditions[node], now)) is not None}
+                for node, found in self._read_nodes(conditions).items() for one in found
+                if (patch := _condition_patch(one, conditions[node], now)) is not None}
         failed: dict[str, list[str]] = {}
-        for name, why in self.at_once(work).items():
+        for name, why in self.in_parallel(work).items():
             failed.setdefault(why.replace(name, "NODE"), []).append(name)
         if failed:
-            said = "; ".join(f"{fold(names)}: {why}" for why, names in list(failed.items())[:3])
-            raise ActionError(f"{sum(map(len, failed.values()))} of {len(work)} conditions were not written: {clean(said, 600)}")
+            current = "; ".join(f"{fold(names)}: {why}" for why, names in list(failed.items())[:3])
+            raise ActionError(f"{sum(map(len, failed.values()))} of {len(work)} conditions were not written: "
+                              f"{clean(current, 600)}")
 
     def _change(self, node: str, edit: Callable[[Json], Json | None]) -> Json:
         label = self._there.label
         name = self._named(node)
         if label is not None:
-            found = self._seen([node]).get(node, [])
+            found = self._read_nodes([node]).get(node, [])
             if len(found) > 1:
-                raise ActionError(_one(found).reason)
+                raise ActionError(_hold_of(found).reason)
             name = found[0].name if found else None
-        unknown = f"{node} is not known in kubernetes; see: kubectl get nodes{f' -L {label}' if label is not None else ''}"
+        unknown = (f"{node} is not known in kubernetes; see: kubectl get "
+                   f"nodes{f' -L {label}' if label is not None else ''}")
         if name is None:
             raise ActionError(unknown)
         try:
@@ -242,11 +269,12 @@ class Kubernetes:
             raise
 
     def _named(self, node: str) -> str | None:
-        """The name that the template makes of a node's; None where no node of Kubernetes can have it. A kubelet's are in lower case."""
+        """The name that the template makes of a node's; None where no node of Kubernetes can have it. A
+        kubelet's are in lower case."""
         name = self._there.name.replace("{node}", node).lower()
         return name if _NAME.fullmatch(name) else None
 
-    def _seen(self, nodes: Collection[str]) -> Mapping[str, list[_Seen]]:
+    def _read_nodes(self, nodes: Collection[str]) -> Mapping[str, list[_KubeNode]]:
         """What is there, by the inventory's name; one node each, unless a label is on several."""
         label = self._there.label
         if label is not None:
@@ -259,32 +287,35 @@ class Kubernetes:
         names = {name: node for node in nodes if (name := self._named(node)) is not None}
         if len(names) > _FEW:
             return self._listed({}, lambda about: names.get(str(about.get("name"))))
-        asked = {name: (lambda name=name, node=node: self._read(name, node)) for name, node in names.items()}
+        reads = {name: (lambda name=name, node=node: self._read(name, node)) for name, node in names.items()}
         found = {}
-        for name, given in at_once(asked, self._report, self._api.where).items():
+        for name, given in in_parallel(reads, self._report, self._api.where).items():
             if isinstance(given, ActionError):
                 raise given
             if given is not None:
                 found[names[name]] = [given]
         return found
 
-    def _read(self, name: str, node: str) -> _Seen | None:
+    def _read(self, name: str, node: str) -> _KubeNode | None:
         """The node of this name there; None where there is none."""
         try:
-            return _kept(self._api.get(f"{NODES}/{name}"), node)
+            return _parsed(self._api.get(f"{NODES}/{name}"), node)
         except KubeApiError as error:
             if error.status == 404:
                 return None
             raise
 
-    def _listed(self, query: Mapping[str, str], wanted: Callable[[Json], str | None]) -> Mapping[str, list[_Seen]]:
-        def take(document: Json) -> _Seen | None:
+    def _listed(
+        self, query: Mapping[str, str], wanted: Callable[[Json], str | None],
+    ) -> Mapping[str, list[_KubeNode]]:
+        def take(document: Json) -> _KubeNode | None:
             about = document.get("metadata")
             node = wanted(about) if isinstance(about, dict) else None
-            return _kept(document, node) if node is not None else None
+            return _parsed(document, node) if node is not None else None
 
-        found: dict[str, list[_Seen]] = {}
-        (given,) = at_once({"": lambda: self._api.collect(NODES, query, take)}, self._report, self._api.where).values()
+        found: dict[str, list[_KubeNode]] = {}
+        (given,) = in_parallel(
+            {"": lambda: self._api.collect(NODES, query, take)}, self._report, self._api.where).values()
         if isinstance(given, ActionError):
             raise given
         for one in given:
@@ -292,24 +323,28 @@ class Kubernetes:
         return found
 
 
-def _one(found: list[_Seen]) -> NodeHold:
+def _hold_of(found: list[_KubeNode]) -> NodeHold:
     if len(found) == 1:
         return found[0].held
-    return NodeHold(Holder.OTHERS, f"{len(found)} nodes of kubernetes carry its name: {clean(', '.join(one.name for one in found), 120)}")
+    return NodeHold(Holder.OTHERS,
+                    f"{len(found)} nodes of kubernetes carry its name: "
+                    f"{clean(', '.join(one.name for one in found), 120)}")
 
 
-def _told(one: _Seen, condition: Condition, now: float) -> Json | None:
+def _condition_patch(one: _KubeNode, condition: Condition, now: float) -> Json | None:
     """The patch that has a node show this; None where it shows it already, and not long ago."""
-    if condition.status == "True" and condition.seen is not None and one.registered is not None and condition.seen < one.registered:
+    if (condition.status == "True" and condition.seen is not None and one.registered is not None
+            and condition.seen < one.registered):
         condition = Condition("Unknown", "Registered", "no snapshot was taken since it registered")
-    told = (condition.status, condition.reason, clean(condition.message, 1000))
+    shown = (condition.status, condition.reason, clean(condition.message, 1000))
     beaten = instant(one.beat)
-    if one.condition == told and beaten is not None and abs(now - beaten) < _HEARTBEAT_S:
+    if one.condition == shown and beaten is not None and abs(now - beaten) < _HEARTBEAT_S:
         return None
     when = dt.datetime.fromtimestamp(now, dt.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-    since = {} if one.condition[:1] == told[:1] else {"lastTransitionTime": when}
+    since = {} if one.condition[:1] == shown[:1] else {"lastTransitionTime": when}
     return {"status": {"conditions": [
-        {"type": CONDITION, "status": told[0], "reason": told[1], "message": told[2], "lastHeartbeatTime": when, **since}]}}
+        {"type": CONDITION, "status": shown[0], "reason": shown[1], "message": shown[2],
+         "lastHeartbeatTime": when, **since}]}}
 
 
 def _label(about: Json, label: str) -> str:
@@ -317,14 +352,15 @@ def _label(about: Json, label: str) -> str:
     return str(labels.get(label)) if isinstance(labels, dict) else ""
 
 
-def _kept(document: Json, node: str) -> _Seen:
+def _parsed(document: Json, node: str) -> _KubeNode:
     about = document.get("metadata")
     name = about.get("name") if isinstance(about, dict) else None
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ActionError(f"kubernetes: a node came with the name {short(name)}, which is none")
     status = document.get("status")
     listed = status.get("conditions") if isinstance(status, dict) else None
-    shown = next((one for one in listed if isinstance(one, dict) and one.get("type") == CONDITION), {}) if isinstance(listed, list) else {}
-    said = tuple(str(shown.get(key)) for key in ("status", "reason", "message")) if shown else ()
-    return _Seen(node, name, held_of(document), uid(document), registered(document), unproven(document), said,
-                 str(shown.get("lastHeartbeatTime") or ""))
+    shown = (next((one for one in listed if isinstance(one, dict) and one.get("type") == CONDITION), {})
+             if isinstance(listed, list) else {})
+    current = tuple(str(shown.get(key)) for key in ("status", "reason", "message")) if shown else ()
+    return _KubeNode(node, name, held_of(document), uid(document), registered(document), unproven(document),
+                     current, str(shown.get("lastHeartbeatTime") or ""))

@@ -1,4 +1,5 @@
-"""A text file that people and we edit line by line: read within bounds, changed under its lock, and written whole."""
+"""A text file that people and muster edit line by line: read within bounds, changed under a lock, written
+whole."""
 
 from __future__ import annotations
 
@@ -16,23 +17,26 @@ _LARGEST = 16 * 1024 * 1024
 
 
 def read_lines(path: Path, *, must: bool) -> list[str]:
-    """Its lines without their ends; none where there is no such file, unless there `must` be one. Raises ActionError."""
+    """Its lines without their ends; none where there is no such file, unless there `must` be one. Raises
+    ActionError."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
         if not must:
             return []
-        raise ActionError(f"{path}: no such file; write the nodes that jobs may use into it, a node or a set a line") from None
+        raise ActionError(f"{path}: no such file; write the nodes that jobs may use into it, a node or a set "
+                          "a line") from None
     except OSError as error:
         raise ActionError(f"{path}: cannot be read: {error.strerror}") from None
     if len(data) > _LARGEST:
         raise ActionError(f"{path}: is over {_LARGEST} bytes, which is no file of hosts")
-    # Not splitlines, which also takes a form feed in somebody's reason for the end of a line.
+    # Not splitlines, which also takes a form feed in someone's reason for the end of a line.
     return data.decode("utf-8", "surrogateescape").removesuffix("\n").split("\n") if data else []
 
 
 def change_lines(path: Path, edit: Callable[[Sequence[str]], Sequence[str]], *, must: bool) -> None:
-    """Has `edit` make new lines of the old; of several writers none undoes what another has done. Raises ActionError."""
+    """Has `edit` make new lines of the old; of several writers none undoes what another has done. Raises
+    ActionError."""
     try:
         # Whoever shares the file may have made the name a link, and let a group write.
         real = Path(os.path.realpath(path))

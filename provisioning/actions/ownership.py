@@ -1,4 +1,5 @@
-"""Says whose the hold on a node is by what its back end shows, beside what the store has of our cordons. Pure."""
+"""Decides whose the hold on a node is, from what the back end shows and from our cordons in the store.
+Pure."""
 
 from __future__ import annotations
 
@@ -10,22 +11,24 @@ from healthcheck.store.hardware import same_machine
 from healthcheck.store.marks import mark_of
 from healthcheck.store.strays import Stray, StrayKind
 from inventory.text import clean
-from provisioning.actions.base import Holder, NodeHold, marked, same_words
+from provisioning.actions.base import Holder, NodeHold, reason_with_mark, same_reason
 
 
 class Whose(Enum):
     """What became of a cordon of ours."""
 
     OURS = "ours"           # it is there as we set it
-    PERSON = "person"       # our mark is there, and what stands beside it, or who gave it, is not as we set it
+    # our mark is there, and what stands beside it, or who gave it, is not as we set it
+    PERSON = "person"
     TAKEN = "taken"         # others hold the node instead
-    FREE = "free"           # nobody does
+    FREE = "free"           # no one does
     ANEW = "anew"           # it is not there, and the node is not the one that it was set on
     ABSENT = "absent"       # the back end does not know the node any more
 
 
 def whose(one: Cordon, held: NodeHold, identity: str = "") -> Whose:
-    """What became of it. `identity` is what bears the node's name now, where that is known otherwise than from the back end."""
+    """What became of it. `identity` is that of the machine with this name now, if known from elsewhere than
+    the back end."""
     if held.mark == one.mark:
         return Whose.PERSON if held.holder is Holder.US and _changed(one, held) else Whose.OURS
     if held.holder is not Holder.ABSENT and _another(one.identity, held.identity, identity):
@@ -36,21 +39,23 @@ def whose(one: Cordon, held: NodeHold, identity: str = "") -> Whose:
 
 
 def dropped(one: Cordon, held: NodeHold) -> str:
-    """Why the back end itself has ended a cordon of ours, whose words it still shows as we set them; empty where it has not."""
+    """Why the back end itself has ended a cordon of ours, whose words it still shows as we set them; empty
+    where it has not."""
     ours = mark_of(held.reason) == one.mark and not _changed(one, held)
     return held.dropped if ours else ""
 
 
 def _another(before: str, shown: str, machine: str) -> bool:
-    """Whether it is another node, or machine, than the one that the cordon was set on; what is not known is no other."""
+    """Whether it is another node, or machine, than the one that the cordon was set on; what is not known is
+    no other."""
     if not before:
         return False
     return before != shown if shown else bool(machine) and not same_machine(before, machine)
 
 
 def _changed(one: Cordon, held: NodeHold) -> bool:
-    wrote = marked(one.mark, one.why)
-    if not same_words(wrote, held.reason):
+    wrote = reason_with_mark(one.mark, one.why)
+    if not same_reason(wrote, held.reason):
         return True
     # What the scheduler appends it appends as a user of its own.
     appended = len(held.reason) > len(wrote)
@@ -58,25 +63,26 @@ def _changed(one: Cordon, held: NodeHold) -> bool:
 
 
 def words(one: Cordon, held: NodeHold) -> str:
-    """What a person made of our cordon: the words that are not ours, or who gave ours anew."""
-    wrote, shown = marked(one.mark, one.why), held.reason
-    if same_words(wrote, shown):
-        return f"{held.user} gave its reason anew, which {one.user} had given"
+    """What a person changed about our cordon: the text that is not ours, or who set ours again."""
+    wrote, shown = reason_with_mark(one.mark, one.why), held.reason
+    if same_reason(wrote, shown):
+        return f"{held.user} set its reason again, which {one.user} had set"
     more = shown[len(wrote):] if shown.startswith(wrote) else shown.removeprefix(f"{one.mark}:")
     return f"a person wrote: {clean(more.strip(' -:;,') or shown, 150)}"
 
 
 def instead(what: Whose, one: Cordon, held: NodeHold) -> str:
-    """In words what stands in the place of a cordon of ours; empty while it is ours."""
+    """A phrase for what replaced a cordon of ours; empty while it is ours."""
     return {
-        Whose.OURS: "", Whose.PERSON: f"beside {one.mark} {words(one, held)}", Whose.TAKEN: f"others hold it now: {held.reason}",
-        Whose.FREE: "somebody gave it back", Whose.ANEW: "it registered or was installed anew",
-        Whose.ABSENT: f"it is not known there any more{f' ({held.reason})' if held.reason else ''}",
-    }[what]
+        Whose.OURS: "", Whose.PERSON: f"beside {one.mark} {words(one, held)}",
+        Whose.TAKEN: f"others hold it now: {held.reason}", Whose.FREE: "someone gave it back",
+        Whose.ANEW: "it registered or was installed anew",
+        Whose.ABSENT: f"it is not known there any more{f' ({held.reason})' if held.reason else ''}"}[what]
 
 
 def strays(seen: Mapping[str, NodeHold], cordons: Iterable[Cordon], names: Collection[str]) -> list[Stray]:
-    """What of these nodes no cordon accounts for. `cordons` are ours that are open in this back end, `names` those of our store."""
+    """Marks on these nodes that no cordon accounts for. `cordons` are our open ones in this back end, `names`
+    those of our store."""
     known = {one.mark: one for one in cordons if one.state in (CordonState.MEANT, CordonState.HELD)}
     found = []
     for node, held in seen.items():

@@ -57,8 +57,8 @@ def waiting(printed: str) -> Iterator[Waiting]:
         fields = [field.strip() for field in line.split("|", 4)]
         count = _COUNT.fullmatch(fields[1]) if len(fields) == 5 else None
         if count is None:
-            raise ActionError(f"squeue printed {clean(line, 100)!r}, which cannot be read: expected five fields, "
-                              "the second a number of nodes")
+            raise ActionError(f"squeue printed {clean(line, 100)!r}, which cannot be read: expected five "
+                              "fields, the second a number of nodes")
         job, _, reservation, partitions, reason = fields
         if reservation in _NO_RESERVATION and not reason.startswith(_NOT_NODES):
             nodes = max(1, int(count[1]) * _TIMES[count[2]])

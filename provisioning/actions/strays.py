@@ -1,4 +1,5 @@
-"""Settles marks that no cordon of this store accounts for, and cordons of ours that a person wrote upon: adopts them, or forgets them.
+"""Resolves marks that no cordon of this store accounts for, and cordons of ours that a person edited: adopts
+or forgets them.
 
 As in `cordon`: read, change, read again, node by node, each change in the ledger before it is made.
 """
@@ -13,16 +14,25 @@ from healthcheck.store.file import Store
 from healthcheck.store.strays import keep
 from inventory.errors import UsageError
 from inventory.text import clean
-from provisioning.actions.base import ActionError, Backend, Holder, NodeHold, Rewrites, marked, still
-from provisioning.actions.cordon import Clock, CordonResult, identity_of, settle_meant
+from provisioning.actions.base import (
+    ActionError,
+    Backend,
+    Holder,
+    NodeHold,
+    SupportsRewrite,
+    check_unchanged,
+    reason_with_mark,
+)
+from provisioning.actions.cordon import Clock, CordonResult, identity_of, resolve_pending
 from provisioning.actions.ownership import Whose, instead, strays, whose
 
 
 def adopt(
-    store: Store, backend: Backend, nodes: Sequence[str], why: str, who: str, clock: Clock, *, dry: bool = False, anew: bool = False,
+    store: Store, backend: Backend, nodes: Sequence[str], why: str, who: str, clock: Clock, *,
+    dry: bool = False, replace_ours: bool = False,
 ) -> list[CordonResult]:
-    """Puts a mark of ours in the place of what stands on these nodes; a line for each, in order. Only a person ends such a cordon. With
-    `anew` also in the place of a cordon that is ours already.
+    """Puts a mark of ours in the place of what stands on these nodes; a line for each, in order. Only a
+    person ends such a cordon. With `replace_ours` also in the place of a cordon that is ours already.
 
     Raises UsageError for a back end that cannot, and ActionError where it cannot be asked.
     """
@@ -33,40 +43,43 @@ def adopt(
     troubles: dict[str, str] = {}
     for node in dict.fromkeys(nodes):
         held, one = seen[node], known.get(node)
-        ours = anew and one is not None and whose(one, held) is Whose.OURS
-        if not ours and (left := _left(node, held, one)) is not None:
+        ours = replace_ours and one is not None and whose(one, held) is Whose.OURS
+        if not ours and (left := _nothing_to_do(node, held, one)) is not None:
             done[node] = left
         elif dry:
             done[node] = CordonResult(node, f"would be adopted: {held.reason}", held=True)
         else:
             if one is not None:
-                settle(store, one, CordonState.VOID, f"adopted anew by {who}", clock())
+                settle(store, one, CordonState.VOID, f"adopted again by {who}", clock())
             new = mean(store, node, backend.name, why, who, clock(), identity=identity_of(store, node, held))
             if new is None:
                 done[node] = CordonResult(node, "another muster is cordoning it", held=True, failed=True)
                 continue
             made[node] = new
             try:
-                still(backend, node, held.reason)
-                able.rewrite(node, held.reason, marked(new.mark, why))
+                check_unchanged(backend, node, held.reason)
+                able.rewrite(node, held.reason, reason_with_mark(new.mark, why))
             except ActionError as error:
                 troubles[node] = str(error)
     now = backend.held(list(made)) if made else {}
     for node, new in made.items():
         if whose(new, now[node]) is Whose.OURS:
-            cordons.held(store, new, f"adopted: {clean(seen[node].reason, 200)}", clock(), now[node].user, now[node].since)
+            cordons.held(store, new, f"adopted: {clean(seen[node].reason, 200)}", clock(), now[node].user,
+                         now[node].since)
             done[node] = CordonResult(node, f"adopted as {new.mark}; it was {seen[node].reason}", held=True)
         else:
-            trouble = troubles.get(node) or f"{backend.name} shows {now[node].holder.value}: {now[node].reason}"
+            trouble = troubles.get(
+                node) or f"{backend.name} shows {now[node].holder.value}: {now[node].reason}"
             settle(store, new, CordonState.VOID, f"not done: {trouble}", clock())
-            done[node] = CordonResult(node, f"NOT adopted: {trouble}", held=now[node].holder is not Holder.NOBODY, failed=True)
+            done[node] = CordonResult(
+                node, f"NOT adopted: {trouble}", held=now[node].holder is not Holder.NOBODY, failed=True)
     return _end(store, backend, nodes, done, now, clock)
 
 
 def forget(store: Store, backend: Backend, nodes: Sequence[str], why: str, who: str, clock: Clock, *,
            dry: bool = False) -> list[CordonResult]:
-    """Takes marks that are not a cordon of ours away from these nodes; a line for each, in order. What nobody else holds goes back to jobs;
-    what a person wrote beside a mark stays, as theirs. Raises as `adopt`."""
+    """Takes marks that are not a cordon of ours away from these nodes; a line for each, in order. What no one
+    else holds goes back to jobs; what a person wrote beside a mark stays, as theirs. Raises as `adopt`."""
     able = _able(backend)
     known, seen = _begin(store, backend, nodes, clock, dry)
     done: dict[str, CordonResult] = {}
@@ -74,7 +87,7 @@ def forget(store: Store, backend: Backend, nodes: Sequence[str], why: str, who: 
     troubles: dict[str, str] = {}
     for node in dict.fromkeys(nodes):
         held, one = seen[node], known.get(node)
-        if (left := _left(node, held, one)) is not None:
+        if (left := _nothing_to_do(node, held, one)) is not None:
             done[node] = left
         elif dry:
             done[node] = CordonResult(node, f"would be forgotten: {held.reason}", held=one is not None)
@@ -82,9 +95,9 @@ def forget(store: Store, backend: Backend, nodes: Sequence[str], why: str, who: 
             with store.writing() as db:
                 begun[node] = ledger.begin(db, clock(), who, "forget", node, why, backend.name)
             try:
-                still(backend, node, held.reason)
+                check_unchanged(backend, node, held.reason)
                 if one is not None:
-                    able.rewrite(node, held.reason, theirs(held.reason))
+                    able.rewrite(node, held.reason, without_mark(held.reason))
                 else:
                     backend.release(node, held.reason if held.holder is Holder.US else "")
             except ActionError as error:
@@ -92,24 +105,26 @@ def forget(store: Store, backend: Backend, nodes: Sequence[str], why: str, who: 
     now = backend.held(list(begun)) if begun else {}
     for node, line in begun.items():
         gone = now[node].mark != seen[node].mark
-        rest = "it goes back to jobs" if now[node].holder is Holder.NOBODY else f"others hold it: {now[node].reason}"
-        said = f"{seen[node].mark} is taken away; {rest}" if gone else f"NOT forgotten: {troubles.get(node) or 'it is there all the same'}"
+        rest = "it goes back to jobs" if now[
+            node].holder is Holder.NOBODY else f"others hold it: {now[node].reason}"
+        message = (f"{seen[node].mark} is removed; {rest}" if gone
+                   else f"NOT forgotten: {troubles.get(node) or 'it is still there'}")
         if gone and (one := known.get(node)) is not None:
             settle(store, one, CordonState.VOID, f"forgotten by {who}", clock())
         with store.writing() as db:
-            ledger.finish(db, line, said if gone else f"not done: {said}", clock())
-        done[node] = CordonResult(node, said, held=now[node].holder is not Holder.NOBODY, failed=not gone)
+            ledger.finish(db, line, message if gone else f"not done: {message}", clock())
+        done[node] = CordonResult(node, message, held=now[node].holder is not Holder.NOBODY, failed=not gone)
     return _end(store, backend, nodes, done, now, clock)
 
 
-def theirs(reason: str) -> str:
+def without_mark(reason: str) -> str:
     """What a person's hold is to show without our mark."""
     return reason.removeprefix("muster:").partition(":")[2].strip() or "a person holds it"
 
 
-def _able(backend: Backend) -> Rewrites:
-    if not isinstance(backend, Rewrites):
-        raise UsageError(f"{backend.name} cannot put one mark in the place of another: give the node back there by hand")
+def _able(backend: Backend) -> SupportsRewrite:
+    if not isinstance(backend, SupportsRewrite):
+        raise UsageError(f"{backend.name} cannot replace a mark: release the node there by hand")
     return backend
 
 
@@ -117,27 +132,31 @@ def _begin(
     store: Store, backend: Backend, nodes: Sequence[str], clock: Clock, dry: bool,
 ) -> tuple[Mapping[str, Cordon], Mapping[str, NodeHold]]:
     if not dry:
-        settle_meant(store, backend, clock)
+        resolve_pending(store, backend, clock)
     return {one.node: one for one in open_cordons(store, nodes, backend.name)}, backend.held(nodes)
 
 
-def _left(node: str, held: NodeHold, one: Cordon | None) -> CordonResult | None:
-    """Why there is nothing to settle on a node; None where there is."""
+def _nothing_to_do(node: str, held: NodeHold, one: Cordon | None) -> CordonResult | None:
+    """Why there is nothing to resolve on a node; None where there is."""
     if held.holder is Holder.ABSENT:
         return CordonResult(node, "is not known there", held=False, failed=True)
     if held.mark is None:
-        said = "nobody holds it" if held.holder is Holder.NOBODY else f"left alone, others hold it: {held.reason}"
-        return CordonResult(node, said, held=held.holder is Holder.OTHERS, failed=True)
+        message = ("no one holds it" if held.holder is Holder.NOBODY
+                   else f"left alone, others hold it: {held.reason}")
+        return CordonResult(node, message, held=held.holder is Holder.OTHERS, failed=True)
     if one is not None and whose(one, held) is Whose.OURS:
         return CordonResult(node, f"is a cordon of ours already, {one.mark}: {one.why}", held=True)
     if one is not None and held.mark != one.mark:
-        return CordonResult(node, f"{instead(whose(one, held), one, held)}: muster triage --apply writes that down first", held=True,
-                            failed=True)
+        return CordonResult(node,
+                            f"{instead(whose(one, held), one, held)}: run muster triage --apply first, which "
+                            "records that", held=True, failed=True)
     return None
 
 
 def _end(
-    store: Store, backend: Backend, nodes: Sequence[str], done: Mapping[str, CordonResult], now: Mapping[str, NodeHold], clock: Clock,
+    store: Store, backend: Backend, nodes: Sequence[str], done: Mapping[str, CordonResult],
+    now: Mapping[str, NodeHold], clock: Clock,
 ) -> list[CordonResult]:
-    keep(store, backend.name, now, strays(now, open_cordons(store, backend=backend.name), cordons.names(store)), clock())
+    keep(store, backend.name, now,
+         strays(now, open_cordons(store, backend=backend.name), cordons.names(store)), clock())
     return [done[node] for node in nodes]

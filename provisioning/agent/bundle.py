@@ -1,7 +1,9 @@
-"""Builds what is installed on a node: the code as one zip file, and the rules and the node's own words as JSON.
+"""Builds what is installed on a node: the code as one zip file, and the rules and the node's own settings as
+JSON.
 
-Equal inputs give equal bytes: members in order, of one date, not compressed (whoever sends it compresses; and a zlib differs from the
-next). Nothing in it is compiled, so that it is good for every machine and every Python from 3.8 on; from 3.10 on it judges.
+Equal inputs give equal bytes: members in order, of one date, not compressed (whoever sends it compresses; and
+a zlib differs from the next). Nothing in it is compiled, so that it is good for every machine and every
+Python from 3.8 on; from 3.10 on it judges.
 """
 
 from __future__ import annotations
@@ -28,8 +30,8 @@ from inventory.model import Node
 from provisioning.agent.layout import CODE, DIGITS, NODE, PERIOD_S, RULES, digest
 
 # What is loaded by need: the first and those of the gate by every Python, the others by one that judges.
-_ROOTS = ("healthcheck.agent.main", "healthcheck.agent.judging", "healthcheck.agent.exporting", "healthcheck.gate.fetch",
-          "healthcheck.gate.onnode", *catalogue.MODULES)
+_ROOTS = ("healthcheck.agent.main", "healthcheck.agent.judging", "healthcheck.agent.exporting",
+          "healthcheck.gate.fetch", "healthcheck.gate.onnode", *catalogue.MODULES)
 _OURS = ("healthcheck", "inventory")
 _DATE = (1980, 1, 1, 0, 0, 0)
 _MAIN = """import sys
@@ -52,7 +54,8 @@ if __name__ == "__main__":
 
 @dataclass(frozen=True)
 class NodeBundle:
-    """The three files of one node by their names, and the digest by which their folder is called (its first `layout.DIGITS`)."""
+    """The three files of one node by their names, and the digest by which their folder is called (its first
+    `layout.DIGITS`)."""
 
     files: Mapping[str, bytes]
     digest: str
@@ -72,12 +75,15 @@ class Bundle:
     version: str
 
     def of(
-        self, node: Node, *, default_sku: str | None = None, period: float = PERIOD_S, occasion: str = "timer", textfile: str | None = None,
-        exporter: str | None = None,
+        self, node: Node, *, default_sku: str | None = None, period: float = PERIOD_S,
+        occasion: str = "timer", textfile: str | None = None, exporter: str | None = None,
     ) -> NodeBundle:
-        """What this node is given. The occasion is a profile's name, or empty; the last two are only told for whoever upgrades it."""
-        said = {**compile_node(node, default_sku, period, occasion, self.version), "textfile": textfile, "exporter": exporter}
-        files = {CODE: self.code, RULES: self.rules, NODE: _json(said)}
+        """What this node is given. The occasion is a profile's name, or empty; the last two are only told for
+        whoever upgrades it."""
+        message = {
+            **compile_node(node, default_sku, period, occasion, self.version), "textfile": textfile,
+            "exporter": exporter}
+        files = {CODE: self.code, RULES: self.rules, NODE: _json(message)}
         return NodeBundle(files, digest(files))
 
 
@@ -89,9 +95,12 @@ def build(ruleset: Ruleset) -> Bundle:
 @functools.cache
 def code() -> bytes:
     """The zip file that Python runs."""
-    members = {f"{name.replace('.', '/')}{'/__init__' if path.name == '__init__.py' else ''}.py": path.read_bytes()
-               for name, path in modules(_ROOTS).items()}
-    members |= {"__main__.py": _MAIN.encode(), COLLECTOR: program.collector_source(), NVML: program.nvml_extra().get("nvml", b"")}
+    members = {
+        f"{name.replace('.', '/')}{'/__init__' if path.name == '__init__.py' else ''}.py": path.read_bytes()
+            for name, path in modules(_ROOTS).items()}
+    members |= {
+        "__main__.py": _MAIN.encode(), COLLECTOR: program.collector_source(),
+        NVML: program.nvml_extra().get("nvml", b"")}
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w") as archive:
         for name in sorted(members):
@@ -117,7 +126,8 @@ def _place(name: str) -> Path | None:
     if name.partition(".")[0] not in _OURS:
         return None
     base = Path(healthcheck.__file__).parent.parent / name.replace(".", "/")
-    return next((path for path in (base / "__init__.py", base.with_name(f"{base.name}.py")) if path.is_file()), None)
+    return next(
+        (path for path in (base / "__init__.py", base.with_name(f"{base.name}.py")) if path.is_file()), None)
 
 
 def _loads(path: Path) -> Iterator[str]:

@@ -1,7 +1,8 @@
-"""Sends nodes what installs the agent there, goes back, takes it away or asks how it is: one exec a node, over the usual transport.
+"""Installs, rolls back and removes the agent on nodes, and asks for its status: one exec a node, over the
+usual transport.
 
-What all nodes have alike is sent once asked for, so a node that has it already gets a few kilobytes; what is meant for one node is named
-on its command line, as `Node.words` are.
+What all nodes have alike is sent once asked for, so a node that has it already gets a few kilobytes; what is
+meant for one node is named on its command line, as `Node.words` are.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from provisioning.agent.bundle import Bundle
 from provisioning.agent.layout import BASE, CODE, FILES, NODE, PERIOD_S, RULES, command, exporter
 
 _FOLDER = Path(__file__).with_name("onnode")
-_PARTS = tuple(_FOLDER / f"{name}.py" for name in ("files", "machine", "starts", "deeds"))
+_PARTS = tuple(_FOLDER / f"{name}.py" for name in ("files", "machine", "starts", "operations"))
 _MOST = 4 << 20
 _NODE_S = 120.0
 
@@ -45,8 +46,8 @@ class AgentAction(Enum):
 
 @dataclass(frozen=True)
 class AgentRequest:
-    """What is asked, and how. `textfile` None: node_exporter's folder where there is one; empty: none. `exporter` is where the node's own
-    exporter listens, None for none.
+    """What is asked, and how. `textfile` None: node_exporter's folder where there is one; empty: none.
+    `exporter` is where the node's own exporter listens, None for none.
 
     `root` is another root folder on the nodes, for tests.
     """
@@ -64,13 +65,14 @@ class AgentRequest:
 
 @dataclass(frozen=True)
 class AgentResult:
-    """What became of it on one node: in a line, and all that the node said of itself. `changed` is what it changed."""
+    """What became of it on one node: in a line, and all that the node said of itself. `changed` is what it
+    changed."""
 
     node: str
     ok: bool
-    said: str
+    message: str
     changed: tuple[str, ...] = ()
-    told: Mapping[str, Any] = field(default_factory=dict)
+    report: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -84,20 +86,23 @@ class _Addressed(Node):
         return self.own
 
 
-def act(nodes: Sequence[Node], transport: Transport, wish: AgentRequest, limits: Limits, bundle: Bundle | None = None,
-        helped: Sequence[Node] = ()) -> Iterator[AgentResult]:
+def act(
+    nodes: Sequence[Node], transport: Transport, desired: AgentRequest, limits: Limits,
+    bundle: Bundle | None = None, helped: Sequence[Node] = (),
+) -> Iterator[AgentResult]:
     """Does it on every node, and yields what became of it, each as soon as it is known.
 
-    The bundle is needed to install and to upgrade; with `helped`, which are to have it, all of these nodes get the root-owned helper,
-    too. Closing the iterator drops the connections; a node that has all it needs goes on.
+    The bundle is needed to install and to upgrade; with `helped`, which are to have it, all of these nodes
+    get the root-owned helper, too. Closing the iterator drops the connections; a node that has all it needs
+    goes on.
     """
     document: dict[str, Any] = {
-        "do": wish.do.value, "dry": wish.dry, "root": wish.root, "base": BASE, "state": STATE, "names": FILES, "result": RESULT,
-        "metrics": METRICS, "textfile": wish.textfile, "textfiles": TEXTFILE_FOLDERS, "keep_state": wish.keep_state,
-        "units": units.units(wish.period), "cron": (units.CRON, units.cron(wish.period)), "command": command()[1:], "shared": {},
+        "do": desired.do.value, "dry": desired.dry, "root": desired.root, "base": BASE, "state": STATE,
+        "names": FILES, "result": RESULT, "metrics": METRICS, "textfile": desired.textfile,
+        "textfiles": TEXTFILE_FOLDERS, "keep_state": desired.keep_state, "units": units.units(desired.period),
+        "cron": (units.CRON, units.cron(desired.period)), "command": command()[1:], "shared": {},
         "helper": None, "exporting": exporter()[1:],
-        "exporter": (units.EXPORTER, None if wish.exporter is None else units.exporter(wish.exporter)),
-    }
+        "exporter": (units.EXPORTER, None if desired.exporter is None else units.exporter(desired.exporter))}
     extras: dict[str, bytes] = {}
     if bundle is not None:
         for name, data in ((CODE, bundle.code), (RULES, bundle.rules)):
@@ -109,11 +114,11 @@ def act(nodes: Sequence[Node], transport: Transport, wish: AgentRequest, limits:
             extras["helper"] = zlib.compress(text, 9)
     addressed = []
     for node in nodes:
-        late = str(units.delay(node.name, wish.period))
+        late = str(units.delay(node.name, desired.period))
         words = ("-", "-", late)
         if bundle is not None:
-            files = bundle.of(node, default_sku=wish.default_sku, period=wish.period, occasion=wish.occasion, textfile=wish.textfile,
-                              exporter=wish.exporter)
+            files = bundle.of(node, default_sku=desired.default_sku, period=desired.period,
+                              occasion=desired.occasion, textfile=desired.textfile, exporter=desired.exporter)
             own = files.files[NODE]
             name = f"node.{sha256(own).hexdigest()[:32]}"
             extras[name] = zlib.compress(own)
@@ -130,15 +135,17 @@ def act(nodes: Sequence[Node], transport: Transport, wish: AgentRequest, limits:
 def bounds(nodes: int, timeout: float | None, fanout: int) -> Limits:
     """The transport's limits: two minutes for a node, and as many turns of that as it takes."""
     node = _NODE_S if timeout is None else min(_NODE_S, timeout)
-    return Limits(sweep_s=timeout or node * math.ceil(nodes / fanout), node_s=node, reply_bytes=_MOST, fanout=fanout)
+    return Limits(
+        sweep_s=timeout or node * math.ceil(nodes / fanout), node_s=node, reply_bytes=_MOST, fanout=fanout)
 
 
 def _done(node: str, body: bytes) -> AgentResult:
     """What a node answered, which may be anything."""
     try:
         machine = zlib.decompressobj()
-        told = json.loads(machine.decompress(body, _MOST))
-        return AgentResult(node, told["ok"] is True, clean(told["said"]), tuple(clean(one, 80) for one in told["changed"][:20]), told)
+        report = json.loads(machine.decompress(body, _MOST))
+        return AgentResult(node, report["ok"] is True, clean(report["said"]),
+                           tuple(clean(one, 80) for one in report["changed"][:20]), report)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, zlib.error):
         return AgentResult(node, False, "its answer cannot be read")
 

@@ -1,6 +1,6 @@
 """Where an installed agent lies on a node.
 
-    /opt/muster/<digest12>/muster.pyz     the code: one file, standard library only, good for x86_64 and aarch64
+    /opt/muster/<digest12>/muster.pyz     the code: one file, standard library only, for x86_64 and aarch64
     /opt/muster/<digest12>/rules.json     rules, SKUs, profiles and tables of Xids, compiled on the head
     /opt/muster/<digest12>/node.json      what the inventory says of this node, and how often its timer fires
     /opt/muster/current -> <digest12>     switched by a rename
@@ -17,8 +17,8 @@ from collections.abc import Mapping
 
 from healthcheck.model.places import INSTALLED, METRICS, PERIOD_S, STATE, TEXTFILE_FOLDERS
 
-__all__ = ["BASE", "CODE", "CURRENT", "DIGITS", "FILES", "METRICS", "NODE", "PERIOD_S", "PREVIOUS", "RULES", "STATE", "TEXTFILE_FOLDERS",
-           "command", "digest", "exporter"]
+__all__ = ["BASE", "CODE", "CURRENT", "DIGITS", "FILES", "METRICS", "NODE", "PERIOD_S", "PREVIOUS", "RULES",
+           "STATE", "TEXTFILE_FOLDERS", "command", "digest", "exporter"]
 
 BASE = "/opt/muster"
 CURRENT = INSTALLED
@@ -28,13 +28,15 @@ DIGITS = 12
 
 
 def digest(files: Mapping[str, bytes]) -> str:
-    """SHA-256 in hexadecimal over the three files: of each a line `<sha256> <length> <name>`, in the order of FILES."""
+    """SHA-256 in hexadecimal over the three files: of each a line `<sha256> <length> <name>`, in the order of
+    FILES."""
     lines = (f"{hashlib.sha256(files[name]).hexdigest()} {len(files[name])} {name}\n" for name in FILES)
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def command(python: str = "/usr/bin/python3", textfile: str | None = None) -> tuple[str, ...]:
-    """What a timer starts. It goes on with the version that it began with, whatever `current` becomes meanwhile."""
+    """What a timer starts. It goes on with the version that it began with, whatever `current` becomes
+    meanwhile."""
     return (python, "-I", "-S", f"{CURRENT}/{CODE}", "run", *(("--textfile", textfile) if textfile else ()))
 
 

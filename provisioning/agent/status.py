@@ -1,4 +1,4 @@
-"""How the agents on nodes are: a line each, or one document."""
+"""The status of agents on nodes: a line each, or one document."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ _LONGEST = 1e12     # seconds
 
 @dataclass(frozen=True)
 class AgentStatus:
-    """One node's agent. `trouble` is what is wrong with it, empty if nothing; `answered` is False where the node could not be asked.
+    """One node's agent. `trouble` is what is wrong with it, empty if nothing; `answered` is False where the
+    node could not be asked.
 
     `age` is by the node's own clock, in seconds; None where there is no result that can be read.
     """
@@ -40,52 +41,58 @@ class AgentStatus:
 
 def status(done: AgentResult) -> AgentStatus:
     """What a node told of its agent, which may be anything, as a status."""
-    told = done.told
+    report = done.report
     if not done.ok:
-        return AgentStatus(done.node, False, trouble=done.said)
-    python, machine, current = (_text(told, name) for name in ("python", "machine", "current"))
+        return AgentStatus(done.node, False, trouble=done.message)
+    python, machine, current = (_text(report, name) for name in ("python", "machine", "current"))
     if current is None:
         return AgentStatus(done.node, True, python=python, machine=machine, trouble="no agent is installed")
-    installed, result = _document(told, "installed"), _document(told, "result")
-    period, when, now = (_number(*place) for place in ((installed, "period"), (result, "time"), (told, "now")))
+    installed, result = _document(report, "installed"), _document(report, "result")
+    period, when, now = (
+        _number(*place) for place in ((installed, "period"), (result, "time"), (report, "now")))
     age = None if when is None or now is None else now - when
-    timer = _text(told, "timer")
-    return AgentStatus(
-        done.node, True, current, _text(told, "previous"), _text(installed, "version"), period, _text(result, "state"), age, timer, python,
-        machine, _text(told, "exporter"), "; ".join([*_troubles(told, timer, age, period), *_unserved(told, installed)]))
+    timer = _text(report, "timer")
+    return AgentStatus(done.node, True, current, _text(report, "previous"), _text(installed, "version"),
+                       period, _text(result, "state"), age, timer, python, machine, _text(report, "exporter"),
+                       "; ".join([*_troubles(report, timer, age, period), *_unserved(report, installed)]))
 
 
-def _troubles(told: Mapping[str, Any], timer: str | None, age: float | None, period: float | None) -> list[str]:
+def _troubles(
+    report: Mapping[str, Any], timer: str | None, age: float | None, period: float | None,
+) -> list[str]:
     found = []
-    if told.get("whole") is not True:
+    if report.get("whole") is not True:
         found.append("its files are damaged: muster agent install")
     if timer not in ("active, enabled", "cron"):
         found.append(f"nothing starts it (timer: {timer}): muster agent install")
     if age is None:
-        why = told.get("result")
+        why = report.get("result")
         found.append(f"no result{f': {clean(why, 80)}' if isinstance(why, str) else ''}")
     elif age < -60:
-        found.append(f"its newest result is {-age:.0f} s in the future: has its clock been set back?")
+        found.append(f"its newest result is {-age:.0f} s in the future: was its clock set back?")
     elif period is not None and age > 2 * period:
         found.append(f"its newest result is {_span(age)} old, over two periods of {_span(period)}")
     return found
 
 
-def _unserved(told: Mapping[str, Any], installed: Mapping[str, Any]) -> list[str]:
-    there = _text(told, "exporter")
+def _unserved(report: Mapping[str, Any], installed: Mapping[str, Any]) -> list[str]:
+    there = _text(report, "exporter")
     if there == "active, enabled" or (there is None and _text(installed, "exporter") is None):
         return []
-    return [f"its exporter does not serve ({there or 'no unit'}): journalctl -u muster-exporter, muster agent install"]
+    return [f"its exporter does not serve ({there or 'no unit'}): journalctl -u muster-exporter, muster "
+            "agent install"]
 
 
 def show(all_: Sequence[AgentStatus], *, as_json: bool) -> int:
     """Prints them, and gives the exit code."""
     if as_json:
-        click.echo(json.dumps({"schema": "muster.agent-status/1", "nodes": [asdict(one) for one in all_]}, indent=2))
+        click.echo(
+            json.dumps({"schema": "muster.agent-status/1", "nodes": [asdict(one) for one in all_]}, indent=2))
     else:
         rows = [("NODE", "AGENT", "VERSION", "STATE", "AGE", "TIMER", "PYTHON", "")]
-        rows += [(one.node, one.installed or "-", one.version or "-", one.state or "-", "-" if one.age is None else _span(one.age),
-                  one.timer or "-", one.python or "-", one.trouble) for one in all_]
+        rows += [(one.node, one.installed or "-", one.version or "-", one.state or "-",
+                  "-" if one.age is None else _span(one.age), one.timer or "-", one.python or "-",
+                  one.trouble) for one in all_]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         for row in rows:
             click.echo("  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)).rstrip())
@@ -101,17 +108,18 @@ def _span(seconds: float) -> str:
     return f"{seconds:.0f}s"
 
 
-def _document(told: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = told.get(name)
+def _document(report: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = report.get(name)
     return found if isinstance(found, dict) else {}
 
 
-def _text(told: Mapping[str, Any], name: str) -> str | None:
-    found = told.get(name)
+def _text(report: Mapping[str, Any], name: str) -> str | None:
+    found = report.get(name)
     return clean(found, 40) if isinstance(found, str) else None
 
 
-def _number(told: Mapping[str, Any], name: str) -> float | None:
-    found = told.get(name)
-    good = isinstance(found, (int, float)) and not isinstance(found, bool) and abs(found) < _LONGEST and not math.isnan(found)
+def _number(report: Mapping[str, Any], name: str) -> float | None:
+    found = report.get(name)
+    good = isinstance(found, (int, float)) and not isinstance(
+        found, bool) and abs(found) < _LONGEST and not math.isnan(found)
     return float(found) if good else None  # type: ignore[arg-type]

@@ -1,10 +1,12 @@
-"""What starts the agent on a node: a service and a timer of systemd, or a line for cron where there is no systemd.
+"""What starts the agent on a node: a service and a timer of systemd, or a line for cron where there is no
+systemd.
 
-The unit has no mount namespace of its own (ProtectSystem=, PrivateTmp=, ProtectKernelLogs= and their like each make one): what is mounted,
-and what of it is read-only, is among what the agent judges, and in a namespace it would see other mounts than jobs do. What it may not do
-is taken from it by capabilities, address families and system calls instead. `systemd-analyze security` calls that 5.4 (medium) in
-systemd 252; most of the rest is that namespace, and that it is root, which smartctl, NVML and the kernel's log need. The exporter judges
-nothing, and so is shut in: 1.5 (OK).
+The unit has no mount namespace of its own (ProtectSystem=, PrivateTmp=, ProtectKernelLogs= and their like
+each make one): what is mounted, and what of it is read-only, is among what the agent judges, and in a
+namespace it would see other mounts than jobs do. What it may not do is taken from it by capabilities, address
+families and system calls instead. `systemd-analyze security` calls that 5.4 (medium) in systemd 252; most of
+the rest is that namespace, and that it is root, which smartctl, NVML and the kernel's log need. The exporter
+judges nothing, and so is shut in: 1.5 (OK).
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ EXPOSURE = 5.4
 EXPORTER_EXPOSURE = 1.5
 _CAPABILITIES = (
     "CAP_DAC_OVERRIDE CAP_DAC_READ_SEARCH",      # files of whatever owner, and node_exporter's folder
-    "CAP_SYS_ADMIN CAP_SYS_RAWIO",                          # smartctl on NVMe and SATA, dmidecode, PCI configuration space
+    # smartctl on NVMe and SATA, dmidecode, PCI configuration space
+    "CAP_SYS_ADMIN CAP_SYS_RAWIO",
     "CAP_SYSLOG",                                           # /dev/kmsg
     "CAP_NET_ADMIN",                                        # ethtool -m
     "CAP_SYS_PTRACE",                                       # /proc/PID of others
@@ -102,7 +105,7 @@ Restart=always
 RestartSec=2
 TimeoutStopSec=10
 
-# The agent's result is root's; this is nobody, who may read it and change nothing.
+# The agent's result is root's; this runs as nobody, who may read it and change nothing.
 DynamicUser=yes
 AmbientCapabilities=CAP_DAC_READ_SEARCH
 CapabilityBoundingSet=CAP_DAC_READ_SEARCH
@@ -159,17 +162,20 @@ def units(period: float) -> dict[str, str]:
 
 
 def exporter(listen: str) -> str:
-    """The text of the unit that serves there; @EXPORTER@ stands for what is started. Raises UsageError for what no unit can serve."""
+    """The text of the unit that serves there; @EXPORTER@ stands for what is started. Raises UsageError for
+    what no unit can serve."""
     host, port = where(listen, "--exporter")
     if not _PLAIN.fullmatch(listen):
         raise UsageError(f"--exporter {listen}: the host {host} cannot stand in a unit; name an address")
     if port < _UNPRIVILEGED:
-        raise UsageError(f"--exporter {listen}: the unit is nobody, who may listen on ports from {_UNPRIVILEGED} on only")
+        raise UsageError(f"--exporter {listen}: the unit runs as nobody, who may only listen on ports from "
+                         f"{_UNPRIVILEGED}")
     return _EXPORTER.format(listen=listen)
 
 
 def cron(period: float) -> str:
-    """The line for cron, of the longest of its periods that is not over this one; @DELAY@ stands for a node's own delay."""
+    """The line for cron, of the longest of its periods that is not over this one; @DELAY@ stands for a node's
+    own delay."""
     minutes = max(1, int(period // 60))
     most = max(number for number in (1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30) if number <= minutes)
     hours = max((number for number in (1, 2, 3, 4, 6, 8, 12) if number * 60 <= minutes), default=0)
@@ -177,6 +183,7 @@ def cron(period: float) -> str:
 
 
 def delay(node: str, period: float) -> int:
-    """How many seconds after cron's minute this node looks: its own for good, within a fifth of the period."""
+    """How many seconds after cron's minute this node looks: its own for good, within a fifth of the
+    period."""
     number = int.from_bytes(hashlib.sha256(node.encode()).digest()[:4], "big")
     return number % max(1, min(300, int(period / 5)))

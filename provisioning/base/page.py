@@ -1,4 +1,4 @@
-"""How the base configuration of nodes stands, for people and for programs; nodes of one mind are told of together."""
+"""The state of nodes' base configuration as text and JSON; nodes with equal results share a block."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from inventory.nodeset import fold
-from provisioning.base.told import BaseReport, ItemState
+from provisioning.base.report import BaseReport, ItemState
 
 _WIDE = 12
 _SHOWN = (ItemState.DIFFERS, ItemState.TROUBLE, ItemState.UNSEEN, ItemState.WAIT)
@@ -15,52 +15,58 @@ _SHOWN = (ItemState.DIFFERS, ItemState.TROUBLE, ItemState.UNSEEN, ItemState.WAIT
 def lines(all_: Sequence[BaseReport]) -> Iterator[str]:
     """Lines of text, the nodes in their order."""
     groups: dict[tuple[str, ...], list[str]] = {}
-    for told in all_:
-        groups.setdefault(tuple(_of(told)), []).append(told.node)
-    for said, names in groups.items():
-        yield f"{fold(names)}: {said[0]}"
-        yield from said[1:]
+    for report in all_:
+        groups.setdefault(tuple(_of(report)), []).append(report.node)
+    for message, names in groups.items():
+        yield f"{fold(names)}: {message[0]}"
+        yield from message[1:]
 
 
-def _of(told: BaseReport) -> Iterator[str]:
-    if not told.answered:
-        yield f"not seen: {told.stage.value if told.stage else 'reply'}: {told.said}"
+def _of(report: BaseReport) -> Iterator[str]:
+    if not report.answered:
+        yield f"not seen: {report.stage.value if report.stage else 'reply'}: {report.message}"
         return
-    yield _headline(told)
-    if not told.ok:
-        yield f"  NOT done: {told.said}"
-    for name, why in told.failed.items():
+    yield _headline(report)
+    if not report.ok:
+        yield f"  NOT done: {report.message}"
+    for name, why in report.failed.items():
         yield f"  NOT done: {name}: {why}"
-    for item in told.items:
+    for item in report.items:
         if item.how not in _SHOWN:
             continue
         if item.how is ItemState.DIFFERS:
-            yield from (f"  {item.name if not at else '':{_WIDE}} {line}" for at, line in enumerate(item.change))
+            yield from (
+                f"  {item.name if not at else '':{_WIDE}} {line}" for at, line in enumerate(item.change))
         else:
-            yield f"  {item.name:{_WIDE}} {item.how.value}: {item.said}"
-    if so := told.of(ItemState.SO):
+            yield f"  {item.name:{_WIDE}} {item.how.value}: {item.message}"
+    if so := report.of(ItemState.SO):
         yield f"  so: {', '.join(item.name for item in so)}"
-    for item in told.of(ItemState.ABSENT, ItemState.OUT):
-        yield f"  {item.name:{_WIDE}} {item.how.value}: {item.said}"
+    for item in report.of(ItemState.ABSENT, ItemState.OUT):
+        yield f"  {item.name:{_WIDE}} {item.how.value}: {item.message}"
 
 
-def _headline(told: BaseReport) -> str:
-    if told.changed:
-        return f"made so: {', '.join(told.changed)}" + ("" if told.done else "; and not all is so")
-    return "nothing to do" if told.done else "not all is so"
+def _headline(report: BaseReport) -> str:
+    if report.changed:
+        return f"applied: {', '.join(report.changed)}" + ("" if report.done else "; some items still differ")
+    return "nothing to do" if report.done else "some items differ"
 
 
 def document(all_: Sequence[BaseReport]) -> dict[str, Any]:
     """One document of all nodes."""
-    return {"schema": "muster.base/1", "nodes": [{
-        "node": told.node, "answered": told.answered, "done": told.done, "stage": told.stage.value if told.stage else None,
-        "reason": told.said or None, "changed": list(told.changed), "failed": dict(told.failed),
-        "items": [{"item": item.name, "stand": item.how.value, "said": item.said, "change": list(item.change)} for item in told.items],
-    } for told in all_]}
+    return {
+        "schema": "muster.base/1",
+        "nodes": [
+            {
+                "node": report.node, "answered": report.answered, "done": report.done,
+                "stage": report.stage.value if report.stage else None, "reason": report.message or None,
+                "changed": list(report.changed), "failed": dict(report.failed),
+                "items": [{
+                    "item": item.name, "stand": item.how.value, "said": item.message,
+                    "change": list(item.change)} for item in report.items]} for report in all_]}
 
 
 def code(all_: Sequence[BaseReport]) -> int:
     """0 all is so, 1 on some nodes it is not, 3 some did not answer."""
-    if any(told.answered and not told.done for told in all_):
+    if any(report.answered and not report.done for report in all_):
         return 1
-    return 3 if any(not told.answered for told in all_) else 0
+    return 3 if any(not report.answered for report in all_) else 0

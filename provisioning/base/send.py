@@ -1,4 +1,5 @@
-"""Has nodes look at their base configuration, make it so, or say which machine they are: one program a node, over the usual transport."""
+"""Has nodes check or apply their base configuration, or report their identity: one program a node, over the
+usual transport."""
 
 from __future__ import annotations
 
@@ -13,30 +14,37 @@ from healthcheck.collector.loader import LOADER, payload
 from inventory.model import Node
 from inventory.transport.base import Limits, Program, Transport
 from provisioning.agent import onnode
-from provisioning.base.told import MOST, BaseReport, read
-from provisioning.base.who import NodeIdentity, who
-from provisioning.base.wish import BaseSettings
+from provisioning.base.desired import BaseSettings
+from provisioning.base.identity import NodeIdentity, who
+from provisioning.base.report import MOST, BaseReport, read
 
 _HERE = Path(__file__).with_name("onnode")
 _FILES, _ANSWER = Path(onnode.__file__).with_name("files.py"), _HERE / "answer.py"
-_LOOK = (_FILES, _ANSWER, *(_HERE / f"{name}.py" for name in ("item", "system", "settings", "devices", "deeds")))
+_CHECK_PARTS = (_FILES, _ANSWER,
+         *(_HERE / f"{name}.py" for name in ("item", "system", "settings", "devices", "operations")))
 _WHO = (_FILES, _ANSWER, _HERE / "whoami.py")
-_LOOK_S, _MAKE_S, _WHO_S = 60.0, 240.0, 45.0
+_CHECK_S, _MAKE_S, _WHO_S = 60.0, 240.0, 45.0
 
 
-def look(nodes: Sequence[Node], transport: Transport, wish: BaseSettings, *, fanout: int = 64, seconds: float | None = None, root: str = "",
-         fixed: Collection[str] = ()) -> Iterator[BaseReport]:
-    """How each node's base configuration stands; changes nothing. Of the `fixed` nodes the host name is not to be changed.
+def look(
+    nodes: Sequence[Node], transport: Transport, desired: BaseSettings, *, fanout: int = 64,
+    seconds: float | None = None, root: str = "", fixed: Collection[str] = (),
+) -> Iterator[BaseReport]:
+    """How each node's base configuration stands; changes nothing. Of the `fixed` nodes the host name is not
+    to be changed.
 
     `root` is another root folder on the nodes, for tests.
     """
-    return _sent(nodes, transport, wish, False, _limits(nodes, _LOOK_S, fanout, seconds), root, fixed)
+    return _sent(nodes, transport, desired, False, _limits(nodes, _CHECK_S, fanout, seconds), root, fixed)
 
 
-def make(nodes: Sequence[Node], transport: Transport, wish: BaseSettings, *, fanout: int = 64, seconds: float | None = None, root: str = "",
-         fixed: Collection[str] = ()) -> Iterator[BaseReport]:
-    """Makes so what differs, and tells how it stands afterwards. Whoever is cut off meanwhile has left whole files."""
-    return _sent(nodes, transport, wish, True, _limits(nodes, _MAKE_S, fanout, seconds), root, fixed)
+def make(
+    nodes: Sequence[Node], transport: Transport, desired: BaseSettings, *, fanout: int = 64,
+    seconds: float | None = None, root: str = "", fixed: Collection[str] = (),
+) -> Iterator[BaseReport]:
+    """Makes so what differs, and tells how it stands afterwards. Whoever is cut off meanwhile has left whole
+    files."""
+    return _sent(nodes, transport, desired, True, _limits(nodes, _MAKE_S, fanout, seconds), root, fixed)
 
 
 def identify(nodes: Sequence[Node], transport: Transport, *, fanout: int = 64) -> Iterator[NodeIdentity]:
@@ -46,16 +54,21 @@ def identify(nodes: Sequence[Node], transport: Transport, *, fanout: int = 64) -
         yield who(reply)
 
 
-def _sent(nodes: Sequence[Node], transport: Transport, wish: BaseSettings, making: bool, limits: Limits, root: str,
-          fixed: Collection[str]) -> Iterator[BaseReport]:
-    asked = {"make": making, "root": root, "wish": wish.document}
+def _sent(
+    nodes: Sequence[Node], transport: Transport, desired: BaseSettings, making: bool, limits: Limits,
+    root: str, fixed: Collection[str],
+) -> Iterator[BaseReport]:
+    request = {"make": making, "root": root, "wish": desired.document}
     words: Mapping[str, tuple[str, ...]] = {
         node.name: ("fixed" if node.name in fixed else "free", node.name) for node in nodes}
-    program = Program(secrets.token_hex(8), LOADER, payload(joined.joined(_LOOK).encode(), json.dumps(asked).encode()), words=words)
+    program = Program(
+        secrets.token_hex(8), LOADER,
+        payload(joined.joined(_CHECK_PARTS).encode(), json.dumps(request).encode()), words=words)
     for reply in transport.run(nodes, program, limits):
-        yield read(reply, wish.clock_seconds)
+        yield read(reply, desired.clock_seconds)
 
 
 def _limits(nodes: Sequence[Node], node_s: float, fanout: int, seconds: float | None) -> Limits:
     sweep = node_s * math.ceil(len(nodes) / fanout)
-    return Limits(sweep_s=seconds or sweep, node_s=min(node_s, seconds or node_s), reply_bytes=MOST, fanout=fanout)
+    return Limits(
+        sweep_s=seconds or sweep, node_s=min(node_s, seconds or node_s), reply_bytes=MOST, fanout=fanout)

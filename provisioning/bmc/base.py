@@ -1,8 +1,10 @@
-"""What a machine's management controller can be asked and told, whatever it speaks; values that every way to speak to one gives alike.
+"""What a machine's management controller can be asked and told, whatever it speaks; values that every way to
+speak to one gives alike.
 
-A reading is a value, `UNSUPPORTED` (this controller has no such thing) or `Unmeasured(reason)`: an empty tuple says that it answered and
-has none. Event log and sensors come in the types that the node's own look at its controller gives (`healthcheck.facts.bmc`), so that the
-same checks judge both. Texts are what the controller said, cleaned and bounded.
+A reading is a value, `UNSUPPORTED` (this controller has no such thing) or `Unmeasured(reason)`: an empty
+tuple says that it answered and has none. Event log and sensors come in the types that the node's own look at
+its controller gives (`healthcheck.facts.bmc`), so that the same checks judge both. Texts are what the
+controller said, cleaned and bounded.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from healthcheck.facts.bmc import BmcLog, BmcLogUse, BmcSensors
 from healthcheck.facts.values import Unmeasured, Unsupported
 
 Missing: TypeAlias = Unmeasured | Unsupported
-_UNSAID = Unmeasured("it does not say")
+_NOT_REPORTED = Unmeasured("it does not say")
 
 
 class BmcErrorReason(Enum):
@@ -25,26 +27,27 @@ class BmcErrorReason(Enum):
 
     UNREACHABLE = "unreachable"         # no TCP connection, or it was dropped
     TLS = "certificate"                 # not verified, or not the one that is pinned
-    CREDENTIALS = "credentials"         # 401, or IPMI's RAKP refuses: never tried again by itself, accounts lock
+    # 401, or IPMI's RAKP refuses: never tried again by itself, accounts lock
+    CREDENTIALS = "credentials"
     DENIED = "denied"                   # the account may not (403)
     BUSY = "busy"                       # it asks to come back later (429, 503)
     TIMEOUT = "timeout"
     UNSUPPORTED = "unsupported"         # it has no such thing (404, 405, 501)
     REFUSED = "refused"                 # it understood, and will not (400, 409, 412)
     BROKEN = "broken"                   # 5xx, or an answer that cannot be read
-    NO_SECRET = "no secret"             # noqa: S105  ours: the file, variable or command that has the password gives none
+    NO_SECRET = "no secret"  # noqa: S105  (no password can be read)
 
 
 class BmcError(Exception):
-    """A controller did not do what it was asked. `said` is one line without any secret in it.
+    """A controller did not do what it was asked. `message` is one line without any secret in it.
 
-    `done` is None where nobody knows whether a change was made: the request went out, and no answer came.
+    `done` is None where it is not known whether a change was made: the request went out, and no answer came.
     """
 
-    def __init__(self, wrong: BmcErrorReason, said: str, done: bool | None = False) -> None:
-        super().__init__(f"{wrong.value}: {said}")
+    def __init__(self, wrong: BmcErrorReason, message: str, done: bool | None = False) -> None:
+        super().__init__(f"{wrong.value}: {message}")
         self.wrong = wrong
-        self.said = said
+        self.message = message
         self.done = done
 
 
@@ -56,8 +59,9 @@ class PowerState(Enum):
     CHANGING = "changing"
 
 
-class Turn(Enum):
-    """What is asked of the power. There is no restart: it is OFF and then ON, of which either shows afterwards."""
+class PowerAction(Enum):
+    """What is asked of the power. There is no restart: it is OFF and then ON, of which either shows
+    afterwards."""
 
     ON = "on"
     OFF = "off"                 # at once
@@ -76,7 +80,8 @@ class BootTarget(Enum):
 
 @dataclass(frozen=True)
 class MachineIdentity:
-    """What a controller says the machine and it are. `name` is the host name that it knows of the operating system, mostly empty."""
+    """What a controller says the machine and it are. `name` is the host name that it knows of the operating
+    system, mostly empty."""
 
     vendor: str | Missing
     model: str | Missing
@@ -85,20 +90,21 @@ class MachineIdentity:
     bios: str | Missing             # version
     firmware: str | Missing         # version of the controller's own
     controller: str | Missing       # iDRAC 9, iLO 6, OpenBMC ...
-    name: str | Missing = _UNSAID
+    name: str | Missing = _NOT_REPORTED
 
 
 @dataclass(frozen=True)
 class BootOverride:
     """The override of the boot order: from what the next boot is, and whether only the next one.
 
-    `progress` is how far the present boot has come, in the controller's own word (Redfish: BootProgress.LastState).
+    `progress` is how far the present boot has come, in the controller's own word (Redfish:
+    BootProgress.LastState).
     """
 
     target: BootTarget | Missing
     once: bool | Missing
-    allowed: tuple[BootTarget, ...] | Missing = _UNSAID
-    progress: str | Missing = _UNSAID
+    allowed: tuple[BootTarget, ...] | Missing = _NOT_REPORTED
+    progress: str | Missing = _NOT_REPORTED
 
 
 @dataclass(frozen=True)
@@ -121,28 +127,32 @@ class Media:
 
 @dataclass(frozen=True)
 class HardwarePart:
-    """One piece of hardware: `kind` is cpu, gpu, dimm, drive, nic, switch, psu or fan. `health` is OK, Warning or Critical, as in Redfish.
+    """One piece of hardware: `kind` is cpu, gpu, dimm, drive, nic, switch, psu or fan. `health` is OK,
+    Warning or Critical, as in Redfish.
 
-    `present` is False for a seat that the controller knows and that is empty. `amount` is bytes of a dimm or drive, cores of a CPU, watts
-    of a power supply; `address` is a PCI address, or the MAC addresses of a NIC joined by commas.
+    `present` is False for a seat that the controller knows and that is empty. `amount` is bytes of a dimm or
+    drive, cores of a CPU, watts of a power supply; `address` is a PCI address, or the MAC addresses of a NIC
+    joined by commas.
     """
 
     kind: str
     slot: str
-    model: str | Missing = _UNSAID
-    serial: str | Missing = _UNSAID
-    health: str | Missing = _UNSAID
-    firmware: str | Missing = _UNSAID
-    amount: int | Missing = _UNSAID
-    address: str | Missing = _UNSAID
+    model: str | Missing = _NOT_REPORTED
+    serial: str | Missing = _NOT_REPORTED
+    health: str | Missing = _NOT_REPORTED
+    firmware: str | Missing = _NOT_REPORTED
+    amount: int | Missing = _NOT_REPORTED
+    address: str | Missing = _NOT_REPORTED
     present: bool = True
 
 
 @dataclass(frozen=True)
 class HardwareInventory:
-    """All parts by kind. A kind that could not be read is `Unmeasured`, one that this controller does not tell of `UNSUPPORTED`."""
+    """All parts by kind. A kind that could not be read is `Unmeasured`, one that this controller does not
+    tell of `UNSUPPORTED`."""
 
-    parts: Mapping[str, tuple[HardwarePart, ...] | Missing] = field(default_factory=lambda: MappingProxyType({}))
+    parts: Mapping[str, tuple[HardwarePart, ...] | Missing] = field(
+        default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True)
@@ -151,11 +161,12 @@ class FirmwareEntry:
 
     name: str
     version: str | Missing
-    updateable: bool | Missing = _UNSAID
+    updateable: bool | Missing = _NOT_REPORTED
 
 
 class Controller(Protocol):
-    """One controller, logged in to as late as can be. Each method raises BmcError, and ends within the seconds it was made with.
+    """One controller, logged in to as late as can be. Each method raises BmcError, and ends within the
+    seconds it was made with.
 
     Methods that change say nothing when it was accepted; whether it came true is for a later reading to show.
     """
@@ -164,11 +175,12 @@ class Controller(Protocol):
     node: str
 
     def reachable(self) -> str:
-        """Answers without credentials: what it says it is, a line. Raises UNREACHABLE, TLS, TIMEOUT or BROKEN."""
+        """Answers without credentials: what it says it is, a line. Raises UNREACHABLE, TLS, TIMEOUT or
+        BROKEN."""
 
     def identity(self) -> MachineIdentity: ...
     def power(self) -> PowerState: ...
-    def turn(self, turn: Turn) -> None: ...
+    def set_power(self, set_power: PowerAction) -> None: ...
     def boot(self) -> BootOverride: ...
     def set_boot(self, target: BootTarget, once: bool) -> None: ...
     def bios(self) -> Bios: ...

@@ -1,4 +1,5 @@
-"""The one way to a node's management controller, whatever it speaks; nothing is asked, and no password read, before its first use."""
+"""The one way to a node's management controller, whatever it speaks; nothing is asked, and no password read,
+before its first use."""
 
 from __future__ import annotations
 
@@ -12,13 +13,15 @@ REDFISH_PORT = 443
 
 
 def controller(node: Node, *, folder: Path, seconds: float = 30.0) -> Controller:
-    """The node's controller; `folder` is the state folder with the pinned certificates, `seconds` are for each call.
+    """The node's controller; `folder` is the state folder with the pinned certificates, `seconds` are for
+    each call.
 
     Raises UsageError for a node of which the inventory names none, MusterError for pins that cannot be read.
     """
     bmc = node.bmc
     if bmc is None:
-        raise UsageError(f"the inventory names no controller of {node.name}; say there: bmc: {{address: ADDRESS}}")
+        raise UsageError(
+            f"the inventory names no controller for {node.name}; add there: bmc: {{address: ADDRESS}}")
     if bmc.speaks is Speaks.IPMI:
         from provisioning.bmc.credentials import supplier
         from provisioning.bmc.ipmi.controller import IpmiController
@@ -30,4 +33,5 @@ def controller(node: Node, *, folder: Path, seconds: float = 30.0) -> Controller
     from provisioning.bmc.redfish.wire import RedfishEndpoint
 
     pin = pins.read(folder).get(node.name) if bmc.tls == "pin" else None
-    return RedfishController(RedfishEndpoint(node.name, bmc.address, bmc.port or REDFISH_PORT, bmc.tls, pin), lambda: login(node), seconds)
+    return RedfishController(RedfishEndpoint(node.name, bmc.address, bmc.port or REDFISH_PORT, bmc.tls, pin),
+                             lambda: login(node), seconds)

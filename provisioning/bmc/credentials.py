@@ -1,7 +1,8 @@
-"""Passwords of management controllers: read as late as can be from where the inventory says they are, and shown nowhere.
+"""Passwords of management controllers: read as late as can be from where the inventory says they are, and
+shown nowhere.
 
-What a password's command prints, and what a file holds, is in no error, log or repr. Whoever needs the text asks for it by name,
-`Hidden.text`, at the one place that hands it to the controller.
+What a password's command prints, and what a file holds, is in no error, log or repr. Whoever needs the text
+asks for it by name, `Hidden.text`, at the one place that hands it to the controller.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ _MOST = 4096        # bytes; no controller takes as many
 
 
 class Hidden:
-    """Text that does not show itself: not by str, repr or format, nor in a traceback's locals; `text` is it."""
+    """Text that does not show itself: not by str, repr or format, nor in a traceback's locals; `text` is
+    it."""
 
     __slots__ = ("text",)
 
@@ -44,12 +46,12 @@ class Hidden:
         raise TypeError("a password is not written anywhere")
 
 
-def without(said: bytes, unsaid: Iterable[Hidden]) -> bytes:
-    """What somebody said, with these texts left out, as they are and as JSON spells them."""
-    for one in unsaid:
+def without(message: bytes, unreported: Iterable[Hidden]) -> bytes:
+    """What someone said, with these texts left out, as they are and as JSON spells them."""
+    for one in unreported:
         for text in (one.text, json.dumps(one.text)[1:-1], json.dumps(one.text, ensure_ascii=False)[1:-1]):
-            said = said.replace(text.encode(), b"(not shown)")
-    return said
+            message = message.replace(text.encode(), b"(not shown)")
+    return message
 
 
 _TAKEN: dict[str, Hidden] = {}
@@ -57,13 +59,18 @@ _TAKING = threading.Lock()
 
 
 def login(node: Node) -> tuple[str, Hidden]:
-    """The user and the password for a node's controller. Raises BmcError(NO_SECRET), in one line that says what to do."""
+    """The user and the password for a node's controller. Raises BmcError(NO_SECRET), in one line that says
+    what to do."""
     bmc = node.bmc
     if bmc is None or bmc.user is None:
-        raise BmcError(BmcErrorReason.NO_SECRET, f"the inventory names no user for the controller of {node.name}; say bmc: {{user: NAME}}")
+        raise BmcError(
+            BmcErrorReason.NO_SECRET,
+            f"the inventory names no user for the controller of {node.name}; add bmc: {{user: NAME}}")
     if bmc.secret is None:
-        raise BmcError(BmcErrorReason.NO_SECRET, f"the inventory does not say where the password for the controller of {node.name} is; "
-                                        "say bmc: {password: {file: PATH}}, {env: NAME} or {command: [PROGRAM, ...]}")
+        raise BmcError(
+            BmcErrorReason.NO_SECRET,
+            f"the inventory does not say where the password for the controller of {node.name} is; say bmc: "
+            f"{{password: {{file: PATH}}}}, {{env: NAME}} or {{command: [PROGRAM, ...]}}")
     return bmc.user, secret(bmc.secret, node.name)
 
 
@@ -76,7 +83,8 @@ def supplier(node: Node) -> Callable[[], tuple[str, str]]:
 
 
 def secret(where: Secret, node: str) -> Hidden:
-    """The password: the first line of the file, the variable, or the first line that the command prints. Raises BmcError(NO_SECRET)."""
+    """The password: the first line of the file, the variable, or the first line that the command prints.
+    Raises BmcError(NO_SECRET)."""
     words = tuple(word.replace("{node}", node) for word in where.words)
     if where.source is SecretFrom.ENV:
         name = where.words[0].replace("{node}", re.sub(r"[-.]", "_", node))
@@ -91,12 +99,15 @@ def _password(data: bytes, what: str) -> Hidden:
     except UnicodeDecodeError:
         raise BmcError(BmcErrorReason.NO_SECRET, f"{what} gives a password that is not UTF-8 text") from None
     if not text or not text.isprintable() or len(line) > _MOST:
-        raise BmcError(BmcErrorReason.NO_SECRET, f"{what} gives no password" if not text else f"{what} gives what can be no password")
+        raise BmcError(
+            BmcErrorReason.NO_SECRET,
+            f"{what} gives no password" if not text else f"{what} gives a text that cannot be a password")
     return Hidden(text)
 
 
 def _variable(name: str) -> bytes:
-    """What a variable holds. It is taken out of our environment, so that no program that we start from now on gets it."""
+    """What a variable holds. It is taken out of our environment, so that no program that we start from now on
+    gets it."""
     with _TAKING:
         if name in os.environ:
             _TAKEN[name] = Hidden(os.environ.pop(name))
@@ -104,32 +115,35 @@ def _variable(name: str) -> bytes:
 
 
 def _file(path: str) -> bytes:
-    """What a file holds that nobody but its owner may read."""
+    """What a file holds that no one but its owner may read."""
     try:
-        # Not to hang on a FIFO that nobody writes to.
+        # Not to hang on a FIFO that no one writes to.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
                 raise BmcError(BmcErrorReason.NO_SECRET, f"{clean(path)} is not a regular file")
             if status.st_mode & 0o077:
-                raise BmcError(BmcErrorReason.NO_SECRET, f"{clean(path)} may be read by others (mode {stat.S_IMODE(status.st_mode):04o}); "
-                                                f"change that: chmod 600 {clean(path)}")
+                raise BmcError(BmcErrorReason.NO_SECRET,
+                               f"{clean(path)} may be read by others (mode "
+                               f"{stat.S_IMODE(status.st_mode):04o}); change that: chmod 600 {clean(path)}")
             if status.st_uid not in (os.geteuid(), 0):
-                raise BmcError(BmcErrorReason.NO_SECRET, f"{clean(path)} belongs to another user, who could change it")
+                raise BmcError(
+                    BmcErrorReason.NO_SECRET, f"{clean(path)} belongs to another user, who could change it")
             return os.read(descriptor, _MOST + 1)
         finally:
             os.close(descriptor)
     except OSError as problem:
-        raise BmcError(BmcErrorReason.NO_SECRET, f"{clean(path)} cannot be read: {problem.strerror}") from None
+        raise BmcError(
+            BmcErrorReason.NO_SECRET, f"{clean(path)} cannot be read: {problem.strerror}") from None
 
 
 def _command(words: tuple[str, ...], seconds: float = COMMAND_S) -> bytes:
     """What a program prints; what it says on standard error goes nowhere, since it may say too much."""
     what = short(words[0])
     try:
-        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                                   start_new_session=True)
+        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.DEVNULL, start_new_session=True)
     except OSError as problem:
         raise BmcError(BmcErrorReason.NO_SECRET, f"{what} cannot be started: {problem.strerror}") from None
     try:
@@ -145,5 +159,6 @@ def _command(words: tuple[str, ...], seconds: float = COMMAND_S) -> bytes:
             process.stdout.close()
     if process.returncode != 0:
         raise BmcError(BmcErrorReason.NO_SECRET,
-                       f"{what} gave no password: it ended with exit code {process.returncode}; run it by hand to see why")
+                       f"{what} gave no password: it ended with exit code {process.returncode}; run it by "
+                       "hand to see why")
     return data

@@ -1,4 +1,5 @@
-"""The steps of pinning controllers' certificates: what each shows, what is to be done about it, and doing it."""
+"""The steps of pinning controllers' certificates: what each shows, what is to be done about it, and doing
+it."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ class PinOutcome(Enum):
 
 @dataclass(frozen=True)
 class ControllerEnrolment:
-    """One node: what its controller shows, what is pinned, and what is decided. `vouched` says that a list names the fingerprint."""
+    """One node: what its controller shows, what is pinned, and what is decided. `vouched` says that a list
+    names the fingerprint."""
 
     node: str
     outcome: PinOutcome
@@ -54,7 +56,8 @@ def looked(nodes: Sequence[Node], seconds: float, fanout: int) -> dict[str, str 
     def one(node: Node) -> str | BmcError:
         assert node.bmc is not None  # noqa: S101  (the caller has chosen those)
         try:
-            return shows(RedfishEndpoint(node.name, node.bmc.address, node.bmc.port or REDFISH_PORT, "pin"), Deadline(seconds))
+            return shows(RedfishEndpoint(node.name, node.bmc.address, node.bmc.port or REDFISH_PORT, "pin"),
+                         Deadline(seconds))
         except BmcError as problem:
             return problem
 
@@ -68,29 +71,35 @@ def decided(seen: Mapping[str, str | BmcError], held: Mapping[str, str], expecte
     for node, shown in seen.items():
         pinned = held.get(node, "")
         if isinstance(shown, BmcError):
-            yield ControllerEnrolment(node, PinOutcome.UNREACHED, "", pinned, shown.said)
+            yield ControllerEnrolment(node, PinOutcome.UNREACHED, "", pinned, shown.message)
         elif expected is not None and expected.get(node) != shown:
             outcome = PinOutcome.UNEXPECTED if node in expected else PinOutcome.UNLISTED
-            why = f"it shows {pins.shown(shown)}" + (f", and the list says {pins.shown(expected[node])}" if node in expected else "")
+            why = f"it shows {pins.shown(shown)}" + (
+                f", and the list says {pins.shown(expected[node])}" if node in expected else "")
             yield ControllerEnrolment(node, outcome, shown, pinned, why)
         elif pinned == shown:
             yield ControllerEnrolment(node, PinOutcome.KNOWN, shown, pinned)
         elif pinned and node not in replacing:
-            why = f"it shows {pins.shown(shown)}, and {pins.shown(pinned)} is pinned; if it was changed on purpose: "
-            yield ControllerEnrolment(node, PinOutcome.CHANGED, shown, pinned, f"{why}muster bmc enroll {node} --replace {node}")
+            why = (f"it shows {pins.shown(shown)}, and {pins.shown(pinned)} is pinned; if it was changed on "
+                   "purpose: ")
+            yield ControllerEnrolment(
+                node, PinOutcome.CHANGED, shown, pinned, f"{why}muster bmc enroll {node} --replace {node}")
         else:
-            yield ControllerEnrolment(node, PinOutcome.REPLACE if pinned else PinOutcome.PIN, shown, pinned, vouched=expected is not None)
+            yield ControllerEnrolment(node, PinOutcome.REPLACE if pinned else PinOutcome.PIN, shown, pinned,
+                                      vouched=expected is not None)
 
 
 def written(folder: Path, subjects: Iterable[ControllerEnrolment]) -> None:
     """Pins what was decided. Raises MusterError and pins nothing."""
     writing = [one for one in subjects if one.outcome.writes]
     if writing:
-        pins.write(folder, {one.node: one.shown for one in writing}, {one.node: one.pinned for one in writing if one.pinned})
+        pins.write(folder, {one.node: one.shown for one in writing},
+                   {one.node: one.pinned for one in writing if one.pinned})
 
 
 def shared(subjects: Iterable[ControllerEnrolment]) -> dict[str, tuple[str, ...]]:
-    """The certificates that several controllers show, with the nodes: whoever has the key of one can pose as the others."""
+    """The certificates that several controllers show, with the nodes: whoever has the key of one can pose as
+    the others."""
     found: dict[str, list[str]] = {}
     for one in subjects:
         if one.shown:

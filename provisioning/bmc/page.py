@@ -1,6 +1,7 @@
 """What controllers have said, as lines for people and as values for JSON (`muster.bmc/1`).
 
-In JSON what was not measured is {"unmeasured": REASON}, and what a controller does not have {"unsupported": true}; in lines ? and -.
+In JSON what was not measured is {"unmeasured": REASON}, and what a controller does not have {"unsupported":
+true}; in lines ? and -.
 """
 
 from __future__ import annotations
@@ -14,7 +15,17 @@ from typing import Any
 from healthcheck.facts.bmc import BmcLog, BmcLogUse, BmcSensor
 from healthcheck.facts.values import Fact, Unmeasured, Unsupported, reading, readings
 from inventory.text import clean
-from provisioning.bmc.base import Bios, BmcError, BootOverride, FirmwareEntry, HardwarePart, MachineIdentity, Media, Missing, PowerState
+from provisioning.bmc.base import (
+    Bios,
+    BmcError,
+    BootOverride,
+    FirmwareEntry,
+    HardwarePart,
+    MachineIdentity,
+    Media,
+    Missing,
+    PowerState,
+)
 
 SCHEMA = "muster.bmc/1"
 _UNITS = (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20))
@@ -27,7 +38,7 @@ def value(found: Any) -> Any:
     if isinstance(found, Unsupported):
         return {"unsupported": True}
     if isinstance(found, BmcError):
-        return {"unmeasured": found.said, "wrong": found.wrong.value}
+        return {"unmeasured": found.message, "wrong": found.wrong.value}
     if isinstance(found, Enum):
         return found.value
     if isinstance(found, Fact):
@@ -50,13 +61,15 @@ def word(found: Any) -> str:
     return str(found).lower() if isinstance(found, bool) else clean(found, 80)
 
 
-def summary(said: tuple[MachineIdentity, PowerState | BmcError, BootOverride | BmcError]) -> str:
+def summary(message: tuple[MachineIdentity, PowerState | BmcError, BootOverride | BmcError]) -> str:
     """Who it is, how it is, and from what it boots next."""
-    identity, power, boot = said
-    parts = [word(power), f"{word(identity.vendor)} {word(identity.model)}", f"serial {word(identity.serial)}",
-             f"BIOS {word(identity.bios)}", _twice(word(identity.controller), word(identity.firmware))]
+    identity, power, boot = message
+    parts = [
+        word(power), f"{word(identity.vendor)} {word(identity.model)}", f"serial {word(identity.serial)}",
+        f"BIOS {word(identity.bios)}", _twice(word(identity.controller), word(identity.firmware))]
     if isinstance(boot, BootOverride) and isinstance(boot.target, Enum) and boot.target.value != "none":
-        parts.append(f"boots {word(boot.target)} {'once' if boot.once is True else 'always' if boot.once is False else ''}".rstrip())
+        parts.append(f"boots {word(boot.target)} "
+                     f"{'once' if boot.once is True else 'always' if boot.once is False else ''}".rstrip())
     if isinstance(boot, BootOverride) and isinstance(boot.progress, str):
         parts.append(clean(boot.progress, 40))
     return "  ".join(parts)
@@ -71,17 +84,21 @@ def hardware(found: Mapping[str, tuple[HardwarePart, ...] | Missing]) -> Iterato
     """A line for each kind, and one for each part that is not well or not there."""
     for kind, parts in found.items():
         if not isinstance(parts, tuple):
-            yield f"{kind:7} {word(parts):>3}  {parts.reason if isinstance(parts, Unmeasured) else 'it does not tell of any'}"
+            yield (f"{kind:7} {word(parts):>3}  "
+                   f"{parts.reason if isinstance(parts, Unmeasured) else 'it does not tell of any'}")
             continue
         there = [part for part in parts if part.present]
-        models = Counter(f"{word(part.model)}{_amount(part)}" for part in there if isinstance(part.model, str))
-        yield f"{kind:7} {len(there):3}  {', '.join(f'{count} x {model}' for model, count in models.most_common(4))}".rstrip()
+        models = Counter(
+            f"{word(part.model)}{_amount(part)}" for part in there if isinstance(part.model, str))
+        most = ", ".join(f"{count} x {model}" for model, count in models.most_common(4))
+        yield f"{kind:7} {len(there):3}  {most}".rstrip()
         for part in parts:
             if not part.present:
                 yield f"        {part.slot}: empty"
             elif part.health != "OK" and isinstance(part.health, str):
                 yield f"        {part.slot}: {part.health}, {word(part.model)}, serial {word(part.serial)}"
-            elif isinstance(part.model, Unmeasured) and part.model == part.serial == part.health and part.model.reason != "it does not say":
+            elif (isinstance(part.model, Unmeasured) and part.model == part.serial == part.health
+                    and part.model.reason != "it does not say"):
                 yield f"        {part.slot}: ? {clean(part.model.reason, 120)}"
 
 
@@ -112,7 +129,7 @@ def log(found: tuple[BmcLog, BmcLogUse | BmcError]) -> Iterator[str]:
     for event in events.events:
         yield f"{event.when:16}  {event.sensor}: {event.text}"
     if not events.events:
-        yield "no event still holds"
+        yield "no active event"
 
 
 def sensors(found: tuple[BmcSensor, ...]) -> Iterator[str]:
@@ -129,7 +146,8 @@ def bios(found: Bios) -> Iterator[str]:
         yield f"? {found.current.reason if isinstance(found.current, Unmeasured) else 'it has none'}"
         return
     for name, now in sorted(found.current.items()):
-        yield f"{name} = {word(now)}" + (f"   after the next reset: {word(pending[name])}" if name in pending else "")
+        yield f"{name} = {word(now)}" + (
+            f"   after the next reset: {word(pending[name])}" if name in pending else "")
     for name in sorted(pending.keys() - found.current.keys()):
         yield f"{name}   after the next reset: {word(pending[name])}"
     if isinstance(found.pending, Unmeasured):
@@ -139,4 +157,5 @@ def bios(found: Bios) -> Iterator[str]:
 def media(found: tuple[Media, ...]) -> Iterator[str]:
     """A line each."""
     for one in found:
-        yield f"{one.name}  {'/'.join(one.kinds) or '?'}  {one.image or ('inserted' if one.inserted else 'empty')}"
+        yield (f"{one.name}  {'/'.join(one.kinds) or '?'}  "
+               f"{one.image or ('inserted' if one.inserted else 'empty')}")

@@ -1,6 +1,8 @@
-"""Which certificate each node's controller has: fingerprints that a person or a delivery list has vouched for, in one file.
+"""Which certificate each node's controller has: fingerprints that a person or a delivery list has vouched
+for, in one file.
 
-A fingerprint is SHA-256 of the certificate as it is sent (DER), in hexadecimal. The file is replaced whole, under a lock.
+A fingerprint is SHA-256 of the certificate as it is sent (DER), in hexadecimal. The file is replaced whole,
+under a lock.
 """
 
 from __future__ import annotations
@@ -19,8 +21,8 @@ NAME = "bmc-pins.json"
 SCHEMA = "muster.bmc-pins/1"
 _MOST = 16 * 1024 * 1024
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
-_LINE = re.compile(r"(?P<node>[A-Z0-9_][A-Z0-9_.-]*)[\s,;=]+(?:sha256)?(?:[ _-]?fingerprint)?[:=\s]*(?P<print>[0-9A-F:]{64,95})\s*",
-                   re.IGNORECASE | re.ASCII)
+_LINE = re.compile(r"(?P<node>[A-Z0-9_][A-Z0-9_.-]*)[\s,;=]+(?:sha256)?(?:[ "
+                   r"_-]?fingerprint)?[:=\s]*(?P<print>[0-9A-F:]{64,95})\s*", re.IGNORECASE | re.ASCII)
 
 
 def read(folder: Path) -> dict[str, str]:
@@ -47,12 +49,14 @@ def _parsed(data: bytes, path: Path) -> dict[str, str]:
         if not all(isinstance(text, str) and _FINGERPRINT.fullmatch(text) for text in pins.values()):
             raise ValueError
     except (ValueError, TypeError, KeyError, RecursionError):
-        raise MusterError(f"{path} is not a file of pinned certificates; move it away and enroll again: muster bmc enroll NODES") from None
+        raise MusterError(f"{path} is not a file of pinned certificates; move it away and enroll again: "
+                          "muster bmc enroll NODES") from None
     return pins
 
 
 def write(folder: Path, changes: Mapping[str, str], replacing: Mapping[str, str]) -> None:
-    """Pins these fingerprints; `replacing` names the old one of each node that may change. Raises MusterError and changes nothing.
+    """Pins these fingerprints; `replacing` names the old one of each node that may change. Raises MusterError
+    and changes nothing.
 
     A node that has come to have another pin meanwhile is not overwritten.
     """
@@ -64,10 +68,12 @@ def write(folder: Path, changes: Mapping[str, str], replacing: Mapping[str, str]
             for node, fingerprint in changes.items():
                 held = pins.get(node, fingerprint)
                 if held not in (fingerprint, replacing.get(node)):
-                    raise MusterError(f"{path} has come to hold another certificate of {node} while this command ran; nothing was written; "
-                                      "run it again")
+                    raise MusterError(f"the certificate of {node} in {path} changed while this command ran; "
+                                      "nothing was written; run it again")
             pins |= changes
-            write_whole(path, (json.dumps({"schema": SCHEMA, "pins": pins}, indent=1, sort_keys=True) + "\n").encode())
+            write_whole(
+                path,
+                (json.dumps({"schema": SCHEMA, "pins": pins}, indent=1, sort_keys=True) + "\n").encode())
     except OSError as problem:
         raise MusterError(f"{path} cannot be written: {problem.strerror}") from None
 
@@ -78,7 +84,8 @@ def shown(fingerprint: str) -> str:
 
 
 def expected(path: Path) -> dict[str, str]:
-    """What a list says the certificates are: lines `NODE FINGERPRINT`, with or without colons; # begins a comment. Raises UsageError."""
+    """What a list says the certificates are: lines `NODE FINGERPRINT`, with or without colons; # begins a
+    comment. Raises UsageError."""
     try:
         with open(path, "rb") as file:
             text = file.read(_MOST).decode("utf-8", "replace")
@@ -92,7 +99,8 @@ def expected(path: Path) -> dict[str, str]:
         match = _LINE.fullmatch(bare)
         fingerprint = match["print"].replace(":", "").lower() if match is not None else ""
         if match is None or not _FINGERPRINT.fullmatch(fingerprint):
-            raise UsageError(f"{clean(path)}:{number}: {short(bare)} is not a node and the SHA-256 fingerprint of its certificate")
+            raise UsageError(f"{clean(path)}:{number}: {short(bare)} is not a node and the SHA-256 "
+                             "fingerprint of its certificate")
         if found.setdefault(match["node"], fingerprint) != fingerprint:
             raise UsageError(f"{clean(path)}:{number}: {match['node']} has another fingerprint further up")
     return found

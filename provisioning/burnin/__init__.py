@@ -1,4 +1,6 @@
-"""Runs a burn-in: which stages in which order, how power rises, over which ports, under a lease, and what is kept of it.
+"""Runs a burn-in: which stages in which order, how power rises, over which ports, under a lease, and what is
+kept of it.
 
-Entry points: `asked.asked` gathers what is to be done, `run.run` does it, `screening.choose` picks idle nodes to screen.
+Entry points: `request.asked` gathers what is to be done, `run.run` does it, `screening.choose` picks idle
+nodes to screen.
 """

@@ -16,12 +16,12 @@ from inventory.model import Node
 from provisioning.burnin.places import place
 from provisioning.burnin.screening import Candidate
 from provisioning.lease.jobs import jobs
-from provisioning.lease.take import Lessor, unfit
+from provisioning.lease.take import LeaseManager, unfit
 
 
 def candidates(
-    nodes: Sequence[Node], skus: Mapping[str, Sku], default_sku: str | None, lessor: Lessor, state: Path,
-    seconds: float,
+    nodes: Sequence[Node], skus: Mapping[str, Sku], default_sku: str | None, manager: LeaseManager,
+    state: Path, seconds: float,
 ) -> list[Candidate]:
     """One for each node, that would be held for so many seconds; changes nothing.
 
@@ -37,28 +37,28 @@ def candidates(
             places[node.name] = place(node, skus.get(node.sku or default_sku or ""))
         except UsageError as error:
             refused[node.name] = str(error)
-    refused.update(_held([node.name for node in nodes if node.name not in refused], lessor, seconds))
+    refused.update(_held([node.name for node in nodes if node.name not in refused], manager, seconds))
     certified = _certified(state)
-    known = screened.newest(lessor.store)
+    known = screened.newest(manager.store)
     found = []
     for node in nodes:
         last = known.get(node.name)
-        told = last.at if last is not None and last.told else None
-        proven = max((at for at in (certified.get(node.name), told) if at is not None), default=None)
+        report = last.at if last is not None and last.told else None
+        proven = max((at for at in (certified.get(node.name), report) if at is not None), default=None)
         tried = last.at if last is not None else None
         found.append(Candidate(node.name, places.get(node.name), proven, tried, refused.get(node.name, "")))
     return found
 
 
-def _held(names: Sequence[str], lessor: Lessor, seconds: float) -> dict[str, str]:
+def _held(names: Sequence[str], manager: LeaseManager, seconds: float) -> dict[str, str]:
     """By node who has it, or that no one can say; nodes that are idle and nobody's are not in it."""
-    base = lessor.way.base
-    found = {one.node: "muster has cordoned it" for one in open_cordons(lessor.store, names, base.name)}
-    leased = leased_nodes(lessor.store)
+    base = manager.method.base
+    found = {one.node: "muster has cordoned it" for one in open_cordons(manager.store, names, base.name)}
+    leased = leased_nodes(manager.store)
     found.update({name: f"it is leased ({leased[name].name})" for name in names if name in leased})
-    found = {**unfit(lessor, names, lessor.clock() + seconds), **found}
-    looked = jobs(base, [name for name in names if name not in found], lessor.run)
-    return {**found, **looked.busy, **dict.fromkeys(looked.unsaid, "whether a job is on it is not known")}
+    found = {**unfit(manager, names, manager.clock() + seconds), **found}
+    looked = jobs(base, [name for name in names if name not in found], manager.run)
+    return {**found, **looked.busy, **dict.fromkeys(looked.unknown, "whether a job is on it is not known")}
 
 
 def _certified(state: Path) -> dict[str, int]:

@@ -1,14 +1,15 @@
-"""Starts an agent on every node, runs tasks on them, several at a time, and reports what came of each and who is guilty.
+"""Starts an agent on every node, runs tasks on them, several at a time, and reports each result and the
+faulty parts.
 
     with Conductor(transport, nodes) as conductor:
         crew = conductor.ready(120)
         for result in conductor.run(tasks):
             ...
 
-Nodes connect to the head: by default to the address from which sshd there says that they were reached, else to the head's own addresses.
-The connection is authenticated by a token that each node has for itself, so that none can speak for another, and not encrypted: what is
-measured can be read on the way, and who can change packets can spoil the measurement; neither gets anything executed that the head did
-not send.
+Nodes connect to the head: by default to the address from which sshd there says that they were reached, else
+to the head's own addresses. The connection is authenticated by a token that each node has for itself, so that
+none can speak for another, and not encrypted: what is measured can be read on the way, and who can change
+packets can spoil the measurement; neither gets anything executed that the head did not send.
 """
 
 from __future__ import annotations
@@ -35,13 +36,14 @@ from healthcheck.burnin.wire import NODE_WORD, PYTHON_WORD, SSH_CLIENT
 from inventory.model import Node
 from inventory.text import clean
 from inventory.transport.base import Failure, Halt, Limits, Reply, Stage, Transport
-from provisioning.burnin.crew import Crew, Roster
 from provisioning.burnin.keyserver import SILENT_S, AgentConnected, AgentGone, AgentMessage, KeyServer
+from provisioning.burnin.readynodes import ReadyNodes, Roster
 
 LEAVE_S = 8.0       # for agents to end their ranks and leave
 TICK_S = 0.25
-LOOK_S = 30e-6
-# A head that did not run for so long (stopped and continued, a paused virtual machine) hears what came meanwhile before it judges.
+CHECK_S = 30e-6
+# A head that did not run for so long (stopped and continued, a paused virtual machine) hears what came
+# meanwhile before it judges.
 HELD_UP_S = 2.0
 CATCH_UP_S = 1.5
 DAY_S = 86400.0
@@ -49,20 +51,25 @@ _NAME = re.compile(r"[A-Za-z0-9._:+-]{1,120}")
 
 
 @dataclass(frozen=True)
-class _Left:
+class _Dismissed:
     reply: Reply
 
 
 class Conductor:
-    """The head's side of one burn-in, from the agents' start to their end: leaving the context leaves nothing behind on any node.
+    """The head's side of one burn-in, from the agents' start to their end: leaving the context leaves nothing
+    behind on any node.
 
-    `hosts` are addresses at which nodes reach the head, tried first; `listen` and `port` where it listens, by default at every address, at
-    a free port. `limits` bound how long a node may take to start its agent; the whole lasts at most `seconds`.
+    `hosts` are addresses at which nodes reach the head, tried first; `listen` and `port` where it listens, by
+    default at every address, at a free port. `limits` bound how long a node may take to start its agent; the
+    whole lasts at most `seconds`.
     """
 
-    def __init__(self, transport: Transport, nodes: Iterable[Node], *, hosts: Sequence[str] = (), listen: str = "", port: int = 0,
-                 limits: Limits | None = None, seconds: float = 7 * DAY_S, patience: Patience | None = None, silent_s: float = SILENT_S,
-                 clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, transport: Transport, nodes: Iterable[Node], *, hosts: Sequence[str] = (), listen: str = "",
+        port: int = 0, limits: Limits | None = None, seconds: float = 7 * DAY_S,
+        patience: Patience | None = None, silent_s: float = SILENT_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._transport = transport
         self._nodes = {node.name: node for node in nodes}
         self._hosts = [*hosts, *addresses(self._nodes.values())]
@@ -72,7 +79,8 @@ class Conductor:
         self._clock = clock
         self._secret = secrets.token_hex(32)
         self._run = secrets.token_hex(8)
-        self._server = KeyServer(self._secret, self._run, self._nodes, host=listen, port=port, silent_s=silent_s, clock=clock)
+        self._server = KeyServer(
+            self._secret, self._run, self._nodes, host=listen, port=port, silent_s=silent_s, clock=clock)
         self._agents = Roster(self._nodes)
         self._running: dict[str, TaskRun] = {}
         self._thread = threading.Thread(target=self._start, name="muster-agents", daemon=True)
@@ -82,7 +90,9 @@ class Conductor:
         self._thread.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None,
+    ) -> None:
         try:
             self._take(0.0)
             connected = self._agents.connected
@@ -102,25 +112,31 @@ class Conductor:
         """Where nodes reach the head."""
         return self._server.port
 
-    def ready(self, seconds: float) -> Crew:
-        """Waits until every node's agent is ready or known to have failed, at most `seconds`; who is here, and why the others are not."""
+    def ready(self, seconds: float) -> ReadyNodes:
+        """Waits until every node's agent is ready or known to have failed, at most `seconds`; who is here,
+        and why the others are not."""
         end = time.monotonic() + seconds
         while not self._agents.known and (left := end - time.monotonic()) > 0:
             self._take(left)
-        return self._agents.crew(f"its agent did not connect within {seconds:.3g} s; can the node reach "
-                                 f"{' or '.join(self._hosts[:3])}, port {self.port}?")
+        return self._agents.ready_nodes(f"its agent did not connect within {seconds:.3g} s; can the node "
+                                        f"reach {' or '.join(self._hosts[:3])}, port {self.port}?")
 
-    def run(self, tasks: Iterable[Task], after: Mapping[str, float] = MappingProxyType({})) -> Iterator[TaskResult]:
-        """Runs tasks on disjoint seats at the same time; yields the result of each as soon as it is over. Raises ValueError.
+    def run(
+        self, tasks: Iterable[Task], after: Mapping[str, float] = MappingProxyType({}),
+    ) -> Iterator[TaskResult]:
+        """Runs tasks on disjoint seats at the same time; yields the result of each as soon as it is over.
+        Raises ValueError.
 
-        `after` says of some by their ids how many seconds after the first they begin. Ending the iteration early calls off what still runs.
+        `after` says of some by their ids how many seconds after the first they begin. Ending the iteration
+        early calls off what still runs.
         """
         chosen = sorted(_checked(tasks, self._nodes), key=lambda task: after.get(task.id, 0.0), reverse=True)
         if self._running:
             raise ValueError("tasks are running already")
         begun = judged = self._clock()
-        # To look at a rank costs microseconds: where there are thousands that is done less often than their messages come in.
-        tick = min(TICK_S, 0.02 + LOOK_S * sum(len(task.seats) for task in chosen))
+        # To look at a rank costs microseconds: where there are thousands that is done less often than their
+        # messages come in.
+        tick = min(TICK_S, 0.02 + CHECK_S * sum(len(task.seats) for task in chosen))
         try:
             while self._running or chosen:
                 while chosen and self._clock() - begun >= after.get(chosen[-1].id, 0.0):
@@ -190,36 +206,42 @@ class Conductor:
             self._agents.gone(event.node, event.why)
             for running in self._running.values():
                 running.agent_gone(event.node, event.why, event.at)
-        elif isinstance(event, _Left):
+        elif isinstance(event, _Dismissed):
             self._agents.left(event.reply)
 
     def _start(self) -> None:
         """In a thread of its own: the agents, until the last has left."""
-        words = {name: (NODE_WORD + name, *(PYTHON_WORD + word for word in node.burnin.python or (node.python,)))
-                 for name, node in self._nodes.items()}
+        words = {
+            name: (NODE_WORD + name, *(PYTHON_WORD + word for word in node.burnin.python or (node.python,)))
+                for name, node in self._nodes.items()}
         try:
-            built = build(run=self._run, secret=self._secret, nodes=self._nodes, hosts=self._hosts, port=self.port, python=())
+            built = build(run=self._run, secret=self._secret, nodes=self._nodes, hosts=self._hosts,
+                          port=self.port, python=())
             program = replace(built, words=words)
             for reply in self._transport.run(list(self._nodes.values()), program, self._limits):
-                self._server.events.put(_Left(reply))
-        except Exception as error:  # noqa: BLE001  (a configuration that cannot be read, say: every node that is missing says it)
+                self._server.events.put(_Dismissed(reply))
+        except Exception as error:  # noqa: BLE001  (such as an unreadable configuration)
             for name in self._nodes:
-                self._server.events.put(_Left(_failed(name, error)))
+                self._server.events.put(_Dismissed(_failed(name, error)))
 
 
 def _all_at_once(limits: Limits, nodes: int, seconds: float, halt: Halt) -> Limits:
-    """Roster stay, so no node can wait for another's turn: all log in at once, and each may take as long as its turn would have come."""
+    """Roster stay, so no node can wait for another's turn: all log in at once, and each may take as long as
+    its turn would have come."""
     turns = max(1.0, nodes / limits.fanout)
-    return replace(limits, sweep_s=seconds, node_s=seconds, fanout=max(1, nodes), halt=halt, connect_s=limits.connect_s * turns,
-                   auth_s=limits.auth_s * turns, login_s=limits.login_s * turns)
+    return replace(
+        limits, sweep_s=seconds, node_s=seconds, fanout=max(1, nodes), halt=halt,
+        connect_s=limits.connect_s * turns, auth_s=limits.auth_s * turns, login_s=limits.login_s * turns)
 
 
 def addresses(nodes: Iterable[Node]) -> list[str]:
-    """Where nodes may reach this machine: as sshd on the node sees it, from where packets to the nodes would leave, by name, here."""
+    """Where nodes may reach this machine: as sshd on the node sees it, from where packets to the nodes would
+    leave, by name, here."""
     found = [SSH_CLIENT]
     for node in nodes:
         try:
-            family = socket.AF_INET6 if ipaddress.ip_address(node.address or "").version == 6 else socket.AF_INET
+            family = socket.AF_INET6 if ipaddress.ip_address(
+                node.address or "").version == 6 else socket.AF_INET
             with socket.socket(family, socket.SOCK_DGRAM) as sock:
                 sock.connect((node.address, 9))     # sends nothing
                 own = str(sock.getsockname()[0])
@@ -239,15 +261,18 @@ def _checked(tasks: Iterable[Task], nodes: Container[str]) -> list[Task]:
     names = Counter(task.id for task in chosen)
     for task in chosen:
         if not _NAME.fullmatch(task.id) or names[task.id] > 1:
-            raise ValueError(f"task {task.id!r}: expected a name of its own, of letters, digits and ._:+-, at most 120")
+            raise ValueError(
+                f"task {task.id!r}: expected a name of its own, of letters, digits and ._:+-, at most 120")
         if not task.seats:
             raise ValueError(f"task {task.id} has no seats")
         for seat in task.seats:
             if seats[seat] > 1 or seat.node not in nodes:
-                raise ValueError(f"task {task.id}: seat {seat} is {'taken twice' if seats[seat] > 1 else 'on a node without agent'}")
+                raise ValueError(f"task {task.id}: seat {seat} is "
+                                 f"{'taken twice' if seats[seat] > 1 else 'on a node without agent'}")
     return chosen
 
 
 def _failed(name: str, error: Exception) -> Reply:
     now = time.time()
-    return Reply(name, None, Failure(Stage.CONNECT, clean(f"{type(error).__name__}: {error}")), now, now, attempts=0)
+    return Reply(
+        name, None, Failure(Stage.CONNECT, clean(f"{type(error).__name__}: {error}")), now, now, attempts=0)

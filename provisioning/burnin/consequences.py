@@ -1,4 +1,5 @@
-"""Carries out what a burn-in means: what it found goes into the store, and certificates of the accused are taken back."""
+"""Carries out the consequences of a burn-in: findings go into the store, and certificates of accused nodes
+are revoked."""
 
 from __future__ import annotations
 
@@ -20,49 +21,59 @@ from inventory.nodeset import fold
 from inventory.text import clean
 
 
-def carry_out(state: Path, burnin: Burnin, doubted: Collection[str], who: str, now: float, *, given_back: bool) -> list[str]:
-    """Afterwards the store holds what the burn-in found, and no certificate stands of whom it accuses; gives a line for people on each.
+def carry_out(
+    state: Path, burnin: Burnin, doubted: Collection[str], who: str, now: float, *, given_back: bool,
+) -> list[str]:
+    """Afterwards the store holds what the burn-in found, and no certificate stands of whom it accuses; gives
+    a line for people on each.
 
-    `given_back` is whether jobs may start on the accused as soon as its lease is over: then it is said what keeps them away.
-    What could not be done is such a line, too: the burn-in is over, and what it measured is to be shown whatever becomes of this. Where the
-    certificates cannot be signed anew, the store alone keeps those of the accused from standing.
+    `given_back` is whether jobs may start on the accused as soon as its lease is over: then it is said what
+    keeps them away. What could not be done is such a line, too: the burn-in is over, and what it measured is
+    to be shown whatever becomes of this. Where the certificates cannot be signed again, the store alone keeps
+    those of the accused from standing.
     """
     found = consequences(burnin, doubted)
-    said: list[str] = []
+    message: list[str] = []
     try:
         with opened(state, make=True) as store:
             passed = accused.write(store, found, who, now)
-        said += _told(found, passed, given_back)
+        message += _lines(found, passed, given_back)
     except MusterError as error:
-        said.append(f"what it found is NOT in the store, and triage does not know of it: {error}")
-    blamed = {one.node: f"burn-in {found.run} found {one.observed}" for one in reversed(found.accused) if one.rule != SHARED}
+        message.append(f"what it found is NOT in the store, and triage does not know of it: {error}")
+    blamed = {
+        one.node: f"burn-in {found.run} found {one.observed}" for one in reversed(found.accused)
+        if one.rule != SHARED}
     try:
         made = _revoked(state, blamed, found, who, now) if blamed else ()
         if made:
-            said.append(f"certificates of {fold(made)} are revoked; gates close on them with the next: muster gate publish")
+            message.append(f"certificates of {fold(made)} are revoked; gates close on them with the next: "
+                           "muster gate publish")
     except MusterError as error:
-        said.append(f"certificates of the accused are NOT revoked, and do not stand by what the store says: {error}")
-    return said
+        message.append(
+            f"certificates of the accused are NOT revoked, and do not stand by what the store says: {error}")
+    return message
 
 
 def certain(burnin: Burnin, doubted: Collection[str]) -> dict[str, str]:
     """By node of which it accuses for certain, why jobs are to be kept from it."""
-    return {one.node: clean(f"{FOUND} {f'of {one.subject} ' if one.subject else ''}{one.observed} ({burnin.run})", 200)
-            for one in reversed(consequences(burnin, doubted).accused) if one.severity is Severity.CRITICAL}
+    return {
+        one.node: clean(
+            f"{FOUND} {f'of {one.subject} ' if one.subject else ''}{one.observed} ({burnin.run})", 200)
+        for one in reversed(consequences(burnin, doubted).accused) if one.severity is Severity.CRITICAL}
 
 
-def _told(found: FinishedBurnIn, passed: list[str], given_back: bool) -> Iterator[str]:
+def _lines(found: FinishedBurnIn, passed: list[str], given_back: bool) -> Iterator[str]:
     sure = {one.node for one in found.accused if one.severity is Severity.CRITICAL}
     likely = {one.node for one in found.accused} - sure
     if sure:
         yield f"accused for certain: {fold(sorted(sure))}; muster triage shows what is done about them"
     if sure and given_back:
-        yield ("they are given back as the others are, and jobs may start on those in service until triage has isolated them, within its "
-               "bound; next: muster triage --apply")
+        yield ("they are given back as the others are, and jobs may start on those in service until triage "
+               "has isolated them, within its bound; next: muster triage --apply")
     if likely:
-        yield f"noted as a warning, for it may be something else: {fold(sorted(likely))}"
+        yield f"noted as a warning, because it may be something else: {fold(sorted(likely))}"
     if passed:
-        yield f"passed what an earlier burn-in had found wrong: {fold(sorted(passed))}"
+        yield f"passed where an earlier burn-in had failed: {fold(sorted(passed))}"
 
 
 def _revoked(state: Path, why: dict[str, str], found: FinishedBurnIn, who: str, now: float) -> list[str]:

@@ -8,41 +8,54 @@ from typing import Any
 from healthcheck.burnin.counters import CounterGrowth
 from healthcheck.burnin.model import Participant
 from healthcheck.facts.values import UNSUPPORTED, reading
-from provisioning.burnin.look import NodeSample
+from provisioning.burnin.sample import NodeSample
 
 # A counter's name in the limits of rules/burnin.yaml, and the fields of a fact that add up to it.
-OF_GPU = {"ecc_uncorrected": "ecc_uncorrected", "remapped_uncorrectable": "rows_uncorrected", "pcie_replays": "pcie_replays"}
-OF_NVLINK = {"nvlink_replays": ("replay",), "nvlink_recoveries": ("recovery",), "nvlink_crc_errors": ("crc_flit", "crc_data")}
+OF_GPU = {
+    "ecc_uncorrected": "ecc_uncorrected", "remapped_uncorrectable": "rows_uncorrected",
+    "pcie_replays": "pcie_replays"}
+OF_NVLINK = {
+    "nvlink_replays": ("replay",), "nvlink_recoveries": ("recovery",),
+    "nvlink_crc_errors": ("crc_flit", "crc_data")}
 # What may tell why something is slow, and is held against no limit.
 CAUSES_OF_GPU = {
     "ecc_corrected": "ecc_corrected", "remapped_correctable": "rows_corrected",
-    **{name: name for name in ("slowdown_power_ns", "slowdown_thermal_ns", "slowdown_hw_thermal_ns", "slowdown_hw_power_brake_ns",
-                               "slowdown_sw_thermal_ns")}}
-CAUSES_OF_NVLINK5 = {f"nvlink5_{name}": (name,) for name in (
-    "malformed_packets", "buffer_overruns", "rx_errors", "local_integrity_errors", "link_recovery_failed", "link_recovery_events",
-    "effective_errors", "symbol_errors")}
-CAUSES_OF_PORT = ("rnr_nak_retry_err", "req_transport_retries_exceeded", "req_rnr_retries_exceeded", "port_xmit_wait")
+    **{
+        name: name for name in ("slowdown_power_ns", "slowdown_thermal_ns", "slowdown_hw_thermal_ns",
+                                "slowdown_hw_power_brake_ns", "slowdown_sw_thermal_ns")}}
+CAUSES_OF_NVLINK5 = {
+    f"nvlink5_{name}": (name,)
+        for name in ("malformed_packets", "buffer_overruns", "rx_errors", "local_integrity_errors",
+                     "link_recovery_failed", "link_recovery_events", "effective_errors", "symbol_errors")}
+CAUSES_OF_PORT = (
+    "rnr_nak_retry_err", "req_transport_retries_exceeded", "req_rnr_retries_exceeded", "port_xmit_wait")
 CAUSES = frozenset((*CAUSES_OF_GPU, *CAUSES_OF_NVLINK5, *CAUSES_OF_PORT))
 _UNREAD = "unread"
 
-Values = Mapping[tuple[str, str], int | None]       # (subject, counter) -> its value, None where it could not be read
+# (subject, counter) -> its value, None where it could not be read
+Values = Mapping[tuple[str, str], int | None]
 
 
 def values(seen: NodeSample, place: Participant, gpus: bool) -> dict[tuple[str, str], int | None]:
-    """All counters of a node by subject ("gpu0", "rail2") and name. What the device does not have is left out.
+    """All counters of a node by subject ("gpu0", "rail2") and name. What the device does not have is left
+    out.
 
     With `gpus` there are GPUs, so that a look that sees none has not measured them.
     """
     return {**(_gpus(seen) if gpus else {}), **_rails(seen, place)}
 
 
-def compared(before: Mapping[str, Values], after: Mapping[str, Values], seconds: float) -> tuple[CounterGrowth, ...]:
-    """One counter for each node, subject and name that either look has, and that may be held against a limit."""
+def compared(
+    before: Mapping[str, Values], after: Mapping[str, Values], seconds: float,
+) -> tuple[CounterGrowth, ...]:
+    """One counter for each node, subject and name that either look has, and that may be held against a
+    limit."""
     found = []
     for node in before.keys() | after.keys():
         first, last = before.get(node, {}), after.get(node, {})
-        found += [CounterGrowth(node, subject, name, first.get((subject, name)), last.get((subject, name)), seconds)
-                  for subject, name in sorted(first.keys() | last.keys()) if name not in CAUSES]
+        found += [
+            CounterGrowth(node, subject, name, first.get((subject, name)), last.get((subject, name)), seconds)
+                for subject, name in sorted(first.keys() | last.keys()) if name not in CAUSES]
     return tuple(sorted(found, key=lambda one: (one.node, one.subject, one.name)))
 
 
@@ -57,7 +70,8 @@ def _gpus(seen: NodeSample) -> dict[tuple[str, str], int | None]:
     for fact, of in (("nvlink_errors", OF_NVLINK), ("nvlink5_errors", CAUSES_OF_NVLINK5)):
         for link in seen.items(fact):
             for name, fields in of.items():
-                links.setdefault((order.get(reading(link, "gpu"), _UNREAD), name), []).extend(reading(link, field) for field in fields)
+                links.setdefault((order.get(reading(link, "gpu"), _UNREAD), name), []).extend(
+                    reading(link, field) for field in fields)
     for (subject, name), parts in links.items():
         _put(found, subject, name, parts)
     if not listed or seen.why("gpus"):

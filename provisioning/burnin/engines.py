@@ -1,4 +1,5 @@
-"""Two engines for one burn-in: nccl-tests for the all-reduces that it can run, ranks of PyTorch for all else; never both at once."""
+"""Two engines for one burn-in: nccl-tests for the all-reduces that it can run, ranks of PyTorch for all else;
+never both at once."""
 
 from __future__ import annotations
 
@@ -20,20 +21,24 @@ def left_to_torch(steps: Iterable[StageStep], slurm: bool) -> list[str]:
         for task in step.tasks:
             if task.kind is TaskKind.ALLREDUCE and (why := why_not(task, slurm)):
                 reasons.setdefault(why, {})[step.stage] = None
-    return [f"all-reduce of {', '.join(stage.value for stage in stages)} is left to PyTorch: {why}" for why, stages in reasons.items()]
+    return [f"all-reduce of {', '.join(stage.value for stage in stages)} is left to PyTorch: {why}"
+            for why, stages in reasons.items()]
 
 
 def unjudged(slurm: bool) -> list[str]:
     """What a page has to say of all-reduces that nccl-tests ran, a line each."""
-    lines = ["of all-reduces by nccl-tests, who is late and how far single iterations lie apart is not judged"]
+    lines = [
+        "of all-reduces by nccl-tests, who is late and how far single iterations lie apart is not judged"]
     if slurm:
-        lines.append("srun numbers ranks by the names of their nodes: the orders of nodes among all of them were one and the same")
+        lines.append("srun numbers ranks by the names of their nodes: the orders of nodes among all of them "
+                     "were one and the same")
     return lines
 
 
 class Engines:
-    """`run` gives each task to its engine. `conduct` starts PyTorch's side on all nodes, when first a task needs it and once more after
-    nccl-tests has run; `missing` waits for it, and says on which nodes it is not: what they had to do with it is not run.
+    """`run` gives each task to its engine. `conduct` starts PyTorch's side on all nodes, when first a task
+    needs it and once more after nccl-tests has run; `missing` waits for it, and says on which nodes it is
+    not: what they had to do with it is not run.
     """
 
     def __init__(self, perf: NcclTests, slurm: bool, conduct: Callable[[], Conductor],
@@ -46,11 +51,16 @@ class Engines:
     def __enter__(self) -> Engines:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None,
+    ) -> None:
         self._close()
 
-    def run(self, tasks: Iterable[Task], after: Mapping[str, float] = MappingProxyType({})) -> Iterator[TaskResult]:
-        """As `Conductor.run`; nccl-tests begins on all nodes at once. A task whose engine is not there has no result."""
+    def run(
+        self, tasks: Iterable[Task], after: Mapping[str, float] = MappingProxyType({}),
+    ) -> Iterator[TaskResult]:
+        """As `Conductor.run`; nccl-tests begins on all nodes at once. A task whose engine is not there has no
+        result."""
         tasks = tuple(tasks)
         own = [task for task in tasks if task.kind is TaskKind.ALLREDUCE and not why_not(task, self._slurm)]
         if own:

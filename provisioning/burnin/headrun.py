@@ -1,4 +1,5 @@
-"""Runs commands on this machine, several at once, each bounded in time and in what it may print; none outlives whoever asked."""
+"""Runs commands on this machine, several at once, each bounded in time and in what it may print; none
+outlives its caller."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from dataclasses import dataclass
 
 TERM_S = 15.0       # for a salloc that is told to end, which gives its nodes back first
 _CHUNK = 1 << 16
-_TELLS = 2          # with TERM, then with KILL; whatever holds its output open after that is no longer listened to
+# with TERM, then with KILL; whatever holds its output open after that is no longer listened to
+_SIGNALS = 2
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,8 @@ class HeadCommand:
 
 @dataclass(frozen=True)
 class Ran:
-    """What came of it: its exit code (negative for a signal; None where its time or its room was over), and what it printed."""
+    """What came of it: its exit code (negative for a signal; None where its time or its room was over), and
+    what it printed."""
 
     name: str
     code: int | None
@@ -37,49 +40,52 @@ class Ran:
 
 
 class _Child:
-    def __init__(self, asked: HeadCommand) -> None:
-        self.asked = asked
+    def __init__(self, command: HeadCommand) -> None:
+        self.command = command
         self.began = time.monotonic()
-        self.due = self.began + asked.seconds
+        self.due = self.began + command.seconds
         self.output = bytearray()
         self.over = False   # its output has ended
-        self.told = 0       # how often it was told to end, the last time by SIGKILL
+        self.signals_sent = 0       # how often it was told to end, the last time by SIGKILL
         # Both outputs in one, as on a terminal: whatever fails says so in its place.
-        self.process = subprocess.Popen(asked.argv, env=dict(asked.environment), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                        stderr=subprocess.STDOUT, start_new_session=True)
+        self.process = subprocess.Popen(
+            command.argv, env=dict(command.environment), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, start_new_session=True)
 
     def end(self) -> None:
         """Its time is over: it is told so once, and killed when that does not help."""
-        self._signal(signal.SIGKILL if self.told else signal.SIGTERM)
-        self.told, self.due = self.told + 1, time.monotonic() + TERM_S
+        self._signal(signal.SIGKILL if self.signals_sent else signal.SIGTERM)
+        self.signals_sent, self.due = self.signals_sent + 1, time.monotonic() + TERM_S
 
     def _signal(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, number)
 
     def ran(self) -> Ran:
-        """After its output has ended, or nobody reads it any more."""
+        """After its output has ended, or no one reads it any more."""
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(TERM_S)
         if self.process.poll() is None:
-            self.told += 1
+            self.signals_sent += 1
             self._signal(signal.SIGKILL)
             self.process.wait()
         if self.process.stdout is not None:
             self.process.stdout.close()
-        return Ran(self.asked.name, None if self.told else self.process.returncode, bytes(self.output), time.monotonic() - self.began)
+        return Ran(self.command.name, None if self.signals_sent else self.process.returncode,
+                   bytes(self.output), time.monotonic() - self.began)
 
 
-def at_once(commands: Sequence[HeadCommand], most_bytes: int) -> Iterator[Ran]:
-    """Starts all of them, and yields what came of each as soon as it has ended. Ending the iteration early ends them."""
+def in_parallel(commands: Sequence[HeadCommand], most_bytes: int) -> Iterator[Ran]:
+    """Starts all of them, and yields what came of each as soon as it has ended. Ending the iteration early
+    ends them."""
     with selectors.DefaultSelector() as selector:
         left: list[_Child] = []
         try:
-            for asked in commands:
+            for command in commands:
                 try:
-                    child = _Child(asked)
+                    child = _Child(command)
                 except OSError as error:
-                    yield Ran(asked.name, 127, f"{asked.argv[0]}: {error.strerror}".encode(), 0.0)
+                    yield Ran(command.name, 127, f"{command.argv[0]}: {error.strerror}".encode(), 0.0)
                     continue
                 left.append(child)
                 selector.register(child.process.stdout or -1, selectors.EVENT_READ, child)
@@ -88,12 +94,12 @@ def at_once(commands: Sequence[HeadCommand], most_bytes: int) -> Iterator[Ran]:
                     child = key.data
                     data = os.read(key.fd, _CHUNK)
                     child.output += data[:max(0, most_bytes - len(child.output))]
-                    if len(child.output) >= most_bytes and not child.told:
+                    if len(child.output) >= most_bytes and not child.signals_sent:
                         child.end()
                     if not data:
                         child.due, child.over = 0.0, True
                 for child in [child for child in left if time.monotonic() >= child.due]:
-                    if not child.over and child.told < _TELLS:
+                    if not child.over and child.signals_sent < _SIGNALS:
                         child.end()
                         continue
                     selector.unregister(child.process.stdout or -1)

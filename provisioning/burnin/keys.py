@@ -1,6 +1,7 @@
 """The keys of the tasks that are open, and who waits for which: no socket, no clock of its own.
 
-A question is answered at once, or kept until what it waits for is there, its time is over, or its task is closed.
+A question is answered at once, or kept until what it waits for is there, its time is over, or its task is
+closed.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ class KeyReply:
 
 @dataclass(eq=False)
 class KeyRequest:
-    """A question that waits: for which keys still, and which value is to be told (None: only that they are there)."""
+    """A question that waits: for which keys still, and which value is to be told (None: only that they are
+    there)."""
 
     who: Hashable
     task: str
@@ -40,7 +42,8 @@ class KeyRequest:
 
 
 class RendezvousStore:
-    """Values by task and key. Everything it is asked comes from nodes: what is no question raises Garbled, what is too large is told so."""
+    """Values by task and key. Everything it is asked comes from nodes: what is no question raises Garbled,
+    what is too large is told so."""
 
     def __init__(self) -> None:
         self._tasks: dict[str, dict[str, bytes]] = {}
@@ -70,8 +73,8 @@ class RendezvousStore:
         """Its keys are gone; the answers to those who waited for one."""
         keys = self._tasks.pop(task, {})
         self._bytes -= sum(_size(key, value) for key, value in keys.items())
-        waiting = [asked for asked in self._of.values() if asked.task == task]
-        return [self._settled(asked, {"error": "the task is over"}) for asked in waiting]
+        waiting = [request for request in self._of.values() if request.task == task]
+        return [self._answered(request, {"error": "the task is over"}) for request in waiting]
 
     def values(self, task: str) -> dict[str, bytes]:
         """All that a task has, by key without the task's name."""
@@ -79,19 +82,20 @@ class RendezvousStore:
 
     def forget(self, who: Hashable) -> None:
         """It waits for nothing any more."""
-        asked = self._of.get(who)
-        if asked is not None:
-            self._unlist(asked)
+        request = self._of.get(who)
+        if request is not None:
+            self._unlist(request)
 
     def overdue(self, now: float) -> list[KeyReply]:
         """The answers to those whose time is over."""
         found = []
         while (nearest := self.nearest) is not None and nearest <= now:
-            found.append(self._settled(heapq.heappop(self._until)[2], {"error": "timeout"}))
+            found.append(self._answered(heapq.heappop(self._until)[2], {"error": "timeout"}))
         return found
 
     def ask(self, who: Hashable, message: dict[str, Any], now: float) -> list[KeyReply] | KeyRequest:
-        """Answers to whoever has one now, the asker first; or its question, where that has to wait. Raises Garbled."""
+        """Answers to whoever has one now, the asker first; or its question, where that has to wait. Raises
+        Garbled."""
         op = message.get("op")
         if op in ("check", "wait"):
             task, keys = _places(message.get("keys"))
@@ -104,9 +108,11 @@ class RendezvousStore:
         if any(len(key.encode("utf-8", "surrogatepass")) > MOST_KEY for key in keys):
             return [KeyReply(who, {"error": f"a key of more than {MOST_KEY} bytes"})]
         if op == "get":
-            return self._wait(KeyRequest(who, task, {key for key in keys if key not in values}, _until(message, now), keys[0]), values)
+            return self._wait(KeyRequest(who, task, {key for key in keys if key not in values},
+                                         _until(message, now), keys[0]), values)
         if op == "wait":
-            return self._wait(KeyRequest(who, task, {key for key in keys if key not in values}, _until(message, now)), values)
+            return self._wait(KeyRequest(who, task, {key for key in keys if key not in values},
+                                         _until(message, now)), values)
         if op == "set":
             return self._set(who, task, keys[0], decoded(message.get("value")), {})
         if op == "add":
@@ -121,16 +127,18 @@ class RendezvousStore:
             return [KeyReply(who, {"yes": gone is not None})]
         raise Garbled("no such question")
 
-    def _wait(self, asked: KeyRequest, values: dict[str, bytes]) -> list[KeyReply] | KeyRequest:
-        if not asked.missing:
-            return [KeyReply(asked.who, _there(asked, values))]
-        for key in asked.missing:
-            self._waiting.setdefault((asked.task, key), {})[asked] = None
-        self._of[asked.who] = asked
-        heapq.heappush(self._until, (asked.until, next(self._number), asked))
-        return asked
+    def _wait(self, request: KeyRequest, values: dict[str, bytes]) -> list[KeyReply] | KeyRequest:
+        if not request.missing:
+            return [KeyReply(request.who, _there(request, values))]
+        for key in request.missing:
+            self._waiting.setdefault((request.task, key), {})[request] = None
+        self._of[request.who] = request
+        heapq.heappush(self._until, (request.until, next(self._number), request))
+        return request
 
-    def _set(self, who: Hashable, task: str, key: str, value: bytes, answer: dict[str, Any]) -> list[KeyReply]:
+    def _set(
+        self, who: Hashable, task: str, key: str, value: bytes, answer: dict[str, Any],
+    ) -> list[KeyReply]:
         values = self._tasks[task]
         old = values.get(key)
         more = _size(key, value) - (0 if old is None else _size(key, old))
@@ -155,30 +163,30 @@ class RendezvousStore:
 
     def _came(self, task: str, key: str) -> list[KeyReply]:
         found = []
-        for asked in self._waiting.pop((task, key), ()):
-            asked.missing.discard(key)
-            if not asked.missing:
-                found.append(self._settled(asked, _there(asked, self._tasks[task])))
+        for request in self._waiting.pop((task, key), ()):
+            request.missing.discard(key)
+            if not request.missing:
+                found.append(self._answered(request, _there(request, self._tasks[task])))
         return found
 
-    def _settled(self, asked: KeyRequest, message: dict[str, Any]) -> KeyReply:
-        self._unlist(asked)
-        return KeyReply(asked.who, message)
+    def _answered(self, request: KeyRequest, message: dict[str, Any]) -> KeyReply:
+        self._unlist(request)
+        return KeyReply(request.who, message)
 
-    def _unlist(self, asked: KeyRequest) -> None:
-        asked.over = True
-        if self._of.get(asked.who) is asked:
-            del self._of[asked.who]
-        for key in asked.missing:
-            others = self._waiting.get((asked.task, key), {})
-            others.pop(asked, None)
+    def _unlist(self, request: KeyRequest) -> None:
+        request.over = True
+        if self._of.get(request.who) is request:
+            del self._of[request.who]
+        for key in request.missing:
+            others = self._waiting.get((request.task, key), {})
+            others.pop(request, None)
             if not others:
-                self._waiting.pop((asked.task, key), None)
+                self._waiting.pop((request.task, key), None)
 
 
-def _there(asked: KeyRequest, values: dict[str, bytes]) -> dict[str, Any]:
+def _there(request: KeyRequest, values: dict[str, bytes]) -> dict[str, Any]:
     # A key that another has deleted meanwhile was there when it was asked for, and is empty now.
-    return {} if asked.value_of is None else {"value": coded(values.get(asked.value_of, b""))}
+    return {} if request.value_of is None else {"value": coded(values.get(request.value_of, b""))}
 
 
 def _place(name: Any) -> tuple[str, str]:
@@ -204,7 +212,8 @@ def _each(keys: Iterable[str]) -> list[str]:
 
 def _until(message: dict[str, Any], now: float) -> float:
     seconds = message.get("seconds")
-    if not isinstance(seconds, (int, float)) or isinstance(seconds, bool) or math.isnan(seconds if isinstance(seconds, float) else 0):
+    if not isinstance(seconds, (int, float)) or isinstance(
+        seconds, bool) or math.isnan(seconds if isinstance(seconds, float) else 0):
         raise Garbled("no number of seconds")
     return now + min(max(seconds, 0.0), LONGEST_S)
 

@@ -1,7 +1,9 @@
-"""The head's server for one burn-in: keys for the ranks' rendezvous, and the line to every node's agent, in one thread.
+"""The head's server for one burn-in: keys for the ranks' rendezvous, and the line to every node's agent, in
+one thread.
 
-Who does not prove within a few seconds that it knows the token is hung up on; what the others send is bounded, and data. Keys belong to a
-task: there are none but those of tasks that are open, and they go when their task is closed. It is authenticated, not encrypted.
+Who does not prove within a few seconds that it knows the token is hung up on; what the others send is
+bounded, and data. Keys belong to a task: there are none but those of tasks that are open, and they go when
+their task is closed. It is authenticated, not encrypted.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from provisioning.burnin.peer import Peer, listening, room_for_files
 
 GREET_S = 10.0
 SILENT_S = 15.0             # an agent says something every second; a node under load may be late with it
-MOST_UNREAD = 20_000        # of one agent's messages, that nobody has taken yet
+MOST_UNREAD = 20_000        # of one agent's messages, that no one has taken yet
 _CHUNK = 256 * 1024
 _MOST_UNSENT = 4 * 1024 * 1024
 _TICK_S = 0.25
@@ -59,16 +61,19 @@ class AgentGone:
 
 
 class KeyServer:
-    """The server. As a context manager it serves meanwhile; `events` is what agents do, as AgentConnected, AgentMessage and AgentGone, in
-    order; others may put theirs there, too.
+    """The server. As a context manager it serves meanwhile; `events` is what agents do, as AgentConnected,
+    AgentMessage and AgentGone, in order; others may put theirs there, too.
 
-    `secret` is the head's alone: each node knows the token that is made of it for that node. `nodes` are the names that an agent or rank
-    may have, `host` and `port` where to listen: "" is every address, 0 a free port. What it does not prevent: who can read the traffic can
-    read keys and figures, and who can change it can end the burn-in.
+    `secret` is the head's alone: each node knows the token that is made of it for that node. `nodes` are the
+    names that an agent or rank may have, `host` and `port` where to listen: "" is every address, 0 a free
+    port. What it does not prevent: who can read the traffic can read keys and figures, and who can change it
+    can end the burn-in.
     """
 
-    def __init__(self, secret: str, run: str, nodes: Collection[str], *, host: str = "", port: int = 0, silent_s: float = SILENT_S,
-                 clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, secret: str, run: str, nodes: Collection[str], *, host: str = "", port: int = 0,
+        silent_s: float = SILENT_S, clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._listener = listening(host, port)
         self.events: queue.SimpleQueue[object] = queue.SimpleQueue()
         self.refused = 0
@@ -102,7 +107,9 @@ class KeyServer:
         self._thread.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None,
+    ) -> None:
         def end() -> None:
             self._over = True
         self._do(end)
@@ -125,7 +132,7 @@ class KeyServer:
         self._do(lambda: self._send_to(node, frame))
 
     def taken(self, event: AgentMessage) -> None:
-        """Somebody has read this message: its agent may say as much again."""
+        """Someone has read this message: its agent may say as much again."""
         peer = self._agents.get(event.node)
         if peer is not None:
             peer.read += 1
@@ -165,14 +172,15 @@ class KeyServer:
         return _TICK_S if nearest is None else min(_TICK_S, max(0.0, nearest - self._clock()))
 
     def _tick(self, now: float) -> None:
-        """What only time brings about. All that has arrived has been read by now: a head that was held up accuses nobody of silence."""
+        """What only time brings about. All that has arrived has been read by now: a head that was held up
+        accuses no one of silence."""
         if not self._accepting:
             self._accepting = True
             self._selector.register(self._listener, selectors.EVENT_READ, None)
-        for peer in [peer for peer in self._peers if peer.role is None and now - peer.heard > GREET_S]:
+        for peer in [peer for peer in self._peers if peer.role is None and now - peer.last_heard > GREET_S]:
             self._refuse(peer, "no greeting")
-        for peer in [peer for peer in self._agents.values() if now - peer.heard > self._silent_s]:
-            self._drop(peer, f"it has said nothing for {now - peer.heard:.3g} s")
+        for peer in [peer for peer in self._agents.values() if now - peer.last_heard > self._silent_s]:
+            self._drop(peer, f"it has been silent for {now - peer.last_heard:.3g} s")
 
     def _accept(self) -> None:
         for _ in range(64):
@@ -207,7 +215,7 @@ class KeyServer:
             if not data:
                 self._drop(peer, "it has hung up")
                 return
-            peer.heard = self._clock()
+            peer.last_heard = self._clock()
             try:
                 peer.waiting.extend(peer.frames.feed(data))
             except Garbled as error:
@@ -217,7 +225,8 @@ class KeyServer:
 
     def _go_on(self, peer: Peer) -> None:
         """Takes what the peer has said, until it has to wait for an answer, or to read those it has."""
-        while peer in self._peers and peer.waiting and peer.asked is None and len(peer.unsent) < _MOST_UNSENT:
+        while peer in self._peers and peer.waiting and peer.request is None and len(
+            peer.unsent) < _MOST_UNSENT:
             try:
                 self._take(peer, peer.waiting.popleft())
             except Garbled as error:
@@ -231,7 +240,7 @@ class KeyServer:
         elif "op" in message:
             answer = self.store.ask(peer, message, self._clock())
             if isinstance(answer, KeyRequest):
-                peer.asked = answer
+                peer.request = answer
             else:
                 self._answer(answer)
         elif peer.role != AGENT:
@@ -241,7 +250,7 @@ class KeyServer:
             if peer.received - peer.read > MOST_UNREAD:
                 self._drop(peer, f"it said more than {MOST_UNREAD} things before the first was read")
                 return
-            self.events.put(AgentMessage(peer.node, message, peer.heard))
+            self.events.put(AgentMessage(peer.node, message, peer.last_heard))
 
     def _greet(self, peer: Peer, message: dict[str, Any]) -> None:
         role, node, given, challenge = (message.get(word) for word in ("as", "node", "proof", "challenge"))
@@ -267,8 +276,8 @@ class KeyServer:
             peer = answer.who
             if isinstance(peer, Peer) and peer in self._peers:
                 self._send(peer, packed(answer.message))
-                if peer.asked is not None:
-                    peer.asked = None
+                if peer.request is not None:
+                    peer.request = None
                     self._do(lambda peer=peer: self._go_on(peer))   # type: ignore[misc]
 
     def _send_to(self, node: str, frame: bytes) -> None:
@@ -291,7 +300,8 @@ class KeyServer:
         self._watch(peer)
 
     def _watch(self, peer: Peer) -> None:
-        """What to be woken for. A peer of whom enough waits is not read: it can fill its own buffers, not ours."""
+        """What to be woken for. A peer of whom enough waits is not read: it can fill its own buffers, not
+        ours."""
         wanted = selectors.EVENT_WRITE if peer.unsent else 0
         if not peer.waiting:
             wanted |= selectors.EVENT_READ
@@ -310,7 +320,7 @@ class KeyServer:
         self.refused += 1
         with contextlib.suppress(OSError):
             peer.sock.send(packed({"error": why}))
-        self._drop(peer, f"what it said was not understood: {clean(why)}")
+        self._drop(peer, f"its message was not understood: {clean(why)}")
 
     def _drop(self, peer: Peer, why: str) -> None:
         if peer not in self._peers:

@@ -19,26 +19,27 @@ GREETING_BYTES = 4096       # what a stranger may say
 
 
 class Peer:
-    """One connection; `asked` is the question of it that waits for its answer."""
+    """One connection; `request` is the question of it that waits for its answer."""
 
     def __init__(self, sock: socket.socket, address: str, now: float) -> None:
         self.sock = sock
         self.address = address
-        self.heard = now
+        self.last_heard = now
         self.role: str | None = None
         self.node = ""
         self.challenge = secrets.token_hex(16)
         self.frames = Frames(GREETING_BYTES)
         self.waiting: deque[dict[str, Any]] = deque()
         self.unsent = bytearray()
-        self.asked: KeyRequest | None = None
+        self.request: KeyRequest | None = None
         self.received = 0   # counted by the server's thread
         self.read = 0       # counted by whoever takes the events
         self.watched = selectors.EVENT_READ
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A socket that takes connections at this address ("": at every address), at this port (0: a free one). Raises UsageError."""
+    """A socket that takes connections at this address ("": at every address), at this port (0: a free one).
+    Raises UsageError."""
     try:
         if host:
             family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
@@ -47,7 +48,8 @@ def listening(host: str, port: int) -> socket.socket:
             server = _everywhere(port)
     except OSError as error:
         where = f"{clean(host) or 'any address'}, port {port}"
-        raise UsageError(f"cannot listen on {where}: {error.strerror or error}; give another address or port") from None
+        raise UsageError(
+            f"cannot listen on {where}: {error.strerror or error}; give another address or port") from None
     server.setblocking(False)
     return server
 

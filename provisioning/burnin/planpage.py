@@ -15,7 +15,9 @@ from provisioning.burnin.ramp import PowerLimits
 _HEAD = ("STAGE", "STEP", "TASKS", "NODES", "WAVES", "MINUTES", "KW")
 
 
-def lines(places: Sequence[Participant], work: BurnInWork, wanted: Collection[BurnInStage], power: PowerLimits) -> Iterator[str]:
+def lines(
+    places: Sequence[Participant], work: BurnInWork, wanted: Collection[BurnInStage], power: PowerLimits,
+) -> Iterator[str]:
     """The plan, line by line."""
     steps = stages.planned(places, replace(work, ports=presumed(places)), wanted)
     by_name = {place.node: place for place in places}
@@ -28,28 +30,33 @@ def lines(places: Sequence[Participant], work: BurnInWork, wanted: Collection[Bu
         took = (len(parts.waves) * step.seconds + spread) / 60
         kw = max((_kw(ramp.drawn(wave, by_name)) for wave in parts.waves or (step.tasks,)), default=0.0)
         minutes, most = minutes + took, max(most, kw if parts.waves else 0.0)
-        rows.append((step.stage.value, step.name, str(len(step.tasks)), str(len(step.nodes)), str(len(parts.waves)), f"{took:.1f}",
-                     f"{kw:.1f}" if kw else "?"))
+        rows.append((step.stage.value, step.name, str(len(step.tasks)), str(len(step.nodes)),
+                     str(len(parts.waves)), f"{took:.1f}", f"{kw:.1f}" if kw else "?"))
     widths = [max(len(row[at]) for row in rows) for at in range(len(_HEAD))]
     for row in rows:
-        yield "  ".join(cell.ljust(widths[at]) if at < 2 else cell.rjust(widths[at]) for at, cell in enumerate(row))
+        yield "  ".join(
+            cell.ljust(widths[at]) if at < 2 else cell.rjust(widths[at]) for at, cell in enumerate(row))
     yield ""
-    drawn = f"at most {most:.1f} kW at once" if most else "power is not known: give the nodes a SKU, or burnin: {watts: ...}"
-    yield f"{_count(len(places), 'node')}, {_count(len(steps), 'step')}, about {minutes:.0f} min if nobody is suspected; {drawn}"
+    drawn = (f"at most {most:.1f} kW at once" if most
+             else "power is not known: give the nodes a SKU, or burnin: {watts: ...}")
+    yield (f"{_count(len(places), 'node')}, {_count(len(steps), 'step')}, about {minutes:.0f} min if no one "
+           f"is suspected; {drawn}")
     for note in (*dict.fromkeys(notes), *_unplanned(places, steps, wanted)):
         yield f"note: {note}"
 
 
-def _unplanned(places: Sequence[Participant], steps: Sequence[stages.StageStep], wanted: Collection[BurnInStage]) -> Iterator[str]:
+def _unplanned(
+    places: Sequence[Participant], steps: Sequence[stages.StageStep], wanted: Collection[BurnInStage],
+) -> Iterator[str]:
     """What was asked for, and has no step."""
     there = {step.stage for step in steps}
     why: Mapping[BurnInStage, str] = {
-        BurnInStage.RAIL: "no port map says which rails there are (ports: in the inventory or the SKU); a look at the nodes may still "
-                          "find them",
+        BurnInStage.RAIL: "no port map names the rails (ports: in the inventory or the SKU); a sample "
+                          "of the nodes may still find them",
         BurnInStage.LEAF_PAIRS: "no two nodes are in one leaf",
-        BurnInStage.CROSS_PAIRS: "all nodes are in one leaf, or nobody says in which",
-        BurnInStage.ALL: "it takes two nodes", BurnInStage.TRAIN: "it takes two nodes", BurnInStage.SOAK: "it takes two nodes",
-    }
+        BurnInStage.CROSS_PAIRS: "all nodes are in one leaf, or no one says in which",
+        BurnInStage.ALL: "it takes two nodes", BurnInStage.TRAIN: "it takes two nodes",
+        BurnInStage.SOAK: "it takes two nodes"}
     for stage in BurnInStage:
         if stage in wanted and stage not in there and stage in why:
             yield f"no {stage.value}: {why[stage]}"

@@ -1,4 +1,4 @@
-"""Reports on standard error how far a burn-in is: a bar on a terminal, a line for each step in a log."""
+"""Reports the progress of a burn-in on standard error: a bar on a terminal, a line for each step in a log."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from inventory.text import clean
 
 
 class ProgressReport:
-    """A context manager around the work that hears of each step, and of each task that is over. This one prints nothing."""
+    """A context manager around the work that hears of each step, and of each task that is over. This one
+    prints nothing."""
 
     def step(self, step: StageStep, kw: float | None) -> None:
         """A step begins."""
@@ -23,7 +24,9 @@ class ProgressReport:
     def __enter__(self) -> ProgressReport:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None,
+    ) -> None:
         pass
 
 
@@ -37,8 +40,8 @@ def progress_report(steps: int, *, quiet: bool = False) -> ProgressReport:
 def _line(step: StageStep, kw: float | None) -> str:
     """A step in words."""
     power = f", at most {kw:.1f} kW" if kw is not None else ""
-    return f"{step.stage.value} {step.name}: {_count(len(step.tasks), 'task')} on {_count(len(step.nodes), 'node')}, " \
-           f"about {max(1, round(step.seconds))} s{power}"
+    return (f"{step.stage.value} {step.name}: {_count(len(step.tasks), 'task')} on "
+            f"{_count(len(step.nodes), 'node')}, about {max(1, round(step.seconds))} s{power}")
 
 
 class _Lines(ProgressReport):
@@ -55,8 +58,9 @@ class _Bar(ProgressReport):
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-        self._bar: Any = Progress(TextColumn("burnin"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[what]}"),
-                                  TimeElapsedColumn(), console=Console(stderr=True), transient=True)
+        self._bar: Any = Progress(
+            TextColumn("burnin"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[what]}"),
+            TimeElapsedColumn(), console=Console(stderr=True), transient=True)
         self._steps = self._bar.add_task("steps", total=steps, what="")
         self._begun = 0
 
@@ -75,7 +79,9 @@ class _Bar(ProgressReport):
         self._bar.__enter__()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None,
+    ) -> None:
         self._bar.__exit__(kind, error, trace)
 
 

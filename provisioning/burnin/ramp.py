@@ -1,4 +1,5 @@
-"""How power rises: which tasks may be at work at the same time, and how much later than the first of its power domain each begins.
+"""How power rises: which tasks may be at work at the same time, and how much later than the first of its
+power domain each begins.
 
 What is not known to be allowed is not begun: under a limit every node has to say what it draws at most.
 """
@@ -12,14 +13,16 @@ from dataclasses import dataclass
 from healthcheck.burnin.model import Participant, Task
 from inventory.errors import UsageError
 
-# Between two nodes of one power domain that begin, and tasks of many nodes begin at once: their ranks ramp up by themselves.
+# Between two nodes of one power domain that begin, and tasks of many nodes begin at once: their ranks ramp up
+# by themselves.
 STEP_S = 0.5
 LONGEST_S = 30.0
 
 
 @dataclass(frozen=True)
 class PowerLimits:
-    """What may be drawn: by all nodes that are at work, and by those of one power domain; None for no limit. In kW."""
+    """What may be drawn: by all nodes that are at work, and by those of one power domain; None for no limit.
+    In kW."""
 
     max_kw: float | None = None
     domain_kw: float | None = None
@@ -39,16 +42,18 @@ class Waves:
 
 
 def check(places: Iterable[Participant], power: PowerLimits) -> None:
-    """Raises UsageError where there is a limit, and a node of which nobody says what it draws."""
+    """Raises UsageError where there is a limit, and a node of which no one says what it draws."""
     unknown = [place.node for place in places if place.watts is None] if power.bounded else []
     if unknown:
         more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
-        raise UsageError(f"what {unknown[0]}{more} draws at most is not known, and power is bounded: say it in the inventory "
-                         "(burnin: {watts: 10200}), or give it a SKU that has power_limit_watts")
+        raise UsageError(
+            f"what {unknown[0]}{more} draws at most is not known, and power is limited: set it in the "
+            f"inventory (burnin: {{watts: 10200}}), or give it a SKU that has power_limit_watts")
 
 
 def waves(tasks: Sequence[Task], places: Mapping[str, Participant], power: PowerLimits) -> Waves:
-    """Parts a round so that no wave draws more than is allowed; each task goes into the first wave with room for it."""
+    """Parts a round so that no wave draws more than is allowed; each task goes into the first wave with room
+    for it."""
     made: list[list[Task]] = []
     drawn: list[Counter[str]] = []
     refused = {}
@@ -74,8 +79,11 @@ def over(places: Iterable[Participant], power: PowerLimits) -> str:
     return _over(_kw(there, there), power)
 
 
-def starts(tasks: Sequence[Task], places: Mapping[str, Participant], step_s: float = STEP_S) -> dict[str, float]:
-    """By task, how many seconds after the wave's beginning it begins: in each power domain one task after the other.
+def starts(
+    tasks: Sequence[Task], places: Mapping[str, Participant], step_s: float = STEP_S,
+) -> dict[str, float]:
+    """By task, how many seconds after the wave's beginning it begins: in each power domain one task after the
+    other.
 
     The last begins at most LONGEST_S after the first, so that a domain of many nodes takes smaller steps.
     """
@@ -117,5 +125,6 @@ def _over(kw: Mapping[str, float], power: PowerLimits) -> str:
         domain, most = max(kw.items(), key=lambda item: item[1])
         if most > power.domain_kw:
             where = f" in power domain {domain}" if domain else ""
-            return f"its nodes draw up to {most:.1f} kW{where}, and {power.domain_kw:g} kW are allowed (domain_kw)"
+            return (f"its nodes draw up to {most:.1f} kW{where}, and {power.domain_kw:g} kW are allowed "
+                    "(domain_kw)")
     return ""

@@ -1,4 +1,5 @@
-"""What is kept of a burn-in while it runs: its document, written whole again and again, by which no node passes before the end."""
+"""Stores a burn-in while it runs: its document is rewritten whole, and no node passes by it before the
+end."""
 
 from __future__ import annotations
 
@@ -17,11 +18,13 @@ from healthcheck.burnin.statemachine import BurninRun, RunEnding
 from inventory.errors import UsageError
 
 EVERY_S = 10.0
-_SHARE = 20         # writing takes at most one part in so many of the head's time, which watches ranks meanwhile
+# writing takes at most one part in so many of the head's time, which watches ranks meanwhile
+_SHARE = 20
 
 
 def run_id(now: float) -> str:
-    """A name for a run that begins now: its time, UTC, and four letters that tell it from another one of that second."""
+    """A name for a run that begins now: its time, UTC, and four letters that tell it from another one of that
+    second."""
     return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(now))}-{secrets.token_hex(2)}"
 
 
@@ -49,8 +52,9 @@ class BurnInRecord:
             self.keep(machine)
 
     def keep(self, machine: BurninRun, act: Callable[[Burnin], None] | None = None) -> Burnin:
-        """Writes the document as it is now; why it cannot be written is in `trouble`, and stops no burn-in. `act` is called before it is
-        written: a document that says that the burn-in was finished has had its consequences.
+        """Writes the document as it is now; why it cannot be written is in `trouble`, and stops no burn-in.
+        `act` is called before it is written: a document that says that the burn-in was finished has had its
+        consequences.
         """
         begun = self.clock()
         burnin = self.document(machine)
@@ -68,14 +72,16 @@ class BurnInRecord:
     def document(self, machine: BurninRun) -> Burnin:
         """The burn-in so far, judged."""
         burnt, judgement = machine.judged()
-        environment = {name: value for result in machine.results for name, value in result.task.environment.items()}
+        environment = {
+            name: value for result in machine.results for name, value in result.task.environment.items()}
         finished = machine.ending is RunEnding.FINISHED
-        return Burnin(self.run, self.length, self.began, self.clock(), version(), burnt, judgement, machine.floors.digest,
-                      MappingProxyType({**self.options, "finished": finished}), MappingProxyType(environment))
+        return Burnin(self.run, self.length, self.began, self.clock(), version(), burnt, judgement,
+                      machine.floors.digest, MappingProxyType({**self.options, "finished": finished}),
+                      MappingProxyType(environment))
 
 
 def rules_folder() -> Path:
-    """Where a site's rules are, that nobody names: those of the machine for root, else one's own."""
+    """Where a site's rules are, that no one names: those of the machine for root, else one's own."""
     if os.geteuid() == 0:
         return Path("/etc/muster/rules")
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "muster" / "rules"

@@ -1,4 +1,5 @@
-"""Runs a burn-in under a lease: a look before and after, ranks on all nodes, step after step; what was measured is kept come what may.
+"""Runs a burn-in under a lease: a sample before and after, ranks on all nodes, step after step; measurements
+are always stored.
 
 What comes next is decided in `healthcheck.burnin.statemachine`.
 """
@@ -26,17 +27,19 @@ from inventory.transport.base import Limits
 from provisioning.burnin import counters, ramp
 from provisioning.burnin.conductor import Conductor
 from provisioning.burnin.engines import TORCH, Engines, left_to_torch, unjudged
-from provisioning.burnin.look import NodeSample, look
 from provisioning.burnin.nccltests import NcclTests
 from provisioning.burnin.places import hardware, place, planned
 from provisioning.burnin.progress import ProgressReport
 from provisioning.burnin.ramp import PowerLimits
 from provisioning.burnin.record import BurnInRecord
-from provisioning.burnin.stagelooks import StageLooks, StageReading
+from provisioning.burnin.sample import NodeSample, sample
+from provisioning.burnin.stagesamples import StageReading, StageSamples
 
-READY_S = 240.0         # for an agent to be started, and PyTorch to be imported from a cold network file system
-LOOK_S = 120.0
-BETWEEN_S = 30.0        # for a look between two stages, while all ranks wait; and, of many nodes, for as many as are looked at in turn
+# for an agent to be started, and PyTorch to be imported from a cold network file system
+READY_S = 240.0
+CHECK_S = 120.0
+# for a look between two stages, while all ranks wait; and, of many nodes, for as many as are checked in turn
+BETWEEN_S = 30.0
 IN_TURN_S = 2.0
 
 Open = Callable[[], AbstractContextManager[Granted]]
@@ -48,8 +51,8 @@ RunTasks = Callable[[Sequence[Task], Mapping[str, float]], Iterator[TaskResult]]
 class BurnInRequest:
     """What is to be done: with which nodes, each with the SKU that it is of (None: not known), and how.
 
-    `engine` is what runs all-reduces, `nccl_tests` where nodes have nccl-tests (None: in their PATH), `slurm` whether programs are started
-    by Slurm.
+    `engine` is what runs all-reduces, `nccl_tests` where nodes have nccl-tests (None: in their PATH), `slurm`
+    whether programs are started by Slurm.
     """
 
     nodes: tuple[Node, ...]
@@ -73,35 +76,43 @@ class BurnInRequest:
         return self.skus.get(node.sku or self.default_sku or "")
 
 
-def places_of(asked: BurnInRequest, seen: Mapping[str, NodeSample] = MappingProxyType({})) -> tuple[Participant, ...]:
-    """Who takes part. Without a look, ports are those that the inventory and the SKUs plan. Raises UsageError, see `place`."""
-    return tuple(place(node, asked.sku(node), seen[node.name].ports if node.name in seen else ()) for node in asked.nodes)
+def places_of(
+    request: BurnInRequest, seen: Mapping[str, NodeSample] = MappingProxyType({}),
+) -> tuple[Participant, ...]:
+    """Who takes part. Without a look, ports are those that the inventory and the SKUs plan. Raises
+    UsageError, see `place`."""
+    return tuple(place(node, request.sku(node), seen[node.name].ports if node.name in seen else ())
+                 for node in request.nodes)
 
 
-def as_plan(asked: BurnInRequest) -> SweepPlan:
+def as_plan(request: BurnInRequest) -> SweepPlan:
     """The nodes for whoever leases them: no rule is judged."""
-    return SweepPlan(asked.nodes, Ruleset((), asked.skus, ""), asked.default_sku)
+    return SweepPlan(request.nodes, Ruleset((), request.skus, ""), request.default_sku)
 
 
-def run(asked: BurnInRequest, lease: Open, record: BurnInRecord, progress: Callable[[int], ProgressReport], act: Act) -> tuple[Burnin,
-                                                                                                                               bool]:
-    """The burn-in, and whether it was interrupted; also then all that was measured is in it, and in the state folder.
+def run(
+    request: BurnInRequest, lease: Open, record: BurnInRecord, progress: Callable[[int], ProgressReport],
+    act: Act,
+) -> tuple[Burnin, bool]:
+    """The burn-in, and whether it was interrupted; also then all that was measured is in it, and in the state
+    folder.
 
-    `act` is given a burn-in that was finished, or gave way, and the nodes of which nothing is believed, before its document says so
-    and before any node is given back. Of one that gave way what was finished stands, and it was not interrupted. Raises ActionError,
-    StoreError, UsageError before anything is sent.
+    `act` is given a burn-in that was finished, or gave way, and the nodes of which nothing is believed,
+    before its document says so and before any node is given back. Of one that gave way what was finished
+    stands, and it was not interrupted. Raises ActionError, StoreError, UsageError before anything is sent.
     """
     with lease() as granted:
         # The seed is of the run's own id, so that it can be had again.
-        asked = replace(asked, work=replace(asked.work, seed=crc32(record.run.encode())))
-        places = places_of(asked)
-        machine = BurninRun(places, asked.work, asked.stages, asked.floors, hardware(asked.skus, places))
-        held = [node for node in asked.nodes if node.name in granted.lease.nodes]
+        request = replace(request, work=replace(request.work, seed=crc32(record.run.encode())))
+        places = places_of(request)
+        machine = BurninRun(
+            places, request.work, request.stages, request.floors, hardware(request.skus, places))
+        held = [node for node in request.nodes if node.name in granted.lease.nodes]
         for node, why in sorted(granted.lease.refused.items()):
             machine.leave(node, why)
         interrupted = False
         try:
-            _measure(asked, granted, held, machine, record, progress)
+            _measure(request, granted, held, machine, record, progress)
         except KeyboardInterrupt:
             interrupted = True
         machine.withheld.update(granted.lease.stood() if held else {})
@@ -111,37 +122,42 @@ def run(asked: BurnInRequest, lease: Open, record: BurnInRecord, progress: Calla
         return record.keep(machine, lambda burnin: act(burnin, machine.withheld)), False
 
 
-def _measure(asked: BurnInRequest, granted: Granted, held: Sequence[Node], machine: BurninRun, record: BurnInRecord,
-             progress: Callable[[int], ProgressReport]) -> None:
-    """Looks at the nodes, runs all steps, and looks again. Raises KeyboardInterrupt where the user or the lease ends that early."""
-    bounds = replace(Limits(fanout=asked.fanout), sweep_s=LOOK_S)
-    seen = look(held, granted.transport, bounds)
+def _measure(
+    request: BurnInRequest, granted: Granted, held: Sequence[Node], machine: BurninRun, record: BurnInRecord,
+    progress: Callable[[int], ProgressReport],
+) -> None:
+    """Looks at the nodes, runs all steps, and looks again. Raises KeyboardInterrupt where the user or the
+    lease ends that early."""
+    bounds = replace(Limits(fanout=request.fanout), sweep_s=CHECK_S)
+    seen = sample(held, granted.transport, bounds)
     _check_lease(granted)
-    places = places_of(asked, seen)
-    machine.begin(places, replace(asked.work, ports=MappingProxyType(_ports(asked, held, places, seen))))
-    first, began = _counters(asked, held, places, seen), record.clock()
-    looks = _looks(asked, granted, held, places, first)
-    machine.stage_counters = looks.found
+    places = places_of(request, seen)
+    machine.begin(places, replace(request.work, ports=MappingProxyType(_ports(request, held, places, seen))))
+    first, began = _counters(request, held, places, seen), record.clock()
+    samples = _samples(request, granted, held, places, first)
+    machine.stage_counters = samples.found
     record.keep(machine)
     if held:
-        with progress(len(machine.steps)) as shown, _engine(asked, granted, held, machine) as run_tasks:
-            _run_steps(asked, granted, machine, record, shown, looks, run_tasks)
+        with progress(len(machine.steps)) as shown, _engine(request, granted, held, machine) as run_tasks:
+            _run_steps(request, granted, machine, record, shown, samples, run_tasks)
     _check_lease(granted)
     if first:
-        last = _counters(asked, held, places, look(held, granted.transport, bounds))
+        last = _counters(request, held, places, sample(held, granted.transport, bounds))
         _check_lease(granted)
-        looks.ends(last)
+        samples.ends(last)
         before, after = ({node: reading.values for node, reading in each.items()} for each in (first, last))
         machine.counters = counters.compared(before, after, record.clock() - began)
 
 
-def _run_steps(asked: BurnInRequest, granted: Granted, machine: BurninRun, record: BurnInRecord, shown: ProgressReport, looks: StageLooks,
-               run_tasks: RunTasks) -> None:
+def _run_steps(
+    request: BurnInRequest, granted: Granted, machine: BurninRun, record: BurnInRecord, shown: ProgressReport,
+    samples: StageSamples, run_tasks: RunTasks,
+) -> None:
     """Runs what the state machine says next, until nothing is left."""
     while (step := machine.next()) is not None:
-        looks.begins(step)
+        samples.begins(step)
         _check_lease(granted)
-        parts = ramp.waves(step.tasks, machine.by_name, asked.power)
+        parts = ramp.waves(step.tasks, machine.by_name, request.power)
         for why in parts.refused.values():
             machine.left_out(step, why)
         for wave in parts.waves:
@@ -155,82 +171,94 @@ def _run_steps(asked: BurnInRequest, granted: Granted, machine: BurninRun, recor
 
 
 def _check_lease(granted: Granted) -> None:
-    """Raises KeyboardInterrupt where the lease is over: whoever looked at nodes meanwhile was only refused the rest of them."""
+    """Raises KeyboardInterrupt where the lease is over: whoever checked nodes meanwhile was only refused the
+    rest of them."""
     if granted.lease.over():
         raise KeyboardInterrupt
 
 
-def _looks(asked: BurnInRequest, granted: Granted, held: Sequence[Node], places: Sequence[Participant],
-           first: Mapping[str, StageReading]) -> StageLooks:
+def _samples(request: BurnInRequest, granted: Granted, held: Sequence[Node], places: Sequence[Participant],
+           first: Mapping[str, StageReading]) -> StageSamples:
     nodes = {node.name: node for node in held}
-    bounds = replace(Limits(fanout=asked.fanout), sweep_s=BETWEEN_S + IN_TURN_S * len(held) / asked.fanout)
+    bounds = replace(
+        Limits(fanout=request.fanout), sweep_s=BETWEEN_S + IN_TURN_S * len(held) / request.fanout)
 
     def read(names: Sequence[str]) -> Mapping[str, StageReading]:
         there = [nodes[name] for name in names]
-        return _counters(asked, there, places, look(there, granted.transport, bounds))
+        return _counters(request, there, places, sample(there, granted.transport, bounds))
 
-    return StageLooks(read, first)
+    return StageSamples(read, first)
 
 
 @contextmanager
-def _engine(asked: BurnInRequest, granted: Granted, held: Sequence[Node], machine: BurninRun) -> Iterator[RunTasks]:
-    """What runs tasks. With PyTorch alone, nodes without it take no part. With nccl-tests, too, those without nccl-tests take none; who has
-    no PyTorch is measured by nccl-tests alone, and does not pass."""
+def _engine(
+    request: BurnInRequest, granted: Granted, held: Sequence[Node], machine: BurninRun,
+) -> Iterator[RunTasks]:
+    """What runs tasks. With PyTorch alone, nodes without it take no part. With nccl-tests, too, those without
+    nccl-tests take none; who has no PyTorch is measured by nccl-tests alone, and does not pass."""
     def conduct() -> Conductor:
-        return Conductor(granted.transport, held, hosts=asked.hosts, listen=asked.listen, port=asked.port,
-                         limits=Limits(fanout=asked.fanout), seconds=_longest(asked, machine), patience=asked.work.patience)
+        return Conductor(granted.transport, held, hosts=request.hosts, listen=request.listen,
+                         port=request.port, limits=Limits(fanout=request.fanout),
+                         seconds=_longest(request, machine), patience=request.work.patience)
 
     def missing(conductor: Conductor) -> Mapping[str, str]:
         """By node why PyTorch does nothing there; who has too few GPUs takes no part."""
-        crew = conductor.ready(asked.ready_s)
-        lacking = {node.name: why for node in held if node.name in crew.here
-                   and (why := lacks(asked.sku(node), crew.here[node.name].gpus, machine.by_name[node.name].gpus))}
+        ready_nodes = conductor.ready(request.ready_s)
+        lacking = {
+            node.name: why for node in held if node.name in ready_nodes.here and (
+                why := lacks(
+                    request.sku(node), ready_nodes.here[node.name].gpus, machine.by_name[node.name].gpus))}
         for node, why in sorted(lacking.items()):
             machine.leave(node, why)
-        for node, why in sorted(crew.missing.items()):
-            if asked.engine == TORCH:
+        for node, why in sorted(ready_nodes.missing.items()):
+            if request.engine == TORCH:
                 machine.leave(node, why)
             else:
                 machine.doubts.setdefault(node, f"nothing was measured with PyTorch there: {why}")
-        return {**crew.missing, **lacking}
+        return {**ready_nodes.missing, **lacking}
 
-    if asked.engine == TORCH:
+    if request.engine == TORCH:
         with conduct() as conductor:
             missing(conductor)
             yield conductor.run
         return
-    perf = NcclTests(asked.nccl_tests, held, {one.node: one.gpus for one in machine.places}, granted, asked.fanout,
-                     machine.leave, machine.remarks.append)
-    for node, why in sorted(perf.look().items()):
+    perf = NcclTests(request.nccl_tests, held, {one.node: one.gpus for one in machine.places}, granted,
+                     request.fanout, machine.leave, machine.remarks.append)
+    for node, why in sorted(perf.sample().items()):
         machine.leave(node, why)
-    machine.remarks += (*left_to_torch(machine.steps, asked.slurm), *unjudged(asked.slurm))
-    with Engines(perf, asked.slurm, conduct, missing) as engines:
+    machine.remarks += (*left_to_torch(machine.steps, request.slurm), *unjudged(request.slurm))
+    with Engines(perf, request.slurm, conduct, missing) as engines:
         yield engines.run
 
 
 def lacks(sku: Sku | None, seen: int, wanted: int) -> str:
-    """Why a node cannot take part with the GPUs that PyTorch sees there; "" where it can, as can a node of CPUs alone."""
+    """Why a node cannot take part with the GPUs that PyTorch sees there; "" where it can, as can a node of
+    CPUs alone."""
     if seen >= wanted or ((sku is None or "gpus" in sku.empty) and seen == 0):
         return ""
-    return f"PyTorch sees {seen} GPUs there, and {wanted} are to be burnt in; look with: muster check"
+    return f"PyTorch sees {seen} GPUs there, and {wanted} are to be burnt in; see: muster check"
 
 
-def _longest(asked: BurnInRequest, machine: BurninRun) -> float:
-    """How long agents may stay at most: twice what all steps may take at worst, for there are confirmations, and an hour."""
-    worst = sum(len(ramp.waves(step.tasks, machine.by_name, asked.power).waves) * max(task.seconds for task in step.tasks)
-                for step in machine.steps)
-    return asked.ready_s + 2 * worst + 3600.0
+def _longest(request: BurnInRequest, machine: BurninRun) -> float:
+    """How long agents may stay at most: twice what all steps may take at worst, for there are confirmations,
+    and an hour."""
+    worst = sum(len(ramp.waves(step.tasks, machine.by_name, request.power).waves)
+                * max(task.seconds for task in step.tasks) for step in machine.steps)
+    return request.ready_s + 2 * worst + 3600.0
 
 
-def _ports(asked: BurnInRequest, nodes: Sequence[Node], places: Sequence[Participant], seen: Mapping[str, NodeSample]) -> dict[str,
-                                                                                                                               ports.Ports]:
+def _ports(
+    request: BurnInRequest, nodes: Sequence[Node], places: Sequence[Participant],
+    seen: Mapping[str, NodeSample],
+) -> dict[str, ports.Ports]:
     by_name = {one.node: one for one in places}
     found = {}
     for node in nodes:
-        if _has_gpus(asked.sku(node)):
+        if _has_gpus(request.sku(node)):
             at = seen[node.name]
-            found[node.name] = ports.ports(by_name[node.name].rails, planned(node, asked.sku(node)), at.ports, at.netdevs, at.gids,
-                                             asked.work.env.get(node.name, MappingProxyType({})))
+            found[node.name] = ports.ports(
+                by_name[node.name].rails, planned(node, request.sku(node)), at.ports, at.netdevs, at.gids,
+                request.work.env.get(node.name, MappingProxyType({})))
     return found
 
 
@@ -238,9 +266,10 @@ def _has_gpus(sku: Sku | None) -> bool:
     return sku is None or "gpus" not in sku.empty
 
 
-def _counters(asked: BurnInRequest, nodes: Sequence[Node], places: Sequence[Participant],
+def _counters(request: BurnInRequest, nodes: Sequence[Node], places: Sequence[Participant],
               seen: Mapping[str, NodeSample]) -> dict[str, StageReading]:
     by_name = {one.node: one for one in places}
-    return {node.name: StageReading(counters.values(seen[node.name], by_name[node.name], _has_gpus(asked.sku(node))),
-                                    seen[node.name].trouble)
-            for node in nodes}
+    return {
+        node.name: StageReading(
+            counters.values(seen[node.name], by_name[node.name], _has_gpus(request.sku(node))),
+            seen[node.name].trouble) for node in nodes}

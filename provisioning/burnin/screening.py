@@ -35,8 +35,9 @@ class Candidate:
 
 @dataclass(frozen=True)
 class ScreeningBudget:
-    """At most `nodes` at a time, `node_hours` in all, within `power`; each node is expected to take `seconds`. Those from which screenings
-    keep jobs (`held`) count as nodes, so that no number of screenings isolates more: beyond that someone has to look."""
+    """At most `nodes` at a time, `node_hours` in all, within `power`; each node is expected to take
+    `seconds`. Those from which screenings keep jobs (`held`) count as nodes, so that no number of screenings
+    isolates more: beyond that someone has to look."""
 
     nodes: int
     node_hours: float
@@ -47,8 +48,8 @@ class ScreeningBudget:
 
 @dataclass(frozen=True)
 class Choice:
-    """The nodes to screen in the order of their choice, by neighbour the node that it is there for, and by every
-    other node why it is not screened."""
+    """The nodes to screen in the order of their choice, by neighbour the node that it is there for, and by
+    every other node why it is not screened."""
 
     chosen: tuple[str, ...]
     neighbours: Mapping[str, str]
@@ -112,16 +113,18 @@ def _seconds(one: Participant, work: BurnInWork) -> float:
 
 def _unpowered(one: Candidate, power: PowerLimits) -> str:
     if power.bounded and one.place is not None and one.place.watts is None:
-        return ("what it draws at most is not known, and power is bounded: say it in the inventory "
-                "(burnin: {watts: 10200}), or give it a SKU that has power_limit_watts")
+        return ("what it draws at most is not known, and power is limited: set it in the inventory (burnin: "
+                "{watts: 10200}), or give it a SKU that has power_limit_watts")
     return ""
 
 
 def _over(places: Sequence[Participant], budget: ScreeningBudget) -> str:
     """Why these are too many, or ""."""
     if len(places) + budget.held > budget.nodes:
-        held = f", and screenings keep jobs from {budget.held} already: see muster cordon" if budget.held else ""
-        return f"no room in the budget: at most {budget.nodes} node{'s' * (budget.nodes != 1)} at a time{held}"
+        held = (f", and screenings keep jobs from {budget.held} already: see muster cordon" if budget.held
+                else "")
+        return (f"no room in the budget: at most {budget.nodes} node{'s' * (budget.nodes != 1)} at a "
+                f"time{held}")
     if len(places) * budget.seconds > budget.node_hours * _HOUR:
         return f"no room in the budget: {budget.node_hours:.3g} node-hours are left"
     if why := ramp.over(places, budget.power):

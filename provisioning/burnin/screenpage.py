@@ -1,4 +1,4 @@
-"""A screening for people and as muster.screen/1: who is chosen, why others are not, and what came of it."""
+"""A screening as text and as muster.screen/1: which nodes are chosen, why others are not, and the outcome."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Fold = Callable[[Iterable[str]], str]
 
 @dataclass(frozen=True)
 class Screening:
-    """What was decided at `at` (epoch seconds). `used` are the node-hours of the 24 hours before; `waits` says
-    which job waits, "" where none does."""
+    """What was decided at `at` (epoch seconds). `used` are the node-hours of the 24 hours before; `waits`
+    says which job waits, "" where none does."""
 
     at: float
     candidates: Mapping[str, Candidate]
@@ -56,7 +56,8 @@ def lines(one: Screening, fold: Fold) -> Iterator[str]:
 
 
 def document(one: Screening, burnin: Burnin | None = None, gave_way: str = "") -> dict[str, Any]:
-    """All of it, with what came of it where it was carried out; what was measured is in that run's document."""
+    """All of it, with what came of it where it was carried out; what was measured is in that run's
+    document."""
     budget, power = one.budget, one.budget.power
     outcomes = burnin.judgement.outcomes if burnin is not None else ()
     return {
@@ -66,16 +67,16 @@ def document(one: Screening, burnin: Burnin | None = None, gave_way: str = "") -
             "nodes": budget.nodes, "node_hours_left": round(budget.node_hours, 3),
             "node_hours_used": round(one.used, 3), "max_kw": power.max_kw, "domain_kw": power.domain_kw},
         "chosen": [{
-            "node": name, "proven": _iso(one.candidates[name].proven), "tried": _iso(one.candidates[name].tried),
+            "node": name, "proven": _iso(one.candidates[name].proven),
+            "tried": _iso(one.candidates[name].tried),
             "neighbour_of": one.choice.neighbours.get(name)} for name in one.choice.chosen],
         "left": [{"node": name, "why": clean(why, 300)} for name, why in sorted(one.choice.left.items())],
         "run": burnin.run if burnin is not None else None,
         "verdict": burnin.judgement.verdict.value if burnin is not None else None,
         "gave_way": clean(gave_way, 300) or None,
-        "nodes": [{
-            "node": each.node, "outcome": each.outcome.value,
-            "why": [clean(why, 300) for why in each.why]} for each in outcomes],
-    }
+        "nodes": [
+            {"node": each.node, "outcome": each.outcome.value, "why": [clean(why, 300) for why in each.why]}
+            for each in outcomes]}
 
 
 def _age(one: Candidate, now: float) -> str:

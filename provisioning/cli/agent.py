@@ -1,4 +1,4 @@
-"""`muster agent`: installs what looks at a node by itself, brings it up to date, and says how it is."""
+"""`muster agent`: installs the agent on nodes, upgrades it, and shows its state."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 
 @click.group()
 def agent() -> None:
-    """Have nodes look at themselves on a timer: install the agent, upgrade it, go back, take it away.
+    """Have nodes check themselves on a timer: install the agent, upgrade it, roll it back, remove it.
 
-    It goes to /opt/muster on the node, over the connection that `muster check` uses, and needs root there and Python 3.8, nothing else.
-    What it found is in /var/lib/muster/agent, in node_exporter's folder for text files where there is one, and `muster check
-    --from-agent` judges it again at home.
+    The agent goes to /opt/muster on the node, over the connection that `muster check` uses. It needs root
+    there and Python 3.8, nothing else. Its results are in /var/lib/muster/agent and, where there is one, in
+    node_exporter's folder for text files. `muster check --from-agent` judges them again here.
 
     \b
     muster agent install @train
     muster agent status @train
     muster agent upgrade @train         after muster, its rules or the inventory have changed
-    muster agent rollback gpu007        back to the version before
+    muster agent rollback gpu007        back to the previous version
     muster agent uninstall gpu007       nothing is left
-    muster agent run                    one look at this machine, where muster itself is installed
+    muster agent run                    one check of this machine, where muster itself is installed
     """
 
 
@@ -43,27 +43,30 @@ agent.add_command(run)
 
 def _common(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
-        click.option("--fanout", metavar="N", type=click.IntRange(1, 1024), default=64, show_default=True, help="Nodes at a time."),
-        click.option("--timeout", metavar="SPAN", callback=span(1, 86400), help="For all of it. [2m a node]"),
+        click.option("--fanout", metavar="N", type=click.IntRange(1, 1024), default=64, show_default=True,
+                     help="Nodes at a time."),
+        click.option("--timeout", metavar="SPAN", callback=span(1, 86400),
+                     help="Time limit for the whole command. [2m a node]"),
         click.option("--become", is_flag=True, help="Go through sudo, whatever the inventory says."),
         click.option("--json", "as_json", is_flag=True, help="One JSON document of all nodes."),
-        click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check."),
-    ):
+        click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check.")):
         command = option(command)
     return command
 
 
 def _sent(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
-        click.option("--period", metavar="SPAN", callback=span(10, 86400), help="Between two looks. [5m]"),
-        click.option("--profile", metavar="NAME", help="The occasion of each look. [timer]"),
-        click.option("--textfile", metavar="DIR", help="node_exporter's folder on the nodes, or `none`. [the customary one]"),
+        click.option(
+            "--period", metavar="SPAN", callback=span(10, 86400), help="Time between two checks. [5m]"),
+        click.option("--profile", metavar="NAME", help="The profile of each check. [timer]"),
+        click.option("--textfile", metavar="DIR",
+                     help="node_exporter's folder on the nodes, or `none`. [the customary one]"),
         click.option("--exporter", metavar="[HOST:PORT]", is_flag=False, flag_value=EXPORTER,
-                     help=f"Have each node serve its own result to Prometheus there, or `none`; {EXPORTER} where nothing is said."),
+                     help="Have each node serve its result to Prometheus there, or `none`. Without a value: "
+                          f"{EXPORTER}."),
         click.option("--rules", metavar="DIR", help="Site rules, as for muster check."),
         click.option("--sku", metavar="NAME", help="SKU of nodes that name none."),
-        click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing."),
-    ):
+        click.option("--dry-run", is_flag=True, help="Show what would be done and change nothing.")):
         command = option(command)
     return _common(command)
 
@@ -72,17 +75,19 @@ def _sent(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.argument("nodes")
 @_sent
 def install(nodes: str, **options: Any) -> int:
-    """Put this version, its rules and what the inventory says of each node on NODES, and have systemd (or cron) start it.
+    """Install this version, its rules and each node's inventory entry on NODES, and have systemd (or cron)
+    start it.
 
-    Doing it again does nothing, or finishes what was cut short. Whatever is in use stays so until the new version lies there whole and
-    has been started once; then `current` is switched by a rename, and the version before is kept for `muster agent rollback`.
+    A second run does nothing, or finishes an interrupted one. The version in use stays active until the new
+    one is complete and has started once. Then a rename switches `current`; the previous version stays for
+    `muster agent rollback`.
 
     \b
     muster agent install @train
     muster agent install 'gpu[001-004]' --period 1m --become
     muster agent install @train --exporter 0.0.0.0:9847
 
-    Exit: 0 it is in use on all of them, 1 on some it is not, 2 usage.
+    Exit: 0 in use on all nodes, 1 not on some, 2 usage.
     """
     return _send("INSTALL", nodes, **options)
 
@@ -91,65 +96,68 @@ def install(nodes: str, **options: Any) -> int:
 @click.argument("nodes")
 @_sent
 def upgrade(nodes: str, **options: Any) -> int:
-    """As install, but only where an agent is installed. A look that goes on is not disturbed.
+    """As install, but only where an agent is installed. A running check is not disturbed.
 
-    Period, profile, SKU, textfile and exporter stay on each node as they were installed there, but for those that are said here.
+    Period, profile, SKU, textfile and exporter stay on each node as installed, except for those given here.
 
     \b
     muster agent upgrade @train --dry-run
     muster agent upgrade @train --period 1m
 
-    Exit: 0 it is in use on all of them, 1 on some it is not, 2 usage.
+    Exit: 0 in use on all nodes, 1 not on some, 2 usage.
     """
     return _send("UPGRADE", nodes, **options)
 
 
-@agent.command(short_help="Go back to the version before.")
+@agent.command(short_help="Go back to the previous version.")
 @click.argument("nodes")
-@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done and change nothing.")
 @_common
 def rollback(nodes: str, dry_run: bool, **options: Any) -> int:
-    """Have NODES use the version before, with its period and its exporter; doing it again comes back.
+    """Have NODES use the previous version, with its period and its exporter. A second run switches back.
 
     \b
     muster agent rollback gpu007
 
-    Exit: 0 done, 1 on some there is none that could be used, 2 usage.
+    Exit: 0 done, 1 some nodes have no usable previous version, 2 usage.
     """
     from provisioning.agent.install import AgentAction, AgentRequest
 
     return _act(AgentRequest(AgentAction.ROLLBACK, dry_run), nodes, **options)
 
 
-@agent.command(short_help="Take the agent away, with all that it made.")
+@agent.command(short_help="Remove the agent and everything it made.")
 @click.argument("nodes")
-@click.option("--keep-state", is_flag=True, help="Leave /var/lib/muster/agent: what it has found.")
-@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+@click.option("--keep-state", is_flag=True, help="Keep /var/lib/muster/agent: its results.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done and change nothing.")
 @_common
 def uninstall(nodes: str, keep_state: bool, dry_run: bool, **options: Any) -> int:
-    """Leave nothing on NODES: no unit, no version, no root-owned helper in /opt/muster, no metrics, and no state unless it is kept.
+    """Remove everything from NODES: units, versions, the root-owned helper in /opt/muster, metrics, and state
+    unless it is kept.
 
     \b
     muster agent uninstall gpu007
 
-    Exit: 0 nothing is left, 1 on some nodes something may be, 2 usage.
+    Exit: 0 nothing is left, 1 something may be left on some nodes, 2 usage.
     """
     from provisioning.agent.install import AgentAction, AgentRequest
 
     return _act(AgentRequest(AgentAction.UNINSTALL, dry_run, keep_state=keep_state), nodes, **options)
 
 
-@agent.command(short_help="Say which version is in use, and how old its newest result is.")
+@agent.command(short_help="Show which version is in use, and how old its newest result is.")
 @click.argument("nodes", required=False)
 @_common
 def status(nodes: str | None, **options: Any) -> int:
-    """Ask NODES, or all of the inventory, for their agent: version, digest, timer, Python, and how old the newest result is.
+    """Ask NODES, or all of the inventory, for their agent: version, digest, timer, Python, and how old the
+    newest result is.
 
     \b
     muster agent status @train
     muster agent status --json | jq '.nodes[] | select(.installed | not)'
 
-    Exit: 0 all are installed, whole, and their newest result is at most two periods old; 1 some are not; 2 usage; 3 some did not answer.
+    Exit: 0 all are installed and complete, with results at most two periods old; 1 some are not; 2 usage; 3
+    some did not answer.
     """
     from provisioning.agent.install import AgentAction, AgentRequest
 
@@ -157,28 +165,31 @@ def status(nodes: str | None, **options: Any) -> int:
 
 
 def _send(
-    do: str, nodes: str, period: float | None, profile: str | None, textfile: str | None, exporter: str | None, rules: str | None,
-    sku: str | None, dry_run: bool, **options: Any,
+    do: str, nodes: str, period: float | None, profile: str | None, textfile: str | None,
+    exporter: str | None, rules: str | None, sku: str | None, dry_run: bool, **options: Any,
 ) -> int:
     from provisioning.agent import units
     from provisioning.agent.install import AgentAction, AgentRequest
 
-    said = {"period": period, "occasion": profile, "textfile": textfile, "exporter": exporter, "default_sku": sku}
-    given: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
+    message = {
+        "period": period, "occasion": profile, "textfile": textfile, "exporter": exporter, "default_sku": sku}
+    given: dict[str, Any] = {name: value for name, value in message.items() if value is not None}
     if textfile == "none":
         given["textfile"] = ""
     if exporter == "none":
         given["exporter"] = None
     elif exporter is not None:
         units.exporter(exporter)
-    return _act(AgentRequest(AgentAction[do], dry_run, **given), nodes, rules=rules, given=tuple(given), **options)
+    return _act(
+        AgentRequest(AgentAction[do], dry_run, **given), nodes, rules=rules, given=tuple(given), **options)
 
 
 def _act(
-    wish: AgentRequest, nodes: str | None, inventory: str | None, become: bool, as_json: bool, timeout: float | None, fanout: int,
-    rules: str | None = None, given: tuple[str, ...] = (),
+    desired: AgentRequest, nodes: str | None, inventory: str | None, become: bool, as_json: bool,
+    timeout: float | None, fanout: int, rules: str | None = None, given: tuple[str, ...] = (),
 ) -> int:
-    """Does it, and tells of each node as soon as that is known; in the form of one document at the end."""
+    """Runs the request and prints each node's result as soon as it is known, or one JSON document at the
+    end."""
     from dataclasses import replace
 
     from healthcheck.cli.check import choose
@@ -187,46 +198,53 @@ def _act(
     from inventory.model import Privilege
     from inventory.transport.remote import RemoteTransport
     from provisioning.agent import bundle, install
-    from provisioning.agent.kept import keeping
+    from provisioning.agent.reinstall import act_keeping
 
     ruleset = load_ruleset(rulesfolder.folders(rules))
-    if wish.default_sku not in (None, *ruleset.skus):
-        raise UsageError(f"--sku {wish.default_sku}: no such SKU; there are {', '.join(sorted(ruleset.skus))}")
-    ruleset.named(wish.occasion)
+    if desired.default_sku not in (None, *ruleset.skus):
+        raise UsageError(
+            f"--sku {desired.default_sku}: no such SKU; there are {', '.join(sorted(ruleset.skus))}")
+    ruleset.named(desired.occasion)
     chosen: list[Node] = list(choose(nodes, inventory, False, False, ruleset))
     helped = [node for node in chosen if node.privilege is Privilege.HELPER]
     if become:
         chosen = [node if node.become else replace(node, privilege=Privilege.BECOME) for node in chosen]
-    made = bundle.build(ruleset) if wish.do in (install.AgentAction.INSTALL, install.AgentAction.UPGRADE) else None
+    made = bundle.build(
+        ruleset) if desired.do in (install.AgentAction.INSTALL, install.AgentAction.UPGRADE) else None
     done = []
     limits = install.bounds(len(chosen), timeout, fanout)
-    if wish.do in (install.AgentAction.UPGRADE, install.AgentAction.ROLLBACK):
-        doing = keeping(chosen, RemoteTransport(), wish, given, limits, ruleset, made, helped)
+    if desired.do in (install.AgentAction.UPGRADE, install.AgentAction.ROLLBACK):
+        results = act_keeping(chosen, RemoteTransport(), desired, given, limits, ruleset, made, helped)
     else:
-        doing = install.act(chosen, RemoteTransport(), wish, limits, made, helped)
-    for one in doing:
+        results = install.act(chosen, RemoteTransport(), desired, limits, made, helped)
+    for one in results:
         done.append(one)
-        if not as_json and wish.do is not install.AgentAction.STATUS:
-            click.echo(f"{one.node}: {'' if one.ok else 'NOT done: '}{one.said}")
+        if not as_json and desired.do is not install.AgentAction.STATUS:
+            click.echo(f"{one.node}: {'' if one.ok else 'NOT done: '}{one.message}")
     order = {node.name: number for number, node in enumerate(chosen)}
     done.sort(key=lambda one: order[one.node])
-    if wish.do is install.AgentAction.STATUS:
-        from provisioning.agent import status as told
+    if desired.do is install.AgentAction.STATUS:
+        from provisioning.agent import status as report
 
-        return told.show([told.status(one) for one in done], as_json=as_json)
+        return report.show([report.status(one) for one in done], as_json=as_json)
     if as_json:
-        click.echo(json.dumps({"schema": "muster.agent-done/1", "do": wish.do.value, "nodes": [
-            {"node": one.node, "ok": one.ok, "said": one.said, "changed": one.changed} for one in done]}, indent=2))
-    if made is not None and not wish.dry:
+        click.echo(json.dumps({
+            "schema": "muster.agent-done/1", "do": desired.do.value,
+            "nodes": [{
+                "node": one.node, "ok": one.ok, "said": one.message,
+                "changed": one.changed} for one in done]}, indent=2))
+    if made is not None and not desired.dry:
         well = {one.node for one in done if one.ok}
         _sudoers({node.user for node in helped if node.name in well})
     return int(any(not one.ok for one in done))
 
 
 def _sudoers(users: set[str | None]) -> None:
-    """What lets looks run the helper that was installed; whether they may is for the node's administrator to say."""
+    """Prints the sudoers line that lets checks run the installed helper; the node's administrator decides on
+    it."""
     from healthcheck.collector import helper
 
     for user in sorted(user or "muster" for user in users):
-        click.echo(f"muster: the helper is installed; for looks by {user}, put into /etc/sudoers.d/muster on these nodes:", err=True)
+        click.echo(f"muster: the helper is installed; for checks by {user}, put this into "
+                   "/etc/sudoers.d/muster on these nodes:", err=True)
         sys.stderr.write(helper.sudoers(user, helper.path()))

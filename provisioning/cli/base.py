@@ -1,4 +1,4 @@
-"""`muster bringup base`: the base configuration of nodes, shown as a diff and made so."""
+"""`muster bringup base`: shows the base configuration of nodes as a diff, and applies it."""
 
 from __future__ import annotations
 
@@ -11,34 +11,39 @@ from inventory.cli.span import span
 from inventory.model import Node
 
 
-@click.command("base", short_help="Show what of the base configuration differs on nodes, and make it so.")
+@click.command("base", short_help="Show where the base configuration of nodes differs, and apply it.")
 @click.argument("nodes")
-@click.option("--apply", "apply", is_flag=True, help="Make it so; without it nothing is changed.")
+@click.option("--apply", "apply", is_flag=True, help="Apply it. Without this, nothing changes.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document of all nodes.")
 @click.option("--become", is_flag=True, help="Go through sudo, whatever the inventory says.")
-@click.option("--rules", metavar="DIR", help="Site rules, as for muster check; `base:` of bringup.yaml says what is wanted.")
-@click.option("--fanout", metavar="N", type=click.IntRange(1, 1024), default=64, show_default=True, help="Nodes at a time.")
-@click.option("--timeout", metavar="SPAN", callback=span(1, 86400), help="For all of it. [1m a node; 4m with --apply]")
+@click.option("--rules", metavar="DIR",
+              help="Site rules, as for muster check; `base:` in bringup.yaml is the desired state.")
+@click.option("--fanout", metavar="N", type=click.IntRange(1, 1024), default=64, show_default=True,
+              help="Nodes at a time.")
+@click.option("--timeout", metavar="SPAN", callback=span(1, 86400),
+              help="Time limit for the whole command. [1m a node; 4m with --apply]")
 @click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check.")
 def base(
-    nodes: str, apply: bool, as_json: bool, become: bool, rules: str | None, fanout: int, timeout: float | None, inventory: str | None,
+    nodes: str, apply: bool, as_json: bool, become: bool, rules: str | None, fanout: int,
+    timeout: float | None, inventory: str | None,
 ) -> int:
-    """Show what of the little that muster needs of a machine, and what is a hazard if absent, differs on NODES.
+    """Show where NODES differ from the little that muster needs of a machine.
 
-    That is: a time service, the clock, the host name, locked memory, nvidia-persistenced, nouveau kept out, nvidia_peermem, and
-    kernel.numa_balancing. Only files that begin with "# Made by muster" are written, each whole; where a file of yours says otherwise, that
-    is said and left to you. All else on a machine is for your own tools.
+    It checks a time service, the clock, the host name, locked memory, nvidia-persistenced, that nouveau is
+    off, nvidia_peermem, and kernel.numa_balancing. It writes only files that begin with "# Made by muster",
+    each whole. If a file of yours says otherwise, muster reports it and leaves it to you. Everything else on
+    a machine is for your own tools.
 
     \b
     muster bringup base @new                    the diff
     muster bringup base @new --apply
     muster bringup base gpu007 --apply --become
 
-    To undo it, remove /etc/security/limits.d/muster.conf, /etc/systemd/system.conf.d/90-muster.conf, /etc/sysctl.d/90-muster.conf,
-    /etc/modprobe.d/muster-nouveau.conf and /etc/modules-load.d/muster.conf, and restart the machine; services that were enabled and the
-    host name stay.
+    To undo this, remove /etc/security/limits.d/muster.conf, /etc/systemd/system.conf.d/90-muster.conf,
+    /etc/sysctl.d/90-muster.conf, /etc/modprobe.d/muster-nouveau.conf and /etc/modules-load.d/muster.conf, and
+    restart the machine; services that were enabled and the host name stay.
 
-    Exit: 0 all is so, 1 on some nodes it is not, 2 usage, 3 some did not answer.
+    Exit: 0 nothing differs, 1 some nodes differ, 2 usage, 3 some did not answer.
     """
     from dataclasses import replace
 
@@ -48,34 +53,35 @@ def base(
     from inventory.model import Privilege
     from inventory.transport.remote import RemoteTransport
     from provisioning.base import page, send
-    from provisioning.base.wish import wish
+    from provisioning.base.desired import desired
     from provisioning.bringup.policy.load import load
 
     folders = rulesfolder.folders(rules)
-    wanted = wish(load(folders).base)
+    wanted = desired(load(folders).base)
     chosen = list(choose(nodes, inventory, False, False, load_ruleset(folders)))
-    # A new name disturbs what goes by the old one, and so whatever job is there.
+    # A new host name disturbs any job that uses the old one.
     fixed = {node.name for node in chosen if node.in_service} | _maybe_busy(chosen, inventory)
     if become:
         chosen = [node if node.become else replace(node, privilege=Privilege.BECOME) for node in chosen]
     ask = send.make if apply else send.look
     order = {node.name: at for at, node in enumerate(chosen)}
-    told = sorted(ask(chosen, RemoteTransport(), wanted, fanout=fanout, seconds=timeout, fixed=fixed), key=lambda one: order[one.node])
+    report = sorted(ask(chosen, RemoteTransport(), wanted, fanout=fanout, seconds=timeout, fixed=fixed),
+                    key=lambda one: order[one.node])
     if as_json:
-        click.echo(json.dumps(page.document(told), indent=2))
+        click.echo(json.dumps(page.document(report), indent=2))
     else:
-        for line in page.lines(told):
+        for line in page.lines(report):
             click.echo(line)
-        if not apply and any(one.change for one in told):
-            click.echo("Nothing was changed; --apply makes it so.")
-    return page.code(told)
+        if not apply and any(one.change for one in report):
+            click.echo("Nothing changed. Run again with --apply to do this.")
+    return page.code(report)
 
 
 def _maybe_busy(chosen: Sequence[Node], option: str | None) -> set[str]:
-    """Those not in service of which nobody can say that no job is there; why is told."""
+    """Nodes not in service that may have a job; prints why."""
     from inventory.load import load_inventory
     from inventory.locate import find_inventory
-    from provisioning.bmc.may import why_not
+    from provisioning.bmc.permission import why_not
 
     path = find_inventory(option)
     others = [node for node in chosen if not node.in_service]

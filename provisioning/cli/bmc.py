@@ -1,4 +1,4 @@
-"""`muster bmc`: the group of commands that ask nodes' management controllers, out of band."""
+"""`muster bmc`: commands for nodes' management controllers, out of band."""
 
 from __future__ import annotations
 
@@ -7,25 +7,26 @@ import click
 from inventory.cli.lazy import LazyGroup
 
 COMMANDS = {
-    "show": ("provisioning.cli.bmcshow:show", "Who each machine is, whether it has power, and from what it boots."),
-    "hardware": ("provisioning.cli.bmcshow:hardware", "What is in each machine, and what of it is not well."),
-    "firmware": ("provisioning.cli.bmcshow:firmware", "The versions that run."),
-    "bios": ("provisioning.cli.bmcshow:bios", "The settings, and those that wait for the next reset."),
-    "log": ("provisioning.cli.bmcshow:log", "The events that still hold."),
-    "sensors": ("provisioning.cli.bmcshow:sensors", "Temperatures, fans, voltages and power."),
+    "show": ("provisioning.cli.bmcshow:show", "Show each machine's identity, power state and boot device."),
+    "hardware": (
+        "provisioning.cli.bmcshow:hardware", "Show the parts of each machine, and which are faulty."),
+    "firmware": ("provisioning.cli.bmcshow:firmware", "Show the firmware versions in use."),
+    "bios": ("provisioning.cli.bmcshow:bios", "Show the settings, and those pending until the next reset."),
+    "log": ("provisioning.cli.bmcshow:log", "Show the events that are still active."),
+    "sensors": ("provisioning.cli.bmcshow:sensors", "Show temperatures, fans, voltages and power."),
     "check": ("provisioning.cli.bmcshow:check", "Judge event log and sensors by the rules."),
     "power": ("provisioning.cli.bmcchange:power", "Turn machines on or off."),
-    "boot": ("provisioning.cli.bmcchange:boot", "Say from what machines boot next."),
-    "media": ("provisioning.cli.bmcchange:media", "Put an image into machines' virtual drives, or take it out."),
-    "enroll": ("provisioning.cli.bmcenroll:enroll", "Look at controllers' certificates and pin them."),
-}
+    "boot": ("provisioning.cli.bmcchange:boot", "Set what machines boot from next."),
+    "media": (
+        "provisioning.cli.bmcchange:media", "Insert an image into machines' virtual drives, or eject it."),
+    "enroll": ("provisioning.cli.bmcenroll:enroll", "Read controllers' certificates and pin them.")}
 
 
 @click.group(cls=LazyGroup, places=COMMANDS)
 def bmc() -> None:
-    """Ask the controllers that sit beside machines: over Redfish, or over IPMI where the inventory says so.
+    """Use the management controllers of machines: over Redfish, or over IPMI where the inventory says so.
 
-    The inventory says where they are, and where the password is; it never stands there itself:
+    The inventory says where they are and where to find the password. It never holds the password itself:
 
     \b
     defaults: {bmc: {user: admin, password: {file: /etc/muster/bmc.password}}}
@@ -40,5 +41,6 @@ def bmc() -> None:
     muster bmc check @rack7
     muster bmc power gpu007 on --apply
 
-    What changes a machine only says what it would do until --apply, and is written into the ledger before it is done.
+    Commands that change a machine only show what they would do until you give --apply. Each change enters the
+    ledger first.
     """

@@ -1,4 +1,5 @@
-"""`muster bmc power|boot|media`: changes by controllers, dry until --apply, each in the ledger before it is made."""
+"""`muster bmc power|boot|media`: changes through controllers; nothing changes without --apply, and each
+change enters the ledger first."""
 
 from __future__ import annotations
 
@@ -19,131 +20,141 @@ from provisioning.cli.bmccommon import SECONDS, chosen, folder, options
 if TYPE_CHECKING:
     from provisioning.bmc.base import Controller
 
-Deed = Callable[["Controller"], Any]
+ControllerAction = Callable[["Controller"], Any]
 
 
 def _changing(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
-        click.option("--apply", is_flag=True, help="Do it. Without this, say what would be done."),
-        click.option("--reason", metavar="TEXT", default="by hand", show_default=True, help="For the ledger."),
-    ):
+        click.option("--apply", is_flag=True, help="Do it. Without this, show what would be done."),
+        click.option(
+            "--reason", metavar="TEXT", default="by hand", show_default=True, help="For the ledger.")):
         command = option(command)
     return options(command)
 
 
 def _change(
-    named: Sequence[Node], inventory: Inventory, what: str, deed: Deed, *, off: bool, apply: bool, reason: str, state: str | None,
-    timeout: float | None, fanout: int,
+    named: Sequence[Node], inventory: Inventory, what: str, action: ControllerAction, *, off: bool,
+    apply: bool, reason: str, state: str | None, timeout: float | None, fanout: int,
 ) -> int:
-    """Does it where it may be done; every line before its deed, its end after."""
+    """Makes the change where it is allowed; the ledger entry is written before it, the outcome after it."""
     from healthcheck.store import ledger
     from healthcheck.store.file import opened
-    from provisioning.bmc.asked import asked, way
+    from provisioning.bmc.ask import ask_controllers, connector
     from provisioning.bmc.base import BmcError
-    from provisioning.bmc.may import why_not
+    from provisioning.bmc.permission import why_not
 
     refused = why_not(inventory, named, off=off)
     for name, why in refused.items():
         click.echo(f"{name}: not done: {why}")
-    doing = [node for node in named if node.name not in refused]
+    affected = [node for node in named if node.name not in refused]
     if not apply:
-        if doing:
-            click.echo(f"{fold(node.name for node in doing)}: would be told: {what}; nothing was done (--apply does it)")
+        if affected:
+            click.echo(f"{fold(node.name for node in affected)}: would do: {what}. Nothing changed. Run "
+                       "again with --apply to do this.")
         return int(bool(refused))
     code = int(bool(refused))
     at = folder(state)
-    with opened(at, make=True) if doing else nullcontext() as store:
+    with opened(at, make=True) if affected else nullcontext() as store:
         lines: dict[str, int] = {}
         if store is not None:
             with store.writing() as db:
-                lines = {node.name: ledger.begin(db, time.time(), who(), f"bmc {what}", node.name, clean(reason.strip())) for node in doing}
-        for node, found in asked(doing, way(at, timeout or SECONDS), deed, fanout):
-            said = "accepted"
+                lines = {
+                    node.name: ledger.begin(db, time.time(), who(), f"bmc {what}", node.name,
+                                            clean(reason.strip())) for node in affected}
+        for node, found in ask_controllers(affected, connector(at, timeout or SECONDS), action, fanout):
+            message = "accepted"
             if isinstance(found, BmcError):
                 code = 1
                 unsure = found.done is None
-                said = f"{'nobody knows whether it was done' if unsure else 'not done'}: {found.wrong.value}: {found.said}"
+                message = (f"{'it is not known whether it was done' if unsure else 'not done'}: "
+                           f"{found.wrong.value}: {found.message}")
                 if unsure:
-                    said += f"; look: muster bmc show {node.name}"
+                    message += f"; check: muster bmc show {node.name}"
             if store is not None:
                 with store.writing() as db:
-                    ledger.finish(db, lines[node.name], said, time.time())
-            click.echo(f"{node.name}: {what}: {said}")
+                    ledger.finish(db, lines[node.name], message, time.time())
+            click.echo(f"{node.name}: {what}: {message}")
     return code
 
 
 @click.command()
 @click.argument("nodes")
-@click.argument("turn", type=click.Choice(("on", "off", "shutdown")))
+@click.argument("action", type=click.Choice(("on", "off", "shutdown")))
 @_changing
 def power(
-    nodes: str, turn: str, apply: bool, reason: str, file: str | None, state: str | None, timeout: float | None, fanout: int,
+    nodes: str, action: str, apply: bool, reason: str, file: str | None, state: str | None,
+    timeout: float | None, fanout: int,
 ) -> int:
-    """Turn the machines of NODES on, off at once, or have their operating system shut down.
+    """Turn the machines of NODES on, turn them off at once, or shut down their operating system.
 
-    Off is refused for a node in service unless it is cordoned in our name, and wherever a job runs or nobody can say that none does. A
-    reset is off, and then on: each shows in `muster bmc show`.
+    Off is refused for a node in service unless muster holds a cordon on it, and wherever a job runs or may
+    run. To reset a machine, turn it off, then on; `muster bmc show` shows each.
 
     \b
     muster bmc power gpu007 on --apply
     muster cordon gpu007 --reason 'hangs' && muster bmc power gpu007 off --reason 'hangs' --apply
 
-    Exit: 0 all accepted, 1 some refused or not told, 2 usage.
+    Exit: 0 all accepted, 1 some refused or not reached, 2 usage.
     """
-    from provisioning.bmc.base import Turn
+    from provisioning.bmc.base import PowerAction
 
     named, inventory = chosen(nodes, file)
-    return _change(named, inventory, f"power {turn}", lambda controller: controller.turn(Turn(turn)), off=turn != "on", apply=apply,
-                   reason=reason, state=state, timeout=timeout, fanout=fanout)
+    wanted = PowerAction(action)
+    return _change(
+        named, inventory, f"power {action}", lambda controller: controller.set_power(wanted),
+        off=action != "on", apply=apply, reason=reason, state=state, timeout=timeout, fanout=fanout)
 
 
 @click.command()
 @click.argument("nodes")
 @click.argument("target", type=click.Choice(("none", "pxe", "disk", "cd", "bios")))
-@click.option("--always", is_flag=True, help="For every boot from now on; without this, for the next one.")
+@click.option(
+    "--always", is_flag=True, help="For every boot from now on. Without this, only for the next one.")
 @_changing
 def boot(
-    nodes: str, target: str, always: bool, apply: bool, reason: str, file: str | None, state: str | None, timeout: float | None,
-    fanout: int,
+    nodes: str, target: str, always: bool, apply: bool, reason: str, file: str | None, state: str | None,
+    timeout: float | None, fanout: int,
 ) -> int:
-    """Say from what the machines of NODES boot next; none takes that back. Nothing is reset by this.
+    """Set what the machines of NODES boot from next; `none` clears it. This resets nothing.
 
     \b
     muster bmc boot gpu007 pxe --apply
 
-    Exit: 0 all accepted, 1 some refused or not told, 2 usage.
+    Exit: 0 all accepted, 1 some refused or not reached, 2 usage.
     """
     from provisioning.bmc.base import BootTarget
 
     named, inventory = chosen(nodes, file)
     return _change(named, inventory, f"boot {target}{' always' if always else ''}",
-                   lambda controller: controller.set_boot(BootTarget(target), not always), off=False, apply=apply, reason=reason,
-                   state=state,
-                   timeout=timeout, fanout=fanout)
+                   lambda controller: controller.set_boot(BootTarget(target), not always), off=False,
+                   apply=apply, reason=reason, state=state, timeout=timeout, fanout=fanout)
 
 
 @click.command()
 @click.argument("nodes")
 @click.argument("action", type=click.Choice(("show", "insert", "eject")))
 @click.argument("image", required=False)
-@click.option("--drive", metavar="NAME", help="Which virtual drive, as `media NODES show` calls it. Default: the first that takes a CD.")
+@click.option("--drive", metavar="NAME",
+              help="Which virtual drive, as `media NODES show` calls it. Default: the first that takes a CD.")
 @_changing
 def media(
-    nodes: str, action: str, image: str | None, drive: str | None, apply: bool, reason: str, file: str | None, state: str | None,
-    timeout: float | None, fanout: int,
+    nodes: str, action: str, image: str | None, drive: str | None, apply: bool, reason: str, file: str | None,
+    state: str | None, timeout: float | None, fanout: int,
 ) -> int:
-    """Put the IMAGE at an http(s) address into the virtual drives of NODES, take it out, or show what is in them.
+    """Insert the IMAGE at an http(s) address into the virtual drives of NODES, eject it, or show what is in
+    them.
 
     \b
     muster bmc media gpu007 show
     muster bmc media gpu007 insert http://10.1.0.1/rescue.iso --apply
     muster bmc media gpu007 eject --apply
 
-    Exit: 0 all accepted, 1 some refused or not told, 2 usage, 3 some could not be looked at.
+    Exit: 0 all accepted, 1 some refused or not reached, 2 usage, 3 some could not be read.
     """
     if (image is None) == (action == "insert"):
-        raise UsageError("insert takes an IMAGE, show and eject take none: muster bmc media gpu007 insert http://10.1.0.1/rescue.iso")
-    if image is not None:       # before it is shown, or stands in the ledger
+        raise UsageError("insert needs an IMAGE, show and eject take none: muster bmc media gpu007 insert "
+                         "http://10.1.0.1/rescue.iso")
+    if image is not None:       # before it is shown or enters the ledger
         from provisioning.bmc.redfish.state import no_image
 
         if why := no_image(image):
@@ -154,7 +165,7 @@ def media(
         return media_lines(nodes, file, state, timeout, fanout)
     named, inventory = chosen(nodes, file)
 
-    def deed(controller: Controller) -> None:
+    def change(controller: Controller) -> None:
         name = drive or _drive(controller)
         if image is not None:
             controller.insert(name, image)
@@ -162,7 +173,8 @@ def media(
             controller.eject(name)
 
     what = f"media insert {clean(image, 200)}" if image is not None else "media eject"
-    return _change(named, inventory, what, deed, off=False, apply=apply, reason=reason, state=state, timeout=timeout, fanout=fanout)
+    return _change(named, inventory, what, change, off=False, apply=apply, reason=reason, state=state,
+                   timeout=timeout, fanout=fanout)
 
 
 def _drive(controller: Controller) -> str:

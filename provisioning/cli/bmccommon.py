@@ -1,4 +1,5 @@
-"""What the commands of `muster bmc` share: which nodes are meant, the options that all take, and how answers are told as they come."""
+"""What the commands of `muster bmc` share: choosing nodes, common options, and printing answers as they
+come."""
 
 from __future__ import annotations
 
@@ -19,34 +20,40 @@ SECONDS = 30.0
 
 def options(command: Callable[..., Any]) -> Callable[..., Any]:
     """--inventory, --state, --timeout, --fanout."""
-    for option in (
-        click.option("--fanout", metavar="N", type=click.IntRange(1, 1024), default=64, show_default=True, help="Controllers at a time."),
-        click.option("--timeout", metavar="SPAN", callback=span(1, 3600), help="Deadline of each question to a controller. [30s]"),
-        click.option("--state", metavar="DIR", help="Where pinned certificates and the ledger are. Default: MUSTER_STATE, XDG, /var/lib."),
-        click.option("--inventory", "-i", "file", metavar="FILE", help="Default: MUSTER_INVENTORY, ./muster.yaml, ~/.config, /etc."),
-    ):
+    for option in (click.option("--fanout", metavar="N", type=click.IntRange(1, 1024), default=64,
+                                show_default=True, help="Controllers at a time."),
+                   click.option("--timeout", metavar="SPAN", callback=span(1, 3600),
+                                help="Time limit of each request to a controller. [30s]"),
+                   click.option("--state", metavar="DIR",
+                                help="Folder of pinned certificates and the ledger. Default: MUSTER_STATE, "
+                                     "XDG, /var/lib."),
+                   click.option("--inventory", "-i", "file", metavar="FILE",
+                                help="Default: MUSTER_INVENTORY, ./muster.yaml, ~/.config, /etc.")):
         command = option(command)
     return command
 
 
 def as_json(command: Callable[..., Any]) -> Callable[..., Any]:
     """--json."""
-    return click.option("--json", "as_json", is_flag=True, help="One JSON document (muster.bmc/1), when all have answered.")(command)
+    return click.option("--json", "as_json", is_flag=True,
+                        help="One JSON document (muster.bmc/1), when all have answered.")(command)
 
 
 def chosen(nodes: str, file: str | None) -> tuple[list[Node], Inventory]:
-    """The nodes that are meant, each with a controller. Raises InventoryError, UsageError."""
+    """The chosen nodes, each with a controller. Raises InventoryError, UsageError."""
     from inventory.load import load_inventory
     from inventory.locate import find_inventory
     from inventory.select import select
 
     path = find_inventory(file)
     if path is None:
-        raise UsageError("no inventory was found, and it is what says where controllers are: see muster bmc --help")
+        raise UsageError(
+            "no inventory was found, and only it says where controllers are: see muster bmc --help")
     found = load_inventory(path)
     named = select(found, nodes)
     if without := [node.name for node in named if node.bmc is None]:
-        raise UsageError(f"{path} names no controller of {fold(without)}; say there: bmc: {{address: ADDRESS}}, or leave them out")
+        raise UsageError(f"{path} names no controller for {fold(without)}; add bmc: {{address: ADDRESS}} "
+                         "there, or leave them out")
     return named, found
 
 
@@ -57,8 +64,8 @@ def folder(state: str | None) -> Path:
     return state_dir(state)
 
 
-def tell(name: str, lines: Iterable[str], *, one_line: bool) -> None:
-    """What one node's controller said."""
+def print_lines(name: str, lines: Iterable[str], *, one_line: bool) -> None:
+    """Prints what one node's controller answered."""
     if one_line:
         for line in lines:
             click.echo(f"{name}  {line}")
@@ -69,8 +76,8 @@ def tell(name: str, lines: Iterable[str], *, one_line: bool) -> None:
 
 
 def document(nodes: Sequence[Node], values: dict[str, Any]) -> None:
-    """Prints the whole, in the order of the inventory."""
+    """Prints the JSON document, in the order of the inventory."""
     from provisioning.bmc.page import SCHEMA
 
-    told = [{"node": node.name, **values[node.name]} for node in nodes if node.name in values]
-    click.echo(json.dumps({"schema": SCHEMA, "nodes": told}, indent=1))
+    reported = [{"node": node.name, **values[node.name]} for node in nodes if node.name in values]
+    click.echo(json.dumps({"schema": SCHEMA, "nodes": reported}, indent=1))

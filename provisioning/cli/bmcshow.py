@@ -1,4 +1,5 @@
-"""`muster bmc show|hardware|firmware|bios|log|sensors|check`: what controllers say, and what the rules say of it; changes nothing."""
+"""`muster bmc show|hardware|firmware|bios|log|sensors|check`: what controllers report, and what the rules say
+about it."""
 
 from __future__ import annotations
 
@@ -9,46 +10,50 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from inventory.model import Node
-from provisioning.cli.bmccommon import SECONDS, as_json, chosen, document, folder, options, tell
+from provisioning.cli.bmccommon import SECONDS, as_json, chosen, document, folder, options, print_lines
 
 if TYPE_CHECKING:
     from provisioning.bmc.base import BmcError, Controller
 
 
-def _asked(
-    nodes: str, file: str | None, state: str | None, timeout: float | None, fanout: int, json: bool, question: Callable[[Controller], Any],
-    lines: Callable[[Any], Iterable[str]], *, one_line: bool = False,
+def _request(
+    nodes: str, file: str | None, state: str | None, timeout: float | None, fanout: int, json: bool,
+    question: Callable[[Controller], Any], lines: Callable[[Any], Iterable[str]], *, one_line: bool = False,
 ) -> int:
-    """Asks, tells what is answered as it comes, and gives the exit code."""
-    from provisioning.bmc.asked import asked, way
+    """Asks all controllers, prints answers as they come, and returns the exit code."""
+    from provisioning.bmc.ask import ask_controllers, connector
     from provisioning.bmc.base import BmcError
     from provisioning.bmc.page import value
 
     named, _ = chosen(nodes, file)
-    told: dict[str, Any] = {}
+    reported: dict[str, Any] = {}
     code = 0
-    for node, found in asked(named, way(folder(state), timeout or SECONDS), question, fanout):
+    for node, found in ask_controllers(named, connector(folder(state), timeout or SECONDS), question, fanout):
         wrong = isinstance(found, BmcError)
         code = 3 if wrong else code
         if json:
-            told[node.name] = {"error": {"wrong": found.wrong.value, "said": found.said}} if isinstance(found, BmcError) else value(found)
+            reported[node.name] = ({"error": {"wrong": found.wrong.value, "said": found.message}}
+                                   if isinstance(found, BmcError) else value(found))
         else:
-            tell(node.name, [_wrong(found)] if isinstance(found, BmcError) else lines(found), one_line=one_line or wrong)
+            print_lines(node.name, [_wrong(found)] if isinstance(found, BmcError) else lines(found),
+                        one_line=one_line or wrong)
     if json:
-        document(named, told)
+        document(named, reported)
     return code
 
 
 def _wrong(found: BmcError) -> str:
-    return f"? {found.wrong.value}: {found.said}"
+    return f"? {found.wrong.value}: {found.message}"
 
 
 @click.command()
 @click.argument("nodes")
 @as_json
 @options
-def show(nodes: str, file: str | None, state: str | None, timeout: float | None, fanout: int, as_json: bool) -> int:
-    """Who each machine of NODES is, whether it has power, its firmware, and from what it boots next; a line each, as they answer.
+def show(
+    nodes: str, file: str | None, state: str | None, timeout: float | None, fanout: int, as_json: bool,
+) -> int:
+    """Show each machine's identity, power state, firmware and next boot device; a line each, as they answer.
 
     \b
     muster bmc show @rack7
@@ -65,27 +70,33 @@ def show(nodes: str, file: str | None, state: str | None, timeout: float | None,
                 return ask()
             except BmcError as problem:
                 return problem
-        return {"identity": controller.identity(), "power": try_(controller.power), "boot": try_(controller.boot)}
+        return {
+            "identity": controller.identity(), "power": try_(controller.power), "boot": try_(controller.boot)}
 
-    return _asked(nodes, file, state, timeout, fanout, as_json, question,
-                  lambda said: [page.summary((said["identity"], said["power"], said["boot"]))], one_line=True)
+    return _request(nodes, file, state, timeout, fanout, as_json, question,
+                    lambda message: [page.summary((message["identity"], message["power"], message["boot"]))],
+                    one_line=True)
 
 
 def media_lines(nodes: str, file: str | None, state: str | None, timeout: float | None, fanout: int) -> int:
-    """What is in the virtual drives; for `muster bmc media NODES show`."""
+    """Prints what is in the virtual drives; for `muster bmc media NODES show`."""
     from provisioning.bmc import page
 
-    return _asked(nodes, file, state, timeout, fanout, False, lambda controller: controller.media(), page.media)
+    return _request(
+        nodes, file, state, timeout, fanout, False, lambda controller: controller.media(), page.media)
 
 
 @click.command()
 @click.argument("nodes")
 @as_json
 @options
-def hardware(nodes: str, file: str | None, state: str | None, timeout: float | None, fanout: int, as_json: bool) -> int:
-    """What is in each machine of NODES by its controller's word: processors, GPUs, memory, drives, network, supplies, fans.
+def hardware(
+    nodes: str, file: str | None, state: str | None, timeout: float | None, fanout: int, as_json: bool,
+) -> int:
+    """Show what each controller of NODES reports: processors, GPUs, memory, drives, network, power supplies,
+    fans.
 
-    Each part, with serial numbers, is in the JSON; lines count them and name what is not well.
+    The JSON has each part with its serial number. The text counts parts and names faulty ones.
 
     \b
     muster bmc hardware gpu007
@@ -95,16 +106,19 @@ def hardware(nodes: str, file: str | None, state: str | None, timeout: float | N
     """
     from provisioning.bmc import page
 
-    return _asked(nodes, file, state, timeout, fanout, as_json, lambda controller: {"hardware": controller.hardware().parts},
-                  lambda said: page.hardware(said["hardware"]))
+    return _request(nodes, file, state, timeout, fanout, as_json,
+                    lambda controller: {"hardware": controller.hardware().parts},
+                    lambda message: page.hardware(message["hardware"]))
 
 
 @click.command()
 @click.argument("nodes")
 @as_json
 @options
-def firmware(nodes: str, file: str | None, state: str | None, timeout: float | None, fanout: int, as_json: bool) -> int:
-    """The versions of firmware that run in each machine of NODES.
+def firmware(
+    nodes: str, file: str | None, state: str | None, timeout: float | None, fanout: int, as_json: bool,
+) -> int:
+    """Show the firmware versions in use in each machine of NODES.
 
     \b
     muster bmc firmware gpu007
@@ -113,16 +127,19 @@ def firmware(nodes: str, file: str | None, state: str | None, timeout: float | N
     """
     from provisioning.bmc import page
 
-    return _asked(nodes, file, state, timeout, fanout, as_json, lambda controller: {"firmware": controller.firmware()},
-                  lambda said: page.firmware(said["firmware"]))
+    return _request(
+        nodes, file, state, timeout, fanout, as_json, lambda controller: {"firmware": controller.firmware()},
+        lambda message: page.firmware(message["firmware"]))
 
 
 @click.command()
 @click.argument("nodes")
 @as_json
 @options
-def bios(nodes: str, file: str | None, state: str | None, timeout: float | None, fanout: int, as_json: bool) -> int:
-    """The BIOS settings of each machine of NODES, and those that wait for the next reset.
+def bios(
+    nodes: str, file: str | None, state: str | None, timeout: float | None, fanout: int, as_json: bool,
+) -> int:
+    """Show the BIOS settings of each machine of NODES, and those pending until the next reset.
 
     \b
     muster bmc bios gpu007 | grep -i sriov
@@ -131,16 +148,19 @@ def bios(nodes: str, file: str | None, state: str | None, timeout: float | None,
     """
     from provisioning.bmc import page
 
-    return _asked(nodes, file, state, timeout, fanout, as_json, lambda controller: {"bios": controller.bios()},
-                  lambda said: page.bios(said["bios"]))
+    return _request(
+        nodes, file, state, timeout, fanout, as_json, lambda controller: {"bios": controller.bios()},
+        lambda message: page.bios(message["bios"]))
 
 
 @click.command()
 @click.argument("nodes")
 @as_json
 @options
-def log(nodes: str, file: str | None, state: str | None, timeout: float | None, fanout: int, as_json: bool) -> int:
-    """The events of each controller's log that nothing has taken back, oldest first; nothing is ever cleared.
+def log(
+    nodes: str, file: str | None, state: str | None, timeout: float | None, fanout: int, as_json: bool,
+) -> int:
+    """Show the active events of each controller's log, oldest first. Nothing is ever cleared.
 
     \b
     muster bmc log gpu007
@@ -157,15 +177,18 @@ def log(nodes: str, file: str | None, state: str | None, timeout: float | None, 
         except BmcError as problem:
             return {"log": events, "use": problem}
 
-    return _asked(nodes, file, state, timeout, fanout, as_json, question, lambda said: page.log((said["log"], said["use"])))
+    return _request(nodes, file, state, timeout, fanout, as_json, question,
+                    lambda message: page.log((message["log"], message["use"])))
 
 
 @click.command()
 @click.argument("nodes")
 @as_json
 @options
-def sensors(nodes: str, file: str | None, state: str | None, timeout: float | None, fanout: int, as_json: bool) -> int:
-    """The sensors of each machine of NODES, those beyond a threshold first.
+def sensors(
+    nodes: str, file: str | None, state: str | None, timeout: float | None, fanout: int, as_json: bool,
+) -> int:
+    """Show the sensors of each machine of NODES, those beyond a threshold first.
 
     \b
     muster bmc sensors gpu007
@@ -174,8 +197,9 @@ def sensors(nodes: str, file: str | None, state: str | None, timeout: float | No
     """
     from provisioning.bmc import page
 
-    return _asked(nodes, file, state, timeout, fanout, as_json, lambda controller: {"sensors": controller.sensors().sensors},
-                  lambda said: page.sensors(said["sensors"]))
+    return _request(nodes, file, state, timeout, fanout, as_json,
+                    lambda controller: {"sensors": controller.sensors().sensors},
+                    lambda message: page.sensors(message["sensors"]))
 
 
 @click.command()
@@ -183,8 +207,12 @@ def sensors(nodes: str, file: str | None, state: str | None, timeout: float | No
 @click.option("--rules", metavar="DIR", help="A folder of site rules that override the packaged ones by id.")
 @as_json
 @options
-def check(nodes: str, rules: str | None, file: str | None, state: str | None, timeout: float | None, fanout: int, as_json: bool) -> int:
-    """Judge event log and sensors of NODES out of band, by the rules that `muster check` judges them by on the node.
+def check(
+    nodes: str, rules: str | None, file: str | None, state: str | None, timeout: float | None, fanout: int,
+    as_json: bool,
+) -> int:
+    """Judge event log and sensors of NODES out of band, by the rules that `muster check` judges them by on
+    the node.
 
     \b
     muster bmc check @rack7
@@ -196,27 +224,29 @@ def check(nodes: str, rules: str | None, file: str | None, state: str | None, ti
     from healthcheck.model.outcome import NodeState
     from healthcheck.report.document import node as report_document
     from healthcheck.ruleset.ruleset import load_ruleset
-    from provisioning.bmc.asked import asked, way
-    from provisioning.bmc.judged import facts, judged, lines, rules_of
+    from provisioning.bmc.ask import ask_controllers, connector
+    from provisioning.bmc.judge import facts, judged, lines, rules_of
 
     used = rules_of(load_ruleset(rulesfolder.folders(rules)).rules)
     named, _ = chosen(nodes, file)
-    told: dict[str, Any] = {}
+    reported: dict[str, Any] = {}
     states: set[NodeState] = set()
     counted: list[Node] = []
-    for node, found in asked(named, way(folder(state), timeout or SECONDS), lambda controller: facts(controller, time.time()), fanout):
+    for node, found in ask_controllers(named, connector(folder(state), timeout or SECONDS),
+                                       lambda controller: facts(controller, time.time()), fanout):
         report = judged(node, used, found)
         if node.in_service:
             counted.append(node)
             states.add(report.state)
         if as_json:
-            told[node.name] = report_document(report)
+            reported[node.name] = report_document(report)
         else:
-            tell(node.name, lines(report), one_line=True)
+            print_lines(node.name, lines(report), one_line=True)
     if as_json:
-        document(named, told)
+        document(named, reported)
     elif not counted:
-        click.echo("muster: none of these nodes is in service, so nothing of this counts in the exit code", err=True)
+        click.echo(
+            "muster: none of these nodes is in service, so the exit code counts none of them", err=True)
     if states & {NodeState.UNHEALTHY, NodeState.DEGRADED}:
         return 1
     return 3 if NodeState.UNKNOWN in states else 0

@@ -1,4 +1,5 @@
-"""`muster bringup status` and `muster bringup report`: how a bring-up stands, and who has to mend what; from the store alone."""
+"""`muster bringup status` and `muster bringup report`: the state of a bring-up, and who has to repair what;
+from the store alone."""
 
 from __future__ import annotations
 
@@ -22,23 +23,31 @@ if TYPE_CHECKING:
     from healthcheck.report.nodes import Paint
     from healthcheck.store.file import Store
     from inventory.model import Inventory
-    from provisioning.bringup.pages.standing import BringupStatus
+    from provisioning.bringup.pages.progress import BringupStatus
 
 _OWNERS = ("datacentre", "vendor", "network", "operator", "user")
 _COLOURS = {"trouble": "red", "waiting": "yellow"}
 
 
-@click.command(short_help="Say where each machine stands, and who lends the next hand.")
+@click.command(short_help="Show the state of each machine, and who takes the next action.")
 @click.argument("nodes", required=False, shell_complete=node_sets)
-@click.option("--json", "as_json", is_flag=True, help="Print the document (muster.bringup/1) instead, with every machine.")
-@click.option("--watch", is_flag=True, help="Look again every two seconds until you interrupt it; in a log, a line for each change.")
-@click.option("--rules", metavar="DIR", help="A folder of site rules, whose bringup.yaml says who owns a step.")
+@click.option("--json", "as_json", is_flag=True,
+              help="Print the document (muster.bringup/1) instead, with every machine.")
+@click.option(
+    "--watch", is_flag=True,
+    help="Refresh every two seconds until you interrupt it; in a log, print a line for each change.")
+@click.option("--rules", metavar="DIR", help="A folder of site rules; its bringup.yaml says who owns a step.")
 @click.option("--inventory", "-i", metavar="FILE", help="For groups in NODES. Default: as for muster check.")
-@click.option("--state", metavar="DIR", help="Where the store is. Default: MUSTER_STATE, XDG, /var/lib/muster.")
-def status(nodes: str | None, as_json: bool, watch: bool, rules: str | None, inventory: str | None, state: str | None) -> int:
-    """Say how many of NODES (all, without it) are in each step, then who waits or is in trouble: since when, whose, what to do next.
+@click.option(
+    "--state", metavar="DIR", help="Where the store is. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+def status(
+    nodes: str | None, as_json: bool, watch: bool, rules: str | None, inventory: str | None,
+    state: str | None,
+) -> int:
+    """Show how many of NODES (default: all) are in each step, then which wait or are in trouble: since when,
+    the owner, what to do next.
 
-    All of it is from the store: no machine is asked. Machines of which the same is to be told are on one line.
+    It reads only the store and asks no machine. Machines in the same state share a line.
 
     \b
     muster bringup status
@@ -46,35 +55,35 @@ def status(nodes: str | None, as_json: bool, watch: bool, rules: str | None, inv
     muster bringup status --watch
     muster bringup status --json | jq -r '.machines[] | select(.stand == "trouble") | .node'
 
-    Exit: 0 all are through, 1 some are in trouble, 2 usage, 3 some are still on the way or none was begun.
+    Exit: 0 all are through, 1 some are in trouble, 2 usage, 3 some are not through or none was started.
     """
     from healthcheck.config.rulesfolder import folders
     from inventory.locate import state_dir
     from inventory.nodeset import fold
-    from provisioning.bringup.pages.standing import code
+    from provisioning.bringup.pages.progress import code
     from provisioning.bringup.pages.status import lines
     from provisioning.bringup.policy.load import load
     from provisioning.cli.bringupsite import begun
 
     if watch and as_json:
-        raise UsageError("--json is of one moment, and --watch goes on: leave one out")
+        raise UsageError("--json prints one document, and --watch goes on: leave one out")
     policy = load(folders(rules))
     owners = {name: step.owner for name, step in policy.steps.items()}
     folder = state_dir(state)
 
-    def look() -> BringupStatus:
-        return standing_of(folder, names, owners)
+    def observe() -> BringupStatus:
+        return progress_of(folder, names, owners)
 
     with begun(folder) as store:
         names = known(store, nodes, inventory)
     if watch:
         from provisioning.bringup.pages.live import watch as watched
 
-        watched(look, fold)
-    found = look()
+        watched(observe, fold)
+    found = observe()
     with suppress(BrokenPipeError):
         if as_json:
-            from provisioning.bringup.pages.standing import document
+            from provisioning.bringup.pages.progress import document
 
             click.echo(json.dumps(document(found), indent=1))
         else:
@@ -83,17 +92,23 @@ def status(nodes: str | None, as_json: bool, watch: bool, rules: str | None, inv
     return code(found)
 
 
-@click.command(short_help="Print the punch list: who has to mend what, and where.")
-@click.option("--owner", type=click.Choice(_OWNERS), help="Only what they are to mend.")
-@click.option("--format", "form", type=click.Choice(("text", "csv", "html")), default="text", show_default=True)
-@click.option("--output", "-o", metavar="FILE", default="-", show_default=True, help="Written whole; - for standard output.")
-@click.option("--inventory", "-i", metavar="FILE", help="Says in which racks machines are. Default: as for muster check.")
-@click.option("--state", metavar="DIR", help="Where the store is. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+@click.command(short_help="Print the punch list: who has to repair what, and where.")
+@click.option("--owner", type=click.Choice(_OWNERS), help="Only what this owner has to repair.")
+@click.option(
+    "--format", "form", type=click.Choice(("text", "csv", "html")), default="text", show_default=True)
+@click.option("--output", "-o", metavar="FILE", default="-", show_default=True,
+              help="Written whole; - for standard output.")
+@click.option(
+    "--inventory", "-i", metavar="FILE", help="Has the racks of machines. Default: as for muster check.")
+@click.option(
+    "--state", metavar="DIR", help="Where the store is. Default: MUSTER_STATE, XDG, /var/lib/muster.")
 def report(owner: str | None, form: str, output: str, inventory: str | None, state: str | None) -> None:
-    """Print what somebody has to mend so that machines come up: for the data centre, the vendor, the network's people and us.
+    """Print what has to be repaired so that machines come up: for the data centre, the vendor, the network
+    team and us.
 
-    Each has its rack and place (`rack:` of the inventory, and the label `unit:`), machine, part, slot and serial numbers, since when, what
-    is wrong, and the next hand to lend, sorted as one walks. HTML is one file, to be printed or mailed: a sheet for each owner.
+    Each line has the rack and place (`rack:` of the inventory, and the label `unit:`), machine, part, slot
+    and serial numbers, since when, what is wrong, and the next action, sorted by rack. HTML is one file to
+    print or mail: a sheet for each owner.
 
     \b
     muster bringup report
@@ -108,7 +123,7 @@ def report(owner: str | None, form: str, output: str, inventory: str | None, sta
     from inventory.load import load_inventory
     from inventory.locate import find_inventory, state_dir
     from provisioning.bringup.pages import report as lists
-    from provisioning.bringup.pages.standing import SERIAL, trouble_of
+    from provisioning.bringup.pages.progress import SERIAL, trouble_of
     from provisioning.cli.bringupsite import begun
 
     path = find_inventory(inventory)
@@ -117,12 +132,13 @@ def report(owner: str | None, form: str, output: str, inventory: str | None, sta
         progress = {one.node: one for one in bringups.progress(store)}
         troubles = [one for one in bringups.troubles(store) if one.node in progress]
     whose = Owner(owner) if owner is not None else None
-    lines = lists.ordered(
-        lists.line(one.step, one.node, progress[one.node].since, trouble_of(one), there.nodes.get(one.node) if there is not None else None,
-                   progress[one.node].kept.get(SERIAL, "")) for one in troubles)
+    lines = lists.ordered(lists.line(one.step, one.node, progress[one.node].since, trouble_of(one),
+                                     there.nodes.get(one.node) if there is not None else None,
+                                     progress[one.node].kept.get(SERIAL, "")) for one in troubles)
     lines = [one for one in lines if whose is None or one.owner is whose]
-    head = lists.PunchListSummary(time.time(), len(progress), sum(one.stand == "done" for one in progress.values()),
-                                  sum(one.stand == "trouble" for one in progress.values()), whose)
+    head = lists.PunchListSummary(
+        time.time(), len(progress), sum(one.stand == "done" for one in progress.values()),
+        sum(one.stand == "trouble" for one in progress.values()), whose)
     if form == "html":
         from provisioning.bringup.pages.reporthtml import html
 
@@ -130,7 +146,8 @@ def report(owner: str | None, form: str, output: str, inventory: str | None, sta
     else:
         data = lists.csv(lines) if form == "csv" else "".join(f"{line}\n" for line in lists.text(lines, head))
     if there is None:
-        click.echo("note: no inventory was found, so nobody knows in which rack a machine is: see muster inventory --help", err=True)
+        click.echo("note: no inventory was found, so the racks of machines are not known: see muster "
+                   "inventory --help", err=True)
     if output == "-":
         click.echo(data.encode(), nl=False)
         return
@@ -142,8 +159,8 @@ def report(owner: str | None, form: str, output: str, inventory: str | None, sta
 
 
 def known(store: Store, text: str | None, option: str | None) -> Collection[str] | None:
-    """The machines of the store that a node set names, None for all; its groups are those of the inventory. Who was never begun is told,
-    and where nobody was, that is a UsageError."""
+    """The machines of the store that a node set names, None for all; groups are those of the inventory.
+    Prints which were never started; raises UsageError where none was."""
     from healthcheck.store.bringups import progress
     from inventory.load import load_inventory
     from inventory.locate import find_inventory
@@ -158,24 +175,26 @@ def known(store: Store, text: str | None, option: str | None) -> Collection[str]
     names = expand(text, there.groups if there is not None else None, begun)
     there_too = set(names) & set(begun)
     if strange := set(names) - there_too:
-        said = f"{clean(fold(strange), 200)}: never begun: muster bringup run NODES"
+        message = f"{clean(fold(strange), 200)}: never started: muster bringup run NODES"
         if not there_too:
-            raise UsageError(said)
-        click.echo(f"note: {said}", err=True)
+            raise UsageError(message)
+        click.echo(f"note: {message}", err=True)
     return there_too
 
 
-def standing_of(folder: Path, names: Collection[str] | None, owners: Mapping[str, Owner]) -> BringupStatus:
-    """How these machines stand by the store now, or all; `owners` are those of the steps. Raises StoreError."""
+def progress_of(folder: Path, names: Collection[str] | None, owners: Mapping[str, Owner]) -> BringupStatus:
+    """The state of these machines in the store now, None for all; `owners` are those of the steps. Raises
+    StoreError."""
     from healthcheck.store import bringups
     from healthcheck.store.file import opened
     from provisioning.bringup.engine.site import LOCK
-    from provisioning.bringup.pages.standing import standing
+    from provisioning.bringup.pages.progress import progress
     from provisioning.lease.runlock import locked
 
     with opened(folder) as store:
-        return standing(bringups.progress(store, names), bringups.troubles(store, nodes=names), bringups.skips(store, names),
-                        bringups.steps(store, names), time.time(), owners=owners, running=locked(folder / LOCK))
+        return progress(bringups.progress(store, names), bringups.troubles(store, nodes=names),
+                        bringups.skips(store, names), bringups.steps(store, names), time.time(),
+                        owners=owners, running=locked(folder / LOCK))
 
 
 def painted() -> Paint:

@@ -1,4 +1,5 @@
-"""What the commands of bring-up find around them: inventory, rules, policy, store; and who of the asked machines may be brought up."""
+"""What the bring-up commands need: inventory, rules, policy, store; and which of the chosen machines may be
+brought up."""
 
 from __future__ import annotations
 
@@ -18,12 +19,13 @@ if TYPE_CHECKING:
     from healthcheck.store.file import Store
     from inventory.model import Inventory
     from provisioning.bringup.engine.choose import MachineSelection
-    from provisioning.bringup.policy.model import BiosWish, BringupPolicy, FirmwareWish
+    from provisioning.bringup.policy.model import BringupPolicy, DesiredBios, DesiredFirmware
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """`path` is the inventory file, `rules` the folders of rules in their order, `folder` where state is kept."""
+    """`path` is the inventory file, `rules` the folders of rules in their order, `folder` where state is
+    kept."""
 
     path: Path
     inventory: Inventory
@@ -34,7 +36,9 @@ class Surroundings:
     default_sku: str | None
 
 
-def surroundings(inventory: str | None, rules: str | None, state: str | None, sku: str | None) -> Surroundings:
+def surroundings(
+    inventory: str | None, rules: str | None, state: str | None, sku: str | None,
+) -> Surroundings:
     """All of it as the options say; raises ConfigError, UsageError."""
     from healthcheck.config import rulesfolder
     from healthcheck.ruleset.ruleset import load_ruleset
@@ -48,7 +52,8 @@ def surroundings(inventory: str | None, rules: str | None, state: str | None, sk
         raise UsageError(f"--sku {sku}: no such SKU; there are {', '.join(sorted(ruleset.skus))}")
     path = find_inventory(inventory)
     if path is None:
-        raise UsageError("no inventory was found, and without one nobody knows which machines are in bring-up: see muster inventory --help")
+        raise UsageError("no inventory was found, and only it says which machines are in bring-up: see "
+                         "muster inventory --help")
     there = load_inventory(path, ruleset.skus, ruleset.profiles)
     policy = load(folders)
     if lost := unknown(policy, ruleset):
@@ -57,55 +62,64 @@ def surroundings(inventory: str | None, rules: str | None, state: str | None, sk
 
 
 def unknown(policy: BringupPolicy, ruleset: Ruleset) -> str:
-    """What the policy names that the rules do not have, "" where there is nothing: a wish for nobody would be no wish."""
-    wishes: list[BiosWish | FirmwareWish] = [*policy.bios, *policy.firmware]
-    for wish in wishes:
-        if gone := [sku for sku in wish.of.skus if sku not in ruleset.skus]:
-            return f"{wish.id}: skus: no such SKU {short(gone[0])}; there are {', '.join(sorted(ruleset.skus))}"
+    """What the policy names that the rules do not have, "" where there is nothing: a setting for no machine
+    would do nothing."""
+    desired: list[DesiredBios | DesiredFirmware] = [*policy.bios, *policy.firmware]
+    for entry in desired:
+        if gone := [sku for sku in entry.of.skus if sku not in ruleset.skus]:
+            return (f"{entry.id}: skus: no such SKU {short(gone[0])}; there are "
+                    f"{', '.join(sorted(ruleset.skus))}")
     if policy.checks.profile not in ruleset.profiles:
-        return f"checks: profile: no such profile {short(policy.checks.profile)}; there are {', '.join(sorted(ruleset.profiles))}"
+        return (f"checks: profile: no such profile {short(policy.checks.profile)}; there are "
+                f"{', '.join(sorted(ruleset.profiles))}")
     return ""
 
 
 @contextmanager
 def begun(folder: Path) -> Iterator[Store]:
-    """The store, for what makes no sense before a machine was begun; raises UsageError where there is none."""
+    """The store, for commands that need a started bring-up; raises UsageError where there is none."""
     from healthcheck.store.file import NAME, opened
 
     if not (folder / NAME).exists():
-        raise UsageError(f"{folder} has no store, so no machine was ever begun; to begin: muster bringup run NODES --apply")
+        raise UsageError(
+            f"{folder} has no store: no machine was ever started; to start: muster bringup run NODES --apply")
     with opened(folder) as store:
         yield store
 
 
 def on_their_way(site: Surroundings) -> tuple[list[str], bool]:
-    """The machines that the store has neither through nor taken off, and whether there are more: whom the inventory does not name any more
-    is told and left alone. Raises UsageError where there is none."""
+    """The machines that the store has in bring-up, and whether there are others that the inventory does not
+    name any more: those are listed and left alone. Raises UsageError where there is none."""
     from healthcheck.store import bringups
     from inventory.nodeset import fold
 
     with begun(site.folder) as store:
         names = [one.node for one in bringups.progress(store) if one.on_its_way]
     if not names:
-        raise UsageError("no machine is on its way; to begin: muster bringup run NODES --apply")
+        raise UsageError("no machine is in bring-up; to start: muster bringup run NODES --apply")
     there = [name for name in names if name in site.inventory.nodes]
     if strange := [name for name in names if name not in site.inventory.nodes]:
-        said = (f"{site.path} does not name {clean(fold(strange), 200)}, on the way by the store: name the inventory that does "
-                "(--inventory FILE); to take a machine off its way, name it there with lifecycle retired")
+        message = (f"{site.path} does not name {clean(fold(strange), 200)}, which the store has in bring-up: "
+                   "name the inventory that does (--inventory FILE); to take a machine out of bring-up, "
+                   "name it there with lifecycle retired")
         if not there:
-            raise UsageError(said)
-        click.echo(f"muster: left as it is: {said}", err=True)
+            raise UsageError(message)
+        click.echo(f"muster: left as it is: {message}", err=True)
     return there, bool(strange)
 
 
-def sorted_out(site: Surroundings, nodes: str | Iterable[str]) -> tuple[MachineSelection, Mapping[tuple[str, str], str]]:
-    """Who of these machines may be brought up, and by machine and step why somebody had it skipped; raises InventoryError."""
+def sorted_out(
+    site: Surroundings, nodes: str | Iterable[str],
+) -> tuple[MachineSelection, Mapping[tuple[str, str], str]]:
+    """Which of these machines may be brought up, and by machine and step why it is skipped; raises
+    InventoryError."""
     from healthcheck.store import bringups
     from healthcheck.store.file import NAME, opened
     from inventory.select import select
     from provisioning.bringup.engine.choose import chosen
 
-    asked = select(site.inventory, nodes) if isinstance(nodes, str) else [site.inventory.nodes[name] for name in nodes]
+    asked = select(
+        site.inventory, nodes) if isinstance(nodes, str) else [site.inventory.nodes[name] for name in nodes]
     with opened(site.folder) if (site.folder / NAME).exists() else nullcontext() as store:
         progress = {one.node: one for one in bringups.progress(store)} if store is not None else {}
         skips = bringups.skips(store, coming=True) if store is not None else []

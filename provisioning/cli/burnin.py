@@ -1,4 +1,5 @@
-"""`muster burnin`: the last gate before training. Measures GPUs, nodes and the paths between them, and names who is guilty."""
+"""`muster burnin`: the last gate before training. It measures GPUs, nodes and the paths between them, and
+names the faulty ones."""
 
 from __future__ import annotations
 
@@ -32,46 +33,49 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 def _work(function: _F) -> _F:
     """The options that say what is run with which nodes."""
-    for option in reversed((
-        click.argument("nodes"),
-        click.option("--length", type=click.Choice(_LENGTHS), default="quick", show_default=True,
-                     help="quick: minutes; standard: 45 minutes a node; soak: hours, on all nodes at the end."),
-        click.option("--stages", metavar="LIST", help=f"Only these, by commas: {', '.join(_STAGES)}.  [all that the length has]"),
-        click.option("--max-kw", type=click.FloatRange(0, min_open=True), metavar="KW",
-                     help="What all nodes at work may draw together.  [burnin: {max_kw: ...} of the inventory]"),
-        click.option("--domain-kw", type=click.FloatRange(0, min_open=True), metavar="KW",
-                     help="What those of one power domain may.  [burnin: {domain_kw: ...}]"),
-        click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check."),
-        click.option("--sku", metavar="NAME", help="SKU of nodes that name none, such as hgx-h100."),
-        click.option("--rules", metavar="DIR", help="A folder of site rules, SKUs and floors that override the packaged ones."),
-    )):
+    for option in reversed(
+        (click.argument("nodes"),
+         click.option(
+             "--length", type=click.Choice(_LENGTHS), default="quick", show_default=True,
+             help="quick: minutes; standard: 45 minutes a node; soak: hours, on all nodes at the end."),
+         click.option("--stages", metavar="LIST",
+                      help=f"Only these, separated by commas: {', '.join(_STAGES)}.  [all of the length]"),
+         click.option(
+             "--max-kw", type=click.FloatRange(0, min_open=True), metavar="KW",
+             help="Power limit of all active nodes together.  [burnin: {max_kw: ...} of the inventory]"),
+         click.option("--domain-kw", type=click.FloatRange(0, min_open=True), metavar="KW",
+                      help="Power limit of one power domain.  [burnin: {domain_kw: ...}]"),
+         click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check."),
+         click.option("--sku", metavar="NAME", help="SKU of nodes that name none, such as hgx-h100."),
+         click.option("--rules", metavar="DIR",
+                      help="A folder of site rules, SKUs and floors that override the packaged ones."))):
         function = option(function)
     return function
 
 
 def _pages(function: _F) -> _F:
     """The options that say what is printed of a burn-in."""
-    for option in reversed((
-        click.option("--json", "json_file", metavar="FILE", help="Write the document there, too; - for standard output, without the page."),
-        click.option("--svg", metavar="FILE", help="Draw the matrix of pairs."),
-    )):
+    for option in reversed(
+        (click.option("--json", "json_file", metavar="FILE",
+                      help="Also write the JSON document to FILE; - prints it instead of the page."),
+         click.option("--svg", metavar="FILE", help="Draw the matrix of pairs."))):
         function = option(function)
     return function
 
 
 @click.group()
 def burnin() -> None:
-    """Burn nodes in: the last gate before training, which names who is guilty.
+    """Burn nodes in: the last gate before training, which names faulty GPUs, nodes and links.
 
-    GPUs compute what is known to the last bit, memory is written and read back, and NCCL's all-reduce runs in each node, along each rail,
-    between pairs of nodes and among all of them, with data whose owner every wrong element names; a short
-    training ends it. Nodes are leased meanwhile.
+    GPUs compute products known to the last bit. Memory is written and read back. NCCL's all-reduce runs in
+    each node, along each rail, between pairs of nodes and among all nodes, with data that names the owner of
+    every wrong element. A short training ends it. Muster leases the nodes for that time.
 
     \b
-    muster burnin plan @train                    what would be run, for how long, at how many kW; touches nothing
+    muster burnin plan @train                    what would run, for how long, at how many kW; touches nothing
     muster burnin run @train --length standard
     muster burnin show                           the newest one again
-    muster burnin screen                         which idle nodes in service would be tested for some minutes, beside jobs that go first
+    muster burnin screen                         which idle nodes would be tested for some minutes
     muster burnin compare 20261122T031500Z-3fa9 20261123T021000Z-77b0    before and after a new driver
     muster burnin learn -o floors.yaml; muster burnin approve floors.yaml --by "$USER"
     """
@@ -81,13 +85,17 @@ burnin.add_command(compare)
 burnin.add_command(screen)
 
 
-@burnin.command(short_help="Say what would be run, for how long, at how many kW.")
+@burnin.command(short_help="Show what would run, for how long, at how many kW.")
 @_work
-def plan(nodes: str, length: str, stages: str | None, max_kw: float | None, domain_kw: float | None, inventory: str | None,
-         sku: str | None, rules: str | None) -> None:
-    """Print the stages and rounds that a burn-in of NODES would have, how long they take and what they draw; touches nothing.
+def plan(
+    nodes: str, length: str, stages: str | None, max_kw: float | None, domain_kw: float | None,
+    inventory: str | None, sku: str | None, rules: str | None,
+) -> None:
+    """Print the stages and rounds of a burn-in of NODES, how long they take and what they draw; touches
+    nothing.
 
-    Confirmations of suspects, and the search in a failure of all nodes, come on top. Minutes are what sound machines take at most.
+    Confirming suspects, and searching a failure of all nodes, takes extra time. Minutes are the maximum for
+    sound machines.
 
     \b
     muster burnin plan 'gpu[001-064]'
@@ -96,45 +104,59 @@ def plan(nodes: str, length: str, stages: str | None, max_kw: float | None, doma
     from provisioning.burnin.planpage import lines
     from provisioning.burnin.run import places_of
 
-    asked, _ = _asked(nodes, length, stages, max_kw, domain_kw, inventory, sku, rules)
-    for line in lines(places_of(asked), asked.work, asked.stages, asked.power):
+    request, _ = _request(nodes, length, stages, max_kw, domain_kw, inventory, sku, rules)
+    for line in lines(places_of(request), request.work, request.stages, request.power):
         click.echo(line)
 
 
-@burnin.command(short_help="Lease nodes, measure them, and name who is guilty.")
+@burnin.command(short_help="Lease nodes, measure them, and name the faulty ones.")
 @_work
 @_pages
 @click.option("--launcher", type=click.Choice(("ssh", "slurm", "local")), default="ssh", show_default=True,
-              help="How the program comes to nodes: over SSH, by srun within the lease's reservation, or all on this machine, for a try, "
-                   "which has its consequences all the same.")
+              help="How the program gets to nodes: over SSH, by srun within the lease's reservation, or all "
+                   "on this machine, as a trial that still has its consequences.")
 @click.option("--engine", type=click.Choice(("torch", "nccl-tests")), default="torch", show_default=True,
-              help="What runs all-reduces: ranks of PyTorch, which tell whose data is wrong, or all_reduce_perf, where nodes have it.")
-@click.option("--head", metavar="ADDRESS", multiple=True, help="Where nodes reach this machine; may be repeated.  [as sshd there sees it]")
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Where it listens for them.  [a free port]")
-@click.option("--lease", type=click.Choice(("reservation", "cordon")), help="How nodes are held.  [reservation in Slurm, else cordon]")
-@click.option("--hostfile", metavar="FILE", help="A file of hosts that launch scripts leave out, instead of what `cordon:` says.")
+              help="What runs all-reduces: PyTorch ranks, which find whose data is wrong, or "
+                   "all_reduce_perf, where nodes have it.")
+@click.option("--head", metavar="ADDRESS", multiple=True,
+              help="The address at which nodes reach this machine. Repeatable.  [as sshd there sees it]")
+@click.option("--port", type=click.IntRange(0, 65535), default=0,
+              help="The port on which it listens for nodes.  [a free port]")
+@click.option("--lease", type=click.Choice(("reservation", "cordon")),
+              help="How nodes are held.  [reservation in Slurm, else cordon]")
+@click.option("--hostfile", metavar="FILE",
+              help="A file of hosts that launch scripts leave out, instead of what `cordon:` says.")
 @click.option("--golden", metavar="FILE", help="A file of the nodes that launch scripts may use, instead.")
-@click.option("--fanout", metavar="N", type=click.IntRange(1, 1024), default=64, show_default=True, help="Nodes looked at at a time.")
-@click.option("--wait", metavar="SPAN", callback=span(5, 3600), help="For PyTorch to be there on all nodes.  [240s]")
-@click.option("--quiet", is_flag=True, help="Say nothing of progress.")
-@click.option("--state", metavar="DIR", help="Where documents are kept. Default: MUSTER_STATE, XDG, /var/lib/muster.")
-def run(nodes: str, length: str, stages: str | None, max_kw: float | None, domain_kw: float | None, inventory: str | None, sku: str | None,
-        rules: str | None, json_file: str | None, svg: str | None, launcher: str, engine: str, head: tuple[str, ...], port: int,
-        lease: str | None, hostfile: str | None, golden: str | None, fanout: int, wait: float | None, quiet: bool,
-        state: str | None) -> int:
-    """Lease NODES, measure them, name who is guilty, and give them back. What it may cost is said first.
+@click.option("--fanout", metavar="N", type=click.IntRange(1, 1024), default=64, show_default=True,
+              help="Nodes checked at a time.")
+@click.option("--wait", metavar="SPAN", callback=span(5, 3600),
+              help="How long to wait for PyTorch on all nodes.  [240s]")
+@click.option("--quiet", is_flag=True, help="Show no progress.")
+@click.option(
+    "--state", metavar="DIR", help="Folder of the documents. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+def run(
+    nodes: str, length: str, stages: str | None, max_kw: float | None, domain_kw: float | None,
+    inventory: str | None, sku: str | None, rules: str | None, json_file: str | None, svg: str | None,
+    launcher: str, engine: str, head: tuple[str, ...], port: int, lease: str | None, hostfile: str | None,
+    golden: str | None, fanout: int, wait: float | None, quiet: bool, state: str | None,
+) -> int:
+    """Lease NODES, measure them, name the faulty ones, and give the nodes back. It prints the possible cost
+    first.
 
-    Needs PyTorch on the nodes: `burnin: {python: [/opt/torch/bin/python3]}` in the inventory says which Python has it, be it in a
-    container (`[docker, exec, -i, torch, python3]`). Nodes with a job, and those that others hold, are refused and do not pass. Whoever is
-    accused leaves the later stages. What was measured is kept as it comes: `muster burnin show`.
+    It needs PyTorch on the nodes. `burnin: {python: [/opt/torch/bin/python3]}` in the inventory names the
+    Python that has it, also in a container (`[docker, exec, -i, torch, python3]`). Nodes with a job, and
+    those that others hold, are refused and do not pass. Accused nodes leave the later stages. Measurements
+    are stored as they come: `muster burnin show`.
 
-    One that comes to its end has consequences: the next `muster triage --apply` isolates whoever is accused for certain and in service,
-    what is likely is a warning, and older certificates of the accused are revoked. Until then jobs may start on the accused, for all nodes
-    are given back when it ends; one that `muster cordon` kept from jobs before stays so. What it found ends when a burn-in of this length
-    or a longer one passes the same stages there, when another part is in its place, or by a person's word (muster repaired).
+    A finished burn-in has consequences. The next `muster triage --apply` isolates nodes in service that are
+    accused for certain; likely accusations are warnings; older certificates of accused nodes are revoked.
+    Until then jobs may start on accused nodes, because all nodes are given back at the end; one that `muster
+    cordon` held before stays cordoned. A finding ends when a burn-in of this length or longer passes the same
+    stages there, when the part is replaced, or when a person says so (muster repaired).
 
-    With --engine nccl-tests all_reduce_perf runs the all-reduces: within nodes, and with --launcher slurm between them (srun --mpi=pmix).
-    `burnin: {nccl_tests: /opt/nccl-tests/build}` says where it is, else PATH does. Everything else is still PyTorch's.
+    With --engine nccl-tests, all_reduce_perf runs the all-reduces: within nodes, and with --launcher slurm
+    between them (srun --mpi=pmix). `burnin: {nccl_tests: /opt/nccl-tests/build}` says where it is, else PATH
+    does. PyTorch does everything else.
 
     \b
     muster burnin run 'gpu[001-064]'
@@ -143,8 +165,8 @@ def run(nodes: str, length: str, stages: str | None, max_kw: float | None, domai
     muster burnin run @train --launcher slurm
     muster burnin run @train --launcher slurm --engine nccl-tests
 
-    Exit: 0 every node passes, 1 somebody or something is accused, 2 usage, 3 nothing is accused but not all was measured, 130
-    interrupted. Nodes count whatever their lifecycle.
+    Exit: 0 every node passes, 1 a node or link is accused, 2 usage, 3 nothing is accused but not all was
+    measured, 130 interrupted. Nodes of every lifecycle count.
     """
     from healthcheck.burnin.document import as_bytes
     from healthcheck.burnin.documentread import read
@@ -158,27 +180,28 @@ def run(nodes: str, length: str, stages: str | None, max_kw: float | None, domai
     from provisioning.burnin.consequences import carry_out
     from provisioning.burnin.engines import NCCL_TESTS, left_to_torch
     from provisioning.burnin.record import BurnInRecord
-    from provisioning.lease.check import leased, lessor
+    from provisioning.lease.check import leased, manager
 
-    asked, found = _asked(nodes, length, stages, max_kw, domain_kw, inventory, sku, rules)
+    request, found = _request(nodes, length, stages, max_kw, domain_kw, inventory, sku, rules)
     site = found.burnin if found is not None else None
     hosts = head or ((site.head,) if site is not None and site.head is not None else ())
-    asked = replace(asked, hosts=tuple(hosts), port=port, fanout=fanout, ready_s=wait if wait is not None else asked.ready_s,
-                    engine=engine, nccl_tests=site.nccl_tests if site is not None else None, slurm=launcher == "slurm")
+    request = replace(request, hosts=tuple(hosts), port=port, fanout=fanout,
+                      ready_s=wait if wait is not None else request.ready_s, engine=engine,
+                      nccl_tests=site.nccl_tests if site is not None else None, slurm=launcher == "slurm")
     base = backend_of(found, Options(hostfile, golden))
     if launcher == "slurm" and (base.name != "slurm" or lease == "cordon"):
-        raise UsageError("--launcher slurm starts programs within the lease's reservation: it needs Slurm as what keeps jobs away "
-                         "(cordon: slurm in the inventory), and not --lease cordon")
-    made = lessor(lease, base, who())
-    places = running.places_of(asked)
-    steps = planned(places, replace(asked.work, ports=presumed(places)), asked.stages)
+        raise UsageError("--launcher slurm starts programs within the lease's reservation: it needs `cordon: "
+                         "slurm` in the inventory, and no --lease cordon")
+    made = manager(lease, base, who())
+    places = running.places_of(request)
+    steps = planned(places, replace(request.work, ports=presumed(places)), request.stages)
     folder = state_dir(state)
-    record = BurnInRecord(folder, length, {**options(asked, launcher), "stages": stages, "engine": engine})
-    click.echo(f"muster: burn-in {record.run}: {_count(len(places), 'node')}, {_count(len(steps), 'step')}, about "
-               f"{sum(step.seconds for step in steps) / 60:.0f} min if nobody is suspected", err=True)
-    for line in left_to_torch(steps, asked.slurm) if engine == NCCL_TESTS else ():
+    record = BurnInRecord(folder, length, {**options(request, launcher), "stages": stages, "engine": engine})
+    click.echo(f"muster: burn-in {record.run}: {_count(len(places), 'node')}, {_count(len(steps), 'step')}, "
+               f"about {sum(step.seconds for step in steps) / 60:.0f} min if no one is suspected", err=True)
+    for line in left_to_torch(steps, request.slurm) if engine == NCCL_TESTS else ():
         click.echo(f"muster: {line}", err=True)
-    # Nodes are held no longer than the longest task could last without us: whoever lives renews.
+    # Nodes are held no longer than the longest task could last without us: a living process renews.
     longest = max((task.seconds for step in steps for task in step.tasks), default=0.0) + 600.0
     bounds = Limits(sweep_s=longest, node_s=longest, fanout=fanout)
 
@@ -187,22 +210,23 @@ def run(nodes: str, length: str, stages: str | None, max_kw: float | None, domai
             click.echo(f"muster: {line}", err=True)
 
     burnt, exit_code = carried_out(
-        asked, record, launcher, lambda transport, under: leased(
-            running.as_plan(asked), transport, bounds, folder, made, why=f"muster burnin run --length {length}", under=under),
-        act, quiet=quiet)
-    # As it is kept, so that `muster burnin show` prints this very page.
+        request, record, launcher, lambda transport,
+        under: leased(running.as_plan(request), transport, bounds, folder, made,
+                      why=f"muster burnin run --length {length}", under=under), act, quiet=quiet)
+    # Read back from the stored form, so that `muster burnin show` prints the same page.
     data = as_bytes(burnt)
     show_page(read(data, f"burn-in {record.run}"), data, json_file, svg)
     return exit_code
 
 
-@burnin.command(short_help="Show a burn-in that is kept once more.")
+@burnin.command(short_help="Show a stored burn-in.")
 @click.argument("which", metavar="[RUN]", required=False)
 @_pages
-@click.option("--list", "list_", is_flag=True, help="List the burn-ins that are kept, the newest first, a line each.")
-@click.option("--state", metavar="DIR", help="Where documents are kept. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+@click.option("--list", "list_", is_flag=True, help="List the stored burn-ins, newest first, a line each.")
+@click.option(
+    "--state", metavar="DIR", help="Folder of the documents. Default: MUSTER_STATE, XDG, /var/lib/muster.")
 def show(which: str | None, json_file: str | None, svg: str | None, list_: bool, state: str | None) -> int:
-    """Show a burn-in once more: the newest, the one that RUN names, or that of a file. One that was cut short says so.
+    """Show a stored burn-in: the newest, the one that RUN names, or a file. An interrupted one says so.
 
     \b
     muster burnin show
@@ -210,13 +234,13 @@ def show(which: str | None, json_file: str | None, svg: str | None, list_: bool,
     muster burnin show 20261122T031500Z-3fa9 --svg pairs.svg
     muster burnin show pilot.burnin.json --json - | jq .accusations
 
-    Exit: as that of `muster burnin run`.
+    Exit: as for `muster burnin run`.
     """
     from healthcheck.burnin.document import kept
     from healthcheck.burnin.documentread import load
     from healthcheck.burnin.page import verdict_line
     from inventory.locate import state_dir
-    from provisioning.burnin.kept import chosen
+    from provisioning.burnin.stored import chosen
 
     folder = state_dir(state)
     if list_:
@@ -232,11 +256,14 @@ def show(which: str | None, json_file: str | None, svg: str | None, list_: bool,
 
 @burnin.command(short_help="Propose floors from what sound nodes reached.")
 @click.argument("runs", metavar="[RUN]...", nargs=-1)
-@click.option("--output", "-o", metavar="FILE", default="-", show_default=True, help="Where the proposed floors are written.")
+@click.option("--output", "-o", metavar="FILE", default="-", show_default=True,
+              help="The file for the proposed floors.")
 @click.option("--rules", metavar="DIR", help="A folder of site rules that override the packaged ones.")
-@click.option("--state", metavar="DIR", help="Where documents are kept. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+@click.option(
+    "--state", metavar="DIR", help="Folder of the documents. Default: MUSTER_STATE, XDG, /var/lib/muster.")
 def learn(runs: tuple[str, ...], output: str, rules: str | None, state: str | None) -> None:
-    """Propose floors from what sound nodes reached in burn-ins that are kept (all, or RUNs). A person reads and approves them.
+    """Propose floors from what sound nodes reached in stored burn-ins (all, or RUNs). A person reads and
+    approves them.
 
     \b
     muster burnin learn -o floors.yaml
@@ -250,27 +277,29 @@ def learn(runs: tuple[str, ...], output: str, rules: str | None, state: str | No
     from healthcheck.burnin.publishedload import load_burnin
     from healthcheck.config.rulesfolder import folders
     from inventory.locate import state_dir
-    from provisioning.burnin.kept import chosen
+    from provisioning.burnin.stored import chosen
 
     folder = state_dir(state)
     paths = [chosen(one, folder) for one in runs] if runs else kept(folder, screenings=False)
-    found = learned([one for one in map(load, paths) if one.options.get("finished") is not False], load_burnin(folders(rules)), time.time())
+    found = learned([one for one in map(load, paths) if one.options.get("finished") is not False],
+                    load_burnin(folders(rules)), time.time())
     if output == "-":
         click.echo(as_yaml(found.proposal), nl=False)
     else:
         write(Path(output), found.proposal)
-        click.echo(f"{output}: {_count(len(found.proposal.floors), 'floor')} proposed; when you have read them: "
+        click.echo(f"{output}: {_count(len(found.proposal.floors), 'floor')} proposed; after reading them: "
                    f"muster burnin approve {output} --by NAME", err=True)
     for line in (*found.warnings, *found.left_out):
         click.echo(f"note: {line}", err=True)
 
 
-@burnin.command(short_help="Have proposed floors hold from now on.")
+@burnin.command(short_help="Put proposed floors into effect.")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 @click.option("--by", required=True, metavar="NAME", help="Who has read them.")
-@click.option("--into", metavar="DIR", help="The rules folder in which they hold.  [/etc/muster/rules for root, else ~/.config]")
+@click.option(
+    "--into", metavar="DIR", help="The rules folder for them.  [/etc/muster/rules for root, else ~/.config]")
 def approve(file: str, by: str, into: str | None) -> None:
-    """Have proposed floors hold from now on, over those that the folder has.
+    """Put proposed floors into effect, over those in the folder.
 
     \b
     muster burnin approve floors.yaml --by "$USER"
@@ -287,20 +316,20 @@ def approve(file: str, by: str, into: str | None) -> None:
     click.echo(f"{approved(Path(file), folder, by, iso(time.time()), rules)}: approved by {by}")
 
 
-def _asked(
-    nodes: str, length: str, stages: str | None, max_kw: float | None, domain_kw: float | None, inventory: str | None, sku: str | None,
-    rules: str | None,
+def _request(
+    nodes: str, length: str, stages: str | None, max_kw: float | None, domain_kw: float | None,
+    inventory: str | None, sku: str | None, rules: str | None,
 ) -> tuple[BurnInRequest, Inventory | None]:
     from healthcheck.config import rulesfolder
     from healthcheck.ruleset.ruleset import load_ruleset
-    from provisioning.burnin.asked import asked
+    from provisioning.burnin.request import request
 
     folders = rulesfolder.folders(rules)
     ruleset = load_ruleset(folders)
     if sku is not None and sku not in ruleset.skus:
         raise UsageError(f"--sku {sku}: no such SKU; there are {', '.join(sorted(ruleset.skus))}")
     chosen, found = _chosen(nodes, inventory, ruleset)
-    return asked(chosen, found, ruleset, folders, length, stages, sku, max_kw, domain_kw), found
+    return request(chosen, found, ruleset, folders, length, stages, sku, max_kw, domain_kw), found
 
 
 def _chosen(nodes: str, option: str | None, ruleset: Ruleset) -> tuple[Sequence[Any], Inventory | None]:

@@ -1,4 +1,4 @@
-"""`muster burnin compare`: two burn-ins beside each other, before and after a change."""
+"""`muster burnin compare`: compares two burn-ins, before and after a change."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ import click
 @click.argument("before", metavar="BEFORE")
 @click.argument("after", metavar="AFTER")
 @click.option("--least", metavar="SHARE", type=click.FloatRange(0, 0.5), default=0.01, show_default=True,
-              help="The smallest change that is called one, as a share.")
+              help="The smallest change to report, as a share.")
 @click.option("--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True)
-@click.option("--state", metavar="DIR", help="Where documents are kept. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+@click.option(
+    "--state", metavar="DIR", help="Where documents are kept. Default: MUSTER_STATE, XDG, /var/lib/muster.")
 def compare(before: str, after: str, least: float, form: str, state: str | None) -> int:
     """Compare two burn-ins of the same nodes, such as before and after a driver, firmware or kernel was
     changed.
 
     Every GPU, node, rail and pair is compared with itself, by figure, size and stage. A change is one when a
     99 % confidence interval of the median leaves out "no change" and it is at least --least; eight nodes or
-    pairs are the fewest that can show one. Whoever lost more than the others did is named, and so is what
-    differs between the runs: versions, options, variables, and what NCCL chose at which size.
+    pairs are the fewest that can show one. It names what got slower than the others did, and what differs
+    between the runs: versions, options, variables, and what NCCL chose at which size.
 
     \b
     muster burnin compare 20261122T031500Z-3fa9 20261123T021000Z-77b0
@@ -34,7 +35,7 @@ def compare(before: str, after: str, least: float, form: str, state: str | None)
     from healthcheck.burnin.documentread import load
     from inventory.locate import state_dir
     from inventory.nodeset import fold
-    from provisioning.burnin.kept import chosen
+    from provisioning.burnin.stored import chosen
 
     folder = state_dir(state)
     found = compared(load(chosen(before, folder)), load(chosen(after, folder)), least)

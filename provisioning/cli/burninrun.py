@@ -1,4 +1,5 @@
-"""What `muster burnin run` and `muster burnin screen` do alike: work under a lease, over their launcher's transport, and an exit code."""
+"""What `muster burnin run` and `muster burnin screen` share: a run under a lease over the launcher's
+transport, and its exit code."""
 
 from __future__ import annotations
 
@@ -21,18 +22,23 @@ if TYPE_CHECKING:
     Lease = Callable[[Transport, Under], AbstractContextManager[Granted]]
 
 
-def options(asked: BurnInRequest, launcher: str) -> dict[str, Option]:
-    """What both keep in a document of what was asked for."""
+def options(request: BurnInRequest, launcher: str) -> dict[str, Option]:
+    """The options that both store in the document."""
     from inventory.nodeset import fold
 
-    return {"nodes": fold(node.name for node in asked.nodes), "launcher": launcher, "max_kw": asked.power.max_kw,
-            "domain_kw": asked.power.domain_kw, **{f"params.{name}": value for name, value in asked.work.params.items()}}
+    return {
+        "nodes": fold(node.name for node in request.nodes), "launcher": launcher,
+        "max_kw": request.power.max_kw, "domain_kw": request.power.domain_kw,
+        **{f"params.{name}": value for name, value in request.work.params.items()}}
 
 
-def carried_out(asked: BurnInRequest, record: BurnInRecord, launcher: str, lease: Lease, act: Act, *, quiet: bool) -> tuple[Burnin, int]:
-    """The burn-in, which is kept, and the exit code of its command.
+def carried_out(
+    request: BurnInRequest, record: BurnInRecord, launcher: str, lease: Lease, act: Act, *, quiet: bool,
+) -> tuple[Burnin, int]:
+    """The stored burn-in and the exit code of its command.
 
-    `lease` is given the launcher's transport and, where that comes in only under the lease's reservation, what makes it for its name.
+    `lease` gets the launcher's transport and, if that needs the lease's reservation, a function that makes it
+    for the lease's name.
     """
     from provisioning.burnin import run as running
     from provisioning.burnin.launch import transport as transport_of
@@ -41,12 +47,12 @@ def carried_out(asked: BurnInRequest, record: BurnInRecord, launcher: str, lease
     transport = transport_of(launcher)
     under = (lambda name: transport_of(launcher, name)) if launcher == "slurm" else None
     try:
-        burnt, interrupted = running.run(
-            asked, lambda: lease(transport, under), record, lambda steps: progress_report(steps, quiet=quiet), act)
+        burnt, interrupted = running.run(request, lambda: lease(transport, under), record,
+                                         lambda steps: progress_report(steps, quiet=quiet), act)
     finally:
         close = getattr(transport, "close", None)
         if close is not None:
             close()
     if record.trouble:
-        click.echo(f"muster: it could not be kept: {record.trouble}", err=True)
+        click.echo(f"muster: the burn-in could not be stored: {record.trouble}", err=True)
     return burnt, 130 if interrupted else 2 if record.trouble else code_of(burnt)

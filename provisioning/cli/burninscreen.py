@@ -37,27 +37,27 @@ _TERM_S = 60.0
 
 @click.command(short_help="Test idle nodes in service for some minutes, and give way to jobs.")
 @click.argument("nodes", required=False)
-@click.option("--apply", "act", is_flag=True, help="Screen them.")
+@click.option("--apply", "act", is_flag=True, help="Screen them. Without this, show which would be screened.")
 @click.option("--at-most", metavar="N", type=click.IntRange(1, 100_000),
               help="Nodes at a time.  [burnin.yaml, screen: {nodes: 16}]")
 @click.option("--node-hours", metavar="H", type=click.FloatRange(0, min_open=True),
-              help="Of all screenings in any 24 hours together.  [burnin.yaml, screen: {node_hours: 24}]")
+              help="Limit for all screenings in any 24 hours.  [burnin.yaml, screen: {node_hours: 24}]")
 @click.option("--max-kw", metavar="KW", type=click.FloatRange(0, min_open=True),
-              help="What they may draw together.  [burnin: {max_kw: ...} of the inventory]")
+              help="Power limit of all screened nodes together.  [burnin: {max_kw: ...} of the inventory]")
 @click.option("--launcher", type=click.Choice(("ssh", "slurm", "local")), default="ssh", show_default=True,
               help="As for muster burnin run.")
 @click.option("--head", metavar="ADDRESS", multiple=True,
-              help="Where nodes reach this machine; may be repeated.  [as sshd there sees it]")
+              help="The address at which nodes reach this machine. Repeatable.  [as sshd there sees it]")
 @click.option("--port", type=click.IntRange(0, 65535), default=0,
-              help="Where it listens for them.  [a free port]")
+              help="The port on which it listens for nodes.  [a free port]")
 @click.option("--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True)
-@click.option("--quiet", is_flag=True, help="Say nothing of progress.")
+@click.option("--quiet", is_flag=True, help="Show no progress.")
 @click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check.")
 @click.option("--sku", metavar="NAME", help="SKU of nodes that name none, such as hgx-h100.")
 @click.option("--rules", metavar="DIR",
               help="A folder of site rules, SKUs and floors that override the packaged ones.")
 @click.option("--state", metavar="DIR",
-              help="Where the store and the documents are. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+              help="Folder of the store and the documents. Default: MUSTER_STATE, XDG, /var/lib/muster.")
 def screen(
     nodes: str | None, act: bool, at_most: int | None, node_hours: float | None, max_kw: float | None,
     launcher: str, head: tuple[str, ...], port: int, form: str, quiet: bool, inventory: str | None,
@@ -67,19 +67,19 @@ def screen(
     them.
 
     A screening takes two to three minutes: products whose every bit is known, random products, all-reduces
-    in each node and between two idle neighbours. Who was proven longest ago goes first, by certificate or
-    screening; who was within 7 days is left out. Nodes with a job, cordoned and leased ones are never chosen,
-    nor, where power is bounded, those of which nobody says what they draw.
+    in each node and between two idle neighbours. Nodes whose last certificate or screening is oldest go
+    first; those proven within 7 days are left out. Nodes with a job, cordoned and leased nodes are never
+    chosen, nor, under a power limit, nodes of unknown power draw.
 
-    Nodes are leased as for a burn-in, and the queue is read every 5 s. As soon as a job waits that could start
-    if they were free, ranks are ended and nodes given back. What was not finished then neither passes nor
-    fails anyone, and those nodes are first again the next time; what was finished stands. That takes Slurm,
-    or Kubernetes, where any pod counts that asks for GPUs and cannot be placed.
+    Nodes are leased as for a burn-in, and muster reads the queue every 5 s. As soon as a waiting job could
+    use the nodes, it ends the ranks and gives the nodes back. Unfinished tests neither pass nor fail a node,
+    and those nodes come first the next time; finished tests stand. This needs Slurm, or Kubernetes, where
+    any pod counts that asks for GPUs and cannot be placed.
 
-    A screening accuses with the consequences of a burn-in, and whoever is accused for certain is cordoned
-    before the lease ends: no job is given that node. Cordoned ones count as nodes at a time. What it found
-    ends with a burn-in of the quick length or a longer one, and the cordon with muster uncordon. It certifies
-    no one and renews no certificate.
+    A screening accuses with the consequences of a burn-in. Nodes accused for certain are cordoned before the
+    lease ends, so no job gets them. Cordoned nodes count as nodes at a time. A finding ends with a burn-in of
+    the quick length or longer, and the cordon with muster uncordon. A screening neither makes nor renews
+    certificates.
 
     \b
     muster burnin screen
@@ -87,8 +87,8 @@ def screen(
     muster burnin screen @rack4 --at-most 8 --node-hours 6 --max-kw 60 --apply
     muster burnin screen --format json | jq '.chosen[].node'
 
-    Exit: 0 a plan, nothing to screen, or every node passes, 1 somebody or something is accused, 2 usage, 3
-    nothing is accused but not all was measured, as when it gave way, 130 interrupted.
+    Exit: 0 a plan, nothing to screen, or every node passes, 1 a node or link is accused, 2 usage, 3 nothing
+    is accused but not all was measured, as when it gave way to a job, 130 interrupted.
     """
     from healthcheck.config import rulesfolder
     from healthcheck.ruleset.ruleset import load_ruleset
@@ -98,17 +98,17 @@ def screen(
     from inventory.locate import find_inventory, state_dir
     from inventory.nodeset import fold
     from inventory.select import select
-    from provisioning.actions.base import Waits
+    from provisioning.actions.base import SupportsQueue
     from provisioning.actions.choose import backend as backend_of
-    from provisioning.burnin.asked import SCREEN, asked
+    from provisioning.burnin.request import SCREEN, request
     from provisioning.burnin.screenpage import document, lines
-    from provisioning.lease.check import settle_all
+    from provisioning.lease.check import give_back_abandoned
     from provisioning.lease.runlock import alone
     from provisioning.lease.take import overdue
 
     path = find_inventory(inventory)
     if path is None:
-        raise UsageError("no inventory was found, and without one nobody knows which nodes are in service: see "
+        raise UsageError("no inventory was found, and only it says which nodes are in service: see "
                          "muster inventory --help")
     folders = rulesfolder.folders(rules)
     ruleset = load_ruleset(folders)
@@ -119,85 +119,84 @@ def screen(
     if not of:
         raise UsageError(f"{nodes or path} names no node")
     base = backend_of(there)
-    if not isinstance(base, Waits):
-        raise UsageError("screening needs a scheduler that says which nodes are idle and which jobs wait, Slurm "
-                         f"or Kubernetes; {base.name} does not (cordon: in the inventory)")
+    if not isinstance(base, SupportsQueue):
+        raise UsageError("screening needs a scheduler that knows idle nodes and waiting jobs, Slurm or "
+                         f"Kubernetes; {base.name} does not (cordon: in the inventory)")
     if launcher == "slurm" and base.name != "slurm":
-        raise UsageError("--launcher slurm needs Slurm as what keeps jobs away (cordon: slurm in the "
-                         "inventory)")
+        raise UsageError("--launcher slurm needs `cordon: slurm` in the inventory")
     hosts = head or ((there.burnin.head,) if there.burnin.head is not None else ())
 
-    def wish(chosen: Sequence[Node]) -> BurnInRequest:
-        one = asked(chosen, there, ruleset, folders, SCREEN, None, sku, max_kw)
+    def desired(chosen: Sequence[Node]) -> BurnInRequest:
+        one = request(chosen, there, ruleset, folders, SCREEN, None, sku, max_kw)
         return replace(one, hosts=tuple(hosts), port=port, slurm=launcher == "slurm")
 
     folder = state_dir(state)
     if not act:
-        one = _chosen(wish(()), of, base, folder, at_most, node_hours)
+        one = _chosen(desired(()), of, base, folder, at_most, node_hours)
         with opened(folder, make=True) as store:
             for line in left(store, time.time(), overdue):
                 click.echo(f"note: {line}", err=True)
         _print(one, form)
         if form == "text":
-            more = ": muster burnin screen --apply does it" if one.choice.chosen else ""
-            click.echo(f"nothing changed{more}")
+            more = " Run again with --apply to do this." if one.choice.chosen else ""
+            click.echo(f"Nothing changed.{more}")
         return 0
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with alone(folder, "screen.lock", "burnin screen"):
-        # What a killed one left would else keep its nodes from being chosen, and from jobs.
+        # Leases of a killed run would keep their nodes from being chosen, and from jobs.
         with opened(folder, make=True) as store:
-            for line in settle_all(store, base, who()):
+            for line in give_back_abandoned(store, base, who()):
                 click.echo(f"muster: lease {line}", err=True)
-        one = _chosen(wish(()), of, base, folder, at_most, node_hours)
+        one = _chosen(desired(()), of, base, folder, at_most, node_hours)
         if not one.choice.chosen:
             _print(one, form)
             return 0
         for line in lines(one, fold):
             click.echo(line, err=form == "json")
         names = frozenset(one.choice.chosen)
-        ready = wish([node for node in of if node.name in names])
+        ready = desired([node for node in of if node.name in names])
         burnt, gave_way, code = _screened(ready, one, base, folder, launcher, quiet=quiet)
     if form == "json":
         click.echo(json.dumps(document(one, burnt, gave_way), ensure_ascii=False, indent=1))
         return code
     _show(burnt)
     if gave_way:
-        click.echo(f"\nit gave way: {gave_way}. What it had not finished neither passes nor fails anyone; "
-                   "those nodes are first again.")
+        click.echo(f"\nit gave way: {gave_way}. Unfinished nodes neither pass nor fail; "
+                   "they come first the next time.")
     return code
 
 
-def _chosen(wish: BurnInRequest, of: Sequence[Node], base: Backend, folder: Path, at_most: int | None,
+def _chosen(desired: BurnInRequest, of: Sequence[Node], base: Backend, folder: Path, at_most: int | None,
             node_hours: float | None) -> Screening:
     """Who is to be screened now; changes nothing."""
     from healthcheck.store import screened
     from healthcheck.store.cordons import open_cordons
     from healthcheck.store.file import opened
-    from provisioning.actions.base import Waits
+    from provisioning.actions.base import SupportsQueue
     from provisioning.burnin.candidates import candidates
     from provisioning.burnin.screening import ScreeningBudget, choose, seconds
     from provisioning.burnin.screenpage import Screening
-    from provisioning.lease.check import lessor
+    from provisioning.lease.check import manager
 
-    policy = wish.floors.rules.screen
+    policy = desired.floors.rules.screen
     now = time.time()
     with opened(folder, make=True) as store:
         used = screened.node_hours(store, now - _HOURS * screened.HOUR, now)
-        ours = lessor(None, base, who())(store)
-        found = candidates(of, wish.skus, wish.default_sku, ours, folder, _LONGEST_S)
+        ours = manager(None, base, who())(store)
+        found = candidates(of, desired.skus, desired.default_sku, ours, folder, _LONGEST_S)
         held = sum(one.why.startswith(screened.FOUND) for one in open_cordons(store, backend=base.name))
     idle = [one for one in found if not one.refused]
-    waits = base.waiting([one.node for one in idle]) if idle and isinstance(base, Waits) else ""
+    waits = base.waiting([one.node for one in idle]) if idle and isinstance(base, SupportsQueue) else ""
     hours = max(0.0, (node_hours if node_hours is not None else policy.node_hours) - used)
-    long = seconds((one.place for one in idle if one.place is not None), wish.work)
-    budget = ScreeningBudget(at_most or policy.nodes, hours, wish.power, long, held)
+    long = seconds((one.place for one in idle if one.place is not None), desired.work)
+    budget = ScreeningBudget(at_most or policy.nodes, hours, desired.power, long, held)
     choice = choose(found, budget, now, policy.days, waits)
     return Screening(now, {one.node: one for one in found}, choice, budget, used, waits)
 
 
-def _screened(wish: BurnInRequest, one: Screening, base: Backend, folder: Path, launcher: str, *,
+def _screened(desired: BurnInRequest, one: Screening, base: Backend, folder: Path, launcher: str, *,
               quiet: bool) -> tuple[Burnin, str, int]:
-    """Screens those that were chosen: what came of it, why it gave way if it did, and the exit code."""
+    """Screens the chosen nodes; returns the burn-in, why it gave way if it did, and the exit code."""
     from healthcheck.burnin.document import SCREENING
     from healthcheck.burnin.judgement import BurnInOutcome
     from healthcheck.store import screened
@@ -205,43 +204,45 @@ def _screened(wish: BurnInRequest, one: Screening, base: Backend, folder: Path, 
     from inventory.nodeset import fold
     from inventory.transport.base import Limits
     from provisioning.burnin import run as running
-    from provisioning.burnin.asked import SCREEN
     from provisioning.burnin.consequences import carry_out, certain
     from provisioning.burnin.record import BurnInRecord, run_id
-    from provisioning.lease.check import leased, lessor
+    from provisioning.burnin.request import SCREEN
+    from provisioning.lease.check import leased, manager
     from provisioning.lease.giveway import BEAT_S, GiveWay
 
     began = time.time()
-    record = BurnInRecord(folder, SCREEN, options(wish, launcher), run=f"{run_id(began)}{SCREENING}")
+    record = BurnInRecord(folder, SCREEN, options(desired, launcher), run=f"{run_id(began)}{SCREENING}")
     gives_way = GiveWay(began + one.budget.node_hours * screened.HOUR / len(one.choice.chosen))
 
     granted: list[Granted] = []
 
     @contextmanager
     def lease(transport: Transport, under: Under) -> Iterator[Granted]:
-        with leased(running.as_plan(wish), transport, Limits(sweep_s=_TERM_S), folder, lessor(None, base, who()),
-                    beat=BEAT_S, why=screened.WHY, under=under, gives_way=gives_way) as one:
+        with leased(
+            running.as_plan(desired), transport, Limits(sweep_s=_TERM_S), folder, manager(None, base, who()),
+            beat=BEAT_S, why=screened.WHY, under=under, gives_way=gives_way) as one:
             granted.append(one)
             yield one
 
     def act(burnin: Burnin, withheld: Mapping[str, str]) -> None:
-        if whys := certain(burnin, withheld):
+        if reasons := certain(burnin, withheld):
             try:
-                kept = granted[0].lease.isolate(whys)
+                kept = granted[0].lease.isolate(reasons)
             except MusterError as error:
-                kept = [f"jobs are NOT kept from {fold(whys)}: {error}"]
+                kept = [f"jobs are NOT kept from {fold(reasons)}: {error}"]
             for line in kept:
                 click.echo(f"muster: {line}", err=True)
-        # Who was not reached before it gave way was not tried.
+        # Nodes not reached before it gave way were not tried.
         finished = not granted[0].lease.gave_way()
         with opened(folder, make=True) as store:
             screened.write(store, burnin.run, burnin.ended, {
                 each.node: each.outcome is not BurnInOutcome.UNKNOWN for each in burnin.judgement.outcomes
                 if each.node not in withheld and (finished or each.outcome is BurnInOutcome.FAIL)})
-        for line in carry_out(folder, burnin, withheld, f"screening ({who()})", time.time(), given_back=False):
+        for line in carry_out(
+            folder, burnin, withheld, f"screening ({who()})", time.time(), given_back=False):
             click.echo(f"muster: {line}", err=True)
 
-    burnt, code = carried_out(wish, record, launcher, lease, act, quiet=quiet)
+    burnt, code = carried_out(desired, record, launcher, lease, act, quiet=quiet)
     return burnt, gives_way.why, code
 
 

@@ -1,4 +1,4 @@
-"""Prints a burn-in: its page or its document, its picture, and the exit code that its verdict has."""
+"""Prints a burn-in as a page or a document, draws it, and maps its verdict to an exit code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def show(burnt: Burnin, data: bytes, json_file: str | None, svg: str | None) -> None:
-    """Prints the page of a burn-in, of which `data` is the document, and writes what was asked for besides."""
+    """Prints the page of a burn-in, of which `data` is the document, and writes the requested files."""
     from healthcheck.burnin import matrix as matrices
     from inventory.nodeset import fold
 

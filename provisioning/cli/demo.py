@@ -1,4 +1,5 @@
-"""`muster demo`: start a loopback fleet with planted faults, sweep it, and compare what was found with what was planted."""
+"""`muster demo`: starts a loopback fleet with planted faults, sweeps it, and compares what it found with what
+was planted."""
 
 from __future__ import annotations
 
@@ -13,25 +14,28 @@ if TYPE_CHECKING:
     from healthcheck.sweep.sweep import SweepPlan, SweepResult
     from provisioning.demo.fleet import DemoFleet
 
-# A machine that simulates a whole fleet is slow to log in to; fewer logins at a time keep each of them quick.
+# One machine that simulates a whole fleet is slow to log in to; fewer logins at a time keep each quick.
 _FANOUT = 16
-# The first look has only to reach the nodes that answer at all; the second is as patient as any other sweep.
+# The first sweep only has to reach nodes that answer; the second has the usual time limits.
 _FIRST_CONNECT_S = 5.0
 _FIRST_LOGIN_S = 10.0
 
 
 @click.command()
-@click.option("--nodes", metavar="N", type=click.IntRange(1, 512), default=32, show_default=True, help="Size of the fleet.")
-@click.option("--seed", metavar="S", type=int, default=1, show_default=True, help="Chooses which nodes are sick, and with what.")
-@click.option("--keep", is_flag=True, help="Leave the fleet running until Ctrl-C, and say how to look at it.")
+@click.option("--nodes", metavar="N", type=click.IntRange(1, 512), default=32, show_default=True,
+              help="Size of the fleet.")
+@click.option("--seed", metavar="S", type=int, default=1, show_default=True,
+              help="Chooses which nodes are sick, and with what.")
+@click.option("--keep", is_flag=True, help="Leave the fleet running until Ctrl-C, and print how to check it.")
 def demo(nodes: int, seed: int, keep: bool) -> int:
     """Start a fleet of simulated H100 nodes on this machine, plant faults, and see muster find them.
 
-    Every node is a real sshd on 127.0.0.1 with its own host key, file tree, tools and NVML library; only the hardware is
-    simulated. Nothing runs as another user, listens beyond loopback, or stays behind: on any end, by KILL too, the processes are
-    ended and their folder removed. From 32 nodes on, every known fault is planted once; smaller fleets get a choice.
+    Every node is a real sshd on 127.0.0.1 with its own host key, file tree, tools and NVML library; only the
+    hardware is simulated. Nothing runs as another user, listens beyond loopback, or stays behind: however it
+    ends, also by KILL, the processes end and their folder is removed. With 32 nodes or more, every known
+    fault is planted once; smaller fleets get some.
 
-    The fleet is swept twice, because a link that drops now and then shows only between two looks.
+    Muster sweeps the fleet twice, because a link that sometimes drops shows only between two snapshots.
 
     \b
     muster demo
@@ -40,14 +44,16 @@ def demo(nodes: int, seed: int, keep: bool) -> int:
 
     Needs OpenSSH's server and a C compiler: apt-get install -y openssh-server gcc libc6-dev
 
-    Exit: 0 every planted fault was found and nobody else accused, 1 otherwise, 2 something is missing, 130 interrupted.
+    Exit: 0 found every planted fault and accused no other node, 1 otherwise, 2 something is missing, 130
+    interrupted.
     """
     from provisioning.demo.expected import compare
     from provisioning.demo.fleet import DemoFleet
 
     began = time.monotonic()
     with DemoFleet(nodes, seed) as fleet:
-        click.echo(f"{nodes} nodes on 127.0.0.1, up in {time.monotonic() - began:.1f} s; inventory: {fleet.inventory}", err=True)
+        click.echo(f"{nodes} nodes on 127.0.0.1, up in {time.monotonic() - began:.1f} s; inventory: "
+                   f"{fleet.inventory}", err=True)
         first = _sweep(fleet, "first look", only=("port-*",), hurried=True)[1]
         if first.partial:
             return 130
@@ -64,19 +70,23 @@ def demo(nodes: int, seed: int, keep: bool) -> int:
 
 
 def verdict(planted: Mapping[str, tuple[str, ...]], wrong: list[str]) -> str:
-    """What was planted against what was found, for a person; `wrong` is what `expected.compare` said."""
+    """Compares what was planted with what was found, in words; `wrong` is the result of
+    `expected.compare`."""
     sick = sum(1 for faults in planted.values() if faults)
     head = f"Planted: {_many(sick, 'fault')}, one to a node; {_many(len(planted) - sick, 'node')} healthy."
     if not wrong:
         return f"{head} Every fault was found, and nothing else was accused."
-    return "\n".join([f"{head} Not as expected in {_many(len(wrong), 'respect')}:", *(f"  {line}" for line in wrong)])
+    return "\n".join(
+        [f"{head} Not as expected in {_many(len(wrong), 'respect')}:", *(f"  {line}" for line in wrong)])
 
 
 def _many(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def _sweep(fleet: DemoFleet, what: str, *, only: tuple[str, ...] = (), hurried: bool = False) -> tuple[SweepPlan, SweepResult]:
+def _sweep(
+    fleet: DemoFleet, what: str, *, only: tuple[str, ...] = (), hurried: bool = False,
+) -> tuple[SweepPlan, SweepResult]:
     from dataclasses import replace
 
     from healthcheck.config import rulesfolder
@@ -106,13 +116,16 @@ def _show(plan: SweepPlan, outcome: SweepResult) -> None:
 def _document(outcome: SweepResult) -> dict[str, Any]:
     from healthcheck.report.document import document
 
-    return document(outcome.assessed.reports, started=outcome.started, finished=outcome.finished, partial=outcome.partial)
+    return document(
+        outcome.assessed.reports, started=outcome.started, finished=outcome.finished, partial=outcome.partial)
 
 
 def _wait(fleet: DemoFleet) -> None:
-    # Ctrl-C may come as soon as the first word of this is to be read.
+    # Ctrl-C may come as soon as the first word is printed.
     try:
-        click.echo(f"\nThe fleet stays up until Ctrl-C. To look at it yourself:\n  muster check --inventory {fleet.inventory}", err=True)
+        click.echo("\n"
+                   "The fleet stays up until Ctrl-C. To check it yourself:\n"
+                   f"  muster check --inventory {fleet.inventory}", err=True)
         signal.pause()
     except KeyboardInterrupt:
-        click.echo("clearing up", err=True)
+        click.echo("cleaning up", err=True)

@@ -1,4 +1,4 @@
-"""`muster inventory discover`: which controllers there are, whether they are those that were delivered, and what is doubled."""
+"""`muster inventory discover`: finds controllers, compares them with the delivery, and reports duplicates."""
 
 from __future__ import annotations
 
@@ -19,38 +19,51 @@ from inventory.text import short
 if TYPE_CHECKING:
     from inventory.importers.base import Imported
     from inventory.model import Bmc, Inventory
-    from provisioning.discover.doubles import Doubled
+    from provisioning.discover.duplicates import Duplicate
     from provisioning.discover.model import Delivered, DhcpLease, FoundController
 
 
-@click.command(short_help="Find management controllers, and what is missing, extra, swapped or doubled.")
-@click.option("--range", "ranges", multiple=True, metavar="ADDRESSES", help="Who is asked: 10.1.0.0/24, 10.1.0.10-10.1.0.99. Repeatable.")
-@click.option("--leases", multiple=True, metavar="FILE", help="Lease file of ISC dhcpd, dnsmasq or Kea; nobody is asked. Repeatable.")
-@click.option("--delivery", metavar="FILE.csv", help="What was delivered: serial, and optionally name, rack, slot, mac, model, address.")
-@click.option("--map", "pairs", multiple=True, metavar="HEADER=KEY", help="Which key a column of the list is, - for none. Repeatable.")
-@click.option("--login", is_flag=True, help="Read serial numbers with the accounts that the inventory names, a refused one once.")
-@click.option("--trust-certificates", "trust", is_flag=True,
-              help="With --login, believe certificates that nobody pinned: whoever shows one gets the password.")
-@click.option("--rate", type=click.FloatRange(0.1, 1000), default=50, show_default=True, help="Addresses that are begun in a second.")
+@click.command(short_help="Find management controllers, and what is missing, extra, swapped or duplicated.")
+@click.option("--range", "ranges", multiple=True, metavar="ADDRESSES",
+              help="The addresses to ask: 10.1.0.0/24, 10.1.0.10-10.1.0.99. Repeatable.")
+@click.option("--leases", multiple=True, metavar="FILE",
+              help="Lease file of ISC dhcpd, dnsmasq or Kea; nothing is sent. Repeatable.")
+@click.option("--delivery", metavar="FILE.csv",
+              help="What was delivered: serial, and optionally name, rack, slot, mac, model, address.")
+@click.option("--map", "pairs", multiple=True, metavar="HEADER=KEY",
+              help="The key of a column in the list, - for none. Repeatable.")
+@click.option("--login", is_flag=True,
+              help="Read serial numbers with the inventory's accounts; a refused account is tried once.")
+@click.option(
+    "--trust-certificates", "trust", is_flag=True,
+    help="With --login, trust certificates that are not pinned: any host that shows one gets the password.")
+@click.option("--rate", type=click.FloatRange(0.1, 1000), default=50, show_default=True,
+              help="Addresses started per second.")
 @click.option("--port", type=click.IntRange(1, 65535), default=443, show_default=True, help="Redfish, TCP.")
 @click.option("--ipmi-port", type=click.IntRange(1, 65535), default=623, show_default=True, help="IPMI, UDP.")
-@click.option("--write", "target", metavar="FILE", help="Propose entries for this inventory: planned, with controller and serial number.")
-@click.option("--names", metavar="SET", help="With --write, names for what has none yet, by address: 'gpu[001-064]'.")
+@click.option("--write", "target", metavar="FILE",
+              help="Propose entries for this inventory: planned, with controller and serial number.")
+@click.option("--names", metavar="SET",
+              help="With --write, names for new controllers, in order of address: 'gpu[001-064]'.")
 @click.option("--json", "as_json", is_flag=True, help="Print muster.discovered/1.")
-@click.option("--state", metavar="DIR", help="Where store and pinned certificates are. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+@click.option(
+    "--state", metavar="DIR",
+    help="Folder of the store and pinned certificates. Default: MUSTER_STATE, XDG, /var/lib/muster.")
 @yes_option
 @dry_run_option
 @_file
 @click.pass_context
 def discover(
-    ctx: click.Context, ranges: tuple[str, ...], leases: tuple[str, ...], delivery: str | None, pairs: tuple[str, ...], login: bool,
-    trust: bool, rate: float, port: int, ipmi_port: int, target: str | None, names: str | None, as_json: bool, state: str | None, yes: bool,
-    dry_run: bool, file: str | None,
+    ctx: click.Context, ranges: tuple[str, ...], leases: tuple[str, ...], delivery: str | None,
+    pairs: tuple[str, ...], login: bool, trust: bool, rate: float, port: int, ipmi_port: int,
+    target: str | None, names: str | None, as_json: bool, state: str | None, yes: bool, dry_run: bool,
+    file: str | None,
 ) -> None:
-    """Find the management controllers of a range of addresses, and say what does not fit.
+    """Find the management controllers in a range of addresses, and report what does not match.
 
-    Each address is asked for its Redfish service root and by an IPMI ping. Neither needs a login, and none is made without --login. What
-    answers is compared with the delivery list, with the inventory, and with the newest looks in the store.
+    Muster asks each address for its Redfish service root and sends an IPMI ping. Neither needs a login, and
+    it logs in only with --login. It compares the answers with the delivery list, the inventory, and the
+    newest snapshots in the store.
 
     \b
     muster inventory discover --range 10.1.0.0/24
@@ -58,19 +71,20 @@ def discover(
     muster inventory discover --leases /var/lib/dhcp/dhcpd.leases
     muster inventory discover --range 10.1.0.0/24 --login --delivery rack7.csv --write muster.yaml
 
-    Exit: 0 all is as listed, 1 something is missing, extra, swapped or doubled, 2 the command or a file is wrong, 3 something could not be
-    read.
+    Exit: 0 all is as listed, 1 something is missing, extra, swapped or duplicated, 2 the command or a file is
+    wrong, 3 something could not be read.
     """
     from provisioning.discover.ask import ScanSettings, sweep
     from provisioning.discover.ranges import addresses
 
     if not ranges and not leases:
-        raise UsageError("nothing says where to look: --range 10.1.0.0/24 asks controllers there, --leases FILE reads a DHCP server's file")
-    for option, given, needs in (("--login", login, bool(ranges)), ("--trust-certificates", trust, login), ("--names", names, target),
-                                 ("--map", pairs, delivery), ("--write", target, bool(ranges)),
-                                 ("--delivery", delivery, bool(ranges))):
+        raise UsageError("give --range 10.1.0.0/24 to ask controllers there, or --leases FILE to read a DHCP "
+                         "server's file")
+    for option, given, needs in (("--login", login, bool(ranges)), ("--trust-certificates", trust, login),
+                                 ("--names", names, target), ("--map", pairs, delivery),
+                                 ("--write", target, bool(ranges)), ("--delivery", delivery, bool(ranges))):
         if given and not needs:
-            raise UsageError(f"{option} does nothing without {_NEEDS[option]}")
+            raise UsageError(f"{option} needs {_NEEDS[option]}")
     if as_json and target is not None:
         raise UsageError("--json and --write exclude each other: --write shows what would change")
     asked = addresses(ranges)
@@ -84,12 +98,13 @@ def discover(
     if login:
         from provisioning.discover.login import read
 
-        found = read(found, compare.places(found, inventory), account, folder, 30.0, ports=(port, ipmi_port), trust=trust,
-                     nics=any(row.mac for row in rows))
+        found = read(found, compare.places(found, inventory), account, folder, 30.0, ports=(port, ipmi_port),
+                     trust=trust, nics=any(row.mac for row in rows))
     at = compare.places(found, inventory)
-    doubled = _doubled(found, {address: node.name for address, node in at.items()}, leased, inventory, folder)
-    known = page.Discovered(len(asked), found, at, leased, compare.compare(rows, found, at) if rows else None, delivery or "", doubled,
-                            compare.differing(found, at), login)
+    duplicated = _doubled(
+        found, {address: node.name for address, node in at.items()}, leased, inventory, folder)
+    known = page.Discovered(len(asked), found, at, leased, compare.compare(rows, found, at) if rows else None,
+                            delivery or "", duplicated, compare.differing(found, at), login)
     if as_json:
         click.echo(json.dumps(page.document(known), indent=2))
     else:
@@ -99,13 +114,16 @@ def discover(
         from inventory.nodeset import expand
         from provisioning.discover.entries import entries
 
-        _write(ctx, target, entries(found, at, rows, leased, expand(names) if names else (), ports=(
-            port if port != 443 else None, ipmi_port if ipmi_port != 623 else None)), yes=yes, dry_run=dry_run)
+        _write(ctx, target,
+               entries(found, at, rows, leased, expand(names) if names else (),
+                       ports=(port if port != 443 else None, ipmi_port if ipmi_port != 623 else None)),
+               yes=yes, dry_run=dry_run)
     ctx.exit(known.exit_code)
 
 
-_NEEDS = {"--login": "--range", "--trust-certificates": "--login", "--names": "--write", "--map": "--delivery", "--write": "--range",
-          "--delivery": "--range"}
+_NEEDS = {
+    "--login": "--range", "--trust-certificates": "--login", "--names": "--write", "--map": "--delivery",
+    "--write": "--range", "--delivery": "--range"}
 
 
 def _leases(path: str) -> tuple[DhcpLease, ...]:
@@ -128,7 +146,9 @@ def _rows(path: str, pairs: tuple[str, ...]) -> tuple[Delivered, ...]:
     return parse(decode(read(path), path), path, mapping)
 
 
-def _inventory(ctx: click.Context, file: str | None, state: str | None, login: bool) -> tuple[Inventory | None, Bmc | None, Path]:
+def _inventory(
+    ctx: click.Context, file: str | None, state: str | None, login: bool,
+) -> tuple[Inventory | None, Bmc | None, Path]:
     """The inventory if there is one, its default account for controllers, and the state folder."""
     from inventory.edit import InventoryFile
     from inventory.load import parse_with_origins
@@ -139,47 +159,56 @@ def _inventory(ctx: click.Context, file: str | None, state: str | None, login: b
     place = find_inventory(file)
     if place is None:
         if login:
-            raise UsageError("--login takes accounts from an inventory, and none was found: --inventory FILE names one")
+            raise UsageError(
+                "--login takes accounts from an inventory, and none was found: give --inventory FILE")
         return None, None, folder
     given = InventoryFile.read(place)
     inventory = parse_with_origins(given.text, str(place), _known_skus(ctx)).inventory
     return inventory, default_account(given.text, str(place)) if login else None, folder
 
 
-def _with_leases(found: tuple[FoundController, ...], leases: tuple[DhcpLease, ...]) -> tuple[FoundController, ...]:
+def _with_leases(
+    found: tuple[FoundController, ...], leases: tuple[DhcpLease, ...],
+) -> tuple[FoundController, ...]:
     """Each with the MAC address under which a lease is held for its address."""
     from dataclasses import replace
 
     from provisioning.discover.model import macs
 
     held = {lease.address: lease.mac for lease in leases if lease.held and lease.mac}
-    return tuple(replace(one, macs=macs((*one.macs, held[one.address]))) if one.address in held else one for one in found)
+    return tuple(replace(one, macs=macs((*one.macs, held[one.address]))) if one.address in held else one
+                 for one in found)
 
 
-def _doubled(found: tuple[FoundController, ...], names: dict[str, str], leases: tuple[DhcpLease, ...], inventory: Inventory | None,
-             folder: Path) -> tuple[Doubled, ...]:
+def _doubled(
+    found: tuple[FoundController, ...], names: dict[str, str], leases: tuple[DhcpLease, ...],
+    inventory: Inventory | None, folder: Path,
+) -> tuple[Duplicate, ...]:
     from healthcheck.store.file import NAME, opened
     from healthcheck.store.hardware import newest_hardware
     from inventory.model import LifecycleState
-    from provisioning.discover import doubles
+    from provisioning.discover import duplicates
 
-    looks = {}
+    hardware = {}
     if (folder / NAME).exists():
         with opened(folder) as store:
-            looks = newest_hardware(store)
+            hardware = newest_hardware(store)
     if inventory is not None:
-        looks = {name: seen for name, seen in looks.items()
-                 if name in inventory.nodes and inventory.nodes[name].lifecycle.state is not LifecycleState.RETIRED}
-    when = {name: time.strftime("%Y-%m-%d", time.gmtime(at)) for name, (at, _) in looks.items()}
-    claims = [*doubles.of_found(found, names), *(doubles.of_inventory(inventory) if inventory is not None else ()),
-              *doubles.of_looks(looks, when)]
-    return (*doubles.doubled(claims), *doubles.doubled(doubles.of_leases(leases)))
+        hardware = {
+            name: seen for name, seen in hardware.items() if name in inventory.nodes and inventory.nodes[
+                name].lifecycle.state is not LifecycleState.RETIRED}
+    when = {name: time.strftime("%Y-%m-%d", time.gmtime(at)) for name, (at, _) in hardware.items()}
+    claims = [*duplicates.of_found(found, names),
+              *(duplicates.of_inventory(inventory) if inventory is not None else ()),
+              *duplicates.of_hardware(hardware, when)]
+    return (*duplicates.duplicated(claims), *duplicates.duplicated(duplicates.of_leases(leases)))
 
 
 def _progress(many: int) -> Callable[[int], None]:
     if not sys.stderr.isatty() or many < 64:
         return lambda begun: None
-    return lambda begun: click.echo(f"\r{begun} of {many} asked" + ("\r\x1b[K" if begun == many else ""), err=True, nl=False)
+    return lambda begun: click.echo(
+        f"\r{begun} of {many} asked" + ("\r\x1b[K" if begun == many else ""), err=True, nl=False)
 
 
 def _write(ctx: click.Context, target: str, found: Imported, *, yes: bool, dry_run: bool) -> None:
@@ -191,11 +220,14 @@ def _write(ctx: click.Context, target: str, found: Imported, *, yes: bool, dry_r
     skus = _known_skus(ctx)
     if not path.exists():
         made = new_file(found, target, skus)
-        if propose(target, "", made.text, lambda: write_new(path, made.text), yes=yes, dry_run=dry_run, remarks=made.remarks):
+        if propose(target, "", made.text, lambda: write_new(path, made.text), yes=yes, dry_run=dry_run,
+                   remarks=made.remarks):
             click.echo(f"{target}: written")
         return
     given = InventoryFile.read(path)
     merged = merge(given.text, target, found, skus=skus)
-    remarks = [line for line in merged.remarks if not line.startswith("not in ")]       # a range is never all of an inventory
-    if propose(target, given.text, merged.text, lambda: given.write(merged.text), yes=yes, dry_run=dry_run, remarks=remarks):
+    # a range is never all of an inventory
+    remarks = [line for line in merged.remarks if not line.startswith("not in ")]
+    if propose(target, given.text, merged.text, lambda: given.write(merged.text), yes=yes, dry_run=dry_run,
+               remarks=remarks):
         click.echo(f"{target}: written")

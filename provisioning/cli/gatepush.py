@@ -1,4 +1,4 @@
-"""`muster gate push`: has nodes trust the head's keys, tells them where to fetch from, and brings them the snapshot."""
+"""`muster gate push`: sends nodes the head's keys, the source to fetch from, and the gate snapshot."""
 
 from __future__ import annotations
 
@@ -14,27 +14,33 @@ if TYPE_CHECKING:
     from inventory.model import Node
 
 
-@click.command(short_help="Bring nodes the snapshot, and what lets them trust it.")
+@click.command(short_help="Send nodes the snapshot, and the keys to trust it.")
 @click.argument("nodes")
-@click.option("--trust", is_flag=True, help="Have them trust the head's keys, and no others: once, and after a key was stolen.")
-@click.option("--from", "source", metavar="SOURCE", help="Where their agents fetch from: the URL of the exporter's /gate, or a folder.")
-@click.option("--no-snapshot", is_flag=True, help="Only what --trust and --from say.")
+@click.option("--trust", is_flag=True,
+              help="Have nodes trust the head's keys and no others. Use it once, and after a key was stolen.")
+@click.option("--from", "source", metavar="SOURCE",
+              help="Where agents fetch from: the URL of the exporter's /gate, or a folder.")
+@click.option("--no-snapshot", is_flag=True, help="Send only what --trust and --from name.")
 @click.option("--become", is_flag=True, help="Go through sudo, whatever the inventory says.")
-@click.option("--fanout", metavar="N", type=click.IntRange(1, 1024), default=64, show_default=True, help="Nodes at a time.")
-@click.option("--timeout", metavar="SPAN", callback=span(1, 86400), help="For all of it. [2m a node]")
+@click.option("--fanout", metavar="N", type=click.IntRange(1, 1024), default=64, show_default=True,
+              help="Nodes at a time.")
+@click.option("--timeout", metavar="SPAN", callback=span(1, 86400),
+              help="Time limit for the whole command. [2m a node]")
 @click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check.")
-@click.option("--state", metavar="DIR", help="Where keys and snapshot are. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+@click.option("--state", metavar="DIR",
+              help="Folder of keys and snapshot. Default: MUSTER_STATE, XDG, /var/lib/muster.")
 def push(
-    nodes: str, trust: bool, source: str | None, no_snapshot: bool, become: bool, fanout: int, timeout: float | None, inventory: str | None,
-    state: str | None,
+    nodes: str, trust: bool, source: str | None, no_snapshot: bool, become: bool, fanout: int,
+    timeout: float | None, inventory: str | None, state: str | None,
 ) -> int:
-    """Bring NODES the newest snapshot over the connection that `muster check` uses, as root; each verifies it before it keeps it.
+    """Send NODES the newest snapshot over the connection that `muster check` uses, as root. Each verifies it
+    before storing it.
 
     \b
     muster gate push @train --trust --from http://head:9847/gate
     muster gate push gpu007
 
-    Exit: 0 all of them have it, 1 some have not, 2 usage.
+    Exit: 0 all nodes have it, 1 some have not, 2 usage.
     """
     from healthcheck.certify.keys import NAMESPACES, load_keys
     from healthcheck.certify.pair import NoPair, read_pair
@@ -49,8 +55,10 @@ def push(
     from provisioning.agent.install import bounds
     from provisioning.gate.push import push as pushed
 
-    if source is not None and (not source.startswith(("http://", "https://", "/")) or not source.isprintable() or " " in source):
-        raise UsageError(f"--from {ascii(source)[:80]}: expected http://HOST:PORT/gate, https://..., or the absolute path of a folder")
+    if source is not None and (
+        not source.startswith(("http://", "https://", "/")) or not source.isprintable() or " " in source):
+        raise UsageError(f"--from {ascii(source)[:80]}: expected http://HOST:PORT/gate, https://..., or the "
+                         "absolute path of a folder")
     if no_snapshot and not (trust or source):
         raise UsageError("--no-snapshot leaves nothing to do: add --trust, or --from SOURCE")
     folder = state_dir(state)
@@ -64,8 +72,8 @@ def push(
         chosen = [node if node.become else replace(node, privilege=Privilege.BECOME) for node in chosen]
     lines = "".join(key.public.line(NAMESPACES[:1]) for key in keys.trusted)
     well = True
-    for one in pushed(chosen, RemoteTransport(), bounds(len(chosen), timeout, fanout), keys=lines if trust else None,
-                      source=f"{source}\n" if source else None, snapshot=pair):
+    for one in pushed(chosen, RemoteTransport(), bounds(len(chosen), timeout, fanout),
+                      keys=lines if trust else None, source=f"{source}\n" if source else None, snapshot=pair):
         well = well and one.ok
-        click.echo(f"{one.node}: {'' if one.ok else 'NOT done: '}{one.said}")
+        click.echo(f"{one.node}: {'' if one.ok else 'NOT done: '}{one.message}")
     return int(not well)

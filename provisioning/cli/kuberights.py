@@ -1,4 +1,5 @@
-"""`muster privilege kubernetes`: prints what an administrator of the cluster applies so that muster may cordon there."""
+"""`muster privilege kubernetes`: prints the rights that an administrator grants so that muster can cordon
+nodes."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ import click
 from inventory.errors import UsageError
 from inventory.text import short
 
-# https://kubernetes.io/docs/concepts/overview/working-with-objects/names/; names of users and groups are of whoever vouches for them.
+# https://kubernetes.io/docs/concepts/overview/working-with-objects/names/; names of users and groups are of
+# whoever vouches for them.
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _ACCOUNT = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
@@ -17,12 +19,17 @@ _ACCOUNT = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([
 @click.command()
 @click.option("--user", metavar="NAME", help="The user of muster's kubeconfig.")
 @click.option("--group", metavar="NAME", help="A group that this user is in.")
-@click.option("--service-account", metavar="NAMESPACE/NAME", help="A service account, which is made, too.  [default: muster/muster]")
-@click.option("--condition", is_flag=True, help="With the right to write node conditions, for `condition: true` in the inventory.")
-@click.option("--tolerations", is_flag=True, help="Print only the tolerations that DaemonSets on new nodes need.")
-def kubernetes(user: str | None, group: str | None, service_account: str | None, condition: bool, tolerations: bool) -> None:
-    """Print the least rights that muster needs in Kubernetes as YAML; in its comments, what DaemonSets must tolerate so that new nodes can
-    become clean, and what kubectl can undo of a cordon.
+@click.option("--service-account", metavar="NAMESPACE/NAME",
+              help="A service account, which is also created.  [default: muster/muster]")
+@click.option("--condition", is_flag=True,
+              help="Add the right to write node conditions, for `condition: true` in the inventory.")
+@click.option(
+    "--tolerations", is_flag=True, help="Print only the tolerations that DaemonSets on new nodes need.")
+def kubernetes(
+    user: str | None, group: str | None, service_account: str | None, condition: bool, tolerations: bool,
+) -> None:
+    """Print the least rights that muster needs in Kubernetes as YAML. Comments explain what DaemonSets must
+    tolerate so that new nodes can pass, and which parts of a cordon kubectl can undo.
 
     \b
     muster privilege kubernetes --user muster --condition | kubectl apply -f -
@@ -31,9 +38,11 @@ def kubernetes(user: str | None, group: str | None, service_account: str | None,
     """
     from provisioning.actions.kuberights import TOLERATIONS, RbacSubject, manifest
 
-    named = [(kind, name) for kind, name in (("User", user), ("Group", group), ("ServiceAccount", service_account)) if name is not None]
+    named = [(kind, name) for kind, name in (
+        ("User", user), ("Group", group), ("ServiceAccount", service_account)) if name is not None]
     if len(named) > 1:
-        raise UsageError("--user, --group and --service-account name one subject, and here are several; bind the others by hand")
+        raise UsageError(
+            "--user, --group and --service-account exclude each other: bind further subjects by hand")
     if tolerations:
         click.echo(TOLERATIONS, nl=False)
         return
@@ -45,6 +54,7 @@ def kubernetes(user: str | None, group: str | None, service_account: str | None,
     else:
         namespace, _, account = name.partition("/")
         if not _LABEL.fullmatch(namespace) or not _ACCOUNT.fullmatch(account):
-            raise UsageError(f"--service-account is {short(name)}, expected NAMESPACE/NAME, such as muster/muster")
+            raise UsageError(
+                f"--service-account is {short(name)}, expected NAMESPACE/NAME, such as muster/muster")
         subject = RbacSubject(kind, account, namespace)
     click.echo(manifest(subject, condition=condition), nl=False)

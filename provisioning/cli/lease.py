@@ -1,4 +1,4 @@
-"""`muster lease`: the nodes that muster holds for disruptive work, and giving back what somebody left."""
+"""`muster lease`: lists the nodes that muster holds for disruptive work, and releases abandoned leases."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from inventory.text import short
 
 @click.group()
 def lease() -> None:
-    """List the leases of disruptive work, and give back what was left.
+    """List the leases of disruptive work, and release abandoned ones.
 
-    `muster check --disruptive` takes its leases, renews them and gives them back by itself. What it leaves when it is killed, the next run
-    that leases gives back, and `muster lease release` does so now.
+    `muster check --disruptive` takes, renews and releases its leases by itself. If it is killed, the next run
+    that takes a lease releases them, or `muster lease release` does so now.
 
     \b
     muster lease list
@@ -25,9 +25,10 @@ def lease() -> None:
 
 
 @lease.command("list")
-@click.option("--state", metavar="DIR", help="Where the store is. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+@click.option(
+    "--state", metavar="DIR", help="Folder of the store. Default: MUSTER_STATE, XDG, /var/lib/muster.")
 def list_(state: str | None) -> int:
-    """List leases that are not over: who holds which nodes for what, until when, and whether that process lives."""
+    """List open leases: who holds which nodes for what, until when, and whether that process is alive."""
     from healthcheck.store.file import opened
     from healthcheck.store.leases import open_leases
     from inventory.locate import state_dir
@@ -45,27 +46,33 @@ def list_(state: str | None) -> int:
 
 @lease.command()
 @click.argument("names", metavar="[NAME]...", nargs=-1)
-@click.option("--state", metavar="DIR", help="Where the store is. Default: MUSTER_STATE, XDG, /var/lib/muster.")
-@click.option("--inventory", "-i", metavar="FILE", help="For what keeps jobs away (`cordon:`). Default: as for muster check.")
-@click.option("--hostfile", metavar="FILE", help="The file of hosts in which a lease is, instead of what the inventory says.")
-@click.option("--golden", metavar="FILE", help="The golden set in which a lease is, instead.")
-def release(names: tuple[str, ...], state: str | None, inventory: str | None, hostfile: str | None, golden: str | None) -> int:
-    """Give leases back whose process died or whose time is over; with NAME also one that is held: its work is stopped.
+@click.option(
+    "--state", metavar="DIR", help="Folder of the store. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+@click.option(
+    "--inventory", "-i", metavar="FILE", help="Names the back end (`cordon:`). Default: as for muster check.")
+@click.option("--hostfile", metavar="FILE",
+              help="The file of hosts that has the lease, instead of what the inventory says.")
+@click.option("--golden", metavar="FILE", help="The golden set that has the lease, instead.")
+def release(
+    names: tuple[str, ...], state: str | None, inventory: str | None, hostfile: str | None,
+    golden: str | None,
+) -> int:
+    """Release leases whose process died or whose time is over. With NAME also a held one: its work stops.
 
-    What is another's, a reservation or a drain, is never touched.
+    Reservations and drains of others are never touched.
 
     \b
     muster lease release
     muster lease release muster-12-3fa9c1d2
 
-    Exit: 0 done, 1 some lease could not be given back, 2 usage.
+    Exit: 0 done, 1 some lease could not be released, 2 usage.
     """
     from healthcheck.store.file import opened
     from healthcheck.store.leases import open_leases
     from inventory.cli.chosen import who
     from inventory.locate import state_dir
     from provisioning.actions.choose import Options
-    from provisioning.lease.check import backend, lessor
+    from provisioning.lease.check import backend, manager
     from provisioning.lease.take import give_back, overdue
 
     code = 0
@@ -77,14 +84,15 @@ def release(names: tuple[str, ...], state: str | None, inventory: str | None, ho
         for one in held:
             why = "by hand" if one.name in names else "" if names else overdue(one, time.time())
             if why and one.backend == base.name:
-                trouble = give_back(lessor(one.kind, base, who())(store), one, why)
-                said = f"NOT given back: {trouble}" if trouble else f"given back: {why}"
+                trouble = give_back(manager(one.kind, base, who())(store), one, why)
+                message = f"NOT given back: {trouble}" if trouble else f"given back: {why}"
                 code = max(code, int(bool(trouble)))
             elif why:
-                said, code = f"NOT given back: it is in {one.backend}, and what keeps jobs away here is {base.name}", 1
+                message = f"NOT given back: it is in {one.backend}, and the back end here is {base.name}"
+                code = 1
             elif not names:
-                said = f"is held; to end it all the same: muster lease release {one.name}"
+                message = f"is held; to end it anyway: muster lease release {one.name}"
             else:
                 continue
-            click.echo(f"{one.name}: {said}")
+            click.echo(f"{one.name}: {message}")
     return code

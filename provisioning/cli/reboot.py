@@ -1,4 +1,4 @@
-"""`muster reboot`: has nodes that we hold restarted through the scheduler, as soon as their jobs have ended."""
+"""`muster reboot`: restarts nodes that we hold through the scheduler, as soon as their jobs have ended."""
 
 from __future__ import annotations
 
@@ -13,42 +13,46 @@ from inventory.errors import UsageError
 @click.command()
 @click.argument("nodes", required=False)
 @click.option("--reason", metavar="TEXT", help="Why, for the ledger.")
-@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done and change nothing.")
 @click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check.")
-@click.option("--state", metavar="DIR", help="Where the store is. Default: MUSTER_STATE, XDG, /var/lib/muster.")
-def reboot(nodes: str | None, reason: str | None, dry_run: bool, inventory: str | None, state: str | None) -> int:
-    """Restart NODES through Slurm (or the site's own command), as soon as their jobs have ended. Without NODES: say how far it is.
+@click.option(
+    "--state", metavar="DIR", help="Folder of the store. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+def reboot(
+    nodes: str | None, reason: str | None, dry_run: bool, inventory: str | None, state: str | None,
+) -> int:
+    """Restart NODES through Slurm (or the site's own command), as soon as their jobs have ended. Without
+    NODES: show the progress.
 
-    Only what carries a cordon of ours is restarted, and it is held before, meanwhile and afterwards; what people hold is theirs. Nobody
-    waits: ask again, or let `muster triage --apply` find out what became of it.
+    Only nodes with a cordon of ours are restarted, and they stay cordoned throughout. The command does not
+    wait: run it again to see the outcome, or let `muster triage --apply` record it.
 
     \b
     muster cordon gpu007 --reason 'Xid 79' && muster reboot gpu007 --reason 'Xid 79'
     muster reboot
 
-    Exit: 0 done or under way, 1 some node was not restarted, 2 usage.
+    Exit: 0 done or in progress, 1 some node was not restarted, 2 usage.
     """
     from healthcheck.store.file import opened
     from inventory.load import load_inventory
     from inventory.locate import find_inventory, state_dir
     from provisioning.actions.choose import backend
     from provisioning.actions.reboot import reboot as act
-    from provisioning.actions.reboot import settle_reboots
+    from provisioning.actions.reboot import resolve_reboots
 
     if nodes is None:
         path = find_inventory(inventory)
         through = backend(load_inventory(path) if path is not None else None)
         with opened(state_dir(state)) as store:
-            done = settle_reboots(store, through, time.time)
+            done = resolve_reboots(store, through, time.time)
     else:
         if reason is None or not reason.strip():
-            raise UsageError("--reason is missing: whoever reads the ledger wants to know why")
+            raise UsageError("--reason is missing: it is kept in the ledger")
         names, there = chosen(nodes, inventory)
         through = backend(there)
         with opened(state_dir(state)) as store:
             done = act(store, through, names, reason.strip(), who(), time.time, dry=dry_run)
     for one in done:
-        click.echo(f"{one.node}: {one.said}")
+        click.echo(f"{one.node}: {one.message}")
     if not done:
-        click.echo("no reboot is under way")
+        click.echo("no reboot is in progress")
     return int(any(one.failed for one in done))

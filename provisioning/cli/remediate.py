@@ -1,4 +1,4 @@
-"""`muster remediate`: mends what a step can mend, and with --apply does it."""
+"""`muster remediate`: plans remediation steps, and with --apply takes them."""
 
 from __future__ import annotations
 
@@ -20,40 +20,48 @@ if TYPE_CHECKING:
     from healthcheck.triage.remediation import RemediationStep
     from inventory.model import Inventory
     from provisioning.actions.base import Backend
-    from provisioning.remediate.choose import Left, PlannedStep
+    from provisioning.remediate.choose import ExcludedNode, PlannedStep
 
 _LOCK = "remediate.lock"
-_STEPS = ("restart-fabric-manager", "restart-persistenced", "restart-docker", "restart-containerd", "load-nvidia", "load-nvidia-uvm",
-          "load-nvidia-peermem", "load-mlx5-ib", "reset-gpu", "reboot")
+_STEPS = ("restart-fabric-manager", "restart-persistenced", "restart-docker", "restart-containerd",
+          "load-nvidia", "load-nvidia-uvm", "load-nvidia-peermem", "load-mlx5-ib", "reset-gpu", "reboot")
 
 
 @click.command()
 @click.argument("nodes", required=False)
-@click.option("--step", metavar="NAME", type=click.Choice(_STEPS), help=f"This one alone, enabled or not: {', '.join(_STEPS)}.")
-@click.option("--apply", "act", is_flag=True, help="Do it.")
-@click.option("--become", is_flag=True, help="Go through sudo, whatever the inventory says: a step needs root.")
-@click.option("--lease", type=click.Choice(("reservation", "cordon")), help="How nodes are held. [reservation in Slurm, else cordon]")
-@click.option("--hostfile", metavar="FILE", help="A file of hosts that launch scripts leave out, instead of what `cordon:` says.")
+@click.option("--step", metavar="NAME", type=click.Choice(_STEPS),
+              help=f"Only this step, enabled or not: {', '.join(_STEPS)}.")
+@click.option("--apply", "act", is_flag=True, help="Take the steps. Without this, show the plan.")
+@click.option(
+    "--become", is_flag=True, help="Go through sudo, whatever the inventory says: a step needs root.")
+@click.option("--lease", type=click.Choice(("reservation", "cordon")),
+              help="How nodes are held. [reservation in Slurm, else cordon]")
+@click.option("--hostfile", metavar="FILE",
+              help="A file of hosts that launch scripts leave out, instead of what `cordon:` says.")
 @click.option("--golden", metavar="FILE", help="A file of the nodes that launch scripts may use, instead.")
-@click.option("--rules", metavar="DIR", help="A folder of site rules and policy that override the packaged ones.")
+@click.option(
+    "--rules", metavar="DIR", help="A folder of site rules and policy that override the packaged ones.")
 @click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check.")
-@click.option("--state", metavar="DIR", help="Where the store is. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+@click.option(
+    "--state", metavar="DIR", help="Folder of the store. Default: MUSTER_STATE, XDG, /var/lib/muster.")
 def remediate(
-    nodes: str | None, step: str | None, act: bool, become: bool, lease: str | None, hostfile: str | None, golden: str | None,
-    rules: str | None, inventory: str | None, state: str | None,
+    nodes: str | None, step: str | None, act: bool, become: bool, lease: str | None, hostfile: str | None,
+    golden: str | None, rules: str | None, inventory: str | None, state: str | None,
 ) -> int:
-    """Take the step that the policy names for what is wrong with NODES (all, without it); without --apply only say which.
+    """Take the step that the policy names for what is wrong with NODES (default: all); without --apply only
+    show it.
 
-    What is wrong comes from `muster check --store`. A step is taken on nodes that are held for us and idle, one rack (or leaf) at a time,
-    and has worked when the rule that failed passes. After some attempts on a node it is a person's turn. A step that makes a node worse,
-    or after which it does not answer, ends all of it, and that node stays cordoned. What was cut short the next --apply looks into.
+    Faults come from `muster check --store`. A step runs on nodes that are held for us and idle, one rack (or
+    leaf) at a time, and has worked when the failed rule passes. After some attempts on a node a person has to
+    act. If a step makes a node worse, or the node does not answer afterwards, the run stops and that node
+    stays cordoned. The next --apply checks interrupted steps first.
 
     \b
     muster check --store; muster remediate
     muster remediate gpu007 --apply
     muster remediate @rack4 --step reset-gpu --apply
 
-    Exit: 0 nothing to do, a plan, or all done; 1 some node was not mended; 2 usage.
+    Exit: 0 nothing to do, a plan, or all done; 1 some node was not repaired; 2 usage.
     """
     from dataclasses import replace
 
@@ -69,10 +77,10 @@ def remediate(
     from inventory.transport.remote import RemoteTransport
     from provisioning.actions.choose import Options, backend
     from provisioning.actions.cordon import CordonResult
-    from provisioning.lease.check import lessor
+    from provisioning.lease.check import manager
     from provisioning.lease.runlock import alone
-    from provisioning.remediate.carry import RemediationContext, carry
-    from provisioning.remediate.settle import settle
+    from provisioning.remediate.execute import RemediationContext, execute
+    from provisioning.remediate.resume import resume
     from provisioning.remediate.verify import VerifyContext
 
     found = folders(rules)
@@ -80,7 +88,8 @@ def remediate(
     policy = load_policy(found, ruleset)
     path = find_inventory(inventory)
     if path is None:
-        raise UsageError("no inventory was found, and without one nobody knows which nodes are in service: see muster inventory --help")
+        raise UsageError("no inventory was found, and only it says which nodes are in service: see muster "
+                         "inventory --help")
     there = load_inventory(path, ruleset.skus, ruleset.profiles)
     names = {node.name for node in select(there, nodes)}
     only = RemediationStep(step) if step is not None else None
@@ -94,53 +103,57 @@ def remediate(
     whole = {node.name: replace(node, privilege=Privilege.BECOME) if become else node for node in there}
     name = f"remediate ({who()})"
 
-    def told(one: CordonResult) -> None:
-        click.echo(f"{one.node}: {one.said}")
+    def on_result(one: CordonResult) -> None:
+        click.echo(f"{one.node}: {one.message}")
 
     with opened(folder) as store, alone(folder, _LOCK, "remediate"):
         site = VerifyContext(ruleset, RemoteTransport(), folder, policy.remediation.at_once)
-        means = RemediationContext(store, through, lessor(lease, through, name), site, policy.remediation, name, time.time, whole, told)
-        done = settle(means)
+        context = RemediationContext(store, through, manager(lease, through, name), site, policy.remediation,
+                                     name, time.time, whole, on_result)
+        done = resume(context)
         works, lefts = _chosen(store, there, through, policy, ruleset, names, only)
         if any(one.held for one in done):
             works = []
-            click.echo("muster: nothing more is begun: a step that was cut short has ended so", err=True)
+            click.echo("muster: no new step is started, because of how an interrupted one ended", err=True)
         for left in lefts:
-            told(CordonResult(left.node, f"left: {left.why}", held=False))
-        done += carry(means, works)
+            on_result(CordonResult(left.node, f"left: {left.why}", held=False))
+        done += execute(context, works)
         if not done and not lefts:
             click.echo("nothing to do")
     return int(any(one.failed for one in done))
 
 
 def _chosen(
-    store: Store, there: Inventory, through: Backend, policy: TriagePolicy, ruleset: Ruleset, names: Collection[str],
-    only: RemediationStep | None,
-) -> tuple[list[PlannedStep], list[Left]]:
-    """What is to be done, from what the store and the back end know now."""
+    store: Store, there: Inventory, through: Backend, policy: TriagePolicy, ruleset: Ruleset,
+    names: Collection[str], only: RemediationStep | None,
+) -> tuple[list[PlannedStep], list[ExcludedNode]]:
+    """The steps to take, from what the store and the back end know now."""
     from healthcheck.store.silences import active
     from healthcheck.store.silences import silenced as whose
     from healthcheck.triage.gather import gather
     from healthcheck.triage.plan import make
     from provisioning.remediate.choose import NAMING, choose
     from provisioning.remediate.record import tries
-    from provisioning.triage import apply as doing
+    from provisioning.triage import apply as applying
 
     now = time.time()
     silences = active(store, now)
-    seen = doing.view(store, through, doing.shown(store, through, there.nodes))
-    fleet = gather(store, there, policy, now, silenced=lambda problem: whose(problem, silences, now) is not None,
-                   lost=seen.lost, others=seen.others)
+    seen = applying.view(store, through, applying.shown(store, through, there.nodes))
+    fleet = gather(
+        store, there, policy, now, silenced=lambda problem: whose(problem, silences, now) is not None,
+        lost=seen.lost, others=seen.others)
     naming = {rule.id for rule in ruleset.rules if rule.checked.name in NAMING}
-    return choose(fleet, make(fleet, policy).verdicts, policy, names, tries(store, policy.remediation, now), naming, only)
+    return choose(fleet, make(fleet, policy).verdicts, policy, names, tries(store, policy.remediation, now),
+                  naming, only)
 
 
-def _plan(works: list[PlannedStep], lefts: list[Left], store: Store, policy: TriagePolicy) -> None:
+def _plan(works: list[PlannedStep], lefts: list[ExcludedNode], store: Store, policy: TriagePolicy) -> None:
     from provisioning.remediate.record import unended
     from provisioning.remediate.steps import SPECS
 
     if cut := unended(store):
-        click.echo(f"{len(cut)} cut short: --apply looks first what became of {', '.join(one.node for one in cut[:5])}")
+        click.echo(f"{len(cut)} interrupted: --apply first checks the outcome on "
+                   f"{', '.join(one.node for one in cut[:5])}")
     for domain, group in groupby(works, key=lambda work: work.domain):
         click.echo(f"{domain}, at most {policy.remediation.at_once} nodes at a time:")
         for work in group:
@@ -151,6 +164,6 @@ def _plan(works: list[PlannedStep], lefts: list[Left], store: Store, policy: Tri
     for left in lefts:
         click.echo(f"{left.node}: left: {left.why}")
     if works:
-        click.echo("This is a plan: muster remediate --apply does it.")
+        click.echo("This is a plan. To do it: muster remediate --apply")
     elif not lefts and not cut:
         click.echo("nothing to do")

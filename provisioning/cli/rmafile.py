@@ -1,4 +1,4 @@
-"""The inventory file that a command of `muster rma` changes along with the store."""
+"""The inventory file, which `muster rma` changes along with the store."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from inventory.select import select
 
 @dataclass(frozen=True)
 class InventoryEdit:
-    """The inventory file that is to be changed, as it was read."""
+    """The inventory file to change, as it was read."""
 
     given: InventoryFile
     loaded: LoadedInventory
@@ -39,11 +39,13 @@ class InventoryEdit:
         return found[0]
 
     def change(
-        self, name: str, wanted: Lifecycle, deed: Callable[[Callable[[], str]], None], remark: str, *, yes: bool, dry_run: bool,
+        self, name: str, wanted: Lifecycle, action: Callable[[Callable[[], str]], None], remark: str, *,
+        yes: bool, dry_run: bool,
     ) -> bool:
-        """Shows what changes in the file, asks, and has `deed` done, which is handed what writes the file. Whether it was done.
+        """Shows what changes in the file, asks, and runs `action`, which gets the function that writes the
+        file. Returns whether it ran.
 
-        `remark` says what the deed is beside that.
+        `remark` describes the rest of the operation.
         """
         source = str(self.given.path)
         same = self.loaded.inventory.nodes[name].lifecycle == wanted
@@ -56,6 +58,7 @@ class InventoryEdit:
             return f"lifecycle {_lifecycle_text(wanted)}, written to {source}"
 
         if same and not dry_run:
-            deed(write)
+            action(write)
             return True
-        return propose(source, self.given.text, after, lambda: deed(write), yes=yes, dry_run=dry_run, remarks=[remark])
+        return propose(
+            source, self.given.text, after, lambda: action(write), yes=yes, dry_run=dry_run, remarks=[remark])

@@ -1,4 +1,4 @@
-"""`muster triage`: decides what is to be done about the fleet, and with --apply does it."""
+"""`muster triage`: decides which nodes to isolate and release, and with --apply does it."""
 
 from __future__ import annotations
 
@@ -26,38 +26,49 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--apply", "act", is_flag=True, help="Do what the plan says, and write the verdicts into the store.")
-@click.option("--at-most", metavar="N", type=click.IntRange(0, 100_000), help="Isolate no more nodes than that in this run; the rest is "
-              "listed.")
-@click.option("--close-breaker", is_flag=True, help="Close the breaker: new isolations are made again. Needs --reason.")
+@click.option(
+    "--apply", "act", is_flag=True, help="Carry out the plan, and write the verdicts into the store.")
+@click.option("--at-most", metavar="N", type=click.IntRange(0, 100_000),
+              help="Isolate at most N nodes in this run; the rest is listed.")
+@click.option("--close-breaker", is_flag=True,
+              help="Close the breaker, so that triage isolates nodes again. Needs --reason.")
 @click.option("--reason", metavar="TEXT", help="Why the breaker may be closed, for the ledger.")
-@click.option("--take-over", metavar="HOST", help="A run on HOST never said that it ended, and you have made sure that it does not live.")
-@click.option("--replay", is_flag=True, help="A trial: what --apply would have done in the past, beside what was done; changes nothing.")
-@click.option("--since", metavar="SPAN", callback=span(3600, 3650 * 86400), help="With --replay: how far back.  [default: 30d]")
+@click.option("--take-over", metavar="HOST",
+              help="End a run on HOST that never reported its end, after you have made sure that it is dead.")
+@click.option(
+    "--replay", is_flag=True,
+    help="A trial: what --apply would have done in the past, next to what was done. Changes nothing.")
+@click.option("--since", metavar="SPAN", callback=span(3600, 3650 * 86400),
+              help="With --replay: how far back.  [default: 30d]")
 @click.option("--policy", "policy_file", metavar="FILE", type=click.Path(exists=True, dir_okay=False),
-              help="With --replay: a policy laid over the one that holds.")
-@click.option("--close-after", metavar="SPAN", callback=span(0, 3650 * 86400),
-              help="With --replay: so long after the replay opened the breaker somebody would have closed it.  [default: never]")
+              help="With --replay: a policy that overrides the current one.")
+@click.option(
+    "--close-after", metavar="SPAN", callback=span(0, 3650 * 86400),
+    help="With --replay: how long after it opened someone would have closed the breaker.  [default: never]")
 @click.option("--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True)
-@click.option("--hostfile", metavar="FILE", help="A file of hosts that launch scripts leave out, instead of what `cordon:` says.")
+@click.option("--hostfile", metavar="FILE",
+              help="A file of hosts that launch scripts leave out, instead of what `cordon:` says.")
 @click.option("--golden", metavar="FILE", help="A file of the nodes that launch scripts may use, instead.")
-@click.option("--rules", metavar="DIR", help="A folder of site rules and policy that override the packaged ones.")
+@click.option(
+    "--rules", metavar="DIR", help="A folder of site rules and policy that override the packaged ones.")
 @click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check.")
-@click.option("--state", metavar="DIR", help="Where the store is. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+@click.option(
+    "--state", metavar="DIR", help="Folder of the store. Default: MUSTER_STATE, XDG, /var/lib/muster.")
 def triage(
-    act: bool, at_most: int | None, close_breaker: bool, reason: str | None, take_over: str | None, replay: bool, since: float | None,
-    policy_file: str | None,
-    close_after: float | None, form: str, hostfile: str | None, golden: str | None, rules: str | None, inventory: str | None,
-    state: str | None,
+    act: bool, at_most: int | None, close_breaker: bool, reason: str | None, take_over: str | None,
+    replay: bool, since: float | None, policy_file: str | None, close_after: float | None, form: str,
+    hostfile: str | None, golden: str | None, rules: str | None, inventory: str | None, state: str | None,
 ) -> int:
-    """Decide, from the sweeps in the store, which nodes jobs must keep away from and which may come back; without --apply only say so.
+    """Decide from the sweeps in the store which nodes to keep jobs away from and which to release; without
+    --apply only show the plan.
 
-    What is wrong comes from `muster check --store`. A fault keeps jobs away as the policy says (muster explain policy); a node comes back
-    after it showed, since its repair, that it is well: two clean looks with --profile bringup. What people hold is theirs. The breaker
-    bounds new isolations in nodes, however they are explained: the policy's limit, and one rack, leaf, power or NVLink domain beside it;
-    once open it stays so, loudly, until --close-breaker, and holds up no release. Nodes with one symptom that share a leaf, a rack or the
-    like are one incident, in whose name they are isolated and come back: muster incident list. --replay is a trial: what --apply would
-    have done, beside what triage and people did.
+    Faults come from `muster check --store`. A fault keeps jobs away as the policy says (muster explain
+    policy). A node comes back after two clean snapshots with --profile bringup since its repair. Triage never
+    touches what people hold. The breaker limits new isolations, whatever their cause: to the policy's number
+    of nodes, plus one rack, leaf, power or NVLink domain. Once open, it stays open until --close-breaker;
+    releases go on. Nodes with one symptom that share a leaf, a rack or the like are one incident, and are
+    isolated and released together: muster incident list. --replay is a trial: what --apply would have done,
+    next to what triage and people did.
 
     \b
     muster check --store && muster triage
@@ -68,8 +79,9 @@ def triage(
     muster triage --format json | jq '.steps[]'
     muster triage --replay --since 30d --policy draft.yaml
 
-    Exit: 0 nothing to isolate, 1 some node in service is not fit for new jobs or a step failed, 2 usage, 3 some node in
-    service is not measured or muster suspects itself, 4 the breaker is open or a failure domain is full.
+    Exit: 0 nothing to isolate, 1 some node in service is not fit for new jobs or a step failed, 2 usage, 3
+    some node in service was not measured or muster suspects itself, 4 the breaker is open or a failure domain
+    is full.
     """
     from healthcheck.config.rulesfolder import folders
     from healthcheck.store import runs
@@ -79,36 +91,38 @@ def triage(
     from inventory.errors import MusterError
     from inventory.load import load_inventory
     from inventory.locate import find_inventory, state_dir
-    from provisioning.actions.base import ActionError, Tells
+    from provisioning.actions.base import ActionError, SupportsConditions
     from provisioning.actions.choose import Options, backend
     from provisioning.lease.take import overdue
-    from provisioning.triage import apply as doing
+    from provisioning.triage import apply as applying
     from provisioning.triage import newnodes
     from provisioning.triage.conditions import conditions
-    from provisioning.triage.mend import mend
     from provisioning.triage.onerun import one_run, outcome
     from provisioning.triage.policyfiles import policy_changes
+    from provisioning.triage.restore import mend
 
     if take_over is not None and not act:
-        raise UsageError("--take-over ends what another --apply began: it goes with --apply")
+        raise UsageError("--take-over ends another --apply: give --apply, too")
     if replay and (act or close_breaker or at_most is not None):
-        raise UsageError("--replay only looks back: --apply, --at-most and --close-breaker do not go with it")
+        raise UsageError("--replay changes nothing: leave out --apply, --at-most and --close-breaker")
     if not replay and any(one is not None for one in (since, policy_file, close_after)):
-        raise UsageError("--since, --policy and --close-after go with --replay; what triage does now is by the rules folders (--rules)")
+        raise UsageError("--since, --policy and --close-after need --replay; without it triage uses the "
+                         "rules folders (--rules)")
     if close_breaker and not act:
-        raise UsageError("--close-breaker changes what triage does from now on: it goes with --apply")
+        raise UsageError("--close-breaker needs --apply")
     if close_breaker and not (reason and reason.strip()):
-        raise UsageError("--close-breaker needs --reason: whoever reads the ledger wants to know why it was safe")
+        raise UsageError("--close-breaker needs --reason: the ledger keeps why it was safe")
     path = find_inventory(inventory)
     if path is None:
-        raise UsageError("no inventory was found, and without one nobody knows which nodes are in service: see muster inventory --help")
+        raise UsageError("no inventory was found, and only it says which nodes are in service: see muster "
+                         "inventory --help")
     there = load_inventory(path)
     policy = _policy(rules, policy_file)
     folder = state_dir(state)
     if replay:
-        from provisioning.cli.triagereplay import told
+        from provisioning.cli.triagereplay import reported
 
-        told(there, policy, folder, since if since is not None else 30 * 86400.0, close_after, form)
+        reported(there, policy, folder, since if since is not None else 30 * 86400.0, close_after, form)
         return 0
     trouble = ""
     through: Backend | None = None
@@ -129,13 +143,13 @@ def triage(
                 found = [*mend(store, through, "", time.time, dry=True),
                          *newnodes.admit(store, through, fleet, plan, policy, "", time.time, dry=True)]
                 for one in found:
-                    click.echo(f"{one.node}: {one.said}", err=form == "json")
+                    click.echo(f"{one.node}: {one.message}", err=form == "json")
             _beside(seen, through)
             for late in (*left(store, time.time(), overdue), runs.overdue(store, time.time())):
                 if late:
                     click.echo(f"note: {late}", err=True)
         if form == "text" and plan.steps:
-            click.echo("This is a plan: muster triage --apply does it.")
+            click.echo("This is a plan. To do it: muster triage --apply")
         return _code(plan, [])
     assert through is not None  # noqa: S101  (or it would have been raised)
     name = f"triage ({who()})"
@@ -146,27 +160,30 @@ def triage(
             _close(store, name, str(reason).strip())
         done: list[CordonResult] = []
         try:
-            for one in [*doing.settle(store, through, name, time.time), *mend(store, through, name, time.time)]:
-                click.echo(f"{one.node}: {one.said}", err=form == "json")
+            for one in [
+                *applying.settle(store, through, name, time.time), *mend(store, through, name, time.time)]:
+                click.echo(f"{one.node}: {one.message}", err=form == "json")
                 done.append(one)
             fleet, silenced, seen = _fleet(store, there, policy, through, keep=True)
         except ActionError as error:
             fleet, silenced, _ = _fleet(store, there, policy, None)
             write(store, _print(store, fleet, policy, form, silenced, str(error), at_most), opens=False)
-            raise ActionError(f"{error}; the verdicts are kept, and nothing was done: the next muster triage --apply does it") from None
+            raise ActionError(f"{error}; the verdicts are stored and nothing was done. Run muster triage "
+                              "--apply again") from None
         plan = _print(store, fleet, policy, form, silenced, "", at_most)
         _beside(seen, through)
-        done += doing.apply(store, through, plan, name, time.time, lambda one: click.echo(f"{one.node}: {one.said}", err=form == "json"))
+        done += applying.apply(store, through, plan, name, time.time,
+                               lambda one: click.echo(f"{one.node}: {one.message}", err=form == "json"))
         new = newnodes.admit(store, through, fleet, plan, policy, name, time.time)
         for one in new:
-            click.echo(f"{one.node}: {one.said}", err=form == "json")
+            click.echo(f"{one.node}: {one.message}", err=form == "json")
         done += new
         run.outcome = outcome(plan, done)
-        if isinstance(through, Tells):
+        if isinstance(through, SupportsConditions):
             try:
-                through.tell(conditions(fleet, plan, policy))
-            except ActionError as error:    # what was to be done is done
-                click.echo(f"note: what nodes show of themselves is as it was: {error}", err=True)
+                through.set_conditions(conditions(fleet, plan, policy))
+            except ActionError as error:    # all steps are done
+                click.echo(f"note: the conditions of nodes were not updated: {error}", err=True)
     return _code(plan, done)
 
 
@@ -182,12 +199,13 @@ def _policy(rules: str | None, file: str | None) -> TriagePolicy:
 def _fleet(
     store: Store, there: Inventory, policy: TriagePolicy, through: Backend | None, *, keep: bool = False,
 ) -> tuple[FleetHistory, int, BackendView | None]:
-    """What is known now, how many problems are silenced, and what the back end shows; with `keep`, for `muster nodes` too."""
+    """What is known now, how many problems are silenced, and what the back end shows; `keep` stores that for
+    `muster nodes`."""
     from healthcheck.store import strays
     from healthcheck.store.silences import active
     from healthcheck.store.silences import silenced as whose
     from healthcheck.triage.gather import gather
-    from provisioning.triage import apply as doing
+    from provisioning.triage import apply as applying
 
     now = time.time()
     silences = active(store, now)
@@ -197,8 +215,8 @@ def _fleet(
     if through is None:
         fleet = gather(store, there, policy, now, silenced=quiet)
         return fleet, sum(past.silenced for past in fleet.nodes), None
-    shown = doing.shown(store, through, there.nodes)
-    seen = doing.view(store, through, shown)
+    shown = applying.shown(store, through, there.nodes)
+    seen = applying.view(store, through, shown)
     if keep:
         strays.keep(store, through.name, shown, seen.strays, now)
     fleet = gather(store, there, policy, now, silenced=quiet, lost=seen.lost, others=seen.others)
@@ -206,7 +224,8 @@ def _fleet(
 
 
 def _beside(seen: BackendView | None, through: Backend | None) -> None:
-    """What stands on nodes that no cordon of this store accounts for, and what the controller has lost: a line each, with its nodes."""
+    """Prints marks on nodes that no cordon of this store accounts for, and cordons that the controller
+    lost."""
     from healthcheck.report.strays import lines
     from inventory.nodeset import fold
 
@@ -215,8 +234,9 @@ def _beside(seen: BackendView | None, through: Backend | None) -> None:
     for line in lines(seen.strays, fold):
         click.echo(line, err=True)
     for why in dict.fromkeys(seen.forgot.values()):
-        nodes = fold(node for node, said in seen.forgot.items() if said == why)
-        click.echo(f"note: {through.name} lost our cordon on {nodes}, as {why}: muster triage --apply makes it again", err=True)
+        nodes = fold(node for node, message in seen.forgot.items() if message == why)
+        click.echo(f"note: {through.name} lost our cordon on {nodes}, as {why}: muster triage --apply sets "
+                   "it again", err=True)
 
 
 def _print(store: Store, fleet: FleetHistory, policy: TriagePolicy, form: str, silenced: int, trouble: str,
@@ -230,9 +250,10 @@ def _print(store: Store, fleet: FleetHistory, policy: TriagePolicy, form: str, s
         click.echo(json.dumps(report.document(plan), indent=1))
         return plan
     if trouble:
-        click.echo(f"note: who holds which node is taken from the store alone: {trouble}", err=True)
+        click.echo(f"note: the holders of nodes come from the store alone: {trouble}", err=True)
     newest = store.rows("SELECT max(started) FROM sweep")[0][0]
-    for line in report.text(plan, len(fleet.nodes), sum(past.in_service for past in fleet.nodes), newest, fold, silenced=silenced):
+    for line in report.text(plan, len(fleet.nodes), sum(past.in_service for past in fleet.nodes), newest,
+                            fold, silenced=silenced):
         click.echo(line)
     return plan
 
@@ -256,7 +277,8 @@ def _code(plan: TriagePlan, done: list[CordonResult]) -> int:
 
     if plan.is_open or any(one.by_breaker for one in plan.withheld):
         return 4
-    if any(one.failed for one in done) or any(verdict.isolation is not Isolation.NONE for verdict in plan.verdicts):
+    if any(one.failed for one in done) or any(
+        verdict.isolation is not Isolation.NONE for verdict in plan.verdicts):
         return 1
     doubted = any(one.kind in OURS or suspected(one.kind, one.cause) for one in plan.incidents)
     return 3 if plan.unmeasured or doubted else 0

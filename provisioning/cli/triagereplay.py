@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from inventory.model import Inventory
 
 
-def told(there: Inventory, policy: TriagePolicy, folder: Path, since: float, close_after: float | None, form: str) -> None:
+def reported(
+    there: Inventory, policy: TriagePolicy, folder: Path, since: float, close_after: float | None, form: str,
+) -> None:
     """Prints it for the nodes of the inventory, over so many seconds."""
     from healthcheck.replay.compare import compare
     from healthcheck.replay.rebuild import window

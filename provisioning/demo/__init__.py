@@ -1,4 +1,5 @@
 """The loopback fleet: real sshd, simulated hardware at the lowest seam, planted faults.
 
-Entry points: `fleet.DemoFleet` runs it, `faults` plants, `expected` compares what was found with what was planted.
+Entry points: `fleet.DemoFleet` runs it, `faults` plants, `expected` compares what was found with what was
+planted.
 """

@@ -44,8 +44,8 @@ def cache_folder() -> Path:
 def build(cache: Path | None = None) -> Libraries:
     """The libraries, compiled now unless this source was compiled before with this compiler.
 
-    Builds that run at the same time do not disturb each other: the folder appears whole, by a rename. Raises MusterError
-    when there is no C compiler, or when the compiler refuses.
+    Builds that run at the same time do not disturb each other: the folder appears whole, by a rename. Raises
+    MusterError when there is no C compiler, or when the compiler refuses.
     """
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
@@ -78,6 +78,7 @@ def _compile(compiler: str, source: Path, library: Path) -> None:
     command = [compiler, *_FLAGS, f"-Wl,-soname,{library.name}", "-o", str(library), str(source), "-ldl"]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode:
-        lines = [line for line in done.stderr.splitlines() if "error" in line] or done.stderr.splitlines() or ["no message"]
+        lines = ([line for line in done.stderr.splitlines() if "error" in line] or done.stderr.splitlines()
+                 or ["no message"])
         hint = "; type: apt-get install -y gcc libc6-dev" if "No such file" in done.stderr else ""
         raise MusterError(f"{compiler} cannot compile {source.name}: {lines[0][:200]}{hint}")

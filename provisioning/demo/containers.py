@@ -1,4 +1,5 @@
-"""What a simulated node's Docker client says, and the files that give GPUs and Slurm's jobs their containers."""
+"""What a simulated node's Docker client says, and the files that give GPUs and Slurm's jobs their
+containers."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ TOOLKIT = "/etc/nvidia-container-runtime/config.toml"
 PLUGSTACK = "/etc/slurm/plugstack.conf"
 EXPORTER = ("nvcr.io/nvidia/k8s/dcgm-exporter", "3.3.5-3.4.1-ubuntu22.04")
 
-# What a client does whose daemon is well, told the socket first; a fault replaces the whole of it, or what it prints.
+# What a client does whose daemon is well, told the socket first; a fault replaces the whole of it, or what it
+# prints.
 _DOCKER = """\
 [ "$1" = --host ] && shift 2
 case "$1" in
@@ -27,7 +29,8 @@ _LIBRARIES = "/usr/lib/x86_64-linux-gnu"
 
 
 def install(machine: DemoMachine, info: dict[str, object], gpus: int, driver: str) -> None:
-    """Gives the node a Docker daemon that says this of itself, an exporter that runs in it, two images, CDI, pyxis and enroot."""
+    """Gives the node a Docker daemon that says this of itself, an exporter that runs in it, two images, CDI,
+    pyxis and enroot."""
     machine.tools["docker"] = _DOCKER
     machine.files[INFO] = _line(info)
     machine.files[PS] = container(machine.name, "dcgm-exporter", ":".join(EXPORTER), "running", "Up 5 weeks")
@@ -52,7 +55,8 @@ def image(repository: str, tag: str) -> str:
 
 def cdi(gpus: int, driver: str) -> str:
     """What `nvidia-ctk cdi generate` writes, but for most of its mounts and its hooks."""
-    one = "".join(f'- containerEdits:\n    deviceNodes:\n    - path: /dev/nvidia{n}\n  name: "{n}"\n' for n in range(gpus))
+    one = "".join(f'- containerEdits:\n    deviceNodes:\n    - path: /dev/nvidia{n}\n  name: "{n}"\n'
+                  for n in range(gpus))
     every = "".join(f"    - path: /dev/nvidia{n}\n" for n in range(gpus))
     paths = [f"{_LIBRARIES}/{name}.so.{driver}" for name in ("libcuda", "libnvidia-ml")]
     mounts = "".join(f"  - containerPath: {path}\n    hostPath: {path}\n" for path in paths)

@@ -1,4 +1,5 @@
-"""What a simulated node says of its disks: sysfs of NVMe drives and of an md array, smartctl's JSON, and fstab."""
+"""What a simulated node says of its disks: sysfs of NVMe drives and of an md array, smartctl's JSON, and
+fstab."""
 
 from __future__ import annotations
 
@@ -15,37 +16,50 @@ exec cat "$MUSTER_ROOT/.muster/smart-${device#/dev/}.json"
 """
 
 
-def install(machine: DemoMachine, drives: Sequence[str], data: Sequence[str], folder: Callable[[str], str], rng: random.Random) -> None:
-    """Gives the node NVMe drives at these PCI addresses, those of `data` as one striped array; `folder` says where sysfs has a device."""
+def install(
+    machine: DemoMachine, drives: Sequence[str], data: Sequence[str], folder: Callable[[str], str],
+    rng: random.Random,
+) -> None:
+    """Gives the node NVMe drives at these PCI addresses, those of `data` as one striped array; `folder` says
+    where sysfs has a device."""
     for index, address in enumerate(drives):
         at = f"{folder(address)}/nvme/nvme{index}"
         serial = f"S64FNE0R{rng.randrange(10**6):06d}"
-        model, firmware = ("SAMSUNG MZWLJ3T8HBLS-00007", "EPK9CB5Q") if address in data else ("SAMSUNG MZ1L21T9HCLS-00A07", "GDC7302Q")
+        model, firmware = ("SAMSUNG MZWLJ3T8HBLS-00007", "EPK9CB5Q") if address in data else (
+            "SAMSUNG MZ1L21T9HCLS-00A07", "GDC7302Q")
         machine.links[f"/sys/class/nvme/nvme{index}"] = f"../../{at.removeprefix('/sys/')}"
         machine.links[f"{at}/device"] = f"../../../{address}"
         celsius = rng.randrange(31, 44)
-        texts = {"state": "live", "model": model, "serial": serial, "firmware_rev": firmware, "transport": "pcie", "address": address,
-                 "hwmon0/temp1_input": f"{celsius}850", "hwmon0/temp1_max": "81850"}
+        texts = {
+            "state": "live", "model": model, "serial": serial, "firmware_rev": firmware, "transport": "pcie",
+            "address": address, "hwmon0/temp1_input": f"{celsius}850", "hwmon0/temp1_max": "81850"}
         for path, value in texts.items():
             machine.files[f"{at}/{path}"] = f"{value}\n"
         for place in (folder(address), folder(address).rpartition("/")[0]):
-            machine.files[f"{place}/max_link_speed"] = machine.files[f"{place}/current_link_speed"] = "16.0 GT/s PCIe\n"
+            machine.files[
+                f"{place}/max_link_speed"] = machine.files[f"{place}/current_link_speed"] = "16.0 GT/s PCIe\n"
             machine.files[f"{place}/max_link_width"] = machine.files[f"{place}/current_link_width"] = "4\n"
         machine.files[f"/.muster/smart-nvme{index}.json"] = json.dumps({
             "json_format_version": [1, 0], "smartctl": {"version": [7, 2], "exit_status": 0},
-            "device": {"name": f"/dev/nvme{index}", "type": "nvme", "protocol": "NVMe"}, "model_name": model, "serial_number": serial,
+            "device": {"name": f"/dev/nvme{index}", "type": "nvme", "protocol": "NVMe"}, "model_name": model,
+            "serial_number": serial,
             "firmware_version": firmware, "smart_status": {"passed": True, "nvme": {"value": 0}},
             "nvme_smart_health_information_log": {
-                "critical_warning": 0, "temperature": celsius + 1, "available_spare": 100, "available_spare_threshold": 10,
-                "percentage_used": rng.randrange(0, 4), "data_units_read": rng.getrandbits(30), "data_units_written": rng.getrandbits(30),
+                "critical_warning": 0, "temperature": celsius + 1, "available_spare": 100,
+                "available_spare_threshold": 10,
+                "percentage_used": rng.randrange(0, 4), "data_units_read": rng.getrandbits(30),
+                "data_units_written": rng.getrandbits(30),
                 # Nodes that were switched off at the wall a few times: unsafe, and no fault of the drive.
-                "power_cycles": 44, "power_on_hours": rng.randrange(9000, 12000), "unsafe_shutdowns": rng.randrange(3, 30),
-                "media_errors": 0, "num_err_log_entries": rng.choice((0, 0, 3)), "warning_temp_time": 0, "critical_comp_time": 0,
+                "power_cycles": 44, "power_on_hours": rng.randrange(9000, 12000),
+                "unsafe_shutdowns": rng.randrange(3, 30),
+                "media_errors": 0, "num_err_log_entries": rng.choice((0, 0, 3)), "warning_temp_time": 0,
+                "critical_comp_time": 0,
             },
         }) + "\n"
     machine.tools["smartctl"] = _SMARTCTL
     array = {"level": "raid0", "raid_disks": str(len(data)), "array_state": "clean"}
-    array |= {f"dev-nvme{index}n1/state": "in_sync" for index, address in enumerate(drives) if address in data}
+    array |= {
+        f"dev-nvme{index}n1/state": "in_sync" for index, address in enumerate(drives) if address in data}
     for path, value in array.items():
         machine.files[f"/sys/block/md1/md/{path}"] = f"{value}\n"
     machine.files["/etc/fstab"] = (

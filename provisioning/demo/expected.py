@@ -1,4 +1,5 @@
-"""Says what a sweep must find for each planted fault, by fault name alone: it knows nothing of how faults are planted."""
+"""Defines what a sweep must find for each planted fault, by fault name alone, independent of how faults are
+planted."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from typing import Any
 
 @dataclass(frozen=True)
 class ExpectedResult:
-    """One result that must be there: the rule, its status, and a text in the subject, the observation or the reason."""
+    """One result that must be there: the rule, its status, and a text in the subject, the observation or the
+    reason."""
 
     rule: str
     about: str
@@ -18,13 +20,14 @@ class ExpectedResult:
 
 @dataclass(frozen=True)
 class Expectation:
-    """What a sweep must say of a node with one fault: its state, and either results or the stage at which it could not be reached.
+    """What a sweep must say of a node with one fault: its state, and either results or the stage at which it
+    could not be reached.
 
     `later` holds what shows only once time has passed between two sweeps; until then the node is healthy.
     """
 
     state: str
-    said: tuple[ExpectedResult, ...] = ()
+    message: tuple[ExpectedResult, ...] = ()
     stage: str | None = None
     later: bool = False
 
@@ -33,51 +36,53 @@ def _unreached(stage: str) -> Expectation:
     return Expectation("unknown", stage=stage)
 
 
-def _critical(*said: ExpectedResult) -> Expectation:
-    return Expectation("unhealthy", said)
+def _critical(*message: ExpectedResult) -> Expectation:
+    return Expectation("unhealthy", message)
 
 
-def _warning(*said: ExpectedResult, later: bool = False) -> Expectation:
-    return Expectation("degraded", said, later=later)
+def _warning(*message: ExpectedResult, later: bool = False) -> Expectation:
+    return Expectation("degraded", message, later=later)
 
 
 EXPECTED: Mapping[str, Expectation] = {
-    "refused": _unreached("connect"),
-    "silent": _unreached("connect"),
-    "host-key-changed": _unreached("host key"),
-    "host-key-unknown": _unreached("host key"),
-    "login-hangs": _unreached("login"),
-    "python-missing": _unreached("python"),
+    "refused": _unreached("connect"), "silent": _unreached("connect"),
+    "host-key-changed": _unreached("host key"), "host-key-unknown": _unreached("host key"),
+    "login-hangs": _unreached("login"), "python-missing": _unreached("python"),
     "ecc-uncorrectable": _critical(ExpectedResult("gpu-ecc-uncorrected", "GPU ")),
-    "gpu-lost": _critical(ExpectedResult("gpu-answers", "lost"), ExpectedResult("gpu-ecc-uncorrected", "lost", "unknown")),
+    "gpu-lost": _critical(
+        ExpectedResult("gpu-answers", "lost"), ExpectedResult("gpu-ecc-uncorrected", "lost", "unknown")),
     "gpu-missing": _critical(ExpectedResult("gpu-count", "PCI"), ExpectedResult("gpu-count", "7")),
     "port-down": _critical(ExpectedResult("port-state", "DOWN")),
     "port-slow": _critical(ExpectedResult("port-rate", "200 Gb/s")),
     "link-flapping": _warning(
-        ExpectedResult("port-link-downed", "mlx5_4"), ExpectedResult("port-link-downed", "3"), ExpectedResult("port-flapping", "mlx5_4"),
-        later=True),
+        ExpectedResult("port-link-downed", "mlx5_4"), ExpectedResult("port-link-downed", "3"),
+        ExpectedResult("port-flapping", "mlx5_4"), later=True),
     "disk-full": _critical(ExpectedResult("filesystem-space", "/: 100.0% used")),
     "inodes-full": _warning(ExpectedResult("filesystem-inodes", "/raid: 99")),
     "read-only": _critical(ExpectedResult("filesystem-read-only", "/: read-only")),
     "xid": _critical(ExpectedResult("kernel-xid", "Xid 79")),
     "hardware-error": _critical(ExpectedResult("kernel-hardware-error", "Hardware Error")),
     "kernel-drift": _warning(ExpectedResult("fleet-kernel", "6.5.0-1014-nvidia")),
-    "driver-drift": _warning(ExpectedResult("fleet-driver", "550.54.15"), ExpectedResult("fleet-gsp", "550.54.15")),
+    "driver-drift": _warning(
+        ExpectedResult("fleet-driver", "550.54.15"), ExpectedResult("fleet-gsp", "550.54.15")),
     "clock-unsynchronised": _warning(ExpectedResult("host-clock-synchronised", "not synchronised")),
     "swap-on": _warning(ExpectedResult("host-swap", "8.0 GiB")),
     "memory-missing": _critical(ExpectedResult("host-memory", "memory")),
     "docker-down": _critical(ExpectedResult("docker-answers", "Cannot connect to the Docker daemon")),
     "docker-hangs": Expectation("unknown", (ExpectedResult("docker-answers", "docker", "unknown"),)),
-    "hostile-bytes": _critical(ExpectedResult("kernel-xid", "Xid 48"), ExpectedResult("docker-answers", "owned")),
-}
+    "hostile-bytes": _critical(
+        ExpectedResult("kernel-xid", "Xid 48"), ExpectedResult("docker-answers", "owned"))}
 HEALTHY = Expectation("healthy")
 
 
-def compare(report: Mapping[str, Any], planted: Mapping[str, Sequence[str]], *, later: bool = False) -> list[str]:
-    """What a muster.check/1 document misses of what was planted, and what it says beyond that: one line each, none if it is right.
+def compare(
+    report: Mapping[str, Any], planted: Mapping[str, Sequence[str]], *, later: bool = False,
+) -> list[str]:
+    """What a muster.check/1 document misses of what was planted, and what it says beyond that: one line each,
+    none if it is right.
 
-    `planted` holds every node of the fleet with its faults (none or one). `later`: this sweep is the second one, and time has
-    passed in between. Raises KeyError for a fault that is not known here.
+    `planted` holds every node of the fleet with its faults (none or one). `later`: this sweep is the second
+    one, and time has passed in between. Raises KeyError for a fault that is not known here.
     """
     wrong: list[str] = []
     nodes: dict[str, Mapping[str, Any]] = {}
@@ -106,23 +111,24 @@ def _compare_node(node: Mapping[str, Any], expectation: Expectation) -> list[str
         wrong.append(f"is called {node['state']}, expected {expectation.state}{_because(node)}")
     if expectation.stage is not None and not node["reason"].startswith(f"{expectation.stage}: "):
         wrong.append(f"missed: expected to fail at stage {expectation.stage}, reason is {node['reason']!r}")
-    for said in expectation.said:
-        if not any(_matches(result, said) for result in node["results"]):
-            wrong.append(f"missed: expected {said.rule} to be {said.status} about {said.about!r}")
-    accused = {said.rule for said in expectation.said if said.status == "fail"}
+    for message in expectation.message:
+        if not any(_matches(result, message) for result in node["results"]):
+            wrong.append(f"missed: expected {message.rule} to be {message.status} about {message.about!r}")
+    accused = {message.rule for message in expectation.message if message.status == "fail"}
     wrong.extend(
-        f"false accusation: {result['rule']} fails: {_told(result)[:200]}"
+        f"false accusation: {result['rule']} fails: {_observed_text(result)[:200]}"
         for result in node["results"] if result["status"] == "fail" and result["rule"] not in accused
         and result.get("severity") != "info"    # a word to the job's user, which accuses no node
     )
     return wrong
 
 
-def _matches(result: Mapping[str, Any], said: ExpectedResult) -> bool:
-    return result["rule"] == said.rule and result["status"] == said.status and said.about in _told(result)
+def _matches(result: Mapping[str, Any], message: ExpectedResult) -> bool:
+    return result["rule"] == message.rule and result[
+        "status"] == message.status and message.about in _observed_text(result)
 
 
-def _told(result: Mapping[str, Any]) -> str:
+def _observed_text(result: Mapping[str, Any]) -> str:
     found = [f"{finding['subject']}: {finding['observed']}" for finding in result["findings"]]
     return "; ".join([*found, *([result["reason"]] if result["reason"] else [])])
 
@@ -130,6 +136,6 @@ def _told(result: Mapping[str, Any]) -> str:
 def _because(node: Mapping[str, Any]) -> str:
     """What keeps a node from being healthy, for the one who has to find out."""
     bad = (result for result in node["results"] if result["status"] in ("fail", "unknown"))
-    reasons = [f"{result['rule']} {result['status']} {_told(result)}" for result in bad]
+    reasons = [f"{result['rule']} {result['status']} {_observed_text(result)}" for result in bad]
     reason = "; ".join([node["reason"] or "", *reasons]).strip("; ")
     return f": {reason[:300]}" if reason else ""

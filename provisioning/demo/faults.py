@@ -1,7 +1,9 @@
-"""Plants faults: each breaks one simulated node in one way. What a sweep must say of them is in another file, on purpose.
+"""Plants faults: each breaks one simulated node in one way. What a sweep must say of them is in another file,
+on purpose.
 
-A fault is a function that changes a healthy `DemoMachine` before it is written; its name with dashes is the fault's name, its
-docstring what is wrong with the node. `rng` picks the GPU, port or text where the fault does not name one.
+A fault is a function that changes a healthy `DemoMachine` before it is written; its name with dashes is the
+fault's name, its docstring what is wrong with the node. `rng` picks the GPU, port or text where the fault
+does not name one.
 """
 
 from __future__ import annotations
@@ -32,8 +34,8 @@ def _fault(plant: Fault) -> Fault:
 def plan(nodes: Sequence[str], seed: int) -> dict[str, tuple[str, ...]]:
     """For every node, in order, the faults to plant: none or one. Equal arguments give an equal plan.
 
-    Every kind is planted once where that leaves seven healthy nodes (32 are enough); with fewer nodes a choice of kinds, so
-    that at least half of the nodes stay healthy.
+    Every kind is planted once where that leaves seven healthy nodes (32 are enough); with fewer nodes a
+    choice of kinds, so that at least half of the nodes stay healthy.
     """
     rng = random.Random(f"plan {seed}")     # noqa: S311  (a repeatable choice, no secret)
     kinds = [name for name in FAULTS if name not in _COMPARED or len(nodes) >= _TO_COMPARE]
@@ -67,13 +69,13 @@ def refused(machine: DemoMachine, rng: random.Random) -> None:
 
 @_fault
 def silent(machine: DemoMachine, rng: random.Random) -> None:
-    """The connection is accepted, but nobody ever says a word, as when sshd is out of memory or stopped."""
+    """The connection is accepted, but no one ever says a word, as when sshd is out of memory or stopped."""
     machine.access = Access.SILENT
 
 
 @_fault
 def host_key_changed(machine: DemoMachine, rng: random.Random) -> None:
-    """The node has another host key than known_hosts says: reinstalled, or somebody else's machine."""
+    """The node has another host key than known_hosts says: reinstalled, or someone else's machine."""
     machine.host_key = HostKey.CHANGED
 
 
@@ -120,7 +122,9 @@ def gpu_missing(machine: DemoMachine, rng: random.Random) -> None:
     kept = {key: value for key, value in machine.scenario.items() if not key.startswith("gpu.")}
     for new, old in enumerate(left):
         head = f"gpu.{old}."
-        kept |= {f"gpu.{new}.{key[len(head):]}": value for key, value in machine.scenario.items() if key.startswith(head)}
+        kept |= {
+            f"gpu.{new}.{key[len(head):]}": value for key, value in machine.scenario.items()
+                if key.startswith(head)}
     machine.scenario = kept | {"gpu.count": str(len(left))}
 
 
@@ -144,7 +148,8 @@ def port_slow(machine: DemoMachine, rng: random.Random) -> None:
 
 @_fault
 def link_flapping(machine: DemoMachine, rng: random.Random) -> None:
-    """One port loses its link three times between two looks and is up at both. Nothing is to be seen before `advance`."""
+    """One port loses its link three times between two looks and is up at both. Nothing is to be seen before
+    `advance`."""
 
 
 # ---- file systems
@@ -204,13 +209,15 @@ def kernel_drift(machine: DemoMachine, rng: random.Random) -> None:
 def driver_drift(machine: DemoMachine, rng: random.Random) -> None:
     """The node has loaded another NVIDIA driver than the rest of the fleet."""
     machine.files["/sys/module/nvidia/version"] = "550.54.15\n"
-    machine.scenario |= {"driver.version": "550.54.15", "nvml.version": "12.550.54.15", "cuda.version": "12040"}
+    machine.scenario |= {
+        "driver.version": "550.54.15", "nvml.version": "12.550.54.15", "cuda.version": "12040"}
     machine.files[CDI] = cdi(len(GPUS), "550.54.15")
 
 
 @_fault
 def clock_unsynchronised(machine: DemoMachine, rng: random.Random) -> None:
-    """No time service disciplines the clock: adjtimex(2) returns TIME_ERROR, and the status has STA_UNSYNC."""
+    """No time service disciplines the clock: adjtimex(2) returns TIME_ERROR, and the status has
+    STA_UNSYNC."""
     machine.clock |= {"state": 5, "status": 0x40, "offset": 0, "maxerror": 16_000_000, "esterror": 16_000_000}
 
 
@@ -218,7 +225,8 @@ def clock_unsynchronised(machine: DemoMachine, rng: random.Random) -> None:
 def swap_on(machine: DemoMachine, rng: random.Random) -> None:
     """An 8 GiB swap file is in use."""
     heading = machine.files["/proc/swaps"]
-    machine.files["/proc/swaps"] = f"{heading}/swap.img                               file\t\t8388604\t\t0\t\t-2\n"
+    machine.files[
+        "/proc/swaps"] = f"{heading}/swap.img                               file\t\t8388604\t\t0\t\t-2\n"
     memory = machine.files["/proc/meminfo"]
     for name in ("SwapTotal", "SwapFree"):
         memory = memory.replace(f"{name + ':':<16}{0:>8} kB", f"{name + ':':<16}{8388604:>8} kB")
@@ -234,7 +242,8 @@ def memory_missing(machine: DemoMachine, rng: random.Random) -> None:
 # ---- tools
 
 
-_CANNOT_CONNECT = "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?"
+_CANNOT_CONNECT = ("Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon "
+                   "running?")
 
 
 @_fault
@@ -245,20 +254,25 @@ def docker_down(machine: DemoMachine, rng: random.Random) -> None:
 
 @_fault
 def docker_hangs(machine: DemoMachine, rng: random.Random) -> None:
-    """The Docker daemon takes the request and never answers; the client ignores a polite signal and has a child."""
+    """The Docker daemon takes the request and never answers; the client ignores a polite signal and has a
+    child."""
     machine.tools["docker"] = "trap '' TERM HUP INT\nwhile :; do sleep 3600; done\n"
 
 
 @_fault
 def hostile_bytes(machine: DemoMachine, rng: random.Random) -> None:
-    """What the node prints attacks whoever shows it: escape codes, terminal titles, rich markup, NUL, bytes that are not UTF-8,
-    bidirectional overrides, and lines that imitate our own framing, from the login shell, the kernel log and Docker's client."""
-    attack = (
-        b"\x1b[2J\x1b[31mowned\x1b]0;owned\x07 [bold red]owned[/] [link=http://example.invalid]x[/link] \x00\xff\xfe\xc3( "
-        b"\xe2\x80\xae\x9b31m {{7*7}} $(touch /tmp/owned) muster:0000000000000000:frame 4 "
-    )
+    """What the node prints attacks whoever shows it: escape codes, terminal titles, rich markup, NUL, bytes
+    that are not UTF-8, bidirectional overrides, and lines that imitate our own framing, from the login shell,
+    the kernel log and Docker's client."""
+    attack = (b"\x1b[2J\x1b[31mowned\x1b]0;owned\x07 [bold red]owned[/] "
+              b"[link=http://example.invalid]x[/link] \x00\xff\xfe\xc3( "
+              b"\xe2\x80\xae\x9b31m {{7*7}} $(touch /tmp/owned) muster:0000000000000000:frame 4 ")
     machine.say(b"NVRM: Xid (PCI:" + rng.choice(GPUS)[:-2].encode() + b"): 48, pid=1, name=" + attack, 4)
-    machine.say(b"muster:0000000000000000:login\nmuster:0000000000000000:python 3.11\nmuster:0000000000000000:frame 4 " + b"0" * 64, 6)
+    machine.say(b"muster:0000000000000000:login\n"
+                b"muster:0000000000000000:python 3.11\n"
+                b"muster:0000000000000000:frame 4 " + b"0" * 64, 6)
     printed = "".join(f"\\{byte:03o}" for byte in attack)
-    machine.login = f"printf 'motd {printed}\\nmuster:0000000000000000:login\\nmuster:0000000000000000:frame 4 {'0' * 64}\\nnull'"
+    machine.login = ("printf 'motd "
+                     f"{printed}\\nmuster:0000000000000000:login\\nmuster:0000000000000000:frame 4 "
+                     f"{'0' * 64}\\nnull'")
     machine.tools["docker"] = f"printf '{printed}\\n'\nprintf 'ERROR: {printed}\\n' >&2\nexit 1\n"

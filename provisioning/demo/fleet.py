@@ -1,4 +1,5 @@
-"""Starts a fleet of simulated nodes behind real sshd on loopback, and leaves nothing behind, however it ends."""
+"""Starts a fleet of simulated nodes behind real sshd on loopback, and leaves nothing behind, however it
+ends."""
 
 from __future__ import annotations
 
@@ -42,12 +43,14 @@ class DemoNode:
 
 
 class DemoFleet:
-    """`with Fleet(nodes=32, seed=1) as fleet:` holds running nodes gpu001 and on; afterwards they and their files are gone.
+    """`with Fleet(nodes=32, seed=1) as fleet:` holds running nodes gpu001 and on; afterwards they and their
+    files are gone.
 
-    `folder` holds everything, `inventory` is the muster.yaml to sweep them by, `planted` says which faults each node has. All
-    belongs to the calling user, and only loopback is listened on. `base` is where the folder is made (default: the system's
-    folder for temporary files); `planted` overrides the seed's plan. A process of its own (keeper.py) holds sockets and folder,
-    so that the end of this process, by KILL too, is the end of the fleet.
+    `folder` holds everything, `inventory` is the muster.yaml to sweep them by, `planted` says which faults
+    each node has. All belongs to the calling user, and only loopback is listened on. `base` is where the
+    folder is made (default: the system's folder for temporary files); `planted` overrides the seed's plan. A
+    process of its own (keeper.py) holds sockets and folder, so that the end of this process, by KILL too, is
+    the end of the fleet.
 
     Raises MusterError when sshd or a C compiler is not installed, or when sshd refuses its configuration.
     """
@@ -57,7 +60,8 @@ class DemoFleet:
     nodes: Mapping[str, DemoNode]
 
     def __init__(
-        self, nodes: int = 32, seed: int = 1, base: Path | None = None, planted: Mapping[str, Sequence[str]] | None = None,
+        self, nodes: int = 32, seed: int = 1, base: Path | None = None,
+        planted: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         plan = faults.plan(names(nodes), seed) if planted is None else planted
         self.planted: Mapping[str, tuple[str, ...]] = {name: tuple(planted) for name, planted in plan.items()}
@@ -67,9 +71,12 @@ class DemoFleet:
 
     def __enter__(self) -> DemoFleet:
         sshd, libraries = find_sshd(), build()
-        command = [sys.executable, "-I", "-S", str(_KEEPER), "muster-demo-", *([] if self._base is None else [str(self._base)])]
-        # A session of its own: Ctrl-C at the terminal must reach only this process, which then says when to end.
-        self._keeper = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+        command = [sys.executable, "-I", "-S", str(_KEEPER), "muster-demo-",
+                   *([] if self._base is None else [str(self._base)])]
+        # A session of its own: Ctrl-C at the terminal must reach only this process, which then says when to
+        # end.
+        self._keeper = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
         try:
             self.folder = Path(self._answer()["folder"])
             self._start(sshd, libraries)
@@ -78,7 +85,9 @@ class DemoFleet:
             raise
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None,
+    ) -> None:
         self.close()
 
     def close(self) -> None:
@@ -93,7 +102,8 @@ class DemoFleet:
         except subprocess.TimeoutExpired:
             keeper.kill()
             keeper.wait()
-            raise MusterError(f"the demo's processes do not end; what is left of it is in {self.folder}") from None
+            raise MusterError(
+                f"the demo's processes do not end; what is left of it is in {self.folder}") from None
 
     def advance(self) -> None:
         """Lets time pass between two sweeps: a link that flaps has lost its link some times more."""
@@ -119,8 +129,8 @@ class DemoFleet:
             host_keys[name].save(at / "host_key")
             (at / "sshd_config").write_text(_sshd_config(self.folder, at))
             order[name] = {
-                "access": machine.access.value, "argv": [sshd, "-i", "-f", str(at / "sshd_config"), "-E", str(at / "sshd.log")],
-            }
+                "access": machine.access.value,
+                "argv": [sshd, "-i", "-f", str(at / "sshd_config"), "-E", str(at / "sshd.log")]}
         served = [name for name, machine in machines.items() if machine.access is Access.SSHD]
         if served:
             _try_config(sshd, self.folder / served[0] / "sshd_config")
@@ -128,20 +138,23 @@ class DemoFleet:
         stdin.write(json.dumps({"nodes": order}).encode() + b"\n")
         stdin.flush()
         ports: dict[str, int] = self._answer()["ports"]
-        self.nodes = {name: DemoNode(name, self.planted[name], self.folder / name / "tree", ports[name]) for name in machines}
+        self.nodes = {
+            name: DemoNode(name, self.planted[name], self.folder / name / "tree", ports[name])
+                for name in machines}
         (self.folder / "known_hosts").write_text("".join(_known_hosts(machines, host_keys, ports)))
         self.inventory = self.folder / "muster.yaml"
         self.inventory.write_text("".join(_inventory(ports)))
 
     def _machine(self, name: str) -> DemoMachine:
-        machine = h100.healthy(name, random.Random(f"{self._seed} {name}"))     # noqa: S311  (repeatable on purpose, no secret)
-        faults.plant(machine, self.planted[name], random.Random(f"{self._seed} {name} faults"))     # noqa: S311
+        # repeatable on purpose, no secret
+        machine = h100.healthy(name, random.Random(f"{self._seed} {name}"))  # noqa: S311
+        faults.plant(machine, self.planted[name], random.Random(f"{self._seed} {name} faults"))  # noqa: S311
         return machine
 
     def _answer(self) -> dict[str, Any]:
         line = _pipe(_held(self._keeper).stdout).readline()
         if not line:
-            raise MusterError("the demo's keeper did not start; its own words are above")
+            raise MusterError("the demo's keeper did not start; its output is above")
         answer: dict[str, Any] = json.loads(line)
         return answer
 
@@ -152,7 +165,8 @@ def names(nodes: int) -> tuple[str, ...]:
 
 
 def find_sshd() -> str:
-    """The absolute path of sshd, which wants to be called by it; raises MusterError with what to type where there is none."""
+    """The absolute path of sshd, which wants to be called by it; raises MusterError with what to type where
+    there is none."""
     path = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin:/sbin")
     if path is None:
         raise MusterError("the demo needs OpenSSH's server; type: apt-get install -y openssh-server")
@@ -160,11 +174,12 @@ def find_sshd() -> str:
 
 
 def find_programs() -> dict[str, str]:
-    """This machine's programs that every node has, by name, as absolute paths. The node's Python is the system's own, unless that is
-    older than a node may have; then it is ours."""
+    """This machine's programs that every node has, by name, as absolute paths. The node's Python is the
+    system's own, unless that is older than a node may have; then it is ours."""
     found = {name: path for name in ("cat", "sleep") if (path := shutil.which(name)) is not None}
     python = shutil.which("python3", path="/usr/bin")
-    if python is None or subprocess.run([python, "-I", "-S", "-c", _NEW_ENOUGH], capture_output=True, check=False).returncode:
+    if python is None or subprocess.run(
+        [python, "-I", "-S", "-c", _NEW_ENOUGH], capture_output=True, check=False).returncode:
         python = sys.executable
     return {"python3": str(Path(python).resolve()), **found}
 
@@ -173,11 +188,13 @@ def _sshd_config(folder: Path, at: Path) -> str:
     return "".join(f"{line}\n" for line in (
         f'HostKey "{at}/host_key"',
         f'AuthorizedKeysFile "{folder}/authorized_keys"',
-        # The login shell is this user's own, and reads rc files: not those of this machine, which may do anything, and slowly.
+        # The login shell is this user's own, and reads rc files: not those of this machine, which may do
+        # anything, and slowly.
         f'SetEnv "HOME={at}"',
         f"ForceCommand exec /bin/sh {shlex.quote(f'{at}/login')}",
         "PidFile none",
-        # PAM would look into this machine's own accounts; but without it OpenSSH takes root's locked password for a locked account.
+        # PAM would look into this machine's own accounts; but without it OpenSSH takes root's locked password
+        # for a locked account.
         f"UsePAM {'yes' if _is_locked() else 'no'}",
         "StrictModes no",           # the folder may lie below one that others may write to, such as /tmp
         "UseDNS no",
@@ -203,17 +220,22 @@ def _is_locked() -> bool:
 
 
 def _try_config(sshd: str, config: Path) -> None:
-    """Raises MusterError with sshd's own word if it would refuse; otherwise every login would just be cut off."""
+    """Raises MusterError with sshd's own word if it would refuse; otherwise every login would just be cut
+    off."""
     if os.geteuid() == 0 and not _SEPARATION.exists():
-        # A root's sshd locks its unprivileged half into this folder; the service's own start would have made it.
+        # A root's sshd locks its unprivileged half into this folder; the service's own start would have made
+        # it.
         _SEPARATION.mkdir(mode=0o755)
-    done = subprocess.run([sshd, "-t", "-f", str(config)], capture_output=True, text=True, errors="replace", check=False)
+    done = subprocess.run(
+        [sshd, "-t", "-f", str(config)], capture_output=True, text=True, errors="replace", check=False)
     if done.returncode:
         lines = done.stderr.strip().splitlines() or ["no message"]
         raise MusterError(f"{sshd} refuses the demo's configuration: {lines[-1].strip()[:200]}")
 
 
-def _known_hosts(machines: Mapping[str, DemoMachine], keys: Mapping[str, KeyPair], ports: Mapping[str, int]) -> Iterator[str]:
+def _known_hosts(
+    machines: Mapping[str, DemoMachine], keys: Mapping[str, KeyPair], ports: Mapping[str, int],
+) -> Iterator[str]:
     for name, machine in machines.items():
         if machine.host_key is HostKey.UNKNOWN:
             continue
@@ -223,7 +245,8 @@ def _known_hosts(machines: Mapping[str, DemoMachine], keys: Mapping[str, KeyPair
 
 def _inventory(ports: Mapping[str, int]) -> Iterator[str]:
     user = pwd.getpwuid(os.getuid()).pw_name
-    yield "# The demo fleet: real sshd on loopback, simulated hardware. It ends with the command that started it.\n"
+    yield ("# The demo fleet: real sshd on loopback, simulated hardware. It ends with the command that "
+           "started it.\n")
     yield "version: 1\n"
     yield "defaults:\n"
     yield f"  user: {json.dumps(user)}\n"
@@ -237,7 +260,8 @@ def _inventory(ports: Mapping[str, int]) -> Iterator[str]:
     yield "nodes:\n"
     for at, (name, port) in enumerate(ports.items()):
         rack = at // _RACK + 1
-        yield f"  {name}: {{port: {port}, rack: r{rack:02d}, leaf: [leaf{rack:02d}], power: pdu-{rack:02d}}}\n"
+        yield (f"  {name}: {{port: {port}, rack: r{rack:02d}, leaf: [leaf{rack:02d}], power: "
+               f"pdu-{rack:02d}}}\n")
 
 
 def _held(keeper: subprocess.Popen[bytes] | None) -> subprocess.Popen[bytes]:

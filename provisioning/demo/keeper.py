@@ -1,12 +1,13 @@
-"""A process of its own that holds the demo fleet's sockets, starts sshd for each connection, and clears up when its owner is gone.
+"""A process of its own that holds the demo fleet's sockets, starts sshd for each connection, and clears up
+when its owner is gone.
 
-It is run as a program. Standard input is its lifeline: one line of JSON says which nodes there are, and the end of file, however
-it comes about (a clean end, an exception, KILL), ends everything. Standard output answers with one line of JSON twice: the folder
-that it made, then the nodes' ports.
+It is run as a program. Standard input is its lifeline: one line of JSON says which nodes there are, and the
+end of file, however it comes about (a clean end, an exception, KILL), ends everything. Standard output
+answers with one line of JSON twice: the folder that it made, then the nodes' ports.
 
-It does inetd's work itself for three reasons: a port that was taken cannot be lost again between looking and listening; a
-fleet is up as soon as its files are; and, as the reaper of its descendants, it finds every process that a node ever started,
-whatever session or group that process moved to.
+It does inetd's work itself for three reasons: a port that was taken cannot be lost again between looking and
+listening; a fleet is up as soon as its files are; and, as the reaper of its descendants, it finds every
+process that a node ever started, whatever session or group that process moved to.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _PATIENCE_S = 5.0               # for processes that were killed and do not go
 
 
 class _Ended(Exception):
-    """Somebody told us to end."""
+    """Someone told us to end."""
 
 
 def main(prefix: str, base: str | None) -> None:
@@ -44,7 +45,7 @@ def main(prefix: str, base: str | None) -> None:
         raise OSError(ctypes.get_errno(), "prctl")
     folder = Path(tempfile.mkdtemp(prefix=prefix, dir=base))
     try:
-        _say({"folder": str(folder)})
+        _print({"folder": str(folder)})
         line = sys.stdin.buffer.readline()
         if line.endswith(b"\n"):
             _serve(json.loads(line))
@@ -61,7 +62,7 @@ def _end(number: int, frame: FrameType | None) -> None:
     raise _Ended
 
 
-def _say(document: object) -> None:
+def _print(document: object) -> None:
     sys.stdout.write(json.dumps(document) + "\n")
     sys.stdout.flush()
 
@@ -79,13 +80,13 @@ def _serve(order: dict[str, Any]) -> None:
             held.append(listener)
             listener.bind(("127.0.0.1", 0))
             ports[name] = listener.getsockname()[1]
-            # A socket that is bound but does not listen refuses, and nobody else can have its port meanwhile.
+            # A socket that is bound but does not listen refuses, and no one else can have its port meanwhile.
             if node["access"] != "refused":
                 listener.listen(_BACKLOG)
             if node["access"] == "sshd":
                 listener.setblocking(False)
                 selector.register(listener, selectors.EVENT_READ, node["argv"])
-        _say({"ports": ports})
+        _print({"ports": ports})
         while True:
             for key, _ in selector.select():
                 if key.fileobj == wake:
@@ -106,11 +107,9 @@ def _accept(listener: socket.socket, argv: list[str]) -> None:
         fd = connection.fileno()
         os.posix_spawn(
             argv[0], argv, {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"},
-            file_actions=[
-                (os.POSIX_SPAWN_DUP2, fd, 0), (os.POSIX_SPAWN_DUP2, fd, 1), (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
-            ],
-            setsigdef=[signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGCHLD],
-        )
+            file_actions=[(os.POSIX_SPAWN_DUP2, fd, 0), (os.POSIX_SPAWN_DUP2, fd, 1),
+                          (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)],
+            setsigdef=[signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGCHLD])
 
 
 def _reap() -> bool:

@@ -1,4 +1,5 @@
-"""One simulated node as data: its files, mounts, tools and raw GPU values, and how they are written out as a tree."""
+"""One simulated node as data: its files, mounts, tools and raw GPU values, and how they are written out as a
+tree."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ class Access(Enum):
     """What a client meets at the node's address."""
 
     SSHD = "sshd"           # OpenSSH
-    REFUSED = "refused"     # nobody listens
+    REFUSED = "refused"     # no one listens
     SILENT = "silent"       # the connection is accepted, and nothing is ever said
 
 
@@ -49,10 +50,12 @@ class Mount:
             bavail = max(0, bfree - reserved)
         if inodes is not None:
             ffree = favail = int(files * (1 - inodes))
-        return replace(self, figures=(bsize, frsize, blocks, bfree, bavail, files, ffree, favail, flag, namemax))
+        return replace(
+            self, figures=(bsize, frsize, blocks, bfree, bavail, files, ffree, favail, flag, namemax))
 
     def read_only(self) -> Mount:
-        """The same mount after the kernel made its file system read-only: the super block's options say so, and statvfs."""
+        """The same mount after the kernel made its file system read-only: the super block's options say so,
+        and statvfs."""
         before, _, after = self.line.partition(" - ")
         fstype, source, options = after.split(" ")
         options = ",".join(["ro", *options.split(",")[1:]])
@@ -67,9 +70,10 @@ class Mount:
 class DemoMachine:
     """One node before it is written. Paths are as on the node, from the root.
 
-    `files` holds contents, `blobs` those that are no text, `links` the targets of symbolic links, `tools` the shell scripts in
-    /usr/bin, `scenario` and `clock` the raw values of NVML and adjtimex(2), `log` the records of /dev/kmsg. `login` is shell text
-    that runs before the command of whoever logs in. `programs` are this machine's programs that the node has, by name.
+    `files` holds contents, `blobs` those that are no text, `links` the targets of symbolic links, `tools` the
+    shell scripts in /usr/bin, `scenario` and `clock` the raw values of NVML and adjtimex(2), `log` the
+    records of /dev/kmsg. `login` is shell text that runs before the command of whoever logs in. `programs`
+    are this machine's programs that the node has, by name.
     """
 
     name: str
@@ -98,7 +102,8 @@ class DemoMachine:
         self.mounts[self.mounts.index(self.mount(changed.point))] = changed
 
     def say(self, text: bytes | str, priority: int = 6) -> None:
-        """Adds a record to the kernel's log, 1.7 s after the last one. Text is put in raw, as a broken kernel module would."""
+        """Adds a record to the kernel's log, 1.7 s after the last one. Text is put in raw, as a broken kernel
+        module would."""
         sequence, stamp = 0, 0
         for record in reversed(self.log):
             words = record.partition(b";")[0].split(b",")
@@ -109,7 +114,8 @@ class DemoMachine:
 
 
 def write(machine: DemoMachine, tree: Path, programs: dict[str, str]) -> None:
-    """Writes the machine as a tree below `tree`, a folder that does not exist yet. `programs` says where this machine has them."""
+    """Writes the machine as a tree below `tree`, a folder that does not exist yet. `programs` says where this
+    machine has them."""
     made: set[Path] = set()
 
     def place(path: str) -> Path:
@@ -136,14 +142,17 @@ def write(machine: DemoMachine, tree: Path, programs: dict[str, str]) -> None:
     place("/proc/self/mountinfo").write_text(_lines(mount.line for mount in machine.mounts), encoding="utf-8")
     place("/dev/kmsg").write_bytes(b"".join(machine.log))
     place(f"/{OWN}/statvfs").write_text(
-        _lines(" ".join((mount.point, *map(str, mount.figures))) for mount in machine.mounts), encoding="utf-8",
-    )
-    place(f"/{OWN}/adjtimex").write_text(_lines(f"{name} = {value}" for name, value in machine.clock.items()), encoding="utf-8")
-    place(f"/{OWN}/nvml").write_text(_lines(f"{name} = {value}" for name, value in machine.scenario.items()), encoding="utf-8")
+        _lines(" ".join((mount.point, *map(str, mount.figures))) for mount in machine.mounts),
+        encoding="utf-8")
+    place(f"/{OWN}/adjtimex").write_text(
+        _lines(f"{name} = {value}" for name, value in machine.clock.items()), encoding="utf-8")
+    place(f"/{OWN}/nvml").write_text(
+        _lines(f"{name} = {value}" for name, value in machine.scenario.items()), encoding="utf-8")
 
 
 def login_script(machine: DemoMachine, tree: Path, libraries: Path, syscalls: Path) -> str:
-    """What sshd runs for every login: makes this process believe that it is on the node, then runs what the client asked for."""
+    """What sshd runs for every login: makes this process believe that it is on the node, then runs what the
+    client asked for."""
     environment = {
         "MUSTER_ROOT": tree, "MUSTER_NVML_SCENARIO": tree / OWN / "nvml", "PATH": tree / "usr/bin",
         "LD_LIBRARY_PATH": libraries, "LD_PRELOAD": syscalls,

@@ -1,5 +1,6 @@
-"""Configuration space of the demo's PCI Express devices and ports: 4096 bytes each, of which the header, the lists of capabilities and the
-registers that are settings hold what real ones hold (PCI Express Base Specification; include/uapi/linux/pci_regs.h)."""
+"""Configuration space of the demo's PCI Express devices and ports: 4096 bytes each, of which the header, the
+lists of capabilities and the registers that are settings hold what real ones hold (PCI Express Base
+Specification; include/uapi/linux/pci_regs.h)."""
 
 from __future__ import annotations
 
@@ -12,11 +13,12 @@ _BRIDGE = 0x060400
 
 
 def space(
-    kind: int, ident: str, number: int, *, buses: tuple[int, int, int] = (0, 0, 0), payload: int = 512, read_request: int = 512,
-    acs: int = 0,
+    kind: int, ident: str, number: int, *, buses: tuple[int, int, int] = (0, 0, 0), payload: int = 512,
+    read_request: int = 512, acs: int = 0,
 ) -> bytes:
-    """One function's space. `ident` is vendor:device, `number` the class of 24 bits, `buses` those of a port: its own, the first and the
-    last below it. Every one could take payloads of 512 bytes; a port that looks down has ACS with all that Linux sets."""
+    """One function's space. `ident` is vendor:device, `number` the class of 24 bits, `buses` those of a port:
+    its own, the first and the last below it. Every one could take payloads of 512 bytes; a port that looks
+    down has ACS with all that Linux sets."""
     made = bytearray(SIZE)
 
     def put(at: int, size: int, value: int) -> None:
@@ -50,7 +52,8 @@ def _code(size: int) -> int:
 
 
 def install(machine: DemoMachine, folder: str, ident: str, number: int) -> None:
-    """Adds the device in this folder and every port above it, each once: at the top a root port, then ports of a switch by turns."""
+    """Adds the device in this folder and every port above it, each once: at the top a root port, then ports
+    of a switch by turns."""
     machine.blobs[f"{folder}/config"] = space(ENDPOINT, ident, number, read_request=4096)
     parts = folder.split("/")
     ports = [at for at in range(1, len(parts) - 1) if parts[at].count(":") == 2]
@@ -58,7 +61,8 @@ def install(machine: DemoMachine, folder: str, ident: str, number: int) -> None:
         own, below, last = (int(part.split(":")[1], 16) for part in (parts[at], parts[at + 1], parts[-1]))
         path = "/".join(parts[:at + 1]) + "/config"
         if level == 0:
-            machine.blobs.setdefault(path, space(ROOT, "8086:352A", _BRIDGE, buses=(own, below, last), acs=0x1D))
+            machine.blobs.setdefault(
+                path, space(ROOT, "8086:352A", _BRIDGE, buses=(own, below, last), acs=0x1D))
         else:
             kind = UPSTREAM if level % 2 else DOWNSTREAM
             machine.blobs.setdefault(path, space(kind, "1000:C030", _BRIDGE, buses=(own, below, last)))

@@ -1,6 +1,8 @@
-"""Asks addresses whether a controller is there, without logging in: so many a second, each within its time, whatever answers.
+"""Asks addresses whether a controller is there, without logging in: so many a second, each within its time,
+whatever answers.
 
-Over TLS the certificate is not verified, since nothing secret is sent; its fingerprint is shown. No redirect is followed.
+Over TLS the certificate is not verified, since nothing secret is sent; its fingerprint is shown. No redirect
+is followed.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ WIDTH = 128         # addresses asked at a time
 
 @dataclass(frozen=True)
 class ScanSettings:
-    """Ports, and seconds: until a connection is there, until its answer is whole, until a datagram is answered."""
+    """Ports, and seconds: until a connection is there, until its answer is whole, until a datagram is
+    answered."""
 
     port: int = 443
     ipmi_port: int = rmcp.PORT
@@ -46,7 +49,7 @@ def ask(address: str, how: ScanSettings) -> FoundController | None:
         return found
     if isinstance(heard, rmcp.Capabilities):
         said = "" if heard.v2 else "IPMI 1.5 only"
-        said = "IPMI lets in whoever gives no name" if heard.anonymous else said
+        said = "IPMI allows anonymous login" if heard.anonymous else said
     found = found or FoundController(address, ())
     return replace(found, speaks=(*found.speaks, "ipmi"), said="; ".join(filter(None, (found.said, said))))
 
@@ -67,12 +70,15 @@ def _redfish(address: str, how: ScanSettings) -> FoundController | None:
         except serviceroot.NotRedfish as problem:
             return FoundController(address, (), fingerprint=fingerprint, said=str(problem))
         except TimeoutError:
-            return FoundController(address, (), fingerprint=fingerprint, said=f"no whole answer within {how.answer_s:g} s")
+            return FoundController(
+                address, (), fingerprint=fingerprint, said=f"no whole answer within {how.answer_s:g} s")
         except OSError as problem:
             reason = getattr(problem, "reason", None) or problem.strerror or "the connection ended"
-            return FoundController(address, (), fingerprint=fingerprint, said=f"no TLS at port {how.port}: {clean(reason, 80)}")
-    return FoundController(address, ("redfish",), root.vendor, root.product, serial=root.serial, uuid=root.uuid, firmware=root.firmware,
-                           host=root.host, macs=(root.mac,) if root.mac else (), fingerprint=fingerprint)
+            return FoundController(
+                address, (), fingerprint=fingerprint, said=f"no TLS at port {how.port}: {clean(reason, 80)}")
+    return FoundController(
+        address, ("redfish",), root.vendor, root.product, serial=root.serial, uuid=root.uuid,
+        firmware=root.firmware, host=root.host, macs=(root.mac,) if root.mac else (), fingerprint=fingerprint)
 
 
 def _context() -> ssl.SSLContext:
@@ -84,7 +90,8 @@ def _context() -> ssl.SSLContext:
 
 
 def _answer(link: ssl.SSLSocket, address: str, end: float) -> bytes:
-    """All that it sends, until it ends the connection, or the answer is whole by its own count. Raises TimeoutError, NotRedfish."""
+    """All that it sends, until it ends the connection, or the answer is whole by its own count. Raises
+    TimeoutError, NotRedfish."""
     link.sendall(serviceroot.request(address))
     data = bytearray()
     while not serviceroot.whole(data):
@@ -103,11 +110,15 @@ def _answer(link: ssl.SSLSocket, address: str, end: float) -> bytes:
     return bytes(data)
 
 
-def sweep(addresses: Sequence[str], rate: float, how: ScanSettings, told: Callable[[int], None] = lambda begun: None,
-          one: Callable[[str, ScanSettings], FoundController | None] = ask) -> Iterator[FoundController]:
-    """What answers, in the order of the addresses; at most `rate` addresses are begun in a second, and `WIDTH` are asked at a time.
+def sweep(
+    addresses: Sequence[str], rate: float, how: ScanSettings,
+    on_progress: Callable[[int], None] = lambda begun: None,
+    one: Callable[[str, ScanSettings], FoundController | None] = ask,
+) -> Iterator[FoundController]:
+    """What answers, in the order of the addresses; at most `rate` addresses are begun in a second, and
+    `WIDTH` are asked at a time.
 
-    `told` hears how many were begun. Whoever stops listening stops the asking.
+    `on_progress` hears how many were begun. Whoever stops listening stops the asking.
     """
     free = threading.Semaphore(WIDTH)
     begun: list[Future[FoundController | None]] = []
@@ -120,7 +131,7 @@ def sweep(addresses: Sequence[str], rate: float, how: ScanSettings, told: Callab
                 due = max(due, time.monotonic() - 1 / rate) + 1 / rate
                 begun.append(pool.submit(one, address, how))
                 begun[-1].add_done_callback(lambda _: free.release())
-                told(len(begun))
+                on_progress(len(begun))
             for future in begun:
                 found = future.result()
                 if found is not None:

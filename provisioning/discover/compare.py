@@ -1,5 +1,5 @@
-"""What was delivered against what is there: each row of the list is one of the states below, each controller is on the list, extra or
-unread; pure."""
+"""What was delivered against what is there: each row of the list is one of the states below, each controller
+is on the list, extra or unread; pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ class DeliveryState(Enum):
 
 @dataclass(frozen=True)
 class DeliveryLine:
-    """A row, how it stands, where it is, and why. `at` is the address of its controller, "" where it was not seen."""
+    """A row, how it stands, where it is, and why. `at` is the address of its controller, "" where it was not
+    seen."""
 
     row: Delivered
     state: DeliveryState
@@ -36,8 +37,8 @@ class DeliveryLine:
 
 @dataclass(frozen=True)
 class DeliveryComparison:
-    """All rows in their order; controllers whose number is not on the list, those of nodes that are past bring-up; controllers that told
-    none."""
+    """All rows in their order; controllers whose number is not on the list, those of nodes that are past
+    bring-up; controllers that told none."""
 
     lines: tuple[DeliveryLine, ...]
     extra: tuple[FoundController, ...]
@@ -46,11 +47,14 @@ class DeliveryComparison:
 
 
 def places(found: Sequence[FoundController], inventory: Inventory | None) -> dict[str, Node]:
-    """The node of each address: the one whose controller has this address, else the one whose label has the serial number found there."""
+    """The node of each address: the one whose controller has this address, else the one whose label has the
+    serial number found there."""
     nodes = tuple(inventory) if inventory is not None else ()
     by_address = {_address(node.bmc.address): node for node in nodes if node.bmc is not None}
     by_serial = {number(node.labels.get("serial")): node for node in nodes}
-    at = {one.address: by_address[_address(one.address)] for one in found if _address(one.address) in by_address}
+    at = {
+        one.address: by_address[_address(one.address)] for one in found if _address(one.address) in by_address
+    }
     there = {node.name for node in at.values()}
     for one in found:
         node = by_serial.get(one.serial) if one.serial else None
@@ -66,15 +70,19 @@ def differing(found: Sequence[FoundController], at: Mapping[str, Node]) -> tuple
         node = at.get(one.address)
         if node is None:
             continue
-        told = number(node.labels.get("serial"))
-        if told and one.serial and told != one.serial:
-            lines.append(f"{node.name}: the inventory says serial number {told}, the controller at {one.address} says {one.serial}")
+        serial = number(node.labels.get("serial"))
+        if serial and one.serial and serial != one.serial:
+            lines.append(f"{node.name}: the inventory says serial number {serial}, the controller at "
+                         f"{one.address} says {one.serial}")
         if node.bmc is not None and _address(node.bmc.address) != _address(one.address):
-            lines.append(f"{node.name}: the inventory says its controller is at {node.bmc.address}; its serial number is at {one.address}")
+            lines.append(f"{node.name}: the inventory says its controller is at {node.bmc.address}; its "
+                         f"serial number is at {one.address}")
     return tuple(lines)
 
 
-def compare(rows: Sequence[Delivered], found: Sequence[FoundController], at: Mapping[str, Node]) -> DeliveryComparison:
+def compare(
+    rows: Sequence[Delivered], found: Sequence[FoundController], at: Mapping[str, Node],
+) -> DeliveryComparison:
     """Each row and each controller, once. `at` has the node of an address, as `places` gives it."""
     by_serial: dict[str, list[FoundController]] = {}
     for one in found:
@@ -83,37 +91,45 @@ def compare(rows: Sequence[Delivered], found: Sequence[FoundController], at: Map
     listed: dict[str, list[Delivered]] = {}
     for row in rows:
         listed.setdefault(row.serial, []).append(row)
-    lines = tuple(_line(row, listed[row.serial], by_serial.get(row.serial, []), unread, found, at) for row in rows)
+    lines = tuple(
+        _line(row, listed[row.serial], by_serial.get(row.serial, []), unread, found, at) for row in rows)
     others = [one for one in found if one.serial and one.serial not in listed]
     older = tuple(one for one in others if one.address in at and at[one.address].lifecycle.state not in _NEW)
     return DeliveryComparison(lines, tuple(one for one in others if one not in older), older, unread)
 
 
-def _line(row: Delivered, alike: Sequence[Delivered], there: Sequence[FoundController], unread: Sequence[FoundController],
-          found: Sequence[FoundController],
-          at: Mapping[str, Node]) -> DeliveryLine:
+def _line(
+    row: Delivered, same: Sequence[Delivered], there: Sequence[FoundController],
+    unread: Sequence[FoundController], found: Sequence[FoundController], at: Mapping[str, Node],
+) -> DeliveryLine:
     where = there[0].address if there else ""
-    if len(alike) > 1:
-        others = ", ".join(str(other.line) for other in alike if other is not row)
-        return DeliveryLine(row, DeliveryState.DOUBLED, where, (f"the list has this number on line {others} as well",))
+    if len(same) > 1:
+        others = ", ".join(str(other.line) for other in same if other is not row)
+        return DeliveryLine(
+            row, DeliveryState.DOUBLED, where, (f"the list has this number on line {others} as well",))
     if len(there) > 1:
-        return DeliveryLine(row, DeliveryState.DOUBLED, where, (f"it is at {' and at '.join(one.address for one in there)}",))
+        return DeliveryLine(
+            row, DeliveryState.DOUBLED, where, (f"it is at {' and at '.join(one.address for one in there)}",))
     if there:
         why = tuple(_differs(row, there[0], at.get(where)))
         return DeliveryLine(row, DeliveryState.SWAPPED if why else DeliveryState.LISTED, where, why)
     expected = next((one for one in unread if _meant(row, one, at.get(one.address))), None)
     if expected is not None:
-        return DeliveryLine(row, DeliveryState.UNREAD, expected.address, ("the controller at its place told no serial number",))
+        return DeliveryLine(row, DeliveryState.UNREAD, expected.address,
+                            ("the controller at its place reported no serial number",))
     if unread:
-        return DeliveryLine(row, DeliveryState.UNREAD, "", (f"not seen, and {len(unread)} that answer told no serial number",))
+        return DeliveryLine(row, DeliveryState.UNREAD, "",
+                            (f"not seen, and {len(unread)} that answer reported no serial number",))
     other = next((one for one in found if _meant(row, one, at.get(one.address))), None)
-    return DeliveryLine(row, DeliveryState.MISSING, "", (f"at its place, {other.address}, is {other.serial}",) if other is not None else ())
+    return DeliveryLine(row, DeliveryState.MISSING, "",
+                        (f"at its place, {other.address}, is {other.serial}",) if other is not None else ())
 
 
 def _meant(row: Delivered, one: FoundController, node: Node | None) -> bool:
     """Whether a controller that told no number is where the list has this row."""
-    return bool((row.mac and row.mac in one.macs) or (row.address and _address(row.address) == _address(one.address))
-                or (row.name and node is not None and node.name.lower() == row.name.lower()))
+    return bool(
+        (row.mac and row.mac in one.macs) or (row.address and _address(row.address) == _address(one.address))
+        or (row.name and node is not None and node.name.lower() == row.name.lower()))
 
 
 def _differs(row: Delivered, one: FoundController, node: Node | None) -> list[str]:
@@ -122,7 +138,7 @@ def _differs(row: Delivered, one: FoundController, node: Node | None) -> list[st
         said.append(f"the list says address {row.address}, it is at {one.address}")
     if row.mac and one.macs and row.mac not in one.macs:
         said.append(f"the list says MAC address {row.mac}, it has {', '.join(one.macs[:4])}")
-    if row.model and one.model and not _alike(row.model, one.model):
+    if row.model and one.model and not _same_model(row.model, one.model):
         said.append(f"the list says model {row.model}, it is {one.model}")
     if node is not None:
         if row.name and row.name.lower() != node.name.lower():
@@ -133,7 +149,7 @@ def _differs(row: Delivered, one: FoundController, node: Node | None) -> list[st
     return said
 
 
-def _alike(one: str, other: str) -> bool:
+def _same_model(one: str, other: str) -> bool:
     """Makers write a model with and without their name before it."""
     shorter, longer = sorted((one.lower().strip(), other.lower().strip()), key=len)
     return shorter in longer

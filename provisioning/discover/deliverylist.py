@@ -1,4 +1,5 @@
-"""The list of what was delivered: a table with a header line, of which only the column of serial numbers has to be there."""
+"""The list of what was delivered: a table with a header line, of which only the column of serial numbers has
+to be there."""
 
 from __future__ import annotations
 
@@ -15,20 +16,20 @@ from provisioning.discover.model import Delivered, mac, number
 KEYS = ("serial", "name", "rack", "slot", "mac", "model", "address")
 # What such columns are called, in small letters with _ for spaces and hyphens.
 _CALLED = {
-    "serial": ("serial", "serial_number", "serialnumber", "serial_no", "sn", "s/n", "service_tag", "servicetag"),
-    "name": ("name", "node", "hostname", "host", "host_name"),
-    "rack": ("rack", "rack_name", "cabinet"),
+    "serial": (
+        "serial", "serial_number", "serialnumber", "serial_no", "sn", "s/n", "service_tag", "servicetag"),
+    "name": ("name", "node", "hostname", "host", "host_name"), "rack": ("rack", "rack_name", "cabinet"),
     "slot": ("slot", "u", "ru", "rack_unit", "position", "unit"),
     "mac": ("mac", "mac_address", "bmc_mac", "ipmi_mac", "mgmt_mac"),
     "model": ("model", "product", "product_name"),
-    "address": ("address", "bmc", "bmc_address", "ip", "ip_address", "bmc_ip", "ipmi_ip"),
-}
+    "address": ("address", "bmc", "bmc_address", "ip", "ip_address", "bmc_ip", "ipmi_ip")}
 _BY_NAME = {called: key for key, names in _CALLED.items() for called in names}
 _MOST = 100_000
 
 
 def parse(text: str, source: str, mapping: Mapping[str, str] | None = None) -> tuple[Delivered, ...]:
-    """Its rows; a column that is not ours is passed over. `mapping` says for a column's name which key it is, or `-` for none.
+    """Its rows; a column that is not ours is passed over. `mapping` says for a column's name which key it is,
+    or `-` for none.
 
     Raises InventoryError with file and line for what is no such table, UsageError for a wrong mapping.
     """
@@ -57,19 +58,21 @@ def _keys(header: list[str], mapping: Mapping[str, str], mark: Mark) -> list[str
     there = {_simple(cell) for cell in header}
     for name, key in mapping.items():
         if key != "-" and key not in KEYS:
-            raise UsageError(f"--map {short(name)}: {short(key)} is none of {', '.join(KEYS)} or -{did_you_mean(key, KEYS)}")
+            raise UsageError(f"--map {short(name)}: {short(key)} is none of {', '.join(KEYS)} or "
+                             f"-{did_you_mean(key, KEYS)}")
         if _simple(name) not in there:
-            raise UsageError(f"--map {short(name)}: the list has no such column{did_you_mean(name, [cell.strip() for cell in header])}")
+            raise UsageError(f"--map {short(name)}: the list has no such "
+                             f"column{did_you_mean(name, [cell.strip() for cell in header])}")
     keys: list[str | None] = []
     for at, cell in enumerate(header, 1):
         called = wanted.get(_simple(cell), _BY_NAME.get(_simple(cell), "-"))
         if called != "-" and called in keys:
-            raise InventoryError(f"two columns are {called}, the second is {short(cell)}: pass one over with --map {short(cell.strip())}=-",
-                                 mark._replace(column=at))
+            raise InventoryError(f"two columns are {called}, the second is {short(cell)}: pass one over with "
+                                 f"--map {short(cell.strip())}=-", mark._replace(column=at))
         keys.append(None if called == "-" else called)
     if "serial" not in keys:
-        raise InventoryError("no column has serial numbers: expected one called serial, serial number, sn or service tag, or "
-                             "--map COLUMN=serial", mark)
+        raise InventoryError("no column has serial numbers: expected one called serial, serial number, sn or "
+                             "service tag, or --map COLUMN=serial", mark)
     return keys
 
 

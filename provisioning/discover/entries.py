@@ -1,4 +1,5 @@
-"""What was found, as entries for an inventory: planned nodes with the address of their controller and their serial number."""
+"""What was found, as entries for an inventory: planned nodes with the address of their controller and their
+serial number."""
 
 from __future__ import annotations
 
@@ -11,13 +12,16 @@ from inventory.nodeset import NAME
 from provisioning.discover.model import Delivered, DhcpLease, FoundController
 
 
-def entries(found: Sequence[FoundController], at: Mapping[str, Node], rows: Sequence[Delivered], leases: Sequence[DhcpLease],
-            spare: Sequence[str], *,
-            ports: tuple[int | None, int | None] = (None, None)) -> Imported:
-    """Entries for what answered and is a controller. A node that the inventory has keeps its name, and gets what it lacks.
+def entries(
+    found: Sequence[FoundController], at: Mapping[str, Node], rows: Sequence[Delivered],
+    leases: Sequence[DhcpLease], spare: Sequence[str], *, ports: tuple[int | None, int | None] = (None, None),
+) -> Imported:
+    """Entries for what answered and is a controller. A node that the inventory has keeps its name, and gets
+    what it lacks.
 
-    Others are called as the delivery list calls their serial number, else as the lease of their address says, else by the next of the
-    spare names. Who gets none is left out with a note. Raises InventoryError where nothing is left.
+    Others are called as the delivery list calls their serial number, else as the lease of their address says,
+    else by the next of the spare names. Who gets none is left out with a note. Raises InventoryError where
+    nothing is left.
     """
     collected = Collected("what was found")
     listed = {row.serial: row for row in rows}
@@ -29,7 +33,8 @@ def entries(found: Sequence[FoundController], at: Mapping[str, Node], rows: Sequ
             continue
         row = listed.get(one.serial) if one.serial else None
         node = at.get(one.address)
-        name = node.name if node is not None else next(_names(row, leased.get(one.address, ""), free, collected.nodes), "")
+        name = node.name if node is not None else next(
+            _names(row, leased.get(one.address, ""), free, collected.nodes), "")
         if not name:
             collected.note(f"{one.address} is left out: nothing says its name; --names 'gpu[001-064]' would")
         elif name in collected.nodes:
@@ -48,15 +53,19 @@ def _names(row: Delivered | None, leased: str, free: Iterator[str], used: Mappin
 
 
 def _spelt(value: Lifecycle) -> Any:
-    said = {"state": value.state.value, "owner": value.owner, "until": value.until and value.until.isoformat()}
+    said = {
+        "state": value.state.value, "owner": value.owner, "until": value.until and value.until.isoformat()}
     given = {key: inner for key, inner in said.items() if inner is not None}
     return given if len(given) > 1 else value.state.value
 
 
-def _entry(one: FoundController, node: Node | None, row: Delivered | None, ports: tuple[int | None, int | None]) -> dict[str, Any]:
+def _entry(
+    one: FoundController, node: Node | None, row: Delivered | None, ports: tuple[int | None, int | None],
+) -> dict[str, Any]:
     ipmi = "redfish" not in one.speaks
     port = ports[1] if ipmi else ports[0]
-    bmc: dict[str, Any] = {"address": one.address, **({"port": port} if port else {}), **({"protocol": "ipmi"} if ipmi else {})}
+    bmc: dict[str, Any] = {
+        "address": one.address, **({"port": port} if port else {}), **({"protocol": "ipmi"} if ipmi else {})}
     model, slot = (row.model, row.slot) if row is not None else ("", "")
     labels = {"serial": one.serial, "model": one.model or model, "slot": slot}
     entry: dict[str, Any] = {"bmc": bmc["address"] if len(bmc) == 1 else bmc}

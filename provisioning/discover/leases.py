@@ -1,8 +1,9 @@
 """Leases of DHCP servers, from their files: what is at an address now, and what was.
 
-Forms: dhcpd.leases(5) of ISC DHCP 4.4 (a log: the last declaration of an address holds); dnsmasq 2.90, src/lease.c (a line each: expiry,
-MAC, address, name or *, client); Kea's memfile back end (CSV with a header, a log as well; state 0 is a lease in use, lifetime 0 takes it
-away, &#x2c is a comma; Kea Administrator Reference Manual, "memfile").
+Forms: dhcpd.leases(5) of ISC DHCP 4.4 (a log: the last declaration of an address holds); dnsmasq 2.90,
+src/lease.c (a line each: expiry, MAC, address, name or *, client); Kea's memfile back end (CSV with a header,
+a log as well; state 0 is a lease in use, lifetime 0 takes it away, &#x2c is a comma; Kea Administrator
+Reference Manual, "memfile").
 """
 
 from __future__ import annotations
@@ -21,12 +22,14 @@ from provisioning.discover.model import DhcpLease, mac
 
 MOST = 200_000          # declarations; a /16 that was renewed some times
 _FOREVER = 0xFFFFFFFF
-_ISC = re.compile(r"^[ \t]*(?:lease\s+\S+\s*\{|authoring-byte-order\b|server-duid\b|ia-[np][ad]\b|failover\s+peer\b|#.*dhcpd\.leases)",
-                  re.MULTILINE)
+_ISC = re.compile(
+    r"^[ \t]*(?:lease\s+\S+\s*\{|authoring-byte-order\b|server-duid\b|ia-[np][ad]\b|failover\s+peer\b"
+    r"|#.*dhcpd\.leases)",
+    re.MULTILINE)
 _DATE = re.compile(r"(?:[0-6]\s+)?(\d{4})/(\d{1,2})/(\d{1,2})\s+(\d{1,2}):(\d{1,2}):(\d{1,2})")
 _DNSMASQ = re.compile(r"(\d{1,12})\s+(\S+)\s+(\S+)\s+(\S+)(?:\s+\S.*)?")
-# Words, quoted text with escapes, the signs that end things; comments are left out.
-# A quote that nothing closes goes to the end: one that did not match there would be looked for from each of the quotes after it.
+# Words, quoted text with escapes, the signs that end things; comments are left out. A quote that nothing
+# closes goes to the end: one that did not match there would be looked for from each of the quotes after it.
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.|\\\Z)*"?|#[^\n]*|[{};]|[^\s{};"#]+')
 
 
@@ -37,7 +40,8 @@ class _Entry:
 
 
 def read(text: str, source: str, now: float) -> tuple[DhcpLease, ...]:
-    """The newest lease of each address, in the order of the file; which server's it is shows. Raises InventoryError with file and line."""
+    """The newest lease of each address, in the order of the file; which server's it is shows. Raises
+    InventoryError with file and line."""
     head = next((line for line in text.splitlines() if line.strip()), "")
     if head.startswith("address,"):
         entries = _kea(text, source, now)
@@ -74,7 +78,8 @@ def _isc(text: str, source: str, now: float) -> Iterator[_Entry]:
             address = _address(next(tokens, ("", line))[0])
             opened = next(tokens, ("", line))[0]
             if address is None or opened != "{":
-                raise InventoryError("expected lease ADDRESS { ... }, as in dhcpd.leases(5)", Mark(source, line, 1))
+                raise InventoryError(
+                    "expected lease ADDRESS { ... }, as in dhcpd.leases(5)", Mark(source, line, 1))
             said = _statements(tokens, source, line)
             ends = _isc_time(said.get("ends", ""))
             state = said.get("binding state", "active")
@@ -88,7 +93,8 @@ def _isc(text: str, source: str, now: float) -> Iterator[_Entry]:
 
 
 def _statements(tokens: Iterator[tuple[str, int]], source: str, line: int) -> dict[str, str]:
-    """What stands within braces: `hardware`, `ends`, `binding state` and others, with the rest of their line."""
+    """What stands within braces: `hardware`, `ends`, `binding state` and others, with the rest of their
+    line."""
     found: dict[str, str] = {}
     words: list[str] = []
     depth = 1
@@ -106,7 +112,8 @@ def _statements(tokens: Iterator[tuple[str, int]], source: str, line: int) -> di
             words = []
         elif len(words) < 12:
             words.append(word[:1000])
-    raise InventoryError("the declaration that begins here does not end: is the file cut off?", Mark(source, line, 1))
+    raise InventoryError(
+        "the declaration that begins here does not end: is the file cut off?", Mark(source, line, 1))
 
 
 def _tokens(text: str) -> Iterator[tuple[str, int]]:
@@ -141,11 +148,13 @@ def _dnsmasq(text: str, source: str, now: float) -> Iterator[_Entry]:
         match = _DNSMASQ.fullmatch(line.strip())
         address = _address(match[3].strip("[]")) if match is not None else None
         if match is None or address is None:
-            raise InventoryError(f"{short(line.strip())} is no lease of dnsmasq (TIME MAC ADDRESS NAME CLIENT), and the file is none of "
-                                 "ISC dhcpd's or Kea's", Mark(source, number, 1))
+            raise InventoryError(
+                f"{short(line.strip())} is no lease of dnsmasq (TIME MAC ADDRESS NAME CLIENT), and the file "
+                "is none of ISC dhcpd's or Kea's", Mark(source, number, 1))
         ends = float(match[1]) or None
         # A kind of hardware other than Ethernet stands before the address: 06-aa:bb:...
-        yield _Entry(DhcpLease(address, mac(match[2].rpartition("-")[2]), _name(match[4]), ends, ends is None or ends > now))
+        yield _Entry(DhcpLease(address, mac(match[2].rpartition("-")[2]), _name(match[4]), ends,
+                               ends is None or ends > now))
 
 
 # Kea
@@ -166,9 +175,11 @@ def _kea(text: str, source: str, now: float) -> Iterator[_Entry]:
         if header is None:
             header = row
             if not {"valid_lifetime", "expire", "hostname"} <= set(header):
-                raise InventoryError("the header is none of Kea's: no valid_lifetime, expire, hostname", Mark(source, line, 1))
+                raise InventoryError(
+                    "the header is none of Kea's: no valid_lifetime, expire, hostname", Mark(source, line, 1))
             continue
-        yield _kea_row(dict(zip(header, row)), Mark(source, line, 1), now)  # noqa: B905  (older files have fewer columns)
+        # older files have fewer columns
+        yield _kea_row(dict(zip(header, row)), Mark(source, line, 1), now)  # noqa: B905
 
 
 def _kea_row(row: dict[str, str], mark: Mark, now: float) -> _Entry:
@@ -179,5 +190,5 @@ def _kea_row(row: dict[str, str], mark: Mark, now: float) -> _Entry:
     lifetime, expire, state = map(int, numbers)
     ends = None if lifetime == _FOREVER else float(expire)
     name = row.get("hostname", "").replace("&#x2c", ",")
-    return _Entry(DhcpLease(address, mac(row.get("hwaddr", "")), _name(name), ends, state == 0 and (ends is None or ends > now)),
-                  gone=lifetime == 0)
+    return _Entry(DhcpLease(address, mac(row.get("hwaddr", "")), _name(name), ends,
+                            state == 0 and (ends is None or ends > now)), gone=lifetime == 0)

@@ -1,6 +1,8 @@
-"""Reads who found controllers are, with the accounts that the inventory names; a password that is refused once is not tried again.
+"""Reads who found controllers are, with the accounts that the inventory names; a password that is refused
+once is not tried again.
 
-An account that may be the same on many controllers, or in a directory behind them, is tried on one of them first: accounts lock.
+An account that may be the same on many controllers, or in a directory behind them, is tried on one of them
+first: accounts lock.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ _Account = tuple[object, ...]
 
 
 def default_account(text: str, path: str) -> Bmc | None:
-    """What `defaults` of an inventory say of controllers, as for one that no entry names; None where they name no password."""
+    """What `defaults` of an inventory say of controllers, as for one that no entry names; None where they
+    name no password."""
     document = read_document(text, path)
     made = {"version": 1, "nodes": {"controller": {"bmc": {"address": "controller.invalid"}}}}
     if document.get("defaults"):
@@ -36,13 +39,15 @@ def default_account(text: str, path: str) -> Bmc | None:
     return bmc if bmc is not None and bmc.user is not None and bmc.secret is not None else None
 
 
-def read(found: Sequence[FoundController], at: Mapping[str, Node], account: Bmc | None, folder: Path, seconds: float, *,
-         ports: tuple[int, int],
-         trust: bool = False, nics: bool = False) -> tuple[FoundController, ...]:
+def read(
+    found: Sequence[FoundController], at: Mapping[str, Node], account: Bmc | None, folder: Path,
+    seconds: float, *, ports: tuple[int, int], trust: bool = False, nics: bool = False,
+) -> tuple[FoundController, ...]:
     """Each with what its controller said after a login, or why there was none.
 
-    `at` has the nodes of addresses, `account` is for the others. With `trust` a certificate that nobody pinned is believed, for this
-    once; with `nics` the MAC addresses of adapters are read, too, which takes a while.
+    `at` has the nodes of addresses, `account` is for the others. With `trust` a certificate that no one
+    pinned is believed, for this once; with `nics` the MAC addresses of adapters are read, too, which takes a
+    while.
     """
     waiting: dict[_Account, list[tuple[int, Node]]] = {}
     done = list(found)
@@ -75,7 +80,9 @@ class _Stop:
         self.refused = ""
 
 
-def _node(one: FoundController, known: Node | None, account: Bmc | None, ports: tuple[int, int]) -> Node | str:
+def _node(
+    one: FoundController, known: Node | None, account: Bmc | None, ports: tuple[int, int],
+) -> Node | str:
     """The node as which its controller is asked, or why it is not."""
     if not one.speaks:
         return ""
@@ -85,7 +92,8 @@ def _node(one: FoundController, known: Node | None, account: Bmc | None, ports: 
         # Where its serial number was found, which may be elsewhere than the inventory has it.
         return replace(known, bmc=replace(known.bmc, address=one.address, port=port, speaks=speaks))
     if account is None or account.secret is None:
-        return "not tried: the inventory names no account for it (defaults: {bmc: {user: ..., password: ...}})"
+        return ("not tried: the inventory names no account for it (defaults: {bmc: {user: ..., password: "
+                "...}})")
     if any("{node}" in word for word in account.secret.words):
         return "not tried: the password goes by the node's name, and it has none yet"
     return Node(one.address, bmc=replace(account, address=one.address, port=port, speaks=speaks))
@@ -98,7 +106,9 @@ def _account(node: Node) -> _Account:
     return bmc.user, bmc.secret.source, tuple(word.replace("{node}", node.name) for word in bmc.secret.words)
 
 
-def _asked(one: FoundController, node: Node, folder: Path, seconds: float, stop: _Stop, trust: bool, nics: bool) -> FoundController:
+def _asked(
+    one: FoundController, node: Node, folder: Path, seconds: float, stop: _Stop, trust: bool, nics: bool,
+) -> FoundController:
     with stop.lock:
         if stop.refused:
             return replace(one, login=f"not tried: the account was refused at {stop.refused}")
@@ -114,9 +124,10 @@ def _asked(one: FoundController, node: Node, folder: Path, seconds: float, stop:
             with stop.lock:
                 stop.refused = stop.refused or one.address
         if problem.wrong is BmcErrorReason.TLS and node.name == one.address:
-            return replace(one, login="certificate: nobody pinned it, and no entry names this controller; --trust-certificates believes "
-                                      "it for this once")
-        return replace(one, login=clean(f"{problem.wrong.value}: {problem.said}", 200))
+            return replace(one,
+                           login="certificate: it is not pinned, and no entry names this controller; "
+                                 "--trust-certificates trusts it this once")
+        return replace(one, login=clean(f"{problem.wrong.value}: {problem.message}", 200))
     except MusterError as problem:
         return replace(one, login=clean(problem, 200))
     with stop.lock:
@@ -157,4 +168,5 @@ def _ports(controller: Controller) -> list[str]:
         nics = controller.hardware().parts.get("nic")
     except BmcError:
         return []
-    return [text for nic in nics if isinstance(nic.address, str) for text in nic.address.split(",")] if isinstance(nics, tuple) else []
+    return ([text for nic in nics if isinstance(nic.address, str) for text in nic.address.split(",")]
+            if isinstance(nics, tuple) else [])

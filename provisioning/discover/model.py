@@ -1,4 +1,5 @@
-"""What discovery finds, as frozen values: controllers, leases, rows of a delivery list. Text is what others said, cleaned; "" is unsaid."""
+"""What discovery finds, as frozen values: controllers, leases, rows of a delivery list. Text is what others
+said, cleaned; "" is unsaid."""
 
 from __future__ import annotations
 
@@ -8,17 +9,22 @@ from dataclasses import dataclass
 
 from inventory.text import clean
 
-# What makers leave where a number should be; the UUID is that of DMTF's published example, which some firmware copies.
-_NOTHING = re.compile(r"[0 .:_-]*|[f-]+|n/?a|none|null|unknown.*|not (specified|available)|default string|to be filled by o\.e\.m\.|"
-                      r"(system|chassis|product)? ?serial number|0?123456789|empty|92384634-2938-2342-8820-489239905423", re.IGNORECASE)
+# What makers leave where a number should be; the UUID is that of DMTF's published example, which some
+# firmware copies.
+_NOTHING = re.compile(r"[0 .:_-]*|[f-]+|n/?a|none|null|unknown.*|not (specified|available)|default string|to "
+                      r"be filled by o\.e\.m\.|"
+                          r"(system|chassis|product)? ?serial "
+                          r"number|0?123456789|empty|92384634-2938-2342-8820-489239905423", re.IGNORECASE)
 _MAC = re.compile(r"[0-9a-f]{12}")
 
 
 @dataclass(frozen=True)
 class FoundController:
-    """A controller that answers at an address. `said` is what kept it from saying more, `login` how the account fared there.
+    """A controller that answers at an address. `said` is what kept it from saying more, `login` how the
+    account fared there.
 
-    `fingerprint` is SHA-256 of the certificate that it showed, which nothing vouches for. `host` is its own host name.
+    `fingerprint` is SHA-256 of the certificate that it showed, which nothing vouches for. `host` is its own
+    host name.
     """
 
     address: str
@@ -38,7 +44,8 @@ class FoundController:
 
 @dataclass(frozen=True)
 class DhcpLease:
-    """The newest that a DHCP server knows of an address. `ends` is in epoch seconds, None for never; `held` whether it is one still."""
+    """The newest that a DHCP server knows of an address. `ends` is in epoch seconds, None for never; `held`
+    whether it is one still."""
 
     address: str
     mac: str
@@ -62,7 +69,8 @@ class Delivered:
 
 
 def number(text: object) -> str:
-    """A serial number or UUID as it is compared: cleaned, in upper case; "" for what makers write where there is none."""
+    """A serial number or UUID as it is compared: cleaned, in upper case; "" for what makers write where there
+    is none."""
     found = clean(text, 80).strip() if isinstance(text, str) else ""
     return "" if _NOTHING.fullmatch(found) else found.upper()
 

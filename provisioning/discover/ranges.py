@@ -1,4 +1,5 @@
-"""Addresses that a person names: 10.1.0.0/24, 10.1.0.10-10.1.0.99, or one alone. Nothing is ever asked that was not named."""
+"""Addresses that a person names: 10.1.0.0/24, 10.1.0.10-10.1.0.99, or one alone. Nothing is ever asked that
+was not named."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def addresses(texts: Iterable[str]) -> tuple[str, ...]:
-    """Each address once, in the order named; of an IPv4 network those of hosts. Raises UsageError for what is none, or over 65536."""
+    """Each address once, in the order named; of an IPv4 network those of hosts. Raises UsageError for what is
+    none, or over 65536."""
     found: dict[str, None] = {}
     for text in texts:
         first, last = _ends(text.strip())
@@ -39,11 +41,12 @@ def _ends(text: str) -> tuple[_Address, _Address]:
             return first, last
     except ValueError:
         pass
-    raise UsageError(f"--range is {short(text)}, expected a network such as 10.1.0.0/24, addresses such as 10.1.0.10-10.1.0.99, or one")
+    raise UsageError(f"--range is {short(text)}, expected a network such as 10.1.0.0/24, addresses such as "
+                     "10.1.0.10-10.1.0.99, or one")
 
 
 def _many() -> UsageError:
-    return UsageError(f"--range names over {MOST} addresses: name less at a time")
+    return UsageError(f"--range names over {MOST} addresses: name fewer at a time")
 
 
 def sorted_addresses(texts: Iterable[str]) -> Iterator[str]:

@@ -1,7 +1,9 @@
-"""What a Redfish service says of itself before a login: the answer to GET /redfish/v1/, read from bytes that anybody may have sent; pure.
+"""What a Redfish service says of itself before a login: the answer to GET /redfish/v1/, read from bytes that
+anybody may have sent; pure.
 
-DSP0266 1.20, 6.5: the service root needs no login. DSP0268, ServiceRoot: Product, Vendor, UUID, RedfishVersion. Dell's has the machine's
-service tag and the controller's MAC in Oem.Dell, HPE's the kind and version of its controller and its host name in Oem.Hpe.Manager.
+DSP0266 1.20, 6.5: the service root needs no login. DSP0268, ServiceRoot: Product, Vendor, UUID,
+RedfishVersion. Dell's has the machine's service tag and the controller's MAC in Oem.Dell, HPE's the kind and
+version of its controller and its host name in Oem.Hpe.Manager.
 """
 
 from __future__ import annotations
@@ -71,7 +73,8 @@ def parse(data: bytes) -> Root:
         found = json.loads(body)
     except (ValueError, RecursionError):
         raise NotRedfish("what it has at /redfish/v1/ is no JSON") from None
-    if not isinstance(found, dict) or not ("RedfishVersion" in found or "ServiceRoot" in str(found.get("@odata.type", ""))[:200]):
+    if not isinstance(found, dict) or not (
+        "RedfishVersion" in found or "ServiceRoot" in str(found.get("@odata.type", ""))[:200]):
         raise NotRedfish("what it has at /redfish/v1/ is no service root")
     return _root(found)
 

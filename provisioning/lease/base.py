@@ -1,4 +1,4 @@
-"""What every way to hold nodes for a lease can do. A way never touches what does not carry the lease's name."""
+"""The interface of a lease method. A method never touches what does not carry the lease's name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from provisioning.actions.base import Backend
 
 
 class LeaseMethod(Protocol):
-    """One way to hold nodes. Each method raises ActionError where the back end cannot be asked or did not do what it was told.
+    """One way to hold nodes. Each method raises ActionError where the back end cannot be asked or did not do
+    what it was told.
 
     Reasons are by node, a phrase each; a node that is not in them is fine.
     """

@@ -1,4 +1,4 @@
-"""Leases for one sweep: `muster check --disruptive` measures under them what it must not measure beside a job."""
+"""Leases for one sweep: under them `muster check --disruptive` runs probes that must not run beside a job."""
 
 from __future__ import annotations
 
@@ -26,21 +26,23 @@ from provisioning.lease.base import LeaseMethod
 from provisioning.lease.cordoned import Cordoned
 from provisioning.lease.idle import idle
 from provisioning.lease.reservation import Reservation
-from provisioning.lease.take import Lessor, Taken, give_back, isolate, settle, take, without
+from provisioning.lease.take import LeaseGrant, LeaseManager, give_back, isolate, settle, take, without
 from provisioning.lease.watch import BEAT_S, GivesWay, LeaseWatch
 
 # The lease outlasts what is sent under it by so much, however the head ends.
 MARGIN_S = 120.0
 # Of the look at whether nodes are idle, under a lease that gives way: no one reads the queue meanwhile.
-LOOK_S = 20.0
-# Nobody means to hold nodes for longer by leaving options out.
+IDLE_CHECK_S = 20.0
+# No one means to hold nodes for longer by leaving options out.
 LONGEST_S = 86400.0
 
-MakeLessor = Callable[[Store], Lessor]
+MakeManager = Callable[[Store], LeaseManager]
 
 
-def lessor(kind: str | None, base: Backend, who: str, clock: Callable[[], float] = time.time, run: Run | None = None) -> MakeLessor:
-    """Makes lessors of this kind for a store; by default reservations where the back end is Slurm, else cordons.
+def manager(
+    kind: str | None, base: Backend, who: str, clock: Callable[[], float] = time.time, run: Run | None = None,
+) -> MakeManager:
+    """Makes lease managers of this kind for a store; by default reservations for Slurm, else cordons.
 
     Raises UsageError for reservations of a back end that has none.
     """
@@ -48,21 +50,26 @@ def lessor(kind: str | None, base: Backend, who: str, clock: Callable[[], float]
     if kind == Reservation.kind and base.name != "slurm":
         raise UsageError(f"--lease reservation: {base.name} has no reservations; use --lease cordon")
 
-    def made(store: Store) -> Lessor:
-        way: LeaseMethod = Reservation(clock, run) if kind == Reservation.kind else Cordoned(store, base, clock)
-        return Lessor(store, way, who, clock, run)
+    def made(store: Store) -> LeaseManager:
+        method: LeaseMethod = Reservation(
+            clock, run) if kind == Reservation.kind else Cordoned(store, base, clock)
+        return LeaseManager(store, method, who, clock, run)
 
     return made
 
 
-def settle_all(store: Store, base: Backend, who: str, clock: Callable[[], float] = time.time, run: Run | None = None) -> list[str]:
-    """Gives back leases, of every kind that this back end can have, whose process died or whose time is over; a line for each."""
+def give_back_abandoned(
+    store: Store, base: Backend, who: str, clock: Callable[[], float] = time.time, run: Run | None = None,
+) -> list[str]:
+    """Releases leases of every kind of this back end whose process died or whose time is over; a line for
+    each."""
     kinds = (Reservation.kind, Cordoned.kind) if base.name == "slurm" else (Cordoned.kind,)
-    return [said for kind in kinds for said in settle(lessor(kind, base, who, clock, run)(store))]
+    return [message for kind in kinds for message in settle(manager(kind, base, who, clock, run)(store))]
 
 
 def backend(option: str | None, options: Options) -> Backend:
-    """The back end of this site, by the command line or by the inventory; raises UsageError where there is none."""
+    """The back end of this site, by the command line or by the inventory; raises UsageError where there is
+    none."""
     from inventory.load import load_inventory
     from inventory.locate import find_inventory
 
@@ -72,7 +79,8 @@ def backend(option: str | None, options: Options) -> Backend:
 
 @dataclass(frozen=True)
 class SweepLeases:
-    """What the command line says of leases: of which kind, by which inventory's back end, in which state folder, and the sweep's bounds."""
+    """What the command line says of leases: of which kind, by which inventory's back end, in which state
+    folder, and the sweep's bounds."""
 
     kind: str | None
     inventory: str | None
@@ -85,11 +93,12 @@ class SweepLeases:
         """Holds leases of the plan's nodes for one sweep, after saying what it may cost."""
         bounds, probes = leased_limits(plan, self.timeout, self.fanout)
         if not probes:
-            raise UsageError("--disruptive: none of the rules that are judged is disruptive; `muster rules list` shows which are")
+            raise UsageError("--disruptive: none of the rules that are judged is disruptive; `muster rules "
+                             "list` shows which are")
         if bounds.sweep_s > LONGEST_S and self.timeout is None:
-            raise UsageError(f"--disruptive: {cost(probes, bounds, len(plan.nodes))}: name fewer nodes, choose rules "
-                             "(--only dcgm-diag-medium), or say --timeout")
-        made = lessor(self.kind, backend(self.inventory, Options()), who())
+            raise UsageError(f"--disruptive: {cost(probes, bounds, len(plan.nodes))}: name fewer nodes, "
+                             "choose rules (--only dcgm-diag-medium), or give --timeout")
+        made = manager(self.kind, backend(self.inventory, Options()), who())
         click.echo(f"muster: {cost(probes, bounds, len(plan.nodes))}", err=True)
         with leased(plan, transport, bounds, self.folder, made) as granted:
             yield granted
@@ -97,62 +106,71 @@ class SweepLeases:
 
 @contextmanager
 def leased(
-    plan: SweepPlan, transport: Transport, bounds: Limits, folder: Path, made: MakeLessor, *, beat: float = BEAT_S,
-    why: str = "muster check --disruptive", under: Callable[[str], Transport] | None = None, gives_way: GivesWay | None = None,
+    plan: SweepPlan, transport: Transport, bounds: Limits, folder: Path, made: MakeManager, *,
+    beat: float = BEAT_S, why: str = "muster check --disruptive",
+    under: Callable[[str], Transport] | None = None, gives_way: GivesWay | None = None,
 ) -> Iterator[Granted]:
-    """Leases the plan's nodes for a sweep within these bounds, and gives them back. Nodes without a lease are in `Lease.refused`.
+    """Leases the plan's nodes for a sweep within these bounds, and gives them back. Nodes without a lease are
+    in `Lease.refused`.
 
-    With `under` what is sent goes over the transport that it makes for the lease's name: one that comes in only under a reservation. With
-    `gives_way` the lease is over as soon as that says why, and what runs under it is ended; it stood until then.
-    Raises ActionError, StoreError, UsageError before anything is sent.
+    With `under` what is sent goes over the transport that it makes for the lease's name: one that comes in
+    only under a reservation. With `gives_way` the lease is over as soon as that says why, and what runs under
+    it is ended; it stood until then. Raises ActionError, StoreError, UsageError before anything is sent.
     """
     names = [node.name for node in plan.nodes]
     with opened(folder, make=True) as store:
         ours = made(store)
-        for said in settle_all(store, ours.way.base, ours.who, ours.clock, ours.run):
-            click.echo(f"muster: lease {said}", err=True)
+        for message in give_back_abandoned(store, ours.method.base, ours.who, ours.clock, ours.run):
+            click.echo(f"muster: lease {message}", err=True)
         taken = take(ours, names, bounds.sweep_s + MARGIN_S, why)
         try:
             if under is not None and taken.entry is not None:
                 transport = under(taken.entry.name)
-            taken = _proven(ours, taken, plan, transport, limits(LOOK_S if gives_way is not None else None, bounds.fanout))
+            taken = _proven(ours, taken, plan, transport,
+                            limits(IDLE_CHECK_S if gives_way is not None else None, bounds.fanout))
             if taken.entry is None:
                 yield Granted(transport, bounds, Lease(frozenset(), "nobody", taken.refused))
                 return
-            def isolated(whys: Mapping[str, str]) -> list[str]:
+            def isolated(reasons: Mapping[str, str]) -> list[str]:
                 nonlocal taken
-                taken, done = isolate(ours, taken, whys)
-                return [f"{one.node}: {one.said}" for one in done]
+                taken, done = isolate(ours, taken, reasons)
+                return [f"{one.node}: {one.message}" for one in done]
 
             with LeaseWatch(folder, made, taken.entry, transport, beat=beat, gives_way=gives_way) as watch:
-                yield Granted(watch, bounds, Lease(
-                    frozenset(taken.nodes), taken.entry.name, taken.refused, watch.stood, lambda: watch.over, lambda: watch.gave_way,
-                    isolated))
+                yield Granted(watch, bounds,
+                              Lease(frozenset(taken.nodes), taken.entry.name, taken.refused, watch.stood,
+                                    lambda: watch.over, lambda: watch.gave_way, isolated))
             for node, why in sorted(watch.lost.items())[:1]:
-                click.echo(f"muster: the lease did not stand to the end ({node}: {why}): what it was for is not judged", err=True)
+                click.echo(f"muster: the lease was lost before the end ({node}: {why}): its results are not "
+                           "judged", err=True)
         finally:
             if taken.entry is not None and (trouble := _given_back(ours, taken.entry)):
-                click.echo(f"muster: lease {taken.entry.name} was NOT given back: {trouble}; see: muster lease list", err=True)
+                click.echo(f"muster: lease {taken.entry.name} was NOT given back: {trouble}; see: muster "
+                           "lease list", err=True)
 
 
-def _given_back(lessor: Lessor, entry: LeaseRecord) -> str:
+def _given_back(manager: LeaseManager, entry: LeaseRecord) -> str:
     try:
-        return give_back(lessor, entry, "the sweep is over")
-    except StoreError as error:     # what was measured is to be told all the same
+        return give_back(manager, entry, "the sweep is over")
+    except StoreError as error:     # what was measured is to be told anyway
         return str(error)
 
 
-def _proven(lessor: Lessor, taken: Taken, plan: SweepPlan, transport: Transport, bounds: Limits) -> Taken:
+def _proven(
+    manager: LeaseManager, taken: LeaseGrant, plan: SweepPlan, transport: Transport, bounds: Limits,
+) -> LeaseGrant:
     """The lease with those of its nodes on which a look at their GPUs shows no process."""
     nodes = [node for node in plan.nodes if node.name in taken.nodes]
     if not nodes:
         return taken
     looked = idle(nodes, transport, plan.ruleset.skus, plan.default_sku, bounds)
-    unproven = dict.fromkeys(looked.without & taken.unsaid, "it has no GPU, and its scheduler cannot say whether a job is on it")
-    return without(lessor, taken, {**looked.refused, **unproven})
+    unproven = dict.fromkeys(
+        looked.without & taken.unknown, "it has no GPU, and its scheduler cannot say whether a job is on it")
+    return without(manager, taken, {**looked.refused, **unproven})
 
 
 def cost(probes: tuple[Probe, ...], bounds: Limits, nodes: int) -> str:
     """What a sweep under a lease may take at most, in a line."""
     each = ", ".join(f"{probe.id} {probe.seconds / 60:.0f}" for probe in probes)
-    return f"{nodes} node{'s' if nodes != 1 else ''}, to be held for at most {bounds.sweep_s / 60:.0f} min ({each} min)"
+    return (f"{nodes} node{'s' if nodes != 1 else ''}, to be held for at most {bounds.sweep_s / 60:.0f} min "
+            f"({each} min)")

@@ -1,6 +1,8 @@
-"""A lease by a cordon of ours, for back ends that have no reservations: `muster cordon` with the lease's name in the reason.
+"""A lease by a cordon of ours, for back ends that have no reservations: `muster cordon` with the lease's name
+in the reason.
 
-A node that is cordoned in our name already is joined: that cordon keeps jobs away as well, and stays when the lease is over.
+A node that is cordoned in our name already is joined: that cordon keeps jobs away as well, and stays when the
+lease is over.
 """
 
 from __future__ import annotations
@@ -30,11 +32,13 @@ class Cordoned:
         cordon(self._store, self.base, entry.nodes, f"{entry.name}: {entry.why}", entry.who, self._clock)
 
     def gone(self, entry: LeaseRecord) -> Mapping[str, str]:
-        """Nodes on which no cordon of ours is; one that was made for the lease shows its name, which no other store can have given."""
+        """Nodes on which no cordon of ours is; one that was made for the lease shows its name, which no other
+        store can have given."""
         known = {one.node: one for one in open_cordons(self._store, entry.nodes, self.base.name)}
         seen = self.base.held(entry.nodes)
-        return {node: clean(f"our cordon is not on it: {seen[node].reason or seen[node].holder.value}", 200) for node in entry.nodes
-                if node not in known or not _shown(entry, known[node], seen[node])}
+        return {
+            node: clean(f"our cordon is not on it: {seen[node].reason or seen[node].holder.value}", 200)
+                for node in entry.nodes if node not in known or not _shown(entry, known[node], seen[node])}
 
     def keep(self, entry: LeaseRecord, nodes: Sequence[str]) -> None:
         """Gives the others back."""
@@ -56,8 +60,9 @@ class Cordoned:
 
     def _release(self, nodes: Sequence[str], entry: LeaseRecord) -> None:
         why = f"{entry.name} is over"
-        done = uncordon(self._store, self.base, nodes, why, entry.who, self._clock, saying=entry.name) if nodes else []
-        if failed := [f"{one.node}: {one.said}" for one in done if one.failed]:
+        done = (uncordon(self._store, self.base, nodes, why, entry.who, self._clock, containing=entry.name)
+                if nodes else [])
+        if failed := [f"{one.node}: {one.message}" for one in done if one.failed]:
             raise ActionError("; ".join(failed[:3]))
 
 

@@ -1,4 +1,5 @@
-"""When a lease gives way: as soon as a job waits that could have its nodes, or when its budget is used up."""
+"""Decides when a lease gives way: as soon as a waiting job could use its nodes, or when its budget is used
+up."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from provisioning.actions.base import Backend, Waits
+from provisioning.actions.base import Backend, SupportsQueue
 
 # How often the queue is read. A job then has the nodes some seconds later, for ranks end within 2 s.
 BEAT_S = 5.0
@@ -27,6 +28,6 @@ class GiveWay:
     def __call__(self, base: Backend, nodes: Sequence[str]) -> str:
         if not self.why and self.clock() > self.until:
             self.why = "its node-hours are used up"
-        if not self.why and isinstance(base, Waits):
+        if not self.why and isinstance(base, SupportsQueue):
             self.why = base.waiting(nodes)
         return self.why

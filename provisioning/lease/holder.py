@@ -1,6 +1,8 @@
-"""Which process holds a lease, so that another can tell whether it lives: the machine's boot, the process's number and its start.
+"""Which process holds a lease, so that another can tell whether it lives: the machine's boot, the process's
+number and its start.
 
-A number alone may be another process's by now (proc(5): field 22 of /proc/PID/stat is when it started, in ticks since the boot).
+A number alone may be another process's by now (proc(5): field 22 of /proc/PID/stat is when it started, in
+ticks since the boot).
 """
 
 from __future__ import annotations
@@ -27,8 +29,8 @@ def me() -> str:
 def life(holder: str) -> HolderState:
     """Whether the process lives that `me` described."""
     try:
-        told = json.loads(holder)
-        boot, pid, start = told["boot"], int(told["pid"]), told["start"]
+        refusals = json.loads(holder)
+        boot, pid, start = refusals["boot"], int(refusals["pid"]), refusals["start"]
     except (ValueError, TypeError, KeyError):
         return HolderState.ELSEWHERE
     if not boot or boot != _boot():
@@ -37,7 +39,7 @@ def life(holder: str) -> HolderState:
 
 
 def pid_of(holder: str) -> int | None:
-    """The number of the process that `me` described; None where nobody can say."""
+    """The number of the process that `me` described; None where no one can tell."""
     try:
         return int(json.loads(holder)["pid"])
     except (ValueError, TypeError, KeyError):

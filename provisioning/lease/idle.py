@@ -1,4 +1,4 @@
-"""Whether no process computes on the GPUs of a node, by a passive look at it; what is not known is no proof."""
+"""Checks passively that no process computes on the GPUs of a node; unknown is no proof."""
 
 from __future__ import annotations
 
@@ -23,18 +23,23 @@ SECONDS = 45.0      # of the collector; the NVML reader has 15 s
 
 @dataclass(frozen=True)
 class IdleReport:
-    """What a look showed: by node why it is not proven idle, and nodes that have no GPU, of which only the scheduler can say anything."""
+    """What a look showed: by node why it is not proven idle, and nodes that have no GPU, of which only the
+    scheduler can say anything."""
 
     refused: dict[str, str]
     without: frozenset[str]
 
 
-def idle(nodes: Sequence[Node], transport: Transport, skus: Mapping[str, Sku], default_sku: str | None, bounds: Limits) -> IdleReport:
+def idle(
+    nodes: Sequence[Node], transport: Transport, skus: Mapping[str, Sku], default_sku: str | None,
+    bounds: Limits,
+) -> IdleReport:
     """One look at each node. Afterwards every node is refused, or is without GPUs, or has idle ones."""
     plugins.load()
-    probes = ProbeSet.of([probe for name in ("gpu_loads", "gpu_presence") for probe in FACTS[name].probes], SECONDS)
+    probes = ProbeSet.of(
+        [probe for name in ("gpu_loads", "gpu_presence") for probe in FACTS[name].probes], SECONDS)
     named = {node.name: node for node in nodes}
-    refused = dict.fromkeys(named, "it was not looked at")
+    refused = dict.fromkeys(named, "it was not checked")
     without = set()
     for answer in transport.run(nodes, program.build(probes), bounds):
         node = named[answer.node]
@@ -56,16 +61,19 @@ _NO_GPU = "it has no GPU"
 def _why(recording: Recording, sku: Sku | None) -> str | None:
     if recording.host is None or recording.failure is not None:
         failure = recording.failure
-        return f"it was not reached: {failure.stage.value}: {failure.reason}" if failure is not None else "it was not reached"
+        return (f"it was not reached: {failure.stage.value}: {failure.reason}" if failure is not None
+                else "it was not reached")
     captures = Captures(recording)
     return proof(build_fact(FACTS["gpu_loads"], captures), build_fact(FACTS["gpu_presence"], captures), sku)
 
 
 def proof(loads: Any, presence: Any, sku: Sku | None) -> str | None:
-    """Why these facts do not prove that no process computes there; None where they do, `_NO_GPU` where there is none on which one could."""
+    """Why these facts do not prove that no process computes there; None where they do, `_NO_GPU` where there
+    is none on which one could."""
     none = sku is not None and "gpus" in sku.empty
     if isinstance(loads, (Unmeasured, Partial)):
-        return _NO_GPU if none and isinstance(loads, Unmeasured) else f"what runs on its GPUs is not known: {loads.reason}"
+        return _NO_GPU if none and isinstance(
+            loads, Unmeasured) else f"what runs on its GPUs is not known: {loads.reason}"
     if isinstance(presence, (Unmeasured, Partial)):
         return f"how many GPUs it has is not known: {presence.reason}"
     listed, on_pci = reading(presence, "listed"), reading(presence, "on_pci")
@@ -73,7 +81,7 @@ def proof(loads: Any, presence: Any, sku: Sku | None) -> str | None:
         return "how many GPUs it has is not known"
     # One that the driver does not list may have been given to a virtual machine.
     if len(loads) != listed or listed < on_pci:
-        return f"the driver tells of {len(loads)} GPUs, and {max(listed, on_pci)} are there"
+        return f"the driver reports {len(loads)} GPUs, and there are {max(listed, on_pci)}"
     if not loads:
         return _NO_GPU if none or sku is None else f"no GPU was seen, and its SKU {sku.name} has some"
     for load in loads:
@@ -85,9 +93,11 @@ def proof(loads: Any, presence: Any, sku: Sku | None) -> str | None:
 def _load(load: GpuLoad) -> str:
     found = reading(load, "processes")
     if isinstance(found, Unmeasured) or found is UNSUPPORTED or not isinstance(found, tuple):
-        return f"what runs on {load.name} is not known{': ' + found.reason if isinstance(found, Unmeasured) else ''}"
+        return (f"what runs on {load.name} is not "
+                f"known{': ' + found.reason if isinstance(found, Unmeasured) else ''}")
     if not found:
         return ""
     names = reading(load, "commands")
     named = f" ({names[0]})" if isinstance(names, tuple) and names and names[0] else ""
-    return f"process {found[0]}{named}{f' and {len(found) - 1} more' if len(found) > 1 else ''} runs on {load.name}"
+    return (f"process {found[0]}{named}{f' and {len(found) - 1} more' if len(found) > 1 else ''} runs on "
+            f"{load.name}")

@@ -1,8 +1,9 @@
-"""Whether a job runs on a node, by its scheduler: what Slurm shows of the node and what it shows of jobs must both say that none does.
-A back end that says by itself what runs (`Runs`) is believed.
+"""Whether a job runs on a node, by its scheduler: what Slurm shows of the node and what it shows of jobs must
+both say that none does. A back end that says by itself what runs (`SupportsRunning`) is believed.
 
-squeue(1) of Slurm 22.05: --states=all, so that no state that holds a node is left out; %T is the state, %N the nodes that a job has.
-A job that completes still has its node. Where squeue hides the jobs of others (PrivateData), the node's own state does not.
+squeue(1) of Slurm 22.05: --states=all, so that no state that holds a node is left out; %T is the state, %N
+the nodes that a job has. A job that completes still has its node. Where squeue hides the jobs of others
+(PrivateData), the node's own state does not.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from inventory.discover import Run, output
 from inventory.errors import InventoryError, MusterError
 from inventory.nodeset import expand
 from inventory.text import clean
-from provisioning.actions.base import ActionError, Backend, Runs
+from provisioning.actions.base import ActionError, Backend, SupportsRunning
 
 SQUEUE = ("squeue", "--noheader", "--all", "--states=all", "--format=%A|%T|%N")
 # States of slurm.h's job_states in which a job has no node any more; whatever is none of these has.
 _OVER = frozenset({
-    "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "REVOKED", "TIMEOUT",
-})
+    "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL",
+    "OUT_OF_MEMORY", "PREEMPTED", "REVOKED", "TIMEOUT"})
 
 
 @dataclass(frozen=True)
@@ -28,13 +29,13 @@ class Jobs:
     """By node why it is busy; and the nodes of which the back end cannot say whether a job runs there."""
 
     busy: dict[str, str]
-    unsaid: frozenset[str]
+    unknown: frozenset[str]
 
 
 def jobs(base: Backend, nodes: Collection[str], run: Run | None = None, ours: str = "") -> Jobs:
-    """What the back end says of jobs on these nodes now; raises ActionError. `ours` is a lease's name: a job of that name in a
-    reservation of that name is our own."""
-    if isinstance(base, Runs):
+    """What the back end says of jobs on these nodes now; raises ActionError. `ours` is a lease's name: a job
+    of that name in a reservation of that name is our own."""
+    if isinstance(base, SupportsRunning):
         return Jobs(dict(base.running(nodes)), frozenset())
     own: set[str] = set()
     if ours and base.name == "slurm":
@@ -42,7 +43,8 @@ def jobs(base: Backend, nodes: Collection[str], run: Run | None = None, ours: st
         by_node(run, ours, own)
     held = base.held(nodes)
     running = by_node(run, ours, own) if base.name == "slurm" else {}
-    # A node that our own job has is as busy by its state as with another's; then only the list of jobs can tell.
+    # A node that our own job has is as busy by its state as with another's; then only the list of jobs can
+    # tell.
     busy = {node: f"job {running[node]} is on it" if node in running else "a job is on it"
             for node in nodes if node in running or (held[node].busy and node not in own)}
     return Jobs(busy, frozenset(node for node in nodes if node not in busy and held[node].busy is None))
@@ -54,7 +56,8 @@ def by_node(run: Run | None = None, ours: str = "", own: set[str] | None = None)
     Nodes of jobs that are called `ours`, in a reservation that is called so, are put into `own` instead.
     """
     try:
-        text = output((*SQUEUE[:-1], f"{SQUEUE[-1]}|%v|%j") if ours else SQUEUE, run).decode("utf-8", "backslashreplace")
+        text = output((*SQUEUE[:-1], f"{SQUEUE[-1]}|%v|%j") if ours else SQUEUE, run).decode(
+            "utf-8", "backslashreplace")
     except MusterError as error:
         raise ActionError(str(error)) from None
     found: dict[str, str] = {}
@@ -75,5 +78,6 @@ def by_node(run: Run | None = None, ours: str = "", own: set[str] | None = None)
                 else:
                     found.setdefault(node, f"{number} ({clean(state, 40)})")
         except InventoryError as error:
-            raise ActionError(f"squeue printed {clean(line, 100)!r}, which cannot be read ({error}); see: squeue --all") from None
+            raise ActionError(f"squeue printed {clean(line, 100)!r}, which cannot be read ({error}); see: "
+                              "squeue --all") from None
     return found

@@ -1,7 +1,8 @@
 """A lease by a Slurm reservation: no job starts on its nodes, and Slurm itself ends it at its end.
 
-scontrol(1), "create reservation" (Slurm 22.05): IGNORE_JOBS lets it begin while a job still runs, of which another look must show that
-there is none. Not MAINT: that would let it overlap with others, and now Slurm itself says which of two that want a node at once has it.
+scontrol(1), "create reservation" (Slurm 22.05): IGNORE_JOBS lets it begin while a job still runs, of which
+another look must show that there is none. Not MAINT: that would let it overlap with others, and now Slurm
+itself says which of two that want a node at once has it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ _FIELD = re.compile(r"(?:^|\s)(ReservationName|StartTime|Nodes|State)=(\S*)")
 
 @dataclass(frozen=True)
 class SlurmReservation:
-    """One reservation: its nodes, whether it holds them now, and from when on it will (None where Slurm's word is no time)."""
+    """One reservation: its nodes, whether it holds them now, and from when on it will (None where Slurm's
+    word is no time)."""
 
     name: str
     nodes: frozenset[str]
@@ -46,8 +48,8 @@ class Reservation:
 
     def hold(self, entry: LeaseRecord) -> None:
         """Makes the reservation."""
-        self._ask("create", "reservation", f"ReservationName={entry.name}", "StartTime=now", self._end(entry.until),
-                  f"Nodes={fold(entry.nodes)}", "Users=root", "Flags=IGNORE_JOBS")
+        self._ask("create", "reservation", f"ReservationName={entry.name}", "StartTime=now",
+                  self._end(entry.until), f"Nodes={fold(entry.nodes)}", "Users=root", "Flags=IGNORE_JOBS")
 
     def gone(self, entry: LeaseRecord) -> Mapping[str, str]:
         """Nodes that are not in it, or all where there is none."""
@@ -87,13 +89,15 @@ class Reservation:
 def reserved(nodes: Collection[str], until: float, run: Run | None = None) -> dict[str, str]:
     """By node, the reservation that has it, or will have it before then; raises ActionError."""
     wanted = set(nodes)
-    return {node: f"reservation {short(one.name)} has it{'' if one.active else ' soon'}" for one in _shown(run)
+    return {
+        node: f"reservation {short(one.name)} has it{'' if one.active else ' soon'}" for one in _shown(run)
             if one.active or one.start is None or one.start < until for node in sorted(one.nodes & wanted)}
 
 
 def _shown(run: Run | None) -> list[SlurmReservation]:
     try:
-        return list(map(parse, filter(_is_one, output(SHOW, run).decode("utf-8", "backslashreplace").split("\n"))))
+        return list(
+            map(parse, filter(_is_one, output(SHOW, run).decode("utf-8", "backslashreplace").split("\n"))))
     except MusterError as error:
         raise ActionError(str(error)) from None
 
@@ -114,7 +118,8 @@ def parse(line: str) -> SlurmReservation:
         nodes = frozenset(() if named in ("", "(null)") else expand(named))
     except InventoryError as error:
         raise ActionError(f"scontrol show reservation: {error}") from None
-    return SlurmReservation(fields["ReservationName"], nodes, fields["State"].upper() == "ACTIVE", _time(fields["StartTime"]))
+    return SlurmReservation(
+        fields["ReservationName"], nodes, fields["State"].upper() == "ACTIVE", _time(fields["StartTime"]))
 
 
 def _time(text: str) -> float | None:

@@ -1,4 +1,5 @@
-"""One at a time: a lock in the state folder that says who holds it, where, and since when.
+"""A lock in the state folder, so that one process acts at a time; it says who holds it, where, and since
+when.
 
 The lock is a flock, which goes with its process. What it says is in its file, for whoever finds it taken.
 """
@@ -24,7 +25,8 @@ _MOST_BYTES = 4096
 
 @dataclass(frozen=True)
 class LockHolder:
-    """Who is at work: the person, the machine, the process (`provisioning.lease.holder`) and since when (epoch seconds)."""
+    """Who is at work: the person, the machine, the process (`provisioning.lease.holder`) and since when
+    (epoch seconds)."""
 
     who: str
     host: str
@@ -36,7 +38,8 @@ class LockHolder:
         pid = pid_of(self.holder)
         process = f", process {pid}" if pid is not None else ""
         since = time.strftime("%Y-%m-%dT%H:%MZ", time.gmtime(self.began))
-        return f"{clean(self.who, 80)} on {clean(self.host, 80)}{process}, for {age(now - self.began)} (since {since})"
+        return (f"{clean(self.who, 80)} on {clean(self.host, 80)}{process}, for {age(now - self.began)} "
+                f"(since {since})")
 
 
 def here() -> str:
@@ -54,21 +57,23 @@ def age(seconds: float) -> str:
 
 @contextmanager
 def alone(folder: Path, lock: str, what: str) -> Iterator[None]:
-    """Only one process of this machine (and of others, where the file system has locks) acts in a state folder under a lock of this name;
-    raises UsageError for the second, which says who the first is. The lock goes with the process.
+    """Only one process of this machine (and of others, where the file system has locks) acts in a state
+    folder under a lock of this name; raises UsageError for the second, which says who the first is. The lock
+    goes with the process.
     """
     path = folder / lock
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}; muster {what} --apply keeps others out by this file") from None
+        raise UsageError(f"{path}: {error.strerror}; muster {what} --apply needs it as a lock") from None
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UsageError(taken(path, what)) from None
         except OSError as error:
-            raise UsageError(f"{path}: cannot be locked: {error.strerror}; keep the state folder on a file system that has locks") from None
+            raise UsageError(f"{path}: cannot be locked: {error.strerror}; keep the state folder on a file "
+                             "system that has locks") from None
         own = {"who": who(), "host": here(), "holder": me(), "began": time.time()}
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, json.dumps(own).encode(), 0)
@@ -78,14 +83,15 @@ def alone(folder: Path, lock: str, what: str) -> Iterator[None]:
 
 
 def taken(path: Path, what: str) -> str:
-    """That somebody else has the lock, and who."""
+    """That someone else has the lock, and who."""
     owner = _owner(path)
-    said = f": {owner.words(time.time())}" if owner is not None else ""
-    return f"another muster {what} --apply is at work{said}; wait until it has ended"
+    message = f": {owner.words(time.time())}" if owner is not None else ""
+    return f"another muster {what} --apply is running{message}; wait until it has ended"
 
 
 def locked(path: Path) -> bool | None:
-    """Whether a process holds this lock now, which it does while it lives; None where that cannot be asked."""
+    """Whether a process holds this lock now, which it does while it lives; None where that cannot be
+    asked."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -108,7 +114,8 @@ def _owner(path: Path) -> LockHolder | None:
     """What the lock's file says; None where it says nothing yet."""
     try:
         with path.open("rb") as file:
-            told = json.loads(file.read(_MOST_BYTES))
-        return LockHolder(str(told["who"]), str(told["host"]), str(told["holder"]), float(told["began"]))
+            refusals = json.loads(file.read(_MOST_BYTES))
+        return LockHolder(
+            str(refusals["who"]), str(refusals["host"]), str(refusals["holder"]), float(refusals["began"]))
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None

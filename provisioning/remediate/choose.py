@@ -1,4 +1,5 @@
-"""Chooses, for each node that has a fault, the step that the policy names for it, or says why there is none. Pure."""
+"""Chooses, for each node that has a fault, the step that the policy names for it, or says why there is none.
+Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ Tries = Mapping[tuple[str, RemediationStep], int]
 
 @dataclass(frozen=True)
 class PlannedStep:
-    """A step on a node: for which fault, which rules must pass afterwards, why, and the failure domain that the node is in.
+    """A step on a node: for which fault, which rules must pass afterwards, why, and the failure domain that
+    the node is in.
 
     A rule of several units or modules stands with the one that the step is of: `service-expected@docker`.
     """
@@ -39,7 +41,7 @@ class PlannedStep:
 
 
 @dataclass(frozen=True)
-class Left:
+class ExcludedNode:
     """A node with a fault for which nothing is done, and why."""
 
     node: str
@@ -47,21 +49,21 @@ class Left:
 
 
 def choose(
-    fleet: FleetHistory, verdicts: Collection[Verdict], policy: TriagePolicy, names: Collection[str], tries: Tries,
-    naming: Collection[str], only: RemediationStep | None = None,
-) -> tuple[list[PlannedStep], list[Left]]:
-    """What to do on these nodes, one step each, in the order of their domains; `only` is the one step that a person names, which need not
-    be enabled then. `naming` are the rules with a check of NAMING."""
+    fleet: FleetHistory, verdicts: Collection[Verdict], policy: TriagePolicy, names: Collection[str],
+    tries: Tries, naming: Collection[str], only: RemediationStep | None = None,
+) -> tuple[list[PlannedStep], list[ExcludedNode]]:
+    """What to do on these nodes, one step each, in the order of their domains; `only` is the one step that a
+    person names, which need not be enabled then. `naming` are the rules with a check of NAMING."""
     past_of = {past.node: past for past in fleet.nodes}
     works: list[PlannedStep] = []
-    lefts: list[Left] = []
+    lefts: list[ExcludedNode] = []
     for verdict in verdicts:
         past = past_of.get(verdict.node)
         if past is None or verdict.node not in names:
             continue
         found = _of(verdict, past, policy, tries, naming, only)
         if isinstance(found, PlannedStep) and (refused := _refused(past)):
-            found = Left(verdict.node, refused)
+            found = ExcludedNode(verdict.node, refused)
         if isinstance(found, PlannedStep):
             works.append(found)
         elif found is not None:
@@ -71,7 +73,8 @@ def choose(
 
 
 def domain(past: NodeHistory) -> str:
-    """The failure domain in which a step may go wrong on all at once; a node of which none is known is one of its own."""
+    """The failure domain in which a step may go wrong on all at once; a node of which none is known is one of
+    its own."""
     for kind in ("rack", "leaf", "power"):
         if past.domains.get(kind):
             return f"{kind} {past.domains[kind][0]}"
@@ -85,37 +88,48 @@ def _refused(past: NodeHistory) -> str:
 
 
 def _of(verdict: Verdict, past: NodeHistory, policy: TriagePolicy, tries: Tries, naming: Collection[str],
-        only: RemediationStep | None) -> PlannedStep | Left | None:
+        only: RemediationStep | None) -> PlannedStep | ExcludedNode | None:
     if past.away:
-        return Left(verdict.node, past.away)
+        return ExcludedNode(verdict.node, past.away)
     for fault in verdict.faults:
         found = _for(fault, past, policy, tries, naming, only)
         if found is not None and verdict.incident:
-            return Left(verdict.node, f"{fault.kind.id}: it is in an incident, which is not mended node by node: muster triage")
+            return ExcludedNode(
+                verdict.node,
+                f"{fault.kind.id}: it is in an incident, which is not repaired node by node: muster triage")
         if found is not None:
             return found
-        if fault.isolation is not Isolation.NONE:       # what is lesser can wait until this is mended
-            return Left(verdict.node, f"{fault.kind.id}: no step is for it; {fault.repair.value}: muster ticket {verdict.node}")
+        if fault.isolation is not Isolation.NONE:       # what is lesser can wait until this is repaired
+            return ExcludedNode(verdict.node,
+                                f"{fault.kind.id}: there is no step for it; {fault.repair.value}: muster "
+                                f"ticket {verdict.node}")
     return None
 
 
 def _for(fault: Fault, past: NodeHistory, policy: TriagePolicy, tries: Tries, naming: Collection[str],
-         only: RemediationStep | None) -> PlannedStep | Left | None:
+         only: RemediationStep | None) -> PlannedStep | ExcludedNode | None:
     named = policy.remediation
     for step, use in named.uses.items():
         found = _problems(fault, use, SPECS[step], naming)
         if not found or only not in (None, step) or not _fits(fault, SPECS[step]):
             continue
         if not use.enabled and only is None:
-            return Left(past.node, f"{fault.kind.id}: {step.value} is for it, and the policy does not enable it: muster remediate "
-                                   f"{past.node} --step {step.value}")
+            return ExcludedNode(past.node,
+                                f"{fault.kind.id}: {step.value} is for it, and the policy does not enable "
+                                f"it: muster remediate {past.node} --step {step.value}")
         if tries.get((past.node, step), 0) >= named.attempts:
             times = tries[past.node, step]
-            return Left(past.node, f"{fault.kind.id}: inspect: {step.value} was tried {times} times in {named.days:g} days")
+            return ExcludedNode(
+                past.node,
+                f"{fault.kind.id}: inspect: {step.value} was tried {times} times in {named.days:g} days")
         first = found[0]
-        rules = tuple(sorted({one.rule + (f"@{SPECS[step].about}" if one.rule in naming and SPECS[step].about else "") for one in found}))
-        said = f"{first.rule}{f' of {first.subject}' if first.subject else ''}: {first.observed or first.reason}"
-        return PlannedStep(past.node, step, fault.kind.id, rules, said, domain(past))
+        rules = tuple(
+            sorted({
+                one.rule + (f"@{SPECS[step].about}" if one.rule in naming and SPECS[step].about
+                            else "") for one in found}))
+        message = (f"{first.rule}{f' of {first.subject}' if first.subject else ''}: "
+                   f"{first.observed or first.reason}")
+        return PlannedStep(past.node, step, fault.kind.id, rules, message, domain(past))
     return None
 
 
@@ -123,8 +137,9 @@ def _problems(fault: Fault, use: Use, spec: Spec, naming: Collection[str]) -> li
     """What is wrong that the step is for."""
     if fault.kind.id not in use.faults:
         return []
-    return [problem for problem in fault.problems if any(fnmatchcase(problem.rule, glob) for glob in use.rules)
-            and (problem.rule not in naming or spec.about in ("", _unit(problem.subject)))]
+    return [problem for problem in fault.problems
+            if any(fnmatchcase(problem.rule, glob) for glob in use.rules)
+                and (problem.rule not in naming or spec.about in ("", _unit(problem.subject)))]
 
 
 def _unit(subject: str) -> str:
@@ -134,7 +149,8 @@ def _unit(subject: str) -> str:
 
 
 def _fits(fault: Fault, spec: Spec) -> bool:
-    """Whether the step is on the rung that is due: a lesser one may be tried first, unless history or the driver itself asks for more."""
+    """Whether the step is on the rung that is due: a lesser one may be tried first, unless history or the
+    driver itself asks for more."""
     if fault.repair is Repair.WATCH:
         return True
     if fault.raised or any(problem.repair for problem in fault.problems):

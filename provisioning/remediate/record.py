@@ -1,4 +1,5 @@
-"""What the ledger keeps of a step: a line before it, with what was wrong then, and its outcome; and what follows from the lines."""
+"""What the ledger keeps of a step: a line before it, with what was wrong then, and its outcome; and what
+follows from the lines."""
 
 from __future__ import annotations
 
@@ -44,8 +45,8 @@ class Before:
 
 
 @dataclass(frozen=True)
-class Begun:
-    """A step of which nobody knows the end."""
+class StartedStep:
+    """A step of which it is not known the end."""
 
     line: int
     node: str
@@ -58,38 +59,43 @@ class Begun:
         return f"{self.line}-{self.time:.6f}"
 
 
-def begin(store: Store, work: PlannedStep, seen: NodeHealth, who: str, now: float) -> Begun:
+def begin(store: Store, work: PlannedStep, seen: NodeHealth, who: str, now: float) -> StartedStep:
     """Writes down that a step is about to be taken."""
     boot = seen.boot if _BOOT.fullmatch(seen.boot) else ""
     before = Before(work.step, work.rules, boot, seen.passed)
     with store.writing() as db:
-        line = ledger.begin(db, now, who, SPECS[work.step].rung.value, work.node, f"{work.step.value}: {work.why}",
-                            f"step={work.step.value} rules={','.join(work.rules)} boot={boot} passed={','.join(sorted(seen.passed))}")
-    return Begun(line, work.node, before, now)
+        line = ledger.begin(
+            db, now, who, SPECS[work.step].rung.value, work.node, f"{work.step.value}: {work.why}",
+            f"step={work.step.value} rules={','.join(work.rules)} boot={boot} "
+            f"passed={','.join(sorted(seen.passed))}")
+    return StartedStep(line, work.node, before, now)
 
 
-def end(store: Store, begun: Begun, how: RemediationOutcome, said: str, now: float) -> None:
+def end(store: Store, begun: StartedStep, how: RemediationOutcome, message: str, now: float) -> None:
     """Writes down what became of it."""
     with store.writing() as db:
-        ledger.finish(db, begun.line, f"{how.value}: {said}", now)
+        ledger.finish(db, begun.line, f"{how.value}: {message}", now)
 
 
-def unended(store: Store) -> list[Begun]:
-    """Steps that were begun and of which nobody knows the end."""
-    return [Begun(line.id, line.node, before, line.time) for line in ledger.lines(store)
+def unended(store: Store) -> list[StartedStep]:
+    """Steps that were begun and of which it is not known the end."""
+    return [StartedStep(line.id, line.node, before, line.time) for line in ledger.lines(store)
             if line.outcome is None and (before := parsed(line.evidence)) is not None]
 
 
 def tries(store: Store, policy: Remediation, now: float) -> dict[tuple[str, RemediationStep], int]:
     """How often each step touched each node within the policy's days."""
-    return Counter((line.node, before.step) for line in ledger.lines(store, since=now - policy.days * 86400)
-                   if (before := parsed(line.evidence)) is not None and not _is(line, RemediationOutcome.NOT_DONE))
+    return Counter(
+        (line.node, before.step) for line in ledger.lines(store, since=now - policy.days * 86400)
+        if (before := parsed(line.evidence)) is not None and not _is(line, RemediationOutcome.NOT_DONE))
 
 
 def kept(store: Store, node: str, since: float) -> bool:
-    """Whether the newest step on a node since then made it worse, or may be at work still, so that it is not to be given back."""
+    """Whether the newest step on a node since then made it worse, or may be at work still, so that it is not
+    to be given back."""
     of_node = [line for line in ledger.lines(store, {node}, since) if parsed(line.evidence) is not None]
-    return bool(of_node) and (of_node[-1].outcome is None or any(_is(of_node[-1], how) for how in RemediationOutcome if how.stops))
+    return bool(of_node) and (
+        of_node[-1].outcome is None or any(_is(of_node[-1], how) for how in RemediationOutcome if how.stops))
 
 
 def parsed(evidence: str) -> Before | None:

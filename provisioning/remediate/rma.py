@@ -1,7 +1,9 @@
-"""Takes a part, or a whole node, through its return to the vendor: the store and the inventory file, in this order.
+"""Takes a part, or a whole node, through its return to the vendor: the store and the inventory file, in this
+order.
 
-Each deed is written into the store before the file is changed, and its outcome after. Whoever is killed in between leaves a line of
-the ledger without an outcome; the same command again finishes it, and until then every `muster rma` says what is left.
+Each operation is written into the store before the file is changed, and its outcome after. Whoever is killed
+in between leaves a line of the ledger without an outcome; the same command again finishes it, and until then
+every `muster rma` says what is left.
 """
 
 from __future__ import annotations
@@ -19,12 +21,13 @@ from inventory.model import Lifecycle, LifecycleState
 from inventory.text import short
 
 Clock = Callable[[], float]
-Write = Callable[[], str]       # changes the inventory file, or finds that it need not; gives words for the ledger
+# changes the inventory file, or finds that it need not; gives words for the ledger
+Write = Callable[[], str]
 
 
 @dataclass(frozen=True)
 class ReturnedPart:
-    """What goes; `slot` is empty for a whole node, `serial` where nobody knows it."""
+    """What goes; `slot` is empty for a whole node, `serial` where it is not known it."""
 
     node: str
     slot: str
@@ -38,15 +41,18 @@ class ReturnedPart:
 
 
 def part_at(
-    node: str, seats: Sequence[ComponentLocation], known: Sequence[Rma], slot: str | None, gpu: int | None, chassis: bool,
-    serial: str | None,
+    node: str, seats: Sequence[ComponentLocation], known: Sequence[Rma], slot: str | None, gpu: int | None,
+    chassis: bool, serial: str | None,
 ) -> ReturnedPart:
-    """The part that a person means, by what the store knows of where things sit and have sat; raises UsageError that names what there is.
+    """The part that a person means, by what the store knows of where things sit and have sat; raises
+    UsageError that names what there is.
 
-    NVML counts GPUs in the order of their PCI addresses, so a number is only certain while every GPU that was seen is there.
+    NVML counts GPUs in the order of their PCI addresses, so a number is only certain while every GPU that was
+    seen is there.
     """
     newest: dict[str, ComponentLocation] = {}
-    for seat in sorted((seat for seat in seats if seat.node == node), key=lambda seat: (seat.ended is None, seat.seen)):
+    for seat in sorted(
+        (seat for seat in seats if seat.node == node), key=lambda seat: (seat.ended is None, seat.seen)):
         newest[seat.slot] = seat
     if chassis:
         whole = newest.pop(CHASSIS, None)
@@ -54,39 +60,46 @@ def part_at(
     newest.pop(CHASSIS, None)
     if gpu is not None:
         slot = _gpu(node, newest, gpu)
-    there = ", ".join(f"{one.slot} ({one.kind} {one.serial})" for one in sorted(newest.values(), key=lambda one: one.slot)[:16])
+    there = ", ".join(f"{one.slot} ({one.kind} {one.serial})"
+                      for one in sorted(newest.values(), key=lambda one: one.slot)[:16])
     if slot is None:
-        raise UsageError(f"say what of {node} goes back: --chassis, --gpu N or --slot SLOT"
+        raise UsageError(f"name the part of {node} that goes back: --chassis, --gpu N or --slot SLOT"
                          + (f"; the store knows {there}" if there else "; the store knows no parts of it"))
     held = newest.get(slot)
     if held is not None:
         return ReturnedPart(node, slot, held.kind, serial or held.serial)
-    open_there = next((rma for rma in known if (rma.node, rma.slot) == (node, slot) and rma.state is not RmaState.RETURNED), None)
+    open_there = next((rma for rma in known
+                       if (rma.node, rma.slot) == (node, slot) and rma.state is not RmaState.RETURNED), None)
     if open_there is not None:
         return ReturnedPart(node, slot, open_there.kind, open_there.serial)
     if serial is None:
         raise UsageError(f"the store knows nothing at {short(slot)} of {node}"
-                         f"{f', but {there}' if there else ''}; for anything else say its --serial, too")
+                         f"{f', but {there}' if there else ''}; for any other part also give --serial")
     return ReturnedPart(node, slot, "part", serial)
 
 
 def _gpu(node: str, newest: dict[str, ComponentLocation], number: int) -> str:
     gpus = sorted((seat for seat in newest.values() if seat.kind == "gpu"), key=lambda seat: seat.slot)
     if lost := [seat.slot for seat in gpus if seat.ended is not None]:
-        raise UsageError(f"GPU {number} of {node} is not certain: {', '.join(lost)} is not seen any more, and numbers shift; give --slot")
+        raise UsageError(f"GPU {number} of {node} is not certain: {', '.join(lost)} is not seen any more, "
+                         "and numbers shift; give --slot")
     if number >= len(gpus):
-        raise UsageError(f"the store knows {len(gpus)} GPUs of {node}, so there is no GPU {number}: give its --slot and --serial")
+        raise UsageError(f"the store knows {len(gpus)} GPUs of {node}, so there is no GPU {number}: give its "
+                         "--slot and --serial")
     return gpus[number].slot
 
 
 def opening(
-    store: Store, part: ReturnedPart, why: str, who: str, reference: str, evidence: str, holds: str, clock: Clock, write: Write,
+    store: Store, part: ReturnedPart, why: str, who: str, reference: str, evidence: str, holds: str,
+    clock: Clock, write: Write,
 ) -> Rma:
-    """Afterwards the RMA is open and the file says so. Where it was open already, what was left undone is done.
+    """Afterwards the RMA is open and the file says so. Where it was open already, what was left undone is
+    done.
 
     `holds` says what keeps jobs away, for the ledger.
     """
-    rma, line = rmas.begin(store, part.node, part.slot, part.kind, part.serial, why, who, reference, evidence, clock())
+    rma, line = rmas.begin(
+        store, part.node, part.slot, part.kind, part.serial, why, who, reference, evidence, clock())
     rmas.settle(store, line, f"open, {holds}; {write()}", clock())
     return rma
 
@@ -102,7 +115,8 @@ def unfinished(found: Sequence[Rma], left: dict[int, str]) -> Iterator[str]:
     for rma in found:
         if rma.id in left:
             command = again(rma) if left[rma.id] == "rma open" else f"muster rma return {rma.id}"
-            yield f"RMA {rma.id} of {rma.node} was cut short, and the inventory file may not say so yet; finish it with: {command}"
+            yield (f"RMA {rma.id} of {rma.node} was cut short, and the inventory file may not say so yet; "
+                   f"finish it with: {command}")
 
 
 def shipping(store: Store, rma: Rma, left: dict[int, str], who: str, clock: Clock) -> bool:
@@ -122,48 +136,58 @@ def may_return(rma: Rma, *, same: bool, new: str) -> None:
     if rma.state is RmaState.OPEN:
         raise _out_of_step(rma, "return")
     if same and new and new != rma.serial:
-        raise UsageError(f"--same says that it is {rma.serial or 'the same'} again, and --serial names another: {short(new)}")
+        raise UsageError(f"--same says that it is {rma.serial or 'the same'} again, and --serial names "
+                         f"another: {short(new)}")
     if new and new == rma.serial and not same:
-        raise UsageError(f"{short(new)} is the serial number of what went out: the same {rma.kind} came back. "
-                         "Send it back, or say --same if it was repaired")
+        raise UsageError(f"{short(new)} is the serial number of what went out: the same {rma.kind} came "
+                         "back. Send it back, or give --same if it was repaired")
 
 
 def returning(store: Store, rma: Rma, outcome: str, who: str, clock: Clock, write: Write) -> None:
-    """Afterwards it is back and the file says so, and what kernel logs reported of it has ended by the word of who says so."""
+    """Afterwards it is back and the file says so, and what kernel logs reported of it has ended by the word
+    of who says so."""
     found: dict[int, repairs.Logged] = {}
     for name in {rma.slot, rma.serial} - {""} if rma.slot else {repairs.ALL}:
         found |= {one.id: one for one in repairs.meant(store, rma.node, name)[0]}
     if found and rma.returned is None:      # the second time, it was said already
         with store.writing() as db:
-            repairs.say(db, rma.node, rma.slot or repairs.ALL, list(found.values()), f"RMA {rma.id} is back", who, clock())
+            repairs.say(db, rma.node, rma.slot or repairs.ALL, list(found.values()), f"RMA {rma.id} is back",
+                        who, clock())
     line = rmas.give_back(store, rma, outcome, who, clock())
     rmas.settle(store, line, f"returned ({outcome}); {write()}", clock())
 
 
-def next_steps(rma: Rma, said: str, away: Sequence[int]) -> Iterator[str]:
-    """What a person does next, a line each. Nothing of it is done by itself: a node that was away is not believed."""
+def next_steps(rma: Rma, message: str, away: Sequence[int]) -> Iterator[str]:
+    """What a person does next, a line each. Nothing of it is done by itself: a node that was away is not
+    believed."""
     node = rma.node
     if away:
         yield f"{node} stays as it is in the inventory: RMA {', '.join(map(str, away))} of it is not back"
-    expected = rma.serial if said == "same" else said.partition(" ")[2] or f"another serial number than {rma.serial}"
+    expected = rma.serial if message == "same" else message.partition(
+        " ")[2] or f"another serial number than {rma.serial}"
     if rma.serial:
-        yield f"expected at {rma.slot or 'the chassis'}: {expected}; muster check {node} --store looks, muster rma list says if not"
+        yield (f"expected at {rma.slot or 'the chassis'}: {expected}; muster check {node} --store looks, "
+               "muster rma list says if not")
     if rma.kind in (CHASSIS, "nvme"):
-        yield (f"if it was reinstalled, or is another machine, its host keys are new and checks refuse it: compare them and pin them with "
-               f"muster inventory enroll {node} --replace {node}")
+        yield ("if it was reinstalled, or is another machine, its host keys are new and checks refuse it: "
+               f"compare them and pin them with muster inventory enroll {node} --replace {node}")
     if not away:
-        yield (f"then: muster check {node} --profile bringup --store, and muster inventory lifecycle {node} service; after clean looks "
-               f"triage gives back what it cordoned, and a person what a person did (muster uncordon {node})")
+        yield (f"then: muster check {node} --profile bringup --store, and muster inventory lifecycle {node} "
+               "service; after clean looks triage gives back what it cordoned, and a person what a "
+               f"person did (muster uncordon {node})")
 
 
 def _out_of_step(rma: Rma, command: str) -> UsageError:
     step = {RmaState.OPEN: "ship", RmaState.SHIPPED: "return"}.get(rma.state)
-    then = f"; next is: muster rma {step} {rma.id}" if step is not None else f"; for another: muster rma open {rma.node}"
-    return UsageError(f"RMA {rma.id} of {rma.node} is {rma.state.value}, so there is nothing to {command}{then}")
+    then = (f"; next is: muster rma {step} {rma.id}" if step is not None
+            else f"; for another: muster rma open {rma.node}")
+    return UsageError(
+        f"RMA {rma.id} of {rma.node} is {rma.state.value}, so there is nothing to {command}{then}")
 
 
 def chosen(found: Sequence[Rma], left: dict[int, str], text: str) -> Rma:
-    """The RMA that a number or a node's name means: of a node the one that is not back, else the last. Raises UsageError."""
+    """The RMA that a number or a node's name means: of a node the one that is not back, else the last. Raises
+    UsageError."""
     if text.isascii() and text.isdigit():
         named = [rma for rma in found if rma.id == int(text)]
         if not named:
@@ -172,12 +196,15 @@ def chosen(found: Sequence[Rma], left: dict[int, str], text: str) -> Rma:
     of_node = [rma for rma in found if rma.node == text]
     if not of_node:
         raise UsageError(f"there is no RMA of {short(text)}; see: muster rma list --all")
-    away = [rma for rma in of_node if rma.state is not RmaState.RETURNED] or [rma for rma in of_node if rma.id in left] or of_node[-1:]
+    away = [rma for rma in of_node if rma.state is not RmaState.RETURNED] or [
+        rma for rma in of_node if rma.id in left] or of_node[-1:]
     if len(away) > 1:
-        raise UsageError(f"{text} has {len(away)} RMAs: {', '.join(f'{rma.id} ({rma.part})' for rma in away)}; name one by its number")
+        raise UsageError(f"{text} has {len(away)} RMAs: "
+                         f"{', '.join(f'{rma.id} ({rma.part})' for rma in away)}; name one by its number")
     return away[0]
 
 
 def aim(now: Lifecycle, wanted: Lifecycle) -> Lifecycle:
-    """The lifecycle of a node whose part is back: bring-up, as nothing is proven yet; a node that has been retired stays so."""
+    """The lifecycle of a node whose part is back: bring-up, as nothing is proven yet; a node that has been
+    retired stays so."""
     return now if now.state is LifecycleState.RETIRED else wanted

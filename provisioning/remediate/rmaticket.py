@@ -1,4 +1,5 @@
-"""The ticket of an RMA: a person's decision that a part goes to the vendor, told with what the store remembers of it."""
+"""The ticket of an RMA: a person's decision that a part goes to the vendor, told with what the store
+remembers of it."""
 
 from __future__ import annotations
 
@@ -18,16 +19,20 @@ from healthcheck.triage.past import NodeHistory
 from healthcheck.triage.ticket import markdown, ticket
 from inventory.model import Node
 
-_TOLD_S = 60 * 86400.0      # how far back it tells of the part
+_RECENT_S = 60 * 86400.0      # how far back it tells of the part
 
 
 def text_of(store: Store, rma: Rma, node: Node, now: float) -> str:
-    """The ticket in Markdown: what was wrong with the part lately, wherever it sat, and with the node where all of it goes."""
+    """The ticket in Markdown: what was wrong with the part lately, wherever it sat, and with the node where
+    all of it goes."""
     where = trails(store, rma.node)
-    told = [each for each in problems(store, {seat.node for seat in where} | {rma.node}, now - _TOLD_S) if concerns(rma, each)]
-    boots = store.rows("SELECT began FROM boot JOIN node ON node.id = boot.node WHERE name = ? ORDER BY began", rma.node)
-    past = NodeHistory(rma.node, moved=tuple(each for each in told if each.node != rma.node), boots=tuple(row[0] for row in boots))
-    verdict = case(rma, [each for each in told if each.node == rma.node])
+    on_result = [each for each in problems(store, {seat.node for seat in where} | {rma.node}, now - _RECENT_S)
+                 if concerns(rma, each)]
+    boots = store.rows(
+        "SELECT began FROM boot JOIN node ON node.id = boot.node WHERE name = ? ORDER BY began", rma.node)
+    past = NodeHistory(rma.node, moved=tuple(each for each in on_result if each.node != rma.node),
+                       boots=tuple(row[0] for row in boots))
+    verdict = case(rma, [each for each in on_result if each.node == rma.node])
     return markdown(ticket(verdict, past, where, lines(store, [rma.node]), node, bundle=rma.evidence))
 
 
@@ -38,9 +43,11 @@ def bundle(store: Store, folder: Path, node: str) -> str:
 
 
 def case(rma: Rma, problems: Sequence[Problem]) -> Verdict:
-    """A person's decision as a verdict, for the ticket: this part goes to the vendor, for these problems of it."""
+    """A person's decision as a verdict, for the ticket: this part goes to the vendor, for these problems of
+    it."""
     own = tuple(problem for problem in problems if concerns(rma, problem))
-    kind = FaultKind("rma", rma.why, ("*",), isolation=Isolation.NO_NEW_JOBS, repair=Repair.REPLACE, owner=Owner.VENDOR)
+    kind = FaultKind(
+        "rma", rma.why, ("*",), isolation=Isolation.NO_NEW_JOBS, repair=Repair.REPLACE, owner=Owner.VENDOR)
     began = min((one.began for one in own), default=rma.opened)
     fault = Fault(kind, rma.part, own, Isolation.NO_NEW_JOBS, Repair.REPLACE, Owner.VENDOR, began)
     name = f"RMA {rma.id}{f' ({rma.reference})' if rma.reference else ''}"

@@ -1,4 +1,5 @@
-"""Sends one step to nodes, over the usual transport and as one program; and asks what became of one that somebody else began."""
+"""Sends one step to nodes, over the usual transport and as one program; and asks what became of one that
+someone else began."""
 
 from __future__ import annotations
 
@@ -17,23 +18,25 @@ from inventory.text import clean
 from inventory.transport.base import Limits, Program, Stage, Transport
 from provisioning.remediate.steps import SPECS
 
-_PARTS = tuple(Path(__file__).with_name("onnode") / f"{name}.py" for name in ("table", "deeds"))
+_PARTS = tuple(Path(__file__).with_name("onnode") / f"{name}.py" for name in ("table", "operations"))
 _MOST = 1 << 20
 _WAY_S = 45.0           # for connecting, logging in and coming back
 _WAIT_S = 5.0           # for another step on that node to end
 SETTLE_S = 60.0
 # Nothing of ours has run there. A lease may also be lost while a step is at work.
-_NOT_BEGUN = (Stage.RESOLVE, Stage.CONNECT, Stage.HOST_KEY, Stage.AUTH, Stage.LOGIN, Stage.BECOME, Stage.PYTHON, Stage.TURN)
+_NOT_BEGUN = (Stage.RESOLVE, Stage.CONNECT, Stage.HOST_KEY, Stage.AUTH, Stage.LOGIN, Stage.BECOME,
+              Stage.PYTHON, Stage.TURN)
 
 
 @dataclass(frozen=True)
-class Did:
-    """What a node said of a step: `ok` is None where nobody knows how it ended there. `touched`: something there may be changed."""
+class StepReport:
+    """What a node said of a step: `ok` is None where it is not known how it ended there. `touched`: something
+    there may be changed."""
 
     node: str
     ok: bool | None
     touched: bool
-    said: str
+    message: str
 
 
 @dataclass(frozen=True)
@@ -47,28 +50,34 @@ class _Addressed(Node):
         return self.own
 
 
-def send(nodes: Mapping[str, Node], step: RemediationStep | None, transport: Transport, fanout: int) -> Iterator[Did]:
-    """Has the step taken on these nodes, by the names of their lines in the ledger; without one, asks what became of that line's."""
+def send(
+    nodes: Mapping[str, Node], step: RemediationStep | None, transport: Transport, fanout: int,
+) -> Iterator[StepReport]:
+    """Has the step taken on these nodes, by the names of their lines in the ledger; without one, asks what
+    became of that line's."""
     limit = _WAY_S + (SPECS[step].seconds + _WAIT_S if step is not None else SETTLE_S)
     turns = -(-len(nodes) // fanout)
     bounds = Limits(sweep_s=turns * limit, node_s=limit, reply_bytes=_MOST, fanout=fanout)
-    asked = {"step": step.value if step is not None else "", "wait": _WAIT_S if step is not None else SETTLE_S}
+    asked = {
+        "step": step.value if step is not None else "", "wait": _WAIT_S if step is not None else SETTLE_S}
     sent = payload(joined.joined(_PARTS).encode(), json.dumps(asked).encode())
     addressed = [_Addressed(**{one.name: getattr(node, one.name) for one in fields(Node)}, own=(name,))
                  for name, node in nodes.items()]
     for reply in transport.run(addressed, Program(secrets.token_hex(8), LOADER, sent), bounds):
         if reply.failure is not None:
             stage = reply.failure.stage
-            yield Did(reply.node, None, stage not in _NOT_BEGUN, clean(f"{stage.value}: {reply.failure.reason}", 300))
+            yield StepReport(reply.node, None, stage not in _NOT_BEGUN,
+                             clean(f"{stage.value}: {reply.failure.reason}", 300))
         else:
-            yield _did(reply.node, reply.body or b"")
+            yield _step_report(reply.node, reply.body or b"")
 
 
-def _did(node: str, body: bytes) -> Did:
+def _step_report(node: str, body: bytes) -> StepReport:
     """What a node answered, which may be anything."""
     try:
-        told = json.loads(zlib.decompressobj().decompress(body, _MOST))
-        ok = told["ok"]
-        return Did(node, ok if isinstance(ok, bool) else None, told["touched"] is not False, clean(str(told["said"]), 300))
+        on_result = json.loads(zlib.decompressobj().decompress(body, _MOST))
+        ok = on_result["ok"]
+        return StepReport(node, ok if isinstance(ok, bool) else None, on_result["touched"] is not False,
+                          clean(str(on_result["said"]), 300))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, zlib.error):
-        return Did(node, None, True, "its answer cannot be read")
+        return StepReport(node, None, True, "its answer cannot be read")

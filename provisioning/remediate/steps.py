@@ -1,7 +1,9 @@
-"""The steps: to which rung of repair each belongs, what must hold before it, what it runs and for how long at most.
+"""The steps: to which rung of repair each belongs, what must hold before it, what it runs and for how long at
+most.
 
-What runs is a table in code (`onnode.table`): whoever may edit a policy can name a step, and nothing else. It needs root on the node,
-for which the root-owned helper is no way: that one reads, and takes ids of probes only. So a step goes as the login root, or by `become`.
+What runs is a table in code (`onnode.table`): whoever may edit a policy can name a step, and nothing else. It
+needs root on the node, for which the root-owned helper is no way: that one reads, and takes ids of probes
+only. So a step goes as the login root, or by `become`.
 """
 
 from __future__ import annotations
@@ -20,12 +22,14 @@ class IdleProof(Enum):
 
     JOBS = "jobs"           # that its scheduler knows of no job
     GPUS = "gpus"           # and that no process is on a GPU, by NVML
-    EITHER = "either"       # that, or where NVML cannot say it (a dead driver is why one restarts), a scheduler that knows of no job
+    # that, or where NVML cannot say it (a dead driver is why one restarts), a scheduler that knows of no job
+    EITHER = "either"
 
 
 @dataclass(frozen=True)
 class Spec:
-    """One step. `about` is the unit or module that it is of, as a rule's finding names it; empty where it is of no one."""
+    """One step. `about` is the unit or module that it is of, as a rule's finding names it; empty where it is
+    of no one."""
 
     step: RemediationStep
     rung: Repair
@@ -46,7 +50,8 @@ class Spec:
 def _spec(step: RemediationStep) -> Spec:
     name = step.value
     if name in table.SERVICES:
-        return Spec(step, Repair.RESTART_SERVICE, IdleProof.GPUS, table.SERVICES[name].removesuffix(".service"))
+        return Spec(
+            step, Repair.RESTART_SERVICE, IdleProof.GPUS, table.SERVICES[name].removesuffix(".service"))
     if name in table.MODULES:
         return Spec(step, Repair.RESTART_SERVICE, IdleProof.JOBS, table.MODULES[name])
     if step is RemediationStep.RESET_GPU:
@@ -61,4 +66,5 @@ def rootless(node: Node) -> str:
     """Why a step cannot be taken there, as far as the inventory says so."""
     if node.privilege is Privilege.BECOME or node.user in (None, "root"):
         return ""
-    return f"a step needs root there, and {node.user} is not: --become, or `privilege: become` in the inventory"
+    return (f"a step needs root there, and {node.user} is not: --become, or `privilege: become` in the "
+            "inventory")

@@ -1,4 +1,5 @@
-"""Looks at nodes as `muster check` does, before a step and after it, and says what became of them; the look is kept in the store."""
+"""Checks nodes as `muster check` does, before and after a step, and reports what changed; the snapshot goes
+into the store."""
 
 from __future__ import annotations
 
@@ -29,8 +30,9 @@ _BETWEEN_S = 3.0
 
 @dataclass(frozen=True)
 class NodeHealth:
-    """What a look showed of a node. `wrong` are the rules that fail (INFO does not count), and critical ones that it does not answer;
-    `named` are, of rules that fail and were measured whole, the subjects with which they do. `said` is why it was not reached."""
+    """What a look showed of a node. `wrong` are the rules that fail (INFO does not count), and critical ones
+    that it does not answer; `named` are, of rules that fail and were measured whole, the subjects with which
+    they do. `message` is why it was not reached."""
 
     node: str
     reached: bool
@@ -38,7 +40,7 @@ class NodeHealth:
     wrong: frozenset[str] = frozenset()
     passed: frozenset[str] = frozenset()
     named: Mapping[str, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))
-    said: str = ""
+    message: str = ""
 
 
 @dataclass
@@ -63,21 +65,26 @@ def look(site: VerifyContext, nodes: Sequence[Node]) -> dict[str, NodeHealth]:
 
     plan = sweep.SweepPlan(nodes, site.ruleset, source="muster remediate")
     began = time.time()
-    outcome = sweep.live(plan, site.transport, sweep.limits(None, site.fanout), progress(len(nodes), "look", quiet=True),
-                         snapshots=KeptSnapshots(site.folder), on_recording=told, repairs=words_in(site.folder))
+    outcome = sweep.live(
+        plan, site.transport, sweep.limits(None, site.fanout), progress(len(nodes), "look", quiet=True),
+        snapshots=KeptSnapshots(site.folder), on_recording=told, repairs=words_in(site.folder))
     if outcome.partial:
         raise KeyboardInterrupt
     with opened(site.folder, make=True) as store:
-        known = record(store, SweepRecord(began, time.time(), False, plan.source, site.ruleset.digest, versions=judged_by(
-                plan.ruleset, version("cluster-muster")), who=who()), outcome.assessed.reports, found)
+        known = record(store,
+                       SweepRecord(began, time.time(), False, plan.source, site.ruleset.digest,
+                                   versions=judged_by(plan.ruleset, version("cluster-muster")), who=who()),
+                       outcome.assessed.reports, found)
     return {report.node: _seen(report, boots.get(report.node, "")) for report in known}
 
 
 def _seen(report: NodeReport, boot: str) -> NodeHealth:
     if not report.results:
-        return NodeHealth(report.node, False, said=report.reason)
-    wrong = {one.rule for one in report.results if one.severity is not Severity.INFO and (one.status is Status.FAIL or (
-        one.status is Status.UNKNOWN and one.severity is Severity.CRITICAL and one.origin is Origin.NODE))}
+        return NodeHealth(report.node, False, message=report.reason)
+    wrong = {
+        one.rule for one in report.results if one.severity is not Severity.INFO and (
+            one.status is Status.FAIL or (one.status is Status.UNKNOWN and one.severity is Severity.CRITICAL
+                                          and one.origin is Origin.NODE))}
     passed = {one.rule for one in report.results if one.status is Status.PASS}
     named = {one.rule: frozenset(finding.subject.removesuffix(".service") for finding in one.findings)
              for one in report.results if one.status is Status.FAIL and not one.reason}
@@ -87,7 +94,7 @@ def _seen(report: NodeReport, boot: str) -> NodeHealth:
 def await_(
     site: VerifyContext, nodes: Sequence[Node], settled: Callable[[NodeHealth], bool], seconds: float,
 ) -> dict[str, NodeHealth]:
-    """Looks again and again until each is as wished, or the time is over: the newest look at each."""
+    """Looks again and again until each is as wanted, or the time is over: the newest look at each."""
     until = time.monotonic() + seconds
     seen: dict[str, NodeHealth] = {}
     waiting = list(nodes)
@@ -102,7 +109,8 @@ def await_(
 
 
 def passes(seen: NodeHealth, rules: Collection[str]) -> bool:
-    """Whether all of these rules pass, or of `RULE@SUBJECT` that subject does: what is skipped or not measured is no pass."""
+    """Whether all of these rules pass, or of `RULE@SUBJECT` that subject does: what is skipped or not
+    measured is no pass."""
     return seen.reached and all(_passes(seen, *rule.partition("@")[::2]) for rule in rules)
 
 
@@ -111,6 +119,7 @@ def _passes(seen: NodeHealth, rule: str, subject: str) -> bool:
 
 
 def worse(passed: Collection[str], seen: NodeHealth) -> list[str]:
-    """The rules that are wrong now and passed before. What could not be judged before, and is wrong now, was not made so."""
+    """The rules that are wrong now and passed before. What could not be judged before, and is wrong now, was
+    not made so."""
     return sorted(seen.wrong.intersection(passed))
 

@@ -1,4 +1,5 @@
-"""What each node shows of itself where people look for it: the verdict of triage, as a condition of the back end's (`Tells`)."""
+"""The verdict of triage on each node, as a condition that the back end shows to people
+(`SupportsConditions`)."""
 
 from __future__ import annotations
 
@@ -11,19 +12,22 @@ from provisioning.actions.base import Condition
 
 
 def conditions(fleet: FleetHistory, plan: TriagePlan, policy: TriagePolicy) -> dict[str, Condition]:
-    """By node: False for one that jobs must keep away from or that fails a critical rule, Unknown where it is not measured, or True."""
+    """By node: False for one that jobs must keep away from or that fails a critical rule, Unknown where it is
+    not measured, or True."""
     verdicts = {verdict.node: verdict for verdict in plan.verdicts if verdict.isolation is not Isolation.NONE}
     found = {}
     for past in fleet.nodes:
         if (verdict := verdicts.get(past.node)) is not None:
             found[past.node] = Condition("False", _word(verdict.fault), verdict.why, past.seen)
         elif past.state in ("", NodeState.UNKNOWN.value) or fleet.now - past.seen > policy.fresh_hours * 3600:
-            said = f"no sweep of the last {policy.fresh_hours:g} h can say how it is"
-            found[past.node] = Condition("Unknown", "NotMeasured", said, past.seen)
+            message = f"no sweep of the last {policy.fresh_hours:g} h can say how it is"
+            found[past.node] = Condition("Unknown", "NotMeasured", message, past.seen)
         elif past.state == NodeState.UNHEALTHY.value:
-            found[past.node] = Condition("False", "Unhealthy", "a critical rule fails; triage has not decided on it yet", past.seen)
+            found[past.node] = Condition(
+                "False", "Unhealthy", "a critical rule fails; triage has not decided on it yet", past.seen)
         else:
-            found[past.node] = Condition("True", _word(past.state), "muster found nothing that keeps jobs away", past.seen)
+            found[past.node] = Condition(
+                "True", _word(past.state), "muster found nothing that keeps jobs away", past.seen)
     return found
 
 

@@ -1,8 +1,10 @@
-"""New nodes that a back end keeps from jobs from their first moment on: given to jobs once they have shown what a repaired one must show.
+"""Admits new nodes that a back end keeps from jobs: they get jobs once they have passed what a repaired node
+must pass.
 
-In Kubernetes the kubelet registers a node with a taint (--register-with-taints=muster.dev/unproven=:NoSchedule). Nobody holds such a node:
-it can be cordoned and leased as any other, and what anybody holds beside stays theirs when the taint goes. A node that registers again is a
-new one: what was seen before that does not count.
+In Kubernetes the kubelet registers a node with a taint
+(--register-with-taints=muster.dev/unproven=:NoSchedule). No one holds such a node: it can be cordoned and
+leased as any other, and what anybody holds beside stays theirs when the taint goes. A node that registers
+again is a new one: what was seen before that does not count.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from healthcheck.triage.past import FleetHistory, Repaired
 from healthcheck.triage.plan import TriagePlan
 from healthcheck.triage.policy import TriagePolicy
 from healthcheck.triage.requalify import requalified
-from provisioning.actions.base import Backend, Holder, New, NodeHold, Startup, each
+from provisioning.actions.base import Backend, Holder, NodeHold, ProbationNode, SupportsProbation, call_each
 from provisioning.actions.cordon import CordonResult
 
 Clock = Callable[[], float]
@@ -27,69 +29,81 @@ _LONG_S = 2 * 86400.0       # a node that is new for longer is so for another re
 
 
 def admit(
-    store: Store, backend: Backend, fleet: FleetHistory, plan: TriagePlan, policy: TriagePolicy, who: str, clock: Clock, *,
-    dry: bool = False,
+    store: Store, backend: Backend, fleet: FleetHistory, plan: TriagePlan, policy: TriagePolicy, who: str,
+    clock: Clock, *, dry: bool = False,
 ) -> list[CordonResult]:
-    """Ends the probation of new nodes in service that are proven well; gives a line for each that is on probation. Raises ActionError.
+    """Ends the probation of new nodes in service that are proven well; gives a line for each that is on
+    probation. Raises ActionError.
 
-    Ledger line before the deed, and its outcome after a look; whoever is killed in between is found by the next run.
+    Ledger line before the operation, and its outcome after a look; whoever is killed in between is found by
+    the next run.
     """
-    if not isinstance(backend, Startup):
+    if not isinstance(backend, SupportsProbation):
         return []
     waiting = backend.unproven([past.node for past in fleet.nodes])
     if not dry:
         _settle(store, backend, waiting, clock)
     worse = {verdict.node for verdict in plan.verdicts if verdict.isolation is not Isolation.NONE}
     done: list[CordonResult] = []
-    asked: dict[str, int] = {}
+    requested: dict[str, int] = {}
     for past in fleet.nodes:
         new = waiting.get(past.node)
         if new is None:
             continue
-        well, said = False, f"{backend.name} does not say since when it is there"
+        well, message = False, f"{backend.name} does not say since when it is there"
         if new.registered is not None:
-            well, said = requalified(replace(past, repaired=(*past.repaired, Repaired(new.registered, "registered"))), policy, fleet.now)
+            well, message = requalified(
+                replace(past, repaired=(*past.repaired, Repaired(new.registered, "registered"))), policy,
+                fleet.now)
         if not well or past.node in worse or past.leased:
             hint = ""
             if not well and new.registered is not None and fleet.now - new.registered > _LONG_S:
-                hint = "; new for days: do its DaemonSets tolerate the taint? See: muster privilege kubernetes"
-            done.append(CordonResult(past.node, f"new, and kept from jobs: {past.leased or said}{hint}", held=True))
+                hint = ("; new for days: do its DaemonSets tolerate the taint? See: muster privilege "
+                        "kubernetes")
+            done.append(CordonResult(
+                past.node, f"new, and kept from jobs: {past.leased or message}{hint}", held=True))
         elif dry:
-            done.append(CordonResult(past.node, f"new, and would be given to jobs: {said}", held=True))
+            done.append(CordonResult(past.node, f"new, and would be given to jobs: {message}", held=True))
         else:
             with store.writing() as db:
-                asked[past.node] = ledger.begin(db, clock(), who, ACTION, past.node, said, backend.name)
-    troubles = each(backend, {node: partial(backend.prove, node, waiting[node].identity) for node in asked})
-    left, held = (backend.unproven(list(asked)), backend.held(list(asked))) if asked else ({}, {})
-    for node, line in asked.items():
+                requested[
+                    past.node] = ledger.begin(db, clock(), who, ACTION, past.node, message, backend.name)
+    troubles = call_each(
+        backend, {node: partial(backend.prove, node, waiting[node].identity) for node in requested})
+    left, held = (backend.unproven(list(requested)), backend.held(list(requested))) if requested else ({}, {})
+    for node, line in requested.items():
         why = _kept_back(waiting[node], left.get(node), held[node], troubles.get(node, ""), backend.name)
         with store.writing() as db:
             ledger.finish(db, line, f"not done: {why}" if why else "done", clock())
         kept = bool(why) and held[node].holder is not Holder.ABSENT
-        done.append(CordonResult(node, f"NOT given to jobs: {why}" if why else "new, and given to jobs", held=kept, failed=bool(why)))
+        done.append(CordonResult(node, f"NOT given to jobs: {why}" if why else "new, and given to jobs",
+                                 held=kept, failed=bool(why)))
     return done
 
 
-def _kept_back(was: New, new: New | None, held: NodeHold, trouble: str, where: str) -> str:
+def _kept_back(
+    was: ProbationNode, new: ProbationNode | None, held: NodeHold, trouble: str, where: str,
+) -> str:
     """Why a node was not given to jobs, by what the back end shows of it now; empty where it was."""
     if held.holder is Holder.ABSENT:
         return f"it is not known in {where} any more"
     if held.identity != was.identity:
         return f"another node of its name has registered in {where} meanwhile"
-    return (trouble or f"{where} shows it as new still") if new is not None else ""
+    return (trouble or f"{where} still shows it as new") if new is not None else ""
 
 
-def _settle(store: Store, backend: Backend, waiting: Mapping[str, New], clock: Clock) -> None:
-    """Writes down what became of each change of which nobody knows the end; of a node that is gone nobody ever will."""
+def _settle(store: Store, backend: Backend, waiting: Mapping[str, ProbationNode], clock: Clock) -> None:
+    """Writes down what became of each change of which it is not known the end; of a node that is gone no one
+    ever will."""
     cut = [line for line in ledger.lines(store) if line.outcome is None and line.action == ACTION]
-    if not cut or not isinstance(backend, Startup):
+    if not cut or not isinstance(backend, SupportsProbation):
         return
     nodes = sorted({line.node for line in cut})
     left, held = backend.unproven([node for node in nodes if node not in waiting]), backend.held(nodes)
     with store.writing() as db:
         for line in cut:
             if held[line.node].holder is Holder.ABSENT:
-                said = f"nobody knows: it is not known in {backend.name} any more"
+                message = f"it is not known: it is not known in {backend.name} any more"
             else:
-                said = f"{'not done' if line.node in {*waiting, *left} else 'done'}; found so later"
-            ledger.finish(db, line.id, said, clock())
+                message = f"{'not done' if line.node in {*waiting, *left} else 'done'}; found so later"
+            ledger.finish(db, line.id, message, clock())

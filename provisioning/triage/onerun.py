@@ -1,7 +1,9 @@
-"""One triage at a time for a fleet: the lock of the state folder, and a row in the store that another machine sees, too.
+"""One triage at a time for a fleet: the lock of the state folder, and a row in the store that another machine
+sees, too.
 
-Whose process is gone is closed as 'ended without a word', and the next run goes on. Of a run on another machine nobody here can say
-whether it lives: it is waited for, and after an hour a person may say that it is dead (--take-over HOST).
+Whose process is gone is closed as 'ended without a word', and the next run goes on. Of a run on another
+machine no one here can say whether it lives: it is waited for, and after an hour a person may say that it is
+dead (--take-over HOST).
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from provisioning.lease.runlock import LockHolder, age, alone, here
 LOCK = "triage.lock"
 # No run lasts so long: a bulk of thousands of nodes takes minutes.
 DEAD_AFTER_S = 3600.0
-# Clocks of one site are not further apart; what began later than that says nothing of how old it is.
+# Clocks of one site are not further apart; what began later than that does not mention how old it is.
 _AHEAD_S = 300.0
 
 
@@ -35,9 +37,12 @@ class RunResult:
 
 
 @contextmanager
-def one_run(store: Store, folder: Path, who: str, clock: Callable[[], float], take_over: str | None = None) -> Iterator[RunResult]:
-    """Nobody else triages this fleet meanwhile, and the store says who did and what came of it. `take_over` is the machine of which a
-    person says that no run lives there. Raises UsageError where another run may be at work.
+def one_run(
+    store: Store, folder: Path, who: str, clock: Callable[[], float], take_over: str | None = None,
+) -> Iterator[RunResult]:
+    """No one else triages this fleet meanwhile, and the store says who did and what came of it. `take_over`
+    is the machine of which a person says that no run lives there. Raises UsageError where another run may be
+    at work.
     """
     with alone(folder, LOCK, "triage"):
         left = runs.unfinished(store)
@@ -52,7 +57,9 @@ def one_run(store: Store, folder: Path, who: str, clock: Callable[[], float], ta
             yield report
         except BaseException as error:
             with suppress(MusterError):
-                runs.finish(store, number, f"{FAILED}: {error if isinstance(error, MusterError) else type(error).__name__}", clock())
+                runs.finish(
+                    store, number,
+                    f"{FAILED}: {error if isinstance(error, MusterError) else type(error).__name__}", clock())
             raise
         runs.finish(store, number, report.outcome or DONE, clock())
 
@@ -63,8 +70,8 @@ def outcome(plan: TriagePlan, done: Sequence[CordonResult]) -> str:
     well = [one.node for one in done if not one.failed]
     isolated = sum(acts.get(node) is Act.ISOLATE for node in well)
     failed = len(done) - len(well)
-    return (f"{INCOMPLETE if failed else DONE}: isolated {isolated}, released {len(well) - isolated}, withheld {len(plan.withheld)}, "
-            f"failed {failed}")
+    return (f"{INCOMPLETE if failed else DONE}: isolated {isolated}, released {len(well) - isolated}, "
+            f"withheld {len(plan.withheld)}, failed {failed}")
 
 
 def _ended(run: TriageRun, take_over: str | None, now: float) -> str:
@@ -74,13 +81,15 @@ def _ended(run: TriageRun, take_over: str | None, now: float) -> str:
         return ""
     owner = LockHolder(run.who, run.host, run.holder, run.began).words(now)
     if known is HolderState.ALIVE:
-        raise UsageError(f"another muster triage --apply is at work: {owner}; wait until it has ended")
+        raise UsageError(f"another muster triage --apply is running: {owner}; wait until it has ended")
     if run.host == here():
         return "the machine has booted since"
     if -_AHEAD_S <= now - run.began < DEAD_AFTER_S:
-        raise UsageError(f"a muster triage --apply is at work on another machine: {owner}; whether it lives cannot be seen from here, "
-                         f"so it is waited for until it is {age(DEAD_AFTER_S)} old")
+        raise UsageError(
+            f"a muster triage --apply is running on another machine: {owner}; whether it lives cannot be "
+            f"seen from here, so it is waited for until it is {age(DEAD_AFTER_S)} old")
     if take_over != run.host:
-        raise UsageError(f"a muster triage --apply on another machine never said that it ended, and is taken for dead: {owner}; when you "
-                         f"have made sure of that: muster triage --apply --take-over {run.host}")
+        raise UsageError(
+            f"a muster triage --apply on another machine never reported its end and counts as dead: {owner}; "
+            f"when you have made sure of that: muster triage --apply --take-over {run.host}")
     return f"taken over from {here()}"

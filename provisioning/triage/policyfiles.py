@@ -1,4 +1,5 @@
-"""The files that decide what triage does: those of the site's rules folders one by one, and the packaged ones as one."""
+"""The files that decide what triage does: those of the site's rules folders one by one, and the packaged ones
+as one."""
 
 from __future__ import annotations
 
@@ -15,12 +16,14 @@ PACKAGED = "the packaged rules"
 
 
 def policy_changes(store: Store, folders: Sequence[Path], who: str, now: float) -> list[str]:
-    """Notes the files of these folders in the store; gives a line for people on each that has changed since the run before."""
-    return [f"policy: {said}" for said in note(store, files_of(folders), who, now)]
+    """Notes the files of these folders in the store; gives a line for people on each that has changed since
+    the run before."""
+    return [f"policy: {message}" for message in note(store, files_of(folders), who, now)]
 
 
 def files_of(folders: Sequence[Path]) -> Iterator[PolicyFile]:
-    """What is read of these folders: `*.yaml` in each, and in its folders (sku, profile, kernel ...); what cannot be read is left out.
+    """What is read of these folders: `*.yaml` in each, and in its folders (sku, profile, kernel ...); what
+    cannot be read is left out.
 
     The packaged files come with muster and change together, so they count as one.
     """

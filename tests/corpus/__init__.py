@@ -18,7 +18,7 @@ A test that fails names each place that differs. Where the difference is meant, 
 read the diff of `expected/`, and list in the commit each state, finding, owner, act and exit code that changed, with its reason. A commit that
 only moves or rewrites code has none.
 
-The fleets are recorded anew (`python -m tests.corpus.record [NAME...]`, about a minute a seed and six for the scenarios) only where a probe,
-the simulated hardware or a scenario has changed; what rules and checks make of them needs no new recording. A fleet that is recorded anew
+The fleets are recorded again (`python -m tests.corpus.record [NAME...]`, about a minute a seed and six for the scenarios) only where a probe,
+the simulated hardware or a scenario has changed; what rules and checks make of them needs no new recording. A fleet that is recorded again
 has a new time, so that the whole of its expectation is read again. The days of seeds 2 to 6 are in the slow tier.
 """

@@ -27,13 +27,13 @@ from provisioning.bringup.engine.run import run
 from provisioning.bringup.engine.site import BringupOutcome, RunContext
 from provisioning.bringup.policy.load import load
 from provisioning.bringup.policy.model import BringupPolicy
-from provisioning.bringup.steps.bios import BiosAsWished
+from provisioning.bringup.steps.bios import BiosAsDesired
 from provisioning.bringup.steps.bmc import BmcReachable
 from provisioning.bringup.steps.boot import BootFrom
 from provisioning.bringup.steps.checks import Checks
 from provisioning.bringup.steps.context import StepContext
 from provisioning.bringup.steps.credentials import Credentials
-from provisioning.bringup.steps.doubles import Doubles
+from provisioning.bringup.steps.duplicates import Duplicates
 from provisioning.bringup.steps.executors import Other
 from provisioning.bringup.steps.hardware import HardwareAsOrdered
 from provisioning.bringup.steps.kernel import Kernel
@@ -87,7 +87,7 @@ def _gpus(number: int) -> tuple[HardwarePart, ...]:
 
 
 def rack() -> Rack:
-    """One machine for each thing that a controller, a system or a sweep can show; kernel is left out, for nobody has learned a baseline.
+    """One machine for each thing that a controller, a system or a sweep can show; kernel is left out, for no one has learned a baseline.
 
     Of those that come as far as a sweep each shows another recorded node: two with one identity are not measured.
     """
@@ -127,20 +127,20 @@ def rack() -> Rack:
 
 
 def kernel() -> Rack:
-    """The step kernel, of machines whose log holds nothing, a job's own fault, and the hardware's; nobody has learned a baseline."""
+    """The step kernel, of machines whose log holds nothing, a job's own fault, and the hardware's; no one has learned a baseline."""
     return Rack({"sound": Planted(), **{f"shows-{fault}": replace(Planted(), shows=fault) for fault in (
         "users-fault", "off-the-bus", "kernel-crashed-before", "dimm-uncorrected")}}, f"{NEVER}without: [bmc, credentials, hardware, bios, boot, os, checks]\n")
 
 
 def unmeasured_rack() -> Rack:
-    """A site that wants the packaged profile, of which the optics are not measured: nobody passes."""
+    """A site that wants the packaged profile, of which the optics are not measured: no one passes."""
     return Rack({"sound": Planted()}, f"{NEVER}steps: {{checks: {{minutes: 2}}}}\nwithout: [kernel]\n", profile="bringup")
 
 
 def installed() -> Rack:
     """A site that installs over the network: empty machines, on and off, one with a system, one that no installer answers."""
     def by_installer(controller: Scripted) -> bool:
-        return "boot pxe" in controller.deeds and controller.deeds[-1] == "on"
+        return "boot pxe" in controller.operations and controller.operations[-1] == "on"
 
     return Rack({
         "empty": replace(_planted(), answers=by_installer), "empty-off": replace(_planted(on=PowerState.OFF), answers=by_installer),
@@ -235,8 +235,8 @@ def _doers(machines: Mapping[str, Planted], context: StepContext, policy: Bringu
     twins = {name: Other({"serial": planted.controller.who.serial}) for name, planted in machines.items() if name.startswith("twin")}
     found: tuple[Executor, ...] = (
         BmcReachable(step["bmc"], controllers), Credentials(step["credentials"], controllers, policy, sku_of),
-        HardwareAsOrdered(step["hardware"], controllers, policy, sku_of, Doubles(lambda: twins, None, context.inventory.nodes)),
-        BiosAsWished(step["bios"], controllers, policy, sku_of), BootFrom(step["boot"], controllers, policy, answers),
+        HardwareAsOrdered(step["hardware"], controllers, policy, sku_of, Duplicates(lambda: twins, None, context.inventory.nodes)),
+        BiosAsDesired(step["bios"], controllers, policy, sku_of), BootFrom(step["boot"], controllers, policy, answers),
         OsAnswers(step["os"], controllers, policy, answers),
         Checks(step["checks"], context, policy.checks.profile, policy.checks.looks, policy.checks.between_s),
         Kernel(step["kernel"], context, policy.checks.profile),

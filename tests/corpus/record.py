@@ -1,4 +1,4 @@
-"""Records the fleets of the corpus anew: `python -m tests.corpus.record [NAME...]`. Needed only where probes or the simulated hardware have changed.
+"""Records the fleets of the corpus again: `python -m tests.corpus.record [NAME...]`. Needed only where probes or the simulated hardware have changed.
 
 Every archive is a sweep as `muster check --save` writes it, with `planted.json` beside it: the faults of each node, none for a healthy one.
 """

@@ -1,4 +1,5 @@
-"""Fixtures for the simulated fleet (the compiled libraries, and NVML as pynvml sees it) and for clusters of Kubernetes."""
+"""Fixtures for the simulated fleet (the compiled libraries, and NVML as pynvml sees it) and for clusters of
+Kubernetes."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Libraries:
 
 
 @pytest.fixture
-def nvml(libraries: Libraries, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:
+def nvml(
+    libraries: Libraries, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Callable[..., Any]]:
     """Call it with the scenario's lines: pynvml, initialised on our library."""
     import pynvml
 

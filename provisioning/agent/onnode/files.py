@@ -18,7 +18,9 @@ def document(path: str) -> Any:
     try:
         with open(path, "rb") as file:
             found = json.loads(file.read(8 << 20))
-        return {name: value for name, value in found.items() if isinstance(value, (str, int, float, bool, type(None)))}
+        return {
+            name: value for name, value in found.items()
+                if isinstance(value, (str, int, float, bool, type(None)))}
     except OSError as error:
         return error.strerror
     except (ValueError, AttributeError, RecursionError):
@@ -57,7 +59,8 @@ def put(path: str, data: bytes, mode: int) -> bool:
     """Afterwards the file holds this, and whoever reads it sees it whole; whether it did not before."""
     try:
         with open(path, "rb") as file:
-            if file.read() == data and stat.S_IMODE(os.fstat(file.fileno()).st_mode) == mode and not os.path.islink(path):
+            if file.read() == data and stat.S_IMODE(
+                os.fstat(file.fileno()).st_mode) == mode and not os.path.islink(path):
                 return False
     except OSError:
         pass

@@ -1,7 +1,8 @@
-"""The node's side of the agent's commands: what lies there, what may be changed, and what starts the agent. Python 3.8.
+"""The node's side of the agent's commands: what lies there, what may be changed, and what starts the agent.
+Python 3.8.
 
-Nothing is switched to before all of it lies there, its checksums hold, and it has been started once; so whenever this is killed, a whole
-version is in use, and doing the same again finishes it.
+Nothing is switched to before all of it lies there, its checksums hold, and it has been started once; so
+whenever this is killed, a whole version is in use, and doing the same again finishes it.
 """
 
 from __future__ import annotations
@@ -29,14 +30,15 @@ SWAP = ".swap"
 class AgentMachine:
     """What is asked, of a machine whose root is `root` (empty but in tests)."""
 
-    def __init__(self, nonce: str, asked: dict[str, Any], words: list[str], source: BinaryIO) -> None:
+    def __init__(self, nonce: str, request: dict[str, Any], words: list[str], source: BinaryIO) -> None:
         self.nonce = nonce
-        self.asked = asked
+        self.request = request
         self.digest, self.own, self.delay = words
         self.source = source
-        self.root: str = asked["root"]
-        self.base: str = self.root + asked["base"]
-        self.said: dict[str, Any] = {"python": "%d.%d.%d" % sys.version_info[:3], "machine": os.uname().machine, "changed": []}
+        self.root: str = request["root"]
+        self.base: str = self.root + request["base"]
+        self.report: dict[str, Any] = {
+            "python": "%d.%d.%d" % sys.version_info[:3], "machine": os.uname().machine, "changed": []}
         self.lock = -1
 
     def want(self, name: str) -> bytes:
@@ -54,7 +56,7 @@ class AgentMachine:
         return found
 
     def changed(self, what: str) -> None:
-        self.said["changed"].append(what)
+        self.report["changed"].append(what)
 
     # What is there
 
@@ -67,9 +69,10 @@ class AgentMachine:
         return found if VERSION.fullmatch(found) and os.path.isdir(os.path.join(self.base, found)) else None
 
     def digest_of(self, version: str) -> str:
-        """SHA-256 over a version's files, as `provisioning.agent.layout.digest` makes it; empty where one is missing."""
+        """SHA-256 over a version's files, as `provisioning.agent.layout.digest` makes it; empty where one is
+        missing."""
         lines = ""
-        for name in self.asked["names"]:
+        for name in self.request["names"]:
             try:
                 with open(os.path.join(self.base, version, name), "rb") as file:
                     data = file.read()
@@ -87,12 +90,14 @@ class AgentMachine:
     def systemctl(self, *words: str) -> str:
         argv = ["systemctl", "--no-ask-password", "--quiet", *words]
         try:
-            done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=SYSTEMCTL_S)
+            done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, timeout=SYSTEMCTL_S)
         except (OSError, subprocess.TimeoutExpired) as error:
             raise InstallError("systemctl %s: %s" % (" ".join(words), error)) from None
         if done.returncode:
             lines = done.stderr.decode("utf-8", "replace").strip().split("\n")
-            raise InstallError("systemctl %s: %s" % (" ".join(words), lines[-1] or "exit %d" % done.returncode))
+            raise InstallError(
+                "systemctl %s: %s" % (" ".join(words), lines[-1] or "exit %d" % done.returncode))
         return done.stdout.decode("utf-8", "replace")
 
     def shown(self, unit: str, *names: str) -> dict[str, str]:
@@ -104,7 +109,7 @@ class AgentMachine:
 
     def alone(self, *, make: bool) -> bool:
         """Takes the folder for this process alone; False where there is none and none is to be made."""
-        if make and not self.asked["dry"]:
+        if make and not self.request["dry"]:
             os.makedirs(os.path.dirname(self.base), 0o755, exist_ok=True)
             try:
                 os.mkdir(self.base, 0o755)
@@ -118,18 +123,21 @@ class AgentMachine:
             raise InstallError("%s: %s" % (self.base, error.strerror)) from None
         found = os.fstat(self.lock)
         if found.st_uid != os.geteuid() or found.st_mode & 0o022:
-            raise InstallError("%s: others than root may write to it; root is to own it, with mode 0755" % self.base)
+            raise InstallError(
+                "%s: others than root may write to it; root is to own it, with mode 0755" % self.base)
         try:
             fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.stat(self.base).st_ino != found.st_ino:
                 raise BlockingIOError
         except (BlockingIOError, FileNotFoundError):
-            raise InstallError("another muster agent command is at work here; try again when it has ended") from None
+            raise InstallError(
+                "another muster agent command is at work here; try again when it has ended") from None
         self.unswapped()
         return True
 
     def swap(self) -> None:
-        """Afterwards `current` and `previous` have changed places; killed in between, no version is forgotten."""
+        """Afterwards `current` and `previous` have changed places; killed in between, no version is
+        forgotten."""
         now, before = self.linked("current"), self.linked("previous")
         self.link(SWAP, str(before))
         self.link("previous", str(now))
@@ -139,7 +147,7 @@ class AgentMachine:
     def unswapped(self) -> None:
         """Afterwards a change of places that was cut short has not begun, or has ended."""
         before = self.linked(SWAP)
-        if before is not None and not self.asked["dry"]:
+        if before is not None and not self.request["dry"]:
             if self.linked("current") != before:
                 self.link("previous", before)
             gone(os.path.join(self.base, SWAP))
@@ -163,15 +171,18 @@ class AgentMachine:
         """Afterwards the version lies there whole, and has been started once."""
         new = os.path.join(self.base, version + ".tmp")
         os.mkdir(new, 0o755)
-        for name in self.asked["names"]:
+        for name in self.request["names"]:
             put(os.path.join(new, name), self.file(name), 0o644)
         if self.digest_of(version + ".tmp") != self.digest:
             gone(new)
-            raise InstallError("what arrived is not what was sent: its checksum does not hold; nothing was changed")
-        argv = [self.python(), "-I", "-S", os.path.join(new, self.asked["names"][0]), "--help"]
+            raise InstallError(
+                "what arrived is not what was sent: its checksum does not hold; nothing was changed")
+        argv = [self.python(), "-I", "-S", os.path.join(new, self.request["names"][0]), "--help"]
         try:
-            done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=TRY_S)
-            why = "" if not done.returncode else done.stderr.decode("utf-8", "replace").strip().split("\n")[-1] or str(done.returncode)
+            done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.PIPE, timeout=TRY_S)
+            why = "" if not done.returncode else done.stderr.decode(
+                "utf-8", "replace").strip().split("\n")[-1] or str(done.returncode)
         except (OSError, subprocess.TimeoutExpired) as error:
             why = str(error)
         if why:
@@ -184,7 +195,7 @@ class AgentMachine:
 
     def file(self, name: str) -> bytes:
         """One file of the version: from another version here that has the same, else from the head."""
-        known = self.asked["shared"].get(name)
+        known = self.request["shared"].get(name)
         for version in {self.linked("current"), self.linked("previous")} - {None} if known else ():
             try:
                 with open(os.path.join(self.base, str(version), name), "rb") as file:
@@ -197,6 +208,6 @@ class AgentMachine:
 
     def python(self) -> str:
         if not PLAIN.fullmatch(sys.executable or ""):
-            raise InstallError("the path of Python here, %s, cannot stand in a unit; name another with `python:` in the inventory"
-                               % ascii(sys.executable))
+            raise InstallError("the path of Python here, %s, cannot stand in a unit; name another with "
+                               "`python:` in the inventory" % ascii(sys.executable))
         return sys.executable

@@ -1,4 +1,5 @@
-"""What starts the agent on the node, and what serves its result: units of systemd, or a line for cron. Python 3.8."""
+"""What starts the agent on the node, and what serves its result: units of systemd, or a line for cron. Python
+3.8."""
 
 from __future__ import annotations
 
@@ -18,27 +19,27 @@ class Starts(AgentMachine):
     def able(self) -> None:
         """Raises No, before anything is changed, where what is asked cannot be here."""
         self.textfile()
-        if self.asked["exporter"][1] is None:
+        if self.request["exporter"][1] is None:
             return
         if not self.systemd():
             raise InstallError("--exporter makes a unit of systemd, which is not here; %s starts it by hand"
-                               % " ".join(self.asked["exporting"][2:]))
+                               % " ".join(self.request["exporting"][2:]))
         if sys.version_info < (3, 10):
-            raise InstallError("--exporter needs Python 3.10 here, and this is %d.%d; name another in the inventory (python:)"
-                               % sys.version_info[:2])
+            raise InstallError("--exporter needs Python 3.10 here, and this is %d.%d; name another in the "
+                               "inventory (python:)" % sys.version_info[:2])
 
     def textfile(self) -> str | None:
         """node_exporter's folder."""
-        named = self.asked["textfile"]
+        named = self.request["textfile"]
         if named is not None:
             if named and not os.path.isdir(self.root + named):
                 raise InstallError("there is no folder %s here for --textfile" % named)
             return named or None
-        return next((path for path in self.asked["textfiles"] if os.path.isdir(self.root + path)), None)
+        return next((path for path in self.request["textfiles"] if os.path.isdir(self.root + path)), None)
 
     def exported(self) -> str | None:
         """node_exporter's folder into which what is installed here writes."""
-        for path in (*self.asked["units"], self.asked["cron"][0]):
+        for path in (*self.request["units"], self.request["cron"][0]):
             try:
                 with open(self.root + path, "rb") as file:
                     found = re.search(rb" --textfile (\S+)", file.read(1 << 16))
@@ -50,7 +51,7 @@ class Starts(AgentMachine):
 
     def unexport(self, folder: str) -> None:
         """Afterwards node_exporter finds nothing of ours in its folder."""
-        for name in (self.asked["metrics"], self.asked["metrics"] + ".new"):
+        for name in (self.request["metrics"], self.request["metrics"] + ".new"):
             gone(os.path.join(self.root + folder, name))
 
     def filled(self, text: str) -> bytes:
@@ -58,7 +59,8 @@ class Starts(AgentMachine):
         textfile = self.textfile()
         if textfile and not PLAIN.fullmatch(textfile):
             raise InstallError("--textfile %s cannot stand in a unit" % ascii(textfile))
-        command = " ".join([self.python(), *self.asked["command"], *(["--textfile", textfile] if textfile else [])])
+        command = " ".join(
+            [self.python(), *self.request["command"], *(["--textfile", textfile] if textfile else [])])
         return text.replace("@COMMAND@", command).replace("@DELAY@", self.delay).encode()
 
     def started(self) -> None:
@@ -67,14 +69,14 @@ class Starts(AgentMachine):
         if before is not None and before != self.textfile():
             self.unexport(before)
         if not self.systemd():
-            path, text = self.asked["cron"]
+            path, text = self.request["cron"]
             if not os.path.isdir(self.root + os.path.dirname(path)):
                 raise InstallError("there is neither systemd nor cron here: what is to start the agent?")
             if put(self.root + path, self.filled(text), 0o644):
                 self.changed(path)
             return
         new = False
-        for path, text in self.asked["units"].items():
+        for path, text in self.request["units"].items():
             if put(self.root + path, self.filled(text), 0o644):
                 self.changed(path)
                 new = True
@@ -90,15 +92,15 @@ class Starts(AgentMachine):
 
     def served(self) -> None:
         """Afterwards systemd keeps the exporter running, or has none where none is asked for."""
-        path, text = self.asked["exporter"]
+        path, text = self.request["exporter"]
         there = self.root + path
         if text is None:
             if os.path.lexists(there):
                 self.unserved()
                 self.systemctl("daemon-reload")
-                self.changed("exporter taken away")
+                self.changed("exporter removed")
             return
-        command = " ".join([self.python(), *self.asked["exporting"]])
+        command = " ".join([self.python(), *self.request["exporting"]])
         new = put(there, text.replace("@EXPORTER@", command).encode(), 0o644)
         if new:
             self.changed(path)
@@ -112,7 +114,7 @@ class Starts(AgentMachine):
 
     def unserved(self) -> None:
         """Afterwards there is no exporter of ours, and no unit of it."""
-        there = self.root + self.asked["exporter"][0]
+        there = self.root + self.request["exporter"][0]
         if os.path.lexists(there) and self.systemd():
             self.systemctl("disable", "--now", EXPORTER)
         gone(there)

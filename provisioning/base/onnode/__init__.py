@@ -1,1 +1,2 @@
-"""What runs on a node to look at its base configuration and make it so, and to say which machine it is: one program each. Python 3.8."""
+"""What runs on a node to check and apply its base configuration, and to report its identity: one program
+each. Python 3.8."""

@@ -1,4 +1,5 @@
-"""What every program here needs: files read within bounds, systemd asked, and the answer in one frame. Python 3.8."""
+"""What every program here needs: files read within bounds, systemd asked, and the answer in one frame. Python
+3.8."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class Unseen(Exception):
-    """It could not be looked at, and why."""
+    """It could not be read, and why."""
 
 
 class LocalHost:
@@ -33,7 +34,7 @@ class LocalHost:
     def read(self, path: str, most: int = MOST) -> str | None:
         """What a file holds, None where there is none."""
         try:
-            # Not to hang on a FIFO that nobody writes to.
+            # Not to hang on a FIFO that no one writes to.
             with open(os.open(self.root + path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
                 if stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
                     raise Unseen("%s is a FIFO" % path)
@@ -52,10 +53,12 @@ class LocalHost:
     def found(self, *patterns: str) -> list[str]:
         """The paths that fit, in the patterns' order and each time by name."""
         cut = len(self.root)
-        return [path[cut:] for pattern in patterns for path in sorted(glob.glob(glob.escape(self.root) + pattern))]
+        return [path[cut:] for pattern in patterns
+                for path in sorted(glob.glob(glob.escape(self.root) + pattern))]
 
     def container(self) -> str:
-        """What kind of container this is; empty for a machine (systemd-detect-virt(1), the file that systemd makes in one)."""
+        """What kind of container this is; empty for a machine (systemd-detect-virt(1), the file that systemd
+        makes in one)."""
         return (self.read("/run/systemd/container") or "").strip()[:40]
 
     def systemd(self) -> bool:
@@ -64,7 +67,8 @@ class LocalHost:
     def ran(self, *argv: str) -> str:
         """What a command prints that ends well."""
         try:
-            done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=TOOL_S)
+            done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, timeout=TOOL_S)
         except OSError as error:
             raise InstallError("%s: %s" % (argv[0], error.strerror)) from None
         except subprocess.TimeoutExpired:
@@ -78,14 +82,18 @@ class LocalHost:
         return self.ran("systemctl", "--no-ask-password", "--no-pager", *words)
 
     def units(self, *names: str) -> dict[str, dict[str, str]]:
-        """What systemd says of these units, by their own names: an alias is the unit that it leads to. Those that are not there are not."""
+        """What systemd says of these units, by their own names: an alias is the unit that it leads to. Those
+        that are not there are not."""
         wanted = ("Id", "LoadState", "ActiveState", "UnitFileState", "Result", "ConditionResult")
         try:
             text = self.systemctl("show", *("--property=" + name for name in wanted), "--", *names)
         except InstallError as error:
             raise Unseen(str(error)) from None
-        blocks = [dict(line.split("=", 1) for line in block.split("\n") if "=" in line) for block in text.split("\n\n")]
-        return {block["Id"]: block for block in blocks if block.get("Id") and block.get("LoadState") not in (None, "not-found")}
+        blocks = [dict(line.split("=", 1) for line in block.split("\n") if "=" in line)
+                  for block in text.split("\n\n")]
+        return {
+            block["Id"]: block for block in blocks
+            if block.get("Id") and block.get("LoadState") not in (None, "not-found")}
 
 
 def plain(text: str | None) -> list[str]:
@@ -94,9 +102,9 @@ def plain(text: str | None) -> list[str]:
     return [line for line in lines if line]
 
 
-def answered(nonce: str, told: Any) -> None:
+def answered(nonce: str, report: Any) -> None:
     """Hands the answer back, in one frame."""
-    body = zlib.compress(json.dumps(told).encode())
+    body = zlib.compress(json.dumps(report).encode())
     sys.stdout.write("muster:%s:frame %d %s\n" % (nonce, len(body), hashlib.sha256(body).hexdigest()))
     sys.stdout.flush()
     sys.stdout.buffer.write(body)

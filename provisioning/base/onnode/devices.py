@@ -1,7 +1,7 @@
 """What GPUs and RDMA devices want: persistence, no nouveau, peer memory. Python 3.8.
 
-NVIDIA driver installation guide (Disable Nouveau), NVIDIA driver README (nvidia-persistenced, GPUDirect RDMA Peer Memory Client);
-modprobe.d(5), modules-load.d(5), kernel-command-line(7).
+NVIDIA driver installation guide (Disable Nouveau), NVIDIA driver README (nvidia-persistenced, GPUDirect RDMA
+Peer Memory Client); modprobe.d(5), modules-load.d(5), kernel-command-line(7).
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from provisioning.base.onnode.system import COMES
 
 UNIT = "nvidia-persistenced.service"
 BLACKLIST, LOADED = "/etc/modprobe.d/muster-nouveau.conf", "/etc/modules-load.d/muster.conf"
-MODPROBE = ("/etc/modprobe.d/*.conf", "/run/modprobe.d/*.conf", "/usr/lib/modprobe.d/*.conf", "/lib/modprobe.d/*.conf")
-MODULES_LOAD = ("/etc/modules-load.d/*.conf", "/run/modules-load.d/*.conf", "/usr/lib/modules-load.d/*.conf", "/etc/modules")
+MODPROBE = ("/etc/modprobe.d/*.conf", "/run/modprobe.d/*.conf", "/usr/lib/modprobe.d/*.conf",
+            "/lib/modprobe.d/*.conf")
+MODULES_LOAD = ("/etc/modules-load.d/*.conf", "/run/modules-load.d/*.conf", "/usr/lib/modules-load.d/*.conf",
+                "/etc/modules")
 NVIDIA = "0x10de"
 MODULES_DEP = 16 << 20
 PEER = ("nvidia_peermem", "nv_peer_mem")
@@ -46,17 +48,22 @@ def persistence(host: LocalHost) -> BaseItem:
     if not gpus(host):
         return item.is_("absent", "no NVIDIA GPU here")
     if not host.there("/proc/driver/nvidia/version"):
-        return item.is_("trouble", "a GPU is here, and no NVIDIA driver is loaded: install it, and start the node again")
+        return item.is_(
+            "trouble", "a GPU is here, and no NVIDIA driver is loaded: install it, and start the node again")
     if not host.systemd():
         return item.is_("absent", "no systemd here to start nvidia-persistenced")
     unit = host.units(UNIT).get(UNIT)
     if unit is None:
-        return item.is_("trouble", "a GPU is here, and %s is not installed: install the driver's package nvidia-persistenced" % UNIT)
+        return item.is_(
+            "trouble",
+            "a GPU is here, and %s is not installed: install the driver's package nvidia-persistenced" % UNIT)
     if unit.get("LoadState") != "loaded":
-        return item.is_("trouble", "yours says that %s is %s: systemctl unmask it, or leave the item out (base: in muster's rules)"
-                        % (UNIT, unit.get("LoadState")))
+        return item.is_("trouble",
+                        "yours says that %s is %s: systemctl unmask it, or leave the item out (base: in "
+                        "muster's rules)" % (UNIT, unit.get("LoadState")))
     if unit.get("UnitFileState") not in COMES:
-        item.differs(["%s is enabled, so that it starts with the machine" % UNIT], lambda: host.systemctl("--quiet", "enable", UNIT))
+        item.differs(["%s is enabled, so that it starts with the machine" % UNIT],
+                     lambda: host.systemctl("--quiet", "enable", UNIT))
     if unit.get("ActiveState") != "active":
         item.differs(["%s is started" % UNIT], lambda: host.systemctl("--quiet", "start", UNIT))
     return item
@@ -68,11 +75,12 @@ def nouveau(host: LocalHost) -> BaseItem:
         return item.is_("absent", "no NVIDIA driver is installed")
     by = keeper(host)
     if by:
-        item.said = "kept out by %s" % by
+        item.message = "kept out by %s" % by
     else:
         own(host, item, BLACKLIST, "blacklist nouveau\noptions nouveau modeset=0\n")
-    if item.stand == "so" and host.there("/sys/module/nouveau"):
-        item.trouble("nouveau is loaded: rebuild the initramfs (update-initramfs -u, or dracut -f), and start the node again")
+    if item.state == "so" and host.there("/sys/module/nouveau"):
+        item.trouble("nouveau is loaded: rebuild the initramfs (update-initramfs -u, or dracut -f), and "
+                     "start the node again")
     return item
 
 
@@ -99,9 +107,9 @@ def peermem(host: LocalHost) -> BaseItem:
     named = [path for path in host.found(*MODULES_LOAD)
              if path != LOADED and any(line.replace("-", "_") in PEER for line in plain(host.read(path)))]
     if named:
-        item.said = "loaded at the start by %s" % named[0]
+        item.message = "loaded at the start by %s" % named[0]
     elif loaded == [PEER[1]]:
-        item.said = "nv_peer_mem is loaded in its place"
+        item.message = "nv_peer_mem is loaded in its place"
     else:
         own(host, item, LOADED, "nvidia_peermem\n")
     if not loaded:
@@ -114,4 +122,5 @@ def peered(host: LocalHost) -> None:
     try:
         host.ran("modprobe", "-b", "--", PEER[0])
     except InstallError as error:
-        raise InstallError("%s; where jobs use DMA-BUF leave it out (base: peermem: false in muster's rules)" % error) from None
+        raise InstallError("%s; where jobs use DMA-BUF leave it out (base: peermem: false in muster's rules)"
+                           % error) from None

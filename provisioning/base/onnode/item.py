@@ -1,4 +1,5 @@
-"""One item of the base configuration on this machine: how it stands, what would change, and what makes it so. Python 3.8."""
+"""One item of the base configuration on this machine: its state, what would change, and the change itself.
+Python 3.8."""
 
 from __future__ import annotations
 
@@ -11,42 +12,47 @@ from provisioning.base.onnode.answer import LocalHost, plain
 
 # Only a file that begins with this is muster's to write, and it is always written whole.
 MARK = "# Made by muster"
-HEADER = MARK + " (muster bringup base), which writes it whole: what is wanted stands in `base:` of muster's rules, bringup.yaml.\n"
+HEADER = (MARK + " (muster bringup base), which writes it whole: what is wanted stands in `base:` of "
+                 "muster's rules, bringup.yaml.\n")
 
 
 class BaseItem:
-    """`stand` is so, differs, wait, trouble, absent (there is nothing here that it is about), out (not wanted) or unseen."""
+    """`state` is so, differs, wait, trouble, absent (there is nothing here that it is about), out (not
+    wanted) or unseen."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.stand = "so"
-        self.said = ""
+        self.state = "so"
+        self.message = ""
         self.change: list[str] = []
         self.doing: list[Callable[[], Any]] = []
 
-    def is_(self, stand: str, said: str) -> BaseItem:
-        self.stand, self.said = stand, said
+    def is_(self, state: str, message: str) -> BaseItem:
+        self.state, self.message = state, message
         return self
 
     def differs(self, change: list[str], do: Callable[[], Any]) -> None:
         """Something to be made so; nothing is, where the item is in trouble."""
         self.change += change
         self.doing.append(do)
-        if self.stand == "so":
-            self.stand = "differs"
+        if self.state == "so":
+            self.state = "differs"
 
-    def trouble(self, said: str) -> None:
-        """Somebody has to look; the first thing said is kept."""
-        if self.stand != "trouble":
-            self.is_("trouble", said)
+    def trouble(self, message: str) -> None:
+        """A person has to act; the first message is kept."""
+        if self.state != "trouble":
+            self.is_("trouble", message)
 
-    def told(self) -> dict[str, Any]:
+    def report(self) -> dict[str, Any]:
         """As the head reads it. What is in trouble is not changed."""
-        return {"item": self.name, "stand": self.stand, "said": self.said, "change": self.change if self.stand == "differs" else []}
+        return {
+            "item": self.name, "stand": self.state, "said": self.message,
+            "change": self.change if self.state == "differs" else []}
 
 
 def own(host: LocalHost, item: BaseItem, path: str, text: str) -> None:
-    """Afterwards the item knows whether this file of muster's holds this text. Another's is left as it is, whatever it says."""
+    """Afterwards the item knows whether this file of muster's holds this text. Another's is left as it is,
+    whatever it says."""
     there = host.root + path
     try:
         found = os.lstat(there)
@@ -56,18 +62,21 @@ def own(host: LocalHost, item: BaseItem, path: str, text: str) -> None:
         regular, mode = stat.S_ISREG(found.st_mode), stat.S_IMODE(found.st_mode)
         old = host.read(path) or "" if regular else ""
     if not regular:
-        item.trouble("%s is no plain file, and not muster's: move it away, or leave the item out (base: in muster's rules)" % path)
+        item.trouble("%s is no plain file, and not muster's: move it away, or leave the item out (base: in "
+                     "muster's rules)" % path)
         return
     if old and not old.startswith(MARK):
         if plain(old) != plain(text):
-            item.trouble("%s is not muster's; yours says: %s; move it away, or leave the item out (base: in muster's rules)"
-                         % (path, "; ".join(plain(old)[:3]) or "nothing"))
+            item.trouble("%s is not muster's; yours says: %s; move it away, or leave the item out (base: in "
+                         "muster's rules)" % (path, "; ".join(plain(old)[:3]) or "nothing"))
         return
     if old == HEADER + text and mode == 0o644:
         return
     before, after = plain(old), plain(text)
-    lines = ["- " + line for line in before if line not in after] + ["+ " + line for line in after if line not in before]
-    item.differs([path + ("" if old else " (new)"), *(lines or ["written anew"])], lambda: wrote(host, path, text))
+    lines = ["- " + line for line in before if line not in after] + [
+        "+ " + line for line in after if line not in before]
+    item.differs(
+        [path + ("" if old else " (new)"), *(lines or ["written anew"])], lambda: wrote(host, path, text))
 
 
 def wrote(host: LocalHost, path: str, text: str) -> None:

@@ -1,8 +1,8 @@
 """Limits and kernel parameters. Python 3.8.
 
-limits.conf(5): `*` says nothing of root; of what is said twice the later file's word counts. systemd-system.conf(5), DefaultLimitMEMLOCK;
-main.c of systemd reads it again at daemon-reload. sysctl.d(5): files in the order of their names, whatever folder they are in, and
-/etc/sysctl.conf, which procps reads last.
+limits.conf(5): `*` does not mention root; of what is said twice the later file's word counts.
+systemd-system.conf(5), DefaultLimitMEMLOCK; main.c of systemd reads it again at daemon-reload. sysctl.d(5):
+files in the order of their names, whatever folder they are in, and /etc/sysctl.conf, which procps reads last.
 """
 
 from __future__ import annotations
@@ -33,19 +33,21 @@ def memlock(host: LocalHost) -> BaseItem:
         for path in host.found("/etc/security/limits.conf", "/etc/security/limits.d/*.conf"):
             for line in plain(host.read(path)) if path != LIMITS else ():
                 words = line.split()
-                if len(words) == 4 and words[0] in ("*", "root") and words[2] == "memlock" and words[3].lower() not in UNBOUND:
+                if len(words) == 4 and words[0] in (
+                    "*", "root") and words[2] == "memlock" and words[3].lower() not in UNBOUND:
                     item.trouble(YOURS % (path, " ".join(words)))
         own(host, item, LIMITS, "* - memlock unlimited\nroot - memlock unlimited\n")
     if systemd:
         manager(host, item)
     else:
-        item.said = item.said or "no systemd here, only PAM's limits"
+        item.message = item.message or "no systemd here, only PAM's limits"
     return item
 
 
 def manager(host: LocalHost, item: BaseItem) -> None:
     """What systemd gives those that it starts."""
-    for path in host.found("/etc/systemd/system.conf", "/etc/systemd/system.conf.d/*.conf", "/run/systemd/system.conf.d/*.conf"):
+    for path in host.found(
+        "/etc/systemd/system.conf", "/etc/systemd/system.conf.d/*.conf", "/run/systemd/system.conf.d/*.conf"):
         for line in plain(host.read(path)) if path != SYSTEM else ():
             name, _, value = (word.strip() for word in line.partition("="))
             if name == "DefaultLimitMEMLOCK" and value.lower() != "infinity":
@@ -54,10 +56,10 @@ def manager(host: LocalHost, item: BaseItem) -> None:
     own(host, item, SYSTEM, "[Manager]\nDefaultLimitMEMLOCK=infinity\n")
     if host.root:
         return
-    said = host.systemctl("show", "--property=DefaultLimitMEMLOCK").strip().rpartition("=")[2]
-    if said not in INFINITE:
-        item.differs(["systemd's DefaultLimitMEMLOCK (what runs keeps its own until it is restarted)", "- %s" % said, "+ infinity"],
-                     lambda: host.systemctl("daemon-reload"))
+    message = host.systemctl("show", "--property=DefaultLimitMEMLOCK").strip().rpartition("=")[2]
+    if message not in INFINITE:
+        item.differs(["systemd's DefaultLimitMEMLOCK (what runs keeps its own until it is restarted)",
+                      "- %s" % message, "+ infinity"], lambda: host.systemctl("daemon-reload"))
     elif len(item.doing) > before:
         item.doing.append(lambda: host.systemctl("daemon-reload"))
 
@@ -70,9 +72,9 @@ def sysctl(host: LocalHost, wanted: dict[str, str]) -> BaseItem:
     here = {name: value for name, value in sorted(wanted.items()) if host.there(place(name))}
     missing = [name for name in sorted(wanted) if name not in here]
     if missing:
-        item.said = "this kernel has no %s" % ", ".join(missing)
+        item.message = "this kernel has no %s" % ", ".join(missing)
     if not here:
-        item.stand = "absent"
+        item.state = "absent"
         return item
     for path, name, value in others(host):
         for ours, word in here.items():
@@ -82,7 +84,8 @@ def sysctl(host: LocalHost, wanted: dict[str, str]) -> BaseItem:
     for name, value in here.items():
         now = (host.read(place(name)) or "").split()
         if now != value.split():
-            item.differs([name, "- %s" % " ".join(now), "+ %s" % value], functools.partial(turned, host, name, value))
+            item.differs(
+                [name, "- %s" % " ".join(now), "+ %s" % value], functools.partial(turned, host, name, value))
     return item
 
 
@@ -91,11 +94,12 @@ def place(name: str) -> str:
 
 
 def others(host: LocalHost) -> list[tuple[str, str, str]]:
-    """What the site's files say of kernel parameters, and those of packages that are read after ours: file, name, value."""
+    """What the site's files say of kernel parameters, and those of packages that are read after ours: file,
+    name, value."""
     paths = host.found("/etc/sysctl.d/*.conf", "/run/sysctl.d/*.conf", "/etc/sysctl.conf")
     mine = os.path.basename(SYSCTL)
-    paths += [path for path in host.found("/usr/lib/sysctl.d/*.conf", "/lib/sysctl.d/*.conf", "/usr/local/lib/sysctl.d/*.conf")
-              if os.path.basename(path) > mine]
+    paths += [path for path in host.found("/usr/lib/sysctl.d/*.conf", "/lib/sysctl.d/*.conf",
+                                          "/usr/local/lib/sysctl.d/*.conf") if os.path.basename(path) > mine]
     found = []
     for path in paths:
         for line in plain(host.read(path)) if path != SYSCTL else ():

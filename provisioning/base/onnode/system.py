@@ -1,7 +1,7 @@
 """Time service and host name. Python 3.8.
 
-adjtimex(2): TIME_ERROR, STA_UNSYNC; hostname(5), hostnamectl(1). The units are those of chrony, ntpsec, ntp and systemd in Debian, Ubuntu,
-RHEL and SUSE.
+adjtimex(2): TIME_ERROR, STA_UNSYNC; hostname(5), hostnamectl(1). The units are those of chrony, ntpsec, ntp
+and systemd in Debian, Ubuntu, RHEL and SUSE.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from provisioning.base.onnode.answer import LocalHost, Unseen
 from provisioning.base.onnode.item import BaseItem
 
 # In the order in which one is chosen, where several are there and none runs.
-TIME = ("chrony.service", "chronyd.service", "ntpsec.service", "ntpd.service", "ntp.service", "systemd-timesyncd.service")
+TIME = ("chrony.service", "chronyd.service", "ntpsec.service", "ntpd.service", "ntp.service",
+        "systemd-timesyncd.service")
 # They come with a start of the machine: enabled, or by another unit or rule.
 COMES = ("enabled", "enabled-runtime", "static", "generated", "alias", "indirect")
 TIME_ERROR, STA_UNSYNC = 5, 0x40
@@ -23,7 +24,8 @@ TIME_ERROR, STA_UNSYNC = 5, 0x40
 
 def disciplined() -> bool:
     """Whether a time service keeps the kernel's clock."""
-    # struct timex begins with modes, offset, freq, maxerror, esterror, status; no mode asked for changes nothing.
+    # struct timex begins with modes, offset, freq, maxerror, esterror, status; no mode asked for changes
+    # nothing.
     timex = (ctypes.c_long * 64)()
     state: int = ctypes.CDLL(None, use_errno=True).adjtimex(ctypes.byref(timex))
     if state < 0:
@@ -40,22 +42,29 @@ def time_service(host: LocalHost, synchronised: bool) -> BaseItem:
         return item.is_("absent", "no systemd here: muster cannot tell which time service starts")
     units = host.units(*TIME)
     sound = {name: unit for name, unit in units.items() if unit.get("LoadState") == "loaded"}
-    active = [name for name, unit in sound.items() if unit.get("ActiveState") in ("active", "reloading", "activating")]
+    active = [name for name, unit in sound.items()
+              if unit.get("ActiveState") in ("active", "reloading", "activating")]
     if len(active) > 1:
-        return item.is_("trouble", "%s both set the clock: systemctl disable --now one of them" % " and ".join(active))
+        return item.is_(
+            "trouble", "%s both set the clock: systemctl disable --now one of them" % " and ".join(active))
     if not sound:
         masked = "; %s is masked" % ", ".join(units) if units else ""
-        return item.is_("trouble", "no time service is installed%s: install chrony and give it the site's servers" % masked)
+        return item.is_(
+            "trouble",
+            "no time service is installed%s: install chrony and give it the site's servers" % masked)
     name = active[0] if active else min(sound, key=TIME.index)
     comes = sound[name].get("UnitFileState") in COMES
     if not comes:
-        item.differs(["%s is enabled, so that it starts with the machine" % name], lambda: host.systemctl("--quiet", "enable", name))
+        item.differs(["%s is enabled, so that it starts with the machine" % name],
+                     lambda: host.systemctl("--quiet", "enable", name))
     if not active:
         item.differs(["%s is started" % name], lambda: host.systemctl("--quiet", "start", name))
-    if item.stand == "so":
-        item.said = name
+    if item.state == "so":
+        item.message = name
         if synchronised and not disciplined():
-            return item.is_("wait", "%s runs, and has not set the clock yet: chronyc sources, or timedatectl timesync-status, there" % name)
+            return item.is_("wait",
+                            "%s runs, and has not set the clock yet: chronyc sources, or timedatectl "
+                            "timesync-status, there" % name)
     return item
 
 
@@ -67,8 +76,9 @@ def host_name(host: LocalHost, wanted: str, rename: bool) -> BaseItem:
     if same(now, wanted) and same(kept, wanted):
         return item.is_("so", now)
     if not rename:
-        return item.is_("trouble", "it calls itself %s, and is in service, or may have a job: muster inventory lifecycle %s bringup, "
-                        "then again" % (now, wanted))
+        return item.is_("trouble",
+                        "it calls itself %s, and is in service, or may have a job: muster inventory "
+                        "lifecycle %s bringup, then again" % (now, wanted))
     if not same(kept, wanted):
         item.differs(["/etc/hostname", "- %s" % (kept or "nothing"), "+ %s" % wanted], lambda: None)
     if not same(now, wanted):

@@ -1,1 +1,2 @@
-"""Management controllers that speak no Redfish, through ipmitool(1) and IPMI 2.0 over LAN (RMCP+, "lanplus")."""
+"""Management controllers that speak no Redfish, through ipmitool(1) and IPMI 2.0 over LAN (RMCP+,
+"lanplus")."""

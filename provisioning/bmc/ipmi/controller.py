@@ -1,7 +1,9 @@
-"""A controller that speaks IPMI 2.0, as `provisioning.bmc.base.Controller`: everything that changes it asks for more rights than a look.
+"""A controller that speaks IPMI 2.0, as `provisioning.bmc.base.Controller`: everything that changes it asks
+for more rights than a look.
 
-Before the first login it is asked, over UDP and without a password, whether it is there and what it offers; then the account is tried once
-with a command that says why it is refused. A refused account is not tried again by this object: accounts lock.
+Before the first login it is asked, over UDP and without a password, whether it is there and what it offers;
+then the account is tried once with a command that says why it is refused. A refused account is not tried
+again by this object: accounts lock.
 """
 
 from __future__ import annotations
@@ -23,25 +25,31 @@ from provisioning.bmc.base import (
     HardwareInventory,
     MachineIdentity,
     Media,
+    PowerAction,
     PowerState,
-    Turn,
 )
 from provisioning.bmc.ipmi import messages, parse, rmcp, tool, udp
 from provisioning.bmc.ipmi.tool import Door, IpmitoolOutput, PrivilegeLevel
 
-_TURNS = {Turn.ON: "on", Turn.OFF: "off", Turn.SHUTDOWN: "soft"}
-_DEVICES = {BootTarget.NONE: "none", BootTarget.PXE: "pxe", BootTarget.DISK: "disk", BootTarget.CD: "cdrom", BootTarget.BIOS: "bios"}
-# Set System Boot Options, parameter 3, bit 3 (IPMI 2.0, table 28-14): do not drop the override when no boot follows within 60 seconds.
+_POWER_ACTIONS = {PowerAction.ON: "on", PowerAction.OFF: "off", PowerAction.SHUTDOWN: "soft"}
+_DEVICES = {
+    BootTarget.NONE: "none", BootTarget.PXE: "pxe", BootTarget.DISK: "disk", BootTarget.CD: "cdrom",
+    BootTarget.BIOS: "bios"}
+# Set System Boot Options, parameter 3, bit 3 (IPMI 2.0, table 28-14): do not drop the override when no boot
+# follows within 60 seconds.
 _HOLD = ("raw", "0x00", "0x08", "0x03", "0x08")
 _BEST = (17, 3)         # SHA-256 and SHA-1, both with AES: what ipmitool prefers
 
 
 class IpmiController:
-    """`secret` gives user and password when they are needed; `seconds` is for one method. Raises UsageError without a bmc or ipmitool."""
+    """`secret` gives user and password when they are needed; `seconds` is for one method. Raises UsageError
+    without a bmc or ipmitool."""
 
     kind = "ipmi"
 
-    def __init__(self, node: Node, secret: Callable[[], tuple[str, str]], seconds: float = 30.0, *, efi: bool = True) -> None:
+    def __init__(
+        self, node: Node, secret: Callable[[], tuple[str, str]], seconds: float = 30.0, *, efi: bool = True,
+    ) -> None:
         if node.bmc is None:
             raise UsageError(f"{node.name} has no bmc in the inventory: add bmc: {{address: ...}}")
         self.node = node.name
@@ -57,52 +65,60 @@ class IpmiController:
 
     def reachable(self) -> str:
         """What it says it is. Asked over UDP, without credentials."""
-        heard = self._hear(time.monotonic() + self._seconds)
-        if not isinstance(heard, rmcp.Capabilities):
+        probed = self._probe(time.monotonic() + self._seconds)
+        if not isinstance(probed, rmcp.Capabilities):
             return f"IPMI at {self._address}, which answers the presence ping only"
-        anonymous = "; it lets in whoever gives no name" if heard.anonymous else ""
-        return f"IPMI {'2.0' if heard.v2 else '1.5'} at {self._address}{anonymous}"
+        anonymous = "; it allows anonymous login" if probed.anonymous else ""
+        return f"IPMI {'2.0' if probed.v2 else '1.5'} at {self._address}{anonymous}"
 
     def identity(self) -> MachineIdentity:
-        """From its device id, its FRU record and its GUID; a controller that lacks one of them leaves that unsaid."""
+        """From its device id, its FRU record and its GUID; a controller that lacks one of them leaves that
+        unsaid."""
         end = time.monotonic() + self._seconds
-        info = self._look(("mc", "info"), end)
-        return parse.identity(info, self._optional(("fru", "print", "0"), end), self._optional(("mc", "guid"), end))
+        info = self._query(("mc", "info"), end)
+        return parse.identity(
+            info, self._optional(("fru", "print", "0"), end), self._optional(("mc", "guid"), end))
 
     def power(self) -> PowerState:
         """Whether the machine has power."""
-        found = parse.power(self._look(("chassis", "power", "status"), time.monotonic() + self._seconds))
+        found = parse.power(self._query(("chassis", "power", "status"), time.monotonic() + self._seconds))
         if found is None:
             raise BmcError(BmcErrorReason.BROKEN, "ipmitool's power status is not of its form")
         return found
 
-    def turn(self, turn: Turn) -> None:
+    def set_power(self, set_power: PowerAction) -> None:
         """Asks for it; the power state shows whether it came true."""
-        self._change(("chassis", "power", _TURNS[turn]), time.monotonic() + self._seconds)
+        self._change(("chassis", "power", _POWER_ACTIONS[set_power]), time.monotonic() + self._seconds)
 
     def boot(self) -> BootOverride:
         """The override, as the boot flags have it. Reading them takes an operator's rights."""
-        found = parse.boot(self._run(("chassis", "bootparam", "get", "5"), PrivilegeLevel.OPERATOR, time.monotonic() + self._seconds).out)
+        found = parse.boot(self._run(("chassis", "bootparam", "get", "5"), PrivilegeLevel.OPERATOR,
+                                     time.monotonic() + self._seconds).out)
         if found is None:
             raise BmcError(BmcErrorReason.BROKEN, "ipmitool's boot flags are not of their form")
         return found
 
     def set_boot(self, target: BootTarget, once: bool) -> None:
-        """Sets the override. Most controllers would forget it when no boot follows within a minute, and are told not to."""
+        """Sets the override. Most controllers would forget it when no boot follows within a minute, and are
+        told not to."""
         end = time.monotonic() + self._seconds
-        options = [*([] if once or target is BootTarget.NONE else ["persistent"]), *(["efiboot"] if self._efi else [])]
+        options = [*([] if once or target is BootTarget.NONE else ["persistent"]),
+                   *(["efiboot"] if self._efi else [])]
         try:
             self._change(_HOLD, end)
         except BmcError as problem:
-            if problem.wrong not in (BmcErrorReason.UNSUPPORTED, BmcErrorReason.REFUSED, BmcErrorReason.BROKEN):
+            if problem.wrong not in (
+                BmcErrorReason.UNSUPPORTED, BmcErrorReason.REFUSED, BmcErrorReason.BROKEN):
                 raise
-        self._change(("chassis", "bootdev", _DEVICES[target], *([f"options={','.join(options)}"] if options else [])), end)
+        self._change(("chassis", "bootdev", _DEVICES[target],
+                      *([f"options={','.join(options)}"] if options else [])), end)
 
     def hardware(self) -> HardwareInventory:
-        """What sensors and FRU records tell of: power supplies, fans, drives, DIMMs and CPUs where the maker gave them any."""
+        """What sensors and FRU records tell of: power supplies, fans, drives, DIMMs and CPUs where the maker
+        gave them any."""
         end = time.monotonic() + self._seconds
         try:
-            listed = self._look(("sdr", "elist", "all"), end)
+            listed = self._query(("sdr", "elist", "all"), end)
         except BmcError as problem:
             if problem.wrong is not BmcErrorReason.UNSUPPORTED:
                 raise
@@ -114,7 +130,7 @@ class IpmiController:
 
     def log(self) -> BmcLog:
         """The last 100 events that still hold; `now` is this machine's clock."""
-        text = self._look(("sel", "elist", "last", "100"), time.monotonic() + self._seconds)
+        text = self._query(("sel", "elist", "last", "100"), time.monotonic() + self._seconds)
         try:
             return BmcLog("BMC", events=events(text), now=time.time())
         except ValueError:
@@ -122,14 +138,15 @@ class IpmiController:
 
     def log_use(self) -> BmcLogUse:
         """How full its log is."""
-        percent = parse.pairs(self._look(("sel", "info"), time.monotonic() + self._seconds)).get("Percent Used", "")
+        percent = parse.pairs(
+            self._query(("sel", "info"), time.monotonic() + self._seconds)).get("Percent Used", "")
         if not (percent[:-1].isdecimal() and percent.endswith("%") and len(percent) <= 4):
             raise BmcError(BmcErrorReason.UNSUPPORTED, "it does not say how full its log is")
         return BmcLogUse("BMC", used_percent=int(percent[:-1]))
 
     def sensors(self) -> BmcSensors:
         """The sensors that have thresholds."""
-        text = self._look(("sdr", "elist", "full"), time.monotonic() + self._seconds)
+        text = self._query(("sdr", "elist", "full"), time.monotonic() + self._seconds)
         if not text.strip():
             raise BmcError(BmcErrorReason.UNSUPPORTED, "it has no sensor with thresholds")
         try:
@@ -165,46 +182,55 @@ class IpmiController:
         """Forgets the password; each command was a session of its own."""
         self._account = None
 
-    def _hear(self, end: float) -> rmcp.Capabilities | bool:
+    def _probe(self, end: float) -> rmcp.Capabilities | bool:
         try:
-            heard = udp.hear(self._address, self._port, end - time.monotonic())
+            probed = udp.hear(self._address, self._port, end - time.monotonic())
         except udp.PortClosed:
-            raise BmcError(BmcErrorReason.UNREACHABLE, f"{self._address} says that nothing listens at UDP port {self._port}") from None
+            raise BmcError(BmcErrorReason.UNREACHABLE,
+                           f"{self._address} says that nothing listens at UDP port {self._port}") from None
         except OSError as problem:
-            raise BmcError(BmcErrorReason.UNREACHABLE, f"{self._address}: {clean(problem.strerror or problem, 100)}") from None
-        if heard is False:
-            raise BmcError(BmcErrorReason.UNREACHABLE, f"nothing answers at {self._address}, UDP port {self._port}")
-        return heard
+            raise BmcError(BmcErrorReason.UNREACHABLE,
+                           f"{self._address}: {clean(problem.strerror or problem, 100)}") from None
+        if probed is False:
+            raise BmcError(
+                BmcErrorReason.UNREACHABLE, f"nothing answers at {self._address}, UDP port {self._port}")
+        return probed
 
     def _opened(self, end: float) -> Door:
         """Where it is and how it is spoken to, found out at the first need."""
         if self._door is None:
             # A silent controller is found out in half of the time, so that there is some left for the work.
-            heard = self._hear(time.monotonic() + min(6.0, (end - time.monotonic()) / 2))
-            if isinstance(heard, rmcp.Capabilities) and not heard.v2:
-                raise BmcError(BmcErrorReason.UNSUPPORTED, "it does not speak IPMI 2.0: version 1.5 would show the password to the network")
+            probed = self._probe(time.monotonic() + min(6.0, (end - time.monotonic()) / 2))
+            if isinstance(probed, rmcp.Capabilities) and not probed.v2:
+                raise BmcError(
+                    BmcErrorReason.UNSUPPORTED,
+                    "it does not speak IPMI 2.0: version 1.5 would show the password to the network")
             try:
                 offered = udp.suites(self._address, self._port, end - time.monotonic())
             except (udp.PortClosed, OSError):
                 offered = ()
-            self._door = Door(self._address, self._port, next((suite for suite in _BEST if suite in offered), _BEST[-1]))
+            self._door = Door(
+                self._address, self._port, next((suite for suite in _BEST if suite in offered), _BEST[-1]))
         return self._door
 
     def _logged_in(self, end: float) -> tuple[Door, tuple[str, str]]:
-        """The account is tried once, by a command that says why it is refused; without -v ipmitool says only that it was."""
+        """The account is tried once, by a command that says why it is refused; without -v ipmitool says only
+        that it was."""
         if self._refused is not None:
-            raise BmcError(self._refused.wrong, f"{self._refused.said}; not tried again")
+            raise BmcError(self._refused.wrong, f"{self._refused.message}; not tried again")
         door = self._opened(end)
         if self._account is None:
             account = self._secret()
             tool.usable(*account)
-            said = tool.run(self._program, door, *account, ("chassis", "power", "status"), level=PrivilegeLevel.USER, end=end, verbose=True)
-            if said.exit:
-                problem = messages.error(said)
+            message = tool.run(self._program, door, *account, ("chassis", "power", "status"),
+                               level=PrivilegeLevel.USER, end=end, verbose=True)
+            if message.exit:
+                problem = messages.error(message)
                 problem.done = False
                 if problem.wrong is BmcErrorReason.CREDENTIALS:
                     self._refused = problem
-                if problem.wrong is not BmcErrorReason.UNSUPPORTED or "session" in said.err:     # else it let us in, and has no chassis
+                # else it let us in, and has no chassis
+                if problem.wrong is not BmcErrorReason.UNSUPPORTED or "session" in message.err:
                     raise problem
             self._account = account
         return door, self._account
@@ -215,12 +241,12 @@ class IpmiController:
         except BmcError as problem:
             problem.done = False        # so far only a reading
             raise
-        said = tool.run(self._program, door, *account, words, level=level, end=end)
-        if said.exit:
-            raise messages.error(said)
-        return said
+        message = tool.run(self._program, door, *account, words, level=level, end=end)
+        if message.exit:
+            raise messages.error(message)
+        return message
 
-    def _look(self, words: Sequence[str], end: float) -> str:
+    def _query(self, words: Sequence[str], end: float) -> str:
         try:
             return self._run(words, PrivilegeLevel.USER, end).out
         except BmcError as problem:

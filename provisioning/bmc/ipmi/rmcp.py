@@ -1,7 +1,8 @@
-"""The datagrams that an IPMI controller answers before anybody logs in: what is sent, and what an answer says; pure.
+"""The datagrams that an IPMI controller answers before anybody logs in: what is sent, and what an answer
+says; pure.
 
-Forms: ASF 2.0 (DSP0136) 3.2.2 to 3.2.4 for the presence ping and pong, IPMI 2.0 section 13.6 for messages outside a session, 22.13 for
-Get Channel Authentication Capabilities and 22.15 for Get Channel Cipher Suites.
+Forms: ASF 2.0 (DSP0136) 3.2.2 to 3.2.4 for the presence ping and pong, IPMI 2.0 section 13.6 for messages
+outside a session, 22.13 for Get Channel Authentication Capabilities and 22.15 for Get Channel Cipher Suites.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ MOST_ANSWERS = 64
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a controller says before a login. `anonymous`: it lets in whoever gives neither name nor password."""
+    """What a controller says before a login. `anonymous`: it lets in whoever gives neither name nor
+    password."""
 
     v2: bool
     anonymous: bool
@@ -38,7 +40,8 @@ def ping() -> bytes:
 
 def pong(data: bytes) -> bool:
     """Whether this answers a ping and says that IPMI is spoken."""
-    return data[:4] == _ASF and data[4:8] == _ENTERPRISE and len(data) >= 21 and data[8] == _PONG and bool(data[20] & 0x80)
+    return data[:4] == _ASF and data[
+        4:8] == _ENTERPRISE and len(data) >= 21 and data[8] == _PONG and bool(data[20] & 0x80)
 
 
 def ask_capabilities(number: int) -> bytes:
@@ -48,11 +51,13 @@ def ask_capabilities(number: int) -> bytes:
 
 def capabilities(data: bytes, number: int) -> Capabilities | None:
     """The answer, or None for what is none."""
-    said = _answer(data, number, _CAPABILITIES)
-    if said is None or len(said) < 4:
+    message = _answer(data, number, _CAPABILITIES)
+    if message is None or len(message) < 4:
         return None
-    # Bit 7 of the second byte: the fourth tells of 2.0 in its bit 1; the third's low bits are names without password, and nobody.
-    return Capabilities(v2=bool(said[1] & 0x80) and bool(said[3] & 0x02), anonymous=bool(said[2] & 0x01))
+    # Bit 7 of the second byte: the fourth tells of 2.0 in its bit 1; the third's low bits are names without
+    # password, and the anonymous login.
+    return Capabilities(
+        v2=bool(message[1] & 0x80) and bool(message[3] & 0x02), anonymous=bool(message[2] & 0x01))
 
 
 def ask_suites(number: int, part: int) -> bytes:
@@ -61,9 +66,10 @@ def ask_suites(number: int, part: int) -> bytes:
 
 
 def suites_part(data: bytes, number: int) -> bytes | None:
-    """The answer's piece of the list, or None for what is no answer; b"" where the controller will not say."""
-    said = _answer(data, number, _SUITES, errors=True)
-    return None if said is None else said[1:1 + SUITE_BYTES]
+    """The answer's piece of the list, or None for what is no answer; b"" where the controller will not
+    say."""
+    message = _answer(data, number, _SUITES, errors=True)
+    return None if message is None else message[1:1 + SUITE_BYTES]
 
 
 def suites(listed: bytes) -> tuple[int, ...]:
@@ -75,7 +81,8 @@ def suites(listed: bytes) -> tuple[int, ...]:
             found.append(listed[at + 1])
             at += 2
         else:
-            at += 5 if listed[at] == 0xC1 else 1        # a maker's, with three bytes of its number; or an algorithm
+            # a maker's, with three bytes of its number; or an algorithm
+            at += 5 if listed[at] == 0xC1 else 1
     return tuple(dict.fromkeys(found))
 
 
@@ -87,13 +94,15 @@ def _message(number: int, command: int, data: bytes) -> bytes:
 
 
 def _answer(data: bytes, number: int, command: int, *, errors: bool = False) -> bytes | None:
-    """What follows the completion code of the answer to this message; with `errors` also that of one that failed."""
+    """What follows the completion code of the answer to this message; with `errors` also that of one that
+    failed."""
     if data[:4] != _IPMI or len(data) < 22 or data[4] != 0 or len(data) < 14 + data[13]:
         return None
     message = data[14:14 + data[13]]
     if len(message) < 8 or _check(message[:2]) != message[2:3] or _check(message[3:-1]) != message[-1:]:
         return None
-    if message[0] != _SOFTWARE or message[1] != _APP | 4 or message[4] != (number & 0x3F) << 2 or message[5] != command:
+    if message[0] != _SOFTWARE or message[
+        1] != _APP | 4 or message[4] != (number & 0x3F) << 2 or message[5] != command:
         return None
     if message[6] != 0:
         return b"" if errors else None

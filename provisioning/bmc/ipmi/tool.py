@@ -1,7 +1,9 @@
-"""Runs ipmitool(1): no shell, everything bounded, and the password through a pipe, so that no process list or environment has it.
+"""Runs ipmitool(1): no shell, everything bounded, and the password through a pipe, so that no process list or
+environment has it.
 
-`-f` opens what it is given with fopen(3) and reads one line of at most 20 bytes (ipmitool 1.8.19, lib/ipmi_main.c:
-ipmi_password_file_read), so /dev/fd/N of an inherited pipe will do, and what was read is gone.
+`-f` opens what it is given with fopen(3) and reads one line of at most 20 bytes (ipmitool 1.8.19,
+lib/ipmi_main.c: ipmi_password_file_read), so /dev/fd/N of an inherited pipe will do, and what was read is
+gone.
 """
 
 from __future__ import annotations
@@ -23,11 +25,13 @@ from provisioning.bmc.base import BmcError, BmcErrorReason
 MOST_OUT = 1 << 20
 MOST_ERR = 64 * 1024
 MOST_USER, MOST_PASSWORD = 16, 20       # bytes: IPMI 2.0, 22.28 and 22.30
-NEEDED = "ipmitool was not found, and this controller speaks IPMI: apt-get install -y ipmitool (or dnf install ipmitool)"
+NEEDED = ("ipmitool was not found, and this controller speaks IPMI: apt-get install -y ipmitool (or dnf "
+          "install ipmitool)")
 
 
 class PrivilegeLevel(Enum):
-    """What a session may do. A reading asks for USER: ipmitool rebuilds an empty repository of sensors when it may (ipmi_sdr.c)."""
+    """What a session may do. A reading asks for USER: ipmitool rebuilds an empty repository of sensors when
+    it may (ipmi_sdr.c)."""
 
     USER = "USER"
     OPERATOR = "OPERATOR"
@@ -58,28 +62,37 @@ def found() -> str:
 
 
 def usable(user: str, password: str) -> None:
-    """Raises BmcError (NO_SECRET) for a name or password that IPMI 2.0 has no room for, or that ipmitool would read as another."""
+    """Raises BmcError (NO_SECRET) for a name or password that IPMI 2.0 has no room for, or that ipmitool
+    would read as another."""
     if not 0 < len(user.encode("utf-8", "surrogateescape")) <= MOST_USER or "\0" in user:
-        raise BmcError(BmcErrorReason.NO_SECRET, f"the user name has to have 1 to {MOST_USER} bytes, as IPMI 2.0 has it")
+        raise BmcError(
+            BmcErrorReason.NO_SECRET, f"the user name has to have 1 to {MOST_USER} bytes, as IPMI 2.0 has it")
     if not 0 < len(password.encode("utf-8", "surrogateescape")) <= MOST_PASSWORD:
-        raise BmcError(BmcErrorReason.NO_SECRET, f"the password has to have 1 to {MOST_PASSWORD} bytes: IPMI 2.0 has no room for more")
+        raise BmcError(BmcErrorReason.NO_SECRET,
+                       f"the password has to have 1 to {MOST_PASSWORD} bytes: IPMI 2.0 has no room for more")
     if any(character in password for character in "\r\n\t\0"):
-        raise BmcError(BmcErrorReason.NO_SECRET, "the password has a tab or a line end in it, at which ipmitool would cut it off")
+        raise BmcError(BmcErrorReason.NO_SECRET,
+                       "the password has a tab or a line end in it, at which ipmitool would cut it off")
 
 
-def run(program: str, door: Door, user: str, password: str, words: Sequence[str], *, level: PrivilegeLevel, end: float,
-        verbose: bool = False) -> IpmitoolOutput:
-    """What `ipmitool words` says. Raises BmcError: TIMEOUT where it has not ended by `end` (monotonic) and was killed, and then nobody
-    knows what the controller did; BROKEN for a flood."""
+def run(
+    program: str, door: Door, user: str, password: str, words: Sequence[str], *, level: PrivilegeLevel,
+    end: float, verbose: bool = False,
+) -> IpmitoolOutput:
+    """What `ipmitool words` says. Raises BmcError: TIMEOUT where it has not ended by `end` (monotonic) and
+    was killed, and then no one knows what the controller did; BROKEN for a flood."""
     ours, theirs = os.pipe()
-    argv = (program, *(("-v",) if verbose else ()), "-I", "lanplus", "-H", door.address, "-p", str(door.port), "-U", user,
-            "-f", f"/dev/fd/{ours}", "-C", str(door.suite), "-L", level.value, "-N", "2", "-R", "3", *words)
+    argv = (program, *(("-v",) if verbose else ()), "-I", "lanplus", "-H", door.address, "-p", str(door.port),
+            "-U", user, "-f", f"/dev/fd/{ours}", "-C", str(door.suite), "-L", level.value, "-N", "2", "-R",
+            "3", *words)
     try:
         with contextlib.closing(os.fdopen(theirs, "wb")) as pipe:
             pipe.write(password.encode("utf-8", "surrogateescape") + b"\n")
-        # Times as the controller keeps them; a session of its own has no terminal on which to ask for anything.
-        child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, pass_fds=(ours,),
-                                 start_new_session=True, env={"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC0"})
+        # Times as the controller keeps them; a session of its own has no terminal on which to ask for
+        # anything.
+        child = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, pass_fds=(ours,),
+            start_new_session=True, env={"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC0"})
     finally:
         os.close(ours)
     with child:
@@ -108,7 +121,8 @@ def _read(child: subprocess.Popen[bytes], end: float) -> IpmitoolOutput:
                     selector.unregister(key.fd)
                 kept[key.fd] += data
                 if len(kept[key.fd]) > most[key.fd]:
-                    raise BmcError(BmcErrorReason.BROKEN, f"ipmitool printed over {most[key.fd]} bytes", done=None)
+                    raise BmcError(
+                        BmcErrorReason.BROKEN, f"ipmitool printed over {most[key.fd]} bytes", done=None)
     try:
         code = child.wait(max(0.0, end - time.monotonic()))
     except subprocess.TimeoutExpired:

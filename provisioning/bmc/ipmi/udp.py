@@ -1,4 +1,5 @@
-"""Asks an address over UDP whether an IPMI controller is there, without logging in: what is lost is asked again."""
+"""Asks an address over UDP whether an IPMI controller is there, without logging in: what is lost is asked
+again."""
 
 from __future__ import annotations
 
@@ -6,12 +7,14 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TypeVar
 
 from provisioning.bmc.ipmi import rmcp
 
 _AGAIN_S = (0.0, 0.4, 1.2, 2.8, 6.0, 12.4)      # when a question is asked, from its beginning
-_MORE_S = 0.4                                   # how long a controller that answered the ping has for the other question
+# how long a controller that answered the ping has for the other question
+_MORE_S = 0.4
 _Answer = TypeVar("_Answer")
 
 
@@ -20,7 +23,8 @@ class PortClosed(Exception):
 
 
 def hear(address: str, port: int, seconds: float) -> rmcp.Capabilities | bool:
-    """What the controller says before a login; True where it only answers the ping, False where nothing answers in time.
+    """What the controller says before a login; True where it only answers the ping, False where nothing
+    answers in time.
 
     Raises Refused, and OSError where the address leads nowhere.
     """
@@ -45,7 +49,7 @@ def suites(address: str, port: int, seconds: float) -> tuple[int, ...]:
     with _connected(address, port) as link:
         for part in range(rmcp.MOST_ANSWERS):
             number = part & 0x3F
-            found = _ask(link, (rmcp.ask_suites(number, part),), lambda data, number=number: rmcp.suites_part(data, number),  # type: ignore[misc]
+            found = _ask(link, (rmcp.ask_suites(number, part),), partial(rmcp.suites_part, number=number),
                          min(end, time.monotonic() + 1.5))
             listed += found or b""
             if found is None or len(found) < rmcp.SUITE_BYTES:
@@ -53,8 +57,10 @@ def suites(address: str, port: int, seconds: float) -> tuple[int, ...]:
     return rmcp.suites(listed)
 
 
-def _ask(link: socket.socket, questions: tuple[bytes, ...], read: Callable[[bytes], _Answer | None], end: float,
-         sooner: Callable[[], float | None] = lambda: None) -> _Answer | None:
+def _ask(
+    link: socket.socket, questions: tuple[bytes, ...], read: Callable[[bytes], _Answer | None], end: float,
+    sooner: Callable[[], float | None] = lambda: None,
+) -> _Answer | None:
     """The first answer that `read` takes for one. What does not is passed over, however much of it comes."""
     began = time.monotonic()
     asked = 0

@@ -1,4 +1,5 @@
-"""What an answer of a service means, and which paths of it are followed. Source: DMTF DSP0266, status codes and error responses."""
+"""What an answer of a service means, and which paths of it are followed. Source: DMTF DSP0266, status codes
+and error responses."""
 
 from __future__ import annotations
 
@@ -16,15 +17,18 @@ Document = dict[str, Any]
 
 
 def is_within(path: object) -> bool:
-    """Whether this is a path of a Redfish service, and nothing else: no other host, no `..`, nothing that could end a header."""
-    return isinstance(path, str) and len(path) <= 2048 and _PATH.fullmatch(path) is not None and "/../" not in f"{path}/"
+    """Whether this is a path of a Redfish service, and nothing else: no other host, no `..`, nothing that
+    could end a header."""
+    return isinstance(
+        path, str) and len(path) <= 2048 and _PATH.fullmatch(path) is not None and "/../" not in f"{path}/"
 
 
 def within(path: str) -> str:
     """The path without its fragment. Raises BmcError(BROKEN) for what leads out of the service."""
     bare = path.partition("#")[0]
     if not is_within(bare):
-        raise BmcError(BmcErrorReason.BROKEN, f"it sends us to {clean(path, 80)}, which is no path of its own")
+        raise BmcError(
+            BmcErrorReason.BROKEN, f"it sends us to {clean(path, 80)}, which is no path of its own")
     return bare
 
 
@@ -39,30 +43,34 @@ def document(answer: RedfishResponse, path: str) -> Document:
     return found
 
 
-_WRONG = {401: BmcErrorReason.CREDENTIALS, 403: BmcErrorReason.DENIED, 404: BmcErrorReason.UNSUPPORTED, 405: BmcErrorReason.UNSUPPORTED,
-          410: BmcErrorReason.UNSUPPORTED,
-          429: BmcErrorReason.BUSY, 501: BmcErrorReason.UNSUPPORTED, 503: BmcErrorReason.BUSY}
+_WRONG = {
+    401: BmcErrorReason.CREDENTIALS, 403: BmcErrorReason.DENIED, 404: BmcErrorReason.UNSUPPORTED,
+    405: BmcErrorReason.UNSUPPORTED, 410: BmcErrorReason.UNSUPPORTED, 429: BmcErrorReason.BUSY,
+    501: BmcErrorReason.UNSUPPORTED, 503: BmcErrorReason.BUSY}
 
 
 def check(answer: RedfishResponse, path: str, *, change: bool = False) -> None:
     if 200 <= answer.status < 300:
         return
     if 300 <= answer.status < 400:
-        raise BmcError(BmcErrorReason.BROKEN, f"it sends us elsewhere from {clean(path, 80)} ({answer.status}), which is not followed")
-    wrong = _WRONG.get(answer.status, BmcErrorReason.REFUSED if answer.status < 500 else BmcErrorReason.BROKEN)
+        raise BmcError(
+            BmcErrorReason.BROKEN,
+            f"it sends us elsewhere from {clean(path, 80)} ({answer.status}), which is not followed")
+    wrong = _WRONG.get(
+        answer.status, BmcErrorReason.REFUSED if answer.status < 500 else BmcErrorReason.BROKEN)
     done = None if change and answer.status >= 500 and wrong is BmcErrorReason.BROKEN else False
-    raise BmcError(wrong, f"{answer.status} at {clean(path, 80)}{told(answer)}", done)
+    raise BmcError(wrong, f"{answer.status} at {clean(path, 80)}{error_text(answer)}", done)
 
 
-def told(answer: RedfishResponse) -> str:
+def error_text(answer: RedfishResponse) -> str:
     """What the service says is wrong, as ": ..." for the end of a line. Source: DSP0266, error responses."""
     try:
         error = json.loads(answer.body)["error"]
         more = error.get("@Message.ExtendedInfo")
-        said = more[0].get("Message") if isinstance(more, list) and more else error.get("message")
+        message = more[0].get("Message") if isinstance(more, list) and more else error.get("message")
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return ""
-    return f": {clean(said, 200)}" if isinstance(said, str) and said else ""
+    return f": {clean(message, 200)}" if isinstance(message, str) and message else ""
 
 
 def is_slash(answer: RedfishResponse, path: str) -> bool:

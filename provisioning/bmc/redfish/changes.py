@@ -1,10 +1,13 @@
-"""Changes, made by sushy's resources over our own connection: power, boot override, BIOS settings, virtual media.
+"""Changes, made by sushy's resources over our own connection: power, boot override, BIOS settings, virtual
+media.
 
-sushy (OpenStack Ironic's library) and not DMTF's `redfish`: what its resources know of makers' ways to be told something was learned
-on hardware that we do not have (ETags that are weak, wrong or missing; iLO's and Supermicro's virtual media; UsbCd; boot settings in a
-resource of their own), while DMTF's is a plain HTTP client with `verify=False` that sends a POST up to eleven times and follows redirects.
-sushy's own connector is left out: it sends every request, a reset too, up to three times when the connection drops, and tries a password
-that was refused a second time. Facts are read without sushy, field by field: its resources raise as a whole for one that is missing.
+sushy (OpenStack Ironic's library) and not DMTF's `redfish`: what its resources know of makers' ways to be
+told something was learned on hardware that we do not have (ETags that are weak, wrong or missing; iLO's and
+Supermicro's virtual media; UsbCd; boot settings in a resource of their own), while DMTF's is a plain HTTP
+client with `verify=False` that sends a POST up to eleven times and follows redirects. sushy's own connector
+is left out: it sends every request, a reset too, up to three times when the connection drops, and tries a
+password that was refused a second time. Facts are read without sushy, field by field: its resources raise as
+a whole for one that is missing.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from inventory.text import clean
-from provisioning.bmc.base import BmcError, BmcErrorReason, BootTarget, Turn
+from provisioning.bmc.base import BmcError, BmcErrorReason, BootTarget, PowerAction
 from provisioning.bmc.redfish.session import Session
 from provisioning.bmc.redfish.state import TARGETS
 from provisioning.bmc.redfish.vendors import Maker
@@ -25,7 +28,9 @@ from provisioning.bmc.redfish.wire import RedfishResponse
 
 MISSING = "Redfish changes need sushy: pip install 'cluster-muster[redfish]'"
 _BUTTON = "PushPowerButton"
-_TURNS = {Turn.ON: ("On", "ForceOn", _BUTTON), Turn.OFF: ("ForceOff",), Turn.SHUTDOWN: ("GracefulShutdown",)}
+_POWER_ACTIONS = {
+    PowerAction.ON: ("On", "ForceOn", _BUTTON), PowerAction.OFF: ("ForceOff",),
+    PowerAction.SHUTDOWN: ("GracefulShutdown",)}
 Settings = Mapping[str, str | int | bool]
 
 
@@ -55,7 +60,8 @@ class _Headers(dict[str, str]):
 def _sushy() -> Any:
     """The library, silent: it logs whole requests."""
     try:
-        for name in ("connector", "exceptions", "resources.manager.virtual_media", "resources.system.bios", "resources.system.system"):
+        for name in ("connector", "exceptions", "resources.manager.virtual_media", "resources.system.bios",
+                     "resources.system.system"):
             importlib.import_module(f"sushy.{name}")
         sushy = importlib.import_module("sushy")
     except ImportError:
@@ -68,13 +74,16 @@ def _sushy() -> Any:
 
 
 def _connector(session: Session, sushy: Any, maker: Maker) -> Any:
-    """What sushy's resources send their requests through: each once. Only an answer that nothing was done lets them try otherwise."""
+    """What sushy's resources send their requests through: each once. Only an answer that nothing was done
+    lets them try otherwise."""
 
     class Connector(sushy.connector.Connector):  # type: ignore[misc]
         def __init__(self) -> None:
             self.made = False       # something was accepted, or may have been
 
-        def _op(self, method: str, path: str = "", data: Any = None, headers: Any = None, **_: Any) -> _Response:
+        def _op(
+            self, method: str, path: str = "", data: Any = None, headers: Any = None, **_: Any,
+        ) -> _Response:
             if method == "GET":
                 return _Response(session.got(path))
             more = {name: value for name, value in (headers or {}).items() if value is not None}
@@ -92,7 +101,7 @@ def _connector(session: Session, sushy: Any, maker: Maker) -> Any:
 
 
 @contextmanager
-def _told(connector: Any, sushy: Any) -> Iterator[None]:
+def _errors(connector: Any, sushy: Any) -> Iterator[None]:
     """Turns what sushy raises, or stumbles over in a foreign answer, into BmcError."""
     try:
         yield
@@ -102,13 +111,14 @@ def _told(connector: Any, sushy: Any) -> Iterator[None]:
         raise
     except sushy.exceptions.HTTPError as problem:
         status = problem.status_code or 0
-        wrong = BmcErrorReason.UNSUPPORTED if status in (404, 405,
-                                                         501) else BmcErrorReason.BUSY if status == 429 else BmcErrorReason.REFUSED
-        raise BmcError(wrong, f"{status}: {clean(problem.detail or problem.code, 200)}", None if connector.made else False) from None
+        wrong = BmcErrorReason.UNSUPPORTED if status in (
+            404, 405, 501) else BmcErrorReason.BUSY if status == 429 else BmcErrorReason.REFUSED
+        raise BmcError(wrong, f"{status}: {clean(problem.detail or problem.code, 200)}",
+                       None if connector.made else False) from None
     except (sushy.exceptions.MissingActionError, sushy.exceptions.MissingAttributeError,
             sushy.exceptions.InvalidParameterValueError) as problem:
         raise BmcError(BmcErrorReason.UNSUPPORTED, clean(problem, 200)) from None
-    except Exception as problem:  # noqa: BLE001  (its parsers raise whatever a foreign document makes them raise)
+    except Exception as problem:  # noqa: BLE001  (its parsers may raise anything)
         raise BmcError(BmcErrorReason.BROKEN, f"its answer cannot be read ({type(problem).__name__})",
                        None if connector.made else False) from None
 
@@ -122,17 +132,21 @@ class Changes:
         self._maker = maker
         self._sushy = _sushy()
 
-    def turn(self, turn: Turn, *, push: bool) -> None:
-        """Asks for power on or off, by the first word for it that the machine takes. Its button is for `push` only: it may turn it off."""
+    def set_power(self, set_power: PowerAction, *, push: bool) -> None:
+        """Asks for power on or off, by the first word for it that the machine takes. Its button is for `push`
+        only: it may turn it off."""
         def act(system: Any) -> None:
             taken = {one.value for one in system.get_allowed_reset_system_values()}
-            value = next((one for one in _TURNS[turn] if one in taken and (push or one != _BUTTON)), None)
-            if value is None and turn is Turn.ON and _BUTTON in taken:
+            value = next(
+                (one for one in _POWER_ACTIONS[set_power] if one in taken and (push or one != _BUTTON)), None)
+            if value is None and set_power is PowerAction.ON and _BUTTON in taken:
                 raise BmcError(BmcErrorReason.BUSY,
-                               "it has only a button to push, which is not pushed unless it says that the machine is off")
+                               "it has only a button to push, which is not pushed unless it says that the "
+                               "machine is off")
             if value is None:
-                raise BmcError(BmcErrorReason.UNSUPPORTED,
-                               f"it cannot be turned {turn.value}; it takes {clean(', '.join(sorted(taken)), 120)}")
+                raise BmcError(
+                    BmcErrorReason.UNSUPPORTED,
+                    f"it cannot be turned {set_power.value}; it takes {clean(', '.join(sorted(taken)), 120)}")
             system.reset_system(self._sushy.ResetType(value))
         self._system(act)
 
@@ -144,15 +158,17 @@ class Changes:
             allowed = list(system.boot.allowed_values or ()) if system.boot else []
             name = next((one for one in wanted if one in allowed), wanted[0])
             enums = self._sushy.resources.system.constants
-            system.set_system_boot_options(target=enums.BootSource(name), enabled=enums.BootSourceOverrideEnabled(enabled))
+            system.set_system_boot_options(
+                target=enums.BootSource(name), enabled=enums.BootSourceOverrideEnabled(enabled))
         self._system(act)
 
     def set_bios(self, path: str, settings: Settings) -> None:
         """Writes settings for the next reset."""
         connector = _connector(self._session, self._sushy, self._maker)
-        with _told(connector, self._sushy):
+        with _errors(connector, self._sushy):
             bios = self._sushy.resources.system.bios.Bios(connector, path)
-            apply = self._sushy.resources.constants.ApplyTime.ON_RESET if self._maker.apply and self._delays(bios) else None
+            apply = self._sushy.resources.constants.ApplyTime.ON_RESET if self._maker.apply and self._delays(
+                bios) else None
             bios.set_attributes(dict(settings), apply_time=apply)
 
     @staticmethod
@@ -170,10 +186,10 @@ class Changes:
 
     def _system(self, act: Callable[[Any], None]) -> None:
         connector = _connector(self._session, self._sushy, self._maker)
-        with _told(connector, self._sushy):
+        with _errors(connector, self._sushy):
             act(self._sushy.resources.system.system.System(connector, self._path))
 
     def _drive(self, path: str, act: Callable[[Any], None]) -> None:
         connector = _connector(self._session, self._sushy, self._maker)
-        with _told(connector, self._sushy):
+        with _errors(connector, self._sushy):
             act(self._sushy.resources.manager.virtual_media.VirtualMedia(connector, path))

@@ -1,4 +1,5 @@
-"""A controller that speaks Redfish, as bring-up and `muster bmc` ask it. Nothing is sent before the first question."""
+"""A controller that speaks Redfish, as bring-up and `muster bmc` ask it. Nothing is sent before the first
+question."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ from provisioning.bmc.base import (
     MachineIdentity,
     Media,
     Missing,
+    PowerAction,
     PowerState,
-    Turn,
 )
 from provisioning.bmc.credentials import Hidden
 from provisioning.bmc.redfish import hardware, log, sensors, state
@@ -50,7 +51,7 @@ class RedfishController:
         with self.session.call():
             root = self.session.greeting()
         if root is None:
-            return "answers, and says nothing without a login"
+            return "answers, and shows nothing without a login"
         product = " ".join(part for part in (word(root, "Vendor"), word(root, "Product")) if part)
         return clean(f"Redfish {word(root, 'RedfishVersion')} {product}".strip(), 120)
 
@@ -59,7 +60,8 @@ class RedfishController:
         with self.session.call():
             system = self._service.system()
             manager = next(self._service.managers(), None)
-            return state.identity(self.session.root, system, manager.document if manager is not None else None, self._service.maker)
+            return state.identity(self.session.root, system,
+                                  manager.document if manager is not None else None, self._service.maker)
 
     def power(self) -> PowerState:
         """Out of the system."""
@@ -69,13 +71,13 @@ class RedfishController:
             raise BmcError(BmcErrorReason.UNSUPPORTED, "it does not say whether the machine has power")
         return found
 
-    def turn(self, turn: Turn) -> None:
+    def set_power(self, set_power: PowerAction) -> None:
         """Asks for it unless the machine is so already: some refuse what is so."""
         with self.session.call():
-            wanted = PowerState.ON if turn is Turn.ON else PowerState.OFF
+            wanted = PowerState.ON if set_power is PowerAction.ON else PowerState.OFF
             now = state.power(self._service.system(fresh=True))
             if now is not wanted:
-                self._changes().turn(turn, push=now is PowerState.OFF)
+                self._changes().set_power(set_power, push=now is PowerState.OFF)
 
     def boot(self) -> BootOverride:
         """Out of the system."""
@@ -100,7 +102,7 @@ class RedfishController:
                 except BmcError as problem:
                     if problem.wrong in ENDS:
                         raise
-                    pending = Unmeasured(problem.said)
+                    pending = Unmeasured(problem.message)
             return state.bios(current, pending)
 
     def set_bios(self, settings: Mapping[str, str | int | bool]) -> None:
@@ -111,7 +113,8 @@ class RedfishController:
     def media(self) -> tuple[Media, ...]:
         """The virtual drives of the machine's controller, or of the machine, as newer schemas have it."""
         with self.session.call():
-            return tuple(state.media(one.path, one.document) for one in self._drives() if one.document is not None)
+            return tuple(
+                state.media(one.path, one.document) for one in self._drives() if one.document is not None)
 
     def insert(self, name: str, image: str) -> None:
         """Puts an image into a drive; one that is in it already is left there."""
@@ -145,7 +148,7 @@ class RedfishController:
             service = link(self.session.root, "UpdateService")
             collection = link(self.session.get(service), "FirmwareInventory") if service is not None else None
             if collection is None:
-                raise BmcError(BmcErrorReason.UNSUPPORTED, "it tells of no firmware")
+                raise BmcError(BmcErrorReason.UNSUPPORTED, "it reports no firmware")
             return tuple(_firmware(one) for one in members(self.session, collection) if state.runs(one.path))
 
     def log(self) -> BmcLog:
@@ -173,16 +176,17 @@ class RedfishController:
     def _bios(self) -> str:
         path = link(self._service.system(), "Bios")
         if path is None:
-            raise BmcError(BmcErrorReason.UNSUPPORTED, "it tells of no BIOS settings")
+            raise BmcError(BmcErrorReason.UNSUPPORTED, "it reports no BIOS settings")
         return path
 
     def _drives(self) -> Iterator[CollectionMember]:
-        owners: list[Document | None] = [self._service.system(), *(one.document for one in self._service.managers())]
+        managers = (one.document for one in self._service.managers())
+        owners: list[Document | None] = [self._service.system(), *managers]
         for owner in owners:
             if (collection := link(owner, "VirtualMedia")) is not None:
                 yield from members(self.session, collection)
                 return
-        raise BmcError(BmcErrorReason.UNSUPPORTED, "it tells of no virtual media")
+        raise BmcError(BmcErrorReason.UNSUPPORTED, "it reports no virtual media")
 
     def _drive(self, name: str) -> CollectionMember:
         known: list[str] = []
@@ -191,11 +195,13 @@ class RedfishController:
                 known.append(state.media(one.path, one.document).name)
                 if known[-1] == name:
                     return one
-        raise BmcError(BmcErrorReason.UNSUPPORTED,
-                       f"it has no virtual drive {clean(name, 40)}, but {clean(', '.join(known), 120) or 'none'}")
+        raise BmcError(
+            BmcErrorReason.UNSUPPORTED,
+            f"it has no virtual drive {clean(name, 40)}, but {clean(', '.join(known), 120) or 'none'}")
 
 
 def _firmware(one: CollectionMember) -> FirmwareEntry:
     if one.document is None:
-        return FirmwareEntry(last(one.path), Unmeasured(one.wrong.said if one.wrong is not None else "it cannot be read"))
+        return FirmwareEntry(
+            last(one.path), Unmeasured(one.wrong.message if one.wrong is not None else "it cannot be read"))
     return state.firmware(one.path, one.document)

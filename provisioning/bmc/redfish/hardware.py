@@ -1,6 +1,8 @@
-"""The parts of a machine, kind by kind, out of what a Redfish service says; a kind that cannot be read costs no other.
+"""The parts of a machine, kind by kind, out of what a Redfish service says; a kind that cannot be read costs
+no other.
 
-Source: DMTF's schemas Processor, Memory, Drive, NetworkAdapter, Switch, PowerSupply, Fan, and the older arrays of Power and Thermal.
+Source: DMTF's schemas Processor, Memory, Drive, NetworkAdapter, Switch, PowerSupply, Fan, and the older
+arrays of Power and Thermal.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from typing import Any
 
 from healthcheck.facts.values import UNSUPPORTED, Unmeasured
 from provisioning.bmc.base import BmcError, BmcErrorReason, HardwareInventory, HardwarePart, Missing
-from provisioning.bmc.redfish.read import UNSAID, first, inner, last, link, number, objects, text, word
+from provisioning.bmc.redfish.read import NOT_REPORTED, first, inner, last, link, number, objects, text, word
 from provisioning.bmc.redfish.service import RedfishService
 from provisioning.bmc.redfish.walk import ENDS, CollectionMember, expands, linked, members
 
@@ -27,8 +29,9 @@ def hardware(service: RedfishService) -> HardwareInventory:
     service.system()
     reader = _Reader(service)
     kinds: tuple[tuple[tuple[str, ...], Callable[[], Kinds]], ...] = (
-        (("cpu", "gpu"), reader.processors), (("dimm",), reader.memory), (("drive",), reader.drives), (("nic",), reader.nics),
-        (("psu",), reader.supplies), (("fan",), reader.fans), (("switch",), reader.switches))
+        (("cpu", "gpu"), reader.processors), (("dimm",), reader.memory), (("drive",), reader.drives),
+        (("nic",), reader.nics), (("psu",), reader.supplies), (("fan",), reader.fans),
+        (("switch",), reader.switches))
     found: dict[str, tuple[HardwarePart, ...] | Missing] = {}
     ended: BmcError | None = None
     for names, read in kinds:
@@ -36,7 +39,8 @@ def hardware(service: RedfishService) -> HardwareInventory:
             if ended is not None:
                 raise ended
             for name, parts in read().items():
-                found[name] = _missing(parts) if isinstance(parts, BmcError) else UNSUPPORTED if parts is None else tuple(parts)
+                found[name] = _missing(parts) if isinstance(
+                    parts, BmcError) else UNSUPPORTED if parts is None else tuple(parts)
         except BmcError as problem:
             ended = problem if problem.wrong in ENDS else ended
             found |= dict.fromkeys(names, _missing(problem))
@@ -45,11 +49,12 @@ def hardware(service: RedfishService) -> HardwareInventory:
 
 def _missing(problem: BmcError) -> Missing:
     """Why a kind is not there: one that leads to nothing is not told of."""
-    return UNSUPPORTED if problem.wrong is BmcErrorReason.UNSUPPORTED else Unmeasured(problem.said)
+    return UNSUPPORTED if problem.wrong is BmcErrorReason.UNSUPPORTED else Unmeasured(problem.message)
 
 
 class _Reader:
-    """Each method gives the parts of its kinds, None for a kind that the service does not tell of, or why it is not known."""
+    """Each method gives the parts of its kinds, None for a kind that the service does not tell of, or why it
+    is not known."""
 
     def __init__(self, service: RedfishService) -> None:
         self._service = service
@@ -70,7 +75,8 @@ class _Reader:
     def processors(self) -> Kinds:
         systems = list(self._service.systems())
         cpus, gpus = self._processors(systems[0].document)
-        for board in systems[1:]:       # which knows its GPUs better than the host that it is in, and may have the only CPUs
+        # which knows its GPUs better than the host that it is in, and may have the only CPUs
+        for board in systems[1:]:
             if board.document is None:
                 return {"cpu": cpus or None, "gpu": board.wrong or _BROKEN}
             more, better = self._processors(board.document)
@@ -93,15 +99,18 @@ class _Reader:
     def _cards(self) -> Parts:
         system = self._service.system()
         return [_part("gpu", one) for one in linked(self._session, system, "PCIeDevices")
-                if "gpu" in (word(one.document, "DeviceType").casefold(), word(one.document, "Oem", "Supermicro", "GPUDevice").casefold())
-                or "gpu" in word(one.document, "Name").casefold().replace("-", " ").split() or last(one.path).upper().startswith("GPU")]
+                if "gpu" in (word(one.document, "DeviceType").casefold(),
+                             word(one.document, "Oem", "Supermicro", "GPUDevice").casefold())
+                    or "gpu" in word(one.document, "Name").casefold().replace("-", " ").split()
+                    or last(one.path).upper().startswith("GPU")]
 
     def memory(self) -> Kinds:
         found: Parts | None = None
         for system in self._systems():
             collection = link(system, "Memory")
             for one in members(self._session, collection) if collection is not None else ():
-                if word(one.document, "MemoryDeviceType").upper().startswith(_MODULES) or last(one.path).upper().startswith("GPU"):
+                if word(one.document, "MemoryDeviceType").upper().startswith(
+                    _MODULES) or last(one.path).upper().startswith("GPU"):
                     continue
                 found = found or []
                 amount = number(one.document, "CapacityMiB", times=_MIB)
@@ -122,31 +131,41 @@ class _Reader:
                     if storage.document is None:
                         raise storage.wrong or _BROKEN
                     for one in linked(self._session, storage.document, "Drives"):
-                        firmware = first(text(one.document, "FirmwareVersion"), text(one.document, "Revision"))
-                        found.append(replace(_part("drive", one), amount=number(one.document, "CapacityBytes"), firmware=firmware))
+                        firmware = first(
+                            text(one.document, "FirmwareVersion"), text(one.document, "Revision"))
+                        found.append(
+                            replace(_part("drive", one), amount=number(one.document, "CapacityBytes"),
+                                    firmware=firmware))
             elif found is None and (simple := link(system, "SimpleStorage")) is not None:
-                found = [replace(_part("drive", CollectionMember("", device)), amount=number(device, "CapacityBytes"))
-                         for storage in members(self._session, simple) for device in objects(storage.document, "Devices")]
+                found = [replace(_part("drive", CollectionMember("", device)),
+                                 amount=number(device, "CapacityBytes"))
+                         for storage in members(self._session, simple)
+                         for device in objects(storage.document, "Devices")]
         return {"drive": found}
 
     def nics(self) -> Kinds:
         macs = self._macs()
         found: Parts = []
-        told = macs is not None
+        error_text = macs is not None
         for case in self._cases():
             collection = link(case.document, "NetworkAdapters")
             if collection is None:
                 continue
-            told = True
+            error_text = True
             for one in members(self._session, collection):
-                card = last(one.path)       # Dell's interfaces are called after their card: NIC.Slot.3-1-1 of NIC.Slot.3
-                own = [mac for name, mac in (macs or {}).items() if name == card or name.startswith((f"{card}-", f"{card}."))]
+                # Dell's interfaces are called after their card: NIC.Slot.3-1-1 of NIC.Slot.3
+                card = last(one.path)
+                own = [mac for name, mac in (macs or {}).items()
+                       if name == card or name.startswith((f"{card}-", f"{card}."))]
                 own = own or self._functions(one.document)
-                found.append(replace(_part("nic", one), address=",".join(own) or UNSAID, firmware=first(
-                    text(one.document, "Controllers", "0", "FirmwarePackageVersion"), text(one.document, "FirmwareVersion"))))
+                found.append(
+                    replace(_part("nic", one), address=",".join(own) or NOT_REPORTED,
+                            firmware=first(text(one.document, "Controllers", "0", "FirmwarePackageVersion"),
+                                           text(one.document, "FirmwareVersion"))))
         if not found:
-            found = [HardwarePart("nic", name, address=mac or UNSAID) for name, mac in (macs or {}).items()]
-        return {"nic": found if told else None}
+            found = [
+                HardwarePart("nic", name, address=mac or NOT_REPORTED) for name, mac in (macs or {}).items()]
+        return {"nic": found if error_text else None}
 
     def _functions(self, adapter: Any) -> list[str]:
         """MAC addresses by the functions of an adapter, where that costs one request."""
@@ -154,8 +173,9 @@ class _Reader:
         if collection is None or not expands(self._session):
             return []
         try:
-            found = [word(one.document, "Ethernet", "PermanentMACAddress") or word(one.document, "Ethernet", "MACAddress")
-                     for one in members(self._session, collection)]
+            found = [
+                word(one.document, "Ethernet", "PermanentMACAddress")
+                or word(one.document, "Ethernet", "MACAddress") for one in members(self._session, collection)]
         except BmcError as problem:
             if problem.wrong in ENDS:
                 raise
@@ -167,10 +187,13 @@ class _Reader:
         collection = link(self._service.system(), "EthernetInterfaces")
         if collection is None:
             return None
-        return {last(one.path): first_word(one, "PermanentMACAddress", "MACAddress").lower() for one in members(self._session, collection)}
+        return {
+            last(one.path): first_word(one, "PermanentMACAddress", "MACAddress").lower()
+            for one in members(self._session, collection)}
 
     def supplies(self) -> Kinds:
-        return {"psu": self._of_cases("psu", "PowerSubsystem", "PowerSupplies", "Power", "PowerCapacityWatts")}
+        return {
+            "psu": self._of_cases("psu", "PowerSubsystem", "PowerSupplies", "Power", "PowerCapacityWatts")}
 
     def fans(self) -> Kinds:
         return {"fan": self._of_cases("fan", "ThermalSubsystem", "Fans", "Thermal", "")}
@@ -178,9 +201,11 @@ class _Reader:
     def _of_cases(self, kind: str, newer: str, name: str, older: str, amount: str) -> Parts | None:
         found: Parts | None = None
         for case in self._cases():
-            for one in self._newer(case.document, newer, name) or self._older(case.document, older, name) or ():
+            for one in self._newer(
+                case.document, newer, name) or self._older(case.document, older, name) or ():
                 part = _part(kind, one, "Name", "FanName")
-                watts = first_number(one.document, "PowerCapacityWatts", "PowerInputRating") if amount else UNSAID
+                watts = first_number(
+                    one.document, "PowerCapacityWatts", "PowerInputRating") if amount else NOT_REPORTED
                 model = first(text(one.document, "Model"), text(one.document, "PartNumber"))
                 found = [*(found or ()), replace(part, amount=watts, model=model)]
         return found
@@ -198,7 +223,8 @@ class _Reader:
     def _older(self, case: Any, resource: str, name: str) -> list[CollectionMember] | None:
         where = link(case, resource)
         try:
-            return [CollectionMember("", one) for one in objects(self._session.get(where), name)] if where is not None else None
+            return ([CollectionMember("", one) for one in objects(self._session.get(where), name)]
+                    if where is not None else None)
         except BmcError as problem:
             if problem.wrong is BmcErrorReason.UNSUPPORTED:
                 return None
@@ -235,19 +261,20 @@ def first_word(member: CollectionMember, *keys: str) -> str:
 
 def first_number(document: Any, *keys: str) -> int | Missing:
     """The first of these that is said."""
-    return next((found for key in keys if isinstance(found := number(document, key), int)), UNSAID)
+    return next((found for key in keys if isinstance(found := number(document, key), int)), NOT_REPORTED)
 
 
 def _part(kind: str, one: CollectionMember, *slots: str) -> HardwarePart:
     """What any part says of itself. Of one that could not be read there is the seat, and why."""
     if one.document is None:
-        why = Unmeasured(one.wrong.said if one.wrong is not None else "it could not be read")
+        why = Unmeasured(one.wrong.message if one.wrong is not None else "it could not be read")
         return HardwarePart(kind, last(one.path), why, why, why, why, why, why)
     document = one.document
-    label = first(*(text(document, place, "PartLocation", "ServiceLabel") for place in ("Location", "PhysicalLocation")),
-                  *(text(document, slot) for slot in slots), text(document, "Id"), text(document, "MemberId"), text(document, "Name"))
+    label = first(*(text(document, place, "PartLocation", "ServiceLabel")
+                    for place in ("Location", "PhysicalLocation")), *(text(document, slot) for slot in slots),
+                  text(document, "Id"), text(document, "MemberId"), text(document, "Name"))
     slot = label if isinstance(label, str) else last(one.path)
-    return HardwarePart(
-        kind, slot, first(text(document, "Model"), text(document, "PartNumber")), text(document, "SerialNumber"),
-        text(document, "Status", "Health"), first(text(document, "FirmwareVersion"), text(document, "FirmwareVersionOverride")),
-        present=inner(document, "Status", "State") != "Absent")
+    return HardwarePart(kind, slot, first(text(document, "Model"), text(document, "PartNumber")),
+                        text(document, "SerialNumber"), text(document, "Status", "Health"),
+                        first(text(document, "FirmwareVersion"), text(document, "FirmwareVersionOverride")),
+                        present=inner(document, "Status", "State") != "Absent")

@@ -1,8 +1,10 @@
-"""A controller's event log in the terms in which the node's own look at it is judged (`healthcheck.facts.bmc`), and how full it is.
+"""A controller's event log in the terms in which the node's own look at it is judged
+(`healthcheck.facts.bmc`), and how full it is.
 
-Makers word the same event differently. What the checks know by ipmitool's words is named by these in front of the maker's own, after
-DMTF's schema LogEntry, Dell's event and error message reference (MEM0001, PSU0001, PSU0003, RDU0012, CPU0000, PCI1318, PCI1320) and HPE's
-IML messages. An event that the controller calls critical and that no such words are known of ends with `CRITICAL`: nobody judged it.
+Makers word the same event differently. What the checks know by ipmitool's words is named by these in front of
+the maker's own, after DMTF's schema LogEntry, Dell's event and error message reference (MEM0001, PSU0001,
+PSU0003, RDU0012, CPU0000, PCI1318, PCI1320) and HPE's IML messages. An event that the controller calls
+critical and that no such words are known of ends with `CRITICAL`: no one judged it.
 """
 
 from __future__ import annotations
@@ -27,17 +29,17 @@ MOST_EVENTS = 100       # as of ipmitool: the newest ones are what is new
 _MOST_READ = 4096
 _MOST_PAGES = 32
 # The words that the checks know, and how makers say it.
-_WORDS = tuple((known, re.compile(pattern)) for known, pattern in (
-    ("Uncorrectable ECC", r"multi-bit memory error|uncorrect\w* (?:memory|ecc)|memory.{0,40}uncorrect"),
-    ("Memory device disabled", r"memory.{0,40} (?:disabled|mapped out)|dimm.{0,40} disabled"),
-    ("IERR", r"\bierr\b|processor.{0,20}internal error"),
-    ("Uncorrectable machine check", r"uncorrect\w* machine check"),
-    ("Thermal trip", r"thermal.?trip"),
-    ("Bus fatal error", r"bus fatal error|fatal error was detected on a component|uncorrect\w* pci ?e"),
-    ("AC lost", r"power (?:input|cord).{0,60} lost|input (?:power )?(?:is |was )?lost|no power (?:detected|input)|\bac lost"),
-    ("Redundancy lost", r"redundancy.{0,20} lost|lost redundancy"),
-    ("Failure detected", r"power supply.{0,30} (?:failed|failure)|psu.{0,20} fail"),
-))
+_WORDS = tuple(
+    (known, re.compile(pattern)) for known, pattern in (
+        ("Uncorrectable ECC", r"multi-bit memory error|uncorrect\w* (?:memory|ecc)|memory.{0,40}uncorrect"),
+        ("Memory device disabled", r"memory.{0,40} (?:disabled|mapped out)|dimm.{0,40} disabled"),
+        ("IERR", r"\bierr\b|processor.{0,20}internal error"),
+        ("Uncorrectable machine check", r"uncorrect\w* machine check"), ("Thermal trip", r"thermal.?trip"),
+        ("Bus fatal error", r"bus fatal error|fatal error was detected on a component|uncorrect\w* pci ?e"),
+        ("AC lost",
+         r"power (?:input|cord).{0,60} lost|input (?:power )?(?:is |was )?lost|no power "
+         r"(?:detected|input)|\bac lost"), ("Redundancy lost", r"redundancy.{0,20} lost|lost redundancy"),
+        ("Failure detected", r"power supply.{0,30} (?:failed|failure)|psu.{0,20} fail")))
 _POWER = frozenset({"AC lost", "Redundancy lost", "Failure detected"})
 _ASSERTED = re.compile(r"[\s:|-]*(?:de)?assert(?:ed)?[. ]*$")
 _TIME = re.compile(r"(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2}:\d{2})(?:\.\d+)?(Z|[+-]\d{2}:?\d{2})?", re.ASCII)
@@ -48,13 +50,14 @@ class ClearScope(Enum):
     """What an entry says is over."""
 
     NOTHING = "nothing"
-    ITSELF = "itself"       # it was mended
+    ITSELF = "itself"       # it was repaired
     SAME = "same"           # the same event of the same sensor before it
     SENSOR = "sensor"       # all that was wrong with its sensor
 
 
 class RedfishLogEntry(NamedTuple):
-    """One entry as the service tells it: `sensor` is what its later entries are about, too, and `same` which event of it this is."""
+    """One entry as the service tells it: `sensor` is what its later entries are about, too, and `same` which
+    event of it this is."""
 
     order: tuple[float, int]
     sensor: str
@@ -64,7 +67,8 @@ class RedfishLogEntry(NamedTuple):
 
 
 def bmc_log(service: RedfishService, now: float) -> BmcLog:
-    """The newest events that still hold, oldest first. Raises BmcError; UNSUPPORTED's text where there is no log."""
+    """The newest events that still hold, oldest first. Raises BmcError; UNSUPPORTED's text where there is no
+    log."""
     entries: list[RedfishLogEntry] = []
     for path, _ in _logs(service):
         entries += [entry for document in _entries(service, path) if (entry := read(document)) is not None]
@@ -90,7 +94,8 @@ def bmc_log_use(service: RedfishService) -> BmcLogUse:
 
 
 def _logs(service: RedfishService) -> Iterator[tuple[str, Document]]:
-    """Of the machine, its boards and its controllers the log that has the machine's events: where its entries are, and what it says."""
+    """Of the machine, its boards and its controllers the log that has the machine's events: where its entries
+    are, and what it says."""
     service.system()
     found = False
     for owner in (*service.systems(), *service.managers()):
@@ -114,18 +119,20 @@ def _logs(service: RedfishService) -> Iterator[tuple[str, Document]]:
                 yield entries, document
                 break
     if not found:
-        raise BmcError(BmcErrorReason.UNSUPPORTED, "it tells of no event log that is known")
+        raise BmcError(BmcErrorReason.UNSUPPORTED, "it has no known event log")
 
 
 def _entries(service: RedfishService, path: str) -> Iterator[Document]:
     """The entries of a log; where they are links alone, the newest ones by number."""
     session = service.session
     page = session.get(path)
-    if not any(any(not key.startswith("@") for key in one) for one in objects(page, "Members")) and (query := expands(session)):
+    if not any(any(not key.startswith("@") for key in one) for one in objects(page, "Members")) and (
+        query := expands(session)):
         try:
             page = session.get(path + query)
         except BmcError as problem:
-            if problem.wrong not in (BmcErrorReason.REFUSED, BmcErrorReason.UNSUPPORTED, BmcErrorReason.BROKEN):
+            if problem.wrong not in (
+                BmcErrorReason.REFUSED, BmcErrorReason.UNSUPPORTED, BmcErrorReason.BROKEN):
                 raise
     named: list[str] = []
     seen: set[str] = set()
@@ -161,16 +168,18 @@ def read(document: Document) -> RedfishLogEntry | None:
     severity = word(document, "Severity") or word(document, "MessageSeverity")
     bare = message.casefold()
     known = next((name for name, pattern in _WORDS if pattern.search(bare)), "")
-    kind = _told(document, "SensorType")
+    kind = _text(document, "SensorType")
     count = number(document, "SensorNumber")
     origin = link(document, "Links", "OriginOfCondition")
     sensor = f"{kind} #0x{count:02x}" if kind and isinstance(count, int) else kind
-    shown = sensor or (last(origin) if origin is not None else "") or word(document, "Oem", "Hpe", "ClassDescription") or "BMC"
-    if known in _POWER and not any(part in shown.casefold() for part in ("power supply", "psu", "power unit", "redundancy")):
+    shown = sensor or (last(origin) if origin is not None else "") or word(
+        document, "Oem", "Hpe", "ClassDescription") or "BMC"
+    if known in _POWER and not any(
+        part in shown.casefold() for part in ("power supply", "psu", "power unit", "redundancy")):
         shown = f"Power supply ({shown})"
-    said = message if not known or known.casefold() in bare else f"{known}: {message}"
+    message = message if not known or known.casefold() in bare else f"{known}: {message}"
     if severity == "Critical" and not known:
-        said = f"{clean(said, 140)} {CRITICAL}"
+        message = f"{clean(message, 140)} {CRITICAL}"
     time, when = _when(document)
     identity = text(document, "Id")
     order = time if time is not None else 0.0, _numbered(identity) if isinstance(identity, str) else 0
@@ -179,19 +188,21 @@ def read(document: Document) -> RedfishLogEntry | None:
     ends = _ends(document, severity, bare)
     if ends is ClearScope.SENSOR and not numbered and origin is None:
         ends = ClearScope.ITSELF
-    event = BmcEvent(clean(shown, 60), clean(said, 160), time, when)
-    return RedfishLogEntry(order, sensor if numbered else origin or shown, _ASSERTED.sub("", bare), event, ends)
+    event = BmcEvent(clean(shown, 60), clean(message, 160), time, when)
+    return RedfishLogEntry(
+        order, sensor if numbered else origin or shown, _ASSERTED.sub("", bare), event, ends)
 
 
 def _ends(document: Document, severity: str, message: str) -> ClearScope:
     if inner(document, "Resolved") is True or inner(document, "Oem", "Hpe", "Repaired") is True:
         return ClearScope.ITSELF
-    if _told(document, "EntryCode").casefold().startswith("deassert") or message.rstrip(". ").endswith("deasserted"):
+    if _text(document, "EntryCode").casefold().startswith(
+        "deassert") or message.rstrip(". ").endswith("deasserted"):
         return ClearScope.SAME
     return ClearScope.SENSOR if severity == "OK" else ClearScope.NOTHING
 
 
-def _told(document: Document, key: str) -> str:
+def _text(document: Document, key: str) -> str:
     """Text, or the text in the first object of a list, as older Dell wrote it."""
     return word(document, key) or word(document, key, "0", "Member")
 
@@ -225,7 +236,8 @@ def epoch(found: Any) -> float | None:
     match = _TIME.fullmatch(found) if isinstance(found, str) and len(found) < 64 else None
     if match is None:
         return None
-    zone = "+00:00" if match[3] in (None, "Z") else match[3] if ":" in match[3] else f"{match[3][:3]}:{match[3][3:]}"
+    zone = "+00:00" if match[
+        3] in (None, "Z") else match[3] if ":" in match[3] else f"{match[3][:3]}:{match[3][3:]}"
     try:
         return dt.datetime.fromisoformat(f"{match[1]}T{match[2]}{zone}").timestamp()
     except (ValueError, OverflowError):

@@ -1,4 +1,5 @@
-"""Reads single values out of foreign JSON: whatever stands there, the result is of the type asked for, or says why there is none."""
+"""Reads single values out of foreign JSON: whatever stands there, the result is of the type asked for, or
+says why there is none."""
 
 from __future__ import annotations
 
@@ -9,15 +10,17 @@ from healthcheck.facts.values import Unmeasured
 from inventory.text import clean
 from provisioning.bmc.base import Missing
 
-UNSAID = Unmeasured("it does not say")
+NOT_REPORTED = Unmeasured("it does not say")
 # What firmware puts where it knows nothing.
-_NOTHING = {"", "na", "n/a", "none", "null", "not available", "not specified", "not present", "unknown", "to be filled by o.e.m.",
-            "default string"}
+_NOTHING = {
+    "", "na", "n/a", "none", "null", "not available", "not specified", "not present", "unknown",
+    "to be filled by o.e.m.", "default string"}
 _MOST_LINKS = 4096
 
 
 def inner(document: Any, *keys: str) -> Any:
-    """What stands under these keys, None where any of them is not there; a key "0" takes the first of a list."""
+    """What stands under these keys, None where any of them is not there; a key "0" takes the first of a
+    list."""
     for key in keys:
         if isinstance(document, dict):
             document = document.get(key)
@@ -34,13 +37,13 @@ def text(document: Any, *keys: str, most: int = 120) -> str | Missing:
     if isinstance(found, (int, float)) and not isinstance(found, bool):
         return clean(repr(found), most)
     if not isinstance(found, str) or found.strip().casefold() in _NOTHING:
-        return UNSAID
+        return NOT_REPORTED
     return clean(found.strip(), most)
 
 
 def first(*candidates: str | Missing) -> str | Missing:
     """The first that is said."""
-    return next((one for one in candidates if isinstance(one, str)), UNSAID)
+    return next((one for one in candidates if isinstance(one, str)), NOT_REPORTED)
 
 
 def word(document: Any, *keys: str) -> str:
@@ -52,15 +55,16 @@ def word(document: Any, *keys: str) -> str:
 def number(document: Any, *keys: str, times: int = 1) -> int | Missing:
     """A whole number that is not negative, `times` what stands there."""
     found = inner(document, *keys)
-    if isinstance(found, bool) or not isinstance(found, (int, float)) or not 0 <= found < 2**63:     # NaN is not in it either
-        return UNSAID
+    # NaN is not in it either
+    if isinstance(found, bool) or not isinstance(found, (int, float)) or not 0 <= found < 2**63:
+        return NOT_REPORTED
     return int(found * times)
 
 
 def flag(document: Any, *keys: str) -> bool | Missing:
     """True or false."""
     found = inner(document, *keys)
-    return found if isinstance(found, bool) else UNSAID
+    return found if isinstance(found, bool) else NOT_REPORTED
 
 
 def link(document: Any, *keys: str) -> str | None:
@@ -79,7 +83,8 @@ def links(document: Any, *keys: str) -> list[str]:
 def objects(document: Any, *keys: str) -> Iterator[dict[str, Any]]:
     """The objects of a list."""
     found = inner(document, *keys)
-    return (one for one in found[:_MOST_LINKS] if isinstance(one, dict)) if isinstance(found, list) else iter(())
+    return (
+        one for one in found[:_MOST_LINKS] if isinstance(one, dict)) if isinstance(found, list) else iter(())
 
 
 def last(path: str) -> str:

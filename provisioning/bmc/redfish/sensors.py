@@ -1,7 +1,9 @@
-"""A controller's sensors in the terms in which the node's own look at them is judged (`healthcheck.facts.bmc`).
+"""A controller's sensors in the terms in which the node's own look at them is judged
+(`healthcheck.facts.bmc`).
 
-Source: DMTF's schemas Sensor (Reading, Thresholds), Thermal and Power (ReadingCelsius, UpperThresholdCritical ...). A state is the worse
-of what the controller says of the sensor's health and what its thresholds say, where these can be meant.
+Source: DMTF's schemas Sensor (Reading, Thresholds), Thermal and Power (ReadingCelsius, UpperThresholdCritical
+...). A state is the worse of what the controller says of the sensor's health and what its thresholds say,
+where these can be meant.
 """
 
 from __future__ import annotations
@@ -20,15 +22,17 @@ from provisioning.bmc.redfish.service import RedfishService
 from provisioning.bmc.redfish.walk import ENDS, expands, members
 
 _UNITS = {"Cel": "degrees C", "V": "Volts", "W": "Watts", "A": "Amps", "%": "percent", "RPM": "RPM"}
-_AWAY = frozenset({"Absent", "Disabled", "UnavailableOffline", "StandbyOffline", "InTest", "Deferring", "Qualified"})
+_AWAY = frozenset(
+    {"Absent", "Disabled", "UnavailableOffline", "StandbyOffline", "InTest", "Deferring", "Qualified"})
 _RANK = {"ns": -1, "ok": 0, "nc": 1, "lnc": 1, "unc": 1, "cr": 2, "lcr": 2, "ucr": 2, "lnr": 3, "unr": 3}
 # Of the older arrays: what holds the reading, and in what unit it is.
 _OLDER = (("Thermal", "Temperatures", "ReadingCelsius", "Cel"), ("Thermal", "Fans", "Reading", "RPM"),
           ("Power", "Voltages", "ReadingVolts", "V"))
 _NEWER = (("UpperFatal", "unr", 1), ("UpperCritical", "ucr", 1), ("UpperCaution", "unc", 1),
           ("LowerFatal", "lnr", -1), ("LowerCritical", "lcr", -1), ("LowerCaution", "lnc", -1))
-_OLD = (("UpperThresholdFatal", "unr", 1), ("UpperThresholdCritical", "ucr", 1), ("UpperThresholdNonCritical", "unc", 1),
-        ("LowerThresholdFatal", "lnr", -1), ("LowerThresholdCritical", "lcr", -1), ("LowerThresholdNonCritical", "lnc", -1))
+_OLD = (("UpperThresholdFatal", "unr", 1), ("UpperThresholdCritical", "ucr", 1),
+        ("UpperThresholdNonCritical", "unc", 1), ("LowerThresholdFatal", "lnr", -1),
+        ("LowerThresholdCritical", "lcr", -1), ("LowerThresholdNonCritical", "lnc", -1))
 
 
 def bmc_sensors(service: RedfishService) -> BmcSensors:
@@ -44,7 +48,8 @@ def bmc_sensors(service: RedfishService) -> BmcSensors:
         try:
             for one in _of(service, case.document):
                 # Boards of one kind have sensors of one name.
-                found.append(one if one.name not in names else replace(one, name=clean(f"{last(case.path)} {one.name}", 80)))
+                found.append(one if one.name not in names
+                             else replace(one, name=clean(f"{last(case.path)} {one.name}", 80)))
                 names.add(one.name)
         except BmcError as problem:
             if problem.wrong in ENDS:
@@ -53,7 +58,7 @@ def bmc_sensors(service: RedfishService) -> BmcSensors:
     if trouble is not None and not (found and trouble.wrong is BmcErrorReason.UNSUPPORTED):
         raise trouble       # a part of the sensors, shown as all of them, would pass
     if not found:
-        raise BmcError(BmcErrorReason.UNSUPPORTED, "it tells of no sensors")
+        raise BmcError(BmcErrorReason.UNSUPPORTED, "it reports no sensors")
     return BmcSensors("BMC", sensors=tuple(found))
 
 
@@ -84,7 +89,8 @@ def older(document: Document, key: str, unit: str) -> BmcSensor:
     """One entry of an array of Thermal or Power."""
     if unit == "RPM" and inner(document, "ReadingUnits") == "Percent":
         unit = "%"
-    return _made(document, _real(document, key), unit, [(_real(document, name), *rest) for name, *rest in _OLD])
+    return _made(
+        document, _real(document, key), unit, [(_real(document, name), *rest) for name, *rest in _OLD])
 
 
 def _made(document: Document, reading: float | None, unit: str, thresholds: list[Any]) -> BmcSensor:
@@ -92,8 +98,9 @@ def _made(document: Document, reading: float | None, unit: str, thresholds: list
     health = {"Critical": "cr", "Warning": "nc", "OK": "ok"}.get(word(document, "Status", "Health"), "")
     if word(document, "Status", "State") in _AWAY or (reading is None and not health):
         return BmcSensor(name if isinstance(name, str) else "sensor", "ns", "No Reading")
-    beyond = [state for limit, state, side in thresholds if _sane(thresholds) and limit is not None and reading is not None
-              and (side < 0 or limit > 0) and (reading - limit) * side > 0]
+    beyond = [state for limit, state, side in thresholds
+              if _sane(thresholds) and limit is not None and reading is not None and (side < 0 or limit > 0)
+                  and (reading - limit) * side > 0]
     # Of two as bad ones the thresholds' is taken, as it says on which side.
     state = max([*beyond, health or "ok"], key=lambda one: _RANK[one])
     shown = "No Reading" if reading is None else f"{reading:.6g} {_UNITS.get(unit, clean(unit, 20))}".strip()

@@ -13,7 +13,8 @@ from provisioning.bmc.redfish.walk import CollectionMember, linked, members
 
 
 class RedfishService:
-    """A session, and what it leads to. All of it is read anew for each call, but for where the machine is."""
+    """A session, and what it leads to. All of it is read again for each call, but for where the machine
+    is."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -31,12 +32,13 @@ class RedfishService:
         if self._system is None:
             collection = link(self.session.root, "Systems")
             if collection is None:
-                raise BmcError(BmcErrorReason.UNSUPPORTED, "it tells of no systems")
+                raise BmcError(BmcErrorReason.UNSUPPORTED, "it reports no systems")
             found = list(members(self.session, collection))
             read = [(one.path, one.document) for one in found if one.document is not None and one.path]
             chosen = vendors.host(read)
             if chosen is None:
-                raise next((one.wrong for one in found if one.wrong is not None), BmcError(BmcErrorReason.UNSUPPORTED, "it has no system"))
+                raise next((one.wrong for one in found if one.wrong is not None),
+                           BmcError(BmcErrorReason.UNSUPPORTED, "it has no system"))
             self.maker = vendors.maker(self.session.root, chosen[1])
             self._boards = tuple(path for path, _ in vendors.boards(read, chosen[0]))
             self._system = chosen[0]

@@ -1,8 +1,9 @@
-"""Asks one Redfish service as one login, within one deadline and one budget for each call; the login is made when it is first needed.
+"""Asks one Redfish service as one login, within one deadline and one budget for each call; the login is made
+when it is first needed.
 
-A password is sent once. What answers 401 is not asked again by this session: accounts lock after a few refusals. Reading is tried once
-more when the connection was dropped, or after `Retry-After`; changes are sent once. Source: DMTF DSP0266 (sessions, section 13; query
-parameters, 7.3; status codes, 7.6).
+A password is sent once. What answers 401 is not asked again by this session: accounts lock after a few
+refusals. Reading is tried once more when the connection was dropped, or after `Retry-After`; changes are sent
+once. Source: DMTF DSP0266 (sessions, section 13; query parameters, 7.3; status codes, 7.6).
 """
 
 from __future__ import annotations
@@ -20,15 +21,31 @@ from typing import Any
 
 from provisioning.bmc.base import BmcError, BmcErrorReason
 from provisioning.bmc.credentials import Hidden, without
-from provisioning.bmc.redfish.answers import Document, check, document, is_slash, is_within, told, within
-from provisioning.bmc.redfish.wire import Deadline, RedfishConnection, RedfishConnectionDropped, RedfishEndpoint, RedfishResponse
+from provisioning.bmc.redfish.answers import (
+    Document,
+    check,
+    document,
+    error_text,
+    is_slash,
+    is_within,
+    within,
+)
+from provisioning.bmc.redfish.wire import (
+    Deadline,
+    RedfishConnection,
+    RedfishConnectionDropped,
+    RedfishEndpoint,
+    RedfishResponse,
+)
 
 ROOT = "/redfish/v1/"
 MOST_REQUESTS = 2000        # of one call; a node with eight GPUs takes some 200 where nothing is expanded
 MOST_BYTES = 64 * 1024 * 1024
 _SESSIONS = {404, 405, 501}     # no such service
 _FULL = (b"SessionLimitExceeded", b"RAC0218")       # DMTF's Base registry; iDRAC's own message
-_HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity", "OData-Version": "4.0", "User-Agent": "muster"}
+_HEADERS = {
+    "Accept": "application/json", "Accept-Encoding": "identity", "OData-Version": "4.0",
+    "User-Agent": "muster"}
 
 
 class Session:
@@ -59,7 +76,8 @@ class Session:
 
     @contextmanager
     def call(self) -> Iterator[None]:
-        """One call: its deadline and budget begin here, unless it is a part of another, and what it read is forgotten at its end."""
+        """One call: its deadline and budget begin here, unless it is a part of another, and what it read is
+        forgotten at its end."""
         with self._held:
             if self._depth == 0:
                 self._deadline = Deadline(self._seconds)
@@ -107,12 +125,16 @@ class Session:
         where = within(path)
         answer = self._as_somebody(lambda proof: self._reading(where, proof))
         if answer.status in (301, 302, 307, 308) and is_slash(answer, where):
-            answer = self._reading(where.removesuffix("/") if where.endswith("/") else where + "/", self._proof or {})
+            answer = self._reading(
+                where.removesuffix("/") if where.endswith("/") else where + "/", self._proof or {})
         check(answer, where)
         return answer
 
-    def change(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> RedfishResponse:
-        """Sends a change, once, and gives its answer whatever its status is, except 401, 403 and 5xx, which raise BmcError.
+    def change(
+        self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None,
+    ) -> RedfishResponse:
+        """Sends a change, once, and gives its answer whatever its status is, except 401, 403 and 5xx, which
+        raise BmcError.
 
         `done` of the error is None where the service may have made the change.
         """
@@ -144,7 +166,7 @@ class Session:
     def _ask(self, method: str, path: str, headers: Mapping[str, str], body: bytes | None) -> RedfishResponse:
         self._asked += 1
         if self._asked > MOST_REQUESTS:
-            raise BmcError(BmcErrorReason.BROKEN, f"it took over {MOST_REQUESTS} requests, and there was no end of it")
+            raise BmcError(BmcErrorReason.BROKEN, f"it took over {MOST_REQUESTS} requests, without an end")
         self.requests += 1
         answer = self._wire.ask(method, path, {**_HEADERS, **headers}, body, self._deadline)
         # Some repeat in an error what they were sent.
@@ -152,7 +174,8 @@ class Session:
             answer = replace(answer, body=without(answer.body, self._unsaid))
         self._bytes += len(answer.body)
         if self._bytes > MOST_BYTES:
-            raise BmcError(BmcErrorReason.BROKEN, f"its answers are over the limit of {MOST_BYTES // 2**20} MiB in all")
+            raise BmcError(
+                BmcErrorReason.BROKEN, f"its answers are over the limit of {MOST_BYTES // 2**20} MiB in all")
         return answer
 
     def _reading(self, path: str, proof: Mapping[str, str]) -> RedfishResponse:
@@ -161,7 +184,8 @@ class Session:
         except RedfishConnectionDropped:
             return self._ask("GET", path, proof, None)
         wait = answer.headers.get("retry-after", "")
-        if answer.status in (429, 503) and wait.isascii() and wait.isdigit() and float(wait[:6]) < self._deadline.left():
+        if answer.status in (
+            429, 503) and wait.isascii() and wait.isdigit() and float(wait[:6]) < self._deadline.left():
             self._sleep(float(wait[:6]))
             return self._ask("GET", path, proof, None)
         return answer
@@ -180,14 +204,16 @@ class Session:
         return answer
 
     def _refuse(self) -> None:
-        self._refused = BmcError(BmcErrorReason.CREDENTIALS,
-                                 "it refuses the user or the password; not tried again by itself, as accounts lock")
+        self._refused = BmcError(
+            BmcErrorReason.CREDENTIALS,
+            "it refuses the user or the password; not tried again by itself, as accounts lock")
         raise self._refused
 
     def _proven(self) -> Mapping[str, str]:
-        """The header that proves who we are. Raises BmcError, always the same one after the password was refused."""
+        """The header that proves who we are. Raises BmcError, always the same one after the password was
+        refused."""
         if self._refused is not None:
-            raise BmcError(self._refused.wrong, self._refused.said)
+            raise BmcError(self._refused.wrong, self._refused.message)
         if self._proof is None:
             sessions = self._sessions()
             user, password = self._login()
@@ -205,7 +231,8 @@ class Session:
         return path if isinstance(path, str) and is_within(path) else None
 
     def _logged_in(self, path: str, user: str, password: Hidden) -> bool:
-        """Whether a session was made; False where the service has none, so that each request must prove itself."""
+        """Whether a session was made; False where the service has none, so that each request must prove
+        itself."""
         body = json.dumps({"UserName": user, "Password": password.text}).encode()
         try:
             answer = self._ask("POST", path, {"Content-Type": "application/json"}, body)
@@ -213,7 +240,7 @@ class Session:
             problem.done = False        # a session is no change of the machine
             raise
         if answer.status == 400 and any(word in answer.body for word in _FULL):
-            raise BmcError(BmcErrorReason.BUSY, f"it has no room for one more session{told(answer)}")
+            raise BmcError(BmcErrorReason.BUSY, f"it has no room for one more session{error_text(answer)}")
         if answer.status in (400, 401):     # 400 is what some answer to a wrong password
             self._refuse()
         if answer.status in _SESSIONS:

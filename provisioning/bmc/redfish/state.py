@@ -1,6 +1,8 @@
-"""Identity, power, boot override, BIOS settings, virtual media and firmware, out of what a Redfish service says.
+"""Identity, power, boot override, BIOS settings, virtual media and firmware, out of what a Redfish service
+says.
 
-Source: DMTF's schemas ComputerSystem, Manager, Bios, VirtualMedia, SoftwareInventory, and DSP0266, 9.10 (settings resources).
+Source: DMTF's schemas ComputerSystem, Manager, Bios, VirtualMedia, SoftwareInventory, and DSP0266, 9.10
+(settings resources).
 """
 
 from __future__ import annotations
@@ -12,35 +14,48 @@ from urllib.parse import urlsplit
 
 from healthcheck.facts.values import UNSUPPORTED, Unmeasured
 from inventory.text import clean
-from provisioning.bmc.base import Bios, BootOverride, BootTarget, FirmwareEntry, MachineIdentity, Media, Missing, PowerState
+from provisioning.bmc.base import (
+    Bios,
+    BootOverride,
+    BootTarget,
+    FirmwareEntry,
+    MachineIdentity,
+    Media,
+    Missing,
+    PowerState,
+)
 from provisioning.bmc.redfish import vendors
 from provisioning.bmc.redfish.answers import Document
-from provisioning.bmc.redfish.read import UNSAID, first, flag, inner, last, link, text, word
+from provisioning.bmc.redfish.read import NOT_REPORTED, first, flag, inner, last, link, text, word
 
 Settings = Mapping[str, str | int | bool]
 # The Redfish word of each target: the one that is written first, and others that mean the same.
 TARGETS = {
-    BootTarget.NONE: ("None",), BootTarget.PXE: ("Pxe",), BootTarget.DISK: ("Hdd",), BootTarget.CD: ("Cd", "UsbCd"),
-    BootTarget.BIOS: ("BiosSetup",),
-}
+    BootTarget.NONE: ("None",), BootTarget.PXE: ("Pxe",), BootTarget.DISK: ("Hdd",),
+    BootTarget.CD: ("Cd", "UsbCd"), BootTarget.BIOS: ("BiosSetup",)}
 _TARGET = {name: target for target, names in TARGETS.items() for name in names}
-_POWER = {"On": PowerState.ON, "Off": PowerState.OFF, "PoweringOn": PowerState.CHANGING, "PoweringOff": PowerState.CHANGING,
-          "Paused": PowerState.ON}
+_POWER = {
+    "On": PowerState.ON, "Off": PowerState.OFF, "PoweringOn": PowerState.CHANGING,
+    "PoweringOff": PowerState.CHANGING, "Paused": PowerState.ON}
 _GENERIC = frozenset({"", "software inventory", "firmware inventory"})     # what some call every entry
 _ONCE: dict[str, bool | Missing] = {"Once": True, "Continuous": False, "Disabled": False}
 _MOST_SETTINGS = 10_000
 
 
-def identity(root: Document, system: Document, manager: Document | None, maker: vendors.Maker) -> MachineIdentity:
-    """What machine and controller say they are. Dell's SerialNumber is the board's; the machine's label has its service tag, the SKU."""
+def identity(
+    root: Document, system: Document, manager: Document | None, maker: vendors.Maker,
+) -> MachineIdentity:
+    """What machine and controller say they are. Dell's SerialNumber is the board's; the machine's label has
+    its service tag, the SKU."""
     serial = text(system, "SerialNumber")
     if maker is vendors.DELL:
         serial = first(text(system, "SKU"), serial)
     called = vendors.controller(root, manager, maker)
     return MachineIdentity(
-        vendor=first(text(system, "Manufacturer"), text(root, "Vendor")), model=text(system, "Model"), serial=serial,
-        uuid=text(system, "UUID"), bios=text(system, "BiosVersion"), firmware=text(manager, "FirmwareVersion"),
-        controller=clean(called, 60) if called else UNSAID, name=text(system, "HostName"))
+        vendor=first(text(system, "Manufacturer"), text(root, "Vendor")), model=text(system, "Model"),
+        serial=serial, uuid=text(system, "UUID"), bios=text(system, "BiosVersion"),
+        firmware=text(manager, "FirmwareVersion"), controller=clean(called, 60) if called else NOT_REPORTED,
+        name=text(system, "HostName"))
 
 
 def power(system: Document) -> PowerState | None:
@@ -57,12 +72,12 @@ def boot(system: Document) -> BootOverride:
     enabled = inner(found, "BootSourceOverrideEnabled")
     # `word` takes None for "nothing is said", and here it is one of the values.
     name = inner(found, "BootSourceOverrideTarget")
-    target: BootTarget | Missing = UNSAID
+    target: BootTarget | Missing = NOT_REPORTED
     if isinstance(name, str):
         target = _TARGET.get(name, Unmeasured(f"{clean(name, 40)} is a target that is not known"))
     if enabled == "Disabled":
         target = BootTarget.NONE
-    once: bool | Missing = _ONCE.get(enabled, UNSAID) if isinstance(enabled, str) else UNSAID
+    once: bool | Missing = _ONCE.get(enabled, NOT_REPORTED) if isinstance(enabled, str) else NOT_REPORTED
     allowed = inner(found, "BootSourceOverrideTarget@Redfish.AllowableValues")
     if not isinstance(allowed, list):
         return BootOverride(target, once, progress=progress)
@@ -74,11 +89,12 @@ def settings(document: Document | None) -> Settings | Missing:
     """The attributes of a Bios resource, as it spells them; those without a value are left out."""
     found = inner(document, "Attributes")
     if not isinstance(found, dict):
-        return UNSAID
+        return NOT_REPORTED
     if len(found) > _MOST_SETTINGS:
         return Unmeasured(f"it tells of over {_MOST_SETTINGS} settings")
-    return MappingProxyType({clean(key, 200): clean(value, 1000) if isinstance(value, str) else value for key, value in found.items()
-                             if isinstance(value, (str, int, bool))})
+    return MappingProxyType({
+        clean(key, 200): clean(value, 1000) if isinstance(value, str) else value
+            for key, value in found.items() if isinstance(value, (str, int, bool))})
 
 
 def pending_path(document: Document) -> str | None:
@@ -87,7 +103,8 @@ def pending_path(document: Document) -> str | None:
 
 
 def bios(current: Document, pending: Document | Missing | None) -> Bios:
-    """Current settings, and of the pending ones those that differ: some services repeat all that is current there."""
+    """Current settings, and of the pending ones those that differ: some services repeat all that is current
+    there."""
     now = settings(current)
     if pending is None:
         return Bios(now, UNSUPPORTED)
@@ -95,7 +112,8 @@ def bios(current: Document, pending: Document | Missing | None) -> Bios:
         return Bios(now, pending)
     then = settings(pending)
     if isinstance(then, Mapping) and isinstance(now, Mapping):
-        then = MappingProxyType({key: value for key, value in then.items() if key not in now or not _same(now[key], value)})
+        then = MappingProxyType(
+            {key: value for key, value in then.items() if key not in now or not _same(now[key], value)})
     return Bios(now, then)
 
 
@@ -115,7 +133,8 @@ def media(path: str, document: Document) -> Media:
 
 
 def no_image(address: str) -> str:
-    """Why a controller is not sent to this address for an image, "" where it may be; what may be a password is not repeated."""
+    """Why a controller is not sent to this address for an image, "" where it may be; what may be a password
+    is not repeated."""
     try:
         parts = urlsplit(address)
     except ValueError:
@@ -126,7 +145,8 @@ def no_image(address: str) -> str:
 
 
 def firmware(path: str, document: Document) -> FirmwareEntry:
-    """One entry of the inventory; Dell's names an earlier and a coming version of each, too, which are not what runs."""
+    """One entry of the inventory; Dell's names an earlier and a coming version of each, too, which are not
+    what runs."""
     name = word(document, "Name")
     if name.casefold() in _GENERIC:
         name = word(document, "Id") or last(path)

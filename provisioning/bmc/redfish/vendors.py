@@ -1,10 +1,13 @@
-"""How makers differ in Redfish, as values: which system is the host, which log has the events, what a BIOS write needs.
+"""How makers differ in Redfish, as values: which system is the host, which log has the events, what a BIOS
+write needs.
 
-Sources. Dell: iDRAC9 Redfish API guide (`System.Embedded.1`; Bios/Settings with @Redfish.SettingsApplyTime makes the job that applies it
-at the next reset; logs Sel and Lclog). HPE: iLO 5 and 6 Redfish reference, servermanagementportal.ext.hpe.com (Systems/1/LogServices/IML;
-paths end with a slash). Supermicro: Redfish reference guide (Bios/SD is what is pending; LogServices/Log1; boots virtual media as UsbCd,
-which sushy knows). NVIDIA: DGX H100 user guide and Infra Controller's Redfish endpoints reference, docs.nvidia.com (Systems/DGX or
-System_0 is the host, HGX_Baseboard_0 has the GPUs; changes want If-Match). OpenBMC: bmcweb, Redfish.md (Systems/system, EventLog).
+Sources. Dell: iDRAC9 Redfish API guide (`System.Embedded.1`; Bios/Settings with @Redfish.SettingsApplyTime
+makes the job that applies it at the next reset; logs Sel and Lclog). HPE: iLO 5 and 6 Redfish reference,
+servermanagementportal.ext.hpe.com (Systems/1/LogServices/IML; paths end with a slash). Supermicro: Redfish
+reference guide (Bios/SD is what is pending; LogServices/Log1; boots virtual media as UsbCd, which sushy
+knows). NVIDIA: DGX H100 user guide and Infra Controller's Redfish endpoints reference, docs.nvidia.com
+(Systems/DGX or System_0 is the host, HGX_Baseboard_0 has the GPUs; changes want If-Match). OpenBMC: bmcweb,
+Redfish.md (Systems/system, EventLog).
 """
 
 from __future__ import annotations
@@ -19,8 +22,9 @@ from provisioning.bmc.redfish.read import inner, last, word
 
 @dataclass(frozen=True)
 class Maker:
-    """`logs` are the names of the logs that have the machine's events, the best first; `apply` is what a BIOS write says of its time, for
-    those that leave it lying otherwise; `match_any` that a change is refused without If-Match where the resource shows no ETag."""
+    """`logs` are the names of the logs that have the machine's events, the best first; `apply` is what a BIOS
+    write says of its time, for those that leave it lying otherwise; `match_any` that a change is refused
+    without If-Match where the resource shows no ETag."""
 
     name: str
     controller: str
@@ -39,19 +43,20 @@ AMI = Maker("AMI", "MegaRAC", ("SEL", "EventLog"), match_any=True)
 OPENBMC = Maker("OpenBMC", "OpenBMC", ("SEL", "EventLog"))
 OTHER = Maker("", "", _SEL)
 # A word in the service root's Vendor or Oem, or in the system's Manufacturer.
-_WORDS = (("dell", DELL), ("hpe", HPE), ("hewlett", HPE), ("supermicro", SUPERMICRO), ("super micro", SUPERMICRO), ("lenovo", LENOVO),
-          ("nvidia", NVIDIA), ("ami", AMI), ("openbmc", OPENBMC))
+_WORDS = (
+    ("dell", DELL), ("hpe", HPE), ("hewlett", HPE), ("supermicro", SUPERMICRO), ("super micro", SUPERMICRO),
+    ("lenovo", LENOVO), ("nvidia", NVIDIA), ("ami", AMI), ("openbmc", OPENBMC))
 # Systems that are boards within a host.
 _BOARDS = ("hgx_", "gpu_", "dpu", "bluefield")
 
 
 def maker(root: Document, system: Document | None = None) -> Maker:
-    """Who made the controller, by what it says of itself; OTHER where that is nobody known."""
+    """Who made the controller, by what it says of itself; OTHER where that is no one known."""
     oem = inner(root, "Oem")
-    said = [word(root, "Vendor"), *(oem if isinstance(oem, dict) else ()), word(root, "Product")]
+    message = [word(root, "Vendor"), *(oem if isinstance(oem, dict) else ()), word(root, "Product")]
     if system is not None:
-        said.append(word(system, "Manufacturer"))
-    for text in said:
+        message.append(word(system, "Manufacturer"))
+    for text in message:
         for name, found in _WORDS:
             lower = str(text).casefold()
             if lower.startswith(name) or (len(name) > 3 and name in lower):
@@ -61,8 +66,8 @@ def maker(root: Document, system: Document | None = None) -> Maker:
 
 def host(systems: Sequence[tuple[str, Document]]) -> tuple[str, Document] | None:
     """Of a service's systems the machine itself, not a board in it."""
-    whole = [one for one in systems
-             if not last(one[0]).casefold().startswith(_BOARDS) and word(one[1], "SystemType") not in ("DPU", "Composed")]
+    whole = [one for one in systems if not last(one[0]).casefold().startswith(
+        _BOARDS) and word(one[1], "SystemType") not in ("DPU", "Composed")]
     physical = [one for one in whole or systems if one[1].get("PowerState") is not None]
     return next(iter(physical or whole or systems), None)
 

@@ -1,6 +1,8 @@
-"""Reads collections: with one request where the service can expand them, else one for each member, and within bounds in any case.
+"""Reads collections: with one request where the service can expand them, else one for each member, and within
+bounds in any case.
 
-Source: DMTF DSP0266, 7.3 (`$expand`, its `.` and `($levels=1)`; `ProtocolFeaturesSupported.ExpandQuery`), 7.7 (`Members@odata.nextLink`).
+Source: DMTF DSP0266, 7.3 (`$expand`, its `.` and `($levels=1)`; `ProtocolFeaturesSupported.ExpandQuery`), 7.7
+(`Members@odata.nextLink`).
 """
 
 from __future__ import annotations
@@ -16,8 +18,9 @@ from provisioning.bmc.redfish.session import Session
 MOST_MEMBERS = 4096
 _MOST_PAGES = 64
 # What ends the whole call: one member more would fare no better.
-ENDS = frozenset({BmcErrorReason.UNREACHABLE, BmcErrorReason.TLS, BmcErrorReason.CREDENTIALS, BmcErrorReason.TIMEOUT,
-                  BmcErrorReason.NO_SECRET})
+ENDS = frozenset({
+    BmcErrorReason.UNREACHABLE, BmcErrorReason.TLS, BmcErrorReason.CREDENTIALS,
+    BmcErrorReason.TIMEOUT, BmcErrorReason.NO_SECRET})
 
 
 class CollectionMember:
@@ -41,7 +44,8 @@ def expands(session: Session) -> str:
 
 
 def members(session: Session, path: str) -> Iterator[CollectionMember]:
-    """The members of a collection, page after page. Raises BmcError where the collection itself cannot be read."""
+    """The members of a collection, page after page. Raises BmcError where the collection itself cannot be
+    read."""
     query = expands(session)
     try:
         page = session.get(path + query)

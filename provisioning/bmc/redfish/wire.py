@@ -1,8 +1,10 @@
-"""One HTTPS connection to a controller, which may hang, flood, lie and redirect: every byte is bounded, and so is the time of all of them.
+"""One HTTPS connection to a controller, which may hang, flood, lie and redirect: every byte is bounded, and
+so is the time of all of them.
 
-The certificate is compared with its pin, or verified, before the first byte goes out, and so before any password does. Why not
-requests or urllib3: their time limits hold for one read each, so that a byte now and then keeps a call alive for ever; they follow
-redirects, take proxies and passwords (.netrc) from the surroundings, and hold answers of any size.
+The certificate is compared with its pin, or verified, before the first byte goes out, and so before any
+password does. Why not requests or urllib3: their time limits hold for one read each, so that a byte now and
+then keeps a call alive for ever; they follow redirects, take proxies and passwords (.netrc) from the
+surroundings, and hold answers of any size.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ _MOST_HEADERS = 100
 
 @dataclass(frozen=True)
 class RedfishEndpoint:
-    """Where a controller is, and why its certificate is believed: `tls` is as in the inventory, `pin` the pinned fingerprint if any."""
+    """Where a controller is, and why its certificate is believed: `tls` is as in the inventory, `pin` the
+    pinned fingerprint if any."""
 
     node: str
     address: str
@@ -69,18 +72,23 @@ class RedfishConnectionDropped(BmcError):
 
 
 class RedfishConnection:
-    """A connection that is opened when it is needed, kept for the next request, and opened anew when the other side has closed it."""
+    """A connection that is opened when it is needed, kept for the next request, and opened again when the
+    other side has closed it."""
 
     def __init__(self, place: RedfishEndpoint) -> None:
         self._place = place
         self._socket: ssl.SSLSocket | None = None
 
-    def ask(self, method: str, path: str, headers: Mapping[str, str], body: bytes | None, deadline: Deadline) -> RedfishResponse:
-        """One request and its answer. Raises BmcError, of which `done` is None where the request may have been received."""
+    def ask(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes | None, deadline: Deadline,
+    ) -> RedfishResponse:
+        """One request and its answer. Raises BmcError, of which `done` is None where the request may have
+        been received."""
         sent = False
         try:
             connection = self._connected(deadline)
-            lines = [f"{method} {path} HTTP/1.1", f"Host: {self._host}", *(f"{name}: {value}" for name, value in headers.items())]
+            lines = [f"{method} {path} HTTP/1.1", f"Host: {self._host}",
+                     *(f"{name}: {value}" for name, value in headers.items())]
             if body is not None:
                 lines.append(f"Content-Length: {len(body)}")
             connection.settimeout(deadline.left())
@@ -109,17 +117,20 @@ class RedfishConnection:
         return self._socket
 
     def _answer(self, connection: ssl.SSLSocket, method: str, deadline: Deadline) -> RedfishResponse:
-        response = http.client.HTTPResponse(_Timed(connection, deadline), method=method)  # type: ignore[arg-type]
+        timed = _Timed(connection, deadline)
+        response = http.client.HTTPResponse(timed, method=method)  # type: ignore[arg-type]
         response.begin()
         found = response.getheaders()
         if len(found) > _MOST_HEADERS:
             raise BmcError(BmcErrorReason.BROKEN, f"its answer has over {_MOST_HEADERS} headers")
         headers = {name.lower(): value for name, value in found}
         body = response.read(MOST_BYTES + 1)
-        if headers.get("content-encoding", "").strip().lower() == "gzip":       # some iLO send registries in no other way
+        # some iLO send registries in no other way
+        if headers.get("content-encoding", "").strip().lower() == "gzip":
             body = zlib.decompressobj(31).decompress(body, MOST_BYTES + 1)
         if len(body) > MOST_BYTES:
-            raise BmcError(BmcErrorReason.BROKEN, f"its answer is over the limit of {MOST_BYTES // 2**20} MiB")
+            raise BmcError(
+                BmcErrorReason.BROKEN, f"its answer is over the limit of {MOST_BYTES // 2**20} MiB")
         if response.length:
             raise http.client.IncompleteRead(b"")
         if response.will_close:
@@ -135,7 +146,7 @@ class RedfishConnection:
 
 
 def _talks(connection: ssl.SSLSocket) -> bool:
-    """Whether the other side has said something that nobody asked for: mostly that it has closed."""
+    """Whether the other side has said something that no one asked for: mostly that it has closed."""
     poll = select.poll()
     poll.register(connection, select.POLLIN)
     return bool(poll.poll(0))
@@ -167,37 +178,44 @@ class _Reader(io.RawIOBase):
 
 
 def connect(place: RedfishEndpoint, deadline: Deadline, *, any_certificate: bool = False) -> ssl.SSLSocket:
-    """A connection whose certificate is the pinned one, or verified. Raises BmcError, or what sockets raise."""
+    """A connection whose certificate is the pinned one, or verified. Raises BmcError, or what sockets
+    raise."""
     if place.tls == "pin" and place.pin is None and not any_certificate:
-        raise BmcError(BmcErrorReason.TLS, f"no certificate of {place.node}'s controller is pinned; look at it and pin it: "
-                                  f"muster bmc enroll {place.node}")
+        raise BmcError(BmcErrorReason.TLS,
+                       f"no certificate of {place.node}'s controller is pinned; look at it and pin it: "
+                       f"muster bmc enroll {place.node}")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if place.tls == "pin" or any_certificate:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE     # the fingerprint says more than any authority
-        context.set_ciphers("DEFAULT")          # OpenSSL's own: Python's leaves out what older controllers speak alone
+        # OpenSSL's own: Python's leaves out what older controllers speak alone
+        context.set_ciphers("DEFAULT")
     else:
         _trust(context, place.tls)
     seconds = min(CONNECT_S, deadline.left())
     try:
         plain = socket.create_connection((place.address, place.port), timeout=seconds)
     except TimeoutError:
-        raise BmcError(BmcErrorReason.UNREACHABLE, f"no answer from {place.address} port {place.port} within {seconds:g} s") from None
+        raise BmcError(BmcErrorReason.UNREACHABLE,
+                       f"no answer from {place.address} port {place.port} within {seconds:g} s") from None
     except (OSError, UnicodeError) as problem:
         why = getattr(problem, "strerror", None) or "it has no such address"
-        raise BmcError(BmcErrorReason.UNREACHABLE, f"{place.address} port {place.port}: {clean(why)}") from None
+        raise BmcError(
+            BmcErrorReason.UNREACHABLE, f"{place.address} port {place.port}: {clean(why)}") from None
     try:
         plain.settimeout(deadline.left())
         found = context.wrap_socket(plain, server_hostname=place.address)
     except BaseException:
         plain.close()
         raise
-    if place.tls == "pin" and not any_certificate and not hmac.compare_digest(fingerprint(found), place.pin or ""):
+    if place.tls == "pin" and not any_certificate and not hmac.compare_digest(
+        fingerprint(found), place.pin or ""):
         shown = fingerprint(found)
         found.close()
-        raise BmcError(BmcErrorReason.TLS,
-                       f"{place.node}'s controller shows another certificate ({shown[:16]}...) than the one that is pinned; "
-                                  f"if it was changed on purpose: muster bmc enroll {place.node} --replace {place.node}")
+        raise BmcError(
+            BmcErrorReason.TLS,
+            f"{place.node}'s controller shows another certificate ({shown[:16]}...) than the one that is "
+            f"pinned; if it was changed on purpose: muster bmc enroll {place.node} --replace {place.node}")
     return found
 
 
@@ -209,7 +227,8 @@ def _trust(context: ssl.SSLContext, tls: str) -> None:
             context.load_verify_locations(tls)
     except OSError as problem:      # ssl.SSLError is one
         why = clean(problem.strerror or problem, 80)
-        raise BmcError(BmcErrorReason.TLS, f"{clean(tls)} cannot be read as a file of authorities: {why}") from None
+        raise BmcError(
+            BmcErrorReason.TLS, f"{clean(tls)} cannot be read as a file of authorities: {why}") from None
 
 
 def fingerprint(connection: ssl.SSLSocket) -> str:
@@ -221,15 +240,20 @@ def _error(problem: Exception, deadline: Deadline) -> BmcError:
     if isinstance(problem, TimeoutError):
         return BmcError(BmcErrorReason.TIMEOUT, f"no whole answer within {deadline.seconds:g} s")
     if isinstance(problem, ssl.SSLCertVerificationError):
-        return BmcError(BmcErrorReason.TLS, f"its certificate is not trusted: {clean(problem.verify_message, 120)}")
+        return BmcError(
+            BmcErrorReason.TLS, f"its certificate is not trusted: {clean(problem.verify_message, 120)}")
     if isinstance(problem, ssl.SSLEOFError | http.client.RemoteDisconnected | http.client.IncompleteRead):
-        return RedfishConnectionDropped(BmcErrorReason.UNREACHABLE, "it closed the connection before it had answered")
+        return RedfishConnectionDropped(
+            BmcErrorReason.UNREACHABLE, "it closed the connection before it had answered")
     if isinstance(problem, ssl.SSLError):
-        return BmcError(BmcErrorReason.TLS, f"no TLS connection: {clean(problem.reason or 'it speaks no TLS', 80)}")
+        return BmcError(
+            BmcErrorReason.TLS, f"no TLS connection: {clean(problem.reason or 'it speaks no TLS', 80)}")
     if isinstance(problem, OSError):
-        return RedfishConnectionDropped(BmcErrorReason.UNREACHABLE,
-                                        f"the connection was dropped: {clean(problem.strerror or type(problem).__name__, 80)}")
-    return BmcError(BmcErrorReason.BROKEN, f"its answer is not HTTP ({type(problem).__name__}: {short(problem)})")
+        return RedfishConnectionDropped(
+            BmcErrorReason.UNREACHABLE,
+            f"the connection was dropped: {clean(problem.strerror or type(problem).__name__, 80)}")
+    return BmcError(
+        BmcErrorReason.BROKEN, f"its answer is not HTTP ({type(problem).__name__}: {short(problem)})")
 
 
 def shows(place: RedfishEndpoint, deadline: Deadline) -> str:

@@ -1,4 +1,5 @@
-"""Who of the asked machines may be brought up, which steps each has still to go, and who is refused with what to type. Pure."""
+"""Chooses which machines may be brought up, which steps each still has, and which are refused, with the
+command to type. Pure."""
 
 from __future__ import annotations
 
@@ -14,13 +15,14 @@ from provisioning.bringup.engine.site import unfit
 if TYPE_CHECKING:
     from healthcheck.store.bringups import MachineProgress
 
-# Steps that cannot be looked at but through the machine's management controller. Without one, step os waits for the machine.
+# Steps that cannot be checked but through the machine's management controller. Without one, step os waits for
+# the machine.
 BY_BMC = ("bmc", "credentials", "hardware", "bios", "boot")
 
 
 @dataclass(frozen=True)
 class MachinePlan:
-    """One machine that may be brought up: the steps that it has still to go, and those of the rest that it skips."""
+    """One machine that may be brought up: the steps it still has to pass, and those it skips."""
 
     node: Node
     steps: tuple[str, ...]
@@ -29,8 +31,8 @@ class MachinePlan:
 
 @dataclass(frozen=True)
 class RefusedMachine:
-    """One machine that may not: why, and what to type. NODES in `hand` stands for the machines that are refused so; `taken_off` is one that
-    is on its way, and may not go on."""
+    """One machine that may not: why, and what to type. NODES in `hand` stands for the machines that are
+    refused so; `taken_off` is one that is on its way, and may not go on."""
 
     node: str
     why: str
@@ -42,16 +44,17 @@ class RefusedMachine:
 class MachineSelection:
     """The asked machines, each in one of these, in the order of asking."""
 
-    ways: tuple[MachinePlan, ...]
+    plans: tuple[MachinePlan, ...]
     through: tuple[str, ...]
     refused: tuple[RefusedMachine, ...]
 
 
 def chosen(
-    nodes: Iterable[Node], progress: Mapping[str, MachineProgress], skips: Mapping[str, Collection[str]], without: Collection[str],
+    nodes: Iterable[Node], progress: Mapping[str, MachineProgress], skips: Mapping[str, Collection[str]],
+    without: Collection[str],
 ) -> MachineSelection:
-    """Sorts the machines out: by lifecycle, by what the store says of them, and by whether they can be looked at."""
-    ways: list[MachinePlan] = []
+    """Sorts the machines by lifecycle, by their state in the store, and by whether they can be checked."""
+    plans: list[MachinePlan] = []
     through: list[str] = []
     refused: list[RefusedMachine] = []
     for node in nodes:
@@ -61,18 +64,24 @@ def chosen(
             through.append(node.name)
             continue
         if unfit(node, past.step if past is not None and past.on_its_way else None, ORDER[-1]):
-            refused.append(RefusedMachine(node.name,
-                                          f"its lifecycle is {node.lifecycle.state.value}, and only planned and bringup are brought up",
-                                          "muster inventory lifecycle NODES bringup", past is not None and past.on_its_way))
+            refused.append(
+                RefusedMachine(node.name,
+                               f"its lifecycle is {node.lifecycle.state.value}, and only planned and bringup "
+                               "are brought up", "muster inventory lifecycle NODES bringup",
+                               past is not None and past.on_its_way))
             continue
         # Whoever was through and is back in bring-up goes the whole way again.
-        ahead = ORDER[ORDER.index(past.step):] if past is not None and past.on_its_way and past.step in ORDER else ORDER
+        ahead = ORDER[
+            ORDER.index(past.step):] if past is not None and past.on_its_way and past.step in ORDER else ORDER
         steps = tuple(step for step in ahead if step not in over)
         needs = [step for step in steps if step in BY_BMC]
         if needs and node.bmc is None:
             words = " ".join(f"--step {step}" for step in needs)
-            refused.append(RefusedMachine(node.name, f"the inventory has no bmc entry, by which {', '.join(needs)} are looked at",
-                                          f"give it one (bmc: in the inventory), or: muster bringup skip NODES {words} --reason TEXT"))
+            refused.append(
+                RefusedMachine(
+                    node.name, f"the inventory has no bmc entry, by which {', '.join(needs)} are checked",
+                    f"give it one (bmc: in the inventory), or: muster bringup skip NODES {words} --reason "
+                    "TEXT"))
             continue
-        ways.append(MachinePlan(node, steps, tuple(step for step in ahead if step in over)))
-    return MachineSelection(tuple(ways), tuple(through), tuple(refused))
+        plans.append(MachinePlan(node, steps, tuple(step for step in ahead if step in over)))
+    return MachineSelection(tuple(plans), tuple(through), tuple(refused))

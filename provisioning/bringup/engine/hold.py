@@ -1,5 +1,5 @@
-"""Keeps jobs away from machines while they are brought up, and gives those to jobs that are through: cordons of ours, each with its line
-in the ledger. What somebody else holds already is theirs, and stays so.
+"""Keeps jobs away from machines while they are brought up, and gives those to jobs that are through: cordons
+of ours, each with its line in the ledger. What someone else holds already is theirs, and stays so.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from inventory.errors import UsageError
 from inventory.model import Inventory
 from provisioning.actions.base import ActionError, Backend, Holder
 from provisioning.actions.choose import Options, backend
-from provisioning.actions.cordon import CordonResult, cordon, settle_meant, uncordon
+from provisioning.actions.cordon import CordonResult, cordon, resolve_pending, uncordon
 
 WHY = "bring-up"        # by which our cordons are known from those of other people's commands
 
@@ -21,7 +21,8 @@ Clock = Callable[[], float]
 
 
 def through(there: Inventory) -> Backend | None:
-    """What keeps jobs away here: as the inventory says, else Slurm if it is there, else nothing. Raises UsageError for what it says."""
+    """What keeps jobs away here: as the inventory says, else Slurm if it is there, else nothing. Raises
+    UsageError for what it says."""
     try:
         return backend(there, Options())
     except UsageError:
@@ -31,15 +32,18 @@ def through(there: Inventory) -> Backend | None:
 
 
 def hold(
-    folder: Path, there: Inventory, nodes: Sequence[str], who: str, clock: Clock, told: Callable[[str], None] = lambda line: None,
+    folder: Path, there: Inventory, nodes: Sequence[str], who: str, clock: Clock,
+    on_event: Callable[[str], None] = lambda line: None,
 ) -> list[CordonResult]:
-    """Cordons those of these machines that could be given jobs now, and gives a line for each. Raises ActionError, StoreError: what the
-    inventory names must answer. Where it names nothing, and Slurm is here and does not answer, `told` hears that nobody is asked then."""
+    """Cordons those of these machines that could be given jobs now, and gives a line for each. Raises
+    ActionError, StoreError: what the inventory names must answer. Where it names nothing, and Slurm is here
+    and does not answer, `on_event` hears that no one is asked then."""
     base = through(there)
     if base is None:
         return []
     try:
-        free = [node for node, held in base.held(nodes).items() if held.holder is Holder.NOBODY] if nodes else []
+        free = [
+            node for node, held in base.held(nodes).items() if held.holder is Holder.NOBODY] if nodes else []
         if not free:
             return []
         with opened(folder, make=True) as store:
@@ -47,13 +51,13 @@ def hold(
     except ActionError as error:
         if there.cordon is not None:
             raise
-        told(f"{error}; the inventory names nothing that keeps jobs away, so that a machine in bring-up is taken for idle; to be sure: "
-             f"cordon: {base.name} in {there.source}")
+        on_event(f"{error}; the inventory names no back end, so a machine in bring-up counts as idle; to be "
+                 f"sure: cordon: {base.name} in {there.source}")
         return []
 
 
 def held(folder: Path, there: Inventory, nodes: Collection[str]) -> frozenset[str]:
-    """Those of these machines that a bring-up cordoned and nobody gave to jobs yet, by the store."""
+    """Those of these machines that a bring-up cordoned and no one gave to jobs yet, by the store."""
     base = through(there)
     if base is None or not (folder / NAME).exists():
         return frozenset()
@@ -61,13 +65,15 @@ def held(folder: Path, there: Inventory, nodes: Collection[str]) -> frozenset[st
         return _ours(store, base, nodes)
 
 
-def give(folder: Path, there: Inventory, nodes: Collection[str], who: str, clock: Clock) -> list[CordonResult]:
+def give(
+    folder: Path, there: Inventory, nodes: Collection[str], who: str, clock: Clock,
+) -> list[CordonResult]:
     """Gives to jobs what a bring-up cordoned of these; a line for each. Raises ActionError, StoreError."""
     base = through(there)
     if base is None:
         return []
     with opened(folder, make=True) as store:
-        settle_meant(store, base, clock)
+        resolve_pending(store, base, clock)
         ours = _ours(store, base, nodes)
         return uncordon(store, base, sorted(ours), f"{WHY} is over", who, clock) if ours else []
 

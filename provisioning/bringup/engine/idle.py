@@ -1,7 +1,9 @@
-"""Whether a machine may be disturbed: the inventory has it in bring-up still, no lease of another muster that lives is on it, and no job by
-what keeps jobs away here, nor may one come: somebody holds it there, or it is not known there.
+"""Whether a machine may be disturbed: the inventory has it in bring-up still, no lease of another muster that
+lives is on it, and no job by what keeps jobs away here, nor may one come: someone holds it there, or it is
+not known there.
 
-Where the inventory names what keeps jobs away (`cordon:`), that must answer; where it does not, Slurm is asked if it is there.
+Where the inventory names what keeps jobs away (`cordon:`), that must answer; where it does not, Slurm is
+asked if it is there.
 """
 
 from __future__ import annotations
@@ -23,26 +25,30 @@ from provisioning.bringup.engine.site import unfit
 from provisioning.lease.holder import HolderState, life, me
 from provisioning.lease.jobs import Jobs, jobs
 
-_FRESH_S = 2.0      # machines that ask together share an answer: Slurm tells of all nodes at once, and is slow to
+# machines that ask together share an answer: Slurm tells of all nodes at once, and is slow to
+_FRESH_S = 2.0
 
 
 class IdleCheck:
-    """Called with a machine: why it must not be disturbed now, empty where it may be. Raises ActionError, StoreError: it is not known."""
+    """Called with a machine: why it must not be disturbed now, empty where it may be. Raises ActionError,
+    StoreError: it is not known."""
 
     def __init__(self, folder: Path, nodes: Collection[str], through: Backend | None, *, must: bool,
                  clock: Callable[[], float] = time.time, path: Path | None = None) -> None:
-        self._folder, self._nodes, self._through, self._must, self._clock = folder, nodes, through, must, clock
+        self._folder, self._nodes, self._through = folder, nodes, through
+        self._must, self._clock = must, clock
         self._path = path
         self._read: tuple[tuple[int, int, int], Mapping[str, Node]] | None = None
         self._lock = threading.Lock()
-        self._asked: tuple[float, Jobs, Mapping[str, NodeHold]] | None = None
+        self._idle_answer: tuple[float, Jobs, Mapping[str, NodeHold]] | None = None
 
     def __call__(self, machine: Machine) -> str:
         """See the class."""
         return self._elsewhere(machine.name) or self._leased(machine.name) or self._busy(machine.name)
 
     def _elsewhere(self, node: str) -> str:
-        """A run takes days, and people give machines to jobs, or away, meanwhile: the file is read anew where it has changed."""
+        """A run takes days, and people give machines to jobs, or away, meanwhile: the file is read again
+        where it has changed."""
         if self._path is None:
             return ""
         with self._lock:
@@ -63,7 +69,8 @@ class IdleCheck:
             return ""
         with opened(self._folder) as store:
             entry = leased_nodes(store).get(node)
-        if entry is None or entry.until <= self._clock() or entry.holder == me() or life(entry.holder) is HolderState.DEAD:
+        if entry is None or entry.until <= self._clock() or entry.holder == me() or life(
+            entry.holder) is HolderState.DEAD:
             return ""
         return f"lease {entry.id} of {entry.who} is on it ({entry.why}): muster lease list"
 
@@ -72,11 +79,12 @@ class IdleCheck:
             return ""
         try:
             with self._lock:
-                if self._asked is None or not 0 <= self._clock() - self._asked[0] < _FRESH_S:
-                    # Who is held, and then who has a job: one that came in between is seen, for to what is held none comes.
+                if self._idle_answer is None or not 0 <= self._clock() - self._idle_answer[0] < _FRESH_S:
+                    # Who is held, and then who has a job: one that came in between is seen, for to what is
+                    # held none comes.
                     now, kept = self._clock(), self._through.held(sorted(self._nodes))
-                    self._asked = (now, jobs(self._through, self._nodes), kept)
-                _, found, held = self._asked
+                    self._idle_answer = (now, jobs(self._through, self._nodes), kept)
+                _, found, held = self._idle_answer
         except ActionError:
             if self._must:
                 raise
@@ -84,10 +92,12 @@ class IdleCheck:
         if node in found.busy:
             return f"{found.busy[node]}, by {self._through.name}"
         if node in held and held[node].holder is Holder.NOBODY:
-            return f"nothing keeps jobs away from it, by {self._through.name}: muster cordon {node} --reason '{WHY}'"
+            return (f"nothing keeps jobs away from it, by {self._through.name}: muster cordon {node} "
+                    f"--reason '{WHY}'")
         return ""
 
 
 def idle(folder: Path, there: Inventory, nodes: Collection[str], path: Path | None = None) -> IdleCheck:
-    """For these machines of an inventory; `path` is its file, which is asked whether they are in bring-up still."""
+    """For these machines of an inventory; `path` is its file, which is asked whether they are in bring-up
+    still."""
     return IdleCheck(folder, nodes, through(there), must=there.cordon is not None, path=path)

@@ -11,7 +11,7 @@ from healthcheck.store import bringupnotes as notes
 from healthcheck.store.file import Store
 from inventory.text import clean
 from provisioning.bringup.engine.advance import MOST
-from provisioning.bringup.engine.model import Made, Operation
+from provisioning.bringup.engine.model import Operation, OperationResult
 
 _WORD = 80      # characters of a part, a slot or a serial number
 
@@ -38,15 +38,17 @@ class Journal:
                 self._db = None
 
     def entered(self, node: str, step: str, now: float) -> None:
-        """A machine is looked at in a step for the first time."""
+        """A machine is checked in a step for the first time."""
         if self._db is not None:
             notes.entered(self._db, node, step, now)
 
-    def stood(self, node: str, stand: str, said: str, *, again: float | None = None, looked: float | None = None,
-              kept: Mapping[str, str] | None = None) -> None:
+    def stood(
+        self, node: str, stand: str, message: str, *, again: float | None = None, looked: float | None = None,
+        kept: Mapping[str, str] | None = None,
+    ) -> None:
         """How a machine stands."""
         if self._db is not None:
-            notes.stood(self._db, node, stand, clean(said, MOST), again=again, looked=looked, kept=kept)
+            notes.stood(self._db, node, stand, clean(message, MOST), again=again, looked=looked, kept=kept)
 
     def left(self, node: str, step: str, outcome: str, onward: str | None, now: float, why: str = "") -> None:
         """A machine is through with a step."""
@@ -58,15 +60,16 @@ class Journal:
         if self._db is not None:
             notes.troubled(self._db, node, step, [_row(one) for one in troubles], now)
 
-    def deed_begun(self, node: str, step: str, deed: Operation, now: float) -> int:
-        """A deed is about to be done; gives its number."""
+    def operation_started(self, node: str, step: str, operation: Operation, now: float) -> int:
+        """An operation is about to be done; gives its number."""
         assert self._db is not None  # noqa: S101  (a dry run does nothing)
-        return notes.deed_begun(self._db, node, step, deed.key, deed.name, deed.change, self._who, now)
+        return notes.deed_begun(
+            self._db, node, step, operation.key, operation.name, operation.change, self._who, now)
 
-    def deed_ended(self, number: int, made: Made, now: float) -> None:
-        """What became of a deed."""
+    def operation_ended(self, number: int, made: OperationResult, now: float) -> None:
+        """What became of an operation."""
         if self._db is not None:
-            notes.deed_ended(self._db, number, made.done, clean(made.said, MOST), now)
+            notes.deed_ended(self._db, number, made.done, clean(made.message, MOST), now)
 
 
 def _row(one: Trouble) -> tuple[str, str, str, str, str, str]:

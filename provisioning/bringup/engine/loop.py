@@ -1,7 +1,9 @@
-"""The loop of a run: machines go on by themselves, each as soon as it can, and what is learned of many at once is written down at once.
+"""The main loop of a run: each machine goes on as soon as it can, and results of many machines are stored in
+one transaction.
 
-One thread decides and writes; looks and deeds are in others, for they wait. A deed is handed to them once it is in the store, never before.
-Nothing is polled but the store, where a person may have said a word meanwhile: the loop sleeps until a result comes or a time is due.
+One thread decides and writes; looks and operations are in others, for they wait. An operation is handed to
+them once it is in the store, never before. Nothing is polled but the store, where a person may have said a
+word meanwhile: the loop sleeps until a result comes or a time is due.
 """
 
 from __future__ import annotations
@@ -14,34 +16,35 @@ from healthcheck.store import bringups
 from healthcheck.store.file import Store
 from inventory.errors import StoreError
 from provisioning.bringup.engine.journal import Journal
-from provisioning.bringup.engine.model import Executor, Made
+from provisioning.bringup.engine.model import Executor, OperationResult
 from provisioning.bringup.engine.scheduler import Scheduler
 from provisioning.bringup.engine.site import EnginePolicy, RunContext, RunEvent
 from provisioning.bringup.engine.state import MachineState, again
 from provisioning.bringup.engine.transitions import Transitions
 from provisioning.bringup.engine.workers import OperationEnded, Result, Wake, Workers
 
-POLL_S = 2.0        # how soon a word that somebody says meanwhile (skip, retry) is heard
+POLL_S = 2.0        # how soon a word that someone says meanwhile (skip, retry) is heard
 
 
 class Engine:
-    """One run over these machines. With `dry` the store is only read, and each goes as far as its first step that is not so."""
+    """One run over these machines. With `dry` the store is only read, and each goes as far as its first step
+    that is not so."""
 
     def __init__(
-        self, site: RunContext, states: Mapping[str, MachineState], executors: Mapping[str, Executor], policy: EnginePolicy,
-        told: Callable[[RunEvent], None], store: Store | None, *, dry: bool,
+        self, site: RunContext, states: Mapping[str, MachineState], executors: Mapping[str, Executor],
+        policy: EnginePolicy, on_event: Callable[[RunEvent], None], store: Store | None, *, dry: bool,
     ) -> None:
         self.states, self.stopping = states, False
         self.scheduler = Scheduler(policy, states.values(), free=dry)
         self.journal = Journal(None if dry else store, site.who)
-        self._site, self._told, self._store = site, told, None if dry else store
+        self._site, self._on_event, self._store = site, on_event, None if dry else store
         self._workers = Workers(policy.width + sum(step.together for step in policy.steps.values()))
         woke = site.clock()
-        self._transitions = Transitions(site, states, executors, policy, self.journal, dry, skips(store), self.scheduler, self._workers,
-                                        woke)
-        self._unwritten: dict[int, Made] = {}
-        self._written = True                        # whether the newest deeds are in the store
-        self._version, self._heard = self._data_version(), woke
+        self._transitions = Transitions(site, states, executors, policy, self.journal, dry, skips(store),
+                                        self.scheduler, self._workers, woke)
+        self._unwritten: dict[int, OperationResult] = {}
+        self._written = True                        # whether the newest operations are in the store
+        self._version, self._read_at = self._data_version(), woke
 
     def interrupt(self) -> None:
         """Has the loop end: nothing is begun any more."""
@@ -49,8 +52,8 @@ class Engine:
         self._workers.results.put(Wake())
 
     def run(self) -> None:
-        """Goes on until each machine is through, in trouble or halted, or somebody asks for an end. Deeds under way are waited for and
-        written down, whatever happens. Raises StoreError."""
+        """Goes on until each machine is through, in trouble or halted, or someone asks for an end. Deeds
+        under way are waited for and written down, whatever happens. Raises StoreError."""
         transitions = self._transitions
         try:
             with self._transaction():
@@ -62,7 +65,7 @@ class Engine:
                     break
                 self._note(self._wait())
             if self.stopping:
-                self._told(RunEvent("", "", "interrupted", self._awaited()))
+                self._on_event(RunEvent("", "", "interrupted", self._awaited()))
             self._drain()
         except KeyboardInterrupt:
             raise
@@ -84,7 +87,7 @@ class Engine:
         transitions = self._transitions
         events, transitions.events = transitions.events, []
         for event in events:
-            self._told(event)
+            self._on_event(event)
         tasks, transitions.tasks = transitions.tasks, []
         for task in tasks:
             task()
@@ -120,7 +123,7 @@ class Engine:
             return
         with self._transaction():
             if changed:
-                self._hear(now)
+                self._read_changes(now)
             for result in found:
                 transitions.learn(result, now)
             transitions.due(now)
@@ -128,11 +131,13 @@ class Engine:
         self._unwritten.clear()
 
     def _drain(self, quietly: bool = False) -> None:
-        """Waits for deeds under way, and writes down how they ended; of those that were not begun after all, that too."""
+        """Waits for operations under way, and writes down how they ended; of those that were not begun after
+        all, that too."""
         making = {state.making: state.begun for state in self.states.values() if state.making is not None}
         ends = dict(self._unwritten)
         if self._written:
-            ends.update((number, Made(False, "not begun: the run was ended")) for number, begun in making.items() if not begun)
+            ends.update((number, OperationResult(False, "not begun: the run was ended"))
+                        for number, begun in making.items() if not begun)
         while {number for number, begun in making.items() if begun} - set(ends):
             result = self._workers.results.get()
             if isinstance(result, OperationEnded):
@@ -141,14 +146,15 @@ class Engine:
             if ends:
                 with self.journal.transaction():
                     for number, made in ends.items():
-                        self.journal.deed_ended(number, made, self._site.clock())
+                        self.journal.operation_ended(number, made, self._site.clock())
         except StoreError:
             if not quietly:
                 raise
 
     def _awaited(self) -> str:
         number = sum(state.begun for state in self.states.values())
-        return f"deeds under way are waited for ({number}); once more to leave at once" if number else "nothing else is begun"
+        return (f"waiting for {number} running operations; press again to leave at once" if number
+                else "nothing else is started")
 
     def _making(self, ended: OperationEnded) -> int:
         number = self.states[ended.node].making
@@ -161,14 +167,15 @@ class Engine:
         return int(self._store.rows("PRAGMA data_version")[0][0]) if self._store is not None else 0
 
     def _changed(self, now: float) -> bool:
-        """Whether somebody else has written to the store."""
-        if self._store is None or now - self._heard < POLL_S:
+        """Whether someone else has written to the store."""
+        if self._store is None or now - self._read_at < POLL_S:
             return False
-        before, self._version, self._heard = self._version, self._data_version(), now
+        before, self._version, self._read_at = self._version, self._data_version(), now
         return self._version != before
 
-    def _hear(self, now: float) -> None:
-        """Machines that a person had begun anew come back, and those go on that are in a step which is to be skipped by now."""
+    def _read_changes(self, now: float) -> None:
+        """Machines that a person had begun again come back, and those go on that are in a step which is to be
+        skipped by now."""
         assert self._store is not None  # noqa: S101  (it was asked)
         transitions = self._transitions
         transitions.skips = skips(self._store)
@@ -185,4 +192,5 @@ class Engine:
 
 def skips(store: Store | None) -> dict[tuple[str, str], str]:
     """By machine and step, why a person had it left out."""
-    return {(one.node, one.step): one.why for one in bringups.skips(store, coming=True)} if store is not None else {}
+    return ({(one.node, one.step): one.why for one in bringups.skips(store, coming=True)} if store is not None
+            else {})

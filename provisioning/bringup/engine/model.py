@@ -1,7 +1,8 @@
-"""What bring-up is made of, as frozen values: steps, machines, what a look at one showed, deeds, troubles.
+"""The values of bring-up: steps, machines, observations, operations, troubles.
 
-A step is looked at until it is so. A look that finds it not so names the next deed; the deed is written down, done, and then it is looked
-at again: only a look ends a step, never a deed's own word. So whoever is killed anywhere finds by looking where things stand.
+A step is checked until it is so. A look that finds it not so names the next operation; the operation is
+written down, done, and then it is looked at again: only a look ends a step, never an operation's own word. So
+whoever is killed anywhere finds by looking where things stand.
 """
 
 from __future__ import annotations
@@ -25,22 +26,24 @@ class StepEffect(Enum):
 
 
 class StepState(Enum):
-    """What a look at one step of one machine showed."""
+    """What one observation of a step on one machine showed."""
 
     SO = "so"
-    NOT_SO = "not so"           # and `deed` says what is to be done next
+    NOT_SO = "not so"           # and `operation` says what is to be done next
     WAIT = "wait"               # it is on its way, by itself or by others: look again in `again_s`
-    TROUBLE = "trouble"         # somebody has to lend a hand
-    UNKNOWN = "unknown"         # it could not be measured: looked at again, and trouble when the step's time is over
+    TROUBLE = "trouble"         # someone has to lend a hand
+    # it could not be measured: checked again, and trouble when the step's time is over
+    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)
 class Operation:
     """One change, such that a look can tell afterwards whether it was made.
 
-    `key` names it within the step of the machine: the same change has the same key, another one another. `change` is the diff for people, a
-    line each. With `once` it must not be done twice: where its end is not known it is done again only if `shows`, which says that this look
-    would have shown it, had it been done. `settle_s` is for how long it may take to show.
+    `key` names it within the step of the machine: the same change has the same key, another one another.
+    `change` is the diff for people, a line each. With `once` it must not be done twice: where its end is not
+    known it is done again only if `shows`, which says that this look would have shown it, had it been done.
+    `settle_s` is for how long it may take to show.
     """
 
     name: str
@@ -54,51 +57,53 @@ class Operation:
 
 @dataclass(frozen=True)
 class Observation:
-    """What a look showed, with a line for people. `keep` goes to the store with the machine: serials, versions, a boot's id.
+    """What was observed, with a line for people. `keep` goes to the store with the machine: serials,
+    versions, a boot's id.
 
-    A controller that refused the login is TROUBLE that keeps LOGIN: REFUSED: nobody logs in there again before a person says so, and
-    where several refused no other is tried with that user. `troubles` of a look that is not TROUBLE are what it comes to when the step's
-    time is over.
+    A controller that refused the login is TROUBLE that keeps LOGIN: REFUSED: no one logs in there again
+    before a person says so, and where several refused no other is tried with that user. `troubles` of a look
+    that is not TROUBLE are what it comes to when the step's time is over.
     """
 
     stand: StepState
-    said: str
-    deed: Operation | None = None
+    message: str
+    operation: Operation | None = None
     troubles: tuple[Trouble, ...] = ()
     again_s: float = 15.0
     keep: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True)
-class Made:
-    """How a deed ended: True it was accepted, False it was not made, None nobody knows."""
+class OperationResult:
+    """How an operation ended: True accepted, False not made, None unknown."""
 
     done: bool | None
-    said: str
+    message: str
 
 
 @dataclass(frozen=True)
 class PastOperation:
-    """A deed of this machine in this step, as the store has it; `done` None where its end is not known. Times are epoch seconds."""
+    """An operation of this machine in this step, as the store has it; `done` None where its end is not known.
+    Times are epoch seconds."""
 
     key: str
     name: str
     began: float
     ended: float | None
     done: bool | None
-    said: str
+    message: str
 
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine on its way, as a step gets it: its inventory entry, what earlier looks kept, and of this step its deeds, oldest first, and
-    when it was begun."""
+    """A machine on its way, as a step gets it: its inventory entry, what earlier looks kept, and of this step
+    its operations, oldest first, and when it was begun."""
 
     node: Node
     began: float
     now: float
     kept: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    deeds: tuple[PastOperation, ...] = ()
+    operations: tuple[PastOperation, ...] = ()
 
     @property
     def name(self) -> str:
@@ -106,16 +111,18 @@ class Machine:
         return self.node.name
 
     def did(self, key: str) -> PastOperation | None:
-        """The newest deed of this key."""
-        return next((one for one in reversed(self.deeds) if one.key == key), None)
+        """The newest operation of this key."""
+        return next((one for one in reversed(self.operations) if one.key == key), None)
 
 
 @dataclass(frozen=True)
 class BringupStep:
-    """One step as a value. `seconds` is for how long a machine may be in it until that is trouble, owned by `owner`; `at_once` is how many
-    machines may be looked at or changed in it at a time, `domain_at_once` of one power domain (None: as many).
+    """One step as a value. `seconds` is for how long a machine may be in it until that is trouble, owned by
+    `owner`; `in_parallel` is how many machines may be checked or changed in it at a time, `domain_at_once` of
+    one power domain (None: as many).
 
-    With `together` a look takes all machines that are there at once, and `gather_s` is for how long it waits for others on their way.
+    With `together` a look takes all machines that are there at once, and `gather_s` is for how long it waits
+    for others on their way.
     """
 
     name: str
@@ -123,32 +130,34 @@ class BringupStep:
     effect: StepEffect
     owner: Owner
     seconds: float
-    at_once: int = 64
+    in_parallel: int = 64
     domain_at_once: int | None = None
     together: bool = False
     gather_s: float = 0.0
 
 
 class Executor(Protocol):
-    """Looks at a step and makes it so. Neither method raises for what is wrong with a machine: that is a value."""
+    """Looks at a step and makes it so. Neither method raises for what is wrong with a machine: that is a
+    value."""
 
     step: BringupStep
 
-    def look(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Observation]]:
-        """What is so on each of these machines (one, unless the step is `together`), by name, as soon as it is known; changes nothing."""
+    def observe(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Observation]]:
+        """The state of each of these machines (one, unless the step is `together`), by name, as soon as it is
+        known; changes nothing."""
 
-    def make(self, machine: Machine, deed: Operation) -> Made:
-        """Does what the look asked for."""
+    def make(self, machine: Machine, operation: Operation) -> OperationResult:
+        """Runs the operation that the observation asked for."""
 
 
 @runtime_checkable
 class JointExecutor(Executor, Protocol):
     """Makes the same of all machines of a step at once, where that is more than making it of each."""
 
-    def make_together(self, machines: Sequence[Machine]) -> Mapping[str, Made]:
+    def make_together(self, machines: Sequence[Machine]) -> Mapping[str, OperationResult]:
         """By machine, how what the look asked for ended; of every one of these."""
 
 
-ORDER = ("bmc", "credentials", "hardware", "bios", "boot", "os", "ssh", "base", "agent", "checks", "kernel", "burnin", "certificate",
-         "service")
+ORDER = ("bmc", "credentials", "hardware", "bios", "boot", "os", "ssh", "base", "agent", "checks", "kernel",
+         "burnin", "certificate", "service")
 """The names of the steps, in the order in which a machine goes through them."""

@@ -1,7 +1,9 @@
-"""Who is next in a step: machines that are to be looked at, and how many may be at it at once, in all and of one power domain.
+"""Who is next in a step: machines that are to be checked, and how many may be at it at once, in all and of
+one power domain.
 
-A machine has a place while it is looked at, and from its first deed there until the step ends: a machine that was switched on draws power
-until it is through, and one that only waits keeps nobody out. Domains take turns.
+A machine has a place while it is checked, and from its first operation there until the step ends: a machine
+that was switched on draws power until it is through, and one that only waits keeps no one out. Domains take
+turns.
 """
 
 from __future__ import annotations
@@ -15,12 +17,13 @@ from provisioning.bringup.engine.model import BringupStep
 
 @dataclass
 class StepQueue:
-    """One step's queue. `since` is when the oldest of those in it came, None where nobody is in it."""
+    """One step's queue. `since` is when the oldest of those in it came, None where no one is in it."""
 
     step: BringupStep
     used: int = 0
     of: Counter[str] = field(default_factory=Counter)
-    placed: deque[str] = field(default_factory=deque)                       # those in the queue that have a place already
+    # those in the queue that have a place already
+    placed: deque[str] = field(default_factory=deque)
     queues: dict[str, deque[str]] = field(default_factory=dict)
     since: float | None = None
     length: int = 0
@@ -35,7 +38,8 @@ class StepQueue:
             self.queues.setdefault(self._key(domain), deque()).append(name)
 
     def take(self, may: Callable[[str], bool]) -> str | None:
-        """The next machine that may be begun and for which there is a place, which it has from now on; None where there is none."""
+        """The next machine that may be begun and for which there is a place, which it has from now on; None
+        where there is none."""
         name = self.placed.popleft() if self.placed else self._fresh(may)
         if name is not None:
             self.length -= 1
@@ -63,7 +67,7 @@ class StepQueue:
         self.of[self._key(domain)] -= 1
 
     def _fresh(self, may: Callable[[str], bool]) -> str | None:
-        if self.used >= self.step.at_once:
+        if self.used >= self.step.in_parallel:
             return None
         most = self.step.domain_at_once
         for domain, queue in list(self.queues.items()):

@@ -1,4 +1,5 @@
-"""Takes machines through their steps until each is through, in trouble or halted; killed anywhere, the next run goes on from the store."""
+"""Takes machines through their steps until each is through, in trouble or halted; killed anywhere, the next
+run goes on from the store."""
 
 from __future__ import annotations
 
@@ -12,20 +13,22 @@ from healthcheck.store.file import NAME, Store, opened
 from inventory.model import Node
 from provisioning.bringup.engine.loop import Engine
 from provisioning.bringup.engine.model import Executor
-from provisioning.bringup.engine.signals import asked
+from provisioning.bringup.engine.signals import stop_signals
 from provisioning.bringup.engine.site import LOCK, BringupOutcome, EnginePolicy, RunContext, RunEvent, unfit
 from provisioning.bringup.engine.state import read
 from provisioning.lease.runlock import alone
 
 
 def run(
-    site: RunContext, nodes: Sequence[Node], executors: Mapping[str, Executor], policy: EnginePolicy, told: Callable[[RunEvent], None], *,
-    dry: bool = False,
+    site: RunContext, nodes: Sequence[Node], executors: Mapping[str, Executor], policy: EnginePolicy,
+    on_event: Callable[[RunEvent], None], *, dry: bool = False,
 ) -> BringupOutcome:
-    """Has these machines begin or go on; gives how they stand at the end. `told` hears of each as it happens, in this thread.
+    """Has these machines begin or go on; gives how they stand at the end. `on_event` hears of each as it
+    happens, in this thread.
 
-    With `dry` each is looked at, step by step, until the first that is not so, and nothing is written; `BringupOutcome.seen` is the plan.
-    One run at a time acts on a state folder. Raises UsageError for the second, StoreError.
+    With `dry` each is checked, step by step, until the first that is not so, and nothing is written;
+    `BringupOutcome.seen` is the plan. One run at a time acts on a state folder. Raises UsageError for the
+    second, StoreError.
     """
     with _store(site, dry) as store:
         rows = {row.node: row for row in bringups.progress(store)} if store is not None else {}
@@ -40,16 +43,16 @@ def run(
             _taken_off(store, left, site.clock())
             bringups.begin(store, [node.name for node in fit], first, site.who, site.clock())
         for name, why in left.items():
-            told(RunEvent(name, "", notes.LEFT, why))
-        engine = Engine(site, read(store, fit, first), executors, policy, told, store, dry=dry)
-        with asked(engine.interrupt):
+            on_event(RunEvent(name, "", notes.LEFT, why))
+        engine = Engine(site, read(store, fit, first), executors, policy, on_event, store, dry=dry)
+        with stop_signals(engine.interrupt):
             engine.run()
         return _outcome(engine, nodes, left)
 
 
 @contextmanager
 def _store(site: RunContext, dry: bool) -> Iterator[Store | None]:
-    """The store, and nobody else acting; for a dry run the store as it is, None where there is none."""
+    """The store, and no one else acting; for a dry run the store as it is, None where there is none."""
     if dry and not (site.folder / NAME).exists():
         yield None
     elif dry:
@@ -70,7 +73,9 @@ def _taken_off(store: Store, left: Mapping[str, str], now: float) -> None:
 def _outcome(engine: Engine, nodes: Sequence[Node], left: Mapping[str, str]) -> BringupOutcome:
     states = engine.states.values()
     queued = [state for state in states if not state.out]
-    halted = {step: why for step, why in engine.scheduler.halts.items() if any(state.step == step for state in queued)}
+    halted = {
+        step: why for step, why in engine.scheduler.halts.items()
+            if any(state.step == step for state in queued)}
     if halted:
         with engine.journal.transaction():
             for state in queued:
@@ -79,5 +84,7 @@ def _outcome(engine: Engine, nodes: Sequence[Node], left: Mapping[str, str]) -> 
     return BringupOutcome(
         tuple(state.name for state in states if state.done),
         tuple(state.name for state in states if state.out and not state.done),
-        tuple(state.name for state in queued), tuple(node.name for node in nodes if node.name in left), MappingProxyType(halted),
-        MappingProxyType({state.name: state.seen for state in states if state.seen is not None}), engine.stopping)
+        tuple(state.name for state in queued), tuple(node.name for node in nodes if node.name in left),
+        MappingProxyType(halted),
+        MappingProxyType({state.name: state.seen for state in states if state.seen is not None}),
+        engine.stopping)

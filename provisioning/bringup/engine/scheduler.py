@@ -1,7 +1,9 @@
-"""When which machine is looked at or changed: whose turn it is in each step, when it is to be looked at again, and who waits for others.
+"""When which machine is checked or changed: whose turn it is in each step, when it is to be checked again,
+and who waits for others.
 
-A machine is sent into a step where the step has a place for it and is not halted. A deed that is done to many machines at once waits until
-nobody of a look at many is looked at or asked about any more; until it is over nobody else is looked at in that step.
+A machine is sent into a step where the step has a place for it and is not halted. An operation that is done
+to many machines at once waits until no one of a look at many is checked or asked about any more; until it is
+over no one else is checked in that step.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from provisioning.bringup.engine.stop import Logins, Tally
 
 
 class Scheduler:
-    """The queues of all steps. `halts` says by step why no other machine is sent into it; with `free` nothing but refused logins halts."""
+    """The queues of all steps. `halts` says by step why no other machine is sent into it; with `free` nothing
+    but refused logins halts."""
 
     def __init__(self, policy: EnginePolicy, states: Iterable[MachineState], *, free: bool) -> None:
         self.order = tuple(policy.steps)
@@ -39,10 +42,11 @@ class Scheduler:
         return LOGIN_STEP in self.order and self.order.index(step) > self.order.index(LOGIN_STEP)
 
     def ready(self, state: MachineState, now: float) -> None:
-        """It is to be looked at as soon as there is a place. One that was changed in this step has its place already."""
+        """It is to be checked as soon as there is a place. One that was changed in this step has its place
+        already."""
         queue = self._queues[state.step]
         state.due = None
-        if state.deeds and not state.placed:
+        if state.operations and not state.placed:
             queue.hold(state.domain)
             state.placed = True
         queue.add(state.name, state.domain, now, has=state.placed)
@@ -54,7 +58,7 @@ class Scheduler:
             state.placed = False
 
     def dropped(self, state: MachineState) -> None:
-        """It is not to be looked at, though it may have been waiting for that."""
+        """It is not to be checked, though it may have been waiting for that."""
         self._queues[state.step].remove(state.name, state.domain)
 
     def out(self, state: MachineState) -> None:
@@ -75,7 +79,7 @@ class Scheduler:
         self.out(state)
 
     def back(self, state: MachineState, step: str, *, refused: bool, counted: bool, now: float) -> None:
-        """A person had it begun anew that was stuck in this step; `counted` if that was in this run."""
+        """A person had it begun again that was stuck in this step; `counted` if that was in this run."""
         self._tally.stuck[step] -= counted
         self.logins.refused[state.user] -= refused
         state.out = False
@@ -108,7 +112,8 @@ class Scheduler:
         self._batches.discard(step)
 
     def judge(self) -> Iterator[tuple[str, str]]:
-        """Sees whether steps are to be halted, or go on after all; gives those that are from now on, with why."""
+        """Sees whether steps are to be halted, or go on after all; gives those that are from now on, with
+        why."""
         before = self.halts
         self._halted = {} if self._free else {
             name: why for name in self.order if (why := self._tally.halted(name, self._policy.stop))}
@@ -121,7 +126,8 @@ class Scheduler:
                 yield name, why
 
     def next(self, now: float, under_way: int) -> Iterator[tuple[BringupStep, list[MachineState]]]:
-        """Who is to be looked at now, those first that are nearest to the end; `under_way` is what the threads are at."""
+        """Who is to be checked now, those first that are nearest to the end; `under_way` is what the threads
+        are at."""
         for name in reversed(self.order):
             queue = self._queues[name]
             if queue.step.together:
@@ -131,14 +137,16 @@ class Scheduler:
                     yield queue.step, batch
                 continue
             # A look at many has a thread of its own.
-            while queue.length and under_way < self._policy.width + len(self._batches) and (state := next(self._taken(queue), None)):
+            while queue.length and under_way < self._policy.width + len(
+                self._batches) and (state := next(self._taken(queue), None)):
                 under_way += 1
                 yield queue.step, [state]
 
     def ticks(self) -> Iterator[float]:
         """Until when looks at many wait for others to join."""
         for name, queue in self._queues.items():
-            if queue.since is not None and queue.step.together and queue.step.at_once and name not in self._batches:
+            if (queue.since is not None and queue.step.together and queue.step.in_parallel
+                    and name not in self._batches):
                 yield queue.since + queue.step.gather_s
 
     def _taken(self, queue: StepQueue, *, anew: bool = True) -> Iterator[MachineState]:
@@ -150,7 +158,8 @@ class Scheduler:
             yield state
 
     def _batch(self, queue: StepQueue, now: float) -> list[MachineState]:
-        """Whoever is to be looked at together: all, if nobody is to be waited for. Who was changed here waits for nobody."""
+        """Whoever is to be checked together: all, if no one is to be waited for. Who was changed here waits
+        for no one."""
         if queue.since is None or queue.step.name in self._batches:
             return []
         if now >= queue.since + queue.step.gather_s or not self._others_may_come(queue.step.name):
@@ -159,8 +168,8 @@ class Scheduler:
 
     def _others_may_come(self, step: str) -> bool:
         before = self.order[:self.order.index(step)]
-        return (any(self._live[name] > (self._queues[name].length if name in self.halts else 0) for name in before)
-                or self._live[step] > self._queues[step].length)
+        return (any(self._live[name] > (self._queues[name].length if name in self.halts else 0)
+                    for name in before) or self._live[step] > self._queues[step].length)
 
     def _may(self, name: str) -> bool:
         state = self._states[name]
@@ -172,7 +181,8 @@ class Scheduler:
 
 
 class Timer:
-    """Times of machines; one that went on meanwhile has another time, or none, and its old one does not count."""
+    """Times of machines; one that went on meanwhile has another time, or none, and its old one does not
+    count."""
 
     def __init__(self, states: Mapping[str, MachineState]) -> None:
         self._states = states
@@ -180,7 +190,7 @@ class Timer:
         self._number = count()
 
     def add(self, state: MachineState, time: float) -> None:
-        """It is to be looked at then."""
+        """It is to be checked then."""
         state.due = time
         heapq.heappush(self._heap, (time, next(self._number), state.name))
 
@@ -200,16 +210,17 @@ class Timer:
 
 @dataclass(frozen=True)
 class Joined:
-    """One machine that a deed is to be done to together with others."""
+    """One machine that an operation is to be done to together with others."""
 
     state: MachineState
     machine: Machine
-    deed: Operation
+    operation: Operation
 
 
 @dataclass
 class Joint:
-    """All steps, by name. `open` counts the machines that are asked about or changed; those that joined are among them."""
+    """All steps, by name. `open` counts the machines that are asked about or changed; those that joined are
+    among them."""
 
     looking: set[str] = field(default_factory=set)
     open: Counter[str] = field(default_factory=Counter)
@@ -220,7 +231,8 @@ class Joint:
         self.joined.setdefault(step, []).append(one)
 
     def all(self, step: str) -> list[Joined] | None:
-        """Those to whom it is to be done now, once; nobody where nothing is under way any more, None where somebody may yet join."""
+        """Those to whom it is to be done now, once; no one where nothing is under way any more, None where
+        someone may yet join."""
         if step in self.looking or self.open[step] > len(self.joined.get(step, ())):
             return None
         return self.joined.pop(step, [])

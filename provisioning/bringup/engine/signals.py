@@ -1,4 +1,5 @@
-"""Ctrl-C, SIGTERM and a closed terminal while machines are being changed: the first asks for an end, the second takes it."""
+"""Handles Ctrl-C, SIGTERM and a closed terminal during changes: the first signal asks the run to end, the
+second ends it."""
 
 from __future__ import annotations
 
@@ -12,8 +13,9 @@ _ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
-def asked(tell: Callable[[], None]) -> Iterator[None]:
-    """Meanwhile `tell` is called at the first of these signals, and KeyboardInterrupt raised at the second; in the main thread only."""
+def stop_signals(tell: Callable[[], None]) -> Iterator[None]:
+    """Meanwhile `tell` is called at the first of these signals, and KeyboardInterrupt raised at the second;
+    in the main thread only."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -27,7 +29,9 @@ def asked(tell: Callable[[], None]) -> Iterator[None]:
         tell()
 
     # Under nohup a hang-up is to be ignored, and stays so.
-    kept = {number: signal.getsignal(number) for number in _ENDS if signal.getsignal(number) is not signal.SIG_IGN}
+    kept = {
+        number: signal.getsignal(number) for number in _ENDS if signal.getsignal(number) is not signal.SIG_IGN
+    }
     for number in kept:
         signal.signal(number, handler)
     try:

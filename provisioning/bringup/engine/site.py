@@ -1,4 +1,4 @@
-"""What a run of bring-up is given, what it tells meanwhile, and what came of it, as values."""
+"""The input, events and outcome of a bring-up run, as values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ BY_POLICY = "the policy leaves it out"
 
 
 class EnginePolicy(Protocol):
-    """What the engine asks of the policy. `steps` are by name in their order; those in `without` the site leaves out."""
+    """What the engine asks of the policy. `steps` are by name in their order; those in `without` the site
+    leaves out."""
 
     @property
     def steps(self) -> Mapping[str, BringupStep]: ...
@@ -33,42 +34,46 @@ class EnginePolicy(Protocol):
     def stop(self) -> stop.StopLimits: ...
 
 
-def nobody_there(machine: Machine) -> str:
+def no_jobs(machine: Machine) -> str:
     """For machines that no scheduler knows: planned and bringup are proof enough that none gave it jobs."""
     return ""
 
 
 @dataclass(frozen=True)
 class RunContext:
-    """Where a run keeps what it knows, and in whose name it acts. `idle` says why a machine must not be disturbed, "" where it may be.
+    """Where a run keeps what it knows, and in whose name it acts. `idle` says why a machine must not be
+    disturbed, "" where it may be.
 
-    `sleep` is for tests that have a clock of their own: it is called when nothing is under way, in place of waiting.
+    `sleep` is for tests that have a clock of their own: it is called when nothing is under way, in place of
+    waiting.
     """
 
     folder: Path
     who: str
     clock: Callable[[], float] = time.time
     sleep: Callable[[float], None] | None = None
-    idle: Callable[[Machine], str] = nobody_there
+    idle: Callable[[Machine], str] = no_jobs
 
 
 @dataclass(frozen=True)
 class RunEvent:
-    """What happened to a machine in a step. `stand` is so, skipped, deed (it is begun), made (it ended), waiting, unknown, trouble, done or
-    left; halted is said of a step, with no machine, and interrupted of none."""
+    """What happened to a machine in a step. `stand` is so, skipped, operation (it is begun), made (it ended),
+    waiting, unknown, trouble, done or left; halted is said of a step, with no machine, and interrupted of
+    none."""
 
     node: str
     step: str
     stand: str
-    said: str
+    message: str
     seen: Observation | None = None
-    deed: Operation | None = None
+    operation: Operation | None = None
 
 
 @dataclass(frozen=True)
 class BringupOutcome:
-    """How machines stand at the end of a run, by name in the order asked for. `queued` were not begun or not ended; `halted` says why, by
-    step. `seen` is each machine's last look with its step: of a dry run it is the plan."""
+    """How machines stand at the end of a run, by name in the order asked for. `queued` were not begun or not
+    ended; `halted` says why, by step. `seen` is each machine's last look with its step: of a dry run it is
+    the plan."""
 
     done: tuple[str, ...] = ()
     trouble: tuple[str, ...] = ()
@@ -80,12 +85,13 @@ class BringupOutcome:
 
     @property
     def exit_code(self) -> int:
-        """130 interrupted, 4 halted, 1 somebody has to lend a hand, else 0."""
+        """130 interrupted, 4 halted, 1 a person has to act, else 0."""
         return 130 if self.interrupted else 4 if self.halted else 1 if self.trouble or self.left else 0
 
 
 def domain_of(node: Node) -> str:
-    """What a machine's power comes from: its power domain, else its rack. Machines of which neither is known share one, as they might."""
+    """What a machine's power comes from: its power domain, else its rack. Machines of which neither is known
+    share one, as they might."""
     return f"power {node.power}" if node.power else f"rack {node.rack}" if node.rack else ""
 
 
@@ -95,9 +101,12 @@ def user_of(node: Node) -> str:
 
 
 def unfit(node: Node, step: str | None, last: str) -> str:
-    """Why a machine may not be brought up, and what to type; empty where it may. `step` is the one it is in, if it is on its way: at the
-    `last` one it may be in service already, and nobody had the time to write it down."""
+    """Why a machine may not be brought up, and what to type; empty where it may. `step` is the one it is in,
+    if it is on its way: at the `last` one it may be in service already, and no one had the time to write it
+    down."""
     state = node.lifecycle.state
-    if state in (LifecycleState.PLANNED, LifecycleState.BRINGUP) or (state is LifecycleState.SERVICE and step == last):
+    if state in (
+        LifecycleState.PLANNED, LifecycleState.BRINGUP) or (state is LifecycleState.SERVICE and step == last):
         return ""
-    return f"its lifecycle is {state.value}, and only planned and bringup are brought up: muster inventory lifecycle {node.name} bringup"
+    return (f"its lifecycle is {state.value}, and only planned and bringup are brought up: muster inventory "
+            f"lifecycle {node.name} bringup")

@@ -11,7 +11,7 @@ from healthcheck.store.bringupnotes import LOGIN, REFUSED, SKIPPED, TROUBLE
 from healthcheck.store.bringups import MachineProgress
 from healthcheck.store.file import Store
 from inventory.model import Node
-from provisioning.bringup.engine.model import Machine, Made, Observation, PastOperation
+from provisioning.bringup.engine.model import Machine, Observation, OperationResult, PastOperation
 from provisioning.bringup.engine.site import LOGIN_STEP, domain_of, user_of
 
 
@@ -19,13 +19,14 @@ from provisioning.bringup.engine.site import LOGIN_STEP, domain_of, user_of
 class MachineState:
     """One machine on its way.
 
-    `began` is when its step was begun, `came` when this run first looked at it there (0: not yet), `looked` when the
-    newest look was begun, and `due` when it is to be looked at again.
+    `began` is when its step was begun, `came` when this run first checked it there (0: not yet), `looked`
+    when the newest look was begun, and `due` when it is to be checked again.
 
-    `deeds` are those of this step that count, by their numbers in the store, oldest first; `making` is the one that is
-    under way, and `begun` says that it was handed on. `busy` is a machine that is looked at or changed right now,
-    `placed` one that has a place in its step, and one that is `out` goes no further in this run. `unlogged`: that its
-    controller is logged in to was left out, so nobody knows. `hindered` is why a deed was not begun that is to be done.
+    `operations` are those of this step that count, by their numbers in the store, oldest first; `making` is
+    the one that is under way, and `begun` says that it was handed on. `busy` is a machine that is checked or
+    changed right now, `placed` one that has a place in its step, and one that is `out` goes no further in
+    this run. `unlogged`: that its controller is logged in to was left out, so it is not known. `hindered` is
+    why an operation was not begun that is to be done.
     """
 
     node: Node
@@ -33,7 +34,7 @@ class MachineState:
     domain: str
     user: str
     kept: dict[str, str] = field(default_factory=dict)
-    deeds: dict[int, PastOperation] = field(default_factory=dict)
+    operations: dict[int, PastOperation] = field(default_factory=dict)
     began: float | None = None
     came: float = 0.0
     looked: float = 0.0
@@ -45,7 +46,7 @@ class MachineState:
     out: bool = False
     done: bool = False
     unlogged: bool = False
-    said: str = ""
+    message: str = ""
     hindered: str = ""
     seen: tuple[str, Observation] | None = None
 
@@ -56,25 +57,29 @@ class MachineState:
 
     @property
     def refused(self) -> bool:
-        """Whether its controller refused the login, and nobody said since that it may be tried again."""
+        """Whether its controller refused the login, and no one said since that it may be tried again."""
         return self.kept.get(LOGIN) == REFUSED
 
     def machine(self, now: float) -> Machine:
         """What a step gets of it."""
         began = self.began if self.began is not None else now
-        return Machine(self.node, began, now, MappingProxyType(dict(self.kept)), tuple(self.deeds.values()))
+        return Machine(
+            self.node, began, now, MappingProxyType(dict(self.kept)), tuple(self.operations.values()))
 
     def unended(self) -> list[int]:
-        """Deeds of which nobody wrote the end, but for the one that is under way."""
-        return [number for number, past in self.deeds.items() if past.ended is None and number != self.making]
+        """Deeds of which no one wrote the end, but for the one that is under way."""
+        return [number for number, past in self.operations.items()
+                if past.ended is None and number != self.making]
 
-    def ended(self, number: int, made: Made, now: float) -> None:
-        """What became of a deed."""
-        self.deeds[number] = replace(self.deeds[number], ended=now, done=made.done, said=made.said)
+    def ended(self, number: int, made: OperationResult, now: float) -> None:
+        """What became of an operation."""
+        self.operations[
+            number] = replace(self.operations[number], ended=now, done=made.done, message=made.message)
 
     def onward(self, step: str) -> None:
         """It comes to another step."""
-        self.step, self.deeds, self.began, self.came, self.due, self.said, self.hindered = step, {}, None, 0.0, None, "", ""
+        self.step, self.operations, self.began, self.came, self.due = step, {}, None, 0.0, None
+        self.message, self.hindered = "", ""
 
 
 def start(node: Node, first: str) -> MachineState:
@@ -83,9 +88,11 @@ def start(node: Node, first: str) -> MachineState:
 
 
 def read(store: Store | None, nodes: Sequence[Node], first: str) -> dict[str, MachineState]:
-    """Machines where the store has them, by name in the order of `nodes`; those that are not on their way begin. One query each for all."""
+    """Machines where the store has them, by name in the order of `nodes`; those that are not on their way
+    begin. One query each for all."""
     names = {node.name for node in nodes}
-    rows = {row.node: row for row in bringups.progress(store, names) if row.on_its_way} if store is not None else {}
+    rows = ({row.node: row for row in bringups.progress(store, names) if row.on_its_way} if store is not None
+            else {})
     states = {node.name: start(node, first) for node in nodes}
     for name, row in rows.items():
         _put(states[name], row)
@@ -95,7 +102,8 @@ def read(store: Store | None, nodes: Sequence[Node], first: str) -> dict[str, Ma
 
 
 def again(store: Store, states: Iterable[MachineState]) -> list[MachineState]:
-    """Those of these machines, which were in trouble, that a person has since said are to be tried again, as the store has them now."""
+    """Those of these machines, which were in trouble, that a person has since said are to be tried again, as
+    the store has them now."""
     rows = {row.node: row for row in bringups.progress(store) if row.stand != TROUBLE and row.on_its_way}
     found = [state for state in states if state.name in rows]
     for state in found:
@@ -107,7 +115,7 @@ def again(store: Store, states: Iterable[MachineState]) -> list[MachineState]:
 
 
 def _put(state: MachineState, row: MachineProgress) -> None:
-    state.step, state.kept, state.said = row.step, dict(row.kept), row.said
+    state.step, state.kept, state.message = row.step, dict(row.kept), row.said
 
 
 def _fill(store: Store, states: Sequence[MachineState]) -> None:
@@ -116,6 +124,8 @@ def _fill(store: Store, states: Sequence[MachineState]) -> None:
         of[line.node].unlogged |= line.step == LOGIN_STEP and line.outcome == SKIPPED
         if line.ended is None and line.step == of[line.node].step:
             of[line.node].began = line.began
-    for deed in bringups.deeds(store, of):
-        if deed.counts and deed.step == of[deed.node].step:
-            of[deed.node].deeds[deed.id] = PastOperation(deed.key, deed.name, deed.began, deed.ended, deed.done, deed.said)
+    for operation in bringups.deeds(store, of):
+        if operation.counts and operation.step == of[operation.node].step:
+            of[operation.node].operations[operation.id] = PastOperation(
+                operation.key, operation.name, operation.began, operation.ended, operation.done,
+                operation.said)

@@ -1,4 +1,5 @@
-"""When a run stops sending machines into a step: many of them met its trouble, or their controllers refuse the login; pure counting."""
+"""When a run stops sending machines into a step: many of them met its trouble, or their controllers refuse
+the login; pure counting."""
 
 from __future__ import annotations
 
@@ -31,14 +32,14 @@ class Tally:
         ended = stuck + self.passed[step]
         if stuck < bounds.least or stuck <= bounds.share * ended:
             return ""
-        return (f"{stuck} of {ended} machines are in trouble in {step}: that does not look like the machines' fault, so the others wait; "
-                "see to the cause, then: muster bringup resume")
+        return (f"{stuck} of {ended} machines are in trouble in {step}: that does not look like the "
+                "machines' fault, so the others wait; fix the cause, then: muster bringup resume")
 
 
 @dataclass
 class Logins:
-    """Which users were let in, and what became of the others' tries. Accounts lock: until one of a user's logins was accepted, no more
-    machines are tried at a time than may be refused.
+    """Which users were let in, and what became of the others' tries. Accounts lock: until one of a user's
+    logins was accepted, no more machines are tried at a time than may be refused.
     """
 
     accepted: set[str] = field(default_factory=set)
@@ -53,5 +54,6 @@ class Logins:
         """Why none is tried any more; empty where they may be."""
         if user in self.accepted or self.refused[user] < bounds.refused_logins:
             return ""
-        return (f"{self.refused[user]} controllers refused the login and none accepted it, so no other is tried, for accounts lock; "
-                "mend the password, then have them tried again: muster bringup retry NODES")
+        return (f"{self.refused[user]} controllers refused the login and none accepted it, so no other is "
+                "tried, because accounts lock; mend the password, then have them tried again: muster "
+                "bringup retry NODES")

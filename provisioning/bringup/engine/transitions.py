@@ -1,6 +1,8 @@
-"""What follows from what was learned of a machine: it is written down, told, and decided what is next; inside one transaction of the run.
+"""What follows from what was learned of a machine: it is written down, told, and decided what is next; inside
+one transaction of the run.
 
-What is to be done outside is put into `tasks`, what is to be told into `events`: both are for after the transaction.
+What is to be done outside is put into `tasks`, what is to be told into `events`: both are for after the
+transaction.
 """
 
 from __future__ import annotations
@@ -15,9 +17,9 @@ from provisioning.bringup.engine.model import (
     BringupStep,
     Executor,
     JointExecutor,
-    Made,
     Observation,
     Operation,
+    OperationResult,
     PastOperation,
     StepEffect,
     StepState,
@@ -25,13 +27,22 @@ from provisioning.bringup.engine.model import (
 from provisioning.bringup.engine.scheduler import Joined, Joint, Scheduler, Timer
 from provisioning.bringup.engine.site import BY_POLICY, EnginePolicy, RunContext, RunEvent
 from provisioning.bringup.engine.state import MachineState
-from provisioning.bringup.engine.workers import AllMade, IdleChecked, Looked, OperationEnded, Over, Result, Workers
+from provisioning.bringup.engine.workers import (
+    AllOperationsEnded,
+    BatchObserved,
+    IdleChecked,
+    Observed,
+    OperationEnded,
+    Result,
+    Workers,
+)
 
 
 @dataclass
 class Transitions:
-    """The machines of a run. `skips` says by machine and step why a person had it left out. With `dry` none goes beyond its first step
-    that is not so. `under_way` counts looks, questions and deeds; a look at many is one."""
+    """The machines of a run. `skips` says by machine and step why a person had it left out. With `dry` none
+    goes beyond its first step that is not so. `under_way` counts looks, questions and operations; a look at
+    many is one."""
 
     site: RunContext
     states: Mapping[str, MachineState]
@@ -65,25 +76,25 @@ class Transitions:
 
     def learn(self, result: Result, now: float) -> None:
         """Takes in what came back from outside."""
-        if isinstance(result, Over):
+        if isinstance(result, BatchObserved):
             self._joint.looking.discard(result.step)
             self.under_way -= 1
             self._together(result.step)
-        elif isinstance(result, AllMade):
+        elif isinstance(result, AllOperationsEnded):
             self.under_way -= 1
-        elif isinstance(result, (Looked, IdleChecked, OperationEnded)):
+        elif isinstance(result, (Observed, IdleChecked, OperationEnded)):
             state = self.states[result.node]
             state.busy = False
             # Of what is done to many at once the end counts, which is told of by itself.
-            if isinstance(result, Looked):
+            if isinstance(result, Observed):
                 self.under_way -= not self.policy.steps[state.step].together
-                self._looked(state, result.seen, now)
+                self._observed(state, result.seen, now)
             elif isinstance(result, OperationEnded):
                 self.under_way -= not self._joins(state.step)
                 self._made(state, result, now)
             else:
                 self.under_way -= 1
-                self._asked(state, result, now)
+                self._idle_answer(state, result, now)
 
     def next_due(self) -> float | None:
         """When something is to be done though nothing was learned; None where that is never."""
@@ -93,7 +104,7 @@ class Transitions:
         return min(ticks if due is None else [*ticks, due], default=None)
 
     def due(self, now: float) -> None:
-        """Machines whose time has come are to be looked at."""
+        """Machines whose time has come are to be checked."""
         for state in self._timer.come(now):
             self.scheduler.ready(state, now)
 
@@ -103,14 +114,14 @@ class Transitions:
         self.events += [RunEvent("", name, "halted", why) for name, why in self.scheduler.judge()]
         for step, batch in self.scheduler.next(now, self.under_way):
             self.under_way += 1
-            self._look(step, batch, now)
+            self._observe(step, batch, now)
 
     def skip(self, state: MachineState, why: str, now: float) -> None:
         """A person had its step left out meanwhile."""
         self.scheduler.dropped(state)
         self._leave(state, notes.SKIPPED, now, why)
 
-    def _look(self, step: BringupStep, batch: list[MachineState], now: float) -> None:
+    def _observe(self, step: BringupStep, batch: list[MachineState], now: float) -> None:
         for state in batch:
             state.busy, state.looked, state.came = True, now, state.came or now
             if state.began is None:
@@ -119,91 +130,96 @@ class Transitions:
         machines = [state.machine(now) for state in batch]
         if step.together:
             self._joint.looking.add(step.name)
-        self.tasks.append(lambda: self.workers.look(self.executors[step.name], step.name, machines, together=step.together))
+        self.tasks.append(lambda: self.workers.observe(
+            self.executors[step.name], step.name, machines, together=step.together))
 
-    def _looked(self, state: MachineState, seen: Observation, now: float) -> None:
+    def _observed(self, state: MachineState, seen: Observation, now: float) -> None:
         self.scheduler.looked(state)
         state.seen = (state.step, seen)
         state.kept.update({str(name): str(value) for name, value in seen.keep.items()})
         step = self.policy.steps[state.step]
         if state.hindered and seen.stand is StepState.NOT_SO:
-            seen = replace(seen, said=f"{seen.said}; {state.hindered}", troubles=())
-        what = after(step, state.machine(state.looked), seen, StepTimes(state.came, self.woke, now, self.policy.grace_s))
+            seen = replace(seen, message=f"{seen.message}; {state.hindered}", troubles=())
+        what = after(step, state.machine(state.looked), seen,
+                     StepTimes(state.came, self.woke, now, self.policy.grace_s))
         self._settle(state, what, now)
         why = self.skips.get((state.name, state.step))
         if isinstance(what, Through):
             self.scheduler.passed(state)
-            self._leave(state, notes.SO, now, seen.said)
+            self._leave(state, notes.SO, now, seen.message)
         elif why is not None:
             self._leave(state, notes.SKIPPED, now, why)
         elif isinstance(what, Stuck):
             self._stuck(state, what, now)
         elif self.dry:
-            self._tell(state, "unknown" if seen.stand is StepState.UNKNOWN else "deed" if seen.deed else "waiting", seen.said, seen.deed)
+            self._emit(state,
+                       "unknown" if seen.stand is StepState.UNKNOWN else "deed" if seen.operation
+                           else "waiting", seen.message, seen.operation)
             self.scheduler.out(state)
         elif isinstance(what, Until):
             self._until(state, what, now)
-        elif what.deed.effect is StepEffect.DISRUPTIVE:
-            self._ask(state, seen, what.deed, now)
+        elif what.operation.effect is StepEffect.DISRUPTIVE:
+            self._ask(state, seen, what.operation, now)
         else:
-            self._make(state, what.deed, now)
+            self._make(state, what.operation, now)
 
     def _settle(self, state: MachineState, what: After, now: float) -> None:
-        """Writes down what became of deeds of which nobody knew the end, as far as this look shows it."""
+        """Writes down what became of operations of which no one knew the end, as far as this look shows
+        it."""
         for number in state.unended():
-            if (made := found(state.deeds[number], what)) is not None:
+            if (made := found(state.operations[number], what)) is not None:
                 state.ended(number, made, now)
-                self.journal.deed_ended(number, made, now)
+                self.journal.operation_ended(number, made, now)
 
-    def _ask(self, state: MachineState, seen: Observation, deed: Operation, now: float) -> None:
+    def _ask(self, state: MachineState, seen: Observation, operation: Operation, now: float) -> None:
         state.busy = True
         self.under_way += 1
         self._joint.open[state.step] += 1
         machine = state.machine(now)
-        self.tasks.append(lambda: self.workers.ask(self.site.idle, machine, seen, deed))
+        self.tasks.append(lambda: self.workers.ask(self.site.idle, machine, seen, operation))
 
-    def _asked(self, state: MachineState, asked: IdleChecked, now: float) -> None:
+    def _idle_answer(self, state: MachineState, checked: IdleChecked, now: float) -> None:
         step = self.policy.steps[state.step]
         over = state.came + step.seconds
-        state.hindered = f"NOT done: {asked.deed.name}: {asked.why}" if asked.why else ""
+        state.hindered = f"NOT done: {checked.operation.name}: {checked.why}" if checked.why else ""
         self._joint.open[step.name] -= 1
         if (skipped := self.skips.get((state.name, state.step))) is not None:
             self._leave(state, notes.SKIPPED, now, skipped)
-        elif not asked.why:
-            self._make(state, asked.deed, now)
+        elif not checked.why:
+            self._make(state, checked.operation, now)
         elif now >= over:
             self._stuck(state, Stuck((late(step, state.name, state.hindered),)), now)
         else:
-            self._until(state, Until(min(now + asked.seen.again_s, over), state.hindered), now)
+            self._until(state, Until(min(now + checked.seen.again_s, over), state.hindered), now)
         self._together(step.name)
 
-    def _make(self, state: MachineState, deed: Operation, now: float) -> None:
-        """Writes down that a deed is about to be done; afterwards it is."""
+    def _make(self, state: MachineState, operation: Operation, now: float) -> None:
+        """Writes down that an operation is about to be done; afterwards it is."""
         machine = state.machine(now)
-        number = self.journal.deed_begun(state.name, state.step, deed, now)
-        state.deeds[number] = PastOperation(deed.key, deed.name, now, None, None, "")
-        state.making, state.busy, state.said = number, True, deed.name
-        self.journal.stood(state.name, notes.WAITING, deed.name, looked=now, kept=state.kept)
+        number = self.journal.operation_started(state.name, state.step, operation, now)
+        state.operations[number] = PastOperation(operation.key, operation.name, now, None, None, "")
+        state.making, state.busy, state.message = number, True, operation.name
+        self.journal.stood(state.name, notes.WAITING, operation.name, looked=now, kept=state.kept)
         self.journal.troubled(state.name, state.step, (), now)
-        self._tell(state, "deed", deed.name, deed)
+        self._emit(state, "deed", operation.name, operation)
         self._joint.open[state.step] += 1
         if self._joins(state.step):
-            self._joint.join(state.step, Joined(state, machine, deed))
+            self._joint.join(state.step, Joined(state, machine, operation))
             return
         self.under_way += 1
         executor = self.executors[state.step]
 
         def task() -> None:
             state.begun = True
-            self.workers.make(executor, machine, deed)
+            self.workers.make(executor, machine, operation)
         self.tasks.append(task)
 
     def _joins(self, step: str) -> bool:
-        """Whether a deed of this step is done to all machines at once that need it."""
+        """Whether an operation of this step is done to all machines at once that need it."""
         return self.policy.steps[step].together and isinstance(self.executors[step], JointExecutor)
 
     def _together(self, name: str) -> None:
-        """Has a deed done to all that were found to need it, once nobody else can join them."""
+        """Has an operation done to all that were found to need it, once no one else can join them."""
         joined = self._joint.all(name)
         if joined is None:
             return
@@ -217,7 +233,8 @@ class Transitions:
         def task() -> None:
             for one in joined:
                 one.state.begun = True
-            self.workers.make_together(executor, name, [one.machine for one in joined], joined[0].deed.name)
+            self.workers.make_together(
+                executor, name, [one.machine for one in joined], joined[0].operation.name)
         self.tasks.append(task)
 
     def _made(self, state: MachineState, ended: OperationEnded, now: float) -> None:
@@ -226,8 +243,8 @@ class Transitions:
         state.ended(number, ended.made, now)
         state.making, state.begun = None, False
         self._joint.open[state.step] -= 1
-        self.journal.deed_ended(number, ended.made, now)
-        self._tell(state, "made", ended.made.said)
+        self.journal.operation_ended(number, ended.made, now)
+        self._emit(state, "made", ended.made.message)
         name = state.step
         if ended.defect is not None:
             self._stuck(state, Stuck((ended.defect,)), now)
@@ -236,34 +253,38 @@ class Transitions:
         self._together(name)
 
     def _until(self, state: MachineState, until: Until, now: float) -> None:
-        if not state.deeds:
+        if not state.operations:
             self.scheduler.give(state)
-        self.journal.stood(state.name, notes.WAITING, until.said, again=until.time, looked=now, kept=state.kept)
+        self.journal.stood(
+            state.name, notes.WAITING, until.message, again=until.time, looked=now, kept=state.kept)
         self.journal.troubled(state.name, state.step, (), now)
-        if until.said != state.said:
+        if until.message != state.message:
             unknown = state.seen is not None and state.seen[1].stand is StepState.UNKNOWN
-            self._tell(state, "unknown" if unknown else "waiting", until.said)
-        state.said = until.said
+            self._emit(state, "unknown" if unknown else "waiting", until.message)
+        state.message = until.message
         self._timer.add(state, until.time)
 
     def _stuck(self, state: MachineState, stuck: Stuck, now: float) -> None:
-        said = stuck.troubles[0].what
-        self.journal.stood(state.name, notes.TROUBLE, said, looked=now, kept=state.kept)
+        message = stuck.troubles[0].what
+        self.journal.stood(state.name, notes.TROUBLE, message, looked=now, kept=state.kept)
         self.journal.troubled(state.name, state.step, stuck.troubles, now)
-        self._tell(state, "trouble", said)
+        self._emit(state, "trouble", message)
         self.scheduler.stuck(state)
 
-    def _leave(self, state: MachineState, outcome: str, now: float, said: str) -> None:
-        """It is through with its step, and comes to the next one; `said` is what the look said, or why it was skipped."""
+    def _leave(self, state: MachineState, outcome: str, now: float, message: str) -> None:
+        """It is through with its step, and comes to the next one; `message` is what the look said, or why it
+        was skipped."""
         for number in state.unended():
-            self.journal.deed_ended(number, Made(None, "nobody looked, for the step was skipped"), now)
+            self.journal.operation_ended(
+                number, OperationResult(None, "not checked, because the step was skipped"), now)
         onward = next(iter(self.scheduler.order[self.scheduler.order.index(state.step) + 1:]), None)
         if state.seen is not None and state.seen[0] == state.step:
-            self.journal.stood(state.name, notes.WAITING, said, looked=now, kept=state.kept)
-        self.journal.left(state.name, state.step, outcome, onward, now, said if outcome == notes.SKIPPED else "")
-        self._tell(state, outcome, said)
+            self.journal.stood(state.name, notes.WAITING, message, looked=now, kept=state.kept)
+        self.journal.left(
+            state.name, state.step, outcome, onward, now, message if outcome == notes.SKIPPED else "")
+        self._emit(state, outcome, message)
         if onward is None:
-            self._tell(state, notes.DONE, "")
+            self._emit(state, notes.DONE, "")
         self.scheduler.onward(state, onward)
         if onward is not None:
             self._arrive(state, now)
@@ -276,6 +297,8 @@ class Transitions:
         else:
             self.scheduler.ready(state, now)
 
-    def _tell(self, state: MachineState, stand: str, said: str, deed: Operation | None = None) -> None:
+    def _emit(
+        self, state: MachineState, stand: str, message: str, operation: Operation | None = None,
+    ) -> None:
         seen = state.seen[1] if state.seen is not None and state.seen[0] == state.step else None
-        self.events.append(RunEvent(state.name, state.step, stand, said, seen, deed))
+        self.events.append(RunEvent(state.name, state.step, stand, message, seen, operation))

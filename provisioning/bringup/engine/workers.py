@@ -1,7 +1,8 @@
-"""The threads in which machines are looked at and changed, for that waits; what they learn goes into one queue, which the run reads.
+"""The threads in which machines are checked and changed, for that waits; what they learn goes into one queue,
+which the run reads.
 
-They end with the process: nobody waits at its end for a look that hangs. What an executor raises is a defect of ours:
-it is told by its type alone, for its words may hold anything, and the other machines go on.
+They end with the process: no one waits at its end for a look that hangs. What an executor raises is a defect
+of ours: it is told by its type alone, for its words may hold anything, and the other machines go on.
 """
 
 from __future__ import annotations
@@ -16,13 +17,21 @@ from healthcheck.model.outcome import Owner
 from healthcheck.model.trouble import Trouble
 from inventory.errors import MusterError
 from inventory.text import clean
-from provisioning.bringup.engine.advance import MOST, report_hand
-from provisioning.bringup.engine.model import Executor, JointExecutor, Machine, Made, Observation, Operation, StepState
+from provisioning.bringup.engine.advance import MOST, report_advice
+from provisioning.bringup.engine.model import (
+    Executor,
+    JointExecutor,
+    Machine,
+    Observation,
+    Operation,
+    OperationResult,
+    StepState,
+)
 
 
 @dataclass(frozen=True)
-class Looked:
-    """A machine was looked at."""
+class Observed:
+    """A machine was checked."""
 
     node: str
     seen: Observation
@@ -30,43 +39,43 @@ class Looked:
 
 @dataclass(frozen=True)
 class IdleChecked:
-    """Why a machine must not be disturbed by this deed; empty where it may."""
+    """Why a machine must not be disturbed by this operation; empty where it may."""
 
     node: str
     seen: Observation
-    deed: Operation
+    operation: Operation
     why: str
 
 
 @dataclass(frozen=True)
 class OperationEnded:
-    """A deed has ended; `defect` is where that was by a defect of ours."""
+    """An operation has ended; `defect` is where that was by a defect of ours."""
 
     node: str
-    made: Made
+    made: OperationResult
     defect: Trouble | None = None
 
 
 @dataclass(frozen=True)
-class Over:
+class BatchObserved:
     """All machines of a look at many were told."""
 
     step: str
 
 
 @dataclass(frozen=True)
-class AllMade:
-    """A deed that was done to many machines at once is over, and of each it was told how it ended."""
+class AllOperationsEnded:
+    """An operation that was done to many machines at once is over, and of each it was told how it ended."""
 
     step: str
 
 
 @dataclass(frozen=True)
 class Wake:
-    """Somebody wants the run to look up."""
+    """Someone wants the run to look up."""
 
 
-Result: TypeAlias = Looked | IdleChecked | OperationEnded | Over | AllMade | Wake
+Result: TypeAlias = Observed | IdleChecked | OperationEnded | BatchObserved | AllOperationsEnded | Wake
 
 
 class Workers:
@@ -78,11 +87,14 @@ class Workers:
         self._tasks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._threads = 0
 
-    def look(self, executor: Executor, step: str, machines: Sequence[Machine], *, together: bool) -> None:
-        """Has machines looked at: `Looked` for each as it is known, and then `Over` where it is `together`."""
-        self._do(lambda: self._look(executor, step, machines, together))
+    def observe(self, executor: Executor, step: str, machines: Sequence[Machine], *, together: bool) -> None:
+        """Has machines checked: `Observed` for each as it is known, and then `BatchObserved` where it is
+        `together`."""
+        self._do(lambda: self._observe(executor, step, machines, together))
 
-    def ask(self, idle: Callable[[Machine], str], machine: Machine, seen: Observation, deed: Operation) -> None:
+    def ask(
+        self, idle: Callable[[Machine], str], machine: Machine, seen: Observation, operation: Operation,
+    ) -> None:
         """Asks whether a machine may be disturbed."""
         def task() -> None:
             try:
@@ -91,33 +103,38 @@ class Workers:
                 why = f"whether it is idle is not known: {error}"
             except BaseException as error:  # noqa: BLE001  (ours, whatever it is)
                 why = f"whether it is idle is not known: {_defect(error)}"
-            self.results.put(IdleChecked(machine.name, seen, deed, clean(why, MOST)))
+            self.results.put(IdleChecked(machine.name, seen, operation, clean(why, MOST)))
         self._do(task)
 
-    def make(self, executor: Executor, machine: Machine, deed: Operation) -> None:
-        """Has a deed done."""
+    def make(self, executor: Executor, machine: Machine, operation: Operation) -> None:
+        """Has an operation done."""
         def task() -> None:
             try:
-                ended = OperationEnded(machine.name, executor.make(machine, deed))
+                ended = OperationEnded(machine.name, executor.make(machine, operation))
             except BaseException as error:  # noqa: BLE001  (ours, whatever it is)
-                said = _defect(error)
-                ended = OperationEnded(machine.name, Made(None, said), Trouble(f"{said}, in {deed.name}", Owner.OPERATOR, report_hand()))
+                message = _defect(error)
+                ended = OperationEnded(
+                    machine.name, OperationResult(None, message),
+                    Trouble(f"{message}, in {operation.name}", Owner.OPERATOR, report_advice()))
             self.results.put(ended)
         self._do(task)
 
-    def make_together(self, executor: JointExecutor, step: str, machines: Sequence[Machine], what: str) -> None:
-        """Has a deed done to all of them at once: `OperationEnded` for each, and then `AllMade`."""
+    def make_together(
+        self, executor: JointExecutor, step: str, machines: Sequence[Machine], what: str,
+    ) -> None:
+        """Has an operation done to all of them at once: `OperationEnded` for each, and then
+        `AllOperationsEnded`."""
         def task() -> None:
-            made: Mapping[str, Made] = {}
-            lacking, defect = Made(None, "nothing was said of it"), None
+            made: Mapping[str, OperationResult] = {}
+            lacking, defect = OperationResult(None, "no result was returned for it"), None
             try:
                 made = executor.make_together(machines)
             except BaseException as error:  # noqa: BLE001  (ours, whatever it is)
-                lacking = Made(None, _defect(error))
-                defect = Trouble(f"{lacking.said}, in {what}", Owner.OPERATOR, report_hand())
+                lacking = OperationResult(None, _defect(error))
+                defect = Trouble(f"{lacking.message}, in {what}", Owner.OPERATOR, report_advice())
             for machine in machines:
                 self.results.put(OperationEnded(machine.name, made.get(machine.name, lacking), defect))
-            self.results.put(AllMade(step))
+            self.results.put(AllOperationsEnded(step))
         self._do(task)
 
     def close(self) -> None:
@@ -125,21 +142,22 @@ class Workers:
         for _ in range(self._threads):
             self._tasks.put(None)
 
-    def _look(self, executor: Executor, step: str, machines: Sequence[Machine], together: bool) -> None:
+    def _observe(self, executor: Executor, step: str, machines: Sequence[Machine], together: bool) -> None:
         missing = {machine.name for machine in machines}
-        said = Observation(StepState.UNKNOWN, "the look at it ended without a word of it")
+        message = Observation(StepState.UNKNOWN, "the check ended without a result for it")
         try:
-            for name, seen in executor.look(machines):
+            for name, seen in executor.observe(machines):
                 if name in missing:
                     missing.discard(name)
-                    self.results.put(Looked(name, seen))
+                    self.results.put(Observed(name, seen))
         except BaseException as error:  # noqa: BLE001  (ours, whatever it is)
-            what = f"{_defect(error)}, in a look at {step}"
-            said = Observation(StepState.TROUBLE, what, troubles=(Trouble(what, Owner.OPERATOR, report_hand()),))
+            what = f"{_defect(error)}, in a check of {step}"
+            message = Observation(
+                StepState.TROUBLE, what, troubles=(Trouble(what, Owner.OPERATOR, report_advice()),))
         for name in missing:
-            self.results.put(Looked(name, said))
+            self.results.put(Observed(name, message))
         if together:
-            self.results.put(Over(step))
+            self.results.put(BatchObserved(step))
 
     def _do(self, task: Callable[[], None]) -> None:
         if self._threads < self._most:

@@ -1,4 +1,5 @@
-"""What is told of one machine such that it can be told of many: its own name and addresses are left open. Pure."""
+"""Replaces a machine's own name and addresses in a text, so that equal texts of many machines can share a
+line. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ _COMMAND = re.compile(r"\bmuster [^;,()]*")
 
 
 def masked(text: str, node: str) -> str:
-    """The text with NODE for the machine's own name and ADDRESS for IPv4 addresses: it is the same where machines differ in these alone."""
+    """The text with NODE for the machine's own name and ADDRESS for IPv4 addresses: it is the same where
+    machines differ in these alone."""
     return _IPV4.sub("ADDRESS", _whole(node).sub(NODE, text))
 
 

@@ -1,4 +1,5 @@
-"""What a bring-up would do, for people: who has which steps still to go, how many at a time, for how long at most. Pure."""
+"""The page of a bring-up plan: which steps each machine still has, how many at a time, for how long at most.
+Pure."""
 
 from __future__ import annotations
 
@@ -19,20 +20,21 @@ _RIGHT = range(1, 6)
 
 
 def lines(
-    chosen: MachineSelection, steps: Mapping[str, BringupStep], without: Collection[str], why: Mapping[tuple[str, str], str], fold: Fold,
+    chosen: MachineSelection, steps: Mapping[str, BringupStep], without: Collection[str],
+    why: Mapping[tuple[str, str], str], fold: Fold,
 ) -> Iterator[str]:
-    """The plan; `why` is by machine and step what somebody said when they had it skipped."""
-    for names, ahead in _alike(chosen.ways):
+    """The plan; `why` is by machine and step what someone said when they had it skipped."""
+    for names, ahead in _equal(chosen.plans):
         yield f"{fold(names)}: {_span(ahead)}"
-    if chosen.ways:
+    if chosen.plans:
         yield ""
-        yield from table(chosen.ways, steps)
+        yield from table(chosen.plans, steps)
         yield ""
-        yield from _sums(chosen.ways, steps)
+        yield from _sums(chosen.plans, steps)
     out = [step for step in ORDER if step in without]
-    if out and chosen.ways:
-        yield f"left out by the policy, and nobody passes them: {', '.join(out)}"
-    yield from _skipped(chosen.ways, without, why, fold)
+    if out and chosen.plans:
+        yield f"left out by the policy, and never passed: {', '.join(out)}"
+    yield from _skipped(chosen.plans, without, why, fold)
     if chosen.through:
         yield f"{fold(chosen.through)}: through already, in service"
     yield from refusals(chosen.refused, fold)
@@ -40,66 +42,71 @@ def lines(
 
 def refusals(refused: Sequence[RefusedMachine], fold: Fold) -> Iterator[str]:
     """A line for all that are refused for one reason, with what to type."""
-    alike: dict[tuple[str, str], list[str]] = {}
+    groups: dict[tuple[str, str], list[str]] = {}
     for one in refused:
-        alike.setdefault((one.why, one.hand), []).append(one.node)
-    for (why, hand), names in alike.items():
+        groups.setdefault((one.why, one.hand), []).append(one.node)
+    for (why, hand), names in groups.items():
         folded = fold(names)
         yield f"{clean(folded, 200)}: refused: {why}; type: {hand.replace('NODES', word(folded))}"
 
 
-def table(ways: Sequence[MachinePlan], steps: Mapping[str, BringupStep]) -> Iterator[str]:
+def table(plans: Sequence[MachinePlan], steps: Mapping[str, BringupStep]) -> Iterator[str]:
     """A line for each step that anybody has still to go."""
     rows = [_HEAD]
     for name in ORDER:
-        there = [way.node for way in ways if name in way.steps]
+        there = [plan.node for plan in plans if name in plan.steps]
         if not there:
             continue
         step = steps[name]
         per_domain = str(step.domain_at_once) if step.domain_at_once is not None else "-"
-        rows.append((name, str(len(there)), str(step.at_once), per_domain, str(rounds(step, there)), _long(step.seconds), step.effect.value,
-                     step.owner.value, step.title))
+        rows.append((name, str(len(there)), str(step.in_parallel), per_domain, str(rounds(step, there)),
+                     _long(step.seconds), step.effect.value, step.owner.value, step.title))
     widths = [max(len(row[at]) for row in rows) for at in range(len(_HEAD))]
     for row in rows:
-        yield "  ".join(cell.rjust(widths[at]) if at in _RIGHT else cell.ljust(widths[at]) for at, cell in enumerate(row)).rstrip()
+        yield "  ".join(cell.rjust(widths[at]) if at in _RIGHT else cell.ljust(widths[at])
+                        for at, cell in enumerate(row)).rstrip()
 
 
 def rounds(step: BringupStep, nodes: Sequence[Node]) -> int:
-    """How many times as long as for one machine it takes for all, with so many at a time in all and in one power domain."""
-    in_all = ceil(len(nodes) / step.at_once)
+    """How many times as long as for one machine it takes for all, with so many at a time in all and in one
+    power domain."""
+    in_all = ceil(len(nodes) / step.in_parallel)
     if step.domain_at_once is None:
         return in_all
     domains = Counter(map(domain_of, nodes))
     return max([in_all, *(ceil(number / step.domain_at_once) for number in domains.values())])
 
 
-def _sums(ways: Sequence[MachinePlan], steps: Mapping[str, BringupStep]) -> Iterator[str]:
-    ahead = [name for name in ORDER if any(name in way.steps for way in ways)]
-    most = sum(rounds(steps[name], [way.node for way in ways if name in way.steps]) * steps[name].seconds + steps[name].gather_s
-               for name in ahead)
-    yield f"{_count(len(ways), 'machine')}, {_count(len(ahead), 'step')}, {_long(most)} at most if every step took all its time"
+def _sums(plans: Sequence[MachinePlan], steps: Mapping[str, BringupStep]) -> Iterator[str]:
+    ahead = [name for name in ORDER if any(name in plan.steps for plan in plans)]
+    most = sum(rounds(steps[name], [plan.node for plan in plans if name in plan.steps])
+               * steps[name].seconds + steps[name].gather_s for name in ahead)
+    yield (f"{_count(len(plans), 'machine')}, {_count(len(ahead), 'step')}, at most {_long(most)} if every "
+           "step takes its full time")
     if disruptive := [name for name in ahead if steps[name].effect is StepEffect.DISRUPTIVE]:
         yield f"disruptive, so only on machines proven idle: {', '.join(disruptive)}"
-    unnamed = [way.node for way in ways if way.node.power is None]
+    unnamed = [plan.node for plan in plans if plan.node.power is None]
     if unnamed and any(steps[name].domain_at_once is not None for name in ahead):
-        yield (f"note: the inventory has no power domain (power:) of {_count(len(unnamed), 'machine')}: a rack counts as one, and those of "
-               "no rack together")
+        yield (f"note: the inventory has no power domain (power:) for {_count(len(unnamed), 'machine')}: "
+               "each rack counts as one, and machines without a rack together")
 
 
-def _skipped(ways: Sequence[MachinePlan], without: Collection[str], why: Mapping[tuple[str, str], str], fold: Fold) -> Iterator[str]:
-    alike: dict[tuple[str, str], list[str]] = {}
-    for way in ways:
-        for step in way.skips:
+def _skipped(
+    plans: Sequence[MachinePlan], without: Collection[str], why: Mapping[tuple[str, str], str], fold: Fold,
+) -> Iterator[str]:
+    groups: dict[tuple[str, str], list[str]] = {}
+    for plan in plans:
+        for step in plan.skips:
             if step not in without:
-                alike.setdefault((step, why.get((way.node.name, step), "")), []).append(way.node.name)
-    for (step, said), names in alike.items():
-        yield f"{fold(names)}: {step} is skipped{f': {said}' if said else ''}"
+                groups.setdefault((step, why.get((plan.node.name, step), "")), []).append(plan.node.name)
+    for (step, message), names in groups.items():
+        yield f"{fold(names)}: {step} is skipped{f': {message}' if message else ''}"
 
 
-def _alike(ways: Sequence[MachinePlan]) -> Iterator[tuple[list[str], tuple[str, ...]]]:
+def _equal(plans: Sequence[MachinePlan]) -> Iterator[tuple[list[str], tuple[str, ...]]]:
     found: dict[tuple[str, ...], list[str]] = {}
-    for way in ways:
-        found.setdefault(way.steps, []).append(way.node.name)
+    for plan in plans:
+        found.setdefault(plan.steps, []).append(plan.node.name)
     for ahead, names in found.items():
         yield names, ahead
 
@@ -107,7 +114,7 @@ def _alike(ways: Sequence[MachinePlan]) -> Iterator[tuple[list[str], tuple[str, 
 def _span(ahead: Sequence[str]) -> str:
     """Steps in words: a range where none is left out between the first and the last."""
     if not ahead:
-        return "nothing to go"
+        return "no step left"
     first, last = ORDER.index(ahead[0]), ORDER.index(ahead[-1])
     if len(ahead) > 2 and len(ahead) == last - first + 1:
         return f"{ahead[0]} to {ahead[-1]}, {len(ahead)} steps"

@@ -1,8 +1,9 @@
-"""The punch list of a bring-up: what somebody has to mend, by who and where, as text and as CSV. Pure.
+"""The punch list of a bring-up: what someone has to repair, by who and where, as text and as CSV. Pure.
 
-A cell of the CSV that a spreadsheet would take for a formula has an apostrophe in front, by which it is text: OWASP's Application Security
-Verification Standard 5, requirement 1.2.10, names = + - @, tab and NUL as the first characters that do it; the full-width forms of the
-first four do it in some languages of Excel, and blanks in front may be trimmed away. Quoting is RFC 4180's.
+A cell of the CSV that a spreadsheet would take for a formula has an apostrophe in front, by which it is text:
+OWASP's Application Security Verification Standard 5, requirement 1.2.10, names = + - @, tab and NUL as the
+first characters that do it; the full-width forms of the first four do it in some languages of Excel, and
+blanks in front may be trimmed away. Quoting is RFC 4180's.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from inventory.text import clean
 # Who comes first is who has to walk.
 OWNERS = (Owner.DATACENTRE, Owner.VENDOR, Owner.NETWORK, Owner.OPERATOR, Owner.USER)
 PEOPLE: Mapping[Owner, str] = {
-    Owner.DATACENTRE: "the data centre", Owner.VENDOR: "the vendor", Owner.NETWORK: "the network's people", Owner.OPERATOR: "us",
-    Owner.USER: "the job's user",
-}
-COLUMNS = ("owner", "rack", "unit", "node", "machine_serial", "part", "slot", "serial", "step", "since", "what", "next_hand")
+    Owner.DATACENTRE: "the data centre", Owner.VENDOR: "the vendor", Owner.NETWORK: "the network team",
+    Owner.OPERATOR: "us", Owner.USER: "the job's user"}
+COLUMNS = ("owner", "rack", "unit", "node", "machine_serial", "part", "slot", "serial", "step", "since",
+           "what", "next_hand")
 UNIT = "unit"       # the label that says where in its rack a machine is
 _FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "'", "\t", "\r", "\n", "\0")
 _SHORT, _LONG = 80, 400     # characters of a cell
@@ -35,7 +36,7 @@ _SHORT, _LONG = 80, 400     # characters of a cell
 
 @dataclass(frozen=True)
 class PunchListItem:
-    """One thing to mend. Texts are empty where nobody knows; all are clean. `since` is epoch seconds."""
+    """One thing to repair. Texts are empty where it is not known; all are clean. `since` is epoch seconds."""
 
     owner: Owner
     rack: str
@@ -53,13 +54,14 @@ class PunchListItem:
     @property
     def cells(self) -> tuple[str, ...]:
         """As it stands in a table, by `COLUMNS`."""
-        return (self.owner.value, self.rack, self.unit, self.node, self.machine_serial, self.part, self.slot, self.serial, self.step,
-                utc(self.since), self.what, self.hand)
+        return (self.owner.value, self.rack, self.unit, self.node, self.machine_serial, self.part, self.slot,
+                self.serial, self.step, utc(self.since), self.what, self.hand)
 
 
 @dataclass(frozen=True)
 class PunchListSummary:
-    """What the list is of: how many machines there are in all, how many of them are through and in trouble, and whose lines are shown."""
+    """What the list is of: how many machines there are in all, how many of them are through and in trouble,
+    and whose lines are shown."""
 
     now: float
     machines: int
@@ -70,23 +72,28 @@ class PunchListSummary:
     @property
     def counts(self) -> str:
         """The machines in words: what is not through is not fine, whether or not it has a line."""
-        way = self.machines - self.through - self.trouble
-        return f"{_count(self.machines, 'machine')}: {self.through} through, {self.trouble} in trouble, {way} on the way"
+        coming = self.machines - self.through - self.trouble
+        return (f"{_count(self.machines, 'machine')}: {self.through} through, {self.trouble} in trouble, "
+                f"{coming} on the way")
 
 
-def line(step: str, node: str, since: float, trouble: Trouble, place: Node | None, machine_serial: str = "") -> PunchListItem:
+def line(
+    step: str, node: str, since: float, trouble: Trouble, place: Node | None, machine_serial: str = "",
+) -> PunchListItem:
     """One trouble as a line; `place` is the machine's inventory entry, if there is one."""
     rack = place.rack or "" if place is not None else ""
     unit = place.labels.get(UNIT, "") if place is not None else ""
-    return PunchListItem(trouble.owner, _short(rack), _short(unit), _short(node), _short(machine_serial), _short(trouble.part),
-                         _short(trouble.slot),
-                         _short(trouble.serial), _short(step), since, clean(trouble.what, _LONG), clean(trouble.hand, _LONG))
+    return PunchListItem(trouble.owner, _short(rack), _short(unit), _short(node), _short(machine_serial),
+                         _short(trouble.part), _short(trouble.slot), _short(trouble.serial), _short(step),
+                         since, clean(trouble.what, _LONG), clean(trouble.hand, _LONG))
 
 
 def ordered(lines: Iterable[PunchListItem]) -> list[PunchListItem]:
     """By owner, then as one walks: rack, place in it, machine, slot."""
-    return sorted(lines, key=lambda one: (OWNERS.index(one.owner), natural(one.rack), natural(one.unit), natural(one.node),
-                                          natural(one.part), natural(one.slot), natural(one.what)))
+    return sorted(
+        lines,
+        key=lambda one: (OWNERS.index(one.owner), natural(one.rack), natural(one.unit), natural(one.node),
+                         natural(one.part), natural(one.slot), natural(one.what)))
 
 
 def owned(lines: Sequence[PunchListItem]) -> Iterator[tuple[Owner, list[PunchListItem]]]:
@@ -97,13 +104,15 @@ def owned(lines: Sequence[PunchListItem]) -> Iterator[tuple[Owner, list[PunchLis
 
 def title(owner: Owner, lines: Sequence[PunchListItem]) -> str:
     """Whose these lines are, and how many."""
-    return f"For {PEOPLE[owner]}: {_count(len(lines), 'thing')} on {_count(len({one.node for one in lines}), 'machine')}"
+    return (f"For {PEOPLE[owner]}: {_count(len(lines), 'thing')} on "
+            f"{_count(len({one.node for one in lines}), 'machine')}")
 
 
 def empty(head: PunchListSummary) -> str:
     """What stands where there is no line."""
     whom = f" for {PEOPLE[head.owner]}" if head.owner is not None else ""
-    return "No machine was begun: muster bringup run NODES" if not head.machines else f"Nothing to mend{whom}."
+    return ("No machine was started: muster bringup run NODES" if not head.machines
+            else f"Nothing to repair{whom}.")
 
 
 def where(one: PunchListItem) -> str:
@@ -128,8 +137,8 @@ def text(lines: Sequence[PunchListItem], head: PunchListSummary) -> Iterator[str
         yield title(owner, mine)
         for one in mine:
             about = which(one)
-            yield (f"  [ ] {where(one)}  {one.node}{f'  {about}' if about else ''}  (step {one.step}, since {utc(one.since)}, "
-                   f"{ago(head.now - one.since)})")
+            yield (f"  [ ] {where(one)}  {one.node}{f'  {about}' if about else ''}  (step {one.step}, since "
+                   f"{utc(one.since)}, {ago(head.now - one.since)})")
             yield f"      {one.what}"
             yield f"      next: {one.hand}"
 
@@ -144,7 +153,8 @@ def csv(lines: Sequence[PunchListItem]) -> str:
 
 
 def harmless(cell: str) -> str:
-    """The cell such that no spreadsheet computes it: an apostrophe in front of what looks like a formula, or begins with one."""
+    """The cell such that no spreadsheet computes it: an apostrophe in front of what looks like a formula, or
+    begins with one."""
     return f"'{cell}" if cell.lstrip(" \u00a0").startswith(_FORMULA) else cell
 
 

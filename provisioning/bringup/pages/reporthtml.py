@@ -1,6 +1,8 @@
-"""The punch list as one HTML page that needs nothing else: no script, no picture, no address is fetched; each owner's on sheets of its own.
+"""The punch list as one HTML page that needs nothing else: no script, no picture, no address is fetched; each
+owner's on sheets of its own.
 
-Every text of a machine is escaped, and the page forbids a browser to run or fetch anything (Content-Security-Policy), whatever is in it.
+Every text of a machine is escaped, and the page forbids a browser to run or fetch anything
+(Content-Security-Policy), whatever is in it.
 """
 
 from __future__ import annotations
@@ -16,12 +18,14 @@ from provisioning.bringup.pages.report import PunchListItem, PunchListSummary
 _STYLE = """
 body { font: 14px/1.4 system-ui, sans-serif; margin: 2em; color: #111; background: #fff }
 table { border-collapse: collapse; width: 100% }
-th, td { border: 1px solid #999; padding: .3em .5em; text-align: left; vertical-align: top; overflow-wrap: anywhere }
+th, td { border: 1px solid #999; padding: .3em .5em; text-align: left; vertical-align: top; \
+overflow-wrap: anywhere }
 th { background: #eee } thead { display: table-header-group } tr { break-inside: avoid }
 .mono { font-family: ui-monospace, monospace } .box { width: 1.2em; font-size: 1.2em }
 @media print { body { margin: 0; font-size: 11px } section + section { break-before: page } }
 """
-_COLUMNS = ("", "Rack", "Place", "Machine", "Part", "Slot", "Serial", "Machine's serial", "Step", "Since", "What is wrong", "To do")
+_COLUMNS = ("", "Rack", "Place", "Machine", "Part", "Slot", "Serial", "Machine's serial", "Step", "Since",
+            "What is wrong", "To do")
 
 
 def html(lines: Sequence[PunchListItem], head: PunchListSummary) -> str:
@@ -32,7 +36,8 @@ def html(lines: Sequence[PunchListItem], head: PunchListSummary) -> str:
 def _page(lines: Sequence[PunchListItem], head: PunchListSummary) -> Iterator[str]:
     yield "<!DOCTYPE html>"
     yield '<html lang="en"><head><meta charset="utf-8">'
-    yield "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
+    yield ("<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
+           "'unsafe-inline'\">")
     yield '<meta name="viewport" content="width=device-width">'
     yield f"<title>Punch list, {utc(head.now)}</title>"
     yield f"<style>{_STYLE}</style></head><body>"
@@ -52,5 +57,6 @@ def _page(lines: Sequence[PunchListItem], head: PunchListSummary) -> Iterator[st
 def _row(one: PunchListItem, now: float) -> str:
     numbers = (one.rack, one.unit, one.node, one.part, one.slot, one.serial, one.machine_serial, one.step)
     cells = "".join(f'<td class="mono">{escape(text)}</td>' for text in numbers)
-    return (f'<tr><td class="box">☐</td>{cells}<td>{utc(one.since)}<br>{ago(now - one.since)}</td><td>{escape(one.what)}</td>'
+    since = f"{utc(one.since)}<br>{ago(now - one.since)}"
+    return (f'<tr><td class="box">☐</td>{cells}<td>{since}</td><td>{escape(one.what)}</td>'
             f"<td>{escape(one.hand)}</td></tr>")

@@ -1,4 +1,5 @@
-"""How a bring-up stands, for people: how many machines are in each step, then who waits or is in trouble, alike ones on one line. Pure."""
+"""The status page of a bring-up: how many machines are in each step, then which wait or are in trouble; equal
+ones share a line. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from healthcheck.store.bringupnotes import DONE, LEFT, QUEUED, TROUBLE, WAITING
 from healthcheck.triage.ticket import utc
 from inventory.text import clean
 from provisioning.bringup.pages.masked import masked, named
-from provisioning.bringup.pages.standing import BringupStatus, Count, Spot
+from provisioning.bringup.pages.progress import BringupStatus, Count, Spot
 
 COUNTED = ("STEP", "THROUGH", "SKIPPED", "QUEUED", "WAITING", "TROUBLE", "LONGEST IN IT")
 STUCK = ("NODES", "STEP", "STAND", "SINCE", "FOR", "OWNER", "WHAT")
@@ -21,7 +22,8 @@ _WHAT = 150
 
 @dataclass(frozen=True)
 class MachineGroup:
-    """Machines of which the same is to be told, in natural order; `since` is that of the one that has been there longest."""
+    """Machines of which the same is to be told, in natural order; `since` is that of the one that has been
+    there longest."""
 
     nodes: tuple[str, ...]
     step: str
@@ -32,69 +34,72 @@ class MachineGroup:
     hand: str
 
 
-def lines(standing: BringupStatus, fold: Fold, paint: Paint) -> Iterator[str]:
+def lines(progress: BringupStatus, fold: Fold, paint: Paint) -> Iterator[str]:
     """The whole page."""
-    yield summary(standing)
-    if not standing.spots:
+    yield summary(progress)
+    if not progress.spots:
         return
     yield ""
-    rows = [counted(one, standing.now) for one in standing.counts]
+    rows = [counted(one, progress.now) for one in progress.counts]
     for number, row in enumerate(_padded([COUNTED, *rows], right=range(1, 6))):
         worst = TROUBLE if number and rows[number - 1][5] != "-" else ""
         yield paint(row, "head" if not number else worst)
-    groups = alike(standing.stuck, fold)
-    if not groups:
+    stuck = groups(progress.stuck, fold)
+    if not stuck:
         return
     yield ""
-    cells = [(fold(one.nodes), one.step, one.stand, utc(one.since), ago(standing.now - one.since), one.owner or "-", clean(one.what, _WHAT))
-             for one in groups]
+    cells = [(fold(one.nodes), one.step, one.stand, utc(one.since), ago(progress.now - one.since),
+              one.owner or "-", clean(one.what, _WHAT)) for one in stuck]
     for number, row in enumerate(_padded([STUCK, *cells])):
-        yield paint(row, groups[number - 1].stand if number else "head")
-        if number and groups[number - 1].hand:
-            yield f"    next: {groups[number - 1].hand}"
+        yield paint(row, stuck[number - 1].stand if number else "head")
+        if number and stuck[number - 1].hand:
+            yield f"    next: {stuck[number - 1].hand}"
 
 
-def summary(standing: BringupStatus) -> str:
-    """All of it in one line, and what to type where nobody is at work on what is left."""
-    if not standing.spots:
-        return "no machine was begun: muster bringup run NODES"
-    through, trouble, left = standing.number(DONE), standing.number(TROUBLE), standing.number(LEFT)
-    parts = [f"{through} through", f"{trouble} in trouble", f"{standing.number(WAITING)} waiting", f"{standing.number(QUEUED)} queued",
-             *([f"{left} taken off"] if left else ())]
-    text = f"{_count(len(standing.spots), 'machine')}: {', '.join(parts)}"
-    if through + left == len(standing.spots) or standing.running is None:
+def summary(progress: BringupStatus) -> str:
+    """All of it in one line, and what to type where no one is at work on what is left."""
+    if not progress.spots:
+        return "no machine was started: muster bringup run NODES"
+    through, trouble, left = progress.number(DONE), progress.number(TROUBLE), progress.number(LEFT)
+    parts = [f"{through} through", f"{trouble} in trouble", f"{progress.number(WAITING)} waiting",
+             f"{progress.number(QUEUED)} queued", *([f"{left} taken off"] if left else ())]
+    text = f"{_count(len(progress.spots), 'machine')}: {', '.join(parts)}"
+    if through + left == len(progress.spots) or progress.running is None:
         return text
-    if standing.running:
-        return f"{text}; muster is at work on them"
-    if trouble + through + left == len(standing.spots):
-        return f"{text}; when that is mended: muster bringup resume"
-    return f"{text}; nobody is at work on them: muster bringup resume"
+    if progress.running:
+        return f"{text}; a run is active"
+    if trouble + through + left == len(progress.spots):
+        return f"{text}; once that is repaired: muster bringup resume"
+    return f"{text}; no run is active: muster bringup resume"
 
 
-def alike(spots: Iterable[Spot], fold: Fold) -> list[MachineGroup]:
-    """One entry for each thing that is to be told, in the order in which machines come with it; all troubles of a machine are."""
-    found: dict[tuple[str, ...], list[_Telling]] = {}
+def groups(spots: Iterable[Spot], fold: Fold) -> list[MachineGroup]:
+    """One entry for each thing that is to be told, in the order in which machines come with it; all troubles
+    of a machine are."""
+    found: dict[tuple[str, ...], list[_Group]] = {}
     for spot in spots:
-        for one in _tellings(spot):
-            found.setdefault((one.step, spot.stand, one.owner, masked(one.what, spot.node), masked(one.hand, spot.node)), []).append(one)
-    told = []
+        for one in _groups(spot):
+            found.setdefault((one.step, spot.stand, one.owner, masked(one.what, spot.node),
+                              masked(one.hand, spot.node)), []).append(one)
+    report = []
     for (step, stand, owner, what, hand), who in found.items():
         nodes, since = tuple(one.node for one in who), min(one.since for one in who)
         if len(who) == 1:
-            told.append(MachineGroup(nodes, step, stand, since, owner, who[0].what, who[0].hand))
+            report.append(MachineGroup(nodes, step, stand, since, owner, who[0].what, who[0].hand))
         else:
-            told.append(MachineGroup(nodes, step, stand, since, owner, what, named(hand, nodes, fold)))
-    return told
+            report.append(MachineGroup(nodes, step, stand, since, owner, what, named(hand, nodes, fold)))
+    return report
 
 
 def counted(one: Count, now: float) -> tuple[str, ...]:
     """A step's line of the first table."""
-    numbers = (one.through, one.skipped, one.here.get(QUEUED, 0), one.here.get(WAITING, 0), one.here.get(TROUBLE, 0))
+    numbers = (
+        one.through, one.skipped, one.here.get(QUEUED, 0), one.here.get(WAITING, 0), one.here.get(TROUBLE, 0))
     longest = f"{one.oldest.node}, {ago(now - one.oldest.since)}" if one.oldest is not None else "-"
     return (one.step, *(str(number) if number else "-" for number in numbers), longest)
 
 
-class _Telling(NamedTuple):
+class _Group(NamedTuple):
     node: str
     step: str
     since: float
@@ -103,18 +108,21 @@ class _Telling(NamedTuple):
     hand: str
 
 
-def _tellings(spot: Spot) -> Iterator[_Telling]:
-    for told in spot.troubles:
-        yield _Telling(spot.node, told.step, spot.since, told.trouble.owner.value, told.trouble.what, told.trouble.hand)
+def _groups(spot: Spot) -> Iterator[_Group]:
+    for report in spot.troubles:
+        yield _Group(spot.node, report.step, spot.since, report.trouble.owner.value, report.trouble.what,
+                     report.trouble.hand)
     if not spot.troubles:
-        yield _Telling(spot.node, spot.step, spot.since, spot.owner.value if spot.owner is not None else "", spot.said, "")
+        yield _Group(spot.node, spot.step, spot.since, spot.owner.value if spot.owner is not None else "",
+                     spot.message, "")
 
 
 def _padded(rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> Iterator[str]:
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     to_the_right = set(right)
     for row in rows:
-        cells = (cell.rjust(widths[at]) if at in to_the_right else cell.ljust(widths[at]) for at, cell in enumerate(row))
+        cells = (cell.rjust(widths[at]) if at in to_the_right else cell.ljust(widths[at])
+                 for at, cell in enumerate(row))
         yield "  ".join(cells).rstrip()
 
 

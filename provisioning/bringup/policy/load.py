@@ -1,7 +1,9 @@
-"""Reads `bringup.yaml` of the rules folders into one Policy; every mistake is one line with file, line, column and key.
+"""Reads `bringup.yaml` of the rules folders into one Policy; every mistake is one line with file, line,
+column and key.
 
-A later folder's file is laid over the earlier ones: steps by name and wishes by id, each key by key, where `enabled: false` takes a wish
-out; the other sections key by key. It is data: nothing in it is ever executed.
+A later folder's file is laid over the earlier ones: steps by name and settings by id, each key by key, where
+`enabled: false` takes a setting out; the other sections key by key. It is data: nothing in it is ever
+executed.
 """
 
 from __future__ import annotations
@@ -19,16 +21,16 @@ from inventory.errors import Mark, RulesError
 from inventory.located import LocatedList, LocatedMap, load_yaml
 from provisioning.bmc.base import BootTarget
 from provisioning.bringup.engine.model import ORDER, BringupStep
-from provisioning.bringup.policy.forms import SECTIONS, SETTING, STEP, WISHES, words
+from provisioning.bringup.policy.fields import DESIRED, SECTIONS, SETTING, STEP, words
 from provisioning.bringup.policy.model import (
     FILE,
     FIRST,
     STEPS,
-    BiosWish,
     BringupPolicy,
-    BurnInWish,
-    ChecksWish,
-    FirmwareWish,
+    DesiredBios,
+    DesiredBurnIn,
+    DesiredChecks,
+    DesiredFirmware,
     Machines,
     MissingAttribute,
     Parts,
@@ -36,11 +38,12 @@ from provisioning.bringup.policy.model import (
     Stop,
 )
 
-_TOP = ("steps", "without", *SECTIONS, *WISHES, "base")
+_TOP = ("steps", "without", *SECTIONS, *DESIRED, "base")
 
 
 class _Draft:
-    """The policy while files are laid over each other; a step's entry, and each value of a section with its place."""
+    """The policy while files are laid over each other; a step's entry, and each value of a section with its
+    place."""
 
     def __init__(self) -> None:
         self.files: list[str] = []
@@ -48,12 +51,13 @@ class _Draft:
         self.without: frozenset[str] = frozenset()
         self.sections: dict[str, dict[str, Any]] = {name: {} for name in SECTIONS}
         self.marks: dict[tuple[str, str], Mark] = {}
-        self.wishes: dict[str, dict[str, Entry]] = {name: {} for name in WISHES}
+        self.desired: dict[str, dict[str, Entry]] = {name: {} for name in DESIRED}
         self.base = LocatedMap(Mark(FILE, 1, 1))
 
 
 def load(folders: Iterable[Path]) -> BringupPolicy:
-    """What the files of all folders say together; raises RulesError. Among the folders may be such a file itself, whatever its name."""
+    """What the files of all folders say together; raises RulesError. Among the folders may be such a file
+    itself, whatever its name."""
     draft, looked = _Draft(), []
     for folder in folders:
         looked.append(str(folder))
@@ -70,14 +74,16 @@ def load(folders: Iterable[Path]) -> BringupPolicy:
     run, stop, power, parts = held["run"], held["stop"], held["power"], held["parts"]
     burnin, checks = held["burnin"], held["checks"]
     return BringupPolicy(
-        MappingProxyType({name: _step(name, draft.steps[name]) for name in ORDER}), draft.without, run["width"], run["grace_seconds"],
-        Stop(stop["share"], stop["least"], stop["refused_logins"]),
-        PowerTimes(power["off_seconds"], power["on_seconds"], power["bios_minutes"] * 60, power["answer_minutes"] * 60),
-        BootTarget(held["boot"]["target"]),
+        MappingProxyType({name: _step(name, draft.steps[name]) for name in ORDER}), draft.without,
+        run["width"], run["grace_seconds"], Stop(stop["share"], stop["least"], stop["refused_logins"]),
+        PowerTimes(power["off_seconds"], power["on_seconds"], power["bios_minutes"] * 60,
+                   power["answer_minutes"] * 60), BootTarget(held["boot"]["target"]),
         Parts(frozenset(parts["may_be_empty"]), parts["log_days"], parts["doubles_seconds"]),
-        BurnInWish(burnin["length"], burnin["stages"]), ChecksWish(checks["profile"], checks["looks"], checks["between_seconds"]),
-        tuple(_bios(entry) for entry in _there(draft, "bios")), tuple(_firmware(entry) for entry in _there(draft, "firmware")),
-        _path(draft, "delivery", "file"), draft.base, tuple(draft.files), _path(draft, "ssh", "host_keys", FIRST))
+        DesiredBurnIn(burnin["length"], burnin["stages"]),
+        DesiredChecks(checks["profile"], checks["looks"], checks["between_seconds"]),
+        tuple(_bios(entry) for entry in _there(draft, "bios")),
+        tuple(_firmware(entry) for entry in _there(draft, "firmware")), _path(draft, "delivery", "file"),
+        draft.base, tuple(draft.files), _path(draft, "ssh", "host_keys", FIRST))
 
 
 def _read(draft: _Draft, path: Path) -> None:
@@ -98,9 +104,9 @@ def _read(draft: _Draft, path: Path) -> None:
             given = _map(top, name)
             _keys(given, name, forms, draft.sections[name])
             draft.marks |= {(name, key): mark for key, mark in given.value_marks.items()}
-    for name, forms in WISHES.items():
+    for name, forms in DESIRED.items():
         for item, mark in _items(top, name):
-            _wish(draft, name, forms, item, mark)
+            _desired(draft, name, forms, item, mark)
     if "base" in top:
         given = _map(top, "base")
         draft.base.update(given)
@@ -119,29 +125,32 @@ def _plain(found: Any) -> Any:
     """Members of the Enums that only name words as those words."""
     if isinstance(found, tuple):
         return tuple(_plain(one) for one in found)
-    return found.value if isinstance(found, Enum) and not isinstance(found, (Owner, MissingAttribute)) else found
+    return found.value if isinstance(
+        found, Enum) and not isinstance(found, (Owner, MissingAttribute)) else found
 
 
-def _wish(draft: _Draft, section: str, forms: Mapping[str, ValueType], item: Any, mark: Mark) -> None:
+def _desired(draft: _Draft, section: str, forms: Mapping[str, ValueType], item: Any, mark: Mark) -> None:
     entry = entry_of(item, ("id", *forms), "id", mark)
     parse_value("id", entry.name, entry.marks["id"], NAME)
     for key, form in forms.items():
         if key in entry.values:
-            entry.values[key] = parse_value(f"{section}: {entry.name}: {key}", entry.values[key], entry.marks[key], form)
+            entry.values[key] = parse_value(
+                f"{section}: {entry.name}: {key}", entry.values[key], entry.marks[key], form)
     settings = entry.values.get("settings")
     if isinstance(settings, LocatedMap):
         for name, given in settings.items():
             parse_value(f"{section}: {entry.name}: settings: {name}", given, settings.value_marks[name], SETTING)
-        old = draft.wishes[section].get(entry.name)
+        old = draft.desired[section].get(entry.name)
         if old is not None and old.mark.file != mark.file:
             entry.values["settings"] = {**old.values.get("settings", {}), **settings}
-    overlay(draft.wishes[section], entry, "id")
+    overlay(draft.desired[section], entry, "id")
 
 
 def _without(top: LocatedMap) -> frozenset[str]:
     found = top["without"]
     if not isinstance(found, LocatedList):
-        raise RulesError(f"without: expected a list of steps, got {kind_of(found)}", top.value_marks["without"])
+        raise RulesError(
+            f"without: expected a list of steps, got {kind_of(found)}", top.value_marks["without"])
     # Without its end a way would be gone again and again.
     form = choice(words("_Steps", ORDER[:-1]))
     return frozenset(parse_value("without", one, found.value_marks[at], form).value for at, one in enumerate(found))
@@ -168,38 +177,39 @@ def _complete(where: str, found: Mapping[str, Any], forms: Mapping[str, ValueTyp
 
 
 def _there(draft: _Draft, section: str) -> list[Entry]:
-    return [entry for entry in draft.wishes[section].values() if entry.values.get("enabled", True)]
+    return [entry for entry in draft.desired[section].values() if entry.values.get("enabled", True)]
 
 
 def _step(name: str, held: Mapping[str, Any]) -> BringupStep:
     title, effect, together = STEPS[name]
-    return BringupStep(name, title, effect, held["owner"], held["minutes"] * 60, held["at_once"], held["domain_at_once"], together,
-                       held["gather_seconds"])
+    return BringupStep(name, title, effect, held["owner"], held["minutes"] * 60, held["at_once"],
+                       held["domain_at_once"], together, held["gather_seconds"])
 
 
 def _of(entry: Entry) -> Machines:
     return Machines(entry.values.get("vendor", "*"), entry.values.get("skus", ()))
 
 
-def _bios(entry: Entry) -> BiosWish:
+def _bios(entry: Entry) -> DesiredBios:
     held = entry.values
     for key in ("settings", "source"):
         if key not in held:
-            raise RulesError(f"bios: {entry.name}: {key} is missing: expected {WISHES['bios'][key].phrase}", entry.mark)
-    return BiosWish(entry.name, _of(entry), MappingProxyType(dict(held["settings"])), held.get("absent", MissingAttribute.TROUBLE),
-                    held["source"])
+            raise RulesError(
+                f"bios: {entry.name}: {key} is missing: expected {DESIRED['bios'][key].phrase}", entry.mark)
+    return DesiredBios(entry.name, _of(entry), MappingProxyType(dict(held["settings"])),
+                       held.get("absent", MissingAttribute.TROUBLE), held["source"])
 
 
-def _firmware(entry: Entry) -> FirmwareWish:
+def _firmware(entry: Entry) -> DesiredFirmware:
     held = entry.values
     if "component" not in held:
-        raise RulesError(f"firmware: {entry.name}: component is missing: expected bios, bmc, or a glob over the names of components",
-                         entry.mark)
+        raise RulesError(f"firmware: {entry.name}: component is missing: expected bios, bmc, or a glob over "
+                         "the names of components", entry.mark)
     if ("at_least" in held) == ("exactly" in held):
         raise RulesError(f"firmware: {entry.name}: at_least is missing: expected either at_least or exactly",
                          entry.marks.get("at_least", entry.mark))
-    return FirmwareWish(entry.name, _of(entry), held["component"], held.get("at_least"), held.get("exactly"),
-                        held.get("owner", Owner.OPERATOR))
+    return DesiredFirmware(entry.name, _of(entry), held["component"], held.get("at_least"),
+                           held.get("exactly"), held.get("owner", Owner.OPERATOR))
 
 
 def _path(draft: _Draft, section: str, key: str, none: str | None = None) -> Path | None:

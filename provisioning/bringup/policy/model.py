@@ -1,4 +1,5 @@
-"""The policy of bring-up as values: which steps, for how long and how many at once, when to stop, and what is wished of each machine."""
+"""The policy of bring-up as values: which steps, for how long and how many at once, when to stop, and what is
+wanted of each machine."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from provisioning.bringup.engine.model import BringupStep, StepEffect
 
 FILE = "bringup.yaml"
 FIRST = "first"     # a host key is pinned at first contact
-# What a step is called, whether a machine notices it, and whether it takes all machines that are there at once.
+# What a step is called, whether a machine notices it, and whether it takes all machines that are there at
+# once.
 STEPS: Mapping[str, tuple[str, StepEffect, bool]] = {
     "bmc": ("controller reachable", StepEffect.PASSIVE, False),
     "credentials": ("credentials and firmware known", StepEffect.PASSIVE, False),
@@ -37,8 +39,8 @@ STEPS: Mapping[str, tuple[str, StepEffect, bool]] = {
 
 @dataclass(frozen=True)
 class Stop:
-    """When a run begins nothing new: the `share` of its machines that are in new trouble, at least so many of them; and so many BMCs that
-    refused the login, for then the password is wrong, and accounts lock."""
+    """When a run begins nothing new: the `share` of its machines that are in new trouble, at least so many of
+    them; and so many BMCs that refused the login, for then the password is wrong, and accounts lock."""
 
     share: float
     least: int
@@ -47,8 +49,8 @@ class Stop:
 
 @dataclass(frozen=True)
 class PowerTimes:
-    """For how long a change of power may take to show, and a boot with new settings to make them current; and how long a machine that is on
-    is given to answer before it is sent to an installer; seconds."""
+    """For how long a change of power may take to show, and a boot with new settings to make them current; and
+    how long a machine that is on is given to answer before it is sent to an installer; seconds."""
 
     off_s: float
     on_s: float
@@ -57,7 +59,7 @@ class PowerTimes:
 
 
 class MissingAttribute(Enum):
-    """What it means that a BIOS has no attribute of the wished name."""
+    """What it means that a BIOS has no attribute of the wanted name."""
 
     TROUBLE = "trouble"
     LEAVE = "leave"         # said, and left: it was renamed, or this model has no such choice
@@ -65,7 +67,8 @@ class MissingAttribute(Enum):
 
 @dataclass(frozen=True)
 class Machines:
-    """Which machines a wish is for: a glob over the maker's name as the controller says it, and SKUs, () for all."""
+    """Which machines a setting is for: a glob over the maker's name as the controller says it, and SKUs, ()
+    for all."""
 
     vendor: str = "*"
     skus: tuple[str, ...] = ()
@@ -76,7 +79,7 @@ class Machines:
 
 
 @dataclass(frozen=True)
-class BiosWish:
+class DesiredBios:
     """Settings of the BIOS by their attribute's name, as the controller spells them."""
 
     id: str
@@ -87,9 +90,9 @@ class BiosWish:
 
 
 @dataclass(frozen=True)
-class FirmwareWish:
-    """A version that a component must have, exactly or at least. `component` is a glob over names of the firmware inventory; `bios` and
-    `bmc` are the machine's BIOS and its controller's own firmware."""
+class DesiredFirmware:
+    """A version that a component must have, exactly or at least. `component` is a glob over names of the
+    firmware inventory; `bios` and `bmc` are the machine's BIOS and its controller's own firmware."""
 
     id: str
     of: Machines
@@ -101,8 +104,9 @@ class FirmwareWish:
 
 @dataclass(frozen=True)
 class Parts:
-    """How the inventory of parts is judged: kinds whose seats may be empty where the SKU has no number of them; how many days of the event
-    log count; and for how long a machine waits for the serial numbers of those beside it, so that of two alike both are told."""
+    """How the inventory of parts is judged: kinds whose seats may be empty where the SKU has no number of
+    them; how many days of the event log count; and for how long a machine waits for the serial numbers of
+    those beside it, so that of two alike both are told."""
 
     may_be_empty: frozenset[str]
     log_days: float
@@ -110,7 +114,7 @@ class Parts:
 
 
 @dataclass(frozen=True)
-class BurnInWish:
+class DesiredBurnIn:
     """Which burn-in: a length, and its stages by commas, None for all that the length has."""
 
     length: str
@@ -118,7 +122,7 @@ class BurnInWish:
 
 
 @dataclass(frozen=True)
-class ChecksWish:
+class DesiredChecks:
     """Which rules' profile has to pass, in how many looks in a row, and how long after one another."""
 
     profile: str
@@ -128,11 +132,13 @@ class ChecksWish:
 
 @dataclass(frozen=True)
 class BringupPolicy:
-    """All of it. `steps` are by name in their order; those in `without` a site leaves out, which is shown and never a pass.
+    """All of it. `steps` are by name in their order; those in `without` a site leaves out, which is shown and
+    never a pass.
 
-    `boot` is from what a machine without an answering operating system boots once; NONE leaves that to its boot order. `delivery` is the
-    CSV file of what was delivered. `base` is for the reader of the base configuration, values with their places. `host_keys` is where the
-    host keys to expect are listed, None where they are pinned at first contact.
+    `boot` is from what a machine without an answering operating system boots once; NONE leaves that to its
+    boot order. `delivery` is the CSV file of what was delivered. `base` is for the reader of the base
+    configuration, values with their places. `host_keys` is where the host keys to expect are listed, None
+    where they are pinned at first contact.
     """
 
     steps: Mapping[str, BringupStep]
@@ -143,23 +149,26 @@ class BringupPolicy:
     power: PowerTimes
     boot: BootTarget
     parts: Parts
-    burnin: BurnInWish
-    checks: ChecksWish
-    bios: tuple[BiosWish, ...] = ()
-    firmware: tuple[FirmwareWish, ...] = ()
+    burnin: DesiredBurnIn
+    checks: DesiredChecks
+    bios: tuple[DesiredBios, ...] = ()
+    firmware: tuple[DesiredFirmware, ...] = ()
     delivery: Path | None = None
     base: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     files: tuple[str, ...] = ()
     host_keys: Path | None = None
 
     def settings(self, vendor: str, sku: str | None) -> dict[str, tuple[str | int | bool, MissingAttribute]]:
-        """What is wished of one machine's BIOS; where wishes differ, the later one holds."""
-        return {name: (value, wish.absent) for wish in self.bios if wish.of.has(vendor, sku) for name, value in wish.settings.items()}
+        """What is wanted of one machine's BIOS; where settings differ, the later one holds."""
+        return {
+            name: (value, entry.absent) for entry in self.bios if entry.of.has(vendor, sku)
+                for name, value in entry.settings.items()}
 
-    def needs_maker(self, wishes: Sequence[BiosWish | FirmwareWish], sku: str | None) -> bool:
-        """Whether it takes the maker's name to know which of these wishes are for a machine of this SKU."""
-        return any(wish.of.vendor != "*" and (not wish.of.skus or sku in wish.of.skus) for wish in wishes)
+    def needs_maker(self, desired: Sequence[DesiredBios | DesiredFirmware], sku: str | None) -> bool:
+        """Whether it takes the maker's name to know which of these settings are for a machine of this SKU."""
+        return any(
+            entry.of.vendor != "*" and (not entry.of.skus or sku in entry.of.skus) for entry in desired)
 
-    def versions(self, vendor: str, sku: str | None) -> tuple[FirmwareWish, ...]:
-        """What is wished of one machine's firmware."""
-        return tuple(wish for wish in self.firmware if wish.of.has(vendor, sku))
+    def versions(self, vendor: str, sku: str | None) -> tuple[DesiredFirmware, ...]:
+        """What is wanted of one machine's firmware."""
+        return tuple(entry for entry in self.firmware if entry.of.has(vendor, sku))

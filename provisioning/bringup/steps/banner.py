@@ -1,4 +1,5 @@
-"""Asks whether an SSH server answers for a node: the line with which each begins (RFC 4253, 4.2), without a login and without any key.
+"""Asks whether an SSH server answers for a node: the line with which each begins (RFC 4253, 4.2), without a
+login and without any key.
 
 Through jump hosts it is asked for its host keys, as in enrolling.
 """
@@ -34,11 +35,12 @@ def banner(node: Node, seconds: float = 3.0, config: SshConfig | None = None) ->
     except OSError as problem:
         return "", f"{where}: {clean(problem.strerror or str(problem) or type(problem).__name__, 100)}"
     line = line_of(data)
-    return (line, "") if line else ("", f"{where} says no line of an SSH server")
+    return (line, "") if line else ("", f"{where} shows no SSH server")
 
 
 def line_of(data: bytes) -> str:
-    """The line of an SSH server among what was said, clean and short; empty where there is none, or not all of it yet."""
+    """The line of an SSH server among what was said, clean and short; empty where there is none, or not all
+    of it yet."""
     match = _LINE.search(data)
     return clean(match[1].decode("utf-8", "backslashreplace"), 120) if match is not None else ""
 
@@ -61,7 +63,8 @@ def _through(node: Node, target: SshTarget, config: SshConfig, seconds: float) -
     from inventory.transport.scan import scan
 
     # A way of several machines takes longer than a direct one, and is of several logins.
-    (found,) = scan([node], {node.name: target}, config, Limits(sweep_s=4 * seconds, node_s=4 * seconds, fanout=1))
+    (found,) = scan(
+        [node], {node.name: target}, config, Limits(sweep_s=4 * seconds, node_s=4 * seconds, fanout=1))
     if found.failure is not None:
         return "", clean(f"{found.failure.stage.value}: {found.failure.reason}", 200)
     return f"SSH server with {len(found.keys)} host keys, through {clean(target.proxy_jump, 80)}", ""

@@ -1,15 +1,16 @@
-"""Step bmc: the management controller answers at its address, with the certificate that is known. Nobody logs in."""
+"""Step bmc: the management controller answers at its address, with the certificate that is known. No one logs
+in."""
 
 from __future__ import annotations
 
 from inventory.text import clean
 from provisioning.bmc.base import Controller
 from provisioning.bringup.engine.model import Machine, Observation, StepState
-from provisioning.bringup.steps.ofbmc import OfBmc
+from provisioning.bringup.steps.bmcstep import OfBmc
 
 
 class BmcReachable(OfBmc):
     """Looks; there is nothing that could be made."""
 
-    def _look(self, machine: Machine, controller: Controller) -> Observation:
+    def _observe(self, machine: Machine, controller: Controller) -> Observation:
         return Observation(StepState.SO, clean(controller.reachable(), 200))

@@ -1,4 +1,5 @@
-"""Step certificate: a certificate of the machine stands, and a burn-in that it passed since this bring-up is what it is of."""
+"""Step certificate: a certificate of the machine stands, and a burn-in that it passed since this bring-up is
+what it is of."""
 
 from __future__ import annotations
 
@@ -19,9 +20,17 @@ from healthcheck.model.trouble import Trouble
 from healthcheck.store.file import opened
 from inventory.errors import CertificateError, MusterError
 from inventory.text import clean
-from provisioning.bringup.engine.model import BringupStep, Machine, Made, Observation, Operation, StepEffect, StepState
+from provisioning.bringup.engine.model import (
+    BringupStep,
+    Machine,
+    Observation,
+    Operation,
+    OperationResult,
+    StepEffect,
+    StepState,
+)
+from provisioning.bringup.steps.bmcstep import skip
 from provisioning.bringup.steps.context import StepContext
-from provisioning.bringup.steps.ofbmc import skip
 
 RUN, ENDED = "burnin.run", "burnin.ended"      # kept by the step before
 
@@ -33,8 +42,8 @@ class Certify:
         self.step = step
         self._context = context
 
-    def look(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Observation]]:
-        """See `Executor.look`."""
+    def observe(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Observation]]:
+        """See `Executor.observe`."""
         context = self._context
         try:
             manifest = load_manifest(context.folder)
@@ -42,8 +51,10 @@ class Certify:
                 found = stands(store, manifest, load_certificate_policy(context.rules), time.time())
         except MusterError as error:
             for machine in machines:
-                yield machine.name, _trouble(str(error), "mend that, or make a key: muster certificate key new; then: muster bringup retry "
-                                             f"{machine.name}")
+                yield machine.name, _trouble(
+                    str(error),
+                    "mend that, or make a key: muster certificate key new; then: muster bringup retry "
+                    f"{machine.name}")
             return
         for machine in machines:
             yield machine.name, self._of(machine, manifest.nodes.get(machine.name), found.get(machine.name))
@@ -51,23 +62,29 @@ class Certify:
     def _of(self, machine: Machine, held: Certificate | None, stand: Stands | None) -> Observation:
         run, ended = machine.kept.get(RUN), machine.kept.get(ENDED)
         if run is None or ended is None:
-            return _trouble("it passed no burn-in in this bring-up", f"if it is to have none: {skip(machine.name, 'certificate')}")
-        if held is not None and stand is not None and stand.kind is CertificateState.OK and held.confirmed >= int(ended):
+            return _trouble("it passed no burn-in in this bring-up",
+                            f"if it is to have none: {skip(machine.name, 'certificate')}")
+        if (held is not None and stand is not None and stand.kind is CertificateState.OK
+                and held.confirmed >= int(ended)):
             return Observation(StepState.SO, f"certified: {held.stage}, {held.id}")
         past = machine.did(_key(run))
         if past is not None and past.done is not None:
-            why = past.said if not past.done else stand.why if stand is not None else "the manifest has none of it"
-            return _trouble(why, f"muster certificate show {machine.name}; then: muster bringup retry {machine.name}")
-        return Observation(StepState.NOT_SO, "not certified", deed=Operation(
-            "certify", _key(run), (f"certificate by burn-in {clean(run, 80)}",), StepEffect.PASSIVE, settle_s=0.0))
+            why = (past.message if not past.done else stand.why if stand is not None
+                   else "the manifest has none of it")
+            return _trouble(
+                why, f"muster certificate show {machine.name}; then: muster bringup retry {machine.name}")
+        return Observation(
+            StepState.NOT_SO, "not certified",
+            operation=Operation("certify", _key(run), (f"certificate by burn-in {clean(run, 80)}",),
+                                StepEffect.PASSIVE, settle_s=0.0))
 
-    def make(self, machine: Machine, deed: Operation) -> Made:
+    def make(self, machine: Machine, operation: Operation) -> OperationResult:
         """One machine alone."""
         return self.make_together([machine])[machine.name]
 
-    def make_together(self, machines: Sequence[Machine]) -> Mapping[str, Made]:
+    def make_together(self, machines: Sequence[Machine]) -> Mapping[str, OperationResult]:
         """Certifies them, by the burn-in that each passed."""
-        made: dict[str, Made] = {}
+        made: dict[str, OperationResult] = {}
         runs: dict[str, list[str]] = {}
         for machine in machines:
             runs.setdefault(machine.kept.get(RUN, ""), []).append(machine.name)
@@ -75,7 +92,7 @@ class Certify:
             made |= self._certified(run, names)
         return made
 
-    def _certified(self, run: str, names: Sequence[str]) -> dict[str, Made]:
+    def _certified(self, run: str, names: Sequence[str]) -> dict[str, OperationResult]:
         context = self._context
         try:
             passed, others = load_passed(context.folder / FOLDER / f"{run}{SUFFIX}", frozenset(names))
@@ -83,12 +100,17 @@ class Certify:
                 ready, hardware, missing = seen_of(store, passed)
             done, refused = self._issued(ready, hardware) if ready else ({}, {})
         except MusterError as error:
-            return {name: Made(False, clean(str(error), 300)) for name in names}
+            return {name: OperationResult(False, clean(str(error), 300)) for name in names}
         why = {**dict.fromkeys(names, "it took no part in that burn-in"), **others, **missing, **refused}
-        return {name: Made(True, f"certified, {done[name].id}") if name in done else Made(False, clean(why[name], 300)) for name in names}
+        return {
+            name: OperationResult(True, f"certified, {done[name].id}") if name in done
+                else OperationResult(False, clean(why[name], 300)) for name in names}
 
-    def _issued(self, ready: Sequence[Passed], hardware: Mapping[str, Hardware]) -> tuple[Mapping[str, Certificate], Mapping[str, str]]:
-        """The certificates, and who may have none with why: one that a person took back is nobody else's trouble."""
+    def _issued(
+        self, ready: Sequence[Passed], hardware: Mapping[str, Hardware],
+    ) -> tuple[Mapping[str, Certificate], Mapping[str, str]]:
+        """The certificates, and who may have none with why: one that a person took back is no one else's
+        trouble."""
         try:
             return issue(self._context.folder, ready, hardware, time.time()), {}
         except CertificateError as error:
@@ -107,6 +129,7 @@ def _key(run: str) -> str:
     return f"certify:{clean(run, 80)}"
 
 
-def _trouble(why: str, hand: str) -> Observation:
+def _trouble(why: str, advice: str) -> Observation:
     why = clean(why, 300)
-    return Observation(StepState.TROUBLE, why, troubles=(Trouble(f"no certificate: {why}", Owner.OPERATOR, hand, "node"),))
+    return Observation(
+        StepState.TROUBLE, why, troubles=(Trouble(f"no certificate: {why}", Owner.OPERATOR, advice, "node"),))

@@ -1,11 +1,19 @@
-"""Step checks: all rules of the bring-up profile pass, as often in a row as the policy says. The kernel's log is for the next step."""
+"""Step checks: all rules of the bring-up profile pass, as often in a row as the policy says. The kernel's log
+is for the next step."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from provisioning.bringup.engine.model import BringupStep, Machine, Made, Observation, Operation, StepState
+from provisioning.bringup.engine.model import (
+    BringupStep,
+    Machine,
+    Observation,
+    Operation,
+    OperationResult,
+    StepState,
+)
 from provisioning.bringup.steps.context import StepContext
 from provisioning.bringup.steps.sweeps import judged, swept
 
@@ -14,14 +22,16 @@ _WELL = "checks.well"
 
 
 class Checks:
-    """Looks by a sweep of all machines that are there; mends nothing."""
+    """Looks by a sweep of all machines that are there; repairs nothing."""
 
-    def __init__(self, step: BringupStep, context: StepContext, profile: str, looks: int, between_s: float) -> None:
+    def __init__(
+        self, step: BringupStep, context: StepContext, profile: str, looks: int, between_s: float,
+    ) -> None:
         self.step = step
         self._context, self._profile, self._looks, self._between_s = context, profile, looks, between_s
 
-    def look(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Observation]]:
-        """See `Executor.look`."""
+    def observe(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Observation]]:
+        """See `Executor.observe`."""
         reports, found = swept(self._context, machines, (self._profile,), skip=(KERNEL,))
         well = {machine.name: int(machine.kept.get(_WELL, "0")) for machine in machines}
         for report in reports:
@@ -30,11 +40,12 @@ class Checks:
                 number = well[report.node] + 1
                 seen = replace(seen, keep={_WELL: str(number)}, again_s=self._between_s,
                                stand=StepState.SO if number >= self._looks else StepState.WAIT,
-                               said=seen.said if self._looks == 1 else f"{seen.said}, look {number} of {self._looks}")
+                               message=seen.message if self._looks == 1
+                                   else f"{seen.message}, look {number} of {self._looks}")
             else:
                 seen = replace(seen, keep={_WELL: "0"})
             yield report.node, seen
 
-    def make(self, machine: Machine, deed: Operation) -> Made:
+    def make(self, machine: Machine, operation: Operation) -> OperationResult:
         """No look asks for anything."""
-        return Made(False, "nothing is to be made here")
+        return OperationResult(False, "nothing is to be made here")

@@ -1,4 +1,5 @@
-"""What the steps after the operating system work with: rules, the transport to the nodes, the state folder, the inventory."""
+"""What the steps after the operating system work with: rules, the transport to the nodes, the state folder,
+the inventory."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from inventory.transport.base import Transport
 
 @dataclass(frozen=True)
 class StepContext:
-    """`path` is the inventory file, `rules` the folders of rules in their order, `default_sku` what nodes are that name no SKU."""
+    """`path` is the inventory file, `rules` the folders of rules in their order, `default_sku` what nodes are
+    that name no SKU."""
 
     folder: Path
     path: Path

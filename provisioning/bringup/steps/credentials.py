@@ -1,4 +1,5 @@
-"""Step credentials: the login is taken, and the machine says what it is and which firmware it has; versions are what the policy wishes.
+"""Step credentials: the login is taken, and the machine says what it is and which firmware it has; versions
+are what the policy wants.
 
 Serial number, UUID and versions are kept. A refused login is never tried again by itself.
 """
@@ -13,8 +14,8 @@ from healthcheck.model.trouble import Trouble
 from inventory.text import clean
 from provisioning.bmc.base import BmcError, BmcErrorReason, Controller, MachineIdentity, Missing
 from provisioning.bringup.engine.model import BringupStep, Machine, Observation, StepState
-from provisioning.bringup.policy.model import BringupPolicy, FirmwareWish
-from provisioning.bringup.steps.ofbmc import Controllers, OfBmc, SkuOf, later, skip
+from provisioning.bringup.policy.model import BringupPolicy, DesiredFirmware
+from provisioning.bringup.steps.bmcstep import Controllers, OfBmc, SkuOf, later, skip
 from provisioning.bringup.steps.versions import compared
 
 _OWN = ("bios", "bmc")      # components that a machine's identity has
@@ -22,45 +23,53 @@ _KEPT = ("serial", "uuid", "vendor", "model", "name", "bios", "firmware", "contr
 
 
 class Credentials(OfBmc):
-    """Looks; a version is changed by whoever owns it. `sku_of` gives a machine's SKU, None where it has none."""
+    """Looks; a version is changed by whoever owns it. `sku_of` gives a machine's SKU, None where it has
+    none."""
 
-    def __init__(self, step: BringupStep, controllers: Controllers, policy: BringupPolicy, sku_of: SkuOf) -> None:
+    def __init__(
+        self, step: BringupStep, controllers: Controllers, policy: BringupPolicy, sku_of: SkuOf,
+    ) -> None:
         super().__init__(step, controllers)
         self._policy = policy
         self._sku_of = sku_of
 
-    def _look(self, machine: Machine, controller: Controller) -> Observation:
+    def _observe(self, machine: Machine, controller: Controller) -> Observation:
         found = controller.identity()
         keep = kept(found)
         sku = self._sku_of(machine.node)
-        wishes = self._policy.versions(keep.get("vendor", ""), sku.name if sku is not None else None)
+        desired = self._policy.versions(keep.get("vendor", ""), sku.name if sku is not None else None)
         versions: dict[str, str | Missing] = {"bios": found.bios, "bmc": found.firmware}
-        unsaid = ""
-        if any(wish.component not in _OWN for wish in wishes):
+        unreported = ""
+        if any(desired.component not in _OWN for desired in desired):
             try:
                 versions |= {entry.name: entry.version for entry in controller.firmware()}
             except BmcError as error:
                 if error.wrong is not BmcErrorReason.UNSUPPORTED:
                     raise
-                unsaid = "it has no inventory of firmware"
+                unreported = "it has no inventory of firmware"
         wrong: list[Trouble] = []
         unknown: list[str] = []
-        if "vendor" not in keep and self._policy.needs_maker(self._policy.firmware, sku.name if sku is not None else None):
-            unknown.append("whose machine it is, and versions are wished by maker")
-        for wish in wishes:
-            for each in _judged(wish, versions, machine.name, unsaid):
+        if "vendor" not in keep and self._policy.needs_maker(
+            self._policy.firmware, sku.name if sku is not None else None):
+            unknown.append("whose machine it is, and versions are set by maker")
+        for entry in desired:
+            for each in _judged(entry, versions, machine.name, unreported):
                 (unknown if isinstance(each, str) else wrong).append(each)      # type: ignore[arg-type]
-        said = ", ".join(f"{name} {keep[key]}" for name, key in (
-            ("", "vendor"), ("", "model"), ("serial", "serial"), ("BIOS", "bios"), ("BMC", "firmware")) if key in keep)
-        said = clean(" ".join(said.split()) or "logged in; it says nothing of what it is", 300)
+        message = ", ".join(f"{name} {keep[key]}" for name, key in (
+            ("", "vendor"), ("", "model"), ("serial", "serial"), ("BIOS", "bios"),
+            ("BMC", "firmware")) if key in keep)
+        message = clean(" ".join(message.split()) or "logged in; it does not say what it is", 300)
         if wrong:
             return Observation(StepState.TROUBLE, wrong[0].what, troubles=tuple(wrong), keep=keep)
         if unknown:
-            why = f"{said}; not known: {'; '.join(unknown[:4])}"
-            again = later(machine, why, Trouble(f"versions of firmware are not known: {'; '.join(unknown[:4])}", Owner.OPERATOR,
-                                                f"see to them by hand, then: {skip(machine.name, self.step.name)}"))
-            return Observation(again.stand, again.said, troubles=again.troubles, again_s=again.again_s, keep=keep)
-        return Observation(StepState.SO, said, keep=keep)
+            why = f"{message}; not known: {'; '.join(unknown[:4])}"
+            again = later(
+                machine, why,
+                Trouble(f"versions of firmware are not known: {'; '.join(unknown[:4])}", Owner.OPERATOR,
+                        f"check them by hand, then: {skip(machine.name, self.step.name)}"))
+            return Observation(
+                again.stand, again.message, troubles=again.troubles, again_s=again.again_s, keep=keep)
+        return Observation(StepState.SO, message, keep=keep)
 
 
 def kept(found: MachineIdentity) -> dict[str, str]:
@@ -68,26 +77,30 @@ def kept(found: MachineIdentity) -> dict[str, str]:
     return {key: clean(value, 80) for key in _KEPT if isinstance(value := getattr(found, key), str) and value}
 
 
-def _judged(wish: FirmwareWish, versions: Mapping[str, str | Missing], node: str, unsaid: str) -> Iterator[Trouble | str]:
+def _judged(
+    desired: DesiredFirmware, versions: Mapping[str, str | Missing], node: str, unreported: str,
+) -> Iterator[Trouble | str]:
     """Troubles, and in words what is not known."""
-    own = wish.component in _OWN
-    named = {name: version for name, version in versions.items() if (name == wish.component if own else (
-        name not in _OWN and fnmatchcase(name.casefold(), wish.component.casefold())))}
+    own = desired.component in _OWN
+    named = {name: version for name, version in versions.items() if (name == desired.component if own else (
+        name not in _OWN and fnmatchcase(name.casefold(), desired.component.casefold())))}
     if not named:
-        yield f"{clean(wish.component, 60)}: {unsaid or 'its firmware inventory has no such component'}"
+        yield (f"{clean(desired.component, 60)}: "
+               f"{unreported or 'its firmware inventory has no such component'}")
     for name, version in named.items():
         shown = clean(name, 60)
         if not isinstance(version, str):
-            yield f"{shown}: its version is not told"
+            yield f"{shown}: its version is unknown"
             continue
-        wanted = wish.exactly if wish.exactly is not None else wish.at_least
+        wanted = desired.exactly if desired.exactly is not None else desired.at_least
         assert wanted is not None  # noqa: S101  (the loader has one or the other)
         order = compared(version, wanted)
-        if order == 0 or (order == 1 and wish.at_least is not None) or version == wanted:
+        if order == 0 or (order == 1 and desired.at_least is not None) or version == wanted:
             continue
         if order is None:
             yield f"{shown}: {clean(version, 40)} and {clean(wanted, 40)} cannot be compared"
             continue
-        at_least = "at least " if wish.exactly is None else ""
-        yield Trouble(f"firmware of {shown} is {clean(version, 40)}, wished {at_least}{clean(wanted, 40)} ({wish.id})", wish.owner,
-                      f"update it, then: muster bringup retry {node}", "node")
+        at_least = "at least " if desired.exactly is None else ""
+        yield Trouble(
+            f"firmware of {shown} is {clean(version, 40)}, wanted {at_least}{clean(wanted, 40)} "
+            f"({desired.id})", desired.owner, f"update it, then: muster bringup retry {node}", "node")

@@ -8,14 +8,14 @@ from healthcheck.ruleset.sku import Sku
 from healthcheck.store import bringups
 from healthcheck.store.file import NAME, opened
 from inventory.model import Node
-from provisioning.base.wish import wish
+from provisioning.base.desired import desired
 from provisioning.bmc.base import Controller
 from provisioning.bmc.connect import controller
 from provisioning.bringup.engine.model import ORDER, Executor
 from provisioning.bringup.policy.model import BringupPolicy
 from provisioning.bringup.steps.agent import AgentStep
 from provisioning.bringup.steps.base import Base
-from provisioning.bringup.steps.bios import BiosAsWished
+from provisioning.bringup.steps.bios import BiosAsDesired
 from provisioning.bringup.steps.bmc import BmcReachable
 from provisioning.bringup.steps.boot import BootFrom
 from provisioning.bringup.steps.burnin import BurnInStep
@@ -23,7 +23,7 @@ from provisioning.bringup.steps.certificate import Certify
 from provisioning.bringup.steps.checks import Checks
 from provisioning.bringup.steps.context import StepContext
 from provisioning.bringup.steps.credentials import Credentials
-from provisioning.bringup.steps.doubles import Doubles, Other, delivered_by
+from provisioning.bringup.steps.duplicates import Duplicates, Other, delivered_by
 from provisioning.bringup.steps.hardware import HardwareAsOrdered
 from provisioning.bringup.steps.kernel import Kernel
 from provisioning.bringup.steps.os import OsAnswers
@@ -34,7 +34,8 @@ _BEFORE = ORDER[:ORDER.index("bios")]       # until then a machine is about to t
 
 
 def executors(context: StepContext, policy: BringupPolicy) -> dict[str, Executor]:
-    """Raises RulesError for a base configuration that cannot be, ConfigError for a delivery list that cannot be read."""
+    """Raises RulesError for a base configuration that cannot be, ConfigError for a delivery list that cannot
+    be read."""
     step = policy.steps
 
     def controllers(node: Node) -> Controller:
@@ -43,26 +44,22 @@ def executors(context: StepContext, policy: BringupPolicy) -> dict[str, Executor
     def sku_of(node: Node) -> Sku | None:
         return context.ruleset.skus.get(context.sku(node) or "")
 
-    agent = AgentStep(step["agent"], context.transport, context.ruleset, default_sku=context.default_sku, fanout=context.fanout)
+    agent = AgentStep(step["agent"], context.transport, context.ruleset, default_sku=context.default_sku,
+                      fanout=context.fanout)
     listed = delivered_by(policy.delivery, context.inventory.nodes)
     found: tuple[Executor, ...] = (
-        BmcReachable(step["bmc"], controllers),
-        Credentials(step["credentials"], controllers, policy, sku_of),
+        BmcReachable(step["bmc"], controllers), Credentials(step["credentials"], controllers, policy, sku_of),
         HardwareAsOrdered(step["hardware"], controllers, policy, sku_of,
-                          Doubles(lambda: _others(context), listed, context.inventory.nodes)),
-        BiosAsWished(step["bios"], controllers, policy, sku_of),
-        BootFrom(step["boot"], controllers, policy),
+                          Duplicates(lambda: _others(context), listed, context.inventory.nodes)),
+        BiosAsDesired(step["bios"], controllers, policy, sku_of), BootFrom(step["boot"], controllers, policy),
         OsAnswers(step["os"], controllers, policy),
-        Ssh(step["ssh"], context.transport, policy.host_keys, names=tuple(context.inventory.nodes), others=lambda: _kept(context),
-            fanout=context.fanout),
-        Base(step["base"], context.transport, wish(policy.base), fanout=context.fanout),
-        agent,
+        Ssh(step["ssh"], context.transport, policy.host_keys, names=tuple(context.inventory.nodes),
+            others=lambda: _kept(context), fanout=context.fanout),
+        Base(step["base"], context.transport, desired(policy.base), fanout=context.fanout), agent,
         Checks(step["checks"], context, policy.checks.profile, policy.checks.looks, policy.checks.between_s),
         Kernel(step["kernel"], context, policy.checks.profile),
         BurnInStep(step["burnin"], context, policy.burnin.length, policy.burnin.stages),
-        Certify(step["certificate"], context),
-        ServiceStep(step["service"], context, agent),
-    )
+        Certify(step["certificate"], context), ServiceStep(step["service"], context, agent))
     return {executor.step.name: executor for executor in found}
 
 
@@ -79,6 +76,10 @@ def _kept(context: StepContext) -> Mapping[str, Mapping[str, str]]:
 
 
 def _others(context: StepContext) -> Mapping[str, Other]:
-    """A machine whose controller did not answer its first look is not waited for: that may take as long as it likes."""
-    return {row.node: Other(row.kept, row.on_its_way and row.step in _BEFORE and "serial" not in row.kept and (
-        row.stand == "queued" or (row.stand == "waiting" and row.step != ORDER[0]))) for row in _rows(context)}
+    """A machine whose controller did not answer its first look is not waited for: that may take as long as it
+    likes."""
+    return {
+        row.node: Other(row.kept,
+                        row.on_its_way and row.step in _BEFORE and "serial" not in row.kept
+                        and (row.stand == "queued" or (row.stand == "waiting" and row.step != ORDER[0])))
+        for row in _rows(context)}

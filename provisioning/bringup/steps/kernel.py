@@ -1,4 +1,5 @@
-"""Step kernel: the kernel's log is judged by the catalogue of known faults and by a baseline; without a baseline it is not measured."""
+"""Step kernel: the kernel's log is judged by the catalogue of known faults and by a baseline; without a
+baseline it is not measured."""
 
 from __future__ import annotations
 
@@ -7,43 +8,52 @@ from collections.abc import Iterator, Sequence
 from healthcheck.model.outcome import NodeReport, Owner, Status
 from healthcheck.model.trouble import Trouble
 from healthcheck.store.readings import NodeReadings
-from provisioning.bringup.engine.model import BringupStep, Machine, Made, Observation, Operation, StepState
+from provisioning.bringup.engine.model import (
+    BringupStep,
+    Machine,
+    Observation,
+    Operation,
+    OperationResult,
+    StepState,
+)
 from provisioning.bringup.steps.checks import KERNEL
 from provisioning.bringup.steps.context import StepContext
 from provisioning.bringup.steps.sweeps import judged, swept
 
 _NOVEL = "kernel-novel"
-_HAND = ("learn one from sound nodes (muster baseline learn, review, approve), then: muster bringup retry {node}; or leave the step out "
-         "(`without:` in the site's bringup.yaml)")
+_ADVICE = ("learn one from sound nodes (muster baseline learn, review, approve), then: muster bringup retry "
+           "{node}; or leave the step out (`without:` in the site's bringup.yaml)")
 
 
 class Kernel:
-    """Looks by a sweep of all machines that are there, by the rules of the kernel's log alone; mends nothing."""
+    """Looks by a sweep of all machines that are there, by the rules of the kernel's log alone; repairs
+    nothing."""
 
     def __init__(self, step: BringupStep, context: StepContext, profile: str) -> None:
         self.step = step
         self._context, self._profile = context, profile
 
-    def look(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Observation]]:
-        """See `Executor.look`."""
+    def observe(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Observation]]:
+        """See `Executor.observe`."""
         reports, found = swept(self._context, machines, (self._profile,), only=(KERNEL,))
         for report in reports:
             yield report.node, of_log(report, found.get(report.node))
 
-    def make(self, machine: Machine, deed: Operation) -> Made:
+    def make(self, machine: Machine, operation: Operation) -> OperationResult:
         """No look asks for anything."""
-        return Made(False, "nothing is to be made here")
+        return OperationResult(False, "nothing is to be made here")
 
 
 def of_log(report: NodeReport, known: NodeReadings | None) -> Observation:
-    """What a sweep by these rules says of one machine. What is merely new in its log keeps nobody (DESIGN section 6); that nothing was held
-    against a baseline does."""
+    """What a sweep by these rules says of one machine. What is merely new in its log keeps no one (DESIGN
+    section 6); that nothing was held against a baseline does."""
     seen = judged(report, known)
     why = _without(report)
     if seen.stand is not StepState.SO or not why:
         return seen
-    return Observation(StepState.TROUBLE, why, troubles=(Trouble(f"the kernel's log was held against no baseline: {why}", Owner.OPERATOR,
-                                                     _HAND.format(node=report.node)),))
+    return Observation(StepState.TROUBLE, why,
+                       troubles=(Trouble(f"the kernel's log was held against no baseline: {why}",
+                                         Owner.OPERATOR, _ADVICE.format(node=report.node)),))
 
 
 def _without(report: NodeReport) -> str:

@@ -1,4 +1,5 @@
-"""Step ssh: the machine answers over SSH as the inventory says, with a pinned host key, and it is the machine that is meant."""
+"""Step ssh: the machine answers over SSH as the inventory says, with a pinned host key, and it is the machine
+that is meant."""
 
 from __future__ import annotations
 
@@ -20,9 +21,17 @@ from inventory.model import Node
 from inventory.sshconfig import default_config
 from inventory.text import clean
 from inventory.transport.base import Failure, Stage, Transport
+from provisioning.base.identity import NodeIdentity, kept
 from provisioning.base.send import identify
-from provisioning.base.who import NodeIdentity, kept
-from provisioning.bringup.engine.model import BringupStep, Machine, Made, Observation, Operation, StepEffect, StepState
+from provisioning.bringup.engine.model import (
+    BringupStep,
+    Machine,
+    Observation,
+    Operation,
+    OperationResult,
+    StepEffect,
+    StepState,
+)
 from provisioning.bringup.steps.identity import mixed
 
 _SCAN_S = 60.0
@@ -30,45 +39,51 @@ _SCAN_S = 60.0
 _FRESH_S = 1.0
 # cloud-init puts users' keys in after sshd has started.
 _KEYS_S = 180.0
-_HANDS: Mapping[Stage, str] = {
-    Stage.CONNECT: "look at its console, at sshd there, and at the way to its address (address:, port:, proxy_jump: in the inventory)",
+_ADVICE: Mapping[Stage, str] = {
+    Stage.CONNECT: "check its console, sshd there, and the route to its address (address:, port:, "
+                   "proxy_jump: in the inventory)",
     Stage.AUTH: "put the public key of muster's user there (authorized_keys)",
     Stage.RESOLVE: "give the machine an address in DNS or in the inventory (address:)",
     Stage.LOGIN: "log in by hand: the shell, or a file that it reads, hangs",
     Stage.BECOME: "let the user go through sudo without a password, or log in as root",
-    Stage.PYTHON: "install python3 (3.8 or newer) there, or name it in the inventory (python:)",
-}
+    Stage.PYTHON: "install python3 (3.8 or newer) there, or name it in the inventory (python:)"}
 
 
 class Ssh:
-    """`host_keys` is a list of the keys to expect, or a folder of consoles' logs; without one a key is pinned at first contact.
+    """`host_keys` is a list of the keys to expect, or a folder of consoles' logs; without one a key is pinned
+    at first contact.
 
     `others` gives what the store keeps of all machines, by name, and `names` are all of the inventory.
     """
 
     def __init__(
-        self, step: BringupStep, transport: Callable[[], Transport], host_keys: Path | None = None, *, names: Collection[str] = (),
-        others: Callable[[], Mapping[str, Mapping[str, str]]] = dict, fanout: int = 64,
+        self, step: BringupStep, transport: Callable[[], Transport], host_keys: Path | None = None, *,
+        names: Collection[str] = (), others: Callable[[], Mapping[str, Mapping[str, str]]] = dict,
+        fanout: int = 64,
     ) -> None:
         self.step = step
-        self._transport, self._host_keys, self._names, self._others, self._fanout = transport, host_keys, names, others, fanout
+        self._transport, self._host_keys, self._names = transport, host_keys, names
+        self._others, self._fanout = others, fanout
         self._lock = threading.Lock()
         self._known: dict[str, NodeIdentity] = {}
         self._read: tuple[float, Mapping[str, Mapping[str, str]]] = (float("-inf"), {})
 
-    def look(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Observation]]:
-        """See `Executor.look`."""
-        found = {who.node: who for who in identify([machine.node for machine in machines], self._transport(), fanout=self._fanout)}
+    def observe(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Observation]]:
+        """See `Executor.observe`."""
+        found = {
+            who.node: who for who in identify(
+                [machine.node for machine in machines], self._transport(), fanout=self._fanout)}
         with self._lock:
             self._known |= {name: who for name, who in found.items() if who.failure is None}
             known = dict(self._known)
             if time.monotonic() - self._read[0] > _FRESH_S:
                 self._read = (time.monotonic(), self._others())
             stored = self._read[1]
-        known = {**{name: kept(name, said) for name, said in stored.items()}, **known}
+        known = {**{name: kept(name, message) for name, message in stored.items()}, **known}
         boards = {**stored, **{machine.name: machine.kept for machine in machines}}
-        strange = [machine for machine in machines
-                   if (failure := found[machine.name].failure) is not None and failure.stage is Stage.HOST_KEY]
+        strange = [
+            machine for machine in machines
+            if (failure := found[machine.name].failure) is not None and failure.stage is Stage.HOST_KEY]
         keys = self._keys([machine.node for machine in strange]) if strange else {}
         for machine in machines:
             who = found[machine.name]
@@ -77,37 +92,46 @@ class Ssh:
             elif who.failure is not None:
                 yield machine.name, _unreached(machine, who.failure)
             else:
-                yield machine.name, self._met(who, {name: one for name, one in known.items() if name != who.node}, boards)
+                yield machine.name, self._met(
+                    who, {name: one for name, one in known.items() if name != who.node}, boards)
 
-    def _met(self, who: NodeIdentity, others: Mapping[str, NodeIdentity], boards: Mapping[str, Mapping[str, str]]) -> Observation:
+    def _met(
+        self, who: NodeIdentity, others: Mapping[str, NodeIdentity], boards: Mapping[str, Mapping[str, str]],
+    ) -> Observation:
         troubles = tuple(mixed(who, others, boards, self._names))
         if troubles:
             return self._doubtful(who, troubles)
         board = boards.get(who.node, {}).get("serial", "")
         if board and not who.serial and "serial" in who.unseen and not who.root:
-            hand = "log in as root, or go through sudo (privilege: become in the inventory)"
-            what = f"its controller's serial number is {board}, and it takes root there to compare: {who.unseen['serial']}"
-            return self._doubtful(who, (Trouble(clean(what), Owner.OPERATOR, hand),))
+            advice = "log in as root, or go through sudo (privilege: become in the inventory)"
+            what = (f"its controller's serial number is {board}, and it takes root there to compare: "
+                    f"{who.unseen['serial']}")
+            return self._doubtful(who, (Trouble(clean(what), Owner.OPERATOR, advice),))
         serial = f"serial {who.serial}" if who.serial else who.unseen.get("serial") or "no serial number"
         return Observation(StepState.SO, clean(f"{who.name or 'it'} answers, {serial}"), keep=who.keep)
 
     def _doubtful(self, who: NodeIdentity, troubles: tuple[Trouble, ...]) -> Observation:
-        """Nobody else is held against a machine that may be another, and be moved before the next look."""
+        """No one else is held against a machine that may be another, and be moved before the next look."""
         with self._lock:
             self._known.pop(who.node, None)
-        return Observation(StepState.TROUBLE, clean(troubles[0].what), troubles=troubles, keep=NodeIdentity(who.node).keep)
+        return Observation(
+            StepState.TROUBLE, clean(troubles[0].what), troubles=troubles, keep=NodeIdentity(who.node).keep)
 
     def _keys(self, nodes: Sequence[Node]) -> dict[str, Observation]:
         """How the keys of machines stand that no connection trusts."""
         try:
             return {each.node.name: self._key(each) for each in self._subjects(nodes)}
         except MusterError as error:
-            return {node.name: _stuck(str(error), "mend that, then: muster bringup retry " + node.name) for node in nodes}
+            return {
+                node.name: _stuck(str(error), "mend that, then: muster bringup retry " + node.name)
+                for node in nodes}
 
     def _subjects(self, nodes: Sequence[Node]) -> list[NodeEnrolment]:
-        """What these machines show, and what is to be done about it; raises ConfigError for a list that cannot be read."""
+        """What these machines show, and what is to be done about it; raises ConfigError for a list that
+        cannot be read."""
         config = default_config()
-        expected = read_expected(self._host_keys, [node.name for node in nodes]) if self._host_keys is not None else None
+        expected = read_expected(
+            self._host_keys, [node.name for node in nodes]) if self._host_keys is not None else None
         subjects = scanned([subject_of(node, config, None) for node in nodes], config, _SCAN_S, self._fanout)
         return decided(subjects, expected, ())
 
@@ -115,43 +139,50 @@ class Ssh:
         decision, name = each.decision, shlex.quote(each.node.name)
         if decision.outcome in (EnrolmentOutcome.PIN, EnrolmentOutcome.ADD):
             prints = [f"{key_type(blob)} {fingerprint(blob)}" for blob in decision.add]
-            vouches = "as the list says" if decision.vouched else "trusted at first contact: only the network vouches for it"
+            vouches = ("as the list says" if decision.vouched
+                       else "trusted at first contact: only the network vouches for it")
             change = (f"{each.file}: {each.target.known_hosts_name}", *(f"+ {line}" for line in prints))
-            deed = Operation(f"pin the host key, {vouches}", "pin:" + ",".join(sorted(map(fingerprint, decision.add))), change,
-                             StepEffect.PASSIVE,
-                             settle_s=1.0)
-            return Observation(StepState.NOT_SO, f"no host key is pinned; it shows {prints[0]}", deed)
-        if decision.outcome is EnrolmentOutcome.KNOWN:       # somebody has pinned it meanwhile
+            operation = Operation(
+                f"pin the host key, {vouches}", "pin:" + ",".join(sorted(map(fingerprint, decision.add))),
+                change, StepEffect.PASSIVE, settle_s=1.0)
+            return Observation(StepState.NOT_SO, f"no host key is pinned; it shows {prints[0]}", operation)
+        if decision.outcome is EnrolmentOutcome.KNOWN:       # someone has pinned it meanwhile
             return Observation(StepState.WAIT, "its host key is pinned by now", again_s=1.0)
         if decision.outcome is EnrolmentOutcome.UNREACHED:
-            hand = f"{_HANDS[Stage.CONNECT]}, then: muster bringup retry {name}"
-            return replace(_stuck(f"{each.stage}: {decision.reason}", hand), stand=StepState.WAIT)
+            advice = f"{_ADVICE[Stage.CONNECT]}, then: muster bringup retry {name}"
+            return replace(_stuck(f"{each.stage}: {decision.reason}", advice), stand=StepState.WAIT)
         if decision.outcome is EnrolmentOutcome.CHANGED:
-            return _stuck(decision.reason, f"if it was installed anew: muster inventory enroll {name} --replace {name}; "
-                                           f"then: muster bringup retry {name}")
-        return _stuck(decision.reason or decision.outcome.value, f"see: muster inventory enroll {name} --dry-run")
+            return _stuck(decision.reason,
+                          f"if it was installed again: muster inventory enroll {name} --replace {name}; "
+                          f"then: muster bringup retry {name}")
+        return _stuck(
+            decision.reason or decision.outcome.value, f"see: muster inventory enroll {name} --dry-run")
 
-    def make(self, machine: Machine, deed: Operation) -> Made:
-        """Pins the keys that were looked at, and no others. See `Executor.make`."""
+    def make(self, machine: Machine, operation: Operation) -> OperationResult:
+        """Pins the keys that were checked, and no others. See `Executor.make`."""
         try:
             (subject,) = self._subjects([machine.node])
             shown = "pin:" + ",".join(sorted(map(fingerprint, subject.decision.add)))
-            if subject.decision.outcome not in (EnrolmentOutcome.PIN, EnrolmentOutcome.ADD) or shown != deed.key:
-                return Made(False, "it shows other host keys than it did")
+            if subject.decision.outcome not in (
+                EnrolmentOutcome.PIN, EnrolmentOutcome.ADD) or shown != operation.key:
+                return OperationResult(False, "it shows other host keys than it did")
             (subject,) = written([subject])
         except (MusterError, ConfigError) as error:
-            return Made(False, clean(str(error)))
-        return Made(subject.done, clean(f"pinned in {subject.file}" if subject.done else subject.decision.reason))
+            return OperationResult(False, clean(str(error)))
+        return OperationResult(
+            subject.done, clean(f"pinned in {subject.file}" if subject.done else subject.decision.reason))
 
 
 def _unreached(machine: Machine, failure: Failure) -> Observation:
-    said = clean(f"{failure.stage.value}: {failure.reason}")
-    hand = _HANDS.get(failure.stage, "look at its console and its network")
-    stuck = _stuck(said, f"{hand}, then: muster bringup retry {machine.name}")
-    if failure.stage is Stage.CONNECT or (failure.stage is Stage.AUTH and machine.now - machine.began < _KEYS_S):
+    message = clean(f"{failure.stage.value}: {failure.reason}")
+    advice = _ADVICE.get(failure.stage, "check its console and its network")
+    stuck = _stuck(message, f"{advice}, then: muster bringup retry {machine.name}")
+    if failure.stage is Stage.CONNECT or (
+        failure.stage is Stage.AUTH and machine.now - machine.began < _KEYS_S):
         return replace(stuck, stand=StepState.WAIT)
-    return stuck if failure.stage in _HANDS else replace(stuck, stand=StepState.UNKNOWN)
+    return stuck if failure.stage in _ADVICE else replace(stuck, stand=StepState.UNKNOWN)
 
 
-def _stuck(what: str, hand: str) -> Observation:
-    return Observation(StepState.TROUBLE, clean(what), troubles=(Trouble(clean(what), Owner.OPERATOR, clean(hand)),))
+def _stuck(what: str, advice: str) -> Observation:
+    return Observation(
+        StepState.TROUBLE, clean(what), troubles=(Trouble(clean(what), Owner.OPERATOR, clean(advice)),))

@@ -1,4 +1,5 @@
-"""A sweep of the machines at a step, as `muster check` makes it, kept in the store; and what of it keeps a machine at this step."""
+"""A sweep of the machines at a step, as `muster check` makes it, kept in the store; and what of it keeps a
+machine at this step."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ PARTS = {"gpu": "gpu", "nvme": "drive", "chassis": "node", "port": "port"}
 
 
 def swept(
-    context: StepContext, machines: Sequence[Machine], profiles: tuple[str, ...], only: tuple[str, ...] = (), skip: tuple[str, ...] = (),
+    context: StepContext, machines: Sequence[Machine], profiles: tuple[str, ...], only: tuple[str, ...] = (),
+    skip: tuple[str, ...] = (),
 ) -> tuple[tuple[NodeReport, ...], Mapping[str, NodeReadings]]:
     """One sweep of these machines, which is in the store afterwards."""
     found: dict[str, NodeReadings] = {}
@@ -35,40 +37,45 @@ def swept(
     def told(recording: Recording) -> None:
         found[recording.node] = readings(recording)
 
-    plan = sweep.SweepPlan([machine.node for machine in machines], context.ruleset.select(only, skip), context.default_sku,
-                           "muster bringup",
-                           only, skip, profiles)
+    plan = sweep.SweepPlan([machine.node for machine in machines], context.ruleset.select(only, skip),
+                           context.default_sku, "muster bringup", only, skip, profiles)
     began = time.time()
-    outcome = sweep.live(plan, context.transport(), sweep.limits(None, context.fanout), progress(len(machines), "look", quiet=True),
-                         snapshots=KeptSnapshots(context.folder), on_recording=told, repairs=words_in(context.folder))
+    outcome = sweep.live(plan, context.transport(), sweep.limits(None, context.fanout),
+                         progress(len(machines), "look", quiet=True), snapshots=KeptSnapshots(context.folder), on_recording=told,
+                         repairs=words_in(context.folder))
     with opened(context.folder, make=True) as store:
-        known = record(store,
-                       SweepRecord(began, time.time(), outcome.partial, plan.source, context.ruleset.digest, profiles, bool(only or skip),
-                                          judged_by(plan.ruleset, version("cluster-muster")), who()),
-                       outcome.assessed.reports, found)
+        known = record(
+            store,
+            SweepRecord(began, time.time(), outcome.partial, plan.source, context.ruleset.digest, profiles,
+                        bool(only or skip), judged_by(plan.ruleset, version("cluster-muster")), who()),
+            outcome.assessed.reports, found)
     return known, found
 
 
-def judged(report: NodeReport, known: NodeReadings | None) -> Observation:
-    """What a sweep says of one machine: FAIL is trouble, whatever could not be measured is looked at again, and only then it is so.
+def judged(told: NodeReport, known: NodeReadings | None) -> Observation:
+    """What a sweep says of one machine: FAIL is trouble, whatever could not be measured is checked again, and
+    only then it is so.
 
-    INFO keeps nobody.
+    INFO keeps no one.
     """
-    if not report.results:
-        return Observation(StepState.UNKNOWN, clean(f"{report.stage or 'not looked at'}: {report.reason}", 300))
-    counted = [one for one in report.results if one.severity is not Severity.INFO]
+    if not told.results:
+        return Observation(StepState.UNKNOWN, clean(f"{told.stage or 'not checked'}: {told.reason}", 300))
+    counted = [one for one in told.results if one.severity is not Severity.INFO]
     failed = [one for one in counted if one.status is Status.FAIL]
     unknown = [one for one in counted if one.status is Status.UNKNOWN]
     if failed:
         troubles = [trouble for one in failed for trouble in _troubles(one, known)]
         names = ", ".join(one.rule for one in failed[:4])
-        return Observation(StepState.TROUBLE, f"{_count(len(failed), 'rule')} failed: {names}", troubles=tuple(troubles[:_MOST]))
+        return Observation(StepState.TROUBLE, f"{_count(len(failed), 'rule')} failed: {names}",
+                           troubles=tuple(troubles[:_MOST]))
     if unknown:
-        said = "; ".join(f"{one.rule}: {one.reason}" for one in unknown[:3])
-        return Observation(StepState.UNKNOWN, clean(f"{_count(len(unknown), 'rule')} not measured: {said}", 300))
+        message = "; ".join(f"{one.rule}: {one.reason}" for one in unknown[:3])
+        return Observation(
+            StepState.UNKNOWN, clean(f"{_count(len(unknown), 'rule')} not measured: {message}", 300))
     if not any(one.status is Status.PASS for one in counted):
         return Observation(StepState.UNKNOWN, "no rule was judged")
-    return Observation(StepState.SO, f"{_count(sum(one.status is Status.PASS for one in counted), 'rule')} passed")
+    return Observation(
+        StepState.SO, f"{_count(sum(one.status is Status.PASS for one in counted), 'rule')} passed")
 
 
 def _troubles(result: Result, known: NodeReadings | None) -> Iterator[Trouble]:
@@ -76,8 +83,10 @@ def _troubles(result: Result, known: NodeReadings | None) -> Iterator[Trouble]:
     for finding in findings:
         part, slot, serial = _part(finding.subject, known)
         expected = f", expected {clean(str(finding.expected), 120)}" if str(finding.expected) else ""
-        yield Trouble(f"{result.rule}: {clean(finding.subject, 80)}: {clean(str(finding.observed), 160)}{expected}",
-                      finding.owner or result.owner or Owner.OPERATOR, clean(finding.remedy or result.remedy, 300), part, slot, serial)
+        yield Trouble(
+            f"{result.rule}: {clean(finding.subject, 80)}: {clean(str(finding.observed), 160)}{expected}",
+            finding.owner or result.owner or Owner.OPERATOR, clean(finding.remedy or result.remedy, 300),
+            part, slot, serial)
 
 
 def _part(subject: str, known: NodeReadings | None) -> tuple[str, str, str]:

@@ -9,10 +9,11 @@ _NUMBER = re.compile(r"v?(\d{1,18})", re.IGNORECASE)
 
 
 def compared(one: str, other: str) -> int | None:
-    """-1, 0 or 1 as the first is older than, like, or newer than the other; None where they cannot be compared.
+    """-1, 0 or 1 as the first is older than, like, or newer than the other; None where they cannot be
+    compared.
 
-    Numbers are compared as numbers, piece by piece (2.9 before 2.10; 1.0 is 1.0.0); pieces with letters have to be the same (U46 v1.2 and
-    U54 v1.1 are of different families, and neither is the newer).
+    Numbers are compared as numbers, piece by piece (2.9 before 2.10; 1.0 is 1.0.0); pieces with letters have
+    to be the same (U46 v1.2 and U54 v1.1 are of different families, and neither is the newer).
     """
     left, right = _pieces(one), _pieces(other)
     if not left or not right:

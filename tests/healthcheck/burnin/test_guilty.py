@@ -279,8 +279,8 @@ def test_over_ssh_a_node_that_goes_away_is_named_and_nothing_is_left_on_either(t
         pair = [server.node(name, python=str(python), burnin=BurnInSettings((torches.python(),)))
                 for name in ("n0", "n1")]
         with Conductor(transport, pair) as conductor:
-            crew = conductor.ready(100)
-            assert crew.whole, crew.missing
+            ready_nodes = conductor.ready(100)
+            assert ready_nodes.whole, ready_nodes.missing
             killer = threading.Thread(target=kill_an_agent)
             killer.start()
             seats = tuple(Seat(node.name, gpu) for node in pair for gpu in range(2))

@@ -15,8 +15,8 @@ from healthcheck.model.recording import Recording
 from healthcheck.ruleset.sku import Sku
 from inventory.errors import UsageError
 from inventory.model import BurnInSettings, Node, PortPlan
-from provisioning.burnin.look import NodeSample, seen
 from provisioning.burnin.places import hardware, place, planned, rails
+from provisioning.burnin.sample import NodeSample, seen
 from tests.healthcheck import machine, network
 
 H100 = Sku("hgx-h100", "", {"gpu_count": 8, "gpu_model": "H100", "port_rate_gbps": 400,

@@ -30,8 +30,8 @@ def bed() -> Iterator[Conductor]:
     nodes = [Node(name, address="127.0.0.1", burnin=BurnInSettings((torches.python(),)))
              for name in ("n1", "n2")]
     with Conductor(LocalTransport(), nodes, hosts=["127.0.0.1"], patience=Patience(storage=2.0)) as conductor:
-        crew = conductor.ready(100)
-        assert crew.whole, crew.missing
+        ready_nodes = conductor.ready(100)
+        assert ready_nodes.whole, ready_nodes.missing
         yield conductor
 
 

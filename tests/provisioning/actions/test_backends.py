@@ -1,4 +1,5 @@
-"""Every back end, by the same tests: cordons are owned, whoever works beside us, and whenever we are killed."""
+"""Every back end, by the same tests: cordons are owned, whoever works beside us, and whenever we are
+killed."""
 
 from __future__ import annotations
 
@@ -16,7 +17,15 @@ from healthcheck.store.strays import strays
 from provisioning.actions.base import Backend, Holder
 from provisioning.actions.cordon import CordonResult, cordon, uncordon
 from provisioning.actions.strays import adopt, forget
-from tests.testbed.backends import CommandSite, GoldenSite, HostFileSite, KubernetesSite, Memory, Site, SlurmSite
+from tests.testbed.backends import (
+    CommandSite,
+    GoldenSite,
+    HostFileSite,
+    KubernetesSite,
+    Memory,
+    Site,
+    SlurmSite,
+)
 from tests.testbed.kubernetes import serving
 from tests.testbed.marks import nameless
 from tests.testbed.require import require
@@ -41,8 +50,8 @@ def site(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
         return
     if request.param != "slurm":
         makers: dict[str, Callable[[], Site]] = {
-            "memory": lambda: Memory(NODES), "hostfile": lambda: HostFileSite(tmp_path), "golden": lambda: GoldenSite(tmp_path, NODES),
-            "command": lambda: CommandSite(tmp_path, NODES)}
+            "memory": lambda: Memory(NODES), "hostfile": lambda: HostFileSite(tmp_path),
+            "golden": lambda: GoldenSite(tmp_path, NODES), "command": lambda: CommandSite(tmp_path, NODES)}
         yield makers[request.param]()
         return
     bed = request.getfixturevalue("bed")
@@ -77,27 +86,31 @@ def holder(site: Site, node: str) -> Holder:
 
 def test_a_cordon_is_ours_by_its_number_and_leaves_nothing_behind(store: Store, site: Site) -> None:
     before = [site.shown(node) for node in NODES]
-    assert [done.said for done in take(store, site, "gpu001", "gpu003")] == [
+    assert [done.message for done in take(store, site, "gpu001", "gpu003")] == [
         f"cordoned in {site.backend.name} as muster#{n}" for n in (1, 2)]
     held = site.backend.held(NODES)
-    assert {node: (one.holder, one.number) for node, one in held.items() if one.holder is not Holder.NOBODY} == {
-        "gpu001": (Holder.US, 1), "gpu003": (Holder.US, 2)}
+    assert ({node: (one.holder, one.number) for node, one in held.items() if one.holder is not Holder.NOBODY}
+            == {"gpu001": (Holder.US, 1), "gpu003": (Holder.US, 2)})
     assert held["gpu003"].reason == "muster#2: fan"
-    assert take(store, site, "gpu001")[0].said == "cordoned already as muster#1: fan"
-    assert [done.said for done in give(store, site, "gpu003", "gpu001")] == ["muster#1 is released", "muster#2 is released"]
+    assert take(store, site, "gpu001")[0].message == "cordoned already as muster#1: fan"
+    assert [done.message for done in give(store, site, "gpu003", "gpu001")] == [
+        "muster#1 is released", "muster#2 is released"]
     assert {one.holder for one in site.backend.held(NODES).values()} == {Holder.NOBODY}
     if not isinstance(site, SlurmSite):     # it keeps the time of the last change
         assert [site.shown(node) for node in NODES] == before
 
 
-@pytest.mark.parametrize("words", ["fan, Tuesday", "muster", "muster: looks like ours", "muster#0: x", "a muster#12: x", "muster#7: of another store"])
+@pytest.mark.parametrize("words",
+                         ["fan, Tuesday", "muster", "muster: looks like ours", "muster#0: x",
+                          "a muster#12: x", "muster#7: of another store"])
 def test_a_persons_hold_is_left_as_it_is_in_whatever_words(store: Store, site: Site, words: str) -> None:
     site.hold("gpu002", words)
     before = site.shown("gpu002")
     done = take(store, site, "gpu002")[0]
-    assert done.said.startswith("left alone, ") and (done.held, done.failed) == (True, False)
-    assert give(store, site, "gpu002")[0].said == "there is no cordon of ours"
-    assert site.shown("gpu002") == before and holder(site, "gpu002") is not Holder.NOBODY and open_cordons(store) == []
+    assert done.message.startswith("left alone, ") and (done.held, done.failed) == (True, False)
+    assert give(store, site, "gpu002")[0].message == "there is no cordon of ours"
+    assert site.shown(
+        "gpu002") == before and holder(site, "gpu002") is not Holder.NOBODY and open_cordons(store) == []
 
 
 @pytest.mark.parametrize("words", ["mine now", "muster#99: of another store"])
@@ -106,16 +119,21 @@ def test_a_node_that_a_person_took_over_stays_theirs(store: Store, site: Site, w
     site.hold("gpu003", words)
     before = site.shown("gpu003")
     assert give(store, site, "gpu003")[0].held
-    assert site.shown("gpu003") == before and open_cordons(store) == [] and holder(site, "gpu003") is not Holder.NOBODY
+    assert site.shown(
+        "gpu003") == before and open_cordons(store) == [] and holder(site, "gpu003") is not Holder.NOBODY
 
 
-def test_a_node_that_a_person_gave_back_is_no_longer_ours_and_can_be_taken_anew(store: Store, site: Site) -> None:
+def test_a_node_that_a_person_gave_back_is_no_longer_ours_and_can_be_taken_anew(
+    store: Store, site: Site,
+) -> None:
     take(store, site, "gpu003")
     site.free("gpu003")
-    assert take(store, site, "gpu003", why="again")[0].said == f"cordoned in {site.backend.name} as muster#2"
+    assert take(
+        store, site, "gpu003", why="again")[0].message == f"cordoned in {site.backend.name} as muster#2"
     assert site.backend.held(["gpu003"])["gpu003"].number == 2
     site.free("gpu003")
-    assert give(store, site, "gpu003")[0].said == "somebody had given it back" and holder(site, "gpu003") is Holder.NOBODY
+    assert give(store, site, "gpu003")[
+        0].message == "someone had given it back" and holder(site, "gpu003") is Holder.NOBODY
 
 
 def test_a_node_that_is_not_known_costs_no_other(store: Store, site: Site) -> None:
@@ -125,15 +143,19 @@ def test_a_node_that_is_not_known_costs_no_other(store: Store, site: Site) -> No
     assert holder(site, "gpu006") is Holder.US
 
 
-@pytest.mark.parametrize("why", ["long " * 200, "a\x1b[31m\nState=RESUME\r\x00\u202e", "# x  # gpu001 of gpu001", "'; id \"$(id)\" `id`", "ü" * 190,
-                                 "gpu001", "  ", "muster#5: no"])
-def test_whatever_the_reason_the_mark_stays_and_the_node_comes_back(store: Store, site: Site, why: str) -> None:
+@pytest.mark.parametrize("why",
+                         ["long " * 200, "a\x1b[31m\nState=RESUME\r\x00\u202e", "# x  # gpu001 of gpu001",
+                          "'; id \"$(id)\" `id`", "ü" * 190, "gpu001", "  ", "muster#5: no"])
+def test_whatever_the_reason_the_mark_stays_and_the_node_comes_back(
+    store: Store, site: Site, why: str,
+) -> None:
     before = {node: one.holder for node, one in site.backend.held(NODES).items()}
-    assert take(store, site, "gpu004", why=why)[0].said == f"cordoned in {site.backend.name} as muster#1"
+    assert take(store, site, "gpu004", why=why)[0].message == f"cordoned in {site.backend.name} as muster#1"
     held = site.backend.held(NODES)
-    assert held["gpu004"].number == 1 and len(held["gpu004"].reason) <= 200 and held["gpu004"].reason.isprintable()
+    assert held[
+        "gpu004"].number == 1 and len(held["gpu004"].reason) <= 200 and held["gpu004"].reason.isprintable()
     assert {node: one.holder for node, one in held.items()} == {**before, "gpu004": Holder.US}
-    assert give(store, site, "gpu004")[0].said == "muster#1 is released"
+    assert give(store, site, "gpu004")[0].message == "muster#1 is released"
     assert {node: one.holder for node, one in site.backend.held(NODES).items()} == before
 
 
@@ -142,7 +164,7 @@ class Death(BaseException):
 
 
 class Dying:
-    """The same back end, at which one is killed right before or right after a deed."""
+    """The same back end, at which one is killed right before or right after an operation."""
 
     def __init__(self, backend: Backend, deed: str, after: bool) -> None:
         self.name, self.held = backend.name, backend.held
@@ -163,28 +185,36 @@ class Dying:
 
 
 @pytest.mark.parametrize("after", [False, True])
-def test_killed_while_it_cordons_the_next_run_finds_out_what_was_done(store: Store, site: Site, after: bool) -> None:
+def test_killed_while_it_cordons_the_next_run_finds_out_what_was_done(
+    store: Store, site: Site, after: bool,
+) -> None:
     with suppress(Death):
         cordon(store, Dying(site.backend, "isolate", after), ["gpu008"], "fan", "me", CLOCK)
     assert holder(site, "gpu008") is (Holder.US if after else Holder.NOBODY)
-    assert [one.state for one in open_cordons(store)] == [CordonState.MEANT] and lines(store)[0].outcome is None
-    assert give(store, site, "gpu008")[0].said == ("muster#1 is released" if after else "there is no cordon of ours")
-    assert holder(site, "gpu008") is Holder.NOBODY and open_cordons(store) == [] and all(line.outcome for line in lines(store))
+    assert [
+        one.state for one in open_cordons(store)] == [CordonState.MEANT] and lines(store)[0].outcome is None
+    assert give(store, site, "gpu008")[
+        0].message == ("muster#1 is released" if after else "there is no cordon of ours")
+    assert holder(site, "gpu008") is Holder.NOBODY and open_cordons(
+        store) == [] and all(line.outcome for line in lines(store))
 
 
 @pytest.mark.parametrize("after", [False, True])
-def test_killed_while_it_releases_the_next_run_finds_out_what_was_done(store: Store, site: Site, after: bool) -> None:
+def test_killed_while_it_releases_the_next_run_finds_out_what_was_done(
+    store: Store, site: Site, after: bool,
+) -> None:
     take(store, site, "gpu008")
     with suppress(Death):
         uncordon(store, Dying(site.backend, "release", after), ["gpu008"], "done", "me", CLOCK)
     assert holder(site, "gpu008") is (Holder.NOBODY if after else Holder.US)
-    said = take(store, site, "gpu008")[0].said
-    assert said == (f"cordoned in {site.backend.name} as muster#2" if after else "cordoned already as muster#1: fan")
+    said = take(store, site, "gpu008")[0].message
+    assert said == (
+        f"cordoned in {site.backend.name} as muster#2" if after else "cordoned already as muster#1: fan")
     assert all(line.outcome for line in lines(store))
 
 
-NOTES = [
-    ("{}: fan", "{}: fan - KEEP DOWN until Friday"), ("{}: fan", "{}: KEEP DOWN - riser change until Friday"), ("{}: fan", "{}: KEEP DOWN; fan")]
+NOTES = [("{}: fan", "{}: fan - KEEP DOWN until Friday"),
+         ("{}: fan", "{}: KEEP DOWN - riser change until Friday"), ("{}: fan", "{}: KEEP DOWN; fan")]
 
 
 @pytest.mark.parametrize(("wrote", "note"), NOTES)
@@ -200,13 +230,16 @@ def test_what_a_person_writes_beside_our_mark_makes_the_node_theirs_until_it_is_
     before = site.shown("gpu003")
     for nodes in (["gpu003"], None):
         done = {one.node: one for one in uncordon(store, site.backend, nodes, "done", "me", CLOCK)}["gpu003"]
-        assert done.failed and done.held and "KEEP DOWN" in done.said and "muster cordon adopt gpu003" in done.said
-    assert holder(site, "gpu003") is Holder.US and (site.shown("gpu003") == before or not isinstance(site, (Memory, SlurmSite)))
+        assert (done.failed and done.held and "KEEP DOWN" in done.message
+                and "muster cordon adopt gpu003" in done.message)
+    assert holder(site, "gpu003") is Holder.US and (
+        site.shown("gpu003") == before or not isinstance(site, (Memory, SlurmSite)))
     assert [one.node for one in open_cordons(store)] == ["gpu003"] and holder(site, "gpu002") is Holder.NOBODY
-    assert take(store, site, "gpu003")[0].said.startswith(f"left alone, beside {mark} a person wrote: ")
+    assert take(store, site, "gpu003")[0].message.startswith(f"left alone, beside {mark} a person wrote: ")
     adopted = adopt(store, site.backend, ["gpu003"], "agreed with them", "me", CLOCK)[0]
-    assert adopted.said.startswith("adopted as muster#") and not adopted.failed
-    assert give(store, site, "gpu003")[0].said.endswith(" is released") and holder(site, "gpu003") is Holder.NOBODY
+    assert adopted.message.startswith("adopted as muster#") and not adopted.failed
+    assert give(
+        store, site, "gpu003")[0].message.endswith(" is released") and holder(site, "gpu003") is Holder.NOBODY
 
 
 def test_a_node_that_a_person_noted_upon_can_be_left_to_them(store: Store, site: Site) -> None:
@@ -216,21 +249,27 @@ def test_a_node_that_a_person_noted_upon_can_be_left_to_them(store: Store, site:
     site.hold("gpu003", f"{open_cordons(store)[0].mark}: KEEP DOWN")
     done = forget(store, site.backend, ["gpu003"], "it is theirs", "me", CLOCK)[0]
     assert done.held and not done.failed and open_cordons(store) == [] and strays(store) == []
-    assert holder(site, "gpu003") is Holder.OTHERS and "KEEP DOWN" in site.shown("gpu003") and "muster" not in site.shown("gpu003")
+    assert holder(site, "gpu003") is Holder.OTHERS and "KEEP DOWN" in site.shown(
+        "gpu003") and "muster" not in site.shown("gpu003")
 
 
 @pytest.mark.parametrize("act", ["adopt", "forget"])
-def test_a_mark_of_another_store_is_settled_by_a_person_and_by_nothing_else(store: Store, site: Site, tmp_path: Path, act: str) -> None:
+def test_a_mark_of_another_store_is_settled_by_a_person_and_by_nothing_else(
+    store: Store, site: Site, tmp_path: Path, act: str,
+) -> None:
     with opened(tmp_path / "other", make=True) as other:
         take(other, site, "gpu005")
-        assert take(store, site, "gpu005")[0].said.startswith("left alone, a mark that this store does not know: ")
-        assert [done.said for done in give(store, site, "gpu005")] == ["there is no cordon of ours"] and uncordon(
-            store, site.backend, None, "all", "me", CLOCK) == []
-        done = {"adopt": adopt, "forget": forget}[act](store, site.backend, ["gpu005"], "the old head is gone", "me", CLOCK)[0]
+        assert take(
+            store, site, "gpu005")[0].message.startswith("left alone, a mark that this store does not know: ")
+        assert [done.message for done in give(store, site, "gpu005")] == [
+            "there is no cordon of ours"] and uncordon(store, site.backend, None, "all", "me", CLOCK) == []
+        done = {"adopt": adopt, "forget": forget}[
+            act](store, site.backend, ["gpu005"], "the old head is gone", "me", CLOCK)[0]
         assert not done.failed and strays(store) == []
         if act == "adopt":
-            assert done.said.startswith("adopted as muster#1; it was muster:") and holder(site, "gpu005") is Holder.US
+            assert done.message.startswith(
+                "adopted as muster#1; it was muster:") and holder(site, "gpu005") is Holder.US
             held = give(other, site, "gpu005")[0]       # to which it is a stranger's now
             assert held.held and holder(site, "gpu005") is Holder.US
-            assert give(store, site, "gpu005")[0].said == "muster#1 is released"
+            assert give(store, site, "gpu005")[0].message == "muster#1 is released"
         assert holder(site, "gpu005") is Holder.NOBODY

@@ -9,7 +9,7 @@ import pytest
 
 from inventory.errors import UsageError
 from inventory.model import CordonBy, InKubernetes, Inventory, IsolationBackend
-from provisioning.actions.base import Reboots
+from provisioning.actions.base import SupportsReboot
 from provisioning.actions.choose import Options, backend
 from provisioning.actions.command import CommandBackend
 from provisioning.actions.golden import GoldenSet
@@ -39,23 +39,29 @@ def test_the_inventory_chooses_and_the_command_line_chooses_first(scontrol: None
     assert isinstance(golden, GoldenSet) and golden.path == Path("/a")
     command = backend(site(CordonBy(IsolationBackend.COMMAND, argv=("act", "x"), seconds=3)))
     assert isinstance(command, CommandBackend) and (command.argv, command.seconds) == (("act", "x"), 3)
-    assert isinstance(backend(site(CordonBy(IsolationBackend.KUBERNETES, kubernetes=InKubernetes()))), Kubernetes)
+    assert isinstance(
+        backend(site(CordonBy(IsolationBackend.KUBERNETES, kubernetes=InKubernetes()))), Kubernetes)
     chosen = backend(site(CordonBy(IsolationBackend.SLURM)), Options(golden="/b"))
     assert isinstance(chosen, GoldenSet) and chosen.path == Path("/b")
-    assert isinstance(backend(site(CordonBy(IsolationBackend.GOLDEN, "/a")), Options(hostfile="/b")), HostFile)
+    assert isinstance(
+        backend(site(CordonBy(IsolationBackend.GOLDEN, "/a")), Options(hostfile="/b")), HostFile)
 
 
 def test_slurm_and_a_command_can_reboot_and_files_cannot(scontrol: None) -> None:
-    able = {one.name: isinstance(one, Reboots)
+    able = {one.name: isinstance(one, SupportsReboot)
             for one in (SlurmBackend(), CommandBackend(["act"]), HostFile(Path("a")), GoldenSet(Path("a")))}
     assert able == {"slurm": True, "command": True, "hostfile": False, "golden": False}
 
 
-def test_what_cannot_be_chosen_is_told_with_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_what_cannot_be_chosen_is_told_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UsageError, match="scontrol was not found: run this where Slurm's commands are, say `cordon:` in the inventory"):
+    with pytest.raises(
+        UsageError,
+        match="scontrol was not found: run this where Slurm's commands are, set `cordon:` in the inventory"):
         backend(site(CordonBy(IsolationBackend.SLURM)))
-    with pytest.raises(UsageError, match="--hostfile and --golden are two ways"):
+    with pytest.raises(UsageError, match="--hostfile and --golden exclude each other"):
         backend(None, Options("a", "b"))
 
 
@@ -75,4 +81,5 @@ def test_a_command_of_the_site_that_fails_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "muster.yaml").write_text("version: 1\ncordon: {command: [./act]}\nnodes: {gpu1: }\n")
     done = muster("cordon", "gpu1", "--reason", "fan", home=tmp_path)
     assert (done.returncode, done.stdout) == (2, "") and done.stderr == (
-        f"muster: {tmp_path}/act: cannot be run: No such file or directory; see the key cordon of the inventory\n")
+        f"muster: {tmp_path}/act: cannot be run: No such file or directory; see the key cordon of the "
+        "inventory\n")

@@ -1,4 +1,5 @@
-"""A golden set: our nodes go out and come back to the byte; what a person took out, or wrote, stays as it is."""
+"""A golden set: our nodes go out and come back to the byte; what a person took out, or wrote, stays as it
+is."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from healthcheck.store.marks import CordonMark
 from inventory.nodeset import expand
-from provisioning.actions.base import ActionError, Holder, marked, number_of
+from provisioning.actions.base import ActionError, Holder, number_of, reason_with_mark
 from provisioning.actions.golden import GoldenSet
 from provisioning.actions.lines import names_of
 from tests.testbed.marks import muster, plain
@@ -26,16 +27,20 @@ def text_of(file: GoldenSet) -> str:
     return file.path.read_bytes().decode("utf-8", "surrogateescape")
 
 
-@pytest.mark.parametrize(("before", "node", "after"), [
-    ("gpu007\n", "gpu007", "# muster#12: fan  gpu007\n"),
-    ("a\ngpu007  # row 9\r\nb\n", "gpu007", "a\n# muster#12: fan  gpu007  # row 9\r\nb\n"),
-    ("gpu[001-512]\n", "gpu007", "gpu[001-006,008-512]\n# muster#12: fan  gpu007 of gpu[001-512]\n"),
-    ("  gpu[001-512] , cpu[1-2]\t# all\n", "cpu1", None),
-    ("\tgpu[001-512],cpu[1-2]\t# all\n", "cpu1", "\tgpu[001-512],cpu2\t# all\n# muster#12: fan  cpu1 of \tgpu[001-512],cpu[1-2]\n"),
-    ("gpu[1-2] gpu[2-3]\n", "gpu2", "gpu1 gpu3\n# muster#12: fan  gpu2 of gpu[1-2] gpu[2-3]\n"),
-    ("gpu[5-6],gpu[1-2]\ngpu1\n", "gpu1", "gpu[5-6],gpu2\n# muster#12: fan  gpu1 of gpu[5-6],gpu[1-2]\n# muster#12: fan  gpu1\n"),
-])
-def test_a_node_goes_out_of_every_line_and_nothing_else_changes(tmp_path: Path, before: str, node: str, after: str | None) -> None:
+@pytest.mark.parametrize(
+    ("before", "node", "after"),
+    [("gpu007\n", "gpu007", "# muster#12: fan  gpu007\n"),
+     ("a\ngpu007  # row 9\r\nb\n", "gpu007", "a\n# muster#12: fan  gpu007  # row 9\r\nb\n"),
+     ("gpu[001-512]\n", "gpu007", "gpu[001-006,008-512]\n# muster#12: fan  gpu007 of gpu[001-512]\n"),
+     ("  gpu[001-512] , cpu[1-2]\t# all\n", "cpu1", None),
+     ("\tgpu[001-512],cpu[1-2]\t# all\n", "cpu1",
+      "\tgpu[001-512],cpu2\t# all\n# muster#12: fan  cpu1 of \tgpu[001-512],cpu[1-2]\n"),
+     ("gpu[1-2] gpu[2-3]\n", "gpu2", "gpu1 gpu3\n# muster#12: fan  gpu2 of gpu[1-2] gpu[2-3]\n"),
+     ("gpu[5-6],gpu[1-2]\ngpu1\n", "gpu1",
+      "gpu[5-6],gpu2\n# muster#12: fan  gpu1 of gpu[5-6],gpu[1-2]\n# muster#12: fan  gpu1\n")])
+def test_a_node_goes_out_of_every_line_and_nothing_else_changes(
+    tmp_path: Path, before: str, node: str, after: str | None,
+) -> None:
     file = golden(tmp_path, before)
     if after is None:
         with pytest.raises(ActionError, match="good: "):
@@ -62,10 +67,17 @@ def test_all_nodes_of_a_set_may_go_and_come_back_in_any_order(tmp_path: Path) ->
 
 
 def test_what_is_not_in_the_set_and_has_no_comment_of_ours_is_others(tmp_path: Path) -> None:
-    file = golden(tmp_path, "gpu1\n# gpu2 is out, fan\n# muster#0: x  gpu3\n#muster#4: x  gpu4\n# muster#5: x gpu5\n# muster#6: x  gpu[6\n")
+    file = golden(tmp_path,
+                  "gpu1\n"
+                  "# gpu2 is out, fan\n"
+                  "# muster#0: x  gpu3\n"
+                  "#muster#4: x  gpu4\n"
+                  "# muster#5: x gpu5\n"
+                  "# muster#6: x  gpu[6\n")
     held = file.held([f"gpu{n}" for n in range(1, 7)])
     assert held.pop("gpu1").holder is Holder.NOBODY
-    assert {(one.holder, one.reason, one.number) for one in held.values()} == {(Holder.OTHERS, "it is not in good", None)}
+    assert {(one.holder, one.reason, one.number) for one in held.values()} == {
+        (Holder.OTHERS, "it is not in good", None)}
     before = text_of(file)
     for node in held:
         file.release(node)
@@ -87,7 +99,9 @@ def test_a_node_that_a_person_has_put_back_is_nobodys_and_can_go_out_again(tmp_p
     ("cpu1", "cpu1"),                                     # the whole set went: it stays out
     ("", ""),
 ])
-def test_a_line_that_a_person_has_edited_meanwhile_is_kept_as_they_want_it(tmp_path: Path, edited: str, after: str) -> None:
+def test_a_line_that_a_person_has_edited_meanwhile_is_kept_as_they_want_it(
+    tmp_path: Path, edited: str, after: str,
+) -> None:
     file = golden(tmp_path, "gpu[001-004]\n")
     file.isolate("gpu002", "muster#1: x")
     file.path.write_text(text_of(file).replace("gpu[001,003-004]", edited))
@@ -99,7 +113,8 @@ def test_a_comment_that_a_person_writes_between_parts_nothing(tmp_path: Path) ->
     file = golden(tmp_path, "spare\ngpu[001-004]\n")
     for at, node in enumerate(("gpu002", "gpu004"), 1):
         file.isolate(node, f"muster#{at}: x")
-    file.path.write_text(text_of(file).replace("gpu[001,003]\n", "gpu[001,003]\n# they come back on Friday\n\n"))
+    file.path.write_text(
+        text_of(file).replace("gpu[001,003]\n", "gpu[001,003]\n# they come back on Friday\n\n"))
     for node in ("gpu002", "gpu004"):
         file.release(node)
     assert text_of(file) == "spare\ngpu[001-004]\n# they come back on Friday\n\n"
@@ -114,13 +129,16 @@ def test_the_mode_and_a_link_to_the_file_stay(tmp_path: Path) -> None:
     linked.isolate("gpu1", "muster#2: x")
     linked.release("gpu2")
     linked.release("gpu1")
-    assert text_of(file) == "gpu2  # \x0c\udcff\x85\r\ngpu1\n" and linked.path.is_symlink() and file.path.stat().st_mode & 0o777 == 0o664
+    assert (text_of(file) == "gpu2  # \x0c\udcff\x85\r\ngpu1\n" and linked.path.is_symlink()
+            and file.path.stat().st_mode & 0o777 == 0o664)
 
 
 def test_no_file_is_no_empty_set(tmp_path: Path) -> None:
     file = GoldenSet(tmp_path / "good")
-    for deed in (lambda: file.held(["gpu1"]), lambda: file.isolate("gpu1", "muster#1: x"), lambda: file.release("gpu1")):
-        with pytest.raises(ActionError, match="good: no such file; write the nodes that jobs may use into it"):
+    for deed in (lambda: file.held(["gpu1"]), lambda: file.isolate("gpu1", "muster#1: x"),
+                 lambda: file.release("gpu1")):
+        with pytest.raises(
+            ActionError, match="good: no such file; write the nodes that jobs may use into it"):
             deed()
     assert not file.path.exists()
 
@@ -136,9 +154,12 @@ def test_the_command_keeps_a_golden_set(tmp_path: Path) -> None:
     (tmp_path / "good").write_text("gpu[001-004]  # the row\n")
     done = muster("cordon", "gpu[003-005]", "--reason", "slow  link", "--golden", "good", home=tmp_path)
     assert (done.returncode, done.stderr) == (0, "") and done.stdout.splitlines() == [
-        "gpu003: cordoned in golden as muster#1", "gpu004: cordoned in golden as muster#2", "gpu005: left alone, others hold it: it is not in good"]
-    assert plain((tmp_path / "good").read_text()) == ("gpu[001-002]  # the row\n# muster#2: slow link  gpu004 of gpu[001-004]\n"
-                                               "# muster#1: slow link  gpu003 of gpu[001-004]\n")
+        "gpu003: cordoned in golden as muster#1", "gpu004: cordoned in golden as muster#2",
+        "gpu005: left alone, others hold it: it is not in good"]
+    assert plain((tmp_path / "good").read_text()) == (
+        "gpu[001-002]  # the row\n"
+        "# muster#2: slow link  gpu004 of gpu[001-004]\n"
+        "# muster#1: slow link  gpu003 of gpu[001-004]\n")
     done = muster("uncordon", "gpu[003-005]", "--golden", "good", home=tmp_path)
     assert done.returncode == 0 and (tmp_path / "good").read_text() == "gpu[001-004]  # the row\n"
 
@@ -154,20 +175,24 @@ REASON = st.text(st.characters(exclude_categories=("Cs",)), max_size=40)
 
 
 @settings(max_examples=400, deadline=None)
-@given(lines=st.lists(LINE, max_size=6), order=st.permutations(NAMES), back=st.permutations(NAMES), number=st.integers(1, 9), reason=REASON)
+@given(lines=st.lists(LINE, max_size=6), order=st.permutations(NAMES), back=st.permutations(NAMES),
+       number=st.integers(1, 9), reason=REASON)
 def test_whatever_goes_out_in_any_order_comes_back_in_any_other_to_the_byte(
     lines: list[str], order: list[str], back: list[str], number: int, reason: str,
 ) -> None:
     before = "".join(f"{line}\n" for line in lines)
     with in_memory() as folder:
         file = golden(Path(folder), before)
-        inside = {name for line in lines for name in expand(line.partition("#")[0].strip().replace(" ", ",") or "none")}
+        inside = {
+            name for line in lines
+            for name in expand(line.partition("#")[0].strip().replace(" ", ",") or "none")}
         gone = [node for node in order[:number] if node in inside]
         for at, node in enumerate(gone, 1):
-            file.isolate(node, marked(CordonMark("", at), reason))
+            file.isolate(node, reason_with_mark(CordonMark("", at), reason))
             held = file.held(NAMES)
             assert [name for name in NAMES if held[name].holder is Holder.US] == sorted(gone[:at])
-            assert {name for name in NAMES if held[name].holder is Holder.NOBODY} == (inside & set(NAMES)) - set(gone[:at])
+            assert {name for name in NAMES if held[name].holder is Holder.NOBODY} == (
+                inside & set(NAMES)) - set(gone[:at])
             assert number_of(held[node].reason) == at
         for node in (node for node in back if node in gone):
             file.release(node)

@@ -1,4 +1,5 @@
-"""Kubernetes as a back end: what is ours and what is not, faults on the way, pods, new nodes, many nodes; on a real API server, too."""
+"""Kubernetes as a back end: what is ours and what is not, faults on the way, pods, new nodes, many nodes; on
+a real API server, too."""
 
 from __future__ import annotations
 
@@ -20,14 +21,24 @@ from healthcheck.store.cordons import CordonState, open_cordons
 from healthcheck.store.file import Store, opened
 from healthcheck.store.ledger import lines
 from inventory.model import InKubernetes
-from provisioning.actions.base import ActionError, Condition, Holder, New, number_of
+from provisioning.actions.base import ActionError, Condition, Holder, ProbationNode, number_of
 from provisioning.actions.cordon import cordon, uncordon
 from provisioning.actions.kubeapi import Api, KubeApiError
-from provisioning.actions.kubenode import KEY, STARTUP, cordoned, gpu_pod, held_of, instant, proven, released, unproven
+from provisioning.actions.kubenode import (
+    KEY,
+    STARTUP,
+    cordoned,
+    gpu_pod,
+    held_of,
+    instant,
+    proven,
+    released,
+    unproven,
+)
 from provisioning.actions.kuberights import RbacSubject, manifest
 from provisioning.actions.kubernetes import Kubernetes
 from provisioning.lease.cordoned import Cordoned
-from provisioning.lease.take import Lessor, give_back, take
+from provisioning.lease.take import LeaseManager, give_back, take
 from tests.command import MUSTER, environment, muster
 from tests.testbed import apiserver
 from tests.testbed.apiserver import applied
@@ -65,7 +76,9 @@ def cluster_of(bed: Serving) -> Cluster:
     return bed.cluster
 
 
-def through(bed: Serving, there: InKubernetes = ANY, seconds: float = 20, waits: list[float] | None = None) -> Kubernetes:
+def through(
+    bed: Serving, there: InKubernetes = ANY, seconds: float = 20, waits: list[float] | None = None,
+) -> Kubernetes:
     return Kubernetes(there, Api(str(bed.config), None, seconds, (waits if waits is not None else []).append))
 
 
@@ -88,17 +101,22 @@ def test_a_cordon_is_seen_by_everybody_and_takes_nothing_from_the_node(bed: Serv
     back = through(bed)
     back.isolate("gpu2", "muster#1: fan \x1b 'ü'")
     found = bed.node("gpu2")
-    assert found["spec"]["unschedulable"] is True and found["metadata"]["annotations"][KEY] == "muster#1: fan \x1b 'ü'"
-    assert {taint["key"] for taint in found["spec"]["taints"]} == {"nvidia.com/gpu", "node.kubernetes.io/not-ready", KEY}
+    assert found["spec"][
+        "unschedulable"] is True and found["metadata"]["annotations"][KEY] == "muster#1: fan \x1b 'ü'"
+    assert {taint["key"] for taint in found["spec"]["taints"]} == {
+        "nvidia.com/gpu", "node.kubernetes.io/not-ready", KEY}
     assert OURS in found["spec"]["taints"]
     held = back.held(["gpu1", "gpu2", "gpu3", "UPPER_case"])
     assert {node: (one.holder, one.number) for node, one in held.items()} == {
-        "gpu1": (Holder.NOBODY, None), "gpu2": (Holder.US, 1), "gpu3": (Holder.ABSENT, None), "UPPER_case": (Holder.ABSENT, None)}
+        "gpu1": (Holder.NOBODY, None), "gpu2": (Holder.US, 1), "gpu3": (Holder.ABSENT, None),
+        "UPPER_case": (Holder.ABSENT, None)}
     assert held["gpu2"].reason == "muster#1: fan \\x1b 'ü'"
     back.release("gpu2")
     after = bed.node("gpu2")
-    assert after["spec"] == before["spec"] and after["metadata"].get("annotations", {}) == before["metadata"].get("annotations", {})
-    assert after["metadata"]["labels"] == before["metadata"]["labels"] and after["metadata"]["uid"] == before["metadata"]["uid"]
+    assert after["spec"] == before[
+        "spec"] and after["metadata"].get("annotations", {}) == before["metadata"].get("annotations", {})
+    assert after["metadata"][
+        "labels"] == before["metadata"]["labels"] and after["metadata"]["uid"] == before["metadata"]["uid"]
 
 
 def test_a_new_node_that_is_not_ready_can_be_cordoned_and_stays_not_ready(bed: Serving) -> None:
@@ -114,9 +132,11 @@ def test_an_upgrader_that_uncordons_a_node_of_ours_gives_nothing_back(bed: Servi
     back = through(bed)
     back.isolate("gpu1", "muster#1: fan")
     bed.patch("gpu1", {"spec": {"unschedulable": None}}, "kured")
-    assert (back.held(["gpu1"])["gpu1"].holder, back.held(["gpu1"])["gpu1"].number) == (Holder.US, 1) and KEY in keys(bed, "gpu1")
+    assert (back.held(["gpu1"])["gpu1"].holder, back.held(["gpu1"])["gpu1"].number) == (
+        Holder.US, 1) and KEY in keys(bed, "gpu1")
     back.release("gpu1")
-    assert "unschedulable" not in spec(bed, "gpu1") and KEY not in keys(bed, "gpu1") and mark(bed, "gpu1") is None
+    assert "unschedulable" not in spec(
+        bed, "gpu1") and KEY not in keys(bed, "gpu1") and mark(bed, "gpu1") is None
 
 
 def test_who_cordons_a_node_of_ours_keeps_it_when_we_release(bed: Serving) -> None:
@@ -125,7 +145,8 @@ def test_who_cordons_a_node_of_ours_keeps_it_when_we_release(bed: Serving) -> No
     bed.patch("gpu1", {"spec": {"unschedulable": None}})
     bed.patch("gpu1", {"spec": {"unschedulable": True}})
     held = back.held(["gpu1"])["gpu1"]
-    assert (held.holder, held.number) == (Holder.OTHERS, 1) and held.reason == "unschedulable, by kubectl-cordon"
+    assert (
+        held.holder, held.number) == (Holder.OTHERS, 1) and held.reason == "unschedulable, by kubectl-cordon"
     back.release("gpu1")
     assert spec(bed, "gpu1")["unschedulable"] is True and KEY not in keys(bed, "gpu1")
     assert (back.held(["gpu1"])["gpu1"].holder, back.held(["gpu1"])["gpu1"].number) == (Holder.OTHERS, None)
@@ -133,7 +154,8 @@ def test_who_cordons_a_node_of_ours_keeps_it_when_we_release(bed: Serving) -> No
 
 def test_where_the_server_does_not_say_who_set_it_the_mark_decides(bed: Serving) -> None:
     for name in ("old1", "old2"):       # made without labels, so that nobody's fields are tracked
-        assert bed.ask("POST", "/api/v1/nodes", {"kind": "Node", "apiVersion": "v1", "metadata": {"name": name}})[0] == 201
+        assert (bed.ask("POST", "/api/v1/nodes",
+                        {"kind": "Node", "apiVersion": "v1", "metadata": {"name": name}})[0] == 201)
     back = through(bed)
     back.isolate("old1", "muster#1: fan")
     bed.patch("old2", {"spec": {"unschedulable": True}})
@@ -164,11 +186,13 @@ def test_a_replacement_of_an_old_object_is_a_conflict_and_a_bad_taint_invalid(be
     bed.patch("gpu1", {"metadata": {"annotations": {"a": "b"}}})
     assert bed.ask("PUT", "/api/v1/nodes/gpu1", old)[0] == 409
     new = bed.node("gpu1")
-    for taint in ({"key": KEY, "value": "a b", "effect": "NoSchedule"}, {"key": "a b", "effect": "NoSchedule"}, {"key": KEY, "effect": "Never"}):
-        status, said = bed.ask("PUT", "/api/v1/nodes/gpu1", {**new, "spec": {"taints": [taint]}})
-        assert (status, said["reason"]) == (422, "Invalid"), said
-    status, said = bed.ask("PUT", "/api/v1/nodes/gpu1", {**new, "status": {"phase": "x"}, "spec": {"taints": [OURS, OURS]}})
-    assert (status, said["reason"]) == (422, "Invalid"), said
+    for taint in ({"key": KEY, "value": "a b", "effect": "NoSchedule"},
+                  {"key": "a b", "effect": "NoSchedule"}, {"key": KEY, "effect": "Never"}):
+        status, shown = bed.ask("PUT", "/api/v1/nodes/gpu1", {**new, "spec": {"taints": [taint]}})
+        assert (status, shown["reason"]) == (422, "Invalid"), shown
+    status, shown = bed.ask(
+        "PUT", "/api/v1/nodes/gpu1", {**new, "status": {"phase": "x"}, "spec": {"taints": [OURS, OURS]}})
+    assert (status, shown["reason"]) == (422, "Invalid"), shown
 
 
 def test_what_another_writes_while_we_change_a_node_is_kept(bed: Serving) -> None:
@@ -192,7 +216,8 @@ def test_whoever_is_always_faster_wins_and_that_is_told(bed: Serving) -> None:
         bed.patch("gpu1", {"metadata": {"annotations": {"other": str(time.monotonic_ns())}}})
         return cordoned(document, "muster#1: fan")
 
-    with pytest.raises(KubeApiError, match="gpu1 was changed by others whenever it was to be changed; try again"):
+    with pytest.raises(
+        KubeApiError, match="gpu1 was changed by others whenever it was to be changed; try again"):
         through(bed)._api.change("/api/v1/nodes/gpu1", edit)
     assert mark(bed, "gpu1") is None
 
@@ -204,12 +229,15 @@ def test_nodes_are_found_by_a_template_or_a_label(bed: Serving) -> None:
     assert named.held(["gpu9"])["gpu9"].number == 1 and mark(bed, "gpu9.example.org") == "muster#1: x"
     label = through(bed, InKubernetes(label="example.org/machine"))
     label.isolate("rack1-gpu2", "muster#2: y")
-    assert label.held(["rack1-gpu2", "gpu1", "a b"])["rack1-gpu2"].number == 2 and mark(bed, "gpu2") == "muster#2: y"
+    assert label.held(
+        ["rack1-gpu2", "gpu1", "a b"])["rack1-gpu2"].number == 2 and mark(bed, "gpu2") == "muster#2: y"
     assert {label.held(["gpu1", "a b"])[node].holder for node in ("gpu1", "a b")} == {Holder.ABSENT}
-    with pytest.raises(ActionError, match=r"gpu1 is not known in kubernetes; see: kubectl get nodes -L example.org/machine"):
+    with pytest.raises(
+        ActionError, match=r"gpu1 is not known in kubernetes; see: kubectl get nodes -L example.org/machine"):
         label.isolate("gpu1", "muster#3: z")
     bed.add("twin", {"example.org/machine": "rack1-gpu2"})
-    assert label.held(["rack1-gpu2"])["rack1-gpu2"].reason == "2 nodes of kubernetes carry its name: gpu2, twin"
+    assert label.held(
+        ["rack1-gpu2"])["rack1-gpu2"].reason == "2 nodes of kubernetes carry its name: gpu2, twin"
     with pytest.raises(ActionError, match="2 nodes of kubernetes carry its name: gpu2, twin"):
         label.release("rack1-gpu2")
     assert mark(bed, "gpu2") == "muster#2: y"
@@ -224,7 +252,8 @@ def test_a_pod_that_has_a_gpu_is_a_job_until_it_is_over(bed: Serving) -> None:
     bed.pod("failed", "gpu2", gpus=8, phase="Failed")
     assert back.running(["gpu1", "gpu2"]) == {"gpu1": "pod default/waits has nvidia.com/gpu: 8 there"}
     bed.pod("runs", "gpu2", gpus=1)
-    assert back.running(["gpu2", *(f"other{n}" for n in range(20))]) == {"gpu2": "pod default/runs has nvidia.com/gpu: 1 there"}
+    assert back.running(["gpu2", *(f"other{n}" for n in range(20))]) == {
+        "gpu2": "pod default/runs has nvidia.com/gpu: 1 there"}
 
 
 def test_a_pod_that_asks_for_a_gpu_and_cannot_be_placed_waits_and_no_other_does(bed: Serving) -> None:
@@ -237,21 +266,24 @@ def test_a_pod_that_asks_for_a_gpu_and_cannot_be_placed_waits_and_no_other_does(
     assert back.waiting(["gpu1"]) == "pod default/training has nvidia.com/gpu: 8, and waits for a node"
 
 
-def lessor(store: Store, bed: Serving) -> Lessor:
-    return Lessor(store, Cordoned(store, through(bed), time.time), "me", time.time)
+def manager(store: Store, bed: Serving) -> LeaseManager:
+    return LeaseManager(store, Cordoned(store, through(bed), time.time), "me", time.time)
 
 
 def test_a_lease_is_a_cordon_on_a_node_whose_gpus_no_pod_has(bed: Serving, tmp_path: Path) -> None:
     bed.pod("runs", "gpu2", gpus=1)
     bed.pod("exporter", "gpu1")
     with opened(tmp_path / "leases", make=True) as store:
-        ours = lessor(store, bed)
+        ours = manager(store, bed)
         taken = take(ours, ["gpu1", "gpu2", "gpu3"], 600, "diag")
-        assert taken.nodes == ("gpu1",) and taken.unsaid == frozenset() and taken.entry is not None
-        assert taken.refused == {"gpu2": "pod default/runs has nvidia.com/gpu: 1 there", "gpu3": "kubernetes does not know it"}
-        assert plain(mark(bed, "gpu1") or "").startswith(f"muster#1: {taken.entry.name}: diag") and mark(bed, "gpu2") is None
+        assert taken.nodes == ("gpu1",) and taken.unknown == frozenset() and taken.entry is not None
+        assert taken.refused == {
+            "gpu2": "pod default/runs has nvidia.com/gpu: 1 there", "gpu3": "kubernetes does not know it"}
+        assert plain(mark(bed, "gpu1") or "").startswith(
+            f"muster#1: {taken.entry.name}: diag") and mark(bed, "gpu2") is None
         assert give_back(ours, taken.entry, "over") == ""
-        assert mark(bed, "gpu1") is None and KEY not in keys(bed, "gpu1") and "unschedulable" not in spec(bed, "gpu1")
+        assert mark(
+            bed, "gpu1") is None and KEY not in keys(bed, "gpu1") and "unschedulable" not in spec(bed, "gpu1")
 
 
 def test_a_pod_that_comes_while_a_lease_is_taken_ends_it_for_that_node(fake: Serving, tmp_path: Path) -> None:
@@ -259,42 +291,54 @@ def test_a_pod_that_comes_while_a_lease_is_taken_ends_it_for_that_node(fake: Ser
 
     def fault(method: str, path: str) -> None:
         if method == "PUT":
-            cluster.pods["late"] = {"metadata": {"name": "late", "namespace": "a"}, "status": {"phase": "Pending"}, "spec": {
-                "nodeName": "gpu1", "containers": [{"resources": {"limits": {"nvidia.com/gpu": "8"}}}]}}
+            cluster.pods["late"] = {
+                "metadata": {"name": "late", "namespace": "a"}, "status": {"phase": "Pending"},
+                "spec": {
+                    "nodeName": "gpu1", "containers": [{"resources": {"limits": {"nvidia.com/gpu": "8"}}}]}}
 
     cluster.faults = fault
     with opened(tmp_path / "leases", make=True) as store:
-        taken = take(lessor(store, fake), ["gpu1"], 600, "diag")
+        taken = take(manager(store, fake), ["gpu1"], 600, "diag")
         assert taken.nodes == () and taken.refused == {"gpu1": "pod a/late has nvidia.com/gpu: 8 there"}
         assert mark(fake, "gpu1") is None and open_cordons(store) == []
 
 
 def test_where_pods_cannot_be_listed_nothing_is_leased(fake: Serving, tmp_path: Path) -> None:
     cluster_of(fake).faults = lambda method, path: 403 if path.startswith("/api/v1/pods") else None
-    with opened(tmp_path / "leases", make=True) as store, pytest.raises(ActionError, match="does not allow it"):
-        take(lessor(store, fake), ["gpu1"], 600, "diag")
+    with opened(
+        tmp_path / "leases", make=True) as store, pytest.raises(ActionError, match="does not allow it"):
+        take(manager(store, fake), ["gpu1"], 600, "diag")
     assert mark(fake, "gpu1") is None
 
 
-@pytest.mark.parametrize(("pod", "why"), [
-    ({"spec": {"containers": [{"resources": {"requests": {"cpu": "1", "nvidia.com/gpu": "0"}}}]}}, ""),
-    ({"spec": {"containers": [{}], "initContainers": [{"resources": {"limits": {"nvidia.com/mig-1g.10gb": 1}}}]}}, "has nvidia.com/mig-1g.10gb: 1"),
-    ({"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu.shared": "2"}}}]}}, "has nvidia.com/gpu.shared: 2"),
-    ({"spec": {"containers": [{}], "resourceClaims": [{"name": "gpu"}]}}, "has resource claims"),
-    ({"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "2"}}}]}, "status": {"phase": "Failed"}}, ""),
-    ({"spec": {}}, "is not known"), ({}, "is not known"),
-])
+@pytest.mark.parametrize(
+    ("pod", "why"),
+    [({"spec": {"containers": [{"resources": {"requests": {"cpu": "1", "nvidia.com/gpu": "0"}}}]}}, ""),
+     ({
+          "spec": {
+              "containers": [{}],
+              "initContainers": [{"resources": {"limits": {"nvidia.com/mig-1g.10gb": 1}}}]}},
+      "has nvidia.com/mig-1g.10gb: 1"),
+     ({"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu.shared": "2"}}}]}},
+      "has nvidia.com/gpu.shared: 2"),
+     ({"spec": {"containers": [{}], "resourceClaims": [{"name": "gpu"}]}}, "has resource claims"),
+     ({
+          "spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "2"}}}]},
+          "status": {"phase": "Failed"}}, ""), ({"spec": {}}, "is not known"), ({}, "is not known")])
 def test_what_a_pod_may_use(pod: Json, why: str) -> None:
-    said = gpu_pod({"metadata": {"namespace": "a", "name": "b"}, **pod})
-    assert (why in said) if why else said == ""
+    shown = gpu_pod({"metadata": {"namespace": "a", "name": "b"}, **pod})
+    assert (why in shown) if why else shown == ""
 
 
 def test_the_startup_taint_goes_when_a_node_is_proven_and_is_no_hold(bed: Serving) -> None:
-    bed.add("new", taints=[{"key": STARTUP, "effect": "NoSchedule"}, {"key": STARTUP, "effect": "NoExecute"}, DEDICATED])
+    bed.add(
+        "new",
+        taints=[{"key": STARTUP, "effect": "NoSchedule"}, {"key": STARTUP, "effect": "NoExecute"}, DEDICATED])
     back = through(bed)
     registered = bed.node("new")["metadata"]
     new = back.unproven(["new", "gpu1", "none"])
-    assert new == {"new": New(registered["uid"], instant(registered["creationTimestamp"]))} and abs((new["new"].registered or 0) - time.time()) < 60
+    assert new == {"new": ProbationNode(registered["uid"], instant(registered["creationTimestamp"]))} and abs(
+        (new["new"].registered or 0) - time.time()) < 60
     assert back.held(["new"])["new"].holder is Holder.NOBODY
     back.isolate("new", "muster#1: x")
     back.prove("new", registered["uid"])
@@ -304,20 +348,28 @@ def test_the_startup_taint_goes_when_a_node_is_proven_and_is_no_hold(bed: Servin
 
 
 def test_a_condition_is_written_when_it_changes_and_beside_those_of_the_kubelet(bed: Serving) -> None:
-    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "kubelet is posting ready status"}
-    assert bed.ask("PATCH", "/api/v1/nodes/gpu1/status", {"status": {"conditions": [ready]}}, kind="application/merge-patch+json")[0] == 200
+    ready = {
+        "type": "Ready", "status": "True", "reason": "KubeletReady",
+        "message": "kubelet is posting ready status"}
+    assert (bed.ask("PATCH", "/api/v1/nodes/gpu1/status", {"status": {"conditions": [ready]}},
+                    kind="application/merge-patch+json")[0] == 200)
     back = through(bed, InKubernetes(condition=True))
-    back.tell({"gpu1": Condition("False", "GpuEccUncorrected", "GPU 3: 12 (expected at most 0)"), "none": Condition("True", "Healthy", "")})
+    back.set_conditions({
+        "gpu1": Condition("False", "GpuEccUncorrected", "GPU 3: 12 (expected at most 0)"),
+        "none": Condition("True", "Healthy", "")})
     first = {one["type"]: one for one in bed.node("gpu1")["status"]["conditions"]}
-    assert first["Ready"]["reason"] == "KubeletReady" and first["MusterHealthy"]["message"] == "GPU 3: 12 (expected at most 0)"
+    assert first["Ready"]["reason"] == "KubeletReady" and first[
+        "MusterHealthy"]["message"] == "GPU 3: 12 (expected at most 0)"
     version = bed.node("gpu1")["metadata"]["resourceVersion"]
-    back.tell({"gpu1": Condition("False", "GpuEccUncorrected", "GPU 3: 12 (expected at most 0)")})
+    back.set_conditions({"gpu1": Condition("False", "GpuEccUncorrected", "GPU 3: 12 (expected at most 0)")})
     assert bed.node("gpu1")["metadata"]["resourceVersion"] == version
-    back.tell({"gpu1": Condition("False", "Fan", "x")})
+    back.set_conditions({"gpu1": Condition("False", "Fan", "x")})
     second = {one["type"]: one for one in bed.node("gpu1")["status"]["conditions"]}["MusterHealthy"]
-    assert second["reason"] == "Fan" and second["lastTransitionTime"] == first["MusterHealthy"]["lastTransitionTime"]
-    through(bed).tell({"gpu1": Condition("True", "Healthy", "")})
-    assert {one["type"]: one for one in bed.node("gpu1")["status"]["conditions"]}["MusterHealthy"]["status"] == "False"
+    assert second[
+        "reason"] == "Fan" and second["lastTransitionTime"] == first["MusterHealthy"]["lastTransitionTime"]
+    through(bed).set_conditions({"gpu1": Condition("True", "Healthy", "")})
+    assert {one["type"]: one for one in bed.node("gpu1")["status"]["conditions"]}[
+        "MusterHealthy"]["status"] == "False"
 
 
 def test_many_nodes_are_read_in_pages(bed: Serving) -> None:
@@ -327,36 +379,47 @@ def test_many_nodes_are_read_in_pages(bed: Serving) -> None:
     back = through(bed)
     back.isolate("n0259", "muster#7: x")
     held = back.held(names)
-    assert len(held) == 260 and held["n0259"].number == 7 and {one.holder for one in held.values()} == {Holder.NOBODY, Holder.US}
+    assert len(held) == 260 and held[
+        "n0259"].number == 7 and {one.holder for one in held.values()} == {Holder.NOBODY, Holder.US}
 
 
 def test_nobody_without_the_right_to_changes_anything(bed: Serving, tmp_path: Path) -> None:
     stranger = Api(str(kubeconfig(tmp_path / "stranger", bed.url, bed.trust, token="wr0ng-t0ken")))
     with pytest.raises(ActionError) as caught:
         Kubernetes(InKubernetes(), stranger).held(["gpu1"])
-    assert str(caught.value) == f"kubernetes ({bed.url}): does not know who asks (401): Unauthorized; try: kubectl get nodes"
+    assert (str(caught.value) == f"kubernetes ({bed.url}): does not accept the credentials (401): "
+                                 "Unauthorized; try: kubectl get nodes")
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_the_rights_that_we_say_we_need_are_enough_and_without_them_it_is_told(real: Serving, tmp_path: Path) -> None:
+def test_the_rights_that_we_say_we_need_are_enough_and_without_them_it_is_told(
+    real: Serving, tmp_path: Path,
+) -> None:
     apiserver.emptied(real)
     _two(real)
     real.pod("runs", "gpu2", gpus=1)
     applied(real, manifest(RbacSubject("User", "warden"), condition=True))
-    backs = {who: Kubernetes(InKubernetes(condition=True), Api(str(kubeconfig(tmp_path / who, real.url, real.trust, token=who))))
-             for who in ("stranger", "warden")}
-    with pytest.raises(ActionError, match=r"does not allow it \(403\): nodes \"gpu1\" is forbidden: User \"stranger\" cannot get resource"):
+    backs = {
+        who: Kubernetes(InKubernetes(condition=True),
+                        Api(str(kubeconfig(tmp_path / who, real.url, real.trust, token=who))))
+            for who in ("stranger", "warden")}
+    with pytest.raises(ActionError,
+                       match=r"does not allow it \(403\): nodes \"gpu1\" is forbidden: User \"stranger\" "
+                             r"cannot get resource"):
         backs["stranger"].held(["gpu1"])
     back = backs["warden"]
     wait_until(lambda: _allowed(back), 30, "the role")
     back.isolate("gpu1", "muster#1: fan")
-    back.tell({"gpu1": Condition("False", "Fan", "x")})
-    assert back.held(["gpu1", *(f"n{at}" for at in range(20))])["gpu1"].number == 1 and set(back.running(["gpu1", "gpu2"])) == {"gpu2"}
+    back.set_conditions({"gpu1": Condition("False", "Fan", "x")})
+    assert back.held(["gpu1", *(f"n{at}" for at in range(20))])[
+        "gpu1"].number == 1 and set(back.running(["gpu1", "gpu2"])) == {"gpu2"}
     back.release("gpu1")
-    assert mark(real, "gpu1") is None and {one["type"] for one in real.node("gpu1")["status"]["conditions"]} == {"MusterHealthy"}
+    assert mark(real, "gpu1") is None and {
+        one["type"] for one in real.node("gpu1")["status"]["conditions"]} == {"MusterHealthy"}
     assert sorted(one["reason"] for one in real.events("gpu1")) == ["MusterCordoned", "MusterReleased"]
-    for path, body in (("/api/v1/nodes", {"metadata": {"name": "x"}}), ("/api/v1/namespaces/default/pods", {"metadata": {"name": "x"}})):
+    for path, body in (("/api/v1/nodes", {"metadata": {"name": "x"}}),
+                       ("/api/v1/namespaces/default/pods", {"metadata": {"name": "x"}})):
         assert Serving(real.url, real.config, None, real.trust, "warden").ask("POST", path, body)[0] == 403
 
 
@@ -371,29 +434,36 @@ def test_a_node_that_was_deleted_is_no_longer_ours_and_may_come_again(bed: Servi
         back = through(bed)
         assert cordon(store, back, ["gpu1"], "fan", "me", time.time)[0].held
         assert bed.ask("DELETE", "/api/v1/nodes/gpu1")[0] == 200
-        assert [(one.said, one.held) for one in uncordon(store, back, ["gpu1"], "x", "me", time.time)] == [("it is not known there any more", False)]
+        assert [(one.message, one.held) for one in uncordon(store, back, ["gpu1"], "x", "me", time.time)] == [
+            ("it is not known there any more", False)]
         bed.add("gpu1")
-        assert plain(cordon(store, back, ["gpu1"], "fan", "me", time.time)[0].said) == "cordoned in kubernetes as muster#2"
+        assert (plain(cordon(store, back, ["gpu1"], "fan", "me", time.time)[0].message)
+                == "cordoned in kubernetes as muster#2")
 
 
 def agree(bed: Serving, home: Path) -> None:
-    """After the next run what the node shows is what the store says; then nobody holds it."""
+    """After the next run what the node shows is what the store says; then no one holds it."""
     dead = muster("cordon", "gpu1", "--reason", "again", home=home)
     assert dead.returncode == 0, dead.stderr
     with opened(home / "state") as store:
         (one,) = open_cordons(store)
-        assert one.state is CordonState.HELD and number_of(mark(bed, "gpu1") or "") == one.id and all(line.outcome for line in lines(store))
+        assert one.state is CordonState.HELD and number_of(
+            mark(bed, "gpu1") or "") == one.id and all(line.outcome for line in lines(store))
     assert muster("uncordon", "gpu1", home=home).stdout.endswith("is released\n")
-    assert mark(bed, "gpu1") is None and "unschedulable" not in spec(bed, "gpu1") and KEY not in keys(bed, "gpu1")
+    assert mark(
+        bed, "gpu1") is None and "unschedulable" not in spec(bed, "gpu1") and KEY not in keys(bed, "gpu1")
     with opened(home / "state") as store:
         assert open_cordons(store) == []
 
 
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("deed", ["cordon", "uncordon"])
-def test_killed_at_the_very_request_the_mark_and_the_books_agree_afterwards(bed: Serving, tmp_path: Path, deed: str, after: bool) -> None:
+def test_killed_at_the_very_request_the_mark_and_the_books_agree_afterwards(
+    bed: Serving, tmp_path: Path, deed: str, after: bool,
+) -> None:
     def site(config: Path) -> None:
-        (tmp_path / "muster.yaml").write_text(f"version: 1\ncordon: {{kubernetes: {{config: {config}}}}}\nnodes: {{gpu1: }}\n")
+        (tmp_path / "muster.yaml").write_text(
+            f"version: 1\ncordon: {{kubernetes: {{config: {config}}}}}\nnodes: {{gpu1: }}\n")
 
     site(bed.config)
     if deed == "uncordon":
@@ -411,8 +481,8 @@ def test_killed_at_the_very_request_the_mark_and_the_books_agree_afterwards(bed:
 
     with relayed(bed, tmp_path / "way", hook) as config:
         site(config)
-        running.append(subprocess.Popen([str(MUSTER), *words], cwd=tmp_path, env=environment(tmp_path), stdout=subprocess.DEVNULL,
-                                        stderr=subprocess.DEVNULL))
+        running.append(subprocess.Popen([str(MUSTER), *words], cwd=tmp_path, env=environment(tmp_path),
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
         known.set()
         assert running[0].wait(60) == -9
     site(bed.config)
@@ -425,30 +495,35 @@ def test_killed_at_the_very_request_the_mark_and_the_books_agree_afterwards(bed:
 def test_a_fault_that_passes_costs_a_moment(fake: Serving, method: str, kind: object) -> None:
     cluster = cluster_of(fake)
     left = [kind, kind]
-    cluster.faults = lambda asked, path: left.pop() if asked == method and left else None
+    cluster.faults = lambda reads, path: left.pop() if reads == method and left else None
     cluster.retry_after = "3"
     waits: list[float] = []
     through(fake, waits=waits).isolate("gpu1", "muster#1: x")
-    assert mark(fake, "gpu1") == "muster#1: x" and len(waits) == (1 if (method, kind) == ("PUT", "drop after") else 2)
+    assert mark(
+        fake, "gpu1") == "muster#1: x" and len(waits) == (1 if (method, kind) == ("PUT", "drop after") else 2)
     assert [key for key in keys(fake, "gpu1") if key == KEY] == [KEY]
     assert kind != 429 or waits == [3.0, 3.0]
 
 
-@pytest.mark.parametrize(("fault", "said"), [
-    (400, "calls it a bad request (400): an injected \\x1b[31m fault"),
-    (403, "does not allow it (403): an injected \\x1b[31m fault; the rights that muster needs: muster privilege kubernetes"),
-    (422, "calls the change invalid (422): an injected \\x1b[31m fault"), (418, "refused it (418): an injected \\x1b[31m fault"),
-    (429, "has too much to do (429): an injected \\x1b[31m fault"), (503, "is not available (503): an injected \\x1b[31m fault"),
-    ("drop", "cannot be reached: "),
-])
-def test_a_fault_that_stays_is_one_line_and_soon(fake: Serving, fault: object, said: str) -> None:
+@pytest.mark.parametrize(
+    ("fault", "shown"),
+    [(400, "bad request (400): an injected \\x1b[31m fault"),
+     (403,
+      "does not allow it (403): an injected \\x1b[31m fault; the rights that muster needs: muster privilege "
+      "kubernetes"), (422, "the change is invalid (422): an injected \\x1b[31m fault"),
+     (418, "refused it (418): an injected \\x1b[31m fault"),
+     (429, "is overloaded (429): an injected \\x1b[31m fault"),
+     (503, "is not available (503): an injected \\x1b[31m fault"), ("drop", "cannot be reached: ")])
+def test_a_fault_that_stays_is_one_line_and_soon(fake: Serving, fault: object, shown: str) -> None:
     cluster = cluster_of(fake)
     cluster.faults = lambda method, path: fault
-    for ask in (lambda back: back.held(["gpu1"]), lambda back: back.isolate("gpu1", "muster#1: x"), lambda back: back.running(["gpu1"])):
+    for ask in (lambda back: back.held(["gpu1"]), lambda back: back.isolate("gpu1", "muster#1: x"),
+                lambda back: back.running(["gpu1"])):
         with pytest.raises(ActionError) as caught:
             ask(through(fake))
         line = str(caught.value)
-        assert line.startswith(f"kubernetes ({fake.url}): {said}") and line.isprintable() and len(line) < 500 and TOKEN not in line
+        assert line.startswith(f"kubernetes ({fake.url}): {shown}") and line.isprintable() and len(
+            line) < 500 and TOKEN not in line
     assert len(cluster.seen) <= 3 * 6 + 2
 
 
@@ -465,21 +540,25 @@ def _answering(status: int, body: bytes, chunks: int = 1) -> Any:
     return answer
 
 
-@pytest.mark.parametrize(("status", "body", "said"), [
-    (200, b"<html>login</html>", "answered no JSON object to /api/v1/nodes/gpu1; is this the API server?"),
-    (200, b"[1]", "answered no JSON object"), (200, b"[" * 100_000, "answered no JSON object"), (200, b"", "answered no JSON object"),
-    (302, b"", "refused it (302): no more is said of /api/v1/nodes/gpu1"), (403, b"\xff", "does not allow it (403): no more is said"),
-    (200, b'{"metadata": {"name": "../x"}}', "a node came with the name '../x', which is none"),
-    (200, b'{"metadata": {}}', "a node came with the name 'None', which is none"),
-])
-def test_what_no_api_server_says_is_one_line(fake: Serving, status: int, body: bytes, said: str) -> None:
+@pytest.mark.parametrize(
+    ("status", "body", "shown"),
+    [(200, b"<html>login</html>", "answered no JSON object to /api/v1/nodes/gpu1; is this the API server?"),
+     (200, b"[1]", "answered no JSON object"), (200, b"[" * 100_000, "answered no JSON object"),
+     (200, b"", "answered no JSON object"),
+     (302, b"", "refused it (302): no details for /api/v1/nodes/gpu1"),
+     (403, b"\xff", "does not allow it (403): no details for"),
+     (200, b'{"metadata": {"name": "../x"}}', "a node came with the name '../x', which is none"),
+     (200, b'{"metadata": {}}', "a node came with the name 'None', which is none")])
+def test_what_no_api_server_says_is_one_line(fake: Serving, status: int, body: bytes, shown: str) -> None:
     cluster_of(fake).faults = lambda method, path: _answering(status, body)
     with pytest.raises(ActionError) as caught:
         through(fake).held(["gpu1"])
-    assert said in str(caught.value) and str(caught.value).isprintable()
+    assert shown in str(caught.value) and str(caught.value).isprintable()
 
 
-def test_a_server_that_is_slow_or_says_without_end_is_left_in_time(fake: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_is_slow_or_says_without_end_is_left_in_time(
+    fake: Serving, monkeypatch: pytest.MonkeyPatch,
+) -> None:
     import provisioning.actions.kubeapi as kubeapi
 
     end = threading.Event()
@@ -517,9 +596,12 @@ def test_a_list_that_grows_old_is_begun_anew_and_not_for_ever(fake: Serving) -> 
 def test_ten_thousand_nodes_are_read_within_bounded_memory(fake: Serving) -> None:
     cluster = cluster_of(fake)
     names = [f"n{at:05d}" for at in range(10_000)]
-    images = [{"names": [f"registry.example.org/image-{at}@sha256:{'0' * 64}"], "sizeBytes": 1} for at in range(3)]
+    images = [
+        {"names": [f"registry.example.org/image-{at}@sha256:{'0' * 64}"], "sizeBytes": 1} for at in range(3)]
     for name in names:
-        cluster.nodes[name] = {"metadata": {"name": name, "resourceVersion": "1"}, "spec": {"taints": [NOT_READY]}, "status": {"images": images}}
+        cluster.nodes[name] = {
+            "metadata": {"name": name, "resourceVersion": "1"}, "spec": {"taints": [NOT_READY]},
+            "status": {"images": images}}
     cluster.nodes["n00007"] = cordoned(cluster.nodes["n00007"], "muster#1: x")
     back = through(fake, seconds=60)
     back.held(["n00001"])
@@ -552,32 +634,45 @@ def test_a_certificate_that_nobody_vouches_for_ends_it(fake: Serving, tmp_path: 
     assert "certificate verify failed" in str(caught.value) and cluster_of(fake).seen[-1][0] != "GET"
 
 
-@pytest.mark.parametrize(("text", "said"), [
-    ("", "Invalid kube-config"), ("a: [", "cannot be used (ParserError)"), ("[1]", "cannot be used"),
-    ("apiVersion: v1\nkind: Config\nclusters: []\nusers: [{name: u, user: {token: s3cret-t0ken}}]\ncontexts: []\n", "Invalid kube-config"),
-    ("token: s3cret-t0ken\n  x: y", "cannot be used (ScannerError)"),
-])
-def test_a_kubeconfig_that_is_none_is_one_line_without_its_secrets(tmp_path: Path, text: str, said: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [("", "Invalid kube-config"), ("a: [", "cannot be used (ParserError)"), ("[1]", "cannot be used"),
+     ("apiVersion: v1\n"
+      "kind: Config\n"
+      "clusters: []\n"
+      "users: [{name: u, user: {token: s3cret-t0ken}}]\n"
+      "contexts: []\n", "Invalid kube-config"),
+     ("token: s3cret-t0ken\n  x: y", "cannot be used (ScannerError)")])
+def test_a_kubeconfig_that_is_none_is_one_line_without_its_secrets(
+    tmp_path: Path, text: str, shown: str,
+) -> None:
     (tmp_path / "config").write_text(text)
     with pytest.raises(ActionError) as caught:
         Kubernetes(InKubernetes(), Api(str(tmp_path / "config"))).held(["gpu1"])
     line = str(caught.value)
-    assert line.startswith(f"kubernetes: {tmp_path}/config") and said in line and line.isprintable() and "s3cret" not in line
+    assert line.startswith(
+        f"kubernetes: {tmp_path}/config") and shown in line and line.isprintable() and "s3cret" not in line
 
 
-def test_a_context_that_is_not_there_and_no_configuration_at_all_are_told(fake: Serving, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_context_that_is_not_there_and_no_configuration_at_all_are_told(
+    fake: Serving, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with pytest.raises(ActionError, match="Expected object with name no-such in"):
         Kubernetes(InKubernetes(), Api(str(fake.config), "no-such")).held(["gpu1"])
     monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
     for variable in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
         monkeypatch.delenv(variable, raising=False)
-    with pytest.raises(ActionError, match=r"neither a kubeconfig .* nor a pod's service account is here; name a file in the inventory"):
+    with pytest.raises(
+        ActionError,
+        match=r"neither a kubeconfig .* nor a pod's service account; name a file in the inventory"):
         Kubernetes(InKubernetes(), Api()).held(["gpu1"])
     monkeypatch.setenv("KUBECONFIG", str(fake.config))
     assert Kubernetes(InKubernetes(), Api(context="train")).held(["gpu1"])["gpu1"].holder is Holder.NOBODY
 
 
-def test_in_a_pod_its_own_account_is_used(fake: Serving, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_a_pod_its_own_account_is_used(
+    fake: Serving, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
     import kubernetes.config.incluster_config as places
 
     (tmp_path / "token").write_text(TOKEN)
@@ -593,19 +688,25 @@ def test_in_a_pod_its_own_account_is_used(fake: Serving, tmp_path: Path, monkeyp
     assert back.held(["gpu1"])["gpu1"].number == 1
 
 
-def test_without_the_official_client_a_line_says_how_to_get_it(fake: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_official_client_a_line_says_how_to_get_it(
+    fake: Serving, monkeypatch: pytest.MonkeyPatch,
+) -> None:
     import sys
 
     monkeypatch.setitem(sys.modules, "kubernetes.config", None)
-    with pytest.raises(ActionError, match=r"needs the official client: pip install 'cluster-muster\[kubernetes\]'"):
+    with pytest.raises(
+        ActionError, match=r"needs the official client: pip install 'cluster-muster\[kubernetes\]'"):
         through(fake).held(["gpu1"])
 
 
 JSON: st.SearchStrategy[Any] = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=8) | st.sampled_from(["muster#12: x", "12", KEY, STARTUP, "muster", "f:spec"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(
-        ["metadata", "spec", "taints", "annotations", "key", "value", "effect", "unschedulable", "managedFields", "manager", "fieldsV1",
-         "f:spec", "f:unschedulable", KEY, "containers", "resources", "limits", "requests", "nvidia.com/gpu", "phase", "status"]), inner, max_size=4),
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8)
+        | st.sampled_from(["muster#12: x", "12", KEY, STARTUP, "muster", "f:spec"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
+        st.sampled_from(
+            ["metadata", "spec", "taints", "annotations", "key", "value", "effect", "unschedulable",
+             "managedFields", "manager", "fieldsV1", "f:spec", "f:unschedulable", KEY, "containers",
+             "resources", "limits", "requests", "nvidia.com/gpu", "phase", "status"]), inner, max_size=4),
     max_leaves=12)
 
 
@@ -613,26 +714,35 @@ JSON: st.SearchStrategy[Any] = st.recursive(
 @given(st.fixed_dictionaries({}, optional={"metadata": JSON, "spec": JSON, "status": JSON}))
 def test_no_document_breaks_the_reading_of_it(document: Json) -> None:
     held = held_of(document)
-    assert held.reason.isprintable() and len(held.reason) <= 200 and (held.holder is not Holder.US or held.number is not None)
+    assert held.reason.isprintable() and len(
+        held.reason) <= 200 and (held.holder is not Holder.US or held.number is not None)
     assert gpu_pod(document).isprintable() and unproven(document) in (True, False)
 
 
-TAINT = st.fixed_dictionaries({"key": st.sampled_from([KEY, STARTUP, "a", "node.kubernetes.io/not-ready"]), "effect": st.sampled_from(["NoSchedule", "NoExecute"])},
+TAINT = st.fixed_dictionaries({
+    "key": st.sampled_from([KEY, STARTUP, "a", "node.kubernetes.io/not-ready"]),
+    "effect": st.sampled_from(["NoSchedule", "NoExecute"])},
                               optional={"value": st.sampled_from(["1", "12", "x", ""])})
 
 
 @settings(max_examples=400, deadline=None)
-@given(taints=st.lists(TAINT, max_size=4), closed=st.booleans(), words=st.none() | st.sampled_from(["", "fan", "muster#12: x", "muster#1: y"]),
-       setter=st.none() | st.sampled_from(["muster", "kubectl"]), other=st.dictionaries(st.text(max_size=3), st.text(max_size=3), max_size=2))
-def test_a_node_that_nobody_holds_is_the_same_after_a_cordon_and_its_release(taints: list[Json], closed: bool, words: str | None,
-                                                                             setter: str | None, other: dict[str, str]) -> None:
-    node: Json = {"metadata": {"name": "n", "annotations": {**other, **({} if words is None else {KEY: words})}}, "spec": {"podCIDR": "x"}}
+@given(taints=st.lists(TAINT, max_size=4), closed=st.booleans(),
+       words=st.none() | st.sampled_from(["", "fan", "muster#12: x", "muster#1: y"]),
+       setter=st.none() | st.sampled_from(["muster", "kubectl"]),
+       other=st.dictionaries(st.text(max_size=3), st.text(max_size=3), max_size=2))
+def test_a_node_that_nobody_holds_is_the_same_after_a_cordon_and_its_release(
+    taints: list[Json], closed: bool, words: str | None, setter: str | None, other: dict[str, str],
+) -> None:
+    node: Json = {
+        "metadata": {"name": "n", "annotations": {**other, **({} if words is None else {KEY: words})}},
+        "spec": {"podCIDR": "x"}}
     if taints:
         node["spec"]["taints"] = taints
     if closed:
         node["spec"]["unschedulable"] = True
     if setter and closed:
-        node["metadata"]["managedFields"] = [{"manager": setter, "fieldsV1": {"f:spec": {"f:unschedulable": {}}}}]
+        node["metadata"][
+            "managedFields"] = [{"manager": setter, "fieldsV1": {"f:spec": {"f:unschedulable": {}}}}]
     before = json.dumps(node)
     held = held_of(node)
     ours = cordoned(node, "muster#7: z")
@@ -643,7 +753,8 @@ def test_a_node_that_nobody_holds_is_the_same_after_a_cordon_and_its_release(tai
         assert back["spec"] == node["spec"] and {**back["metadata"]["annotations"]} == other
     if held.number is not None:
         assert held_of(released(node)).number is None
-        assert [taint for taint in released(node)["spec"].get("taints", []) if taint["key"] != KEY] == [taint for taint in taints if taint["key"] != KEY]
+        assert [taint for taint in released(node)["spec"].get("taints", []) if taint["key"] != KEY] == [
+            taint for taint in taints if taint["key"] != KEY]
     if held.holder is Holder.OTHERS and closed and setter == "kubectl":
         assert released(node)["spec"]["unschedulable"] is True
     if unproven(node):

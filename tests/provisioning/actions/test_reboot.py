@@ -1,4 +1,5 @@
-"""Reboots that somebody else carries out later: what was asked for is known, what became of it is looked at, and ours stays ours."""
+"""Reboots that someone else carries out later: what was asked for is known, what became of it is checked, and
+ours stays ours."""
 
 from __future__ import annotations
 
@@ -14,9 +15,9 @@ from healthcheck.store.file import Store, opened
 from healthcheck.store.ledger import lines
 from healthcheck.store.marks import CordonMark
 from inventory.errors import UsageError
-from provisioning.actions.base import ActionError, Holder, NodeHold, RebootState, marked
+from provisioning.actions.base import ActionError, Holder, NodeHold, RebootState, reason_with_mark
 from provisioning.actions.cordon import cordon
-from provisioning.actions.reboot import reboot, settle_reboots
+from provisioning.actions.reboot import reboot, resolve_reboots
 from tests.testbed.backends import CommandSite, Memory
 from tests.testbed.marks import nameless
 
@@ -65,11 +66,11 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def ask(store: Store, site: Memory, *nodes: str) -> list[str]:
-    return [done.said for done in reboot(store, site.backend, nodes, "driver", "me", CLOCK)]
+    return [done.message for done in reboot(store, site.backend, nodes, "driver", "me", CLOCK)]
 
 
 def found(store: Store, site: Memory) -> list[str]:
-    return [done.said for done in settle_reboots(store, site.backend, CLOCK)]
+    return [done.message for done in resolve_reboots(store, site.backend, CLOCK)]
 
 
 def outcomes(store: Store) -> list[str | None]:
@@ -79,9 +80,11 @@ def outcomes(store: Store) -> list[str | None]:
 def test_a_reboot_stays_open_in_the_ledger_until_the_node_was_started_anew(store: Store) -> None:
     site = Rebooting()
     cordon(store, site, ["a"], "fan", "me", CLOCK)
-    assert ask(store, site, "a") == ["is being rebooted"] and outcomes(store) == [None] and found(store, site) == ["is being rebooted"]
+    assert ask(store, site, "a") == [
+        "is being rebooted"] and outcomes(store) == [None] and found(store, site) == ["is being rebooted"]
     site.busy = True
-    assert found(store, site) == ["is rebooted when its job has ended"] and ask(store, site, "a") == ["is to be rebooted already"]
+    assert found(store, site) == ["will be rebooted when its job has ended"] and ask(
+        store, site, "a") == ["a reboot is already requested"]
     site.boot("a", 5000)
     assert found(store, site) == ["rebooted, and held still as muster#1"] and found(store, site) == []
     assert outcomes(store) == ["rebooted, and held still as muster#1"]
@@ -98,7 +101,9 @@ def test_a_boot_that_is_told_a_second_or_two_later_is_the_same(store: Store, mov
 
 @pytest.mark.parametrize(("dies", "said"), [
     ("before", "NOT rebooted: no reboot is under way: muster#1: fan"), ("after", "is being rebooted")])
-def test_killed_around_the_deed_the_next_run_finds_out_what_was_done(store: Store, dies: str, said: str) -> None:
+def test_killed_around_the_deed_the_next_run_finds_out_what_was_done(
+    store: Store, dies: str, said: str,
+) -> None:
     site = Rebooting()
     cordon(store, site, ["a"], "fan", "me", CLOCK)
     site.dies = dies
@@ -107,7 +112,8 @@ def test_killed_around_the_deed_the_next_run_finds_out_what_was_done(store: Stor
     assert outcomes(store) == [None]
     site.dies = None
     assert found(store, site) == [said]
-    assert ask(store, site, "a") == ["is being rebooted" if dies == "before" else "is to be rebooted already"]
+    assert ask(
+        store, site, "a") == ["is being rebooted" if dies == "before" else "a reboot is already requested"]
 
 
 def test_a_refusal_is_written_down_in_its_words(store: Store) -> None:
@@ -120,7 +126,8 @@ def test_a_refusal_is_written_down_in_its_words(store: Store) -> None:
 def test_what_cannot_be_found_out_afterwards_is_not_begun(store: Store) -> None:
     site = Rebooting()
     cordon(store, site, ["c"], "fan", "me", CLOCK)
-    assert ask(store, site, "c") == ["NOT rebooted: since when it is up is not known in memory"] and site.asked == [] and outcomes(store) == []
+    assert (ask(store, site, "c") == ["NOT rebooted: memory does not know since when it is up"]
+            and site.asked == [] and outcomes(store) == [])
 
 
 def test_what_is_not_held_by_a_cordon_of_ours_is_not_rebooted(store: Store, tmp_path: Path) -> None:
@@ -128,7 +135,8 @@ def test_what_is_not_held_by_a_cordon_of_ours_is_not_rebooted(store: Store, tmp_
     site.hold("a", "fan, Tuesday")
     site.hold("b", "muster#9: of another store")
     ours = "NOT rebooted: there is no cordon of ours; cordon it first"
-    assert ask(store, site, "a", "b", "c", "d") == ["NOT rebooted, others hold it: fan, Tuesday", ours, ours, "NOT rebooted: it is not known there"]
+    assert ask(store, site, "a", "b", "c", "d") == [
+        "NOT rebooted, others hold it: fan, Tuesday", ours, ours, "NOT rebooted: it is not known there"]
     assert site.asked == [] and outcomes(store) == []
 
 
@@ -138,7 +146,8 @@ def test_a_node_that_was_given_back_while_it_started_is_told_and_not_taken_again
     ask(store, site, "a")
     site.boot("a", 5000)
     site.free("a")
-    assert found(store, site) == ["rebooted, and no longer held by us: nobody"] and site.held(["a"])["a"].holder is Holder.NOBODY
+    assert found(store, site) == [
+        "rebooted, and no longer held by us: nobody"] and site.held(["a"])["a"].holder is Holder.NOBODY
 
 
 def test_a_node_that_is_gone_from_the_site_is_told(store: Store) -> None:
@@ -146,8 +155,9 @@ def test_a_node_that_is_gone_from_the_site_is_told(store: Store) -> None:
     cordon(store, site, ["a"], "fan", "me", CLOCK)
     ask(store, site, "a")
     del site.up["a"], site.reasons["a"]
-    done = settle_reboots(store, site, CLOCK)[0]
-    assert (done.said, done.held, done.failed) == ("NOT rebooted: the node is not known there", False, True)
+    done = resolve_reboots(store, site, CLOCK)[0]
+    assert (
+        done.message, done.held, done.failed) == ("NOT rebooted: the node is not known there", False, True)
 
 
 class Losing(Rebooting):
@@ -167,18 +177,22 @@ def test_a_node_that_lost_our_cordon_on_the_way_gets_it_again_and_a_persons_stay
     ask(store, site, "a", "b")
     site.boot("a", 5000)
     site.boot("b", 5000)
-    site.reasons |= {"a": f"{marked(CordonMark('', 1), 'fan')} : reboot timed out", "b": "reboot timed out"}
-    assert found(store, site) == ["rebooted, and held still as muster#1", "rebooted, and no longer held by us: reboot timed out"]
+    site.reasons |= {
+        "a": f"{reason_with_mark(CordonMark('', 1), 'fan')} : reboot timed out", "b": "reboot timed out"}
+    assert found(store, site) == [
+        "rebooted, and held still as muster#1", "rebooted, and no longer held by us: reboot timed out"]
     assert site.reasons["a"] == "muster#1: fan" and site.reasons["b"] == "reboot timed out"
 
 
 def test_a_back_end_that_cannot_is_told_before_anything_is_done(store: Store) -> None:
-    with pytest.raises(UsageError, match="memory can reboot no node: that needs `cordon: slurm` or a command in the inventory"):
+    with pytest.raises(
+        UsageError,
+        match="memory cannot reboot nodes: that needs `cordon: slurm` or a command in the inventory"):
         ask(store, Memory(["a"]), "a")
 
 
 def test_a_command_of_the_site_that_says_no_boot_times_reboots_nothing(store: Store, tmp_path: Path) -> None:
     site = CommandSite(tmp_path, ["a"])
     cordon(store, site.backend, ["a"], "fan", "me", CLOCK)
-    assert [done.said for done in reboot(store, site.backend, ["a"], "driver", "me", CLOCK)] == [
-        "NOT rebooted: since when it is up is not known in command"]
+    assert [done.message for done in reboot(store, site.backend, ["a"], "driver", "me", CLOCK)] == [
+        "NOT rebooted: command does not know since when it is up"]

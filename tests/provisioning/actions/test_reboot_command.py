@@ -1,4 +1,5 @@
-"""`muster reboot` as typed: refused with one line where it would be wrong, and through the site's command where that can."""
+"""`muster reboot` as typed: refused with one line where it would be wrong, and through the site's command
+where that can."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ if asked["action"] == "reboot":
     node["booted"] = 2000
 file.write_text(json.dumps(node))
 held = {{name: node for name in asked["nodes"]}}
-print(json.dumps({{"schema": "muster.action/1", **({{"nodes": held}} if asked["action"] == "held" else {{"done": True}})}}))
+more = {{"nodes": held}} if asked["action"] == "held" else {{"done": True}}
+print(json.dumps({{"schema": "muster.action/1", **more}}))
 """
 
 
@@ -33,7 +35,7 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(("words", "said"), [
     (("gpu001",), "--reason is missing"), (("gpu001", "--reason", " "), "--reason is missing"),
-    (("gpu001", "--reason", "x"), "hostfile can reboot no node"), (("gpu009", "--reason", "x"), "gpu009"),
+    (("gpu001", "--reason", "x"), "hostfile cannot reboot nodes"), (("gpu009", "--reason", "x"), "gpu009"),
 ])
 def test_what_cannot_be_done_is_one_line(home: Path, words: tuple[str, ...], said: str) -> None:
     muster("cordon", "gpu001", "--reason", "fan", home=home)
@@ -44,17 +46,19 @@ def test_what_cannot_be_done_is_one_line(home: Path, words: tuple[str, ...], sai
 def test_nothing_under_way_is_said(home: Path) -> None:
     muster("cordon", "gpu001", "--reason", "fan", home=home)
     done = muster("reboot", home=home)
-    assert (done.returncode, done.stdout) == (0, "no reboot is under way\n")
+    assert (done.returncode, done.stdout) == (0, "no reboot is in progress\n")
 
 
 def test_a_node_that_we_hold_is_rebooted_and_one_that_nobody_holds_is_not(home: Path) -> None:
     program = home / "site"
     program.write_text(SITE.format(python=sys.executable, path=str(home / "site.json")))
     program.chmod(0o755)
-    (home / "muster.yaml").write_text(f"version: 1\ncordon: {{command: [{program}]}}\nnodes:\n  gpu001: {{}}\n")
+    (home / "muster.yaml").write_text(
+        f"version: 1\ncordon: {{command: [{program}]}}\nnodes:\n  gpu001: {{}}\n")
     refused = muster("reboot", "gpu001", "--reason", "Xid 79", home=home)
     assert refused.returncode == 2 and "there is no store yet" in refused.stderr
-    assert muster("cordon", "gpu001", "--reason", "Xid 79", home=home).stdout == "gpu001: cordoned in command as muster#1\n"
+    assert (muster("cordon", "gpu001", "--reason", "Xid 79", home=home).stdout
+            == "gpu001: cordoned in command as muster#1\n")
     dry = muster("reboot", "gpu001", "--reason", "Xid 79", "--dry-run", home=home)
     assert (dry.returncode, dry.stdout) == (0, "gpu001: would be rebooted: Xid 79\n")
     done = muster("reboot", "gpu001", "--reason", "Xid 79", home=home)

@@ -1,4 +1,5 @@
-"""Cordons in a real Slurm: ours are made, found again and released; what a person or Slurm itself did is never touched."""
+"""Cordons in a real Slurm: ours are made, found again and released; what a person or Slurm itself did is
+never touched."""
 
 from __future__ import annotations
 
@@ -38,13 +39,14 @@ def all_idle(bed: Slurm) -> Iterator[None]:
     wait_until(lambda: not bed.ask("squeue", "-h").strip(), what="the end of all jobs")
     for node, state in bed.states().items():
         if state != "idle":
-            subprocess.run(["scontrol", "update", f"nodename={node}", "state=resume"], env=bed.environment, check=False)
+            subprocess.run(
+                ["scontrol", "update", f"nodename={node}", "state=resume"], env=bed.environment, check=False)
     wait_until(lambda: set(bed.states().values()) == {"idle"}, what="idle nodes")
 
 
 def muster(bed: Slurm, home: Path, *words: str) -> tuple[int, str, str]:
-    done = subprocess.run([str(MUSTER), *words], env=environment(home, **bed.environment), cwd=home, capture_output=True, text=True, timeout=60,
-                          check=False, stdin=subprocess.DEVNULL)
+    done = subprocess.run([str(MUSTER), *words], env=environment(home, **bed.environment), cwd=home,
+                          capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL)
     return done.returncode, plain(done.stdout), plain(done.stderr)
 
 
@@ -58,9 +60,11 @@ def reason(bed: Slurm, node: str) -> str:
 
 
 def test_a_node_is_drained_with_our_mark_and_given_back(bed: Slurm, tmp_path: Path) -> None:
-    assert muster(bed, tmp_path, "cordon", "gpu001", "--reason", "fan 3 is loud") == (0, "gpu001: cordoned in slurm as muster#1\n", "")
+    assert muster(bed, tmp_path, "cordon", "gpu001", "--reason", "fan 3 is loud") == (
+        0, "gpu001: cordoned in slurm as muster#1\n", "")
     assert state(bed, "gpu001") == "drained" and reason(bed, "gpu001") == "muster#1: fan 3 is loud"
-    assert muster(bed, tmp_path, "cordon", "gpu001", "--reason", "again") == (0, "gpu001: cordoned already as muster#1: fan 3 is loud\n", "")
+    assert muster(bed, tmp_path, "cordon", "gpu001", "--reason", "again") == (
+        0, "gpu001: cordoned already as muster#1: fan 3 is loud\n", "")
     code, said, _ = muster(bed, tmp_path, "cordon")
     assert code == 0 and said.startswith("gpu001  muster#1  slurm  20") and said.endswith("  fan 3 is loud\n")
     assert muster(bed, tmp_path, "uncordon", "gpu001") == (0, "gpu001: muster#1 is released\n", "")
@@ -70,7 +74,8 @@ def test_a_node_is_drained_with_our_mark_and_given_back(bed: Slurm, tmp_path: Pa
             ("cordon", "gpu001", "cordoned"), ("uncordon", "gpu001", "released")]
 
 
-@pytest.mark.parametrize("theirs", ["bad DIMM", "muster: looks like ours", "muster#7: of another store", "x" * 900])
+@pytest.mark.parametrize(
+    "theirs", ["bad DIMM", "muster: looks like ours", "muster#7: of another store", "x" * 900])
 def test_a_persons_drain_is_never_touched(bed: Slurm, tmp_path: Path, theirs: str) -> None:
     bed.ask("scontrol", "update", "nodename=gpu002", "state=drain", f"reason={theirs}")
     before = reason(bed, "gpu002")
@@ -83,27 +88,35 @@ def test_a_persons_drain_is_never_touched(bed: Slurm, tmp_path: Path, theirs: st
 def test_a_node_that_a_person_took_over_stays_theirs(bed: Slurm, tmp_path: Path) -> None:
     muster(bed, tmp_path, "cordon", "gpu003", "--reason", "slow")
     bed.ask("scontrol", "update", "nodename=gpu003", "state=drain", "reason=mine now, hands off")
-    assert muster(bed, tmp_path, "uncordon", "gpu003") == (0, "gpu003: left alone, others hold it now: mine now, hands off\n", "")
+    assert muster(bed, tmp_path, "uncordon", "gpu003") == (
+        0, "gpu003: left alone, others hold it now: mine now, hands off\n", "")
     assert state(bed, "gpu003") == "drained" and reason(bed, "gpu003") == "mine now, hands off"
 
 
-def test_a_node_that_somebody_gave_back_is_no_longer_ours_and_can_be_cordoned_anew(bed: Slurm, tmp_path: Path) -> None:
+def test_a_node_that_somebody_gave_back_is_no_longer_ours_and_can_be_cordoned_anew(
+    bed: Slurm, tmp_path: Path,
+) -> None:
     muster(bed, tmp_path, "cordon", "gpu003", "--reason", "slow")
     bed.ask("scontrol", "update", "nodename=gpu003", "state=resume")
-    assert muster(bed, tmp_path, "cordon", "gpu003", "--reason", "slower")[1] == "gpu003: cordoned in slurm as muster#2\n"
+    assert muster(bed, tmp_path, "cordon", "gpu003", "--reason", "slower")[
+        1] == "gpu003: cordoned in slurm as muster#2\n"
     bed.ask("scontrol", "update", "nodename=gpu003", "state=resume")
-    assert muster(bed, tmp_path, "uncordon", "gpu003") == (0, "gpu003: somebody had given it back\n", "")
+    assert muster(bed, tmp_path, "uncordon", "gpu003") == (0, "gpu003: someone had given it back\n", "")
 
 
 def test_a_node_that_is_down_is_left_to_whoever_brings_it_up(bed: Slurm, tmp_path: Path) -> None:
     bed.ask("scontrol", "update", "nodename=gpu004", "state=down", "reason=Not responding")
-    assert muster(bed, tmp_path, "cordon", "gpu004", "--reason", "x")[1] == "gpu004: left alone, others hold it: Not responding\n"
+    assert muster(bed, tmp_path, "cordon", "gpu004", "--reason", "x")[
+        1] == "gpu004: left alone, others hold it: Not responding\n"
     assert state(bed, "gpu004") == "down"
 
 
-def test_a_node_that_went_down_under_our_cordon_is_not_brought_back_with_it(bed: Slurm, tmp_path: Path) -> None:
+def test_a_node_that_went_down_under_our_cordon_is_not_brought_back_with_it(
+    bed: Slurm, tmp_path: Path,
+) -> None:
     muster(bed, tmp_path, "cordon", "gpu004", "--reason", "x")
-    bed.ask("scontrol", "update", "nodename=gpu004", "state=down", f"reason={bed.ask('sinfo', '-h', '-n', 'gpu004', '-o', '%E').strip()}")
+    bed.ask("scontrol", "update", "nodename=gpu004", "state=down",
+            f"reason={bed.ask('sinfo', '-h', '-n', 'gpu004', '-o', '%E').strip()}")
     assert muster(bed, tmp_path, "uncordon", "gpu004") == (0, "gpu004: muster#1 is released\n", "")
     assert state(bed, "gpu004") == "down"
 
@@ -113,26 +126,32 @@ def test_a_job_that_runs_goes_on_and_the_next_one_does_not_start(bed: Slurm, tmp
     bed.ask("sbatch", "-p", "main", "-o", "/dev/null", "-w", "gpu005", "--wrap", "sleep 600")
     wait_until(lambda: state(bed, "gpu005") in ("allocated", "mixed"), what="the job")
     assert muster(bed, tmp_path, "cordon", "gpu005", "--reason", "later")[0] == 0
-    assert state(bed, "gpu005") == "draining" and "sleep" not in reason(bed, "gpu005") and bed.ask("squeue", "-h", "-t", "R").strip()
+    assert state(bed, "gpu005") == "draining" and "sleep" not in reason(
+        bed, "gpu005") and bed.ask("squeue", "-h", "-t", "R").strip()
     assert muster(bed, tmp_path, "uncordon", "gpu005")[1] == "gpu005: muster#1 is released\n"
     assert state(bed, "gpu005") in ("allocated", "mixed")
 
 
 def test_a_node_that_slurm_does_not_know_costs_no_other(bed: Slurm, tmp_path: Path) -> None:
     code, said, _ = muster(bed, tmp_path, "cordon", "gpu006,gpu099", "--reason", "x")
-    assert (code, said) == (1, "gpu006: cordoned in slurm as muster#1\ngpu099: is not known there (older Slurms show a CLOUD node without "
-                            "power only with PrivateData=cloud in slurm.conf)\n")
+    assert ((code, said) == (1,
+                             "gpu006: cordoned in slurm as muster#1\n"
+                             "gpu099: is not known there (older Slurms show a CLOUD node without power "
+                             "only with PrivateData=cloud in slurm.conf)\n"))
 
 
 def test_a_long_reason_keeps_its_mark_and_a_hostile_one_is_one_line(bed: Slurm, tmp_path: Path) -> None:
-    assert muster(bed, tmp_path, "cordon", "gpu006", "--reason", "a\x1b[31m\nState=RESUME " + "long " * 200)[0] == 0
+    assert muster(
+        bed, tmp_path, "cordon", "gpu006", "--reason", "a\x1b[31m\nState=RESUME " + "long " * 200)[0] == 0
     kept = reason(bed, "gpu006")
-    assert kept.startswith("muster#1: a") and len(kept) <= 200 and "\x1b" not in kept and state(bed, "gpu006") == "drained"
+    assert kept.startswith(
+        "muster#1: a") and len(kept) <= 200 and "\x1b" not in kept and state(bed, "gpu006") == "drained"
     assert muster(bed, tmp_path, "uncordon", "gpu006")[1] == "gpu006: muster#1 is released\n"
 
 
 def test_a_dry_run_changes_nothing_and_remembers_nothing(bed: Slurm, tmp_path: Path) -> None:
-    assert muster(bed, tmp_path, "cordon", "gpu007", "--reason", "x", "--dry-run") == (0, "gpu007: would be cordoned in slurm: x\n", "")
+    assert muster(bed, tmp_path, "cordon", "gpu007", "--reason", "x", "--dry-run") == (
+        0, "gpu007: would be cordoned in slurm: x\n", "")
     assert state(bed, "gpu007") == "idle"
     with opened(tmp_path / "state") as store:
         assert lines(store) == [] and open_cordons(store) == []
@@ -142,11 +161,13 @@ def test_without_a_controller_nothing_is_done_and_it_is_told_in_one_line(bed: Sl
     bed.processes["slurmctld"].send_signal(signal.SIGSTOP)
     try:
         slow = {**bed.environment, "SLURM_CONF": str(_impatient(bed, tmp_path))}
-        done = subprocess.run([str(MUSTER), "cordon", "gpu007", "--reason", "x"], env=environment(tmp_path, **slow), capture_output=True, text=True,
-                              timeout=100, check=False, cwd=tmp_path)
+        done = subprocess.run(
+            [str(MUSTER), "cordon", "gpu007", "--reason", "x"], env=environment(tmp_path, **slow),
+            capture_output=True, text=True, timeout=100, check=False, cwd=tmp_path)
     finally:
         bed.processes["slurmctld"].send_signal(signal.SIGCONT)
-    assert done.returncode == 2 and done.stderr.startswith("muster: scontrol ") and "see: scontrol ping" in done.stderr.lower()
+    assert done.returncode == 2 and done.stderr.startswith(
+        "muster: scontrol ") and "see: scontrol ping" in done.stderr.lower()
     wait_until(lambda: bed.states().get("gpu007") == "idle", what="the controller")
 
 
@@ -174,14 +195,18 @@ with opened(Path(sys.argv[1]), make=True) as store:
 """
 
 
-@pytest.mark.parametrize(("when", "left", "said"), [
-    ("before", "idle", "gpu008: there is no cordon of ours\n"), ("after", "drained", "gpu008: muster#1 is released\n"),
-])
-def test_killed_in_the_middle_the_next_run_finds_out_what_was_done(bed: Slurm, tmp_path: Path, when: str, left: str, said: str) -> None:
-    done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "state"), when], env={**os.environ, **bed.environment}, check=False)
+@pytest.mark.parametrize(("when", "left", "said"),
+                         [("before", "idle", "gpu008: there is no cordon of ours\n"),
+                          ("after", "drained", "gpu008: muster#1 is released\n")])
+def test_killed_in_the_middle_the_next_run_finds_out_what_was_done(
+    bed: Slurm, tmp_path: Path, when: str, left: str, said: str,
+) -> None:
+    done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "state"), when],
+                          env={**os.environ, **bed.environment}, check=False)
     assert done.returncode == -signal.SIGKILL and state(bed, "gpu008") == left
     with opened(tmp_path / "state") as store:
-        assert [one.state for one in open_cordons(store)] == [CordonState.MEANT] and lines(store)[0].outcome is None
+        assert [one.state for one in open_cordons(store)] == [
+            CordonState.MEANT] and lines(store)[0].outcome is None
     assert muster(bed, tmp_path, "uncordon", "gpu008") == (0, said, "")
     assert state(bed, "gpu008") == "idle"
     with opened(tmp_path / "state") as store:

@@ -1,4 +1,5 @@
-"""A person at every single point between our calls of a real scontrol, and a controller that is killed at each: nothing of theirs is lost."""
+"""A person at every single point between our calls of a real scontrol, and a controller that is killed at
+each: nothing of theirs is lost."""
 
 from __future__ import annotations
 
@@ -31,12 +32,14 @@ THEIRS = "rack1gpu02"
 CALLS = range(2 * len(OURS) + 3)
 
 
-@pytest.fixture(scope="module", params=["22.05", pytest.param("24.11", marks=[pytest.mark.slow, pytest.mark.timeout(300)])])
+@pytest.fixture(scope="module",
+                params=["22.05", pytest.param("24.11", marks=[pytest.mark.slow, pytest.mark.timeout(300)])])
 def bed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
     require(can_run(), WHY_NOT)
     newer = programs(tmp_path_factory.mktemp("trixie")) if request.param == "24.11" else None
     partitions = {"main": ["rack[1-2]gpu[01-02]"], "more": NODES[:2], "secret Hidden=YES": NODES[1:]}
-    with cluster(tmp_path_factory.mktemp("slurm"), NODES, partitions=partitions, extra="MessageTimeout=3", programs=newer) as running:
+    with cluster(tmp_path_factory.mktemp("slurm"), NODES, partitions=partitions, extra="MessageTimeout=3",
+                 programs=newer) as running:
         yield running
 
 
@@ -46,7 +49,8 @@ def all_idle(bed: Slurm, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.setenv(key, value)
     yield
     for node in NODES:
-        subprocess.run(["scontrol", "update", f"nodename={node}", "state=resume"], env=bed.environment, check=False, capture_output=True)
+        subprocess.run(["scontrol", "update", f"nodename={node}", "state=resume"], env=bed.environment,
+                       check=False, capture_output=True)
     wait_until(lambda: all(state(bed, node) == "idle" for node in NODES), what="idle nodes")
 
 
@@ -79,12 +83,15 @@ class Points:
 
     @property
     def unseen(self) -> bool:
-        """Whether it was done between the last read of a node and its change, which Slurm gives no way to notice."""
-        return self.at < len(self.calls) and self.calls[self.at][:3] == ("scontrol", "update", f"NodeName={THEIRS}")
+        """Whether it was done between the last read of a node and its change, which Slurm gives no way to
+        notice."""
+        return self.at < len(
+            self.calls) and self.calls[self.at][:3] == ("scontrol", "update", f"NodeName={THEIRS}")
 
 
 def takes_over(bed: Slurm) -> Callable[[], object]:
-    return lambda: bed.ask("scontrol", "update", f"nodename={THEIRS}", "state=drain", "reason=mine: bad riser")
+    return lambda: bed.ask(
+        "scontrol", "update", f"nodename={THEIRS}", "state=drain", "reason=mine: bad riser")
 
 
 @pytest.mark.parametrize("at", CALLS)
@@ -111,16 +118,23 @@ def dies() -> None:
     raise Death
 
 
-@pytest.mark.parametrize(("at", "room"), [(1, "not done: it was cut short before slurm was asked"), (2, "not done; found so later")])
-def test_a_run_that_was_killed_before_it_asked_has_certainly_not_done_it(bed: Slurm, store: Store, at: int, room: str) -> None:
+@pytest.mark.parametrize(
+    ("at", "room"),
+    [(1, "not done: it was cut short before slurm was asked"), (2, "not done; found so later")])
+def test_a_run_that_was_killed_before_it_asked_has_certainly_not_done_it(
+    bed: Slurm, store: Store, at: int, room: str,
+) -> None:
     with pytest.raises(Death):      # as it reads the node again, or as it changes it
         cordon(store, Backend(Points(at, dies)), OURS[:1], "new cables", "triage", time.time)
     settle(store, Backend(), "me", time.time)
-    assert [line.outcome for line in lines(store)] == [room] and open_cordons(store) == [] and state(bed, OURS[0]) == "idle"
+    assert [line.outcome for line in lines(store)] == [
+        room] and open_cordons(store) == [] and state(bed, OURS[0]) == "idle"
 
 
 @pytest.mark.parametrize("at", CALLS)
-def test_a_node_that_a_person_takes_over_while_we_give_back_stays_theirs(bed: Slurm, store: Store, at: int) -> None:
+def test_a_node_that_a_person_takes_over_while_we_give_back_stays_theirs(
+    bed: Slurm, store: Store, at: int,
+) -> None:
     cordon(store, Backend(), OURS, "new cables", "me", time.time)
     points = Points(at, takes_over(bed))
     done = {one.node: one for one in uncordon(store, Backend(points), None, "done", "me", time.time)}
@@ -131,30 +145,36 @@ def test_a_node_that_a_person_takes_over_while_we_give_back_stays_theirs(bed: Sl
     assert len(points.calls) <= 2 * len(OURS) + 2 + 2 * points.unseen       # and two to repair what we did
     if seen:
         assert (state(bed, THEIRS), reason(bed, THEIRS)) == ("drained", "mine: bad riser")
-        assert done[THEIRS].said == "left alone, others hold it now: mine: bad riser" or at > points.calls.index(
-            ("scontrol", "update", f"NodeName={THEIRS}", "State=UNDRAIN"))
+        assert (done[THEIRS].message == "left alone, others hold it now: mine: bad riser"
+                or at > points.calls.index(("scontrol", "update", f"NodeName={THEIRS}", "State=UNDRAIN")))
     assert open_cordons(store) == [] and all(line.outcome for line in lines(store))
 
 
 @pytest.mark.parametrize("at", CALLS)
-def test_a_note_that_a_person_adds_beside_our_mark_while_we_give_back_keeps_the_node(bed: Slurm, store: Store, at: int) -> None:
+def test_a_note_that_a_person_adds_beside_our_mark_while_we_give_back_keeps_the_node(
+    bed: Slurm, store: Store, at: int,
+) -> None:
     cordon(store, Backend(), OURS, "new cables", "me", time.time)
     note = f"{reason(bed, THEIRS)} - KEEP DOWN until Friday"
-    points = Points(at, lambda: bed.ask("scontrol", "update", f"nodename={THEIRS}", "state=drain", f"reason={note}"))
+    points = Points(
+        at, lambda: bed.ask("scontrol", "update", f"nodename={THEIRS}", "state=drain", f"reason={note}"))
     done = {one.node: one for one in uncordon(store, Backend(points), None, "done", "me", time.time)}
     asked = ("scontrol", "update", f"NodeName={THEIRS}", "State=UNDRAIN") in points.calls
     if at < len(points.calls) and not points.unseen:
         assert (state(bed, THEIRS), reason(bed, THEIRS)) == ("drained", note)
         if not asked:
-            assert done[THEIRS].failed and "a person wrote: KEEP DOWN until Friday" in done[THEIRS].said
-            assert uncordon(store, Backend(), [THEIRS], "", "me", time.time)[0].failed and state(bed, THEIRS) == "drained"
+            assert done[THEIRS].failed and "a person wrote: KEEP DOWN until Friday" in done[THEIRS].message
+            assert uncordon(
+                store, Backend(), [THEIRS], "", "me", time.time)[0].failed and state(bed, THEIRS) == "drained"
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("at", range(4 + 1))
 @pytest.mark.parametrize("act", ["cordon", "uncordon"])
-def test_a_controller_that_is_killed_at_a_call_loses_no_cordon_and_no_release(bed: Slurm, store: Store, act: str, at: int) -> None:
+def test_a_controller_that_is_killed_at_a_call_loses_no_cordon_and_no_release(
+    bed: Slurm, store: Store, act: str, at: int,
+) -> None:
     node = NODES[0]
     bed.saved()
     if act == "uncordon":
@@ -184,7 +204,9 @@ def test_a_controller_that_is_killed_at_a_call_loses_no_cordon_and_no_release(be
     assert all(line.outcome for line in lines(store))
 
 
-def test_what_the_controller_lost_is_cordoned_again_under_its_mark_and_what_a_person_gave_back_is_not(bed: Slurm, store: Store) -> None:
+def test_what_the_controller_lost_is_cordoned_again_under_its_mark_and_what_a_person_gave_back_is_not(
+    bed: Slurm, store: Store,
+) -> None:
     lost, saved = NODES[:2]
     cordon(store, Backend(), [saved], "fan", "me", time.time)
     bed.saved()
@@ -196,17 +218,20 @@ def test_what_the_controller_lost_is_cordoned_again_under_its_mark_and_what_a_pe
     file.write_bytes(before)       # as if it had not come to saving that
     bed.start()
     assert state(bed, lost) in ("unknown", "idle") and state(bed, saved) == "drained"
-    done = settle(store, Backend(), "me", time.time)        # as long as the node has not registered it is nobody's to cordon
+    # as long as the node has not registered it is nobody's to cordon
+    done = settle(store, Backend(), "me", time.time)
     assert done == [] or state(bed, lost) == "drained"
     wait_until(lambda: state(bed, lost) != "unknown", what="the node")
     done += settle(store, Backend(), "me", time.time)
-    assert [(one.node, one.held) for one in done] == [(lost, True)] and "slurm lost it" in done[0].said
-    assert Backend().held([lost])[lost].mark == open_cordons(store, [lost])[0].mark and open_cordons(store, [lost])[0].id == 2
+    assert [(one.node, one.held) for one in done] == [(lost, True)] and "slurm lost it" in done[0].message
+    assert Backend().held([lost])[
+        lost].mark == open_cordons(store, [lost])[0].mark and open_cordons(store, [lost])[0].id == 2
     settle(store, Backend(), "me", time.time)
     for node in (lost, saved):
         bed.ask("scontrol", "update", f"nodename={node}", "state=resume")
     bed.kill()
     bed.start()
     for node in (lost, saved):      # whatever of that was saved
-        subprocess.run(["scontrol", "update", f"nodename={node}", "state=resume"], env=bed.environment, check=False, capture_output=True)
+        subprocess.run(["scontrol", "update", f"nodename={node}", "state=resume"], env=bed.environment,
+                       check=False, capture_output=True)
     assert settle(store, Backend(), "me", time.time) == [] and open_cordons(store) == []

@@ -15,7 +15,7 @@ from healthcheck.store.ledger import lines
 from inventory.discover import CommandOutput, _run
 from provisioning.actions.base import Holder
 from provisioning.actions.cordon import cordon, uncordon
-from provisioning.actions.reboot import reboot, settle_reboots
+from provisioning.actions.reboot import reboot, resolve_reboots
 from provisioning.actions.slurm import SlurmBackend as Backend
 from tests.testbed.require import require
 from tests.testbed.slurm import WHY_NOT, Slurm, can_run
@@ -53,35 +53,43 @@ def test_128_nodes_are_taken_and_given_back_beside_a_person(
         began = time.monotonic()
         deed()
         with capsys.disabled():
-            print(f"\n  {what}: {time.monotonic() - began:.2f} s, {len(calls)} calls: {dict(Counter(calls))}", end="")
+            print(f"\n  {what}: {time.monotonic() - began:.2f} s, {len(calls)} calls: {dict(Counter(calls))}",
+                  end="")
         return Counter(calls)
 
     slurm = Backend(run)
     theirs, ours = NODES[:3], NODES[3:]
-    for node, words in zip(theirs, ("bad DIMM", "muster: looks like ours", "muster#7: of another store"), strict=True):
+    for node, words in zip(
+        theirs, ("bad DIMM", "muster: looks like ours", "muster#7: of another store"), strict=True):
         bed.ask("scontrol", "update", f"nodename={node}", "state=drain", f"reason={words}")
     before = bed.ask("sinfo", "-h", "-N", "-n", ",".join(theirs), "-o", "%N %T %E")
     with opened(tmp_path, make=True) as store:
         assert timed("held", lambda: slurm.held(NODES)) == {"scontrol show": 1}
         made = timed("cordon", lambda: cordon(store, slurm, NODES, "new cables", "me", time.time))
-        assert made == {"scontrol show": 2 + 125, "scontrol update": 125}     # each once more just before its change
+        # each once more just before its change
+        assert made == {"scontrol show": 2 + 125, "scontrol update": 125}
         held = slurm.held(NODES)
-        assert {node: one.number for node, one in held.items() if node in ours} == {one.node: one.id for one in open_cordons(store)}
-        assert [held[node].holder for node in theirs] == [Holder.OTHERS, Holder.OTHERS, Holder.US] and held[theirs[2]].number == 7
+        assert {node: one.number for node, one in held.items() if node in ours} == {
+            one.node: one.id for one in open_cordons(store)}
+        assert [held[node].holder for node in theirs] == [
+            Holder.OTHERS, Holder.OTHERS, Holder.US] and held[theirs[2]].number == 7
         assert len(open_cordons(store)) == 125
         assert set(bed.states().values()) == {"drained"}
         asked = timed("reboot", lambda: reboot(store, slurm, ours[:8], "driver", "me", time.time))
         assert asked["scontrol reboot"] == 1
-        wait_until(lambda: all(slurm.held(NODES)[node].number for node in ours[:8]) and _issued(bed) == 8, what="the reboots")
+        wait_until(lambda: all(slurm.held(NODES)[node].number for node in ours[:8]) and _issued(bed) == 8,
+                   what="the reboots")
         bed.booted(*ours[:8])
         wait_until(lambda: not any(boot.under_way for boot in slurm.boots(NODES).values()), 60, "the nodes")
-        assert timed("what became of them", lambda: settle_reboots(store, slurm, time.time)) == {"scontrol show": 2}
+        assert timed(
+            "what became of them", lambda: resolve_reboots(store, slurm, time.time)) == {"scontrol show": 2}
         given = timed("uncordon", lambda: uncordon(store, slurm, None, "done", "me", time.time))
         assert given == {"scontrol show": 2 + 125, "scontrol update": 125}
         assert open_cordons(store) == [] and all(line.outcome for line in lines(store))
         assert {line.outcome for line in lines(store) if line.action == "uncordon"} == {"released"}
     assert bed.ask("sinfo", "-h", "-N", "-n", ",".join(theirs), "-o", "%N %T %E") == before
-    wait_until(lambda: {state for node, state in bed.states().items() if node in ours} == {"idle"}, 60, "idle nodes")
+    wait_until(
+        lambda: {state for node, state in bed.states().items() if node in ours} == {"idle"}, 60, "idle nodes")
 
 
 def _issued(bed: Slurm) -> int:

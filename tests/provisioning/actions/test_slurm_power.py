@@ -1,4 +1,5 @@
-"""Nodes that a real Slurm has powered down, or is powering: cordoned like others, their power state kept, and no job wakes one that is cordoned."""
+"""Nodes that a real Slurm has powered down, or is powering: cordoned like others, their power state kept, and
+no job wakes one that is cordoned."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ from tests.testbed.sshd import wait_until
 NODES = ["gpu001", "gpu002", "gpu003", "gpu004", "gpu005", "gpu006"]
 
 
-@pytest.fixture(scope="module", params=["22.05", pytest.param("24.11", marks=[pytest.mark.slow, pytest.mark.timeout(300)])])
+@pytest.fixture(scope="module",
+                params=["22.05", pytest.param("24.11", marks=[pytest.mark.slow, pytest.mark.timeout(300)])])
 def bed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
     require(can_run(), WHY_NOT)
     newer = programs(tmp_path_factory.mktemp("trixie")) if request.param == "24.11" else None
@@ -32,9 +34,14 @@ def bed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     for name in ("suspend", "resume"):
         (folder / name).write_text(f"#!/bin/sh\necho {name} \"$@\" >> {folder}/power.log\n")
         (folder / name).chmod(0o755)
-    with cluster(folder, NODES, extra=f"SuspendProgram={folder}/suspend\nResumeProgram={folder}/resume\nSuspendTime=3600\nSuspendTimeout=2\n"
-                                      "NodeName=cloud1 NodeHostname=cloud1 State=CLOUD CPUs=1 RealMemory=100\n"
-                                      "ResumeTimeout=60\nSchedulerParameters=bf_interval=1,sched_interval=1", programs=newer) as running:
+    with cluster(folder, NODES,
+                 extra=f"SuspendProgram={folder}/suspend\n"
+                       f"ResumeProgram={folder}/resume\n"
+                       "SuspendTime=3600\n"
+                       "SuspendTimeout=2\n"
+                       "NodeName=cloud1 NodeHostname=cloud1 State=CLOUD CPUs=1 RealMemory=100\n"
+                       "ResumeTimeout=60\n"
+                       "SchedulerParameters=bf_interval=1,sched_interval=1", programs=newer) as running:
         yield running
 
 
@@ -57,32 +64,40 @@ def test_a_node_without_power_is_cordoned_and_given_back_and_no_job_wakes_it_mea
     down(bed, node, power)
     assert Backend().held([node])[node].holder is Holder.NOBODY
     with opened(tmp_path, make=True) as store:
-        assert cordon(store, Backend(), [node], "Xid 79", "me", time.time)[0].said.startswith("cordoned in slurm as muster:")
+        assert cordon(store, Backend(), [node], "Xid 79", "me", time.time)[
+            0].message.startswith("cordoned in slurm as muster:")
         wait_until(lambda: states(bed, node) == {"IDLE", "DRAIN", "POWERED_DOWN"}, 30, "a node without power")
-        subprocess.run(["sbatch", "-p", "main", "-w", node, "--wrap", "true", "-o", "/dev/null"], env=bed.environment, check=True,
-                       capture_output=True)
-        wait_until(lambda: bed.ask("squeue", "-h", "-o", "%r").strip() not in ("", "None", "Priority"), 30, "the scheduler's word on the job")
+        subprocess.run(["sbatch", "-p", "main", "-w", node, "--wrap", "true", "-o", "/dev/null"],
+                       env=bed.environment, check=True, capture_output=True)
+        wait_until(lambda: bed.ask("squeue", "-h", "-o", "%r").strip() not in ("", "None", "Priority"), 30,
+                   "the scheduler's word on the job")
         assert states(bed, node) == {"IDLE", "DRAIN", "POWERED_DOWN"}
         assert f"resume {node}" not in (bed.folder / "power.log").read_text()
         subprocess.run(["scancel", "-u", "root"], env=bed.environment, check=True)
-        assert "is released" in uncordon(store, Backend(), [node], "", "me", time.time)[0].said
-    assert states(bed, node) == {"IDLE", "POWERED_DOWN"} and f"resume {node}" not in (bed.folder / "power.log").read_text()
+        assert "is released" in uncordon(store, Backend(), [node], "", "me", time.time)[0].message
+    assert states(bed, node) == {
+        "IDLE", "POWERED_DOWN"} and f"resume {node}" not in (bed.folder / "power.log").read_text()
 
 
-def test_a_node_that_is_being_woken_is_cordoned_and_keeps_on_waking(bed: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_that_is_being_woken_is_cordoned_and_keeps_on_waking(
+    bed: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for key, value in bed.environment.items():
         monkeypatch.setenv(key, value)
     down(bed, "gpu003", "POWERED_DOWN")
     bed.ask("scontrol", "update", "nodename=gpu003", "state=power_up")
     wait_until(lambda: "POWERING_UP" in states(bed, "gpu003"), 30, "a node that wakes")
     with opened(tmp_path, make=True) as store:
-        assert cordon(store, Backend(), ["gpu003"], "Xid 79", "me", time.time)[0].said.startswith("cordoned in slurm as muster:")
+        assert cordon(store, Backend(), ["gpu003"], "Xid 79", "me", time.time)[
+            0].message.startswith("cordoned in slurm as muster:")
         assert states(bed, "gpu003") == {"IDLE", "DRAIN", "POWERING_UP"}
         uncordon(store, Backend(), ["gpu003"], "", "me", time.time)
     assert states(bed, "gpu003") == {"IDLE", "POWERING_UP"}
 
 
-def test_a_node_without_power_that_a_person_drained_is_theirs(bed: Slurm, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_without_power_that_a_person_drained_is_theirs(
+    bed: Slurm, monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for key, value in bed.environment.items():
         monkeypatch.setenv(key, value)
     down(bed, "gpu004", "POWERED_DOWN")
@@ -104,11 +119,13 @@ def test_a_cordon_that_slurm_drops_as_a_person_powers_the_node_down_is_made_agai
         wait_until(lambda: "POWERED_DOWN" in states(bed, node), 30, "a node without power")
         settle(store, Backend(), "me", time.time)
         held = Backend().held([node])[node]
-        assert (held.holder, held.mark) == (Holder.US, one.mark) and [cordon.id for cordon in open_cordons(store)] == [one.id]
+        assert (held.holder, held.mark) == (
+            Holder.US, one.mark) and [cordon.id for cordon in open_cordons(store)] == [one.id]
         assert states(bed, node) == {"IDLE", "DRAIN", "POWERED_DOWN"}
         # What a person gives back they give back, with power or without.
         bed.ask("scontrol", "update", f"nodename={node}", "state=undrain")
-        if not Backend().held([node])[node].reason:     # 24.11 leaves the reason, and so tells neither from the other
+        # 24.11 leaves the reason, and so tells neither from the other
+        if not Backend().held([node])[node].reason:
             assert settle(store, Backend(), "me", time.time) == [] and open_cordons(store) == []
 
 
@@ -125,5 +142,5 @@ def test_a_cloud_node_without_power_is_cordoned_where_slurm_shows_it_and_else_th
             assert states(bed, "cloud1") == {"IDLE", "CLOUD", "DRAIN", "POWERED_DOWN"}
             uncordon(store, Backend(), ["cloud1"], "", "me", time.time)
         else:
-            assert done.said == ("is not known there (older Slurms show a CLOUD node without power only with PrivateData=cloud in "
-                                 "slurm.conf)")
+            assert (done.message == ("is not known there (older Slurms show a CLOUD node without power only "
+                                     "with PrivateData=cloud in slurm.conf)"))

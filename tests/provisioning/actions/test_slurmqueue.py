@@ -28,7 +28,8 @@ def could(squeue: str) -> str:
 
 def test_a_job_that_would_fit_with_our_nodes_is_named_with_why_it_waits() -> None:
     assert could("17|3|(null)|train|Resources\n") == "job 17 waits for 3 nodes of partition train (Resources)"
-    assert could("17_[1-9%2]|1|(null)|cpu,debug|Priority\n") == "job 17_[1-9%2] waits for 1 node of partition debug (Priority)"
+    assert (could("17_[1-9%2]|1|(null)|cpu,debug|Priority\n")
+            == "job 17_[1-9%2] waits for 1 node of partition debug (Priority)")
     assert could("17|1|(null)|train|ReqNodeNotAvail, May be reserved for other job") != ""
     assert could("17|1|(null)|train|Reservation\n") != ""
     assert could("17|1|(null)|train|Whatever a newer Slurm says|or not\n") != ""
@@ -39,14 +40,16 @@ def test_a_job_that_would_fit_with_our_nodes_is_named_with_why_it_waits() -> Non
     "17|2K|(null)|train|Resources",
     "17|1|(null)|cpu|Resources",
     "17|1|theirs|train|Resources",
-    "17|1|(null)|train|Dependency", "17|1|(null)|train|JobHeldUser", "17|1|(null)|train|QOSMaxJobsPerUserLimit",
+    "17|1|(null)|train|Dependency", "17|1|(null)|train|JobHeldUser",
+    "17|1|(null)|train|QOSMaxJobsPerUserLimit",
     "17|1|(null)|train|AssocGrpNodeLimit", "17|1|(null)|train|BeginTime", "17|1|(null)|train|None", "",
 ])
 def test_a_job_that_could_not_start_whatever_we_do_waits_on(line: str) -> None:
     assert could(line + "\n") == ""
 
 
-@pytest.mark.parametrize("line", ["17|1|(null)|train", "17|some|(null)|train|Resources", "slurm_load_jobs error: timeout"])
+@pytest.mark.parametrize(
+    "line", ["17|1|(null)|train", "17|some|(null)|train|Resources", "slurm_load_jobs error: timeout"])
 def test_what_squeue_cannot_have_meant_is_an_error_and_no_empty_queue(line: str) -> None:
     with pytest.raises(ActionError, match=r"squeue printed .* which cannot be read"):
         list(waiting(line))

@@ -26,16 +26,20 @@ def server(tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untyped
             yield found
         return
     # Not under pytest's folder, which only root may enter.
-    with throwaway_user() as name, tempfile.TemporaryDirectory() as folder, sshd(Path(folder), user=name) as found:
+    with throwaway_user() as name, tempfile.TemporaryDirectory() as folder, sshd(
+        Path(folder), user=name) as found:
         yield found
 
 
 @pytest.fixture
 def home(tmp_path: Path, server: Sshd) -> Path:
     (tmp_path / "muster.yaml").write_text(
-        f"version: 1\ndefaults: {{user: {server.user}, sku: cpu-only, python: /usr/bin/python3, address: 127.0.0.1, "
+        "version: 1\n"
+        f"defaults: {{user: {server.user}, sku: cpu-only, python: /usr/bin/python3, address: 127.0.0.1, "
         f"identity_file: {server.user_key}, known_hosts_file: {server.known_hosts}}}\n"
-        f"nodes:\n  gpu001: {{port: {server.port}}}\n  gpu002: {{port: {free_port()}}}\n")
+        "nodes:\n"
+        f"  gpu001: {{port: {server.port}}}\n"
+        f"  gpu002: {{port: {free_port()}}}\n")
     return tmp_path
 
 
@@ -43,8 +47,8 @@ def test_where_we_are_not_root_each_node_says_what_to_do_and_the_exit_code_is_1(
     done = muster("agent", "install", "gpu[001-002]", home=home)
     assert done.returncode == 1, done.stderr
     first, second = sorted(done.stdout.splitlines())
-    assert first == ("gpu001: NOT done: this needs root here: log in as root, or go through sudo with --become or `privilege: become` "
-                     "in the inventory")
+    assert (first == ("gpu001: NOT done: this needs root here: log in as root, or go through sudo with "
+                      "--become or `privilege: become` in the inventory"))
     assert second.startswith("gpu002: NOT done: connect: ")
 
 
@@ -55,11 +59,12 @@ def test_with_become_it_goes_through_sudo(home: Path) -> None:
 
 
 def test_with_become_and_a_sudo_that_allows_it_we_are_root(home: Path, server: Sshd) -> None:
-    require(os.geteuid() == 0 and shutil.which("sudo"), "only root can allow a user to use sudo, and sudo must be installed")
+    require(os.geteuid() == 0 and shutil.which("sudo"),
+            "only root can allow a user to use sudo, and sudo must be installed")
     allow_sudo(server.user, "{} ALL=(root) NOPASSWD: ALL")
     done = muster("agent", "uninstall", "gpu001", "--become", "--dry-run", home=home)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.startswith(("gpu001: nothing to do", "gpu001: would take away"))
+    assert done.stdout.startswith(("gpu001: nothing to do", "gpu001: would remove"))
 
 
 def test_anybody_may_ask_for_the_status(home: Path) -> None:
@@ -71,21 +76,24 @@ def test_anybody_may_ask_for_the_status(home: Path) -> None:
     assert muster("agent", "status", "gpu002", home=home).returncode == 3
 
 
-@pytest.mark.parametrize(("words", "said"), [
+@pytest.mark.parametrize(("words", "report"), [
     (("install",), "Missing argument 'NODES'"),
     (("install", "gpu009"), "has no node gpu009"),
     (("install", "gpu001", "--sku", "abacus"), "--sku abacus: no such SKU"),
     (("install", "gpu001", "--period", "1s"), "out of bounds, expected 10s to 1d"),
     (("install", "gpu001", "--profile", "tea"), "tea"),
 ])
-def test_a_mistake_is_one_line_before_any_node_is_asked(words: tuple[str, ...], said: str, home: Path) -> None:
+def test_a_mistake_is_one_line_before_any_node_is_asked(
+    words: tuple[str, ...], report: str, home: Path,
+) -> None:
     done = muster("agent", *words, home=home)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert report in done.stderr
     assert "Traceback" not in done.stderr
 
 
 def test_done_is_told_as_a_document_too(home: Path) -> None:
     done = muster("agent", "rollback", "gpu001", "--json", home=home)
     document = json.loads(done.stdout)
-    assert (document["schema"], document["do"], document["nodes"][0]["ok"]) == ("muster.agent-done/1", "rollback", False)
+    assert (document["schema"], document["do"], document["nodes"][0]["ok"]) == (
+        "muster.agent-done/1", "rollback", False)

@@ -44,9 +44,10 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Mac
 @pytest.fixture
 def home(tmp_path: Path, machines: dict[str, Machine]) -> Path:
     any_ = machines["n1"]
-    (tmp_path / "muster.yaml").write_text(
-        f"version: 1\ndefaults: {{user: root, sku: cpu-only, identity_file: {any_.key}, known_hosts_file: {any_.known_hosts}}}\nnodes:\n"
-        + "".join(one.entry() for one in machines.values()))
+    (tmp_path / "muster.yaml").write_text("version: 1\n"
+                                          f"defaults: {{user: root, sku: cpu-only, identity_file: "
+                                          f"{any_.key}, known_hosts_file: {any_.known_hosts}}}\n"
+                                          "nodes:\n" + "".join(one.entry() for one in machines.values()))
     return tmp_path
 
 
@@ -77,12 +78,15 @@ def in_use(machine: Machine) -> str:
 
 def paths(machine: Machine) -> set[str]:
     """All that lies there and stays, but for logs."""
-    found = machine.run("find", "/", "-xdev", "-not", "-path", "/var/log/*", "-not", "-path", "/root/*", "-printf", "%p %y %l\\n")
+    found = machine.run("find", "/", "-xdev", "-not", "-path", "/var/log/*", "-not", "-path", "/root/*",
+                        "-printf", "%p %y %l\\n")
     run = machine.run("find", "/run/muster", "/run/systemd/transient", check=False)
     return {*found.splitlines(), *run.splitlines()}
 
 
-def test_from_installation_over_prometheus_upgrade_and_rollback_to_nothing_left(machines: dict[str, Machine], home: Path) -> None:
+def test_from_installation_over_prometheus_upgrade_and_rollback_to_nothing_left(
+    machines: dict[str, Machine], home: Path,
+) -> None:
     require_prometheus()
     n1 = machines["n1"]
     before = paths(n1)
@@ -100,14 +104,16 @@ def test_from_installation_over_prometheus_upgrade_and_rollback_to_nothing_left(
         wait_until(lambda: looked(n1, began, first), 60, "that the timer starts a look")
         for job in ("node", "muster"):
             wait_until(lambda job=job: judged_by(first, job), 60, f"that Prometheus has it through {job}")  # type: ignore[misc]
-            states = {one["metric"]["state"]: one["value"][1] for one in bed.query(f'muster_node_state{{node="n1",job="{job}"}}')}
+            states = {
+                one["metric"]["state"]: one["value"][1]
+                for one in bed.query(f'muster_node_state{{node="n1",job="{job}"}}')}
             assert states == {state: str(int(state == result(n1)["state"])) for state in states}
             assert len(states) == 4
         assert bed.query('muster_source_up{job="muster"}')[0]["value"][1] == "1"
         assert "nothing to do" in agent(home, "install", "n1", "--period", "10s", "--exporter", there)
 
-        # The timer goes on, and nobody has started it: the next look is by the new version, and the one after that by the old one again.
-        # An upgrade keeps what it is not told.
+        # The timer goes on, and no one has started it: the next look is by the new version, and the one after
+        # that by the old one again. An upgrade keeps what it is not told.
         assert f"before it {first}" in agent(home, "upgrade", "n1", "--profile", "gate")
         second = in_use(n1)
         assert second != first
@@ -119,20 +125,24 @@ def test_from_installation_over_prometheus_upgrade_and_rollback_to_nothing_left(
         wait_until(lambda: looked(n1, newest, first), 60, "a look by the version before")
         wait_until(lambda: judged_by(first, "muster"), 60, "that the exporter serves it")
         wait_until(lambda: serves(n1, first), 60, "that the exporter itself is of the version before")
-        (told,) = json.loads(agent(home, "status", "n1", "--json"))["nodes"]
-        assert (told["installed"], told["previous"], told["timer"], told["trouble"]) == (first, second, "active, enabled", "")
-        assert (told["exporter"], told["period"]) == ("active, enabled", 10)
+        (report,) = json.loads(agent(home, "status", "n1", "--json"))["nodes"]
+        assert (report["installed"], report["previous"], report["timer"], report["trouble"]) == (
+            first, second, "active, enabled", "")
+        assert (report["exporter"], report["period"]) == ("active, enabled", 10)
 
         # A dead agent is seen, though nothing has told so.
         n1.run("systemctl", "stop", "muster-agent.timer")
-        wait_until(lambda: "over two periods of 10 s old" in unready(there), 60, "that it is not ready, and says why")
-        wait_until(lambda: bed.query('muster_node_stale{job="muster"} == 1'), 30, "that its result is too old")
+        wait_until(lambda: "over two periods of 10 s old" in unready(there), 60,
+                   "that it is not ready, and says why")
+        wait_until(
+            lambda: bed.query('muster_node_stale{job="muster"} == 1'), 30, "that its result is too old")
         assert bed.query('muster_node_state{job="muster",state="unknown"} == 1')
 
     assert "nothing is left" in agent(home, "uninstall", "n1")
     assert paths(n1) == before
     # systemd forgets a unit whose file has gone when it next clears up.
-    wait_until(lambda: "muster" not in n1.run("systemctl", "list-units", "--all", "--no-legend", "muster*"), 30, "that systemd knows no unit of ours")
+    wait_until(lambda: "muster" not in n1.run("systemctl", "list-units", "--all", "--no-legend", "muster*"),
+               30, "that systemd knows no unit of ours")
 
 
 def serves(machine: Machine, version: str) -> bool:
@@ -152,26 +162,30 @@ def unready(address: str) -> str:
         return str(error.read().decode())
 
 
-def test_the_exporters_unit_is_sound_shut_in_and_goes_when_it_is_not_wanted(machines: dict[str, Machine], home: Path) -> None:
+def test_the_exporters_unit_is_sound_shut_in_and_goes_when_it_is_not_wanted(
+    machines: dict[str, Machine], home: Path,
+) -> None:
     n1 = machines["n1"]
     there = f"127.0.0.1:{free_port()}"
     agent(home, "install", "n1", "--period", "1h", "--exporter", there)
     assert n1.run("systemd-analyze", "verify", "/etc/systemd/system/muster-exporter.service") == ""
-    said = n1.run("systemd-analyze", "security", "--no-pager", "muster-exporter.service", check=False)
-    score = re.search(r"exposure level for muster-exporter.service: ([0-9.]+)", said)
-    assert score is not None, said
+    report = n1.run("systemd-analyze", "security", "--no-pager", "muster-exporter.service", check=False)
+    score = re.search(r"exposure level for muster-exporter.service: ([0-9.]+)", report)
+    assert score is not None, report
     assert float(score[1]) <= EXPORTER_EXPOSURE
     wait_until(lambda: answers(there), 30, "that it serves")
     n1.run("systemctl", "start", "muster-agent.service")
     wait_until(lambda: "muster_source_up 1.0" in text(there), 30, "that it serves the result")
     if promtool := shutil.which("promtool"):
-        done = subprocess.run([promtool, "check", "metrics"], input=text(there), capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [promtool, "check", "metrics"], input=text(there), capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (0, "")
 
     # Whatever ends it, it comes back; and the version before had none.
     pid = n1.run("systemctl", "show", "--property=MainPID", "--value", "muster-exporter.service")
     n1.run("systemctl", "kill", "--signal=KILL", "muster-exporter.service")
-    wait_until(lambda: n1.run("systemctl", "show", "--property=MainPID", "--value", "muster-exporter.service") not in (pid, "0\n"), 30, "another")
+    wait_until(lambda: n1.run("systemctl", "show", "--property=MainPID", "--value", "muster-exporter.service")
+                   not in (pid, "0\n"), 30, "another")
     agent(home, "upgrade", "n1", "--exporter", "none")
     assert not (n1.root / "etc/systemd/system/muster-exporter.service").exists()
     assert not answers(there)
@@ -195,13 +209,16 @@ def answers(address: str) -> bool:
         return False
 
 
-def test_the_unit_is_sound_bounded_and_judges_what_everybody_sees(machines: dict[str, Machine], home: Path) -> None:
+def test_the_unit_is_sound_bounded_and_judges_what_everybody_sees(
+    machines: dict[str, Machine], home: Path,
+) -> None:
     n1 = machines["n1"]
     agent(home, "install", "n1", "--period", "1h")
-    assert n1.run("systemd-analyze", "verify", "/etc/systemd/system/muster-agent.timer", "/etc/systemd/system/muster-agent.service") == ""
-    said = n1.run("systemd-analyze", "security", "--no-pager", "muster-agent.service", check=False)
-    score = re.search(r"exposure level for muster-agent.service: ([0-9.]+)", said)
-    assert score is not None, said
+    assert (n1.run("systemd-analyze", "verify", "/etc/systemd/system/muster-agent.timer",
+                   "/etc/systemd/system/muster-agent.service") == "")
+    report = n1.run("systemd-analyze", "security", "--no-pager", "muster-agent.service", check=False)
+    score = re.search(r"exposure level for muster-agent.service: ([0-9.]+)", report)
+    assert score is not None, report
     assert float(score[1]) <= EXPOSURE
     # A mount namespace of its own would show it other mounts than jobs have.
     script = n1.root / "etc/systemd/system/muster-agent.service.d/see.conf"
@@ -223,43 +240,51 @@ def test_a_look_by_the_unit_sees_what_a_look_over_ssh_sees(machines: dict[str, M
     report = result(n1)["report"]
     assert isinstance(report, dict)
     own = {one["rule"]: (one["status"], one["reason"]) for one in report["results"]}
-    (swept,) = json.loads(muster("check", "n1", "--profile", "timer", "--format", "json", home=home, timeout=120).stdout)["nodes"]
-    far = {one["rule"]: (one["status"], one["reason"]) for one in swept["results"] if not one["rule"].startswith("fleet-")}
+    (swept,) = json.loads(muster("check", "n1", "--profile", "timer", "--format", "json", home=home,
+                                 timeout=120).stdout)["nodes"]
+    far = {
+        one["rule"]: (one["status"], one["reason"]) for one in swept["results"]
+        if not one["rule"].startswith("fleet-")}
     # Both are first looks, and nothing that the unit may not do has cost it an answer.
-    assert {rule: said for rule, said in far.items() if own.get(rule) != said} == {}
+    assert {rule: report for rule, report in far.items() if own.get(rule) != report} == {}
     agent(home, "uninstall", "n1")
 
 
-def test_a_head_that_is_killed_while_it_installs_leaves_a_whole_version_in_use(machines: dict[str, Machine], home: Path) -> None:
+def test_a_head_that_is_killed_while_it_installs_leaves_a_whole_version_in_use(
+    machines: dict[str, Machine], home: Path,
+) -> None:
     n2 = machines["n2"]
     agent(home, "install", "n2", "--period", "1h")
     first = in_use(n2)
     for period, delay in (("2h", 0.3), ("3h", 0.6), ("4h", 1.0)):
-        head = subprocess.Popen([str(MUSTER), "agent", "install", "n2", "--period", period], cwd=home, env=environment(home),
-                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        head = subprocess.Popen(
+            [str(MUSTER), "agent", "install", "n2", "--period", period], cwd=home, env=environment(home),
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         with suppress(subprocess.TimeoutExpired):
             head.wait(delay)
         head.kill()
         head.wait()
-        (told,) = json.loads(muster("agent", "status", "n2", "--json", home=home).stdout)["nodes"]
-        assert told["installed"] is not None
-        assert told["trouble"] in ("", "no result: No such file or directory")
+        (report,) = json.loads(muster("agent", "status", "n2", "--json", home=home).stdout)["nodes"]
+        assert report["installed"] is not None
+        assert report["trouble"] in ("", "no result: No such file or directory")
     assert agent(home, "install", "n2", "--period", "5h")
     assert in_use(n2) != first
     assert not list((n2.root / "opt/muster").glob("*.tmp"))
     agent(home, "uninstall", "n2")
 
 
-def test_a_look_that_is_killed_leaves_whole_files_and_the_next_one_comes(machines: dict[str, Machine], home: Path) -> None:
+def test_a_look_that_is_killed_leaves_whole_files_and_the_next_one_comes(
+    machines: dict[str, Machine], home: Path,
+) -> None:
     n2 = machines["n2"]
     agent(home, "install", "n2", "--period", "10s")
     began = time.time()
     wait_until(lambda: looked(n2, began - 60), 60, "a look")
     lock, recording = n2.root / STATE / "lock", n2.root / STATE / "recording.json.gz"
-    # Killed somewhere else each time: when it has been started, when it looks, and when it has written the first of its files.
-    for begun in (
-        lambda kept: main_pid(n2) > 0, lambda kept: lock.read_text() == f"{main_pid(n2)}\n", lambda kept: recording.stat().st_ino != kept,
-    ):
+    # Killed somewhere else each time: when it has been started, when it looks, and when it has written the
+    # first of its files.
+    for begun in (lambda kept: main_pid(n2) > 0, lambda kept: lock.read_text() == f"{main_pid(n2)}\n",
+                  lambda kept: recording.stat().st_ino != kept):
         wait_until(lambda: not main_pid(n2), 60, "that none runs")
         kept = recording.stat().st_ino
         n2.run("systemctl", "start", "--no-block", "muster-agent.service")
@@ -289,7 +314,8 @@ def test_a_look_that_goes_on_while_its_version_is_replaced_ends_by_the_version_t
     wait_until(lambda: looked(n2, began), 30, "that it ends")
     assert result(n2)["bundle"] == first
     wait_until(lambda: not main_pid(n2), 30, "that it ends")
-    assert n2.run("systemctl", "show", "--property=Result", "--value", "muster-agent.service").strip() == "success"
+    assert n2.run(
+        "systemctl", "show", "--property=Result", "--value", "muster-agent.service").strip() == "success"
     agent(home, "uninstall", "n2")
 
 
@@ -297,13 +323,16 @@ def main_pid(machine: Machine) -> int:
     return int(machine.run("systemctl", "show", "--property=MainPID", "--value", "muster-agent.service"))
 
 
-def test_a_wedged_probe_leaves_one_process_and_the_unit_ends(machines: dict[str, Machine], home: Path) -> None:
+def test_a_wedged_probe_leaves_one_process_and_the_unit_ends(
+    machines: dict[str, Machine], home: Path,
+) -> None:
     n3 = machines["n3"]
     agent(home, "install", "n3", "--period", "1h")
     for _ in range(3):
         began = time.time()
         n3.run("systemctl", "start", "muster-agent.service")
-        state = n3.run("systemctl", "show", "--property=ActiveState,Result", "--value", "muster-agent.service").split()
+        state = n3.run(
+            "systemctl", "show", "--property=ActiveState,Result", "--value", "muster-agent.service").split()
         assert sorted(state) == ["inactive", "success"]
         assert looked(n3, began - 1)
         assert len(hanging(n3)) == 1
@@ -323,20 +352,25 @@ def processes(machine: Machine) -> Iterator[Path]:
 
 def hanging(machine: Machine) -> list[str]:
     """Those that wait in the kernel where no signal reaches them."""
-    return [path.name for path in processes(machine) if (path / "stat").read_text().rpartition(")")[2].split()[0] == "D"]
+    return [path.name for path in processes(machine)
+            if (path / "stat").read_text().rpartition(")")[2].split()[0] == "D"]
 
 
-def test_a_program_that_is_killed_on_the_node_leaves_a_whole_version_in_use(machines: dict[str, Machine], home: Path) -> None:
+def test_a_program_that_is_killed_on_the_node_leaves_a_whole_version_in_use(
+    machines: dict[str, Machine], home: Path,
+) -> None:
     n2 = machines["n2"]
     agent(home, "install", "n2", "--period", "1h")
     first = in_use(n2)
-    head = subprocess.Popen([str(MUSTER), "agent", "install", "n2", "--period", "2h"], cwd=home, env=environment(home),
-                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
-    wait_until(lambda: list((n2.root / "opt/muster").glob("*.tmp")) or head.poll() is not None, 60, "that it is at work")
+    head = subprocess.Popen(
+        [str(MUSTER), "agent", "install", "n2", "--period", "2h"], cwd=home, env=environment(home),
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+    wait_until(lambda: list((n2.root / "opt/muster").glob("*.tmp")) or head.poll() is not None, 60,
+               "that it is at work")
     for pid in loaders(n2):
         os.kill(pid, signal.SIGKILL)
-    said, _ = head.communicate(timeout=60)
-    assert ("NOT done" in said) == (head.returncode == 1)
+    report, _ = head.communicate(timeout=60)
+    assert ("NOT done" in report) == (head.returncode == 1)
     assert in_use(n2) == first or head.returncode == 0
     assert " in use" in agent(home, "install", "n2", "--period", "2h")
     assert not list((n2.root / "opt/muster").glob("*.tmp"))
@@ -345,4 +379,5 @@ def test_a_program_that_is_killed_on_the_node_leaves_a_whole_version_in_use(mach
 
 def loaders(machine: Machine) -> list[int]:
     """The pids, here, of what installs there."""
-    return [int(path.name) for path in processes(machine) if b"muster:%s:python" in (path / "cmdline").read_bytes()]
+    return [int(path.name) for path in processes(machine)
+            if b"muster:%s:python" in (path / "cmdline").read_bytes()]

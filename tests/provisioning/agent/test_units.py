@@ -13,11 +13,13 @@ from inventory.errors import UsageError
 from provisioning.agent import units
 
 
-@pytest.mark.parametrize(("period", "when"), [
-    (10, "*/1 * * * *"), (60, "*/1 * * * *"), (300, "*/5 * * * *"), (420, "*/6 * * * *"), (3599, "*/30 * * * *"), (3600, "0 */1 * * *"),
-    (5 * 3600, "0 */4 * * *"), (86400, "0 */12 * * *"),
-])
-def test_cron_looks_at_least_as_often_as_is_asked_where_its_minutes_can_say_so(period: float, when: str) -> None:
+@pytest.mark.parametrize(
+    ("period", "when"),
+    [(10, "*/1 * * * *"), (60, "*/1 * * * *"), (300, "*/5 * * * *"), (420, "*/6 * * * *"),
+     (3599, "*/30 * * * *"), (3600, "0 */1 * * *"), (5 * 3600, "0 */4 * * *"), (86400, "0 */12 * * *")])
+def test_cron_looks_at_least_as_often_as_is_asked_where_its_minutes_can_say_so(
+    period: float, when: str,
+) -> None:
     assert f"\n{when} root " in units.cron(period)
 
 
@@ -45,18 +47,22 @@ def test_the_service_ends_a_look_that_did_not_end_itself_and_waits_for_nobody_el
     assert AGENT_LIMIT_S < units.LIMIT_S
     assert f"TimeoutStartSec={units.LIMIT_S}\n" in service
     assert "KillMode=process\n" in service
-    for setting in ("MemoryMax", "CPUQuota", "TasksMax", "Nice", "IOSchedulingClass", "NoNewPrivileges=yes", "CapabilityBoundingSet"):
+    for setting in ("MemoryMax", "CPUQuota", "TasksMax", "Nice", "IOSchedulingClass", "NoNewPrivileges=yes",
+                    "CapabilityBoundingSet"):
         assert f"\n{setting}" in service
 
 
 def test_the_exporter_is_nobody_and_may_read_only() -> None:
     text = units.exporter("[::1]:9847")
     assert "\nExecStart=@EXPORTER@ --listen [::1]:9847\n" in text
-    for setting in ("DynamicUser=yes", "CapabilityBoundingSet=CAP_DAC_READ_SEARCH", "ProtectSystem=strict", "NoNewPrivileges=yes", "MemoryMax="):
+    for setting in ("DynamicUser=yes", "CapabilityBoundingSet=CAP_DAC_READ_SEARCH", "ProtectSystem=strict",
+                    "NoNewPrivileges=yes", "MemoryMax="):
         assert f"\n{setting}" in text
 
 
-@pytest.mark.parametrize("listen", ["9847", ":9847", "a b:9847", "$HOME:9847", "%H:9847", "[fe80::1%eth0]:9847", "0.0.0.0:80", "x\n:9847"])
+@pytest.mark.parametrize(
+    "listen",
+    ["9847", ":9847", "a b:9847", "$HOME:9847", "%H:9847", "[fe80::1%eth0]:9847", "0.0.0.0:80", "x\n:9847"])
 def test_what_cannot_stand_in_a_unit_is_refused(listen: str) -> None:
     with pytest.raises(UsageError, match="--exporter"):
         units.exporter(listen)
@@ -64,7 +70,8 @@ def test_what_cannot_stand_in_a_unit_is_refused(listen: str) -> None:
 
 def test_no_setting_gives_it_a_mount_namespace() -> None:
     # systemd.exec(5): each of these implies one.
-    made = ("ProtectSystem", "ProtectHome", "PrivateTmp", "PrivateDevices", "PrivateMounts", "ProtectKernel", "ProtectControlGroups", "ProtectProc",
-            "ProcSubset", "ProtectHostname", "ReadWritePaths", "ReadOnlyPaths", "InaccessiblePaths", "TemporaryFileSystem", "BindPaths",
-            "RootDirectory", "DynamicUser", "StateDirectory", "RuntimeDirectory")
+    made = ("ProtectSystem", "ProtectHome", "PrivateTmp", "PrivateDevices", "PrivateMounts", "ProtectKernel",
+            "ProtectControlGroups", "ProtectProc", "ProcSubset", "ProtectHostname", "ReadWritePaths",
+            "ReadOnlyPaths", "InaccessiblePaths", "TemporaryFileSystem", "BindPaths", "RootDirectory",
+            "DynamicUser", "StateDirectory", "RuntimeDirectory")
     assert not [line for line in units.units(300)[units.SERVICE].splitlines() if line.startswith(made)]

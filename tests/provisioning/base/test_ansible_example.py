@@ -15,6 +15,7 @@ def test_the_playbook_of_the_topic_is_valid(tmp_path: Path) -> None:
     assert found is not None
     (tmp_path / "site.yml").write_text(found[1])
     (tmp_path / "hosts.ini").write_text("[gpus]\ngpu001\n")
-    done = subprocess.run([str(Path(sys.executable).parent / "ansible-playbook"), "-i", "hosts.ini", "--syntax-check", "site.yml"],
-                          cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(
+        [str(Path(sys.executable).parent / "ansible-playbook"), "-i", "hosts.ini", "--syntax-check",
+         "site.yml"], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,4 +1,5 @@
-"""A Redfish service made of documents by path, below our own session: for what readers make of what a service says."""
+"""A Redfish service made of documents by path, below our own session: for what readers make of what a service
+says."""
 
 from __future__ import annotations
 
@@ -15,14 +16,17 @@ Documents = Mapping[str, Any]
 
 
 class Papers:
-    """In the place of the connection: answers GET with the document of its path, 404 where there is none; keeps what was asked."""
+    """In the place of the connection: answers GET with the document of its path, 404 where there is none;
+    keeps what was asked."""
 
     def __init__(self, find: Callable[[str], Any], expand: bool = False) -> None:
         self._find = find
         self._expand = expand
         self.asked: list[tuple[str, str, Any]] = []
 
-    def ask(self, method: str, path: str, headers: Mapping[str, str], body: bytes | None, deadline: Deadline) -> RedfishResponse:
+    def ask(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes | None, deadline: Deadline,
+    ) -> RedfishResponse:
         deadline.left()
         self.asked.append((method, path, json.loads(body) if body else None))
         if method != "GET":
@@ -32,31 +36,43 @@ class Papers:
         if found is None:
             return RedfishResponse(404, {}, b'{"error": {"message": "no such thing"}}')
         if query and self._expand and isinstance(found, dict) and isinstance(found.get("Members"), list):
-            found = {**found, "Members": [{**one, **self._find(one["@odata.id"].rstrip("/"))} for one in found["Members"]]}
+            found = {
+                **found,
+                "Members": [{**one, **self._find(one["@odata.id"].rstrip("/"))} for one in found["Members"]]}
         return RedfishResponse(200, {"etag": '"1"'}, json.dumps(found).encode())
 
     def close(self) -> None:
         """There is nothing to end."""
 
 
-def service(documents: Documents | Callable[[str], Any], *, expand: bool = False) -> tuple[RedfishController, Papers]:
+def service(
+    documents: Documents | Callable[[str], Any], *, expand: bool = False,
+) -> tuple[RedfishController, Papers]:
     """A controller whose service has these documents."""
-    papers = Papers(documents if callable(documents) else {key.rstrip("/"): value for key, value in documents.items()}.get, expand)
-    controller = RedfishController(RedfishEndpoint("gpu001", "127.0.0.1", 443, "pin", "0" * 64), lambda: ("root", Hidden("pw")), 30.0,
-                                   lambda: NOW)
+    papers = Papers(documents if callable(documents)
+                        else {key.rstrip("/"): value for key, value in documents.items()}.get, expand)
+    controller = RedfishController(RedfishEndpoint("gpu001", "127.0.0.1", 443, "pin", "0" * 64),
+                                   lambda: ("root", Hidden("pw")), 30.0, lambda: NOW)
     controller.session._wire = papers  # type: ignore[assignment]
     return controller, papers
 
 
 def tree(**parts: Any) -> dict[str, Any]:
-    """The documents of a small service: `root`, `system` and others replace or add keys; paths of `parts` are below /redfish/v1."""
-    root = {"RedfishVersion": "1.15.0", "Systems": ref("Systems"), "Managers": ref("Managers"), "Chassis": ref("Chassis"),
-            "UpdateService": ref("UpdateService"), **parts.pop("root", {})}
-    system = {"@odata.id": "/redfish/v1/Systems/1", "Id": "1", "SystemType": "Physical", "PowerState": "On", "Manufacturer": "Contoso",
-              "Links": {"ManagedBy": [ref("Managers/1")], "Chassis": [ref("Chassis/1")]}, **parts.pop("system", {})}
-    found = {"/redfish/v1": root, "/redfish/v1/Systems": of("Systems/1"), "/redfish/v1/Systems/1": system, "/redfish/v1/Managers": of("Managers/1"),
-             "/redfish/v1/Managers/1": {"@odata.id": "/redfish/v1/Managers/1", "FirmwareVersion": "1.0"},
-             "/redfish/v1/Chassis": of("Chassis/1"), "/redfish/v1/Chassis/1": {"@odata.id": "/redfish/v1/Chassis/1"}}
+    """The documents of a small service: `root`, `system` and others replace or add keys; paths of `parts` are
+    below /redfish/v1."""
+    root = {
+        "RedfishVersion": "1.15.0", "Systems": ref("Systems"), "Managers": ref("Managers"),
+        "Chassis": ref("Chassis"), "UpdateService": ref("UpdateService"), **parts.pop("root", {})}
+    system = {
+        "@odata.id": "/redfish/v1/Systems/1", "Id": "1", "SystemType": "Physical", "PowerState": "On",
+        "Manufacturer": "Contoso", "Links": {"ManagedBy": [ref("Managers/1")], "Chassis": [ref("Chassis/1")]},
+        **parts.pop("system", {})}
+    found = {
+        "/redfish/v1": root, "/redfish/v1/Systems": of("Systems/1"), "/redfish/v1/Systems/1": system,
+        "/redfish/v1/Managers": of("Managers/1"),
+        "/redfish/v1/Managers/1": {"@odata.id": "/redfish/v1/Managers/1", "FirmwareVersion": "1.0"},
+        "/redfish/v1/Chassis": of("Chassis/1"),
+        "/redfish/v1/Chassis/1": {"@odata.id": "/redfish/v1/Chassis/1"}}
     return found | {f"/redfish/v1/{path}": document for path, document in parts.items()}
 
 

@@ -30,7 +30,7 @@ def refused(where: Secret, node: str = "gpu001") -> str:
     assert caught.value.wrong is BmcErrorReason.NO_SECRET
     assert PASSWORD not in str(caught.value)
     assert PASSWORD not in "".join(traceback.format_exception(caught.value))
-    return caught.value.said
+    return caught.value.message
 
 
 def test_the_first_line_of_a_file_is_the_password(tmp_path: Path) -> None:
@@ -41,11 +41,14 @@ def test_the_first_line_of_a_file_is_the_password(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o644, 0o620])
-def test_a_file_that_others_may_touch_is_refused_with_the_command_that_mends_it(tmp_path: Path, mode: int) -> None:
+def test_a_file_that_others_may_touch_is_refused_with_the_command_that_mends_it(
+    tmp_path: Path, mode: int,
+) -> None:
     path = tmp_path / "password"
     path.write_text(PASSWORD)
     path.chmod(mode)
-    assert refused(from_file(path)) == f"{path} may be read by others (mode {mode:04o}); change that: chmod 600 {path}"
+    assert refused(
+        from_file(path)) == f"{path} may be read by others (mode {mode:04o}); change that: chmod 600 {path}"
 
 
 def test_a_file_that_is_missing_empty_a_folder_a_fifo_or_no_text_is_one_line(tmp_path: Path) -> None:
@@ -54,21 +57,25 @@ def test_a_file_that_is_missing_empty_a_folder_a_fifo_or_no_text_is_one_line(tmp
     assert "not a regular file" in refused(from_file(tmp_path))
     os.mkfifo(tmp_path / "fifo", 0o600)
     assert "not a regular file" in refused(from_file(tmp_path / "fifo"))
-    for data, said in ((b"", "gives no password"), (b"\n\n", "gives no password"), (b"\xff\xfe\n", "not UTF-8"), (b"a\x1bb", "no password"),
-                       (b"x" * 5000, "can be no password")):
+    for data, said in (
+        (b"", "gives no password"), (b"\n\n", "gives cannot be a password"), (b"\xff\xfe\n", "not UTF-8"),
+        (b"a\x1bb", "cannot be a password"), (b"x" * 5000, "cannot be a password")):
         path = tmp_path / "data"
         path.write_bytes(data)
         path.chmod(0o600)
         assert said in refused(from_file(path))
 
 
-def test_a_variable_is_taken_out_of_the_environment_that_children_get(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_variable_is_taken_out_of_the_environment_that_children_get(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("BMC_gpu_01_rack", PASSWORD)
     where = Secret(SecretFrom.ENV, ("BMC_{node}",))
     assert secret(where, "gpu-01.rack").text == PASSWORD
     assert secret(where, "gpu-01.rack").text == PASSWORD       # and is still known
     assert PASSWORD not in subprocess.run(["env"], capture_output=True, text=True, check=True).stdout
-    assert refused(Secret(SecretFrom.ENV, ("BMC_NOT_THERE",))) == "the variable BMC_NOT_THERE gives no password"
+    assert refused(
+        Secret(SecretFrom.ENV, ("BMC_NOT_THERE",))) == "the variable BMC_NOT_THERE gives no password"
 
 
 def test_a_command_gives_the_first_line_that_it_prints_and_goes_through_no_shell(tmp_path: Path) -> None:
@@ -94,13 +101,15 @@ def test_a_command_that_hangs_is_ended_with_its_children() -> None:
 
 def test_hidden_text_shows_itself_in_no_way() -> None:
     hidden = Hidden(PASSWORD)
-    for shown in (repr(hidden), str(hidden), f"{hidden}", f"{hidden:>10}", repr([hidden]), repr({"a": hidden})):
+    for shown in (
+        repr(hidden), str(hidden), f"{hidden}", f"{hidden:>10}", repr([hidden]), repr({"a": hidden})):
         assert PASSWORD not in shown
     with pytest.raises(TypeError):
         pickle.dumps(hidden)
 
 
 def test_a_node_without_user_or_password_says_what_to_write() -> None:
-    for bmc, said in ((None, "names no user"), (Bmc("x"), "names no user"), (Bmc("x", "root"), "does not say where the password")):
+    for bmc, said in ((None, "names no user"), (Bmc("x"), "names no user"),
+                      (Bmc("x", "root"), "does not say where the password")):
         with pytest.raises(BmcError, match=said):
             login(Node("gpu001", bmc=bmc))

@@ -8,14 +8,22 @@ from hypothesis import strategies as st
 
 from healthcheck.facts.values import UNSUPPORTED, Unmeasured
 from inventory.text import clean
-from provisioning.bmc.base import BmcError, BmcErrorReason, BootTarget, HardwareInventory, HardwarePart, PowerState
+from provisioning.bmc.base import (
+    BmcError,
+    BmcErrorReason,
+    BootTarget,
+    HardwareInventory,
+    HardwarePart,
+    PowerState,
+)
 from provisioning.bmc.ipmi import messages, parse, rmcp
 from provisioning.bmc.ipmi.tool import IpmitoolOutput
 
 
 def pong(entities: int = 0x81) -> bytes:
     """ASF 2.0, 3.2.4.3."""
-    return bytes((6, 0, 0xFF, 6, 0, 0, 0x11, 0xBE, 0x40, 0, 0, 16, 0, 0, 0x11, 0xBE, 0, 0, 0, 0, entities, 0)) + bytes(6)
+    return (bytes((6, 0, 0xFF, 6, 0, 0, 0x11, 0xBE, 0x40, 0, 0, 16, 0, 0, 0x11, 0xBE, 0, 0, 0, 0, entities,
+                   0)) + bytes(6))
 
 
 def answer(number: int, command: int, *data: int, code: int = 0) -> bytes:
@@ -38,8 +46,10 @@ def test_a_pong_counts_only_where_it_says_that_ipmi_is_spoken() -> None:
 
 
 def test_capabilities_tell_the_version_and_whether_anybody_is_let_in() -> None:
-    assert rmcp.capabilities(answer(5, 0x38, 1, 0x97, 0x04, 0x03, 0, 0, 0, 0), 5) == rmcp.Capabilities(v2=True, anonymous=False)
-    assert rmcp.capabilities(answer(5, 0x38, 1, 0x17, 0x05, 0, 0, 0, 0, 0), 5) == rmcp.Capabilities(v2=False, anonymous=True)
+    assert rmcp.capabilities(
+        answer(5, 0x38, 1, 0x97, 0x04, 0x03, 0, 0, 0, 0), 5) == rmcp.Capabilities(v2=True, anonymous=False)
+    assert rmcp.capabilities(
+        answer(5, 0x38, 1, 0x17, 0x05, 0, 0, 0, 0, 0), 5) == rmcp.Capabilities(v2=False, anonymous=True)
 
 
 def test_an_answer_to_another_question_is_none() -> None:
@@ -52,7 +62,8 @@ def test_an_answer_to_another_question_is_none() -> None:
 
 def test_suites_are_read_across_the_pieces_of_their_list_and_a_makers_own_are_left_out() -> None:
     # IPMI 2.0, 22.15.2: C0h, number, algorithms; or C1h, number, three bytes of the maker's, algorithms.
-    listed = bytes((0xC0, 3, 0x01, 0x41, 0x81, 0xC1, 0x80, 0x57, 1, 0, 0x01, 0x41, 0xC0, 17, 0x03, 0x44, 0x81))
+    listed = bytes(
+        (0xC0, 3, 0x01, 0x41, 0x81, 0xC1, 0x80, 0x57, 1, 0, 0x01, 0x41, 0xC0, 17, 0x03, 0x44, 0x81))
     assert rmcp.suites(listed) == (3, 17)
     assert rmcp.suites_part(answer(2, 0x54, 0x0E, *listed[:16]), 2) == listed[:16]
     assert rmcp.suites_part(answer(2, 0x54, code=0xC1), 2) == b""
@@ -86,13 +97,16 @@ Boot parameter data: {data}
     ("Valid", "all future boots", "No override", BootTarget.NONE, False),
     ("Invalid", "only next boot", "Force PXE", BootTarget.NONE, False),
 ])
-def test_boot_flags_hold_only_where_they_are_valid(valid: str, how: str, device: str, target: BootTarget, once: bool) -> None:
+def test_boot_flags_hold_only_where_they_are_valid(
+    valid: str, how: str, device: str, target: BootTarget, once: bool,
+) -> None:
     found = parse.boot(FLAGS.format(data="8004000000", valid=valid, how=how, device=device, space=" "))
     assert found is not None and (found.target, found.once) == (target, once)
 
 
 def test_an_override_that_is_not_ours_is_not_taken_for_none() -> None:
-    found = parse.boot(FLAGS.format(data="", valid="Valid", how="only next boot", device="Force Boot from Diagnostic Partition", space=""))
+    found = parse.boot(FLAGS.format(data="", valid="Valid", how="only next boot",
+                                    device="Force Boot from Diagnostic Partition", space=""))
     assert found is not None and isinstance(found.target, Unmeasured)
 
 
@@ -165,14 +179,18 @@ def test_any_text_is_read_or_refused(text: str) -> None:
         found = parse.hardware(text, text)
     except ValueError:
         return
-    assert all(not isinstance(held, tuple) or all(isinstance(one, HardwarePart) and one.slot == clean(one.slot) for one in held)
-               for held in found.parts.values())
+    assert all(
+        not isinstance(held, tuple) or all(isinstance(one, HardwarePart) and one.slot == clean(one.slot)
+                                           for one in held) for held in found.parts.values())
 
 
-@given(st.lists(st.tuples(st.sampled_from(("3.1", "4.2", "10.1", "10.2", "29.1", "32.7", "7.1")), st.sampled_from(("ok", "ns", "cr", "lnc")),
-                          st.text(st.characters(exclude_characters="|", exclude_categories=("C", "Zl", "Zp")), max_size=30)), max_size=12))
+@given(st.lists(st.tuples(st.sampled_from(("3.1", "4.2", "10.1", "10.2", "29.1", "32.7", "7.1")),
+                          st.sampled_from(("ok", "ns", "cr", "lnc")),
+                          st.text(st.characters(exclude_characters="|", exclude_categories=("C", "Zl", "Zp")),
+                                  max_size=30)), max_size=12))
 def test_whatever_rows_say_each_kind_is_parts_or_not_measured(rows: list[tuple[str, str, str]]) -> None:
-    found = parse.hardware("\n".join(f"S{at} | 01h | {state} | {entity} | {reading}" for at, (entity, state, reading) in enumerate(rows)), "")
+    found = parse.hardware("\n".join(f"S{at} | 01h | {state} | {entity} | {reading}"
+                                     for at, (entity, state, reading) in enumerate(rows)), "")
     assert set(found.parts) == {"cpu", "gpu", "dimm", "drive", "nic", "switch", "psu", "fan"}
     assert () not in found.parts.values()       # nothing seen is never "has none"
 
@@ -180,36 +198,45 @@ def test_whatever_rows_say_each_kind_is_parts_or_not_measured(rows: list[tuple[s
 SESSION = "Error: Unable to establish IPMI v2 / RMCP+ session\n"
 
 
-@pytest.mark.parametrize(("text", "kind", "done"), [
-    ("> RAKP 2 HMAC is invalid\n" + SESSION, BmcErrorReason.CREDENTIALS, False),
-    ("RAKP 2 message indicates an error : unauthorized name\n" + SESSION, BmcErrorReason.CREDENTIALS, False),
-    ("RAKP 2 message indicates an error : unauthorized role requested\n" + SESSION, BmcErrorReason.DENIED, False),
-    ("RAKP 2 message indicates an error : insufficient resources for session\n" + SESSION, BmcErrorReason.BUSY, False),
-    ("> Error: no response from RAKP 1 message\n" + SESSION, BmcErrorReason.TIMEOUT, False),
-    ("Error in open session response message : invalid authentication algorithm\n\n" + SESSION, BmcErrorReason.BROKEN, False),
-    ("Get Auth Capabilities error\nError issuing Get Channel Authentication Capabilities request\n" + SESSION, BmcErrorReason.UNREACHABLE,
-     False),
-    ("Address lookup for bmc1 failed\nCould not open socket!\n" + SESSION, BmcErrorReason.UNREACHABLE, False),
-    ("This BMC does not support IPMI v2 / RMCP+\n" + SESSION, BmcErrorReason.UNSUPPORTED, False),
-    (SESSION, BmcErrorReason.TIMEOUT, False),
-    ("Set Session Privilege Level to OPERATOR failed: Unknown (0x81)\n" + SESSION, BmcErrorReason.DENIED, False),
-    ("Set Chassis Power Control to Up/On failed: Insufficient privilege level\n", BmcErrorReason.DENIED, False),
-    ("Set Chassis Power Control to Up/On failed: Command not supported in present state\n", BmcErrorReason.REFUSED, False),
-    ("Set Chassis Power Control to Up/On failed: Node busy\n", BmcErrorReason.BUSY, False),
-    ("Set Chassis Power Control to Up/On failed: Unspecified error\n", BmcErrorReason.BROKEN, None),
-    ("Unable to set Chassis Power Control to Up/On\n", BmcErrorReason.BROKEN, None),
-    ("Unable to send RAW command (channel=0x0 netfn=0x0 lun=0x0 cmd=0x8 rsp=0xc1): Invalid command\n", BmcErrorReason.UNSUPPORTED, False),
-    ("Unable to open password file /dev/fd/5\n", BmcErrorReason.NO_SECRET, False),
-    ("", BmcErrorReason.BROKEN, None),
-])
-def test_messages_of_ipmitool_mean_what_its_source_means(text: str, kind: BmcErrorReason, done: bool | None) -> None:
+@pytest.mark.parametrize(
+    ("text", "kind", "done"),
+    [("> RAKP 2 HMAC is invalid\n" + SESSION, BmcErrorReason.CREDENTIALS, False),
+     ("RAKP 2 message indicates an error : unauthorized name\n" + SESSION, BmcErrorReason.CREDENTIALS, False),
+     ("RAKP 2 message indicates an error : unauthorized role requested\n" + SESSION, BmcErrorReason.DENIED,
+      False),
+     ("RAKP 2 message indicates an error : insufficient resources for session\n" + SESSION,
+      BmcErrorReason.BUSY, False),
+     ("> Error: no response from RAKP 1 message\n" + SESSION, BmcErrorReason.TIMEOUT, False),
+     ("Error in open session response message : invalid authentication algorithm\n\n" + SESSION,
+      BmcErrorReason.BROKEN, False),
+     ("Get Auth Capabilities error\nError issuing Get Channel Authentication Capabilities request\n"
+          + SESSION, BmcErrorReason.UNREACHABLE, False),
+     ("Address lookup for bmc1 failed\nCould not open socket!\n" + SESSION, BmcErrorReason.UNREACHABLE,
+      False), ("This BMC does not support IPMI v2 / RMCP+\n" + SESSION, BmcErrorReason.UNSUPPORTED, False),
+     (SESSION, BmcErrorReason.TIMEOUT, False),
+     ("Set Session Privilege Level to OPERATOR failed: Unknown (0x81)\n" + SESSION, BmcErrorReason.DENIED,
+      False),
+     ("Set Chassis Power Control to Up/On failed: Insufficient privilege level\n", BmcErrorReason.DENIED,
+      False),
+     ("Set Chassis Power Control to Up/On failed: Command not supported in present state\n",
+      BmcErrorReason.REFUSED, False),
+     ("Set Chassis Power Control to Up/On failed: Node busy\n", BmcErrorReason.BUSY, False),
+     ("Set Chassis Power Control to Up/On failed: Unspecified error\n", BmcErrorReason.BROKEN, None),
+     ("Unable to set Chassis Power Control to Up/On\n", BmcErrorReason.BROKEN, None),
+     ("Unable to send RAW command (channel=0x0 netfn=0x0 lun=0x0 cmd=0x8 rsp=0xc1): Invalid command\n",
+      BmcErrorReason.UNSUPPORTED, False),
+     ("Unable to open password file /dev/fd/5\n", BmcErrorReason.NO_SECRET, False),
+     ("", BmcErrorReason.BROKEN, None)])
+def test_messages_of_ipmitool_mean_what_its_source_means(
+    text: str, kind: BmcErrorReason, done: bool | None,
+) -> None:
     found = messages.error(IpmitoolOutput(1, "", text))
     assert isinstance(found, BmcError)
     assert (found.wrong, found.done) == (kind, done)
-    assert "\n" not in found.said and len(found.said) < 200
+    assert "\n" not in found.message and len(found.message) < 200
 
 
 @given(st.text(max_size=400))
 def test_any_message_becomes_one_printable_line(text: str) -> None:
     found = messages.error(IpmitoolOutput(1, "", text))
-    assert found.said == clean(found.said)
+    assert found.message == clean(found.message)

@@ -28,7 +28,7 @@ def test_what_was_pinned_is_read_again_and_only_ours_may_read_it(tmp_path: Path)
 
 def test_another_certificate_replaces_one_only_where_that_one_is_named(tmp_path: Path) -> None:
     pins.write(tmp_path, {"gpu001": A}, {})
-    with pytest.raises(MusterError, match="has come to hold another certificate of gpu001"):
+    with pytest.raises(MusterError, match="the certificate of gpu001 in"):
         pins.write(tmp_path, {"gpu001": B, "gpu002": B}, {})
     assert pins.read(tmp_path) == {"gpu001": A}
     pins.write(tmp_path, {"gpu001": B}, {"gpu001": A})
@@ -36,7 +36,8 @@ def test_another_certificate_replaces_one_only_where_that_one_is_named(tmp_path:
 
 
 def test_writers_at_once_lose_nothing_of_each_other(tmp_path: Path) -> None:
-    threads = [threading.Thread(target=pins.write, args=(tmp_path, {f"gpu{at:03}": f"{at:064x}"}, {})) for at in range(16)]
+    threads = [threading.Thread(target=pins.write, args=(tmp_path, {f"gpu{at:03}": f"{at:064x}"}, {}))
+               for at in range(16)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -44,8 +45,9 @@ def test_writers_at_once_lose_nothing_of_each_other(tmp_path: Path) -> None:
     assert pins.read(tmp_path) == {f"gpu{at:03}": f"{at:064x}" for at in range(16)}
 
 
-@given(st.binary(max_size=80) | st.sampled_from([b"{}", b"[]", b'{"schema":"muster.bmc-pins/1"}', b'{"schema":"muster.bmc-pins/1","pins":7}',
-                                                 b'{"schema":"muster.bmc-pins/1","pins":{"a":"b"}}', b"[" * 5000]))
+@given(st.binary(max_size=80) | st.sampled_from(
+    [b"{}", b"[]", b'{"schema":"muster.bmc-pins/1"}', b'{"schema":"muster.bmc-pins/1","pins":7}',
+     b'{"schema":"muster.bmc-pins/1","pins":{"a":"b"}}', b"[" * 5000]))
 def test_a_file_that_is_none_of_ours_is_never_taken_for_no_pins(data: bytes) -> None:
     try:
         found = pins._parsed(data, Path("p"))
@@ -57,11 +59,13 @@ def test_a_file_that_is_none_of_ours_is_never_taken_for_no_pins(data: bytes) -> 
 
 def test_a_list_may_be_what_openssl_prints_behind_a_nodes_name(tmp_path: Path) -> None:
     path = tmp_path / "list"
-    path.write_text(f"# delivered\ngpu001 {A}\ngpu002, {pins.shown(B)}\ngpu003 sha256 Fingerprint={pins.shown(A)}\n\n")
+    path.write_text(
+        f"# delivered\ngpu001 {A}\ngpu002, {pins.shown(B)}\ngpu003 sha256 Fingerprint={pins.shown(A)}\n\n")
     assert pins.expected(path) == {"gpu001": A, "gpu002": B, "gpu003": A}
 
 
-@pytest.mark.parametrize("line", ["gpu001", f"gpu001 {'a' * 63}", f"gpu001 {'g' * 64}", f"{A}", f"gpu001 {A} {B}"])
+@pytest.mark.parametrize(
+    "line", ["gpu001", f"gpu001 {'a' * 63}", f"gpu001 {'g' * 64}", f"{A}", f"gpu001 {A} {B}"])
 def test_a_line_of_a_list_that_is_none_is_named(tmp_path: Path, line: str) -> None:
     path = tmp_path / "list"
     path.write_text(f"gpu009 {A}\n{line}\n")
@@ -74,18 +78,22 @@ def test_a_line_of_a_list_that_is_none_is_named(tmp_path: Path, line: str) -> No
 
 def test_each_case_of_an_enrolment() -> None:
     seen: dict[str, str | BmcError] = {
-        "new": A, "same": A, "changed": B, "told": B, "away": BmcError(BmcErrorReason.UNREACHABLE, "Connection refused")}
+        "new": A, "same": A, "changed": B, "told": B,
+        "away": BmcError(BmcErrorReason.UNREACHABLE, "Connection refused")}
     held = {"same": A, "changed": A, "told": A, "away": A}
     found = {one.node: one for one in decided(seen, held, None, {"told"})}
     assert {node: one.outcome for node, one in found.items()} == {
-        "new": PinOutcome.PIN, "same": PinOutcome.KNOWN, "changed": PinOutcome.CHANGED, "told": PinOutcome.REPLACE,
-        "away": PinOutcome.UNREACHED}
-    assert found["changed"].why.endswith("if it was changed on purpose: muster bmc enroll changed --replace changed")
+        "new": PinOutcome.PIN, "same": PinOutcome.KNOWN, "changed": PinOutcome.CHANGED,
+        "told": PinOutcome.REPLACE, "away": PinOutcome.UNREACHED}
+    assert found[
+        "changed"].why.endswith("if it was changed on purpose: muster bmc enroll changed --replace changed")
 
 
 def test_a_list_outranks_what_is_pinned_and_nobody_is_pinned_who_is_not_in_it() -> None:
     seen: dict[str, str | BmcError] = {"right": A, "wrong": B, "missing": A, "known": B}
-    found = {one.node: one.outcome for one in decided(seen, {"known": B}, {"right": A, "wrong": A, "known": A}, set())}
+    found = {
+        one.node: one.outcome
+        for one in decided(seen, {"known": B}, {"right": A, "wrong": A, "known": A}, set())}
     assert found == {"right": PinOutcome.PIN, "wrong": PinOutcome.UNEXPECTED, "missing": PinOutcome.UNLISTED,
                      "known": PinOutcome.UNEXPECTED}
 

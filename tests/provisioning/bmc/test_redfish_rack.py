@@ -1,4 +1,5 @@
-"""The controller against sushy-tools' emulator behind TLS: what is asked comes true, troubles are named, and no password is left anywhere."""
+"""The controller against sushy-tools' emulator behind TLS: what is asked comes true, troubles are named, and
+no password is left anywhere."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ import pytest
 
 from inventory.model import Bmc, Node, Secret, SecretFrom
 from provisioning.bmc import pins
-from provisioning.bmc.asked import asked, way
-from provisioning.bmc.base import BmcError, BootTarget, Controller, PowerState, Turn
+from provisioning.bmc.ask import ask_controllers, connector
+from provisioning.bmc.base import BmcError, BootTarget, Controller, PowerAction, PowerState
 from provisioning.bmc.base import BmcErrorReason as Why
 from provisioning.bmc.connect import controller
 from provisioning.bmc.redfish.controller import RedfishController
@@ -29,7 +30,8 @@ PASSWORD = "calvin-0penSesame"
 def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
     require_rack()
     folder = tmp_path_factory.mktemp("rack")
-    with rack(folder / "bed", [*SOUND, *(Machine(name, wrong=wrong) for wrong, name in SICK.items())], password=PASSWORD) as found:
+    with rack(folder / "bed", [*SOUND, *(Machine(name, wrong=wrong) for wrong, name in SICK.items())],
+              password=PASSWORD) as found:
         pins.write(folder, found.fingerprints, {})
         (folder / "password").write_text(PASSWORD)
         (folder / "password").chmod(0o600)
@@ -37,7 +39,9 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
 
 
 def node(bed: Bed, name: str, tls: str = "pin") -> Node:
-    return Node(name, bmc=Bmc(bed.address(name), bed.user, bed.port, secret=Secret(SecretFrom.FILE, (str(bed.folder.parent / "password"),)), tls=tls))
+    return Node(name,
+                bmc=Bmc(bed.address(name), bed.user, bed.port,
+                        secret=Secret(SecretFrom.FILE, (str(bed.folder.parent / "password"),)), tls=tls))
 
 
 @pytest.fixture
@@ -84,14 +88,14 @@ def test_power_boot_and_bios_come_true_and_are_asked_for_once(bed: Bed, reach: R
     assert machine.bios().pending == {"NumCores": "4"}
     machine.set_boot(BootTarget.PXE, True)
     assert (machine.boot().target, machine.boot().once) == (BootTarget.PXE, True)
-    machine.turn(Turn.ON)
+    machine.set_power(PowerAction.ON)
     until(lambda: machine.power() is PowerState.ON)
-    machine.turn(Turn.ON)
+    machine.set_power(PowerAction.ON)
     until(lambda: machine.bios().pending == {})
     assert machine.bios().current["NumCores"] == "4"       # type: ignore[index]
     machine.set_boot(BootTarget.NONE, False)
     assert machine.boot().target is BootTarget.NONE
-    machine.turn(Turn.OFF)
+    machine.set_power(PowerAction.OFF)
     until(lambda: machine.power() is PowerState.OFF)
     done = bed.counts("gpu001") - before
     assert (done["bios"], done["on"], done["off"], done["login"]) == (1, 1, 1, 1)
@@ -103,13 +107,16 @@ def test_hardware_firmware_and_identity_are_as_the_machine_is(reach: Reach) -> N
         parts = machine.hardware().parts
         assert {kind: len(found) for kind, found in parts.items() if isinstance(found, tuple)} == {
             "cpu": 2, "gpu": 8, "dimm": 4, "drive": 2, "nic": 2, "psu": 2, "fan": 2}
-        assert {(one.name, one.version) for one in machine.firmware()} >= {("BIOS", "2.1.5"), ("BMC", "7.00.60")}
+        assert {
+            (one.name, one.version) for one in machine.firmware()} >= {("BIOS", "2.1.5"), ("BMC", "7.00.60")}
         assert machine.identity().bios == "2.1.5"
         assert machine.sensors().sensors
         assert machine.log().events == ()
 
 
-def test_where_members_come_with_their_collection_a_machine_takes_a_third_of_the_requests(reach: Reach) -> None:
+def test_where_members_come_with_their_collection_a_machine_takes_a_third_of_the_requests(
+    reach: Reach,
+) -> None:
     many, few = reach("gpu001"), reach("gpu002")
     for machine in (many, few):
         machine.hardware()
@@ -123,7 +130,8 @@ def test_media_is_shown_and_emptied(reach: Reach) -> None:
     machine.eject("Cd")
     with pytest.raises(BmcError) as caught:
         machine.insert("Cd", "http://127.0.0.1:1/none.iso")      # which the emulator tries to fetch
-    assert (caught.value.done, caught.value.wrong in (Why.REFUSED, Why.BROKEN)) == (False, True) or caught.value.done is None
+    assert (caught.value.done, caught.value.wrong in (Why.REFUSED, Why.BROKEN)) == (
+        False, True) or caught.value.done is None
 
 
 def test_an_authority_in_place_of_a_pin(bed: Bed, reach: Reach) -> None:
@@ -133,9 +141,11 @@ def test_an_authority_in_place_of_a_pin(bed: Bed, reach: Reach) -> None:
     assert caught.value.wrong is Why.TLS
 
 
-@pytest.mark.parametrize(("wrong", "kind"), [
-    (Wrong.NO_ONE, Why.UNREACHABLE), (Wrong.SILENT, Why.TIMEOUT), (Wrong.CERTIFICATE, Why.TLS), (Wrong.SICK, Why.BROKEN), (Wrong.DROPS, Why.UNREACHABLE),
-    (Wrong.FLOODS, Why.BROKEN), (Wrong.REDIRECTS, Why.BROKEN), (Wrong.SLOW, Why.TIMEOUT)])
+@pytest.mark.parametrize(
+    ("wrong", "kind"),
+    [(Wrong.NO_ONE, Why.UNREACHABLE), (Wrong.SILENT, Why.TIMEOUT), (Wrong.CERTIFICATE, Why.TLS),
+     (Wrong.SICK, Why.BROKEN), (Wrong.DROPS, Why.UNREACHABLE), (Wrong.FLOODS, Why.BROKEN),
+     (Wrong.REDIRECTS, Why.BROKEN), (Wrong.SLOW, Why.TIMEOUT)])
 def test_each_trouble_has_its_name_and_its_end(bed: Bed, reach: Reach, wrong: Wrong, kind: Why) -> None:
     began = time.monotonic()
     with pytest.raises(BmcError) as caught:
@@ -143,7 +153,8 @@ def test_each_trouble_has_its_name_and_its_end(bed: Bed, reach: Reach, wrong: Wr
     assert caught.value.wrong is kind
     assert caught.value.done is False
     assert time.monotonic() - began < 3
-    assert not [one for one in bed.log("elsewhere") if one.machine == "elsewhere"]      # nobody was followed there
+    # no one was followed there
+    assert not [one for one in bed.log("elsewhere") if one.machine == "elsewhere"]
 
 
 def test_a_wrong_password_costs_one_attempt_however_often_it_is_asked(bed: Bed, reach: Reach) -> None:
@@ -158,7 +169,7 @@ def test_a_wrong_password_costs_one_attempt_however_often_it_is_asked(bed: Bed, 
 def test_of_a_change_whose_answer_is_lost_nobody_knows_and_it_is_made_once(bed: Bed, reach: Reach) -> None:
     name = SICK[Wrong.LOSES_ANSWERS]
     machine = reach(name)
-    for change in (lambda: machine.turn(Turn.ON), lambda: machine.set_bios({"NumCores": "4"})):
+    for change in (lambda: machine.set_power(PowerAction.ON), lambda: machine.set_bios({"NumCores": "4"})):
         with pytest.raises(BmcError) as caught:
             change()
         assert caught.value.done is None
@@ -175,22 +186,23 @@ def test_settings_that_are_refused_are_refused_in_one_line(reach: Reach) -> None
 
 def test_a_failed_supply_is_in_the_log_in_words_that_are_judged(reach: Reach) -> None:
     events = reach(SICK[Wrong.PSU_FAILED]).log().events
-    assert any("failure detected" in event.text.casefold() and "power supply" in event.sensor.casefold() for event in events)
+    assert any("failure detected" in event.text.casefold() and "power supply" in event.sensor.casefold()
+               for event in events)
 
 
 def test_a_sick_controller_delays_no_other(bed: Bed) -> None:
     nodes = [node(bed, name) for name in (SICK[Wrong.SILENT], SICK[Wrong.SLOW], "gpu002", SICK[Wrong.NO_ONE])]
     began = time.monotonic()
-    told: dict[str, float] = {}
+    error_text: dict[str, float] = {}
 
     def power(one: Controller) -> PowerState:
         return one.power()
 
-    for one, _ in asked(nodes, way(bed.folder.parent, 3.0), power, 4):
-        told[one.name] = time.monotonic() - began
-    assert told["gpu002"] < 1.5
-    assert list(told)[-1] in (SICK[Wrong.SILENT], SICK[Wrong.SLOW])
-    assert set(told) == {one.name for one in nodes}
+    for one, _ in ask_controllers(nodes, connector(bed.folder.parent, 3.0), power, 4):
+        error_text[one.name] = time.monotonic() - began
+    assert error_text["gpu002"] < 1.5
+    assert list(error_text)[-1] in (SICK[Wrong.SILENT], SICK[Wrong.SLOW])
+    assert set(error_text) == {one.name for one in nodes}
 
 
 def test_the_password_is_in_no_log_error_repr_argument_environment_or_file(
@@ -200,7 +212,7 @@ def test_the_password_is_in_no_log_error_repr_argument_environment_or_file(
     said: list[str] = []
     for name in ("gpu001", *SICK.values()):
         machine = reach(name, 0.5)
-        for question in (machine.power, lambda machine=machine: machine.turn(Turn.ON),
+        for question in (machine.power, lambda machine=machine: machine.set_power(PowerAction.ON),
                          lambda machine=machine: machine.set_boot(BootTarget.PXE, True)):
             try:
                 said.append(repr(question()))
@@ -210,9 +222,11 @@ def test_the_password_is_in_no_log_error_repr_argument_environment_or_file(
     written = "".join(said) + caplog.text + "".join(capfd.readouterr())
     assert PASSWORD not in written
     assert base64.b64encode(f"root:{PASSWORD}".encode()).decode() not in written
-    assert not [record for record in caplog.records if record.name.partition(".")[0] in ("sushy", "urllib3", "requests")]
+    assert not [record for record in caplog.records
+                if record.name.partition(".")[0] in ("sushy", "urllib3", "requests")]
     ours = f"/proc/{os.getpid()}"
-    assert PASSWORD.encode() not in Path(f"{ours}/cmdline").read_bytes() + Path(f"{ours}/environ").read_bytes()
+    assert PASSWORD.encode() not in Path(
+        f"{ours}/cmdline").read_bytes() + Path(f"{ours}/environ").read_bytes()
     for path in bed.folder.parent.iterdir():
         if path.is_file() and path.name != "password":
             assert PASSWORD.encode() not in path.read_bytes(), path

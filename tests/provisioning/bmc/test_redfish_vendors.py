@@ -1,7 +1,9 @@
-"""What makers' services say, in small: shapes and names as their own documentation and published dumps have them, values of ours.
+"""What makers' services say, in small: shapes and names as their own documentation and published dumps have
+them, values of ours.
 
-Dell: iDRAC9 Redfish API guide. HPE: iLO 6 Redfish reference. Supermicro: Redfish reference guide, and dumps of X10 and of a GB300 board in
-github.com/spyroot/redfish_ctl (tests). NVIDIA: Infra Controller's Redfish endpoints reference. DMTF: mockup public-rackmount1 (DSP2043).
+Dell: iDRAC9 Redfish API guide. HPE: iLO 6 Redfish reference. Supermicro: Redfish reference guide, and dumps
+of X10 and of a GB300 board in github.com/spyroot/redfish_ctl (tests). NVIDIA: Infra Controller's Redfish
+endpoints reference. DMTF: mockup public-rackmount1 (DSP2043).
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import pytest
 
 from healthcheck.facts.values import UNSUPPORTED, Unmeasured, reading
 from provisioning.bmc import page
-from provisioning.bmc.base import BmcError, BmcErrorReason, BootTarget, PowerState, Turn
+from provisioning.bmc.base import BmcError, BmcErrorReason, BootTarget, PowerAction, PowerState
 from provisioning.bmc.redfish import log, sensors, vendors
 from provisioning.bmc.redfish.log import CRITICAL
 from tests.provisioning.bmc.redfishdocs import NOW, of, ref, service, tree
@@ -21,37 +23,48 @@ from tests.provisioning.bmc.redfishdocs import NOW, of, ref, service, tree
 
 def gpus(where: str, count: int) -> dict[str, Any]:
     names = [f"{where}/Processors/GPU_SXM_{at}" for at in range(1, count + 1)]
-    return {f"{where}/Processors": of(*names), **{name: {
-        "Id": name.rpartition("/")[2], "ProcessorType": "GPU", "Model": "NVIDIA H100 80GB HBM3", "SerialNumber": f"165{at}",
-        "Status": {"Health": "OK", "State": "Enabled"}} for at, name in enumerate(names)}}
+    return {
+        f"{where}/Processors": of(*names),
+        **{
+            name: {
+                "Id": name.rpartition("/")[2], "ProcessorType": "GPU", "Model": "NVIDIA H100 80GB HBM3",
+                "SerialNumber": f"165{at}", "Status": {"Health": "OK", "State": "Enabled"}}
+                for at, name in enumerate(names)}}
 
 
 def hgx(**more: Any) -> dict[str, Any]:
     """A host, and beside it the baseboard with the GPUs."""
-    return tree(**{
-        "Systems": of("Systems/HGX_Baseboard_0", "Systems/1"), "system": {"Manufacturer": "Supermicro", "Processors": ref("Systems/1/Processors")},
-        "Systems/HGX_Baseboard_0": {"Id": "HGX_Baseboard_0", "SystemType": "Physical", "PowerState": "On",
-                                    "Processors": ref("Systems/HGX_Baseboard_0/Processors"), "Memory": ref("Systems/HGX_Baseboard_0/Memory")},
-        "Systems/1/Processors": of("Systems/1/Processors/1"),
-        "Systems/1/Processors/1": {"Id": "1", "Socket": "CPU1", "ProcessorType": "CPU", "Model": "Xeon", "TotalCores": 56},
-        "Systems/HGX_Baseboard_0/Memory": of("Systems/HGX_Baseboard_0/Memory/GPU_SXM_1_DRAM_0"),
-        "Systems/HGX_Baseboard_0/Memory/GPU_SXM_1_DRAM_0": {"Id": "GPU_SXM_1_DRAM_0", "CapacityMiB": 81920},
-        **gpus("Systems/HGX_Baseboard_0", 8), **more})
+    return tree(
+        **{
+            "Systems": of("Systems/HGX_Baseboard_0", "Systems/1"),
+            "system": {"Manufacturer": "Supermicro", "Processors": ref("Systems/1/Processors")},
+            "Systems/HGX_Baseboard_0": {
+                "Id": "HGX_Baseboard_0", "SystemType": "Physical", "PowerState": "On",
+                "Processors": ref("Systems/HGX_Baseboard_0/Processors"),
+                "Memory": ref("Systems/HGX_Baseboard_0/Memory")},
+            "Systems/1/Processors": of("Systems/1/Processors/1"),
+            "Systems/1/Processors/1": {
+                "Id": "1", "Socket": "CPU1", "ProcessorType": "CPU", "Model": "Xeon", "TotalCores": 56},
+            "Systems/HGX_Baseboard_0/Memory": of("Systems/HGX_Baseboard_0/Memory/GPU_SXM_1_DRAM_0"),
+            "Systems/HGX_Baseboard_0/Memory/GPU_SXM_1_DRAM_0": {
+                "Id": "GPU_SXM_1_DRAM_0", "CapacityMiB": 81920}, **gpus("Systems/HGX_Baseboard_0", 8),
+            **more})
 
 
 def test_gpus_are_found_on_the_baseboard_and_their_memory_is_no_module() -> None:
     controller, _ = service(hgx())
     parts = controller.hardware().parts
-    assert [part.slot for part in parts["gpu"]] == [f"GPU_SXM_{at}" for at in range(1, 9)]     # type: ignore[union-attr]
-    assert [(part.slot, part.amount) for part in parts["cpu"]] == [("CPU1", 56)]      # type: ignore[union-attr]
+    assert [part.slot for part in parts["gpu"]] == [f"GPU_SXM_{at}" for at in range(1, 9)]  # type: ignore[union-attr]
+    assert [(part.slot, part.amount) for part in parts["cpu"]] == [("CPU1", 56)]  # type: ignore[union-attr]
     assert parts["dimm"] == ()
     assert controller.power() is PowerState.ON
 
 
 def test_gpus_that_host_and_baseboard_both_tell_of_are_counted_once() -> None:
     both = of("Systems/1/Processors/1", *(f"Systems/1/Processors/GPU{at}" for at in range(1, 9)))
-    cards = {f"Systems/1/Processors/GPU{at}": {"Id": f"GPU{at}", "ProcessorType": "GPU"} for at in range(1, 9)}
-    assert len(service(hgx(**{"Systems/1/Processors": both, **cards}))[0].hardware().parts["gpu"]) == 8       # type: ignore[arg-type]
+    cards = {
+        f"Systems/1/Processors/GPU{at}": {"Id": f"GPU{at}", "ProcessorType": "GPU"} for at in range(1, 9)}
+    assert len(service(hgx(**{"Systems/1/Processors": both, **cards}))[0].hardware().parts["gpu"]) == 8  # type: ignore[arg-type]
 
 
 def test_a_baseboard_that_does_not_answer_costs_the_gpus_and_not_the_cpus() -> None:
@@ -80,73 +93,102 @@ def test_a_machine_of_which_no_gpu_is_told_has_not_none() -> None:
 
 
 def test_empty_seats_are_seats() -> None:
-    found = service(tree(system={"Memory": ref("M")}, M=of("M/1", "M/2", "M/3"), **{
-        "M/1": {"DeviceLocator": "A1", "CapacityMiB": 65536, "Status": {"Health": "OK", "State": "Enabled"}},
-        "M/2": {"DeviceLocator": "A2", "Status": {"State": "Absent"}}, "M/3": {"DeviceLocator": "A3", "CapacityMiB": 0}}))[0].hardware().parts["dimm"]
-    assert [(part.slot, part.present) for part in found] == [("A1", True), ("A2", False), ("A3", False)]       # type: ignore[union-attr]
+    found = service(tree(system={"Memory": ref("M")}, M=of("M/1", "M/2", "M/3"),
+                         **{
+                             "M/1": {
+                                 "DeviceLocator": "A1", "CapacityMiB": 65536,
+                                 "Status": {"Health": "OK", "State": "Enabled"}},
+                             "M/2": {"DeviceLocator": "A2", "Status": {"State": "Absent"}},
+                             "M/3": {"DeviceLocator": "A3", "CapacityMiB": 0}}))[0].hardware().parts["dimm"]
+    assert [(part.slot, part.present) for part in found] == [("A1", True), ("A2", False), ("A3", False)]  # type: ignore[union-attr]
 
 
 def test_supplies_and_fans_are_read_in_the_older_and_in_the_newer_way() -> None:
-    old = {"Chassis/1": {"Power": ref("P"), "Thermal": ref("T")}, "P": {"PowerSupplies": [{"MemberId": "0", "Name": "PS1", "PowerCapacityWatts": 2200}]},
-           "T": {"Fans": [{"FanName": "Fan1A", "Status": {"Health": "Critical"}}]}}
-    new = {"Chassis/1": {"PowerSubsystem": ref("PS"), "ThermalSubsystem": ref("TS")}, "PS": {"PowerSupplies": ref("PSU")}, "PSU": of("PSU/0"),
-           "PSU/0": {"Id": "0", "Name": "PS1", "PowerCapacityWatts": 2200}, "TS": {"Fans": ref("F")}, "F": of("F/1"),
-           "F/1": {"Id": "1", "Name": "Fan1A", "Status": {"Health": "Critical"}}}
+    old = {
+        "Chassis/1": {"Power": ref("P"), "Thermal": ref("T")},
+        "P": {"PowerSupplies": [{"MemberId": "0", "Name": "PS1", "PowerCapacityWatts": 2200}]},
+        "T": {"Fans": [{"FanName": "Fan1A", "Status": {"Health": "Critical"}}]}}
+    new = {
+        "Chassis/1": {"PowerSubsystem": ref("PS"), "ThermalSubsystem": ref("TS")},
+        "PS": {"PowerSupplies": ref("PSU")}, "PSU": of("PSU/0"),
+        "PSU/0": {"Id": "0", "Name": "PS1", "PowerCapacityWatts": 2200}, "TS": {"Fans": ref("F")},
+        "F": of("F/1"), "F/1": {"Id": "1", "Name": "Fan1A", "Status": {"Health": "Critical"}}}
     for documents in (old, new):
         parts = service(tree(**documents))[0].hardware().parts
-        assert [(part.slot, part.amount) for part in parts["psu"]] == [("PS1", 2200)]      # type: ignore[union-attr]
-        assert [(part.slot, part.health) for part in parts["fan"]] == [("Fan1A", "Critical")]      # type: ignore[union-attr]
+        assert [(part.slot, part.amount) for part in parts["psu"]] == [("PS1", 2200)]  # type: ignore[union-attr]
+        assert [(part.slot, part.health) for part in parts["fan"]] == [("Fan1A", "Critical")]  # type: ignore[union-attr]
 
 
 def test_addresses_of_an_adapter_come_from_interfaces_called_after_it_or_from_its_functions() -> None:
-    adapter = {"Id": "NIC.Slot.3", "Model": "ConnectX-7", "SerialNumber": "MT1", "Controllers": [{"FirmwarePackageVersion": "28.39"}],
-               "NetworkDeviceFunctions": ref("NDF")}
-    documents = {"Chassis/1": {"NetworkAdapters": ref("NA")}, "NA": of("NA/NIC.Slot.3"), "NA/NIC.Slot.3": adapter, "NDF": of("NDF/0", "NDF/1"),
-                 "NDF/0": {"Id": "0", "Ethernet": {"MACAddress": "58:A2:E1:00:00:01"}}, "NDF/1": {"Id": "1", "NetDevFuncType": "InfiniBand"}}
-    named = tree(system={"EthernetInterfaces": ref("EI")}, EI=of("EI/NIC.Slot.3-1-1", "EI/NIC.Slot.31-1-1"), **documents, **{
-        "EI/NIC.Slot.3-1-1": {"Id": "1", "PermanentMACAddress": "58:A2:E1:00:00:09"}, "EI/NIC.Slot.31-1-1": {"Id": "2", "MACAddress": "58:A2:E1:00:00:08"}})
+    adapter = {
+        "Id": "NIC.Slot.3", "Model": "ConnectX-7", "SerialNumber": "MT1",
+        "Controllers": [{"FirmwarePackageVersion": "28.39"}], "NetworkDeviceFunctions": ref("NDF")}
+    documents = {
+        "Chassis/1": {"NetworkAdapters": ref("NA")}, "NA": of("NA/NIC.Slot.3"), "NA/NIC.Slot.3": adapter,
+        "NDF": of("NDF/0", "NDF/1"), "NDF/0": {"Id": "0", "Ethernet": {"MACAddress": "58:A2:E1:00:00:01"}},
+        "NDF/1": {"Id": "1", "NetDevFuncType": "InfiniBand"}}
+    named = tree(system={"EthernetInterfaces": ref("EI")}, EI=of("EI/NIC.Slot.3-1-1", "EI/NIC.Slot.31-1-1"),
+                 **documents,
+                 **{
+                     "EI/NIC.Slot.3-1-1": {"Id": "1", "PermanentMACAddress": "58:A2:E1:00:00:09"},
+                     "EI/NIC.Slot.31-1-1": {"Id": "2", "MACAddress": "58:A2:E1:00:00:08"}})
     expanding = tree(root={"ProtocolFeaturesSupported": {"ExpandQuery": {"NoLinks": True}}}, **documents)
-    for found, mac in ((service(named), "58:a2:e1:00:00:09"), (service(expanding, expand=True), "58:a2:e1:00:00:01")):
+    for found, mac in (
+        (service(named), "58:a2:e1:00:00:09"), (service(expanding, expand=True), "58:a2:e1:00:00:01")):
         (nic,) = found[0].hardware().parts["nic"]       # type: ignore[misc]
-        assert (nic.slot, nic.model, nic.serial, nic.firmware, nic.address) == ("NIC.Slot.3", "ConnectX-7", "MT1", "28.39", mac)
+        assert (nic.slot, nic.model, nic.serial, nic.firmware, nic.address) == (
+            "NIC.Slot.3", "ConnectX-7", "MT1", "28.39", mac)
 
 
 def test_dells_machine_is_called_by_its_service_tag_and_earlier_firmware_is_left_out() -> None:
     documents = tree(root={"Vendor": "Dell", "Product": "Integrated Dell Remote Access Controller"},
-                     system={"Manufacturer": "Dell Inc.", "Model": "PowerEdge XE9680", "SKU": "7JX2K04", "SerialNumber": "CNFCP0000000AA"},
-                     UpdateService={"FirmwareInventory": ref("F")},
-                     F=of("F/Installed-159-2.1.5", "F/Previous-159-2.0.0"), **{
+                     system={
+                         "Manufacturer": "Dell Inc.", "Model": "PowerEdge XE9680", "SKU": "7JX2K04",
+                         "SerialNumber": "CNFCP0000000AA"}, UpdateService={"FirmwareInventory": ref("F")},
+                     F=of("F/Installed-159-2.1.5", "F/Previous-159-2.0.0"),
+                     **{
                          "Managers/1": {"Model": "16G Monolithic", "FirmwareVersion": "7.10.30.00"},
                          "F/Installed-159-2.1.5": {"Name": "BIOS", "Version": "2.1.5", "Updateable": True},
                          "F/Previous-159-2.0.0": {"Name": "BIOS", "Version": "2.0.0"}})
     controller, _ = service(documents)
     identity = controller.identity()
-    assert (identity.serial, identity.controller, identity.firmware) == ("7JX2K04", "iDRAC (16G Monolithic)", "7.10.30.00")
+    assert (identity.serial, identity.controller, identity.firmware) == (
+        "7JX2K04", "iDRAC (16G Monolithic)", "7.10.30.00")
     assert [(one.name, one.version) for one in controller.firmware()] == [("BIOS", "2.1.5")]
 
 
-@pytest.mark.parametrize(("said", "name"), [
-    ({"Vendor": "Dell"}, "Dell"), ({"Oem": {"Hpe": {}}}, "HPE"), ({"Vendor": "Supermicro"}, "Supermicro"), ({"Vendor": "NVIDIA"}, "NVIDIA"),
-    ({"Oem": {"Ami": {}}}, "AMI"), ({"Vendor": "Lenovo"}, "Lenovo"), ({"Product": "OpenBMC"}, "OpenBMC"), ({"Vendor": "Miami Servers"}, ""), ({}, ""),
-    ({"Vendor": 7, "Oem": []}, ""),
-])
+@pytest.mark.parametrize(
+    ("said", "name"),
+    [({"Vendor": "Dell"}, "Dell"), ({"Oem": {"Hpe": {}}}, "HPE"), ({"Vendor": "Supermicro"}, "Supermicro"),
+     ({"Vendor": "NVIDIA"}, "NVIDIA"), ({"Oem": {"Ami": {}}}, "AMI"), ({"Vendor": "Lenovo"}, "Lenovo"),
+     ({"Product": "OpenBMC"}, "OpenBMC"), ({"Vendor": "Miami Servers"}, ""), ({}, ""),
+     ({"Vendor": 7, "Oem": []}, "")])
 def test_makers_are_known_by_what_their_service_root_says(said: dict[str, Any], name: str) -> None:
     assert vendors.maker(said).name == name
 
 
 def bios(vendor: str, where: str, **more: Any) -> dict[str, Any]:
     pending = f"Systems/1/Bios/{where}"
-    return tree(root={"Vendor": vendor}, system={"Bios": ref("Systems/1/Bios")}, **{
-        "Systems/1/Bios": {"@odata.id": "/redfish/v1/Systems/1/Bios", "Id": "Bios", "Attributes": {"SriovGlobalEnable": "Disabled", "Cores": 0},
-                           "@Redfish.Settings": {"SettingsObject": ref(pending), **more}},
-        pending: {"@odata.id": f"/redfish/v1/{pending}", "Id": where, "Attributes": {"SriovGlobalEnable": "Enabled", "Cores": 0}}})
+    return tree(root={"Vendor": vendor}, system={"Bios": ref("Systems/1/Bios")},
+                **{
+                    "Systems/1/Bios": {
+                        "@odata.id": "/redfish/v1/Systems/1/Bios", "Id": "Bios",
+                        "Attributes": {"SriovGlobalEnable": "Disabled", "Cores": 0},
+                        "@Redfish.Settings": {"SettingsObject": ref(pending), **more}},
+                    pending: {
+                        "@odata.id": f"/redfish/v1/{pending}", "Id": where,
+                        "Attributes": {"SriovGlobalEnable": "Enabled", "Cores": 0}}})
 
 
-@pytest.mark.parametrize(("vendor", "where", "apply"), [
-    ("Dell", "Settings", True), ("HPE", "settings", False), ("Supermicro", "SD", False), ("Lenovo", "Pending", False)])
-def test_bios_settings_are_written_where_the_service_says_and_dells_with_the_time_to_apply_them(vendor: str, where: str, apply: bool) -> None:
+@pytest.mark.parametrize(("vendor", "where", "apply"),
+                         [("Dell", "Settings", True), ("HPE", "settings", False), ("Supermicro", "SD", False),
+                          ("Lenovo", "Pending", False)])
+def test_bios_settings_are_written_where_the_service_says_and_dells_with_the_time_to_apply_them(
+    vendor: str, where: str, apply: bool,
+) -> None:
     controller, papers = service(bios(vendor, where, SupportedApplyTimes=["OnReset"]))
-    assert controller.bios().pending == {"SriovGlobalEnable": "Enabled"}       # what is repeated there waits for nothing
+    # what is repeated there waits for nothing
+    assert controller.bios().pending == {"SriovGlobalEnable": "Enabled"}
     controller.set_bios({"SriovGlobalEnable": "Enabled"})
     (method, path, body), = [one for one in papers.asked if one[0] != "GET"]
     assert (method, path) == ("PATCH", f"/redfish/v1/Systems/1/Bios/{where}")
@@ -156,31 +198,45 @@ def test_bios_settings_are_written_where_the_service_says_and_dells_with_the_tim
 
 def test_power_is_asked_for_by_a_word_that_the_machine_takes_and_never_when_it_is_so_already() -> None:
     def machine(power: str, *values: str) -> dict[str, Any]:
-        return tree(system={"PowerState": power, "Actions": {"#ComputerSystem.Reset": {
-            "target": "/redfish/v1/Systems/1/Actions/ComputerSystem.Reset", "ResetType@Redfish.AllowableValues": list(values)}}})
+        return tree(system={
+            "PowerState": power,
+            "Actions": {
+                "#ComputerSystem.Reset": {
+                    "target": "/redfish/v1/Systems/1/Actions/ComputerSystem.Reset",
+                    "ResetType@Redfish.AllowableValues": list(values)}}})
 
-    for power, turn, values, sent in (("Off", Turn.ON, ("On", "ForceOff"), "On"), ("Off", Turn.ON, ("ForceOn",), "ForceOn"),
-                                      ("On", Turn.OFF, ("On", "ForceOff"), "ForceOff"), ("On", Turn.SHUTDOWN, ("GracefulShutdown",), "GracefulShutdown"),
-                                      ("On", Turn.ON, ("On",), None), ("Off", Turn.OFF, ("ForceOff",), None)):
+    for power, set_power, values, sent in (
+        ("Off", PowerAction.ON, ("On", "ForceOff"), "On"), ("Off", PowerAction.ON, ("ForceOn",), "ForceOn"),
+        ("On", PowerAction.OFF, ("On", "ForceOff"), "ForceOff"),
+        ("On", PowerAction.SHUTDOWN, ("GracefulShutdown",), "GracefulShutdown"),
+        ("On", PowerAction.ON, ("On",), None), ("Off", PowerAction.OFF, ("ForceOff",), None)):
         controller, papers = service(machine(power, *values))
-        controller.turn(turn)
-        assert [body for method, _, body in papers.asked if method == "POST"] == ([{"ResetType": sent}] if sent else [])
+        controller.set_power(set_power)
+        assert [body for method, _, body in papers.asked if method == "POST"] == (
+            [{"ResetType": sent}] if sent else [])
     with pytest.raises(BmcError, match="cannot be turned off; it takes Nmi"):
-        service(machine("On", "Nmi"))[0].turn(Turn.OFF)
+        service(machine("On", "Nmi"))[0].set_power(PowerAction.OFF)
     controller, papers = service(machine("Off", "PushPowerButton"))
-    controller.turn(Turn.ON)
-    assert [body for method, _, body in papers.asked if method == "POST"] == [{"ResetType": "PushPowerButton"}]
-    for unsure in ("PoweringOn", "PoweringOff", "Nobody knows"):        # the button of a machine that is on turns it off
+    controller.set_power(PowerAction.ON)
+    assert [
+        body for method, _, body in papers.asked if method == "POST"] == [{"ResetType": "PushPowerButton"}]
+    # the button of a machine that is on turns it off
+    for unsure in ("PoweringOn", "PoweringOff", "It is not known"):
         controller, papers = service(machine(unsure, "PushPowerButton"))
         with pytest.raises(BmcError, match="only a button to push"):
-            controller.turn(Turn.ON)
+            controller.set_power(PowerAction.ON)
         assert {method for method, _, _ in papers.asked} == {"GET"}
 
 
 def test_supermicro_boots_a_virtual_cd_as_usb_cd_and_wants_if_match() -> None:
-    controller, papers = service(tree(root={"Vendor": "Supermicro"}, system={"Manufacturer": "Supermicro", "Boot": {
-        "BootSourceOverrideTarget": "None", "BootSourceOverrideEnabled": "Disabled",
-        "BootSourceOverrideTarget@Redfish.AllowableValues": ["None", "Pxe", "Cd", "UsbCd", "Hdd"]}}))
+    controller, papers = service(
+        tree(root={"Vendor": "Supermicro"},
+             system={
+                 "Manufacturer": "Supermicro",
+                 "Boot": {
+                     "BootSourceOverrideTarget": "None", "BootSourceOverrideEnabled": "Disabled",
+                     "BootSourceOverrideTarget@Redfish.AllowableValues": [
+                         "None", "Pxe", "Cd", "UsbCd", "Hdd"]}}))
     controller.set_boot(BootTarget.CD, True)
     (_, _, body), = [one for one in papers.asked if one[0] == "PATCH"]
     assert body == {"Boot": {"BootSourceOverrideTarget": "UsbCd", "BootSourceOverrideEnabled": "Once"}}
@@ -188,8 +244,11 @@ def test_supermicro_boots_a_virtual_cd_as_usb_cd_and_wants_if_match() -> None:
 
 
 def test_a_virtual_drive_that_is_full_is_not_filled_over_and_no_password_goes_along() -> None:
-    drive = {"@odata.id": "/redfish/v1/V/1", "Id": "1", "MediaTypes": ["CD"], "Image": "http://10.0.0.1/a.iso", "Inserted": True}
-    controller, papers = service(tree(**{"Managers/1": {"VirtualMedia": ref("V")}, "V": of("V/1"), "V/1": drive}))
+    drive = {
+        "@odata.id": "/redfish/v1/V/1", "Id": "1", "MediaTypes": ["CD"], "Image": "http://10.0.0.1/a.iso",
+        "Inserted": True}
+    controller, papers = service(
+        tree(**{"Managers/1": {"VirtualMedia": ref("V")}, "V": of("V/1"), "V/1": drive}))
     controller.insert("1", "http://10.0.0.1/a.iso")     # it is there
     with pytest.raises(BmcError, match="another image in it"):
         controller.insert("1", "http://10.0.0.1/b.iso")
@@ -203,14 +262,16 @@ def test_a_virtual_drive_that_is_full_is_not_filled_over_and_no_password_goes_al
     assert {method for method, _, _ in papers.asked} == {"GET"}
 
 
-def test_without_sushy_facts_are_read_and_a_change_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_sushy_facts_are_read_and_a_change_names_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] == "sushy"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "sushy", None)
     controller, papers = service(tree(system={"PowerState": "Off"}))
     assert controller.power() is PowerState.OFF
     with pytest.raises(BmcError, match=r"pip install 'cluster-muster\[redfish\]'"):
-        controller.turn(Turn.ON)
+        controller.set_power(PowerAction.ON)
     assert {method for method, _, _ in papers.asked} == {"GET"}
 
 
@@ -218,64 +279,82 @@ def test_without_sushy_facts_are_read_and_a_change_names_what_to_install(monkeyp
 
 def logged(*entries: dict[str, Any], vendor: str = "Dell", name: str = "Sel") -> dict[str, Any]:
     where = f"Managers/1/LogServices/{name}"
-    numbered = [{"@odata.id": f"/redfish/v1/{where}/Entries/{at}", "Id": str(at), **entry} for at, entry in enumerate(entries, 1)]
-    return tree(root={"Vendor": vendor}, **{"Managers/1": {"LogServices": ref("Managers/1/LogServices")}, "Managers/1/LogServices": of(where),
-                                            where: {"Entries": ref(f"{where}/Entries"), "MaxNumberOfRecords": 1000}, f"{where}/Entries": {
-                                                "Members": numbered, "Members@odata.count": 950}})
+    numbered = [{"@odata.id": f"/redfish/v1/{where}/Entries/{at}", "Id": str(at), **entry}
+                for at, entry in enumerate(entries, 1)]
+    return tree(
+        root={"Vendor": vendor},
+        **{
+            "Managers/1": {"LogServices": ref("Managers/1/LogServices")}, "Managers/1/LogServices": of(where),
+            where: {"Entries": ref(f"{where}/Entries"), "MaxNumberOfRecords": 1000},
+            f"{where}/Entries": {"Members": numbered, "Members@odata.count": 950}})
 
 
-def told(*entries: dict[str, Any], **more: str) -> list[tuple[str, str]]:
+def error_text(*entries: dict[str, Any], **more: str) -> list[tuple[str, str]]:
     return [(event.sensor, event.text) for event in service(logged(*entries, **more))[0].log().events]
 
 
-@pytest.mark.parametrize(("message", "known"), [
-    ("Multi-bit memory errors detected on a memory device at location(s) DIMM_A1.", "Uncorrectable ECC"),
-    ("The power input for power supply 2 is lost.", "AC lost"), ("Power supply 1 failed.", "Failure detected"),
-    ("Power supply redundancy is lost.", "Redundancy lost"), ("CPU 1 has an internal error (IERR).", "IERR"),
-    ("A bus fatal error was detected on a component at bus 65 device 0 function 0.", "bus fatal error"),
-    ("CPU 1 has a thermal trip (over-temperature) event.", "thermal trip"), ("Uncorrectable Memory Error (Processor 2, DIMM 4)", "Uncorrectable ECC"),
-])
+@pytest.mark.parametrize(
+    ("message", "known"),
+    [("Multi-bit memory errors detected on a memory device at location(s) DIMM_A1.", "Uncorrectable ECC"),
+     ("The power input for power supply 2 is lost.", "AC lost"),
+     ("Power supply 1 failed.", "Failure detected"), ("Power supply redundancy is lost.", "Redundancy lost"),
+     ("CPU 1 has an internal error (IERR).", "IERR"),
+     ("A bus fatal error was detected on a component at bus 65 device 0 function 0.", "bus fatal error"),
+     ("CPU 1 has a thermal trip (over-temperature) event.", "thermal trip"),
+     ("Uncorrectable Memory Error (Processor 2, DIMM 4)", "Uncorrectable ECC")])
 def test_makers_words_are_named_by_those_that_the_checks_know(message: str, known: str) -> None:
-    (_, text), = told({"Message": message, "Severity": "Critical", "Created": "2026-11-20T03:10:11-06:00"})
+    (_, text), = error_text(
+        {"Message": message, "Severity": "Critical", "Created": "2026-11-20T03:10:11-06:00"})
     assert known.casefold() in text.casefold()
     assert not text.endswith(CRITICAL)
 
 
 def test_an_event_that_is_critical_and_in_no_words_that_are_known_says_so() -> None:
-    assert told({"Message": "The frobnicator is gone.", "Severity": "Critical"}) == [("BMC", f"The frobnicator is gone. {CRITICAL}")]
+    assert error_text({"Message": "The frobnicator is gone.", "Severity": "Critical"}) == [
+        ("BMC", f"The frobnicator is gone. {CRITICAL}")]
 
 
 def test_an_event_is_over_when_its_sensor_is_well_again_and_another_sensors_is_not() -> None:
     def entry(number: int, severity: str, message: str) -> dict[str, Any]:
-        return {"SensorType": "Power Supply / Converter", "SensorNumber": number, "Severity": severity, "Message": message,
-                "Created": "2026-11-20T03:10:11Z"}
+        return {
+            "SensorType": "Power Supply / Converter", "SensorNumber": number, "Severity": severity,
+            "Message": message, "Created": "2026-11-20T03:10:11Z"}
 
-    assert told(entry(5, "Critical", "Power supply 1 failed."), entry(6, "Critical", "Power supply 2 failed."),
-                entry(5, "OK", "Power supply 1 is operating normally.")) == [
-        ("Power Supply / Converter #0x06", "Failure detected: Power supply 2 failed.")]
+    assert (error_text(entry(5, "Critical", "Power supply 1 failed."),
+                       entry(6, "Critical", "Power supply 2 failed."),
+                       entry(5, "OK", "Power supply 1 is operating normally."))
+            == [("Power Supply / Converter #0x06", "Failure detected: Power supply 2 failed.")])
 
 
 def test_sensors_that_are_all_numbered_alike_do_not_clear_each_other() -> None:
-    bad = {"SensorType": "Memory", "SensorNumber": 255, "Severity": "Critical", "Message": "Uncorrectable ECC @DIMMA1"}
-    assert len(told(bad, {**bad, "Severity": "OK", "Message": "Correctable ECC logging enabled @DIMMB1"})) == 1
+    bad = {
+        "SensorType": "Memory", "SensorNumber": 255, "Severity": "Critical",
+        "Message": "Uncorrectable ECC @DIMMA1"}
+    assert len(
+        error_text(bad, {**bad, "Severity": "OK", "Message": "Correctable ECC logging enabled @DIMMB1"})) == 1
 
 
 def test_what_was_mended_or_deasserted_holds_no_more() -> None:
-    bad = {"SensorType": "Memory", "SensorNumber": 3, "Severity": "Critical", "Message": "Uncorrectable ECC", "EntryCode": "Assert"}
-    assert told({**bad, "Resolved": True}) == []
-    assert told({**bad, "Oem": {"Hpe": {"Repaired": True}}}) == []
-    assert told(bad, {**bad, "EntryCode": "Deassert"}) == []
-    assert told({**bad, "Message": "Uncorrectable ECC - Asserted"}, {**bad, "EntryCode": None, "Message": "Uncorrectable ECC - Deasserted"}) == []
-    assert len(told({**bad, "EntryCode": "Deassert"}, bad)) == 1
+    bad = {
+        "SensorType": "Memory", "SensorNumber": 3, "Severity": "Critical", "Message": "Uncorrectable ECC",
+        "EntryCode": "Assert"}
+    assert error_text({**bad, "Resolved": True}) == []
+    assert error_text({**bad, "Oem": {"Hpe": {"Repaired": True}}}) == []
+    assert error_text(bad, {**bad, "EntryCode": "Deassert"}) == []
+    assert (error_text({**bad, "Message": "Uncorrectable ECC - Asserted"},
+                       {**bad, "EntryCode": None, "Message": "Uncorrectable ECC - Deasserted"}) == [])
+    assert len(error_text({**bad, "EntryCode": "Deassert"}, bad)) == 1
 
 
 def test_the_newest_event_stands_last_whichever_way_the_log_is_sorted() -> None:
     entries = [{"Message": f"event {at}", "Created": f"2026-11-20T03:10:{at:02}Z"} for at in range(10)]
-    assert [text for _, text in told(*entries)] == [text for _, text in told(*reversed(entries))] == [f"event {at}" for at in range(10)]
+    assert [text for _, text in error_text(*entries)] == [
+        text for _, text in error_text(*reversed(entries))] == [f"event {at}" for at in range(10)]
 
 
 def test_times_before_the_controller_knew_it_are_none_and_its_own_clock_is_now() -> None:
-    documents = logged({"Message": "a", "Created": "1970-01-01T00:02:11Z"}, {"Message": "b", "Created": "0000-00-00T00:00:00Z"})
+    documents = logged({"Message": "a", "Created": "1970-01-01T00:02:11Z"},
+                       {"Message": "b", "Created": "0000-00-00T00:00:00Z"})
     documents["/redfish/v1/Managers/1"]["DateTime"] = "2026-11-01T00:00:00Z"
     found = service(documents)[0].log()
     assert [(event.time, event.when) for event in found.events] == [(None, "undated")] * 2
@@ -296,7 +375,8 @@ def test_of_a_log_of_links_alone_the_newest_hundred_are_read() -> None:
     documents = logged()
     where = "Managers/1/LogServices/Sel/Entries"
     documents[f"/redfish/v1/{where}"] = of(*(f"{where}/{at}" for at in range(1000)))
-    documents |= {f"/redfish/v1/{where}/{at}": {"Id": str(at), "Message": f"event {at}"} for at in range(1000)}
+    documents |= {
+        f"/redfish/v1/{where}/{at}": {"Id": str(at), "Message": f"event {at}"} for at in range(1000)}
     controller, papers = service(documents)
     assert [event.text for event in controller.log().events] == [f"event {at}" for at in range(900, 1000)]
     assert len(papers.asked) < 115
@@ -310,39 +390,54 @@ def test_a_service_without_a_log_that_is_known_is_not_one_without_events() -> No
 
 # sensors
 
-@pytest.mark.parametrize(("document", "state", "reading"), [
-    ({"Name": "Inlet", "Reading": 47, "ReadingUnits": "Cel", "Thresholds": {"UpperCritical": {"Reading": 45}}}, "ucr", "47 degrees C"),
-    ({"Name": "Inlet", "Reading": 44, "ReadingUnits": "Cel", "Thresholds": {"UpperCritical": {"Reading": 45}, "UpperCaution": {"Reading": 40}}},
-     "unc", "44 degrees C"),
-    ({"Name": "Fan", "Reading": 0, "ReadingUnits": "RPM", "Thresholds": {"LowerCritical": {"Reading": 600}}}, "lcr", "0 RPM"),
-    ({"Name": "A", "Reading": 30, "Status": {"Health": "Critical"}}, "cr", "30"),
-    ({"Name": "A", "Reading": 30, "Status": {"Health": "OK", "State": "Enabled"}, "Thresholds": {"UpperCritical": {"Reading": 0}}}, "ok", "30"),
-    ({"Name": "A", "Reading": 30, "Thresholds": {"UpperCritical": {"Reading": 10}, "LowerCritical": {"Reading": 20}}}, "ok", "30"),
-    ({"Name": "A", "Reading": None, "Status": {"State": "Absent", "Health": "Critical"}}, "ns", "No Reading"),
-    ({"Name": "A"}, "ns", "No Reading"), ({"Name": "A", "Reading": float("nan")}, "ns", "No Reading"), ({"Name": "A", "Reading": 10**400}, "ns", "No Reading"),
-    ({"Name": "A", "Reading": -3.5, "ReadingUnits": "Cel"}, "ok", "-3.5 degrees C"),
-])
-def test_a_sensors_state_is_the_worse_of_its_health_and_its_thresholds(document: dict[str, Any], state: str, reading: str) -> None:
+@pytest.mark.parametrize(
+    ("document", "state", "reading"),
+    [({
+          "Name": "Inlet", "Reading": 47, "ReadingUnits": "Cel",
+          "Thresholds": {"UpperCritical": {"Reading": 45}}}, "ucr", "47 degrees C"),
+     ({
+          "Name": "Inlet", "Reading": 44, "ReadingUnits": "Cel",
+          "Thresholds": {"UpperCritical": {"Reading": 45}, "UpperCaution": {"Reading": 40}}}, "unc",
+      "44 degrees C"),
+     ({"Name": "Fan", "Reading": 0, "ReadingUnits": "RPM", "Thresholds": {"LowerCritical": {"Reading": 600}}},
+      "lcr", "0 RPM"), ({"Name": "A", "Reading": 30, "Status": {"Health": "Critical"}}, "cr", "30"),
+     ({
+          "Name": "A", "Reading": 30, "Status": {"Health": "OK", "State": "Enabled"},
+          "Thresholds": {"UpperCritical": {"Reading": 0}}}, "ok", "30"),
+     ({
+          "Name": "A", "Reading": 30,
+          "Thresholds": {"UpperCritical": {"Reading": 10}, "LowerCritical": {"Reading": 20}}}, "ok", "30"),
+     ({"Name": "A", "Reading": None, "Status": {"State": "Absent", "Health": "Critical"}}, "ns",
+      "No Reading"), ({"Name": "A"}, "ns", "No Reading"),
+     ({"Name": "A", "Reading": float("nan")}, "ns", "No Reading"),
+     ({"Name": "A", "Reading": 10**400}, "ns", "No Reading"),
+     ({"Name": "A", "Reading": -3.5, "ReadingUnits": "Cel"}, "ok", "-3.5 degrees C")])
+def test_a_sensors_state_is_the_worse_of_its_health_and_its_thresholds(
+    document: dict[str, Any], state: str, reading: str,
+) -> None:
     found = sensors.sensor(document)
     assert (found.state, found.reading) == (state, reading)
 
 
 def test_a_chassis_whose_sensors_cannot_be_read_is_not_left_out_in_silence() -> None:
-    whole = tree(Chassis=of("Chassis/1", "Chassis/2"), **{"Chassis/1": {"Thermal": ref("T")}, "Chassis/2": {"Thermal": ref("T2")},
-                                                          "T": {"Temperatures": [{"Name": "a", "ReadingCelsius": 30}]}, "T2": "no object"})
+    whole = tree(Chassis=of("Chassis/1", "Chassis/2"),
+                 **{
+                     "Chassis/1": {"Thermal": ref("T")}, "Chassis/2": {"Thermal": ref("T2")},
+                     "T": {"Temperatures": [{"Name": "a", "ReadingCelsius": 30}]}, "T2": "no object"})
     with pytest.raises(BmcError, match="no JSON object"):
         service(whole)[0].sensors()
     whole["/redfish/v1/T2"] = {"Fans": [{"Name": "a", "Reading": 30, "ReadingUnits": "Percent"}]}
-    assert [(one.name, one.reading) for one in service(whole)[0].sensors().sensors] == [("a", "30 degrees C"), ("2 a", "30 percent")]
+    assert [(one.name, one.reading) for one in service(whole)[0].sensors().sensors] == [
+        ("a", "30 degrees C"), ("2 a", "30 percent")]
 
 
 def test_where_a_service_expands_one_request_reads_a_collection() -> None:
     documents = hgx(root={"ProtocolFeaturesSupported": {"ExpandQuery": {"NoLinks": True, "Levels": True}}})
     slow, one_by_one = service(hgx())
-    fast, at_once = service(documents, expand=True)
+    fast, in_parallel = service(documents, expand=True)
     assert fast.hardware() == slow.hardware()
-    assert (len(one_by_one.asked), len(at_once.asked)) == (19, 9)
-    assert "/redfish/v1/Systems?$expand=.($levels=1)" in [path for _, path, _ in at_once.asked]
+    assert (len(one_by_one.asked), len(in_parallel.asked)) == (19, 9)
+    assert "/redfish/v1/Systems?$expand=.($levels=1)" in [path for _, path, _ in in_parallel.asked]
 
 
 def test_a_service_that_says_it_expands_and_does_not_is_read_one_by_one() -> None:

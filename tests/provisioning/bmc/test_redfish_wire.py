@@ -1,4 +1,5 @@
-"""The connection to a controller: what it may do to us ends in time, and no byte goes to whom the certificate does not prove."""
+"""The connection to a controller: what it may do to us ends in time, and no byte goes to whom the certificate
+does not prove."""
 
 from __future__ import annotations
 
@@ -24,7 +25,12 @@ from provisioning.bmc.base import BmcError, BmcErrorReason
 from provisioning.bmc.credentials import Hidden
 from provisioning.bmc.redfish import wire
 from provisioning.bmc.redfish.session import Session
-from provisioning.bmc.redfish.wire import Deadline, RedfishConnection, RedfishConnectionDropped, RedfishEndpoint
+from provisioning.bmc.redfish.wire import (
+    Deadline,
+    RedfishConnection,
+    RedfishConnectionDropped,
+    RedfishEndpoint,
+)
 from tests.testbed.bmc.certificates import Authority
 
 ROOT = b'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}'
@@ -32,7 +38,8 @@ Answering = Callable[[ssl.SSLSocket, bytes], None]
 
 
 class Peer:
-    """A TLS server of which each connection is answered by a function; `heard` is all that was said to it, `visits` how many came."""
+    """A TLS server of which each connection is answered by a function; `heard` is all that was said to it,
+    `visits` how many came."""
 
     def __init__(self, folder: Path, answer: Answering) -> None:
         authority = Authority(folder / "ca.pem")
@@ -50,7 +57,8 @@ class Peer:
         self._thread.start()
 
     def place(self, tls: str = "pin", pin: str | None = None) -> RedfishEndpoint:
-        return RedfishEndpoint("gpu001", "127.0.0.1", self.port, tls, self.fingerprint if pin is None else pin)
+        return RedfishEndpoint(
+            "gpu001", "127.0.0.1", self.port, tls, self.fingerprint if pin is None else pin)
 
     def _serve(self) -> None:
         while True:
@@ -91,7 +99,8 @@ def _request(connection: ssl.SSLSocket) -> bytes:
             return b""
         data += got
     head, _, body = data.partition(b"\r\n\r\n")
-    length = next((int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")), 0)
+    length = next((int(line.split(b":")[1]) for line in head.split(b"\r\n")
+                   if line.lower().startswith(b"content-length")), 0)
     while len(body) < length:
         body += connection.recv(65536)
     return head + b"\r\n\r\n" + body
@@ -125,7 +134,9 @@ def ask(peer: Peer, seconds: float = 1.0, method: str = "GET", place: RedfishEnd
         line.close()
 
 
-def wrong(peer: Peer, seconds: float = 1.0, method: str = "GET", place: RedfishEndpoint | None = None) -> BmcError:
+def wrong(
+    peer: Peer, seconds: float = 1.0, method: str = "GET", place: RedfishEndpoint | None = None,
+) -> BmcError:
     began = time.monotonic()
     with pytest.raises(BmcError) as caught:
         ask(peer, seconds, method, place)
@@ -145,11 +156,14 @@ def test_a_pinned_certificate_is_believed_and_no_other(peer: Peers) -> None:
 def test_without_a_pin_nobody_is_connected_to_and_the_command_is_named(peer: Peers) -> None:
     there = peer(says(ROOT))
     found = wrong(there, place=RedfishEndpoint("gpu001", "127.0.0.1", there.port, "pin", None))
-    assert (found.wrong, found.said.rpartition(": ")[2]) == (BmcErrorReason.TLS, "muster bmc enroll gpu001")
+    assert (
+        found.wrong, found.message.rpartition(": ")[2]) == (BmcErrorReason.TLS, "muster bmc enroll gpu001")
     assert there.visits == 0
 
 
-def test_an_authority_is_believed_where_it_is_named_and_the_systems_do_not_know_it(peer: Peers, tmp_path: Path) -> None:
+def test_an_authority_is_believed_where_it_is_named_and_the_systems_do_not_know_it(
+    peer: Peers, tmp_path: Path,
+) -> None:
     there = peer(says(ROOT))
     assert ask(there, place=there.place(str(there.ca))) == b"{}"
     for tls in ("verify", str(tmp_path / "none.pem"), str(tmp_path / "peer.pem")):
@@ -159,18 +173,20 @@ def test_an_authority_is_believed_where_it_is_named_and_the_systems_do_not_know_
 
 def test_a_password_is_sent_to_nobody_whose_certificate_is_another(peer: Peers) -> None:
     there = peer(says(ROOT))
-    asked: list[int] = []
-    session = Session(there.place(pin="0" * 64), lambda: (asked.append(1), ("root", Hidden("calvin")))[1], 1.0)  # type: ignore[func-returns-value]
+    calls: list[int] = []
+    session = Session(
+        there.place(pin="0" * 64), lambda: (calls.append(1), ("root", Hidden("calvin")))[1], 1.0)  # type: ignore[func-returns-value]
     for _ in range(2):
         with session.call(), pytest.raises(BmcError) as caught:
             session.get("/redfish/v1/Systems")
         assert caught.value.wrong is BmcErrorReason.TLS
-    assert (asked, there.heard) == ([], b"")
+    assert (calls, there.heard) == ([], b"")
 
 
-@pytest.mark.parametrize("data", [
-    b"HTTP/1.1 200 OK\r\nContent-Length: 200\r\n\r\n" + b" " * 200, b"HTTP/1.1 200 OK\r\nX: " + b"y" * 200,
-    b"HTTP/1.1 100 Continue\r\n\r\n" * 20, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\n{\r\n" * 40])
+@pytest.mark.parametrize("data",
+                         [b"HTTP/1.1 200 OK\r\nContent-Length: 200\r\n\r\n" + b" " * 200,
+                          b"HTTP/1.1 200 OK\r\nX: " + b"y" * 200, b"HTTP/1.1 100 Continue\r\n\r\n" * 20,
+                          b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\n{\r\n" * 40])
 def test_an_answer_a_byte_now_and_then_ends_with_the_deadline(peer: Peers, data: bytes) -> None:
     made: list[Peer] = []
     made.append(peer(lambda connection, request: made[0].trickle(connection, data)))
@@ -178,15 +194,20 @@ def test_an_answer_a_byte_now_and_then_ends_with_the_deadline(peer: Peers, data:
     assert (found.wrong, found.done) == (BmcErrorReason.TIMEOUT, False)
 
 
-@pytest.mark.parametrize(("data", "kind"), [
-    (b"HTTP/1.1 200 OK\r\nContent-Length: 999999999999\r\n\r\n" + b"x" * (wire.MOST_BYTES + 10), BmcErrorReason.BROKEN),
-    (b"HTTP/1.1 200 OK\r\n" + b"".join(b"H%d: x\r\n" % at for at in range(3000)) + b"\r\n", BmcErrorReason.BROKEN),
-    (b"HTTP/1.1 200 OK\r\nX: " + b"y" * 100_000 + b"\r\n\r\n", BmcErrorReason.BROKEN), (b"SSH-2.0-OpenSSH_9.2\r\n", BmcErrorReason.BROKEN),
-    (b"HTTP/1.1 abc\r\n\r\n", BmcErrorReason.BROKEN), (b"\x00" * 100 + b"\r\n", BmcErrorReason.BROKEN),
-    (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", BmcErrorReason.UNREACHABLE),
-    (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc", BmcErrorReason.BROKEN),
-])
-def test_an_answer_that_is_too_much_or_none_is_one_line(peer: Peers, data: bytes, kind: BmcErrorReason) -> None:
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [(b"HTTP/1.1 200 OK\r\nContent-Length: 999999999999\r\n\r\n" + b"x" * (wire.MOST_BYTES + 10),
+      BmcErrorReason.BROKEN),
+     (b"HTTP/1.1 200 OK\r\n" + b"".join(b"H%d: x\r\n" % at for at in range(3000)) + b"\r\n",
+      BmcErrorReason.BROKEN),
+     (b"HTTP/1.1 200 OK\r\nX: " + b"y" * 100_000 + b"\r\n\r\n", BmcErrorReason.BROKEN),
+     (b"SSH-2.0-OpenSSH_9.2\r\n", BmcErrorReason.BROKEN), (b"HTTP/1.1 abc\r\n\r\n", BmcErrorReason.BROKEN),
+     (b"\x00" * 100 + b"\r\n", BmcErrorReason.BROKEN),
+     (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", BmcErrorReason.UNREACHABLE),
+     (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc", BmcErrorReason.BROKEN)])
+def test_an_answer_that_is_too_much_or_none_is_one_line(
+    peer: Peers, data: bytes, kind: BmcErrorReason,
+) -> None:
     assert wrong(peer(says(data)), 10.0).wrong is kind
 
 
@@ -196,14 +217,16 @@ def test_a_small_body_that_unpacks_to_a_huge_one_is_refused(peer: Peers) -> None
     body = gzip.compress(b" " * (wire.MOST_BYTES * 4))
     assert len(body) < 100_000
     head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(body)}\r\n\r\n".encode()
-    assert "over the limit" in wrong(peer(says(head + body)), 10.0).said
+    assert "over the limit" in wrong(peer(says(head + body)), 10.0).message
 
 
 def test_an_answer_in_gzip_is_read(peer: Peers) -> None:
     import gzip
 
     body = gzip.compress(b'{"a": 1}')
-    assert ask(peer(says(f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body))) == b'{"a": 1}'
+    assert ask(
+        peer(says(f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+                  + body))) == b'{"a": 1}'
 
 
 def close(connection: ssl.SSLSocket, request: bytes) -> None:
@@ -227,14 +250,18 @@ def test_of_a_change_that_could_not_be_sent_it_is_known_that_it_was_not_made() -
     assert (caught.value.wrong, caught.value.done) == (BmcErrorReason.UNREACHABLE, False)
 
 
-def test_a_controller_that_knows_only_how_older_ones_exchange_keys_is_spoken_to(peer: Peers, tmp_path: Path) -> None:
+def test_a_controller_that_knows_only_how_older_ones_exchange_keys_is_spoken_to(
+    peer: Peers, tmp_path: Path,
+) -> None:
     there = peer(says(ROOT))
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "old")])
     key = rsa.generate_private_key(65537, 2048)
     now = dt.datetime.now(dt.timezone.utc)
-    made = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key()).serial_number(1) \
-        .not_valid_before(now).not_valid_after(now + dt.timedelta(days=1)).sign(key, hashes.SHA256())
-    (tmp_path / "old.pem").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()) + made.public_bytes(Encoding.PEM))
+    made = x509.CertificateBuilder().subject_name(
+        name).issuer_name(name).public_key(key.public_key()).serial_number(
+        1).not_valid_before(now).not_valid_after(now + dt.timedelta(days=1)).sign(key, hashes.SHA256())
+    (tmp_path / "old.pem").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+                                       + made.public_bytes(Encoding.PEM))
     there._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     there._context.load_cert_chain(tmp_path / "old.pem")
     there._context.maximum_version = ssl.TLSVersion.TLSv1_2
@@ -252,8 +279,9 @@ def test_what_is_no_tls_at_all_is_said(tmp_path: Path) -> None:
         thread = threading.Thread(target=plain, daemon=True)
         thread.start()
         with pytest.raises(BmcError) as caught:
-            RedfishConnection(RedfishEndpoint("gpu001", "127.0.0.1", listener.getsockname()[1], "pin", "0" * 64)).ask("GET", "/", {}, None,
-                                                                                                                      Deadline(2.0))
+            RedfishConnection(
+                RedfishEndpoint("gpu001", "127.0.0.1", listener.getsockname()[1], "pin",
+                                "0" * 64)).ask("GET", "/", {}, None, Deadline(2.0))
         thread.join(5)
     assert caught.value.wrong is BmcErrorReason.TLS
 
@@ -298,7 +326,8 @@ def session() -> Iterator[Sessions]:
 
 
 def test_a_session_is_made_once_used_and_ended(peer: Peers, session: Sessions) -> None:
-    answer, seen = scripted(GET_v1=WITH_SESSIONS, POST_Sessions=OPENED, GET_Systems=reply(200), GET_Chassis=reply(200), DELETE_9=reply(204, ""))
+    answer, seen = scripted(GET_v1=WITH_SESSIONS, POST_Sessions=OPENED, GET_Systems=reply(200),
+                            GET_Chassis=reply(200), DELETE_9=reply(204, ""))
     there = peer(answer)
     one = session(there)
     with one.call():
@@ -339,8 +368,11 @@ def test_a_password_that_was_refused_is_not_sent_again(peer: Peers, session: Ses
     assert seen == ["GET_v1", "POST_Sessions"]
 
 
-def test_a_service_with_no_room_for_a_session_is_busy_and_not_a_wrong_password(peer: Peers, session: Sessions) -> None:
-    full = '{"error": {"@Message.ExtendedInfo": [{"MessageId": "Base.1.0.SessionLimitExceeded", "Message": "too many"}]}}'
+def test_a_service_with_no_room_for_a_session_is_busy_and_not_a_wrong_password(
+    peer: Peers, session: Sessions,
+) -> None:
+    full = ('{"error": {"@Message.ExtendedInfo": [{"MessageId": "Base.1.0.SessionLimitExceeded", "Message": '
+            '"too many"}]}}')
     answer, _ = scripted(GET_v1=WITH_SESSIONS, POST_Sessions=reply(400, full))
     one = session(peer(answer))
     with one.call(), pytest.raises(BmcError) as caught:
@@ -349,7 +381,9 @@ def test_a_service_with_no_room_for_a_session_is_busy_and_not_a_wrong_password(p
 
 
 @pytest.mark.parametrize("sessions", [True, False])
-def test_what_a_service_repeats_of_the_password_is_not_shown(peer: Peers, session: Sessions, sessions: bool) -> None:
+def test_what_a_service_repeats_of_the_password_is_not_shown(
+    peer: Peers, session: Sessions, sessions: bool,
+) -> None:
     answer, _ = scripted(GET_v1=WITH_SESSIONS)
 
     def repeats(connection: ssl.SSLSocket, request: bytes) -> None:
@@ -357,22 +391,25 @@ def test_what_a_service_repeats_of_the_password_is_not_shown(peer: Peers, sessio
             return answer(connection, request)
         if not sessions and request.startswith(b"POST"):
             return connection.sendall(reply(404))
-        line = next(line for line in request.decode().splitlines() if "calvin" in line or "Authorization" in line)
+        line = next(
+            line for line in request.decode().splitlines() if "calvin" in line or "Authorization" in line)
         return connection.sendall(reply(500, json.dumps({"error": {"message": f"cannot read {line}"}})))
 
     one = session(peer(repeats))
     with one.call(), pytest.raises(BmcError) as caught:
         one.get("/redfish/v1/Systems")
-    assert "cannot read" in caught.value.said and "(not shown)" in caught.value.said
+    assert "cannot read" in caught.value.message and "(not shown)" in caught.value.message
     for secret in ("calvin-0penSesame", base64.b64encode(b"root:calvin-0penSesame").decode()):
-        assert secret not in caught.value.said
+        assert secret not in caught.value.message
 
 
 def test_a_session_that_ended_is_made_anew_once(peer: Peers, session: Sessions) -> None:
     answers = {"GET_v1": WITH_SESSIONS, "POST_Sessions": OPENED, "GET_Systems": reply(200)}
     answer, seen = scripted(**answers)
     lapsed = [reply(401)]
-    there = peer(lambda connection, request: connection.sendall(lapsed.pop()) if b"/Chassis" in request and lapsed else answer(connection, request))
+    there = peer(lambda connection,
+                 request: connection.sendall(lapsed.pop()) if b"/Chassis" in request and lapsed
+                     else answer(connection, request))
     one = session(there)
     with one.call():
         one.get("/redfish/v1/Systems")
@@ -382,7 +419,9 @@ def test_a_session_that_ended_is_made_anew_once(peer: Peers, session: Sessions) 
     assert seen.count("POST_Sessions") == 2
 
 
-def test_a_read_is_tried_once_more_when_the_line_drops_and_a_change_is_not(peer: Peers, session: Sessions) -> None:
+def test_a_read_is_tried_once_more_when_the_line_drops_and_a_change_is_not(
+    peer: Peers, session: Sessions,
+) -> None:
     count = [0]
 
     def drops_first(connection: ssl.SSLSocket, request: bytes) -> None:
@@ -411,16 +450,20 @@ def test_a_service_that_asks_for_patience_gets_it_once(peer: Peers, session: Ses
     one = session(peer(answer), slept.append)
     with one.call(), pytest.raises(BmcError) as caught:
         one.change("POST", "/redfish/v1/Reset")
-    assert (caught.value.wrong, caught.value.done, seen.count("POST_Reset"), slept) == (BmcErrorReason.BUSY, False, 1, [2.0])
+    assert (caught.value.wrong, caught.value.done, seen.count("POST_Reset"), slept) == (
+        BmcErrorReason.BUSY, False, 1, [2.0])
 
 
 @pytest.mark.parametrize(("status", "kind", "done"),
-                         [(403, BmcErrorReason.DENIED, False), (500, BmcErrorReason.BROKEN, None), (502, BmcErrorReason.BROKEN, None),
-                                                      (501, BmcErrorReason.UNSUPPORTED, False), (302, BmcErrorReason.BROKEN, False)])
-def test_of_a_change_each_answer_says_what_is_known(peer: Peers, session: Sessions, status: int, kind: BmcErrorReason,
-                                                    done: bool | None) -> None:
+                         [(403, BmcErrorReason.DENIED, False), (500, BmcErrorReason.BROKEN, None),
+                          (502, BmcErrorReason.BROKEN, None), (501, BmcErrorReason.UNSUPPORTED, False),
+                          (302, BmcErrorReason.BROKEN, False)])
+def test_of_a_change_each_answer_says_what_is_known(
+    peer: Peers, session: Sessions, status: int, kind: BmcErrorReason, done: bool | None,
+) -> None:
     body = '{"error": {"@Message.ExtendedInfo": [{"Message": "because\\u001b[2J"}]}}'
-    answer, _ = scripted(GET_v1=reply(200), POST_Reset=reply(status, body, "Location: https://evil.example/redfish/v1"))
+    answer, _ = scripted(
+        GET_v1=reply(200), POST_Reset=reply(status, body, "Location: https://evil.example/redfish/v1"))
     one = session(peer(answer))
     with one.call(), pytest.raises(BmcError) as caught:
         one.change("POST", "/redfish/v1/Reset")

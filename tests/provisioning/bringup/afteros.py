@@ -11,7 +11,16 @@ from healthcheck.model.outcome import Owner
 from healthcheck.ruleset.ruleset import Ruleset, load_ruleset
 from inventory.load import load_inventory
 from inventory.transport.local import LocalTransport
-from provisioning.bringup.engine.model import BringupStep, Machine, Made, Observation, Operation, PastOperation, StepEffect, StepState
+from provisioning.bringup.engine.model import (
+    BringupStep,
+    Machine,
+    Observation,
+    Operation,
+    OperationResult,
+    PastOperation,
+    StepEffect,
+    StepState,
+)
 from provisioning.bringup.steps.context import StepContext
 
 
@@ -25,7 +34,8 @@ def context(home: Path, ruleset: Ruleset | None = None, sku: str | None = None) 
     folders = [packaged(), *([home / "rules"] if (home / "rules").is_dir() else [])]
     rules = ruleset or load_ruleset(folders)
     path = home / "muster.yaml"
-    return StepContext(home / "state", path, load_inventory(path, rules.skus, rules.profiles), rules, tuple(folders), LocalTransport, "a test", sku)
+    return StepContext(home / "state", path, load_inventory(path, rules.skus, rules.profiles), rules,
+                       tuple(folders), LocalTransport, "a test", sku)
 
 
 def machines(of: StepContext, *names: str, began: float | None = None) -> list[Machine]:
@@ -34,12 +44,15 @@ def machines(of: StepContext, *names: str, began: float | None = None) -> list[M
     return [Machine(of.inventory.nodes[name], began if began is not None else now, now) for name in names]
 
 
-def after(machine: Machine, seen: Observation, made: Made | None = None) -> Machine:
-    """The machine as the next look gets it: with what the last one kept, and the deed that it asked for."""
-    deeds = machine.deeds
-    if made is not None and seen.deed is not None:
-        deeds = (*deeds, PastOperation(seen.deed.key, seen.deed.name, time.time(), time.time(), made.done, made.said))
-    return replace(machine, kept={**machine.kept, **seen.keep}, deeds=deeds, now=time.time())
+def after(machine: Machine, seen: Observation, made: OperationResult | None = None) -> Machine:
+    """The machine as the next look gets it: with what the last one kept, and the operation that it asked
+    for."""
+    operations = machine.operations
+    if made is not None and seen.operation is not None:
+        operations = (*operations,
+                      PastOperation(seen.operation.key, seen.operation.name, time.time(), time.time(),
+                                    made.done, made.message))
+    return replace(machine, kept={**machine.kept, **seen.keep}, operations=operations, now=time.time())
 
 
 __all__ = ["Operation", "StepState", "after", "context", "machines", "step"]

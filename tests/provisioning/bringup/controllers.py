@@ -1,6 +1,8 @@
-"""A controller that is an object: what it says and does stands in its fields, so that every kind of answer can be had; and a world with a clock.
+"""A controller that is an object: what it says and does stands in its fields, so that every kind of answer
+can be had; and a world with a clock.
 
-It is the lowest seam that shows answers no emulator gives; real controllers over TLS are in `tests/testbed/bmcs.py`.
+It is the lowest seam that shows answers no emulator gives; real controllers over TLS are in
+`tests/testbed/bmcs.py`.
 """
 
 from __future__ import annotations
@@ -26,16 +28,19 @@ from provisioning.bmc.base import (
     MachineIdentity,
     Media,
     Missing,
+    PowerAction,
     PowerState,
-    Turn,
 )
 from provisioning.bringup.engine.model import Machine, PastOperation
 from provisioning.bringup.policy.load import load
 
 POLICY = load([packaged()])
-SKU = Sku("gx8", "eight GPUs", {"gpu_count": 8, "dimm_count": 4, "nvme_count": 2, "port_count": 2, "memory_gib": 256, "cpu_count": 224},
-          frozenset(), "")
-NODE = Node("gx01", "192.0.2.7", bmc=Bmc("198.51.100.7", user="admin"), rack="r12", lifecycle=Lifecycle(LifecycleState.BRINGUP))
+SKU = Sku(
+    "gx8", "eight GPUs",
+    {"gpu_count": 8, "dimm_count": 4, "nvme_count": 2, "port_count": 2, "memory_gib": 256, "cpu_count": 224},
+    frozenset(), "")
+NODE = Node("gx01", "192.0.2.7", bmc=Bmc("198.51.100.7", user="admin"), rack="r12",
+            lifecycle=Lifecycle(LifecycleState.BRINGUP))
 GIB = 2**30
 
 
@@ -44,12 +49,13 @@ def parts(**changes: tuple[HardwarePart, ...] | Missing) -> HardwareInventory:
     well = {
         "cpu": tuple(HardwarePart("cpu", f"CPU{at}", health="OK", amount=56) for at in (1, 2)),
         "gpu": tuple(HardwarePart("gpu", f"GPU_SXM_{at}", "H100", f"G{at}", "OK") for at in range(1, 9)),
-        "dimm": tuple(HardwarePart("dimm", f"A{at}", "DDR5", f"D{at}", "OK", amount=64 * GIB) for at in range(1, 5)),
+        "dimm": tuple(
+            HardwarePart("dimm", f"A{at}", "DDR5", f"D{at}", "OK", amount=64 * GIB) for at in range(1, 5)),
         "drive": tuple(HardwarePart("drive", f"Bay {at}", "NVMe", f"N{at}", "OK") for at in (0, 1)),
-        "nic": tuple(HardwarePart("nic", f"Slot {at}", "CX-7", f"M{at}", "OK", address=f"02:00:00:00:00:0{at}") for at in (1, 2)),
-        "switch": (), "psu": tuple(HardwarePart("psu", f"PSU {at}", "3000W", f"P{at}", "OK") for at in (1, 2)),
-        "fan": (HardwarePart("fan", "Fan 1", health="OK"),),
-    }
+        "nic": tuple(HardwarePart("nic", f"Slot {at}", "CX-7", f"M{at}", "OK",
+                                  address=f"02:00:00:00:00:0{at}") for at in (1, 2)), "switch": (),
+        "psu": tuple(HardwarePart("psu", f"PSU {at}", "3000W", f"P{at}", "OK") for at in (1, 2)),
+        "fan": (HardwarePart("fan", "Fan 1", health="OK"),)}
     return HardwareInventory({**well, **changes})
 
 
@@ -58,8 +64,8 @@ IDENTITY = MachineIdentity("Dell Inc.", "GX8", "SN1", "uuid-1", "2.1.5", "7.00.6
 
 @dataclass
 class Scripted:
-    """`fails` is by method what it raises, always or for the first of a list; `deeds` what was done to it, in order. What may be unmeasured
-    in a fact, may be here."""
+    """`fails` is by method what it raises, always or for the first of a list; `operations` what was done to
+    it, in order. What may be unmeasured in a fact, may be here."""
 
     node: str = "gx01"
     kind: str = "redfish"
@@ -73,7 +79,7 @@ class Scripted:
     events: tuple[BmcEvent, ...] | Missing = ()
     readings: tuple[BmcSensor, ...] | Missing = ()
     fails: dict[str, BmcError | list[BmcError | None]] = field(default_factory=dict)
-    deeds: list[str] = field(default_factory=list)
+    operations: list[str] = field(default_factory=list)
     opened: int = 0
     closed: int = 0
     stays: bool = False         # the power, whatever it is told
@@ -98,17 +104,17 @@ class Scripted:
         self._ask("power")
         return self.on
 
-    def turn(self, turn: Turn) -> None:
+    def set_power(self, set_power: PowerAction) -> None:
         self._ask("turn")
-        self.deeds.append(turn.value)
-        self._turned(turn)
+        self.operations.append(set_power.value)
+        self._turned(set_power)
         self._ask("turned")
 
-    def _turned(self, turn: Turn) -> None:
+    def _turned(self, set_power: PowerAction) -> None:
         if self.stays:
             return
-        self.on = PowerState.ON if turn is Turn.ON else PowerState.OFF
-        if turn is Turn.ON and isinstance(self.settings, dict) and isinstance(self.pending, dict):
+        self.on = PowerState.ON if set_power is PowerAction.ON else PowerState.OFF
+        if set_power is PowerAction.ON and isinstance(self.settings, dict) and isinstance(self.pending, dict):
             if self.applies:
                 self.settings |= self.pending
             self.pending = {}
@@ -119,7 +125,7 @@ class Scripted:
 
     def set_boot(self, target: BootTarget, once: bool) -> None:
         self._ask("set_boot")
-        self.deeds.append(f"boot {target.value}")
+        self.operations.append(f"boot {target.value}")
         self.override = replace(self.override, target=target, once=once)
 
     def bios(self) -> Bios:
@@ -129,7 +135,7 @@ class Scripted:
 
     def set_bios(self, settings: Mapping[str, str | int | bool]) -> None:
         self._ask("set_bios")
-        self.deeds.append(f"write {','.join(f'{name}={value}' for name, value in settings.items())}")
+        self.operations.append(f"write {','.join(f'{name}={value}' for name, value in settings.items())}")
         if isinstance(self.pending, dict):
             self.pending |= settings
         self._ask("written")
@@ -172,14 +178,14 @@ class Scripted:
 
 
 def machine(node: Node = NODE, *, after: float = 0.0, kept: Mapping[str, str] | None = None,
-            deeds: tuple[PastOperation, ...] = ()) -> Machine:
+            operations: tuple[PastOperation, ...] = ()) -> Machine:
     """This machine, so many seconds after it came to its step."""
-    return Machine(node, 1000.0, 1000.0 + after, kept or {}, deeds)
+    return Machine(node, 1000.0, 1000.0 + after, kept or {}, operations)
 
 
-def past(key: str, done: bool | None = True, *, at: float = 0.0, said: str = "accepted") -> PastOperation:
-    """A deed that was begun and ended so many seconds after the machine came to its step."""
-    return PastOperation(key, key, 1000.0 + at, 1000.0 + at, done, said)
+def past(key: str, done: bool | None = True, *, at: float = 0.0, message: str = "accepted") -> PastOperation:
+    """An operation that was begun and ended so many seconds after the machine came to its step."""
+    return PastOperation(key, key, 1000.0 + at, 1000.0 + at, done, message)
 
 
 def sku_of(node: Node) -> Sku | None:
@@ -197,4 +203,5 @@ def site(folder: Path, text: str) -> Path:
     return folder
 
 
-__all__ = ["GIB", "IDENTITY", "NODE", "POLICY", "SKU", "UNSUPPORTED", "Scripted", "machine", "parts", "past", "site", "sku_of", "unmeasured"]
+__all__ = ["GIB", "IDENTITY", "NODE", "POLICY", "SKU", "UNSUPPORTED", "Scripted", "machine", "parts", "past",
+           "site", "sku_of", "unmeasured"]

@@ -1,4 +1,5 @@
-"""A site of one machine: a virtual one, off, whose emulated Redfish controller starts and kills it, and which boots by PXE if it is told to."""
+"""A site of one machine: a virtual one, off, whose emulated Redfish controller starts and kills it, and which
+boots by PXE if it is told to."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ from tests.testbed.vm.pxe import Lab, lab
 NAME = "vm1"
 _VM = Machine(NAME, gpus=0, cpus=1, dimms=1, drives=1, nics=1, psus=1)
 
-# What the site wishes: one BIOS setting, and a boot by PXE. Burn-in needs PyTorch and a GPU or hours, and without it there is no certificate.
+# What the site settings: one BIOS setting, and a boot by PXE. Burn-in needs PyTorch and a GPU or hours, and
+# without it there is no certificate.
 _BRINGUP = """\
 boot: {target: pxe}
 power: {answer_minutes: 0.05}
@@ -56,8 +58,9 @@ class Site:
     def run(self, *argv: str) -> str:
         """What a command of the machine prints; its host key must be the pinned one."""
         return subprocess.run(
-            ["ssh", "-F", "none", "-i", str(self.home / "key"), "-o", f"UserKnownHostsFile={self.home}/known_hosts", "-o", "BatchMode=yes",
-             f"root@{self.vm.address}", *argv], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True, timeout=60).stdout
+            ["ssh", "-F", "none", "-i", str(self.home / "key"), "-o",
+             f"UserKnownHostsFile={self.home}/known_hosts", "-o", "BatchMode=yes", f"root@{self.vm.address}",
+             *argv], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True, timeout=60).stdout
 
 
 @contextlib.contextmanager
@@ -74,9 +77,18 @@ def site(home: Path) -> Iterator[Site]:
             secret.touch(mode=0o600)
             secret.write_text(f"{bmc.password}\n")
             (home / "muster.yaml").write_text(
-                f"version: 1\nnodes:\n  {NAME}:\n    sku: cpu-only\n    lifecycle: planned\n    rack: r1\n    address: {vm.address}\n    user: root\n"
-                f"    identity_file: {key}\n    known_hosts_file: {home}/known_hosts\n"
-                f"    bmc: {{address: {bmc.address(NAME)}, port: {bmc.port}, user: {bmc.user}, tls: pin, password: {{file: {secret}}}}}\n")
+                "version: 1\n"
+                "nodes:\n"
+                f"  {NAME}:\n"
+                "    sku: cpu-only\n"
+                "    lifecycle: planned\n"
+                "    rack: r1\n"
+                f"    address: {vm.address}\n"
+                "    user: root\n"
+                f"    identity_file: {key}\n"
+                f"    known_hosts_file: {home}/known_hosts\n"
+                f"    bmc: {{address: {bmc.address(NAME)}, port: {bmc.port}, user: {bmc.user}, tls: pin, "
+                f"password: {{file: {secret}}}}}\n")
             for name, text in (("bringup", _BRINGUP), ("site", _RULES), ("profile/bringup", _PROFILE)):
                 path = home / "rules" / f"{name}.yaml"
                 path.parent.mkdir(parents=True, exist_ok=True)

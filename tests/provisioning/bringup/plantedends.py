@@ -1,4 +1,5 @@
-"""Where each planted trouble is to end: in which step, and whose hand is needed; and how often a machine's power and BIOS may be touched."""
+"""Where each planted trouble is to end: in which step, and whose hand is needed; and how often a machine's
+power and BIOS may be touched."""
 
 from __future__ import annotations
 
@@ -47,7 +48,7 @@ class Touched:
 
 
 def touched(wrong: Wrong | None, differs: bool) -> Touched:
-    """Of a machine whose BIOS differs and that is on, or that is off and as wished."""
+    """Of a machine whose BIOS differs and that is on, or that is off and as wanted."""
     end = ENDS[wrong]
     if end.step in ("bmc", "credentials", "hardware") or wrong is Wrong.BIOS_REFUSED:
         return Touched()

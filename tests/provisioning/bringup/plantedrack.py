@@ -1,4 +1,5 @@
-"""Sixty-four machines of which 40 have something wrong, their site, and muster run on them: the plan of what is planted where.
+"""Sixty-four machines of which 40 have something wrong, their site, and muster run on them: the plan of what
+is planted where.
 
 What is expected of each stands in `plantedends`, and knows nothing of this file but the names of troubles.
 """
@@ -23,8 +24,10 @@ from tests.testbed.sshd import wait_until
 PASSWORD = "Planted-0n-Purpose"
 # How many machines have it; the rest is sound. All of them are as one finds them in a new rack.
 PLANTED = {
-    Wrong.NO_ONE: 4, Wrong.CERTIFICATE: 3, Wrong.PASSWORD: 4, Wrong.SICK: 3, Wrong.GPU_MISSING: 4, Wrong.PSU_FAILED: 4,
-    Wrong.DRIVE_CRITICAL: 3, Wrong.TWIN: 4, Wrong.BIOS_REFUSED: 3, Wrong.BIOS_IGNORED: 2, Wrong.NO_POWER: 3, Wrong.NO_OS: 3,
+    Wrong.NO_ONE: 4, Wrong.CERTIFICATE: 3, Wrong.PASSWORD: 4, Wrong.SICK: 3, Wrong.GPU_MISSING: 4,
+    Wrong.PSU_FAILED: 4,
+    Wrong.DRIVE_CRITICAL: 3, Wrong.TWIN: 4, Wrong.BIOS_REFUSED: 3, Wrong.BIOS_IGNORED: 2, Wrong.NO_POWER: 3,
+    Wrong.NO_OS: 3,
     # What a run copes with by itself:
     Wrong.SICK_AT_FIRST: 3, Wrong.LOSES_ANSWERS: 3, Wrong.SLOW: 2,
 }
@@ -57,24 +60,29 @@ without: [base, agent, checks, kernel, burnin, certificate]
 
 
 def machines(number: int = 64, planted: dict[Wrong, int] | None = None, gpus: int = 8) -> list[Machine]:
-    """The rack, always the same. Every other machine has BIOS settings that are not as wished, and is on, as after a visit by somebody."""
-    kinds: list[Wrong | None] = [wrong for wrong, many in (PLANTED if planted is None else planted).items() for _ in range(many)]
+    """The rack, always the same. Every other machine has BIOS settings that are not as wanted, and is on, as
+    after a visit by someone."""
+    kinds: list[Wrong | None] = [
+        wrong for wrong, many in (PLANTED if planted is None else planted).items() for _ in range(many)]
     kinds += [None] * (number - len(kinds))
     random.Random(number).shuffle(kinds)
     made, twins = [], 0
     for at, wrong in enumerate(kinds, 1):
         # Who has no power, or no system, is to come as far as where that shows.
-        differs = wrong in (Wrong.BIOS_REFUSED, Wrong.BIOS_IGNORED, Wrong.LOSES_ANSWERS) or (at % 2 == 0 and wrong not in (Wrong.NO_POWER, Wrong.NO_OS))
+        differs = wrong in (Wrong.BIOS_REFUSED, Wrong.BIOS_IGNORED, Wrong.LOSES_ANSWERS) or (
+            at % 2 == 0 and wrong not in (Wrong.NO_POWER, Wrong.NO_OS))
         serial = ""
         if wrong is Wrong.TWIN:
             serial, twins = f"TWIN{twins // 2}", twins + 1
-        made.append(Machine(f"gx{at:02}", wrong, on=differs, bios={} if differs else _AS_WISHED, serial=serial, gpus=gpus, seconds=0.2, sick=3))
+        made.append(Machine(f"gx{at:02}", wrong, on=differs, bios={} if differs else _AS_WISHED,
+                            serial=serial, gpus=gpus, seconds=0.2, sick=3))
     return made
 
 
 @dataclass(frozen=True)
 class Moment:
-    """When a rack was asked so many times in all, and was told so many changes of BIOS or power. It is logged before it is answered."""
+    """When a rack was asked so many times in all, and was told so many changes of BIOS or power. It is logged
+    before it is answered."""
 
     requests: int
     changes: int
@@ -89,15 +97,18 @@ class Moment:
 
     @classmethod
     def some(cls, log: bytes, number: int) -> list[Moment]:
-        """Random ones of a bring-up with this log: two before anything is changed, the others among the changes, first ones first."""
+        """Random ones of a bring-up with this log: two before anything is changed, the others among the
+        changes, first ones first."""
         quiet = cls.of(log[:min(log.index(b"ComputerSystem.Reset"), log.index(b'"PATCH"'))]).requests
         early = random.sample(range(quiet // 10, quiet), 2)
-        return [cls(at, 0) for at in sorted(early)] + [cls(0, at) for at in sorted(random.sample(range(1, cls.of(log).changes), number - 2))]
+        return [cls(at, 0) for at in sorted(early)] + [
+            cls(0, at) for at in sorted(random.sample(range(1, cls.of(log).changes), number - 2))]
 
 
 @dataclass
 class Site:
-    """The rack with the machines behind it, and a home folder with an inventory from which muster is run on it."""
+    """The rack with the machines behind it, and a home folder with an inventory from which muster is run on
+    it."""
 
     home: Path
     bed: Bed
@@ -116,7 +127,8 @@ class Site:
             def come() -> bool:
                 nonlocal seen
                 seen = seen + Moment.of(log.read())
-                return process.poll() is not None or (seen.requests >= when.requests and seen.changes >= when.changes)
+                return process.poll() is not None or (
+                    seen.requests >= when.requests and seen.changes >= when.changes)
 
             wait_until(come, 120, "the moment to kill it")
             process.send_signal(signal.SIGKILL)
@@ -127,8 +139,8 @@ class Site:
         """Runs it meanwhile; what it printed is kept."""
         at = self.home / f"output-{len(self.output)}"
         with at.open("wb") as file:
-            process = subprocess.Popen([str(MUSTER), *words], cwd=self.home, env=environment(self.home), stdin=subprocess.DEVNULL,
-                                       stdout=file, stderr=subprocess.STDOUT)
+            process = subprocess.Popen([str(MUSTER), *words], cwd=self.home, env=environment(self.home),
+                                       stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT)
         try:
             yield process
         finally:
@@ -156,25 +168,29 @@ def real(folder: Path, rack_: Sequence[Machine]) -> AbstractContextManager[Nodes
 
 
 @contextmanager
-def site(home: Path, rack_: Sequence[Machine], policy: str, nodes: Callable[[Path, Sequence[Machine]], AbstractContextManager[Nodes]] = boxed,
-         sku: str = _SKU) -> Iterator[Site]:
+def site(
+    home: Path, rack_: Sequence[Machine], policy: str,
+    nodes: Callable[[Path, Sequence[Machine]], AbstractContextManager[Nodes]] = boxed, sku: str = _SKU,
+) -> Iterator[Site]:
     """All that stands and runs, by this policy."""
     with ExitStack() as stack:
-        standing = stack.enter_context(nodes(home.parent / f"{home.name}-nodes", rack_))
-        bed = stack.enter_context(rack(home.parent / f"{home.name}-rack", rack_, password=PASSWORD, on_power=standing.power))
+        progress = stack.enter_context(nodes(home.parent / f"{home.name}-nodes", rack_))
+        bed = stack.enter_context(
+            rack(home.parent / f"{home.name}-rack", rack_, password=PASSWORD, on_power=progress.power))
         for machine in rack_:
             if machine.on:
-                standing.power(machine.name, True)
+                progress.power(machine.name, True)
         (home / "rules/sku").mkdir(parents=True)
         (home / "rules/sku/gx8.yaml").write_text(sku)
         (home / "rules/bringup.yaml").write_text(policy + _BIOS)
         secret = home / "bmc-password"
         secret.touch(mode=0o600)
         secret.write_text(f"{PASSWORD}\n")
-        (home / "muster.yaml").write_text("version: 1\nnodes:\n" + "".join(
-            f"  {name}: {{{standing.entry(name)}, sku: gx8, lifecycle: bringup, rack: r{at // 16}, power: p{at // 8}, "
-            f"bmc: {{address: {bed.address(name)}, port: {bed.port}, user: {bed.user}, password: {_from(secret, at)}}}}}\n"
-            for at, name in enumerate(bed.machines)))
+        (home / "muster.yaml").write_text(
+            "version: 1\nnodes:\n" + "".join(
+                f"  {name}: {{{progress.entry(name)}, sku: gx8, lifecycle: bringup, rack: r{at // 16}, "
+                f"power: p{at // 8}, bmc: {{address: {bed.address(name)}, port: {bed.port}, user: "
+                f"{bed.user}, password: {_from(secret, at)}}}}}\n" for at, name in enumerate(bed.machines)))
         made = Site(home, bed)
         _pin(made)
         yield made

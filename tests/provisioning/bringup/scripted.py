@@ -1,7 +1,8 @@
-"""Machines that are a folder on disk: a deed appends a line to its machine's file, and what it changed shows a moment later.
+"""Machines that are a folder on disk: an operation appends a line to its machine's file, and what it changed
+shows a moment later.
 
-As a program (`python -m tests.provisioning.bringup.scripted FOLDER`) it runs a bring-up of them, and dies at the point of a deed that it
-was told.
+As a program (`python -m tests.provisioning.bringup.scripted FOLDER`) it runs a bring-up of them, and dies at
+the point of an operation that it was told.
 """
 
 from __future__ import annotations
@@ -18,14 +19,24 @@ from pathlib import Path
 from healthcheck.model.outcome import Owner
 from healthcheck.model.trouble import Trouble
 from inventory.model import Bmc, Lifecycle, LifecycleState, Node
-from provisioning.bringup.engine.model import BringupStep, Executor, Machine, Made, Observation, Operation, StepEffect, StepState
+from provisioning.bringup.engine.model import (
+    BringupStep,
+    Executor,
+    Machine,
+    Observation,
+    Operation,
+    OperationResult,
+    StepEffect,
+    StepState,
+)
 from provisioning.bringup.engine.run import run
 from provisioning.bringup.engine.site import BringupOutcome, RunContext, RunEvent
 from provisioning.bringup.engine.stop import StopLimits
 
 SO = Observation(StepState.SO, "so")
-SHOWS_S = 0.03      # after a deed
-SLOWLY_S = 0.5      # on some machines: longer than it takes to begin another run, so that its first look does not show it
+SHOWS_S = 0.03      # after an operation
+# on some machines: longer than it takes to begin another run, so that its first look does not show it
+SLOWLY_S = 0.5
 INSTALL_S = 0.1
 
 
@@ -49,16 +60,22 @@ class Plan:
     stop: StopLimits = field(default_factory=Stop)
 
 
-def step(name: str, seconds: float = 3600.0, *, at_once: int = 64, domain_at_once: int | None = None, together: bool = False,
-         gather_s: float = 0.0, owner: Owner = Owner.DATACENTRE) -> BringupStep:
+def step(
+    name: str, seconds: float = 3600.0, *, in_parallel: int = 64, domain_at_once: int | None = None,
+    together: bool = False, gather_s: float = 0.0, owner: Owner = Owner.DATACENTRE,
+) -> BringupStep:
     """A step of this name."""
-    return BringupStep(name, f"{name} is well", StepEffect.PASSIVE, owner, seconds, at_once, domain_at_once, together, gather_s)
+    return BringupStep(name, f"{name} is well", StepEffect.PASSIVE, owner, seconds, in_parallel,
+                       domain_at_once, together, gather_s)
 
 
-def node(name: str, power: str | None = None, *, user: str | None = None, state: LifecycleState = LifecycleState.BRINGUP,
-         rack: str | None = None) -> Node:
+def node(
+    name: str, power: str | None = None, *, user: str | None = None,
+    state: LifecycleState = LifecycleState.BRINGUP, rack: str | None = None,
+) -> Node:
     """A machine in bring-up."""
-    return Node(name, name, lifecycle=Lifecycle(state), power=power, rack=rack, bmc=Bmc("192.0.2.1", user=user))
+    return Node(
+        name, name, lifecycle=Lifecycle(state), power=power, rack=rack, bmc=Bmc("192.0.2.1", user=user))
 
 
 @dataclass
@@ -67,28 +84,32 @@ class Acts:
 
     step: BringupStep
     looks: Callable[[Machine], Observation] = lambda machine: SO
-    makes: Callable[[Machine, Operation], Made] = lambda machine, deed: Made(True, "accepted")
+    makes: Callable[[Machine, Operation], OperationResult] = (
+        lambda machine, operation: OperationResult(True, "accepted"))
 
-    def look(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Observation]]:
+    def observe(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Observation]]:
         for machine in machines:
             yield machine.name, self.looks(machine)
 
-    def make(self, machine: Machine, deed: Operation) -> Made:
-        return self.makes(machine, deed)
+    def make(self, machine: Machine, operation: Operation) -> OperationResult:
+        return self.makes(machine, operation)
 
 
 def trouble(what: str, owner: Owner = Owner.VENDOR) -> Observation:
-    """Somebody has to lend a hand."""
+    """Someone has to lend a hand."""
     return Observation(StepState.TROUBLE, what, troubles=(Trouble(what, owner, "swap it"),))
 
 
-def deed(key: str, *, once: bool = False, shows: bool = True, settle_s: float = 60.0, effect: StepEffect = StepEffect.PASSIVE) -> Operation:
+def operation(
+    key: str, *, once: bool = False, shows: bool = True, settle_s: float = 60.0,
+    effect: StepEffect = StepEffect.PASSIVE,
+) -> Operation:
     """A change of this key."""
     return Operation(f"do {key}", key, (f"{key}: no -> yes",), effect, once, shows, settle_s)
 
 
 def lag(name: str, key: str) -> float:
-    """How long a deed takes to show."""
+    """How long an operation takes to show."""
     return SLOWLY_S if key == "write" and int(name[1:]) % 8 == 0 else SHOWS_S
 
 
@@ -105,7 +126,8 @@ class Died:
 
 @dataclass
 class Disk:
-    """The world: a file for each machine in `folder`, with a line for each deed that came true: step, key, when."""
+    """The world: a file for each machine in `folder`, with a line for each operation that came true: step,
+    key, when."""
 
     folder: Path
     died: Died
@@ -117,34 +139,37 @@ class Disk:
     def shown(self, name: str) -> set[str]:
         return {key for _, key, when in self.lines(name) if time.time() >= float(when) + lag(name, key)}
 
-    def make(self, machine: Machine, deed: Operation) -> Made:
+    def make(self, machine: Machine, operation: Operation) -> OperationResult:
         self.died.point()
         with (self.folder / machine.name).open("a") as file:
-            file.write(f"- {deed.key} {time.time()}\n")
+            file.write(f"- {operation.key} {time.time()}\n")
             file.flush()
             self.died.point()
         time.sleep(0.002)
         self.died.point()
-        return Made(True, "accepted")
+        return OperationResult(True, "accepted")
 
     def wants(self, *keys: str, once: bool) -> Callable[[Machine], Observation]:
-        """A look at a step that takes these deeds, one after the other."""
-        def look(machine: Machine) -> Observation:
+        """A look at a step that takes these operations, one after the other."""
+        def observe(machine: Machine) -> Observation:
             shown = self.shown(machine.name)
             missing = next((key for key in keys if key not in shown), None)
             if missing is None:
                 return SO
-            return Observation(StepState.NOT_SO, f"{missing} is not there",
-                               deed(missing, once=once, settle_s=lag(machine.name, missing) + SHOWS_S), again_s=0.02)
-        return look
+            return Observation(
+                StepState.NOT_SO, f"{missing} is not there",
+                operation(missing, once=once, settle_s=lag(machine.name, missing) + SHOWS_S), again_s=0.02)
+        return observe
 
     def install(self, machine: Machine) -> Observation:
         began = [float(when) for _, key, when in self.lines(machine.name) if key == "pxe"]
-        return SO if time.time() >= min(began) + INSTALL_S else Observation(StepState.WAIT, "it is being installed", again_s=0.03)
+        return SO if time.time() >= min(
+            began) + INSTALL_S else Observation(StepState.WAIT, "it is being installed", again_s=0.03)
 
     def parts(self, machine: Machine) -> Observation:
         number = int(machine.name[1:])
-        return trouble("no GPU 3") if number % 10 == 3 else Observation(StepState.SO, "as it should be", keep={"serial": f"S{number}"})
+        return trouble("no GPU 3") if number % 10 == 3 else Observation(
+            StepState.SO, "as it should be", keep={"serial": f"S{number}"})
 
 
 def world(folder: Path, died: Died) -> tuple[dict[str, Executor], Plan]:
@@ -152,27 +177,31 @@ def world(folder: Path, died: Died) -> tuple[dict[str, Executor], Plan]:
     disk = Disk(folder, died)
     executors: dict[str, Executor] = {one.step.name: one for one in (
         Acts(step("bmc")), Acts(step("credentials")), Acts(step("hardware"), disk.parts),
-        Acts(step("bios", at_once=8), disk.wants("write", "off", "on", once=True), disk.make),
+        Acts(step("bios", in_parallel=8), disk.wants("write", "off", "on", once=True), disk.make),
         Acts(step("boot", domain_at_once=3), disk.wants("pxe", once=False), disk.make),
         Acts(step("os"), disk.install),
         Acts(step("checks", together=True, gather_s=0.05)),
         Acts(step("service"), disk.wants("service", once=False), disk.make))}
-    return executors, Plan({name: executor.step for name, executor in executors.items()}, frozenset({"credentials"}), width=16, grace_s=0.02)
+    return executors, Plan({name: executor.step for name, executor in executors.items()},
+                           frozenset({"credentials"}), width=16, grace_s=0.02)
 
 
 def nodes(number: int, served: Callable[[str], bool] = lambda name: False) -> list[Node]:
     """So many machines, eight to a power domain."""
-    return [node(name, f"pdu{at // 8}", state=LifecycleState.SERVICE if served(name) else LifecycleState.BRINGUP)
+    return [
+        node(name, f"pdu{at // 8}", state=LifecycleState.SERVICE if served(name) else LifecycleState.BRINGUP)
             for at, name in enumerate(f"n{at:03d}" for at in range(number))]
 
 
-def bring_up(folder: Path, number: int, at: int = 0, told: Callable[[RunEvent], None] = lambda event: None) -> BringupOutcome:
+def bring_up(
+    folder: Path, number: int, at: int = 0, on_event: Callable[[RunEvent], None] = lambda event: None,
+) -> BringupOutcome:
     """A run over them, or what is left of it."""
     (folder / "world").mkdir(parents=True, exist_ok=True)
     executors, plan = world(folder / "world", Died(at))
     disk = Disk(folder / "world", Died(0))
     there = nodes(number, lambda name: any(key == "service" for _, key, _ in disk.lines(name)))
-    return run(RunContext(folder / "state", "ada"), there, executors, plan, told)
+    return run(RunContext(folder / "state", "ada"), there, executors, plan, on_event)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""`muster bringup` as it is typed: plan, status, report, skip, retry; what it says of mistakes; completion; how fast it says how a thousand stand."""
+"""`muster bringup` as it is typed: plan, status, report, skip, retry; what it says of mistakes; completion;
+how fast it says how a thousand stand."""
 
 from __future__ import annotations
 
@@ -59,9 +60,11 @@ def test_a_plan_of_machines_on_their_way_has_what_is_left(begun: Path) -> None:
 def test_status_is_the_page_of_the_store_and_its_exit_code_that_of_the_worst(begun: Path) -> None:
     done = muster("bringup", "status", home=begun)
     assert done.returncode == 1 and "gpu[003,012]  hardware" in done.stdout
-    assert done.stdout.startswith("12 machines: 2 through, 5 in trouble, 3 waiting, 2 queued; nobody is at work on them: muster bringup resume\n")
+    assert done.stdout.startswith("12 machines: 2 through, 5 in trouble, 3 waiting, 2 queued; no run is "
+                                  "active: muster bringup resume\n")
     through = muster("bringup", "status", "gpu001", home=begun)
-    assert (through.returncode, through.stdout.splitlines()[0]) == (0, "1 machine: 1 through, 0 in trouble, 0 waiting, 0 queued")
+    assert (through.returncode, through.stdout.splitlines()[0]) == (
+        0, "1 machine: 1 through, 0 in trouble, 0 waiting, 0 queued")
     assert muster("bringup", "status", "gpu007", home=begun).returncode == 3
 
 
@@ -70,22 +73,25 @@ def test_status_as_a_document(begun: Path) -> None:
         done = muster("bringup", "status", "@rack1", "--json", home=begun)
     found = json.loads(done.stdout)
     jsonschema.validate(found, json.loads((GOLDEN / "bringup.schema.json").read_text()))
-    assert [one["node"] for one in found["machines"]] == [f"gpu{number:03d}" for number in range(1, 9)] and found["running"] is True
+    assert [one["node"] for one in found["machines"]] == [
+        f"gpu{number:03d}" for number in range(1, 9)] and found["running"] is True
 
 
 def test_status_of_some_that_were_never_begun_shows_the_others(begun: Path) -> None:
     done = muster("bringup", "status", "gpu[012-013]", home=begun)
     assert done.returncode == 1 and done.stdout.startswith("1 machine: ")
-    assert done.stderr == "note: gpu013: never begun: muster bringup run NODES\n"
+    assert done.stderr == "note: gpu013: never started: muster bringup run NODES\n"
 
 
 def test_watching_in_a_log_tells_each_change_once_and_ends_when_all_are_through(begun: Path) -> None:
     done = muster("bringup", "status", "gpu[001-002]", "--watch", home=begun)
-    assert done.returncode == 0 and done.stderr.splitlines() == ["bringup: gpu001 service done", "bringup: gpu002 service done"]
+    assert done.returncode == 0 and done.stderr.splitlines() == [
+        "bringup: gpu001 service done", "bringup: gpu002 service done"]
 
 
 def test_watching_ends_with_an_interrupt(begun: Path) -> None:
-    with subprocess.Popen([str(MUSTER), "bringup", "status", "--watch"], env=environment(begun), cwd=begun, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen([str(MUSTER), "bringup", "status", "--watch"], env=environment(begun), cwd=begun,
+                          stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         assert process.stderr.readline().startswith("bringup: gpu001 service done")
         process.terminate()
@@ -95,10 +101,13 @@ def test_watching_ends_with_an_interrupt(begun: Path) -> None:
 
 def test_the_punch_list_is_written_whole_in_each_form(begun: Path) -> None:
     text = muster("bringup", "report", "--owner", "datacentre", home=begun)
-    assert text.returncode == 0 and "[ ] rack r01  gpu003  psu PSU 2, serial PS-77, machine SN-3" in text.stdout
+    assert (text.returncode == 0
+            and "[ ] rack r01  gpu003  psu PSU 2, serial PS-77, machine SN-3" in text.stdout)
     done = muster("bringup", "report", "--owner", "vendor", "--format", "csv", "-o", "rma.csv", home=begun)
-    assert (done.returncode, done.stdout) == (0, "") and done.stderr.startswith("rma.csv: 12 machines: 2 through")
-    assert (begun / "rma.csv").read_text().count("\n") == 2 and (begun / "rma.csv").stat().st_mode & 0o777 == 0o644
+    assert (
+        done.returncode, done.stdout) == (0, "") and done.stderr.startswith("rma.csv: 12 machines: 2 through")
+    assert (begun / "rma.csv").read_text().count(
+        "\n") == 2 and (begun / "rma.csv").stat().st_mode & 0o777 == 0o644
     page = muster("bringup", "report", "--format", "html", home=begun).stdout
     assert page.startswith("<!DOCTYPE html>") and page.endswith("</html>\n")
     assert {path.name for path in begun.iterdir()} == {"muster.yaml", "state", "rma.csv"}
@@ -107,14 +116,17 @@ def test_the_punch_list_is_written_whole_in_each_form(begun: Path) -> None:
 def test_without_an_inventory_the_list_says_that_racks_are_not_known(begun: Path) -> None:
     (begun / "muster.yaml").unlink()
     done = muster("bringup", "report", home=begun)
-    assert done.returncode == 0 and "rack not known  gpu003" in done.stdout and "no inventory was found" in done.stderr
+    assert (done.returncode == 0 and "rack not known  gpu003" in done.stdout
+            and "no inventory was found" in done.stderr)
 
 
 def test_a_step_is_skipped_with_a_reason_and_never_counts_as_passed(home: Path) -> None:
-    done = muster("bringup", "skip", "gpu[001-002]", "--step", "bios", "--step", "boot", "--reason", "no Redfish", home=home)
+    done = muster("bringup", "skip", "gpu[001-002]", "--step", "bios", "--step", "boot", "--reason",
+                  "no Redfish", home=home)
     assert done.stdout == "gpu[001-002]: bios will be skipped, and never counts as passed\n" \
                           "gpu[001-002]: boot will be skipped, and never counts as passed\n"
-    assert "gpu[001-002]: bios is skipped: " in (plan := muster("bringup", "plan", "gpu[001-003]", home=home)).stdout
+    assert "gpu[001-002]: bios is skipped: " in (
+        plan := muster("bringup", "plan", "gpu[001-003]", home=home)).stdout
     assert ": no Redfish\n" in plan.stdout and "bios                1 " in plan.stdout
 
 
@@ -127,29 +139,32 @@ def test_a_retry_has_the_step_begin_anew_and_says_what_to_type(begun: Path) -> N
     assert muster("bringup", "retry", "gpu007", home=begun).returncode == 3
 
 
-@pytest.mark.parametrize(("words", "said"), [
-    (("status",), "no machine was ever begun; to begin: muster bringup run NODES --apply"),
-    (("status", "--json", "--watch"), "--json is of one moment"),
-    (("report",), "no machine was ever begun; to begin: muster bringup run NODES --apply"),
-    (("resume",), "no machine was ever begun; to begin: muster bringup run NODES --apply"),
+@pytest.mark.parametrize(("words", "message"), [
+    (("status",), "no machine was ever started; to start: muster bringup run NODES --apply"),
+    (("status", "--json", "--watch"), "--json prints one document"),
+    (("report",), "no machine was ever started; to start: muster bringup run NODES --apply"),
+    (("resume",), "no machine was ever started; to start: muster bringup run NODES --apply"),
     (("plan", "gpu99"), "has no node gpu99"),
     (("run", "gpu013"), "no machine is left to bring up"),
     (("run", "gpu001", "--sku", "nope"), "--sku nope: no such SKU"),
     (("skip", "gpu001", "--step", "bios", "--reason", " "), "--reason is empty"),
-    (("retry", "gpu001"), "no machine was ever begun; to begin: muster bringup run NODES --apply"),
+    (("retry", "gpu001"), "no machine was ever started; to start: muster bringup run NODES --apply"),
 ])
-def test_a_mistake_is_one_line_that_says_what_to_do(home: Path, words: tuple[str, ...], said: str) -> None:
+def test_a_mistake_is_one_line_that_says_what_to_do(home: Path, words: tuple[str, ...], message: str) -> None:
     done = muster("bringup", *words, home=home)
-    assert done.returncode == 2 and said in done.stderr.splitlines()[-1] and not done.stdout and "Traceback" not in done.stderr
+    assert done.returncode == 2 and message in done.stderr.splitlines()[
+        -1] and not done.stdout and "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize(("words", "said"), [
-    (("status", "gpu99"), "gpu99: never begun: muster bringup run NODES"),
+@pytest.mark.parametrize(("words", "message"), [
+    (("status", "gpu99"), "gpu99: never started: muster bringup run NODES"),
     (("report", "-o", "nowhere/x"), "--output nowhere/x: cannot be written: No such file or directory"),
 ])
-def test_a_mistake_about_machines_that_were_begun_is_one_line(begun: Path, words: tuple[str, ...], said: str) -> None:
+def test_a_mistake_about_machines_that_were_begun_is_one_line(
+    begun: Path, words: tuple[str, ...], message: str,
+) -> None:
     done = muster("bringup", *words, home=begun)
-    assert done.returncode == 2 and done.stderr == f"muster: {said}\n"
+    assert done.returncode == 2 and done.stderr == f"muster: {message}\n"
 
 
 def test_a_reader_that_goes_away_is_no_failure_of_ours(begun: Path) -> None:
@@ -157,14 +172,18 @@ def test_a_reader_that_goes_away_is_no_failure_of_ours(begun: Path) -> None:
     assert unread("bringup", "report", home=begun) == 0
 
 
-@pytest.mark.parametrize(("line", "offered"), [
-    ("muster bringup pl", "plan"), ("muster bringup run gpu00", "gpu007"), ("muster bringup plan @ra", "@rack1"),
-    ("muster bringup status gpu001,gpu01", "gpu001,gpu012"), ("muster bringup skip gpu001 --step cer", "certificate"),
-    ("muster bringup run gpu001 --until har", "hardware"), ("muster bringup report --owner ven", "vendor"),
-])
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [("muster bringup pl", "plan"), ("muster bringup run gpu00", "gpu007"),
+     ("muster bringup plan @ra", "@rack1"), ("muster bringup status gpu001,gpu01", "gpu001,gpu012"),
+     ("muster bringup skip gpu001 --step cer", "certificate"),
+     ("muster bringup run gpu001 --until har", "hardware"), ("muster bringup report --owner ven", "vendor")])
 def test_the_shell_completes_steps_nodes_and_groups(home: Path, line: str, offered: str) -> None:
-    words = {**environment(home), "_MUSTER_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1)}
-    done = subprocess.run([str(MUSTER)], env={**os.environ, **words}, cwd=home, capture_output=True, text=True, timeout=60, check=False)
+    words = {
+        **environment(home), "_MUSTER_COMPLETE": "bash_complete", "COMP_WORDS": line,
+        "COMP_CWORD": str(len(line.split()) - 1)}
+    done = subprocess.run([str(MUSTER)], env={**os.environ, **words}, cwd=home, capture_output=True,
+                          text=True, timeout=60, check=False)
     assert f"plain,{offered}" in done.stdout.splitlines()
 
 
@@ -180,6 +199,7 @@ def test_how_a_thousand_machines_stand_is_said_within_bounds_of_time_and_memory(
     done = muster("bringup", "status", home=home)
     took, after = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
     assert done.stdout.startswith("1000 machines: 300 through, 100 in trouble")
-    # 1 s is aimed at, on the clock, on a machine that has nothing else to do (scripts/bench/bringup); tests share theirs.
+    # 1 s is aimed at, on the clock, on a machine that has nothing else to do (scripts/bench/bringup); tests
+    # share theirs.
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 3 and took < 30
     assert len(ORDER) == 14

@@ -1,4 +1,5 @@
-"""Sixteen machines with a real systemd each, half of them with planted troubles, through base configuration, agent and checks to service."""
+"""Sixteen machines with a real systemd each, half of them with planted troubles, through base configuration,
+agent and checks to service."""
 
 from __future__ import annotations
 
@@ -15,10 +16,12 @@ from tests.testbed.bmcs import Machine, Wrong, require_rack
 from tests.testbed.nspawn import require_nspawn
 
 pytestmark = [pytest.mark.slow, pytest.mark.root, pytest.mark.timeout(1800)]
-PLANTED = {Wrong.NO_ONE: 1, Wrong.PASSWORD: 1, Wrong.PSU_FAILED: 1, Wrong.BIOS_IGNORED: 1, Wrong.NO_POWER: 1, Wrong.NO_OS: 1,
-           Wrong.SICK_AT_FIRST: 1, Wrong.LOSES_ANSWERS: 1}
+PLANTED = {
+    Wrong.NO_ONE: 1, Wrong.PASSWORD: 1, Wrong.PSU_FAILED: 1, Wrong.BIOS_IGNORED: 1, Wrong.NO_POWER: 1,
+    Wrong.NO_OS: 1, Wrong.SICK_AT_FIRST: 1, Wrong.LOSES_ANSWERS: 1}
 _SKU = "sku: gx8\ntitle: a server without GPUs\ninherit: cpu-only\nsource: a test's\n"
-# Containers share this machine's kernel, its memory and its clock; whether those are as they should be is not theirs to say.
+# Containers share this machine's kernel, its memory and its clock; whether those are as they should be is not
+# theirs to say.
 _PROFILE = "profile: bringup\nleave_out: [docker-images, host-bios, host-cmdline, 'host-clock-*']\n"
 _RULES = """\
 - {id: service-expected, with: {names: [ssh, chrony]}}
@@ -35,7 +38,8 @@ def rack() -> list[Machine]:
 def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     require_rack()
     require_nspawn()
-    policy = "".join(f"{line}\n" for line in POLICY.replace("minutes: 0.3", "minutes: 1.5").splitlines() if not line.startswith("without"))
+    policy = "".join(f"{line}\n" for line in POLICY.replace("minutes: 0.3", "minutes: 1.5").splitlines()
+                     if not line.startswith("without"))
     with site(tmp_path_factory.mktemp("real") / "home", rack(), policy + _WITHOUT, real, _SKU) as made:
         (made.home / "rules/profile").mkdir()
         (made.home / "rules/profile/bringup.yaml").write_text(_PROFILE)
@@ -43,26 +47,32 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         yield made
 
 
-def test_all_steps_to_service_on_real_nodes_though_the_run_is_killed_twice(there: Site, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_steps_to_service_on_real_nodes_though_the_run_is_killed_twice(
+    there: Site, capsys: pytest.CaptureFixture[str],
+) -> None:
     words = ("bringup", "run", "gx[01-16]", "--apply", "--rules", "rules")
     assert there.killed(*words, when=Moment(0, 5))
     assert there.killed(*words, when=Moment(0, 20))
     there.muster("bringup", "resume", "--rules", "rules", seconds=900)
     there.muster("bringup", "status", "--json")
     stand = {one["node"]: one for one in json.loads(there.output[-1])["machines"]}
-    assert not [(one.name, one.wrong, stand[one.name]) for one in rack() if _end(stand[one.name]) != ENDS[one.wrong]], there.output[-2][-3000:]
+    assert not [(one.name, one.wrong, stand[one.name]) for one in rack()
+                if _end(stand[one.name]) != ENDS[one.wrong]], there.output[-2][-3000:]
     counted = there.bed.all_counts()
     for one in rack():
         if one.wrong is not Wrong.NO_POWER:
-            assert Touched(*(counted[one.name][deed] for deed in ("bios", "off", "on"))) == touched(one.wrong, one.on), one
+            assert Touched(*(counted[one.name][operation] for operation in ("bios", "off", "on"))) == touched(
+                one.wrong, one.on), one
     with opened(there.home / "state") as store:
         lines = bringups.steps(store)
     with capsys.disabled():
         for name in dict.fromkeys(line.step for line in lines):
-            spans = [line.ended - line.began for line in lines if line.step == name and line.ended is not None and line.outcome == "so"]
+            spans = [line.ended - line.began for line in lines
+                     if line.step == name and line.ended is not None and line.outcome == "so"]
             print(f"{name:12} {len(spans):3} machines, longest {max(spans, default=0.0):6.1f} s")
 
 
 def _end(machine: dict[str, object]) -> End:
     troubles = machine["troubles"]
-    return End(str(machine["step"]), machine["owner"], troubles[0]["part"] if isinstance(troubles, list) and troubles else "")  # type: ignore[arg-type]
+    return End(str(machine["step"]), machine["owner"],
+               troubles[0]["part"] if isinstance(troubles, list) and troubles else "")  # type: ignore[arg-type]

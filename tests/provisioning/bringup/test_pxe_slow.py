@@ -1,4 +1,5 @@
-"""One real machine, virtual, from power-off over PXE to service by the real commands; killed once on the way."""
+"""One real machine, virtual, from power-off over PXE to service by the real commands; killed once on the
+way."""
 
 from __future__ import annotations
 
@@ -34,49 +35,55 @@ def one(tmp_path: Path) -> Iterator[Site]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(_MINUTES * 60 + 300)
-def test_a_machine_goes_from_power_off_over_pxe_to_service_though_the_command_is_killed(one: Site, capsys: pytest.CaptureFixture[str]) -> None:
-    said = [_muster(one, "bmc", "enroll", NAME, "--yes")]
-    said.append(_muster(one, "bringup", "run", NAME, "--rules", "rules"))
-    assert "write BIOS settings" in said[-1]
+def test_a_machine_goes_from_power_off_over_pxe_to_service_though_the_command_is_killed(
+    one: Site, capsys: pytest.CaptureFixture[str],
+) -> None:
+    message = [_muster(one, "bmc", "enroll", NAME, "--yes")]
+    message.append(_muster(one, "bringup", "run", NAME, "--rules", "rules"))
+    assert "write BIOS settings" in message[-1]
     assert (one.vm.booted, one.bmc.boots) == (0, {})
 
-    said.append(_killed(one))
+    message.append(_killed(one))
     assert _rows(one)[0].step == "os"
-    said.append(_muster(one, "bringup", "status", code=3))
+    message.append(_muster(one, "bringup", "status", code=3))
 
-    # The first machine of its kind: nobody knows yet what its kernel says when all is well.
-    said.append(_muster(one, "bringup", "resume", "--rules", "rules", code=1))
-    assert _rows(one)[0].step == "kernel", said[-1]
+    # The first machine of its kind: it is not known yet what its kernel says when all is well.
+    message.append(_muster(one, "bringup", "resume", "--rules", "rules", code=1))
+    assert _rows(one)[0].step == "kernel", message[-1]
     with opened(one.home / "state") as store:
         assert "muster baseline learn" in bringups.troubles(store)[0].hand
     assert one.lifecycle() is LifecycleState.BRINGUP
     _learned(one)
-    said.append(_muster(one, "bringup", "resume", "--rules", "rules"))
+    message.append(_muster(one, "bringup", "resume", "--rules", "rules"))
 
     assert one.lifecycle() is LifecycleState.SERVICE
     assert one.bmc.boots == {NAME: "Pxe"}
     assert one.vm.network().count(f"sent {one.home}/lab/tftp/system") == 1
     counts = one.bmc.counts(NAME)
-    assert [counts[deed] for deed in ("bios", "boot", "off", "on", "restart", "401")] == [1, 1, 1, 2, 0, 0]
+    assert [counts[operation] for operation in ("bios", "boot", "off", "on", "restart", "401")] == [
+        1, 1, 1, 2, 0, 0]
     assert one.vm.booted == 2
     with opened(one.home / "state") as store:
         steps = {line.step: line for line in bringups.steps(store)}
-        deeds = bringups.deeds(store)
+        operations = bringups.deeds(store)
     assert {name: line.outcome for name, line in steps.items()} == {
         name: "skipped" if name in ("burnin", "certificate") else "so" for name in ORDER}
-    assert all(deed.done for deed in deeds)
+    assert all(operation.done for operation in operations)
 
     assert one.run("cat", "/etc/hostname", "/proc/sys/kernel/hostname").split() == [NAME, NAME]
     assert one.run("cat", "/sys/class/dmi/id/product_serial").strip() == one.vm.serial
-    said.append(_muster(one, "check", NAME, "--rules", "rules"))
-    assert re.search(rf"healthy +1 +{NAME}", said[-1]), said[-1]
-    assert not [text for text in said if one.bmc.password in text]
+    message.append(_muster(one, "check", NAME, "--rules", "rules"))
+    assert re.search(rf"healthy +1 +{NAME}", message[-1]), message[-1]
+    assert not [text for text in message if one.bmc.password in text]
     assert not [path for path in _files(one.home / "state") if one.bmc.password.encode() in path.read_bytes()]
 
     with capsys.disabled():
-        print(f"\n{NAME}: from power-off to service in {_seconds(steps['bmc'].began, steps['service'].ended)}, with a person's baseline")
+        print("\n"
+              f"{NAME}: from power-off to service in "
+              f"{_seconds(steps['bmc'].began, steps['service'].ended)}, with a person's baseline")
         for name, line in steps.items():
-            print(f"  {name:12}{line.outcome:8}{_seconds(line.began, line.ended):>8}  " + "; ".join(deed.name for deed in deeds if deed.step == name))
+            print(f"  {name:12}{line.outcome:8}{_seconds(line.began, line.ended):>8}  "
+                  + "; ".join(operation.name for operation in operations if operation.step == name))
 
 
 def _seconds(began: float, ended: float | None) -> str:
@@ -85,7 +92,8 @@ def _seconds(began: float, ended: float | None) -> str:
 
 def _muster(one: Site, *words: str, code: int = 0) -> str:
     done = muster(*words, home=one.home, timeout=_MINUTES * 60)
-    assert done.returncode == code, f"{words}: {done.returncode}\n{done.stdout}{done.stderr}\n{one.vm.console()[-2000:]}"
+    assert (done.returncode
+            == code), f"{words}: {done.returncode}\n{done.stdout}{done.stderr}\n{one.vm.console()[-2000:]}"
     return done.stdout + done.stderr
 
 
@@ -93,8 +101,9 @@ def _killed(one: Site) -> str:
     """Begins, and is killed while the machine loads its system over the network; what it had said."""
     log = one.home / "run.log"
     with log.open("wb") as file:
-        process = subprocess.Popen([str(MUSTER), "bringup", "run", NAME, "--apply", "--rules", "rules"], cwd=one.home,
-                                   env=environment(one.home), stdin=subprocess.DEVNULL, stdout=file, stderr=file)
+        process = subprocess.Popen(
+            [str(MUSTER), "bringup", "run", NAME, "--apply", "--rules", "rules"], cwd=one.home,
+            env=environment(one.home), stdin=subprocess.DEVNULL, stdout=file, stderr=file)
     try:
         wait_until(lambda: process.poll() is not None or "tftp/vmlinuz to" in one.vm.network(), 120, "PXE")
         assert process.poll() is None, log.read_text()
@@ -113,8 +122,10 @@ def _learned(one: Site) -> None:
     """What a person does: a baseline of the first machine, reviewed, and approved into the site's rules."""
     _muster(one, "baseline", "learn", NAME, "--output", "vm1.yaml", "--rules", "rules")
     _muster(one, "baseline", "approve", "vm1.yaml", "--seen-on", "100%", "--why", "the first of its kind")
-    if flagged := re.findall(r"^([0-9a-f]{7})\b", _muster(one, "baseline", "review", "vm1.yaml", "--flagged"), re.MULTILINE):
-        _muster(one, "baseline", "approve", "vm1.yaml", *flagged, "--flagged", "--why", "clocks of an emulated machine")
+    if flagged := re.findall(
+        r"^([0-9a-f]{7})\b", _muster(one, "baseline", "review", "vm1.yaml", "--flagged"), re.MULTILINE):
+        _muster(one, "baseline", "approve", "vm1.yaml", *flagged, "--flagged", "--why",
+                "clocks of an emulated machine")
     (one.home / "rules/baseline").mkdir()
     (one.home / "vm1.yaml").rename(one.home / "rules/baseline/vm1.yaml")
 

@@ -1,7 +1,8 @@
-"""Sixty-four machines, forty of them with planted troubles, through `muster bringup run --apply`: left alone, and killed five times.
+"""Sixty-four machines, forty of them with planted troubles, through `muster bringup run --apply`: left alone,
+and killed five times.
 
-Controllers are sushy-tools' emulator, machines real sshd processes that live while their power is on. Steps after SSH are left out here but
-for the last; the slow tier has them.
+Controllers are sushy-tools' emulator, machines real sshd processes that live while their power is on. Steps
+after SSH are left out here but for the last; the slow tier has them.
 """
 
 from __future__ import annotations
@@ -44,8 +45,9 @@ class Ended:
     def elsewhere(self) -> list[str]:
         """Machines that do not stand as they should by what muster says, with that."""
         of = {one["node"]: one for one in self.document["machines"]}
-        return [f"{one.name} ({one.wrong.value if one.wrong else 'sound'}): {got}: {of[one.name]['said']}; {self._deeds(one.name)}"
-                for one in machines() if (got := _end(of[one.name])) != ENDS[one.wrong]]
+        return [f"{one.name} ({one.wrong.value if one.wrong else 'sound'}): {got}: {of[one.name]['said']}; "
+                f"{self._deeds(one.name)}" for one in machines()
+                if (got := _end(of[one.name])) != ENDS[one.wrong]]
 
     def _deeds(self, name: str) -> list[str]:
         with opened(self.site.home / "state") as store:
@@ -53,12 +55,14 @@ class Ended:
 
     def touches(self) -> dict[str, Touched]:
         """How often each controller took a change."""
-        return {name: Touched(one["bios"], one["off"], one["on"]) for name, one in self.site.bed.all_counts().items()}
+        return {
+            name: Touched(one["bios"], one["off"], one["on"])
+                for name, one in self.site.bed.all_counts().items()}
 
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ended]:
-    """A run that nobody disturbs."""
+    """A run that no one disturbs."""
     with _site(tmp_path_factory.mktemp("alone") / "home") as made, _watched() as seen:
         code = made.muster("bringup", "run", "gx[01-64]", "--apply", "--rules", "rules")
         yield Ended(made, [code], _document(made), seen)
@@ -70,7 +74,8 @@ def killed(tmp_path_factory: pytest.TempPathFactory, alone: Ended) -> Iterator[E
     moments = Moment.some((alone.site.bed.folder / "requests.jsonl").read_bytes(), KILLS)
     print(f"killed at {moments}")
     with _site(tmp_path_factory.mktemp("killed") / "home") as made, _watched() as seen:
-        hit = sum(made.killed("bringup", "run", "gx[01-64]", "--apply", "--rules", "rules", when=moment) for moment in moments)
+        hit = sum(made.killed("bringup", "run", "gx[01-64]", "--apply", "--rules", "rules", when=moment)
+                  for moment in moments)
         code = made.muster("bringup", "resume", "--rules", "rules")
         yield Ended(made, [code], _document(made), seen, hit)
 
@@ -82,7 +87,8 @@ def test_each_machine_ends_in_the_right_step_with_the_right_owner(alone: Ended) 
 
 def test_no_machine_is_touched_more_than_it_needs(alone: Ended) -> None:
     assert alone.touches() == _expected()
-    assert not [name for name, one in alone.site.bed.all_counts().items() if one["restart"] or one["shutdown"]]
+    assert not [
+        name for name, one in alone.site.bed.all_counts().items() if one["restart"] or one["shutdown"]]
 
 
 def test_a_password_that_is_refused_is_tried_once(alone: Ended) -> None:
@@ -97,9 +103,11 @@ def test_a_run_that_was_killed_five_times_comes_to_the_same_end(killed: Ended) -
 
 
 def test_what_must_not_be_done_twice_is_done_once_by_a_run_that_was_killed(killed: Ended) -> None:
-    dark = {one.name for one in machines() if one.wrong is Wrong.NO_POWER}      # that it was turned on never shows there, so it is again
+    # that it was turned on never shows there, so it is again
+    dark = {one.name for one in machines() if one.wrong is Wrong.NO_POWER}
     touches, expected = killed.touches(), _expected()
-    assert {name: one for name, one in touches.items() if name not in dark} == {name: one for name, one in expected.items() if name not in dark}
+    assert {name: one for name, one in touches.items() if name not in dark} == {
+        name: one for name, one in expected.items() if name not in dark}
     assert {(touches[name].bios, touches[name].off, touches[name].on > 0) for name in dark} == {(0, 0, True)}
 
 
@@ -121,11 +129,14 @@ def test_no_password_is_in_any_output_store_file_process_or_log(alone: Ended, ki
         assert not ended.seen, "a process had it in its command line or environment"
         home = ended.site.home
         files = [path for path in home.rglob("*") if path.is_file() and path.name != "bmc-password"]
-        assert any(path.suffix in (".db", ".sqlite") or path.read_bytes()[:6] == b"SQLite" for path in files), "the store was not searched"
-        found = [str(path) for path in files for form in _forms(ended.site.bed.user) if form in path.read_bytes()]
+        assert any(path.suffix in (".db", ".sqlite") or path.read_bytes()[:6] == b"SQLite"
+                   for path in files), "the store was not searched"
+        found = [
+            str(path) for path in files for form in _forms(ended.site.bed.user) if form in path.read_bytes()]
         assert found == []
         assert PASSWORD.encode() in (home / "bmc-password").read_bytes(), "nothing was searched for"
-        assert not [text for text in ended.site.output for form in _forms(ended.site.bed.user) if form.decode() in text]
+        assert not [text for text in ended.site.output for form in _forms(ended.site.bed.user)
+                    if form.decode() in text]
 
 
 def test_the_search_for_the_password_finds_a_process_that_shows_it() -> None:
@@ -149,7 +160,8 @@ def _document(made: Site) -> dict[str, Any]:
 
 
 def _end(machine: dict[str, Any]) -> End:
-    return End(machine["step"], machine["owner"], machine["troubles"][0]["part"] if machine["troubles"] else "")
+    return End(
+        machine["step"], machine["owner"], machine["troubles"][0]["part"] if machine["troubles"] else "")
 
 
 def _expected() -> dict[str, Touched]:
@@ -158,7 +170,8 @@ def _expected() -> dict[str, Touched]:
 
 def _forms(user: str) -> list[bytes]:
     """As it stands, and as HTTP and URLs carry it."""
-    return [PASSWORD.encode(), base64.b64encode(f"{user}:{PASSWORD}".encode()), urllib.parse.quote(PASSWORD).encode(), PASSWORD[::-1].encode()]
+    return [PASSWORD.encode(), base64.b64encode(f"{user}:{PASSWORD}".encode()),
+            urllib.parse.quote(PASSWORD).encode(), PASSWORD[::-1].encode()]
 
 
 @contextmanager
@@ -167,11 +180,11 @@ def _watched() -> Iterator[set[int]]:
     seen: set[int] = set()
     over = threading.Event()
 
-    def look() -> None:
+    def observe() -> None:
         while not over.wait(0.3):
             seen.update(pid for pid, text in processes() if PASSWORD.encode() in text)
 
-    thread = threading.Thread(target=look, daemon=True)
+    thread = threading.Thread(target=observe, daemon=True)
     thread.start()
     try:
         yield seen

@@ -1,4 +1,5 @@
-"""A transport whose nodes are threads that speak the wire as a test tells them to: what an agent may say, and no agent."""
+"""A transport whose nodes are threads that speak the wire as a test tells them to: what an agent may say, and
+no agent."""
 
 from __future__ import annotations
 
@@ -76,7 +77,8 @@ Script = Callable[[Agent], None] | Failure
 
 
 class Scripted:
-    """The transport. A node's script ends with its leaving, an error of the connection included; `agents` are those that have connected."""
+    """The transport. A node's script ends with its leaving, an error of the connection included; `agents` are
+    those that have connected."""
 
     def __init__(self, scripts: dict[str, Script] | None = None) -> None:
         self.scripts = scripts or {}
@@ -112,7 +114,8 @@ class Scripted:
             return
         sock = connected(["127.0.0.1"], document["port"])
         with sock:
-            agent = self.agents[name] = Agent(name, greeted(sock, AGENT, name, document["run"], document["tokens"][name]))
+            agent = self.agents[name] = Agent(
+                name, greeted(sock, AGENT, name, document["run"], document["tokens"][name]))
             with contextlib.suppress(OSError, EOFError):
                 script(agent)
         put(Reply(name, zlib.compress(json.dumps({"left": "the script is over"}).encode()), None, now, now))

@@ -1,6 +1,8 @@
-"""A site of CPU nodes that all are this machine, for whole burn-ins: an inventory, what keeps jobs away, and rules that judge no speed.
+"""A site of CPU nodes that all are this machine, for whole burn-ins: an inventory, what keeps jobs away, and
+rules that judge no speed.
 
-Ranks of gloo share two cores with whatever runs there, so how fast they are says nothing; everything else of a burn-in is real.
+Ranks of gloo share two cores with whatever runs there, so how fast they are says nothing; everything else of
+a burn-in is real.
 """
 
 from __future__ import annotations
@@ -32,26 +34,33 @@ else:
 print(json.dumps(answer))
 """
 SMALL = {
-    "known.n": 64, "known.run_s": 0, "known.precisions": "fp32", "random.n": 64, "random.run_s": 0, "random.precisions": "fp32",
-    "memory.bytes": 65536, "memory.dwell_s": 0, "memory.walks": 1, "rate.n": 64, "rate.run_s": 0.02, "rate.warm_s": 0,
-    "rate.precisions": "fp32", "copy.bytes": 65536, "copy.repeats": 3, "allreduce.bytes": 65536, "allreduce.iterations": 10,
-    "allreduce.checks": 1, "sizes.factor": 64, "sizes.iterations": 5, "host.bytes": 65536, "host.run_s": 0.02, "train.steps": 24,
-    **{f"{kind}.ramp_s": 0 for kind in ("known", "random", "memory", "rate", "copy", "host", "allreduce", "sizes", "train")},
-}
+    "known.n": 64, "known.run_s": 0, "known.precisions": "fp32", "random.n": 64, "random.run_s": 0,
+    "random.precisions": "fp32", "memory.bytes": 65536, "memory.dwell_s": 0, "memory.walks": 1, "rate.n": 64,
+    "rate.run_s": 0.02, "rate.warm_s": 0, "rate.precisions": "fp32", "copy.bytes": 65536, "copy.repeats": 3,
+    "allreduce.bytes": 65536, "allreduce.iterations": 10, "allreduce.checks": 1, "sizes.factor": 64,
+    "sizes.iterations": 5, "host.bytes": 65536, "host.run_s": 0.02, "train.steps": 24,
+    **{
+        f"{kind}.ramp_s": 0
+            for kind in ("known", "random", "memory", "rate", "copy", "host", "allreduce", "sizes", "train")}}
 RULES = """relative: {nccl: 0.97, gloo: null}
 accept:
-  gloo: [tflops_fp32 in node, memory_gb_s in node, copy_to_gb_s in node, copy_from_gb_s in node, host_gb_s in node, busbw_gb_s in node, checksums in node,
+  gloo: [tflops_fp32 in node, memory_gb_s in node, copy_to_gb_s in node, copy_from_gb_s in node,
+         host_gb_s in node, busbw_gb_s in node, checksums in node,
          train_steps_s in node, busbw_gb_s in leaf-pairs, busbw_gb_s in cross-pairs, busbw_gb_s in all,
          busbw_by_size_gb_s in node, busbw_by_size_gb_s in all]
-  nccl: [busbw_gb_s in node, busbw_gb_s in leaf-pairs, busbw_gb_s in all, busbw_by_size_gb_s in node, busbw_by_size_gb_s in all]
+  nccl: [busbw_gb_s in node, busbw_gb_s in leaf-pairs, busbw_gb_s in all, busbw_by_size_gb_s in node,
+         busbw_by_size_gb_s in all]
 """
 
 
 class Site:
-    """In `home`: muster.yaml with nodes n1, n2 ... in leaves of two, and a Python whose ranks have the planted faults."""
+    """In `home`: muster.yaml with nodes n1, n2 ... in leaves of two, and a Python whose ranks have the
+    planted faults."""
 
-    def __init__(self, home: Path, python: str, nodes: int = 4, ranks: int = 1, *, cordon: str | None = None, marked: str = "",
-                 small: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self, home: Path, python: str, nodes: int = 4, ranks: int = 1, *, cordon: str | None = None,
+        marked: str = "", small: dict[str, Any] | None = None,
+    ) -> None:
         self.home = home
         self.names = [f"n{number}" for number in range(1, nodes + 1)]
         self.marked = marked
@@ -65,30 +74,38 @@ class Site:
         (home / "rules").mkdir()
         (home / "rules/burnin.yaml").write_text(RULES)
         words = [python, str(Path(badgpu.__file__).resolve()), str(self.faults)]
-        entries = {name: {"leaf": f"leaf{(at // 2) + 1}", "address": f"127.0.0.{at + 2}", "power": name} for at, name in enumerate(self.names)}
-        (home / "muster.yaml").write_text(json.dumps({
-            "version": 1, "cordon": cordon or {"command": [str(program)]},
-            "burnin": {"params": {**SMALL, **(small or {})}, "head": "127.0.0.1"},
-            "defaults": {"sku": "cpu-only", "python": sys.executable, "burnin": {"python": words, "ranks": ranks}}, "nodes": entries}))
+        entries = {
+            name: {"leaf": f"leaf{(at // 2) + 1}", "address": f"127.0.0.{at + 2}", "power": name}
+                for at, name in enumerate(self.names)}
+        (home / "muster.yaml").write_text(
+            json.dumps({
+                "version": 1, "cordon": cordon or {"command": [str(program)]},
+                "burnin": {"params": {**SMALL, **(small or {})}, "head": "127.0.0.1"},
+                "defaults": {
+                    "sku": "cpu-only", "python": sys.executable,
+                    "burnin": {"python": words, "ranks": ranks}}, "nodes": entries}))
 
     def plant(self, *faults: dict[str, Any]) -> None:
         """From now on ranks have these faults (tests.testbed.badgpu)."""
         self.faults.write_text(json.dumps(faults))
 
     def words(self, *more: str, launcher: str = "local") -> list[str]:
-        return [str(MUSTER), "burnin", "run", "@all", "--launcher", launcher, "--rules", "rules", "--json", "doc.json", *more]
+        return [str(MUSTER), "burnin", "run", "@all", "--launcher", launcher, "--rules", "rules", "--json",
+                "doc.json", *more]
 
     def environment(self, **more: str) -> dict[str, str]:
         return environment(self.home, **{MARK: self.marked} if self.marked else {}, **more)
 
     def run(self, *more: str, launcher: str = "local", **variables: str) -> subprocess.CompletedProcess[str]:
         """A burn-in of all nodes, to its end."""
-        return subprocess.run(self.words(*more, launcher=launcher), cwd=self.home, env=self.environment(**variables), text=True,
-                              capture_output=True, timeout=110, check=False, stdin=subprocess.DEVNULL)
+        return subprocess.run(
+            self.words(*more, launcher=launcher), cwd=self.home, env=self.environment(**variables), text=True,
+            capture_output=True, timeout=110, check=False, stdin=subprocess.DEVNULL)
 
     def muster(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([str(MUSTER), *words], cwd=self.home, env=self.environment(**variables), text=True, capture_output=True,
-                              timeout=60, check=False, stdin=subprocess.DEVNULL)
+        return subprocess.run(
+            [str(MUSTER), *words], cwd=self.home, env=self.environment(**variables), text=True,
+            capture_output=True, timeout=60, check=False, stdin=subprocess.DEVNULL)
 
     def document(self) -> dict[str, Any]:
         """What the last run wrote."""
@@ -96,7 +113,7 @@ class Site:
         return found
 
     def cordoned(self) -> Sequence[str]:
-        """The nodes that somebody holds."""
+        """The nodes that someone holds."""
         return [node for node, reason in json.loads(self.held.read_text()).items() if reason is not None]
 
 

@@ -1,4 +1,5 @@
-"""The conductor among agents that say what a test wants: who is here, the order of a task, what hostile words do, and that all comes to an end."""
+"""The conductor among agents that say what a test wants: who is here, the order of a task, what hostile words
+do, and that all comes to an end."""
 
 from __future__ import annotations
 
@@ -41,9 +42,10 @@ def task(id_: str = "t", nodes: Iterable[str] = NODES, gpus: int = 2, **more: An
 
 def test_every_node_is_here_with_what_it_says_of_itself() -> None:
     with conductor(Scripted()) as head:
-        crew = head.ready(20)
-    assert crew.whole and list(crew.here) == ["n0", "n1"]
-    assert (crew.here["n0"].torch, crew.here["n0"].gpus, crew.here["n0"].python) == ("2.13.0", 2, "3.11.7")
+        ready_nodes = head.ready(20)
+    assert ready_nodes.whole and list(ready_nodes.here) == ["n0", "n1"]
+    assert (ready_nodes.here["n0"].torch, ready_nodes.here["n0"].gpus, ready_nodes.here["n0"].python) == (
+        "2.13.0", 2, "3.11.7")
 
 
 def test_who_is_missing_is_named_with_the_transports_reason_or_the_agents() -> None:
@@ -51,13 +53,15 @@ def test_who_is_missing_is_named_with_the_transports_reason_or_the_agents() -> N
         agent.say(here={"torch": None, "why": "No module named 'torch'\x1b[2J"})
         agent.hear()
 
-    scripts: dict[str, Script] = {"n0": Failure(Reached.CONNECT, "no route to n0"), "n1": without_torch, "n2": lambda agent: None}
+    scripts: dict[str, Script] = {
+        "n0": Failure(Reached.CONNECT, "no route to n0"), "n1": without_torch, "n2": lambda agent: None}
     with conductor(Scripted(scripts), ("n0", "n1", "n2", "n3")) as head:
-        crew = head.ready(20)
-    assert list(crew.here) == ["n3"]
-    assert crew.missing["n0"] == "connect: no route to n0"
-    assert crew.missing["n1"].startswith("no PyTorch: No module named 'torch'\\x1b[2J; name a Python that has it")
-    assert "hung up" in crew.missing["n2"] or "the script is over" in crew.missing["n2"]
+        ready_nodes = head.ready(20)
+    assert list(ready_nodes.here) == ["n3"]
+    assert ready_nodes.missing["n0"] == "connect: no route to n0"
+    assert ready_nodes.missing[
+        "n1"].startswith("no PyTorch: No module named 'torch'\\x1b[2J; name a Python that has it")
+    assert "hung up" in ready_nodes.missing["n2"] or "the script is over" in ready_nodes.missing["n2"]
 
 
 def test_who_does_not_come_in_time_is_missing_and_the_reason_is_what_to_look_at() -> None:
@@ -72,11 +76,12 @@ def test_who_does_not_come_in_time_is_missing_and_the_reason_is_what_to_look_at(
 
     began = time.monotonic()
     with conductor(Nobody(), hosts=["192.0.2.1"]) as head:
-        crew = head.ready(0.2)
+        ready_nodes = head.ready(0.2)
         port = head.port
-    assert set(crew.missing) == set(NODES)
-    assert "did not connect within 0.2 s" in crew.missing["n0"] and "192.0.2.1 or ssh-client or" in crew.missing["n0"]
-    assert f"port {port}" in crew.missing["n0"]
+    assert set(ready_nodes.missing) == set(NODES)
+    assert "did not connect within 0.2 s" in ready_nodes.missing[
+        "n0"] and "192.0.2.1 or ssh-client or" in ready_nodes.missing["n0"]
+    assert f"port {port}" in ready_nodes.missing["n0"]
     assert ended.is_set() and time.monotonic() - began < 5
 
 
@@ -98,18 +103,19 @@ def test_a_transport_that_cannot_begin_is_every_nodes_reason() -> None:
 
 
 def test_nodes_are_told_their_name_and_the_words_of_their_python() -> None:
-    asked: list[Mapping[str, tuple[str, ...]]] = []
+    request: list[Mapping[str, tuple[str, ...]]] = []
 
     class Asked(Scripted):
         def run(self, nodes: Iterable[Node], program: Program, limits: Limits) -> Iterator[Reply]:
-            asked.append(program.words)
+            request.append(program.words)
             assert b"token" not in str(program.words).encode()
             return super().run(nodes, program, limits)
 
-    nodes = [Node("n0", burnin=BurnInSettings(("docker", "exec", "x y", "python3"))), Node("n1", python="/opt/python")]
+    nodes = [Node("n0", burnin=BurnInSettings(("docker", "exec", "x y", "python3"))),
+             Node("n1", python="/opt/python")]
     with Conductor(Asked(), nodes, listen="127.0.0.1") as head:
         assert head.ready(20).whole
-    assert asked == [{"n0": ("node=n0", "python=docker", "python=exec", "python=x y", "python=python3"),
+    assert request == [{"n0": ("node=n0", "python=docker", "python=exec", "python=x y", "python=python3"),
                       "n1": ("node=n1", "python=/opt/python")}]
 
 
@@ -141,7 +147,8 @@ def test_the_go_comes_when_all_have_joined_and_not_before() -> None:
         threading.Timer(0.3, held.set).start()
         assert agent.hear() == {"go": "t"}
         order.append("go")
-        agent.finish("t", figures={"verified": 5, "invented": 1, "seconds_p50": "fast"}, facts={"torch": "2\x1b"}, wrong_total=0)
+        agent.finish("t", figures={"verified": 5, "invented": 1, "seconds_p50": "fast"},
+                     facts={"torch": "2\x1b"}, wrong_total=0)
         agent.hear()
 
     with conductor(Scripted({"n0": early, "n1": late})) as head:
@@ -149,7 +156,8 @@ def test_the_go_comes_when_all_have_joined_and_not_before() -> None:
         (result,) = head.run([task()])
         assert result.whole and not result.accusations and result.ended > result.began
         assert order == ["joined", "go"]
-        assert dict(result.reports[0].figures) == {"verified": 5.0} and result.reports[0].facts == {"torch": "2\\x1b"}
+        assert dict(
+            result.reports[0].figures) == {"verified": 5.0} and result.reports[0].facts == {"torch": "2\\x1b"}
         assert [str(report.seat) for report in result.reports] == ["n0:0", "n0:1", "n1:0", "n1:1"]
 
 
@@ -157,11 +165,14 @@ def test_nodes_are_told_their_own_seats_and_environment() -> None:
     transport = Scripted()
     with conductor(transport) as head:
         assert head.ready(20).whole
-        (result,) = head.run([task(params={"bytes": 5}, environment={"NCCL_ALGO": "RING"}, local={"n1": {"NCCL_IB_HCA": "=mlx5_1"}})])
+        (result,) = head.run([task(params={"bytes": 5}, environment={"NCCL_ALGO": "RING"},
+                                   local={"n1": {"NCCL_IB_HCA": "=mlx5_1"}})])
     assert result.whole
     (order,) = [message["task"] for message in transport.agents["n1"].told if "task" in message]
-    assert order == {"id": "t", "kind": "allreduce", "stage": "all", "seconds": 60.0, "params": {"bytes": 5}, "world": 4, "overtime": 80.4,
-                     "environment": {"NCCL_ALGO": "RING", "NCCL_IB_HCA": "=mlx5_1"}, "seats": [[2, 0], [3, 1]]}
+    assert order == {
+        "id": "t", "kind": "allreduce", "stage": "all", "seconds": 60.0, "params": {"bytes": 5}, "world": 4,
+        "overtime": 80.4, "environment": {"NCCL_ALGO": "RING", "NCCL_IB_HCA": "=mlx5_1"},
+        "seats": [[2, 0], [3, 1]]}
 
 
 def test_a_rank_that_dies_ends_the_task_on_every_node_and_what_ends_then_is_called_off() -> None:
@@ -188,7 +199,8 @@ def test_a_rank_that_dies_ends_the_task_on_every_node_and_what_ends_then_is_call
         assert head.ready(20).whole
         (result,) = head.run([task()])
     assert [(each.name, each.fault) for each in result.accusations] == [("n0:0", faults.DEAD)]
-    assert [report.end for report in result.reports] == [RankEnd.SIGNAL, RankEnd.CALLED_OFF, RankEnd.CALLED_OFF, RankEnd.CALLED_OFF]
+    assert [report.end for report in result.reports] == [
+        RankEnd.SIGNAL, RankEnd.CALLED_OFF, RankEnd.CALLED_OFF, RankEnd.CALLED_OFF]
     assert result.reports[0].code == 9 and result.named_after is not None and result.named_after < 5
 
 
@@ -199,8 +211,8 @@ def test_a_node_cannot_speak_for_anothers_ranks_and_nonsense_is_not_heard() -> N
         for rank in (2, 3, -1, 99, "0", None, True):
             agent.say(ended={"task": "t", "rank": rank, "code": 0, "signal": 9})
             agent.say(report={"task": "t", "rank": rank, "report": {"end": "raised"}})
-        nonsense: list[dict[str, Any]] = [{"ended": 5}, {"ranks": [5, None, {}]}, {"ranks": {}}, {"joined": []},
-                                          {"report": {"task": "t", "rank": 0}}, {"x": 1}]
+        nonsense: list[dict[str, Any]] = [{"ended": 5}, {"ranks": [5, None, {}]}, {"ranks": {}},
+                                          {"joined": []}, {"report": {"task": "t", "rank": 0}}, {"x": 1}]
         for message in nonsense:
             agent.say(**message)
         agent.say(ended={"task": "another", "rank": 0, "code": 0, "signal": 9})
@@ -234,7 +246,9 @@ def test_who_cannot_be_killed_is_left_behind_after_a_while(monkeypatch: pytest.M
         agent.say(**HERE)
         agent.hear()
         agent.say(joined={"task": "t", "rank": 2})
-        agent.say(ranks=[{"task": "t", "rank": 2, "iteration": -1, "phase": "wait", "moved": 0, "tick": 0, "state": "D"}])
+        agent.say(ranks=[{
+            "task": "t", "rank": 2, "iteration": -1, "phase": "wait", "moved": 0, "tick": 0,
+            "state": "D"}])
         agent.hear()
         agent.hear()
 
@@ -243,7 +257,8 @@ def test_who_cannot_be_killed_is_left_behind_after_a_while(monkeypatch: pytest.M
         assert head.ready(20).whole
         (result,) = head.run([task()])
     assert [(each.name, each.fault) for each in result.accusations] == [("n1:1", faults.ABSENT)]
-    assert [report.end for report in result.reports] == [RankEnd.CALLED_OFF, RankEnd.CALLED_OFF, RankEnd.CALLED_OFF, RankEnd.NEVER]
+    assert [report.end for report in result.reports] == [
+        RankEnd.CALLED_OFF, RankEnd.CALLED_OFF, RankEnd.CALLED_OFF, RankEnd.NEVER]
     assert time.monotonic() - began < 10
 
 
@@ -288,10 +303,11 @@ def test_an_iteration_that_is_ended_early_calls_its_tasks_off() -> None:
         assert again.whole
 
 
-@pytest.mark.parametrize(("tasks", "words"), [
-    ([task("a"), task("b", ["n0"])], "taken twice"), ([task("a", ["n9"])], "without agent"), ([task("a b")], "expected a name"),
-    ([task("a/b")], "expected a name"), ([task("a", [])], "no seats"), ([task("a", ["n0"]), task("a", ["n1"])], "of its own"),
-])
+@pytest.mark.parametrize(
+    ("tasks", "words"),
+    [([task("a"), task("b", ["n0"])], "taken twice"), ([task("a", ["n9"])], "without agent"),
+     ([task("a b")], "expected a name"), ([task("a/b")], "expected a name"), ([task("a", [])], "no seats"),
+     ([task("a", ["n0"]), task("a", ["n1"])], "of its own")])
 def test_tasks_that_cannot_run_together_are_refused_before_any_begins(tasks: list[Task], words: str) -> None:
     transport = Scripted()
     with conductor(transport) as head:
@@ -303,7 +319,9 @@ def test_tasks_that_cannot_run_together_are_refused_before_any_begins(tasks: lis
 
 # The end
 
-def test_at_the_end_every_agent_is_told_to_leave_and_who_does_not_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_at_the_end_every_agent_is_told_to_leave_and_who_does_not_is_cut_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(conductors, "LEAVE_S", 0.5)
     over = threading.Event()
 
@@ -337,10 +355,12 @@ def test_an_exception_in_the_context_ends_everything_and_stays_what_it_was() -> 
 # What agents say, and a task's state without any connection
 
 JSON = st.recursive(st.none() | st.booleans() | st.integers(-2**70, 2**70) | st.floats() | st.text(max_size=8)
-                    | st.sampled_from(["t", "done", "send", "raised", "S"]),
-                    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([
-                        "task", "rank", "report", "end", "figures", "verified", "wrong", "owners", "iteration", "phase", "moved", "tick", "state",
-                        "code", "signal", "facts", "error", "last", "count", "torch", "gpus"]), inner, max_size=6), max_leaves=12)
+                        | st.sampled_from(["t", "done", "send", "raised", "S"]),
+                    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
+                        st.sampled_from(["task", "rank", "report", "end", "figures", "verified", "wrong",
+                                         "owners", "iteration", "phase", "moved", "tick", "state", "code",
+                                         "signal", "facts", "error", "last", "count", "torch", "gpus"]),
+                        inner, max_size=6), max_leaves=12)
 
 
 @given(st.sampled_from(["here", "joined", "ranks", "report", "ended", "samples"]), JSON)
@@ -361,9 +381,17 @@ def test_whatever_an_agent_says_is_a_value_or_nothing(word: str, said: Any) -> N
 
 
 def test_ages_become_times_of_the_head() -> None:
-    (found,) = messages.positions({"ranks": [{"task": "t", "rank": 1, "iteration": 3, "phase": "send", "moved": 2.5, "tick": 0.5, "state": "T"}]}, 100.0)
+    (found,) = messages.positions(
+        {
+            "ranks": [{
+                "task": "t", "rank": 1, "iteration": 3, "phase": "send", "moved": 2.5, "tick": 0.5,
+                "state": "T"}]}, 100.0)
     assert found.progress == RankProgress(3, "send", 97.5, 99.5, "T")
-    (odd,) = messages.positions({"ranks": [{"task": "t", "rank": 1, "iteration": -5, "phase": "?", "moved": -3, "tick": 1e9, "state": "SS"}]}, 100.0)
+    (odd,) = messages.positions(
+        {
+            "ranks": [{
+                "task": "t", "rank": 1, "iteration": -5, "phase": "?", "moved": -3, "tick": 1e9,
+                "state": "SS"}]}, 100.0)
     assert odd.progress == RankProgress(-1, "", 100.0, None, "")
 
 
@@ -373,7 +401,9 @@ def test_a_task_whose_time_is_over_is_stopped_whoever_is_to_blame() -> None:
         running.message("n0", {"joined": {"task": "t", "rank": rank}}, 1.0)
     assert running.state is TaskState.JOINING and running.order(1.0) == "go"
     assert running.state is TaskState.RUNNING and running.order(2.0) is None
-    rows = [{"task": "t", "rank": rank, "iteration": 7 + rank, "phase": "send", "moved": 0.0, "tick": 0.0, "state": "S"} for rank in (0, 1)]
+    rows = [{
+        "task": "t", "rank": rank, "iteration": 7 + rank, "phase": "send", "moved": 0.0, "tick": 0.0,
+        "state": "S"} for rank in (0, 1)]
     running.message("n0", {"ranks": rows}, 10.5)
     assert running.order(10.5) == "stop" and running.order(10.6) is None
     assert running.state is TaskState.STOPPING and not running.over(10.6)
@@ -382,11 +412,13 @@ def test_a_task_whose_time_is_over_is_stopped_whoever_is_to_blame() -> None:
     assert running.over(11.0)
     (accused,) = running.result(11.0).accusations
     # One is behind at this instant, and both have just moved.
-    assert (accused.object, accused.fault) == (Object.UNEXPLAINED, faults.SLOW) and "not done after the task's 10 s" in accused.why
+    assert (accused.object, accused.fault) == (
+        Object.UNEXPLAINED, faults.SLOW) and "not done after the task's 10 s" in accused.why
 
 
 def test_a_head_that_was_held_up_hears_what_came_meanwhile_before_it_judges() -> None:
-    # Its clock leaps, as after SIGSTOP and SIGCONT; the ranks have gone on, and their agents' messages are still to be read.
+    # Its clock leaps, as after SIGSTOP and SIGCONT; the ranks have gone on, and their agents' messages are
+    # still to be read.
     leap = threading.Event()
 
     def goes_on(agent: Agent) -> None:
@@ -394,8 +426,9 @@ def test_a_head_that_was_held_up_hears_what_came_meanwhile_before_it_judges() ->
         agent.hear()
         agent.join("t")
         agent.hear()
-        rows = [{"task": "t", "rank": rank, "iteration": 5, "phase": "compute", "moved": 0.0, "tick": 0.0, "state": "S"}
-                for rank in agent.ranks["t"]]
+        rows = [{
+            "task": "t", "rank": rank, "iteration": 5, "phase": "compute", "moved": 0.0, "tick": 0.0,
+            "state": "S"} for rank in agent.ranks["t"]]
         agent.say(ranks=rows)
         time.sleep(0.3)
         leap.set()
@@ -428,5 +461,6 @@ def test_ranks_that_are_done_and_do_not_end_are_stopped_and_still_done() -> None
 def test_a_second_report_of_a_rank_changes_nothing() -> None:
     running = TaskRun(task(nodes=["n0"]), Patience(), 0.0)
     for end in ("done", "raised"):
-        running.message("n0", {"report": {"task": "t", "rank": 0, "report": {"end": end, "error": "later"}}}, 2.0)
+        running.message(
+            "n0", {"report": {"task": "t", "rank": 0, "report": {"end": end, "error": "later"}}}, 2.0)
     assert running.result(3.0).reports[0].end is RankEnd.DONE

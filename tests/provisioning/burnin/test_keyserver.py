@@ -1,4 +1,5 @@
-"""The head's server: real connections, thousands of them, and whatever they say: keys are kept within bounds, and strangers are nobody."""
+"""The head's server: real connections, thousands of them, and whatever they say: keys are kept within bounds,
+and strangers are no one."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ def server() -> Iterator[KeyServer]:
 
 @pytest.fixture(autouse=True)
 def hung_up() -> Iterator[None]:
-    """After a test nobody holds a connection."""
+    """After a test no one holds a connection."""
     yield
     while _opened:
         _opened.pop().close()
@@ -59,7 +60,9 @@ def hung_up() -> Iterator[None]:
 _opened: list[socket.socket] = []
 
 
-def link(server: KeyServer, role: str = "rank", node: str = "n1", token: str = "", run: str = "run") -> HeadConnection:
+def link(
+    server: KeyServer, role: str = "rank", node: str = "n1", token: str = "", run: str = "run",
+) -> HeadConnection:
     _opened.append(connected(["127.0.0.1"], server.port))
     return greeted(_opened[-1], role, node, run, token or token_of(TOKEN, node))
 
@@ -130,7 +133,9 @@ def test_tasks_do_not_see_one_anothers_keys(server: KeyServer) -> None:
     assert not rank(server, "u").check(["k"])
 
 
-def test_keys_and_values_past_their_bounds_are_refused_and_the_connection_goes_on(server: KeyServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_and_values_past_their_bounds_are_refused_and_the_connection_goes_on(
+    server: KeyServer, monkeypatch: pytest.MonkeyPatch,
+) -> None:
     one = rank(server)
     with pytest.raises(RequestRefused, match="key of more than"):
         one.set("k" * (MOST_KEY + 1), b"")
@@ -152,7 +157,8 @@ def test_keys_and_values_past_their_bounds_are_refused_and_the_connection_goes_o
 def test_who_does_not_know_the_token_is_nobody(server: KeyServer) -> None:
     # Not the head's own secret either, nor the token of another node.
     for words in ({"token": "0" * 64}, {"node": "n9"}, {"run": "another"}, {"role": "head"}, {"token": TOKEN},
-                  {"node": "n2", "token": token_of(TOKEN, "n1")}, {"role": "agent", "node": "n1", "token": token_of(TOKEN, "n2")}):
+                  {"node": "n2", "token": token_of(TOKEN, "n1")},
+                  {"role": "agent", "node": "n1", "token": token_of(TOKEN, "n2")}):
         with pytest.raises((RequestRefused, EOFError, OSError)):
             link(server, **words)
     wait_until(lambda: server.refused == 7)
@@ -162,10 +168,12 @@ def test_who_does_not_know_the_token_is_nobody(server: KeyServer) -> None:
 
 def test_a_proof_is_of_no_use_a_second_time(server: KeyServer) -> None:
     with connected(["127.0.0.1"], server.port) as first, connected(["127.0.0.1"], server.port) as second:
-        heard = HeadConnection(first).receive(5)["challenge"]
+        last_heard = HeadConnection(first).receive(5)["challenge"]
         other = HeadConnection(second)
-        assert other.receive(5)["challenge"] != heard
-        other.send({"as": "rank", "node": "n1", "run": "run", "proof": proof(token_of(TOKEN, "n1"), heard, "rank", "n1"), "challenge": "x"})
+        assert other.receive(5)["challenge"] != last_heard
+        other.send({
+            "as": "rank", "node": "n1", "run": "run",
+            "proof": proof(token_of(TOKEN, "n1"), last_heard, "rank", "n1"), "challenge": "x"})
         assert other.receive(5) == {"error": "a wrong proof"}
 
 
@@ -178,11 +186,16 @@ def test_who_says_nothing_is_hung_up_on(server: KeyServer, monkeypatch: pytest.M
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.one_of(
-    st.binary(max_size=60), st.just(struct.pack(">I", 0xFFFFFFFF)), st.just(struct.pack(">I", 5000) + b"{"),
-    st.dictionaries(st.sampled_from(["as", "node", "proof", "op", "key", "keys", "value", "seconds", "amount", "joined", "beat"]),
-                    st.none() | st.integers() | st.text(max_size=9) | st.sampled_from(["set", "get", "t/k", "agent", "rank", "n1"])
-                    | st.lists(st.text(max_size=4), max_size=3), max_size=5).map(packed)), max_size=6), st.booleans())
+@given(st.lists(
+    st.one_of(st.binary(max_size=60), st.just(struct.pack(">I", 0xFFFFFFFF)),
+              st.just(struct.pack(">I", 5000) + b"{"),
+              st.dictionaries(
+                  st.sampled_from(["as", "node", "proof", "op", "key", "keys", "value", "seconds",
+                                   "amount", "joined", "beat"]),
+                  st.none() | st.integers() | st.text(max_size=9)
+                      | st.sampled_from(["set", "get", "t/k", "agent", "rank", "n1"])
+                      | st.lists(st.text(max_size=4), max_size=3), max_size=5).map(packed)),
+    max_size=6), st.booleans())
 def test_whatever_a_connection_says_the_server_goes_on(pieces: list[bytes], knows: bool) -> None:
     server = _long_lived()
     sock = connected(["127.0.0.1"], server.port)
@@ -214,12 +227,14 @@ def ended() -> Iterator[None]:
         server.__exit__(None, None, None)
 
 
-@pytest.mark.parametrize("message", [
-    {"op": "get", "key": "t/k", "seconds": float("nan")}, {"op": "get", "key": "t/k", "seconds": "5"}, {"op": "get", "key": "t/k"},
-    {"op": "get", "key": 5, "seconds": 1}, {"op": "get", "key": "nothing", "seconds": 1}, {"op": "fly", "key": "t/k"}, {"op": None, "key": "t/k"},
-    {"op": "set", "key": "t/k", "value": "?"}, {"op": "add", "key": "t/k", "amount": True}, {"op": "add", "key": "t/k", "amount": 1.5},
-    {"op": "check", "keys": []}, {"op": "check", "keys": "t/k"}, {"op": "wait", "keys": ["t/k", "u/k"], "seconds": 1}, {"op": "wait", "keys": [5]},
-])
+@pytest.mark.parametrize(
+    "message",
+    [{"op": "get", "key": "t/k", "seconds": float("nan")}, {"op": "get", "key": "t/k", "seconds": "5"},
+     {"op": "get", "key": "t/k"}, {"op": "get", "key": 5, "seconds": 1},
+     {"op": "get", "key": "nothing", "seconds": 1}, {"op": "fly", "key": "t/k"}, {"op": None, "key": "t/k"},
+     {"op": "set", "key": "t/k", "value": "?"}, {"op": "add", "key": "t/k", "amount": True},
+     {"op": "add", "key": "t/k", "amount": 1.5}, {"op": "check", "keys": []}, {"op": "check", "keys": "t/k"},
+     {"op": "wait", "keys": ["t/k", "u/k"], "seconds": 1}, {"op": "wait", "keys": [5]}])
 def test_what_is_no_question_is_garbled(message: dict[str, object]) -> None:
     store = RendezvousStore()
     store.open("t")
@@ -234,13 +249,14 @@ def test_numbers_stay_within_64_bits_and_times_within_a_day() -> None:
     for amount in (10**30, -10**400):
         assert store.ask("one", {"op": "add", "key": "t/k", "amount": amount},
                          0.0) == [KeyReply("one", {"error": "a number of more than 64 bits"})]
-    asked = store.ask("one", {"op": "get", "key": "t/k", "seconds": 10**400}, 5.0)
-    assert isinstance(asked, KeyRequest) and asked.until == 5.0 + keys_of_head.LONGEST_S
+    request = store.ask("one", {"op": "get", "key": "t/k", "seconds": 10**400}, 5.0)
+    assert isinstance(request, KeyRequest) and request.until == 5.0 + keys_of_head.LONGEST_S
     assert store.overdue(4.0) == []
-    assert store.overdue(asked.until) == [KeyReply("one", {"error": "timeout"})]
+    assert store.overdue(request.until) == [KeyReply("one", {"error": "timeout"})]
 
 
-@given(st.lists(st.tuples(st.sampled_from(["set", "get", "wait", "delete", "forget", "close"]), st.integers(0, 3), st.integers(0, 2)), max_size=40))
+@given(st.lists(st.tuples(st.sampled_from(["set", "get", "wait", "delete", "forget", "close"]),
+                          st.integers(0, 3), st.integers(0, 2)), max_size=40))
 def test_the_books_are_right_after_any_story(story: list[tuple[str, int, int]]) -> None:
     store = RendezvousStore()
     store.open("t")
@@ -255,7 +271,9 @@ def test_the_books_are_right_after_any_story(story: list[tuple[str, int, int]]) 
             answers = store.close("t")
             store.open("t")
         elif who not in waiting:
-            message = {"op": op, "key": f"t/{key}", "keys": [f"t/{key}", f"t/{(key + 1) % 4}"], "value": coded(b"x" * key), "seconds": 10}
+            message = {
+                "op": op, "key": f"t/{key}", "keys": [f"t/{key}", f"t/{(key + 1) % 4}"],
+                "value": coded(b"x" * key), "seconds": 10}
             answers = store.ask(who, message, now)
         if isinstance(answers, KeyRequest):
             waiting.add(who)
@@ -308,12 +326,14 @@ def test_an_agent_that_falls_silent_is_gone_and_one_that_beats_is_not() -> None:
             over.set()
             thread.join()
         gone = came[2]
-        assert isinstance(gone, AgentGone) and gone.node == "n2" and "nothing for 1" in gone.why
+        assert isinstance(gone, AgentGone) and gone.node == "n2" and "silent for 1" in gone.why
         assert server.events.empty()
         silent.close()
 
 
-def test_an_agent_that_talks_and_is_not_read_is_cut_off(server: KeyServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_agent_that_talks_and_is_not_read_is_cut_off(
+    server: KeyServer, monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(keyserver, "MOST_UNREAD", 50)
     agent = link(server, "agent")
     for _ in range(60):
@@ -350,7 +370,8 @@ def test_one_that_asks_and_does_not_read_is_waited_for_and_nobody_else_is(server
 
 
 def test_where_it_cannot_listen_is_said_in_one_line(server: KeyServer) -> None:
-    with pytest.raises(UsageError, match=f"cannot listen on 127.0.0.1, port {server.port}: Address already in use"):
+    with pytest.raises(
+        UsageError, match=f"cannot listen on 127.0.0.1, port {server.port}: Address already in use"):
         KeyServer(TOKEN, "run", (), host="127.0.0.1", port=server.port)
     with pytest.raises(UsageError, match=r"cannot listen on no\.such\.host\.invalid"):
         KeyServer(TOKEN, "run", (), host="no.such.host.invalid")
@@ -377,14 +398,15 @@ def test_4096_connections_have_their_keys_and_all_of_them_are_read_in_half_a_sec
         one_by_one = time.monotonic() - began
         began = time.monotonic()
         assert reader.check([f"here/{number}" for number in range(clients)])
-        at_once = time.monotonic() - began
+        in_parallel = time.monotonic() - began
         began = time.monotonic()
         assert len(server.store.values("t")) == clients
         by_head = time.monotonic() - began
-        print(f"{clients} clients: connected and set in {connected_s:.2f} s; read by the head in {by_head * 1e3:.1f} ms, checked in one "
-              f"question in {at_once * 1e3:.0f} ms, read one by one by a client in {one_by_one:.2f} s")
+        print(f"{clients} clients: connected and set in {connected_s:.2f} s; read by the head in "
+              f"{by_head * 1e3:.1f} ms, checked in one question in {in_parallel * 1e3:.0f} ms, read one "
+              f"by one by a client in {one_by_one:.2f} s")
         assert values == [b"n1"] * clients
-        assert at_once < 0.5 and by_head < 0.5
+        assert in_parallel < 0.5 and by_head < 0.5
 
 
 def test_a_flood_of_strangers_leaves_room_for_those_who_belong(server: KeyServer) -> None:
@@ -395,7 +417,9 @@ def test_a_flood_of_strangers_leaves_room_for_those_who_belong(server: KeyServer
 
 
 @pytest.mark.parametrize("ipv6", [True, False])
-def test_it_listens_at_every_address_also_where_there_is_no_ipv6(ipv6: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_listens_at_every_address_also_where_there_is_no_ipv6(
+    ipv6: bool, monkeypatch: pytest.MonkeyPatch,
+) -> None:
     create = socket.create_server
 
     def only_ipv4(*words: Any, **named: Any) -> socket.socket:

@@ -15,11 +15,17 @@ def skus() -> dict[str, Sku]:
     return dict(load_ruleset([packaged()]).skus)
 
 
-@pytest.mark.parametrize(("sku", "seen", "wanted"), [("hgx-h100", 8, 8), ("cpu-only", 0, 2), (None, 0, 2), (None, 8, 8)])
-def test_a_node_with_what_is_wanted_and_one_of_cpus_alone_take_part(skus: dict[str, Sku], sku: str | None, seen: int, wanted: int) -> None:
+@pytest.mark.parametrize(
+    ("sku", "seen", "wanted"), [("hgx-h100", 8, 8), ("cpu-only", 0, 2), (None, 0, 2), (None, 8, 8)])
+def test_a_node_with_what_is_wanted_and_one_of_cpus_alone_take_part(
+    skus: dict[str, Sku], sku: str | None, seen: int, wanted: int,
+) -> None:
     assert lacks(skus[sku] if sku else None, seen, wanted) == ""
 
 
 @pytest.mark.parametrize(("sku", "seen"), [("hgx-h100", 7), ("hgx-h100", 0), (None, 7)])
-def test_a_node_with_fewer_gpus_than_wanted_is_left_out_and_never_measured_on_its_cpu(skus: dict[str, Sku], sku: str | None, seen: int) -> None:
-    assert lacks(skus[sku] if sku else None, seen, 8) == f"PyTorch sees {seen} GPUs there, and 8 are to be burnt in; look with: muster check"
+def test_a_node_with_fewer_gpus_than_wanted_is_left_out_and_never_measured_on_its_cpu(
+    skus: dict[str, Sku], sku: str | None, seen: int,
+) -> None:
+    assert (lacks(skus[sku] if sku else None, seen, 8)
+            == f"PyTorch sees {seen} GPUs there, and 8 are to be burnt in; see: muster check")

@@ -1,4 +1,5 @@
-"""`muster burnin run` as it is typed, with real ranks: well, with a bad GPU, with a head that is killed, and through a real Slurm."""
+"""`muster burnin run` as it is typed, with real ranks: well, with a bad GPU, with a head that is killed, and
+through a real Slurm."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ from tests.testbed.slurm import slurm as cluster
 from tests.testbed.sshd import Sshd, wait_until
 
 
-def test_well_nodes_pass_every_stage_and_are_given_back_with_a_page_a_document_and_a_picture(tmp_path: Path) -> None:
+def test_well_nodes_pass_every_stage_and_are_given_back_with_a_page_a_document_and_a_picture(
+    tmp_path: Path,
+) -> None:
     site = Site(tmp_path, torches.python())
     done = site.run("--svg", "pairs.svg")
     assert done.returncode == 0, (done.stdout, done.stderr)
@@ -44,31 +47,38 @@ def test_a_bad_gpu_is_named_leaves_the_later_stages_and_the_others_go_on(tmp_pat
     done = site.run()
     assert done.returncode == 1, (done.stdout, done.stderr)
     found = site.document()
-    assert [(one["object"], one["name"], one["fault"]) for one in found["accusations"]] == [("gpu", "n3:1", "wrong data")], done.stdout
+    assert [(one["object"], one["name"], one["fault"]) for one in found["accusations"]] == [
+        ("gpu", "n3:1", "wrong data")], done.stdout
     assert {one["node"]: one["outcome"] for one in found["nodes"]}["n3"] == "fail"
     later = [task for task in found["tasks"] if task["stage"] != "node"]
     assert later and not any("n3:" in seat for task in later for seat in task["seats"])
-    assert {one["node"]: one["outcome"] for one in found["nodes"] if one["node"] in ("n1", "n2")} == {"n1": "pass", "n2": "pass"}
+    assert {one["node"]: one["outcome"] for one in found["nodes"] if one["node"] in ("n1", "n2")} == {
+        "n1": "pass", "n2": "pass"}
     assert "gpu n3:1: wrong data" in done.stdout and site.cordoned() == []
 
 
-def test_a_rank_that_dies_among_all_nodes_is_named_and_they_are_tried_again_without_its_node(tmp_path: Path) -> None:
+def test_a_rank_that_dies_among_all_nodes_is_named_and_they_are_tried_again_without_its_node(
+    tmp_path: Path,
+) -> None:
     site = Site(tmp_path, torches.python())
     site.plant({"fault": "killed", "node": "n2", "least_world": 4, "iteration": 3})
     done = site.run("--stages", "leaf-pairs,cross-pairs,all")
     assert done.returncode == 1, (done.stdout, done.stderr)
     found = site.document()
-    assert [(one["object"], one["name"], one["fault"]) for one in found["accusations"]] == [("gpu", "n2:0", "dead")], done.stdout
+    assert [(one["object"], one["name"], one["fault"]) for one in found["accusations"]] == [
+        ("gpu", "n2:0", "dead")], done.stdout
     worlds = [len(task["seats"]) for task in found["tasks"] if task["stage"] == "all"]
-    assert worlds == [4, 3, 3] and {one["node"]: one["outcome"] for one in found["nodes"]} == {"n1": "pass", "n2": "fail", "n3": "pass", "n4": "pass"}
+    assert worlds == [4, 3, 3] and {one["node"]: one["outcome"] for one in found["nodes"]} == {
+        "n1": "pass", "n2": "fail", "n3": "pass", "n4": "pass"}
 
 
 def test_a_head_that_is_killed_leaves_no_rank_and_the_next_run_starts_clean(tmp_path: Path) -> None:
     mark = secrets.token_hex(8)
     site = Site(tmp_path, torches.python(), nodes=2, marked=mark)
     words = ("--stages", "node,leaf-pairs")
-    head = subprocess.Popen(site.words(*words), cwd=tmp_path, env=site.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                            stderr=subprocess.PIPE, text=True)
+    head = subprocess.Popen(
+        site.words(*words), cwd=tmp_path, env=site.environment(), stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     assert head.stderr is not None
     for line in head.stderr:
         if "leaf-pairs" in line:
@@ -85,7 +95,8 @@ def test_a_head_that_is_killed_leaves_no_rank_and_the_next_run_starts_clean(tmp_
     assert all("the burn-in was not finished" in one["why"] for one in half["nodes"])
     assert "holder dead" in site.muster("lease", "list").stdout
     done = site.run(*words)
-    assert done.returncode == 0 and "given back: the process that held it is gone" in done.stderr, (done.stdout, done.stderr)
+    assert done.returncode == 0 and "given back: the process that held it is gone" in done.stderr, (
+        done.stdout, done.stderr)
     assert site.cordoned() == [] and len(kept(tmp_path / "state")) == 2
     await_none_with(mark, 15)
 
@@ -93,8 +104,9 @@ def test_a_head_that_is_killed_leaves_no_rank_and_the_next_run_starts_clean(tmp_
 def test_told_to_end_it_ends_with_what_it_has_and_gives_back(tmp_path: Path) -> None:
     mark = secrets.token_hex(8)
     site = Site(tmp_path, torches.python(), nodes=2, marked=mark, small={"allreduce.run_s": 300})
-    head = subprocess.Popen(site.words("--stages", "leaf-pairs"), cwd=tmp_path, env=site.environment(), stdin=subprocess.DEVNULL,
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    head = subprocess.Popen(
+        site.words("--stages", "leaf-pairs"), cwd=tmp_path, env=site.environment(), stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert head.stderr is not None
     for line in head.stderr:
         if "leaf-pairs" in line:
@@ -114,7 +126,8 @@ def test_a_node_without_pytorch_does_not_pass_and_is_told_why(tmp_path: Path) ->
     done = site.run("--stages", "leaf-pairs")
     assert done.returncode == 3, (done.stdout, done.stderr)
     found = {one["node"]: one for one in site.document()["nodes"]}
-    assert {node: one["outcome"] for node, one in found.items()} == {"n1": "pass", "n2": "pass", "n3": "unknown"}
+    assert {
+        node: one["outcome"] for node, one in found.items()} == {"n1": "pass", "n2": "pass", "n3": "unknown"}
     assert "/no/such/python" in found["n3"]["why"][0] and site.document()["accusations"] == []
 
 
@@ -132,25 +145,35 @@ def test_through_a_real_slurm_ranks_run_within_the_lease_s_reservation(tmp_path:
     assert {one["outcome"] for one in site.document()["nodes"]} == {"pass"}
 
 
-def test_over_ssh_the_head_is_found_by_what_sshd_says_of_the_connection(tmp_path: Path, plain_sshd: Sshd) -> None:
+def test_over_ssh_the_head_is_found_by_what_sshd_says_of_the_connection(
+    tmp_path: Path, plain_sshd: Sshd,
+) -> None:
     site = Site(tmp_path, torches.python(), nodes=1)
     text = json.loads((tmp_path / "muster.yaml").read_text())
     del text["burnin"]["head"]
-    text["nodes"]["n1"].update(address="127.0.0.1", port=plain_sshd.port, user=plain_sshd.user, identity_file=str(plain_sshd.user_key),
-                               known_hosts_file=str(plain_sshd.known_hosts))
+    text["nodes"]["n1"].update(
+        address="127.0.0.1", port=plain_sshd.port, user=plain_sshd.user,
+        identity_file=str(plain_sshd.user_key), known_hosts_file=str(plain_sshd.known_hosts))
     (tmp_path / "muster.yaml").write_text(json.dumps(text))
     done = site.run("--stages", "node", launcher="ssh")
     assert done.returncode == 0 and site.cordoned() == [], (done.stdout, done.stderr)
-    assert {task["kind"] for task in site.document()["tasks"]} == {"known", "random", "memory", "rate", "copy", "host", "allreduce", "sizes", "train"}
+    assert {task["kind"] for task in site.document()["tasks"]} == {
+        "known", "random", "memory", "rate", "copy", "host", "allreduce", "sizes", "train"}
 
 
-@pytest.mark.parametrize(("more", "said"), [
-    (("--launcher", "slurm"), "muster: --launcher slurm starts programs within the lease's reservation: it needs Slurm as what keeps jobs away"),
-    (("--stages", "nodes"), "muster: --stages 'nodes': expected some of node, rail, leaf-pairs, cross-pairs, all, train, soak"),
-    (("--max-kw", "3"), "muster: what n1 and 1 more draws at most is not known, and power is bounded: say it in the inventory"),
-    (("--sku", "cray"), "muster: --sku cray: no such SKU; there are "),
-])
-def test_what_cannot_be_meant_is_told_before_anything_is_held(tmp_path: Path, more: tuple[str, ...], said: str) -> None:
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [(("--launcher", "slurm"),
+      "muster: --launcher slurm starts programs within the lease's reservation: it needs `cordon: slurm` "
+      "in the inventory"),
+     (("--stages", "nodes"),
+      "muster: --stages 'nodes': expected some of node, rail, leaf-pairs, cross-pairs, all, train, soak"),
+     (("--max-kw", "3"),
+      "muster: what n1 and 1 more draws at most is not known, and power is limited: set it in the inventory"),
+     (("--sku", "cray"), "muster: --sku cray: no such SKU; there are ")])
+def test_what_cannot_be_meant_is_told_before_anything_is_held(
+    tmp_path: Path, more: tuple[str, ...], said: str,
+) -> None:
     site = Site(tmp_path, "/no/such/python", nodes=2)
     done = site.run(*more)
     assert done.returncode == 2 and done.stdout == "" and done.stderr.startswith(said), done

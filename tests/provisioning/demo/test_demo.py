@@ -19,13 +19,16 @@ ROOT = Path(__file__).resolve().parents[3]
 def command(tmp_path: Path, *options: str) -> tuple[list[str], dict[str, str]]:
     """The command line and environment of a demo whose files are all below `tmp_path`."""
     program = "from healthcheck.cli.main import main; main()"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path / "config")}
+    environment = {
+        **os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path),
+        "XDG_CONFIG_HOME": str(tmp_path / "config")}
     return [sys.executable, "-c", program, "demo", *options], environment
 
 
 def run(tmp_path: Path, *options: str) -> subprocess.CompletedProcess[str]:
     words, environment = command(tmp_path, *options)
-    return subprocess.run(words, cwd="/", env=environment, capture_output=True, text=True, timeout=110, check=False)
+    return subprocess.run(
+        words, cwd="/", env=environment, capture_output=True, text=True, timeout=110, check=False)
 
 
 @pytest.fixture(scope="module")
@@ -39,14 +42,18 @@ def whole() -> subprocess.CompletedProcess[bytes]:
     return done
 
 
-def test_every_fault_is_found_and_no_healthy_node_is_accused(whole: subprocess.CompletedProcess[bytes]) -> None:
+def test_every_fault_is_found_and_no_healthy_node_is_accused(
+    whole: subprocess.CompletedProcess[bytes],
+) -> None:
     assert whole.stdout.decode().splitlines()[-1:] == [
-        "Planted: 25 faults, one to a node; 7 nodes healthy. Every fault was found, and nothing else was accused.",
-    ], (whole.stdout + whole.stderr).decode()
+        "Planted: 25 faults, one to a node; 7 nodes healthy. Every fault was found, and nothing else was "
+        "accused."], (whole.stdout + whole.stderr).decode()
     assert whole.returncode == 0
 
 
-def test_nothing_that_a_hostile_node_printed_reaches_the_terminal_as_it_was(whole: subprocess.CompletedProcess[bytes]) -> None:
+def test_nothing_that_a_hostile_node_printed_reaches_the_terminal_as_it_was(
+    whole: subprocess.CompletedProcess[bytes],
+) -> None:
     printed = whole.stdout + whole.stderr
     assert b"owned" in printed
     for poison in (b"\x1b", b"\x07", b"\x00", b"\x9b", "\u202e".encode()):
@@ -69,7 +76,8 @@ def test_a_small_fleet_is_judged_as_well(nodes: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["INT", "TERM"])
 def test_interrupted_it_clears_up_and_says_130(name: str, tmp_path: Path) -> None:
     words, environment = command(tmp_path, "--nodes", "2", "--keep")
-    with subprocess.Popen(words, cwd="/", env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as demo:
+    with subprocess.Popen(
+        words, cwd="/", env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as demo:
         assert demo.stderr is not None
         assert b"2 nodes on 127.0.0.1" in demo.stderr.readline()
         demo.send_signal(signal.Signals[f"SIG{name}"])
@@ -80,7 +88,8 @@ def test_interrupted_it_clears_up_and_says_130(name: str, tmp_path: Path) -> Non
 
 def test_kept_it_stays_until_it_is_told_to_end(tmp_path: Path) -> None:
     words, environment = command(tmp_path, "--nodes", "1", "--keep")
-    with subprocess.Popen(words, cwd="/", env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as demo:
+    with subprocess.Popen(
+        words, cwd="/", env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as demo:
         assert demo.stderr is not None
         lines = iter(demo.stderr.readline, b"")
         hint = next((line for line in lines if b"muster check --inventory" in line), b"")
@@ -95,9 +104,11 @@ def test_kept_it_stays_until_it_is_told_to_end(tmp_path: Path) -> None:
 
 def test_without_sshd_one_line_says_what_to_type(tmp_path: Path) -> None:
     words, environment = command(tmp_path)
-    program = "import shutil; which = shutil.which; shutil.which = lambda name, *a, **k: None if name == 'sshd' else which(name, *a, **k); "
+    program = ("import shutil; which = shutil.which; shutil.which = lambda name, *a, **k: None if name == "
+               "'sshd' else which(name, *a, **k); ")
     words[2] = program + words[2]
-    done = subprocess.run(words, cwd="/", env=environment, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        words, cwd="/", env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
     assert done.stderr == "muster: the demo needs OpenSSH's server; type: apt-get install -y openssh-server\n"
     assert list(tmp_path.iterdir()) == []
@@ -105,7 +116,8 @@ def test_without_sshd_one_line_says_what_to_type(tmp_path: Path) -> None:
 
 def test_the_verdict_counts_and_lists() -> None:
     planted: dict[str, tuple[str, ...]] = {"gpu001": ("xid",), "gpu002": ()}
-    assert verdict(planted, []).startswith("Planted: 1 fault, one to a node; 1 node healthy. Every fault was found")
+    assert verdict(
+        planted, []).startswith("Planted: 1 fault, one to a node; 1 node healthy. Every fault was found")
     assert verdict(planted, ["gpu002: accused"]).splitlines() == [
         "Planted: 1 fault, one to a node; 1 node healthy. Not as expected in 1 respect:", "  gpu002: accused",
     ]

@@ -1,4 +1,5 @@
-"""The comparison with what was planted finds a missed fault and a false accusation, and the two sides know the same faults."""
+"""The comparison with what was planted finds a missed fault and a false accusation, and the two sides know
+the same faults."""
 
 from __future__ import annotations
 
@@ -29,23 +30,23 @@ def result(rule: str, status: str, subject: str = "", observed: str = "", reason
 
 
 def right_answer(planted: dict[str, tuple[str, ...]], *, later: bool) -> Report:
-    """The report of a sweep that finds everything and accuses nobody else."""
+    """The report of a sweep that finds everything and accuses no one else."""
     nodes = []
     for name, planted_here in planted.items():
         wanted = EXPECTED[planted_here[0]] if planted_here else expected.HEALTHY
         if wanted.later and not later:
             wanted = expected.HEALTHY
         if wanted.stage is not None:
-            nodes.append({"node": name, "state": "unknown", "reason": f"{wanted.stage}: because", "results": []})
+            nodes.append(
+                {"node": name, "state": "unknown", "reason": f"{wanted.stage}: because", "results": []})
             continue
         told: dict[tuple[str, str], str] = {}
-        for said in wanted.said:
+        for said in wanted.message:
             key = (said.rule, said.status)
             told[key] = f"{told[key]} {said.about}" if key in told else said.about
         results = [result("host-memory-bandwidth", "pass")]
-        results += [
-            result(rule, status, *about.split(": ", 1), reason=about) for (rule, status), about in told.items()
-        ]
+        results += [result(rule, status, *about.split(": ", 1), reason=about) for (rule, status),
+                    about in told.items()]
         nodes.append({"node": name, "state": wanted.state, "reason": "", "results": results})
     return {"nodes": nodes}
 
@@ -66,7 +67,9 @@ def test_every_fault_that_can_be_planted_is_expected_and_no_other() -> None:
 def test_what_expects_and_what_plants_do_not_import_each_other() -> None:
     for module, other in ((expected, "faults"), (faults, "expected")):
         tree = ast.parse(Path(module.__file__ or "").read_text())
-        imported = {alias.name for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom)) for alias in node.names}
+        imported = {
+            alias.name for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))
+            for alias in node.names}
         imported |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
         assert not any(name.rpartition(".")[2] == other for name in imported)
 
@@ -75,8 +78,9 @@ def test_expectations_name_rules_and_stages_that_exist() -> None:
     rules = {rule.id: rule for rule in load_ruleset([rulesfolder.packaged()]).rules}
     for fault, expectation in EXPECTED.items():
         assert expectation.stage is None or Stage(expectation.stage), fault
-        assert {said.rule for said in expectation.said} <= set(rules), fault
-        severities = {rules[said.rule].severity.value for said in expectation.said if said.status == "fail"}
+        assert {said.rule for said in expectation.message} <= set(rules), fault
+        severities = {
+            rules[said.rule].severity.value for said in expectation.message if said.status == "fail"}
         if severities:
             assert expectation.state == ("unhealthy" if "critical" in severities else "degraded"), fault
 
@@ -109,7 +113,8 @@ def _accuse_the_healthy(report: Report) -> str:
 
 
 def _accuse_the_sick_of_something_else(report: Report) -> str:
-    node_of(report, SOME_NODE["swap-on"])["results"].append(result("port-rate", "fail", "mlx5_0/1", "100 Gb/s"))
+    node_of(
+        report, SOME_NODE["swap-on"])["results"].append(result("port-rate", "fail", "mlx5_0/1", "100 Gb/s"))
     return f"{SOME_NODE['swap-on']} (swap-on): false accusation: port-rate fails: mlx5_0/1: 100 Gb/s"
 
 
@@ -135,21 +140,21 @@ def _invent_a_node(report: Report) -> str:
 
 def _name_another_stage(report: Report) -> str:
     node_of(report, SOME_NODE["refused"])["reason"] = "auth: no key was accepted"
-    return (
-        f"{SOME_NODE['refused']} (refused): missed: expected to fail at stage connect, reason is 'auth: no key was accepted'"
-    )
+    return (f"{SOME_NODE['refused']} (refused): missed: expected to fail at stage connect, reason is 'auth: "
+            "no key was accepted'")
 
 
 def _name_another_gpu_count(report: Report) -> str:
-    node_of(report, SOME_NODE["gpu-missing"])["results"][-1]["findings"][0] = {"subject": "GPUs on PCI", "observed": 6, "expected": 8}
+    node_of(report, SOME_NODE["gpu-missing"])[
+        "results"][-1]["findings"][0] = {"subject": "GPUs on PCI", "observed": 6, "expected": 8}
     node_of(report, SOME_NODE["gpu-missing"])["results"][-1]["reason"] = ""
     return f"{SOME_NODE['gpu-missing']} (gpu-missing): missed: expected gpu-count to be fail about '7'"
 
 
-@pytest.mark.parametrize("change", [
-    _accuse_the_healthy, _accuse_the_sick_of_something_else, _call_unknown, _forget_a_node, _report_twice, _invent_a_node,
-    _name_another_stage, _name_another_gpu_count,
-])
+@pytest.mark.parametrize(
+    "change",
+    [_accuse_the_healthy, _accuse_the_sick_of_something_else, _call_unknown, _forget_a_node, _report_twice,
+     _invent_a_node, _name_another_stage, _name_another_gpu_count])
 def test_one_thing_that_is_wrong_is_one_line(change: Callable[[Report], str]) -> None:
     report = right_answer(ALL, later=True)
     line = change(report)
@@ -162,7 +167,7 @@ def test_any_plan_is_matched_by_its_right_answer(nodes: int, seed: int) -> None:
     assert compare(right_answer(planted, later=True), planted, later=True) == []
 
 
-@pytest.mark.parametrize("fault", sorted(name for name in EXPECTED if EXPECTED[name].said))
+@pytest.mark.parametrize("fault", sorted(name for name in EXPECTED if EXPECTED[name].message))
 def test_a_fault_that_is_seen_for_another_reason_is_missed(fault: str) -> None:
     report = right_answer(ALL, later=True)
     for entry in node_of(report, SOME_NODE[fault])["results"]:
@@ -170,7 +175,7 @@ def test_a_fault_that_is_seen_for_another_reason_is_missed(fault: str) -> None:
         for finding in entry["findings"]:
             finding["subject"] = finding["observed"] = "something"
     wrong = compare(report, ALL, later=True)
-    assert len([line for line in wrong if "missed: " in line]) == len(EXPECTED[fault].said)
+    assert len([line for line in wrong if "missed: " in line]) == len(EXPECTED[fault].message)
 
 
 def test_an_unknown_fault_is_refused() -> None:

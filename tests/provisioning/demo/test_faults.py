@@ -30,7 +30,8 @@ def broken(name: str) -> DemoMachine:
 def changed_files(name: str) -> dict[str, str | None]:
     """What differs in files, by path; None for a file that is gone."""
     before, after = healthy().files, broken(name).files
-    return {path: after.get(path) for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
+    return {
+        path: after.get(path) for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
 
 
 def changed_scenario(name: str) -> dict[str, str | None]:
@@ -45,11 +46,12 @@ CHANGES: dict[str, Callable[[DemoMachine], object]] = {
     "host-key-unknown": lambda made: made.host_key is HostKey.UNKNOWN,
     "login-hangs": lambda made: made.login == "exec sleep 86400",
     "python-missing": lambda made: "python3" not in made.programs,
-    "ecc-uncorrectable": lambda made: [key[6:] for key in changed_scenario("ecc-uncorrectable")] == ["ecc.volatile.uncorrected"],
+    "ecc-uncorrectable": lambda made: [key[6:] for key in changed_scenario("ecc-uncorrectable")]
+        == ["ecc.volatile.uncorrected"],
     "gpu-lost": lambda made: list(changed_scenario("gpu-lost").values()) == ["15"],
-    "port-down": lambda made: {path.rpartition("/")[2]: text for path, text in changed_files("port-down").items()} == {
-        "state": "1: DOWN\n", "phys_state": "3: Disabled\n", "rate": "10 Gb/sec (4X SDR)\n",
-    },
+    "port-down": lambda made: {
+        path.rpartition("/")[2]: text for path, text in changed_files("port-down").items()}
+        == {"state": "1: DOWN\n", "phys_state": "3: Disabled\n", "rate": "10 Gb/sec (4X SDR)\n"},
     "port-slow": lambda made: list(changed_files("port-slow").values()) == ["200 Gb/sec (4X HDR)\n"],
     "link-flapping": lambda made: made == healthy(),
     "disk-full": lambda made: made.mount("/").figures[4] == 0,
@@ -57,16 +59,16 @@ CHANGES: dict[str, Callable[[DemoMachine], object]] = {
     "read-only": lambda made: made.mount("/").figures[8] & 1,
     "xid": lambda made: b": 79, pid=" in made.log[-2],
     "hardware-error": lambda made: b"[Hardware Error]: CPU " in made.log[-3],
-    "kernel-drift": lambda made: changed_files("kernel-drift") == {"/proc/sys/kernel/osrelease": "6.5.0-1014-nvidia\n"},
+    "kernel-drift": lambda made: changed_files("kernel-drift")
+        == {"/proc/sys/kernel/osrelease": "6.5.0-1014-nvidia\n"},
     "driver-drift": lambda made: changed_scenario("driver-drift")["driver.version"] == "550.54.15",
     "clock-unsynchronised": lambda made: made.clock["state"] == 5 and made.clock["status"] & 0x40,
     "swap-on": lambda made: changed_files("swap-on").keys() == {"/proc/swaps", "/proc/meminfo"},
     "memory-missing": lambda made: "MemTotal:       2046300340 kB\n" in made.files["/proc/meminfo"],
     "docker-down": lambda made: "Cannot connect to the Docker daemon" in made.tools["docker"],
     "docker-hangs": lambda made: "sleep" in made.tools["docker"],
-    "hostile-bytes": lambda made: b"\x1b[2J" in b"".join(made.log) and b"\x00" in b"".join(made.log) and made.login.startswith("printf"),
-    "gpu-missing": lambda made: made.scenario["gpu.count"] == "7",
-}
+    "hostile-bytes": lambda made: b"\x1b[2J" in b"".join(made.log) and b"\x00" in b"".join(made.log)
+        and made.login.startswith("printf"), "gpu-missing": lambda made: made.scenario["gpu.count"] == "7"}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -74,15 +76,18 @@ def test_a_fault_breaks_what_it_names(name: str) -> None:
     assert CHANGES[name](broken(name))
 
 
-PARTS = ("files", "links", "tools", "mounts", "scenario", "clock", "log", "programs", "login", "access", "host_key")
+PARTS = ("files", "links", "tools", "mounts", "scenario", "clock", "log", "programs", "login", "access",
+         "host_key")
 TOUCHES = {
-    "refused": {"access"}, "silent": {"access"}, "host-key-changed": {"host_key"}, "host-key-unknown": {"host_key"},
-    "login-hangs": {"login"}, "python-missing": {"programs"}, "ecc-uncorrectable": {"scenario"}, "gpu-lost": {"scenario"},
-    "gpu-missing": {"files", "links", "scenario"}, "port-down": {"files"}, "port-slow": {"files"}, "link-flapping": set(),
-    "disk-full": {"mounts"}, "inodes-full": {"mounts"}, "read-only": {"mounts"}, "xid": {"log"}, "hardware-error": {"log"},
-    "kernel-drift": {"files"}, "driver-drift": {"files", "scenario"}, "clock-unsynchronised": {"clock"}, "swap-on": {"files"},
-    "memory-missing": {"files"}, "docker-down": {"tools"}, "docker-hangs": {"tools"}, "hostile-bytes": {"log", "login", "tools"},
-}
+    "refused": {"access"}, "silent": {"access"}, "host-key-changed": {"host_key"},
+    "host-key-unknown": {"host_key"}, "login-hangs": {"login"}, "python-missing": {"programs"},
+    "ecc-uncorrectable": {"scenario"}, "gpu-lost": {"scenario"},
+    "gpu-missing": {"files", "links", "scenario"}, "port-down": {"files"}, "port-slow": {"files"},
+    "link-flapping": set(), "disk-full": {"mounts"}, "inodes-full": {"mounts"}, "read-only": {"mounts"},
+    "xid": {"log"}, "hardware-error": {"log"}, "kernel-drift": {"files"},
+    "driver-drift": {"files", "scenario"}, "clock-unsynchronised": {"clock"}, "swap-on": {"files"},
+    "memory-missing": {"files"}, "docker-down": {"tools"}, "docker-hangs": {"tools"},
+    "hostile-bytes": {"log", "login", "tools"}}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -111,7 +116,9 @@ def test_an_unknown_fault_is_refused() -> None:
 def test_a_flapping_link_shows_only_as_time_passes(tmp_path: Path) -> None:
     machine.write(broken("link-flapping"), tmp_path / "root", {})
     counter = tmp_path / "root/sys/class/infiniband/mlx5_4/ports/1/counters/link_downed"
-    before = {path: path.read_bytes() for path in (tmp_path / "root").rglob("*") if path.is_file() and not path.is_symlink()}
+    before = {
+        path: path.read_bytes() for path in (tmp_path / "root").rglob("*")
+            if path.is_file() and not path.is_symlink()}
     faults.advance(tmp_path / "root", ())
     assert all(path.read_bytes() == content for path, content in before.items())
     faults.advance(tmp_path / "root", ("link-flapping",))

@@ -23,9 +23,9 @@ from tests.testbed.memory import base_in_memory
 
 ROOT = Path(__file__).resolve().parents[3]
 PLANTED = {
-    "gpu001": (), "gpu002": (), "gpu003": ("refused",), "gpu004": ("silent",), "gpu005": ("host-key-changed",),
-    "gpu006": ("host-key-unknown",), "gpu007": ("python-missing",), "gpu008": ("login-hangs",), "gpu009": ("link-flapping",),
-}
+    "gpu001": (), "gpu002": (), "gpu003": ("refused",), "gpu004": ("silent",),
+    "gpu005": ("host-key-changed",), "gpu006": ("host-key-unknown",), "gpu007": ("python-missing",),
+    "gpu008": ("login-hangs",), "gpu009": ("link-flapping",)}
 END_S = 20.0
 
 
@@ -36,11 +36,10 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoFleet]:
 
 
 def ssh_command(fleet: DemoFleet, node: DemoNode, command: str) -> list[str]:
-    return [
-        "ssh", "-F", "none", "-i", str(fleet.folder / "id_ed25519"), "-o", "IdentitiesOnly=yes", "-o", "BatchMode=yes",
-        "-o", f"UserKnownHostsFile={fleet.folder / 'known_hosts'}", "-o", "GlobalKnownHostsFile=none",
-        "-o", "StrictHostKeyChecking=yes", "-o", "KexAlgorithms=curve25519-sha256", "-p", str(node.port), "127.0.0.1", command,
-    ]
+    return ["ssh", "-F", "none", "-i", str(fleet.folder / "id_ed25519"), "-o", "IdentitiesOnly=yes", "-o",
+            "BatchMode=yes", "-o", f"UserKnownHostsFile={fleet.folder / 'known_hosts'}", "-o",
+            "GlobalKnownHostsFile=none", "-o", "StrictHostKeyChecking=yes", "-o",
+            "KexAlgorithms=curve25519-sha256", "-p", str(node.port), "127.0.0.1", command]
 
 
 def ssh(fleet: DemoFleet, name: str, command: str) -> subprocess.CompletedProcess[str]:
@@ -49,15 +48,18 @@ def ssh(fleet: DemoFleet, name: str, command: str) -> subprocess.CompletedProces
 
 
 def ended(pidfd: int) -> bool:
-    """Whether the process ends within the time that we grant; the descriptor becomes readable when it does."""
+    """Whether the process ends within the time that we grant; the descriptor becomes readable when it
+    does."""
     return bool(select.select([pidfd], [], [], END_S)[0])
 
 
 def test_openssh_logs_in_and_sees_the_nodes_own_files(fleet: DemoFleet) -> None:
     for name in ("gpu001", "gpu002"):
-        done = ssh(fleet, name, 'cat "$MUSTER_ROOT/proc/sys/kernel/hostname" && command -v python3 && command -v docker')
+        done = ssh(fleet, name,
+                   'cat "$MUSTER_ROOT/proc/sys/kernel/hostname" && command -v python3 && command -v docker')
         tree = fleet.nodes[name].tree
-        assert done.stdout.splitlines() == [name, f"{tree}/usr/bin/python3", f"{tree}/usr/bin/docker"], done.stderr
+        assert done.stdout.splitlines() == [
+            name, f"{tree}/usr/bin/python3", f"{tree}/usr/bin/docker"], done.stderr
 
 
 def test_nodes_differ_in_what_identifies_them_and_in_nothing_that_is_compared(fleet: DemoFleet) -> None:
@@ -70,7 +72,8 @@ def test_nodes_differ_in_what_identifies_them_and_in_nothing_that_is_compared(fl
 
 def test_the_inventory_can_be_loaded_and_names_every_node_and_its_port(fleet: DemoFleet) -> None:
     inventory = load_inventory(fleet.inventory)
-    assert {node.name: node.port for node in inventory} == {name: node.port for name, node in fleet.nodes.items()}
+    assert {
+        node.name: node.port for node in inventory} == {name: node.port for name, node in fleet.nodes.items()}
     assert {node.address for node in inventory} == {"127.0.0.1"}
     assert inventory.nodes["gpu001"].known_hosts_file == (str(fleet.folder / "known_hosts"),)
 
@@ -98,7 +101,8 @@ def test_a_node_without_python_says_so_in_the_shells_words(fleet: DemoFleet) -> 
 
 def test_a_login_that_hangs_lets_one_in_and_runs_nothing(fleet: DemoFleet) -> None:
     words = ssh_command(fleet, fleet.nodes["gpu008"], "echo ran")
-    with subprocess.Popen(["ssh", "-v", *words[1:]], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as client:
+    with subprocess.Popen(
+        ["ssh", "-v", *words[1:]], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as client:
         assert client.stdout is not None and client.stderr is not None
         # The client's own word that the server took the command.
         assert any(b"Sending command" in line for line in client.stderr)
@@ -109,7 +113,9 @@ def test_a_login_that_hangs_lets_one_in_and_runs_nothing(fleet: DemoFleet) -> No
 def test_as_time_passes_a_flapping_link_has_lost_its_link_more_often(fleet: DemoFleet) -> None:
     def counts() -> dict[str, list[int]]:
         pattern = "sys/class/infiniband/*/ports/1/counters/link_downed"
-        return {name: [int(path.read_text()) for path in sorted(node.tree.glob(pattern))] for name, node in fleet.nodes.items()}
+        return {
+            name: [int(path.read_text()) for path in sorted(node.tree.glob(pattern))]
+                for name, node in fleet.nodes.items()}
 
     before = counts()
     fleet.advance()
@@ -120,7 +126,8 @@ def test_as_time_passes_a_flapping_link_has_lost_its_link_more_often(fleet: Demo
 
 
 def test_twenty_connections_at_once_are_all_greeted(fleet: DemoFleet) -> None:
-    connections = [socket.create_connection(("127.0.0.1", fleet.nodes["gpu001"].port), timeout=20) for _ in range(20)]
+    connections = [
+        socket.create_connection(("127.0.0.1", fleet.nodes["gpu001"].port), timeout=20) for _ in range(20)]
     try:
         assert {connection.recv(8) for connection in connections} == {b"SSH-2.0-"}
     finally:
@@ -130,7 +137,8 @@ def test_twenty_connections_at_once_are_all_greeted(fleet: DemoFleet) -> None:
 
 def test_it_listens_on_loopback_only(fleet: DemoFleet) -> None:
     listening = {}
-    for line in [*Path("/proc/net/tcp").read_text().splitlines()[1:], *Path("/proc/net/tcp6").read_text().splitlines()[1:]]:
+    for line in [*Path("/proc/net/tcp").read_text().splitlines()[1:],
+                 *Path("/proc/net/tcp6").read_text().splitlines()[1:]]:
         local, state = line.split()[1], line.split()[3]
         if state == "0A":
             address, port = local.split(":")
@@ -145,14 +153,16 @@ def test_the_user_key_and_the_folder_are_the_owners_alone(fleet: DemoFleet) -> N
     assert (fleet.folder / "id_ed25519").stat().st_mode & 0o777 == 0o600
 
 
-# A process that owns a fleet, with a command on a node that has left its session and ignores every polite signal.
+# A process that owns a fleet, with a command on a node that has left its session and ignores every polite
+# signal.
 OWNER = """
 import json, os, subprocess, sys
 from pathlib import Path
 from provisioning.demo.fleet import DemoFleet
 from tests.provisioning.demo.test_fleet import ssh_command
 stay = "import os, signal, time; [signal.signal(n, signal.SIG_IGN) for n in (1, 2, 15)]; " \\
-    "pid = os.fork(); pid or (os.setsid(), os.dup2(2, 1), time.sleep(3600)); print(pid, flush=True); os._exit(0)"
+    "pid = os.fork(); pid or (os.setsid(), os.dup2(2, 1), time.sleep(3600)); " \\
+    "print(pid, flush=True); os._exit(0)"
 with DemoFleet(base=Path(sys.argv[1]), planted={"gpu001": ()}) as fleet:
     command = ssh_command(fleet, fleet.nodes["gpu001"], f"python3 -I -S -c '{stay}'")
     # ssh would set our own standard input not to block, and what is read of it then ends at once.
@@ -171,10 +181,9 @@ with DemoFleet(base=Path(sys.argv[1]), planted={"gpu001": ()}) as fleet:
 
 @pytest.mark.parametrize("way", ["leave", "raise", "exit", "INT", "TERM", "KILL"])
 def test_nothing_is_left_however_the_owner_ends(way: str, tmp_path: Path) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", OWNER, str(tmp_path), way], cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, bufsize=0,
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    ) as owner:
+    with subprocess.Popen([sys.executable, "-c", OWNER, str(tmp_path), way], cwd=ROOT,
+                          env={**os.environ, "PYTHONPATH": str(ROOT)}, bufsize=0, stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE) as owner:
         assert owner.stdin is not None and owner.stdout is not None and owner.stderr is not None
         line = owner.stdout.readline()
         assert line, owner.stderr.read().decode()
@@ -208,7 +217,8 @@ def test_a_failed_start_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_without_sshd_the_error_is_what_to_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fleet_module.shutil, "which", lambda name, path=None: None if name == "sshd" else shutil.which(name))
+    monkeypatch.setattr(
+        fleet_module.shutil, "which", lambda name, path=None: None if name == "sshd" else shutil.which(name))
     with pytest.raises(MusterError, match=r"type: apt-get install -y openssh-server") as caught:
         fleet_module.find_sshd()
     assert "\n" not in str(caught.value)

@@ -29,26 +29,36 @@ def healthy(seed: int = 1) -> DemoMachine:
 
 
 def files(tree: Path, probe: Probe) -> dict[str, FileCapture]:
-    paths = {f"/{path.relative_to(tree)}": path for pattern in probe.paths for path in tree.glob(pattern.lstrip("/"))}
-    return {name: FileCapture(Outcome.DONE, path.read_text("utf-8", "surrogateescape")) for name, path in sorted(paths.items())}
+    paths = {
+        f"/{path.relative_to(tree)}": path for pattern in probe.paths
+            for path in tree.glob(pattern.lstrip("/"))}
+    return {
+        name: FileCapture(Outcome.DONE, path.read_text("utf-8", "surrogateescape"))
+            for name, path in sorted(paths.items())}
 
 
 def mounts(tree: Path) -> dict[str, FileCapture]:
     table = (line.split(" ", 1) for line in (tree / ".muster/statvfs").read_text().splitlines())
     found = {point: FileCapture(Outcome.DONE, figures) for point, figures in table}
-    return {**found, filesystem.MOUNTINFO: FileCapture(Outcome.DONE, (tree / "proc/self/mountinfo").read_text())}
+    return {
+        **found, filesystem.MOUNTINFO: FileCapture(Outcome.DONE, (tree / "proc/self/mountinfo").read_text())}
 
 
 def look(tree: Path) -> dict[str, Any]:
     """The facts of a tree, as far as plain reading brings them."""
     captures = {
-        probe.id: Capture(Outcome.DONE, files=mounts(tree) if probe.kind is ProbeKind.MOUNTS else files(tree, probe)) for probe in PROBES
-    }
-    tool = subprocess.run([tree / "usr/bin/docker", *docker.INFO.argv[1:]], capture_output=True, text=True, check=False,
-                          env={"MUSTER_ROOT": str(tree), "PATH": f"{tree}/usr/bin"})
-    captures[docker.INFO.id] = Capture(Outcome.DONE, exit=tool.returncode, text=tool.stdout, stderr=tool.stderr)
-    seen = Captures(Recording("gpu001", 0.0, Host("gpu001", "", 0.0, 0, "3.11", "x86_64", 0.0), None, captures))
-    facts = {name: build_fact(FACTS[name], seen) for name in FACTS if name not in ("gpus", "gpu_presence", "clock")}
+        probe.id: Capture(
+            Outcome.DONE, files=mounts(tree) if probe.kind is ProbeKind.MOUNTS else files(tree, probe))
+        for probe in PROBES}
+    tool = subprocess.run([tree / "usr/bin/docker", *docker.INFO.argv[1:]], capture_output=True, text=True,
+                          check=False, env={"MUSTER_ROOT": str(tree), "PATH": f"{tree}/usr/bin"})
+    captures[
+        docker.INFO.id] = Capture(Outcome.DONE, exit=tool.returncode, text=tool.stdout, stderr=tool.stderr)
+    seen = Captures(
+        Recording("gpu001", 0.0, Host("gpu001", "", 0.0, 0, "3.11", "x86_64", 0.0), None, captures))
+    facts = {
+        name: build_fact(FACTS[name], seen) for name in FACTS
+            if name not in ("gpus", "gpu_presence", "clock")}
     return {**facts, "pci_gpus": gpu.pci_gpus(seen.files(gpu.PCI))}
 
 
@@ -109,7 +119,8 @@ def test_host_facts_are_those_of_the_machine(seen: tuple[Path, dict[str, Any]]) 
     assert 2010 < facts["memory"].total_bytes / 2**30 < 2048
     assert facts["swap"].total_bytes == 0
     assert (facts["versions"].kernel, facts["versions"].driver) == (h100.KERNEL, h100.DRIVER)
-    assert (facts["docker"].answers, facts["docker"].version, facts["docker"].storage_driver) == (True, "24.0.7", "overlay2")
+    assert (facts["docker"].answers, facts["docker"].version, facts["docker"].storage_driver) == (
+        True, "24.0.7", "overlay2")
 
 
 def test_meminfo_has_the_kernels_columns() -> None:
@@ -167,6 +178,7 @@ def test_the_docker_tool_prints_one_json_object(seen: tuple[Path, dict[str, Any]
     printed = subprocess.run([tree / "usr/bin/docker", "info"], capture_output=True, text=True, check=True,
                              env={"MUSTER_ROOT": str(tree), "PATH": f"{tree}/usr/bin"}).stdout
     assert json.loads(printed)["Name"] == "gpu001"
-    wrong = subprocess.run([tree / "usr/bin/docker", "run"], capture_output=True, text=True, check=False, env={"PATH": f"{tree}/usr/bin"})
+    wrong = subprocess.run([tree / "usr/bin/docker", "run"], capture_output=True, text=True, check=False,
+                           env={"PATH": f"{tree}/usr/bin"})
     assert wrong.returncode == 1
     assert "is not a docker command" in wrong.stderr

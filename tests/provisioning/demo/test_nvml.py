@@ -1,4 +1,5 @@
-"""The stand-in for NVIDIA's library, called through pynvml as the collector calls it, and by ctypes where pynvml hides the answer."""
+"""The stand-in for NVIDIA's library, called through pynvml as the collector calls it, and by ctypes where
+pynvml hides the answer."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ import pytest
 from provisioning.demo.build import Libraries, build
 
 Nvml = Callable[..., Any]
-UNINITIALIZED, INVALID_ARGUMENT, NOT_SUPPORTED, NOT_FOUND, INSUFFICIENT_SIZE, LOST, VERSION, UNKNOWN = 1, 2, 3, 6, 7, 15, 25, 999
+UNINITIALIZED, INVALID_ARGUMENT, NOT_SUPPORTED, NOT_FOUND = 1, 2, 3, 6
+INSUFFICIENT_SIZE, LOST, VERSION, UNKNOWN = 7, 15, 25, 999
 
 
 @contextmanager
@@ -31,23 +33,26 @@ def refused(code: int) -> Iterator[None]:
 
 
 def test_eight_healthy_h100_answer_without_a_scenario(libraries: Libraries) -> None:
-    script = (
-        "import pynvml as n; n.nvmlInit(); h = [n.nvmlDeviceGetHandleByIndex(i) for i in range(n.nvmlDeviceGetCount())]; "
-        "print(len(h), len({n.nvmlDeviceGetUUID(x) for x in h}), len({n.nvmlDeviceGetSerial(x) for x in h}), n.nvmlDeviceGetName(h[7]))"
-    )
+    script = ("import pynvml as n; n.nvmlInit(); h = [n.nvmlDeviceGetHandleByIndex(i) for i in "
+              "range(n.nvmlDeviceGetCount())]; print(len(h), len({n.nvmlDeviceGetUUID(x) for x in h}), "
+              "len({n.nvmlDeviceGetSerial(x) for x in h}), n.nvmlDeviceGetName(h[7]))")
     environment = {"LD_LIBRARY_PATH": str(libraries.folder), "PATH": os.environ["PATH"]}
-    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout == "8 8 8 NVIDIA H100 80GB HBM3\n"
 
 
 def test_readings_come_from_the_scenario(nvml: Nvml) -> None:
-    n = nvml("driver.version = 550.54.15", "gpu.count = 4", "gpu.3.ecc.volatile.uncorrected = 12", "gpu.*.power.usage = 1000",
-             "gpu.1.power.usage = 2000", "gpu.2.pci = 0001:9d:00.0", "gpu.0.name = one # a comment", "# another", "")
+    n = nvml("driver.version = 550.54.15", "gpu.count = 4", "gpu.3.ecc.volatile.uncorrected = 12",
+             "gpu.*.power.usage = 1000", "gpu.1.power.usage = 2000", "gpu.2.pci = 0001:9d:00.0",
+             "gpu.0.name = one # a comment", "# another", "")
     first, second, third, fourth = (n.nvmlDeviceGetHandleByIndex(index) for index in range(4))
     assert n.nvmlSystemGetDriverVersion() == "550.54.15"
     assert n.nvmlDeviceGetCount() == 4
-    assert n.nvmlDeviceGetTotalEccErrors(fourth, n.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, n.NVML_VOLATILE_ECC) == 12
-    assert n.nvmlDeviceGetTotalEccErrors(fourth, n.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, n.NVML_AGGREGATE_ECC) == 0
+    assert n.nvmlDeviceGetTotalEccErrors(
+        fourth, n.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, n.NVML_VOLATILE_ECC) == 12
+    assert n.nvmlDeviceGetTotalEccErrors(
+        fourth, n.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, n.NVML_AGGREGATE_ECC) == 0
     assert n.nvmlDeviceGetTotalEccErrors(fourth, n.NVML_MEMORY_ERROR_TYPE_CORRECTED, n.NVML_VOLATILE_ECC) == 0
     assert [n.nvmlDeviceGetPowerUsage(handle) for handle in (first, second)] == [1000, 2000]
     pci = n.nvmlDeviceGetPciInfo(third)
@@ -105,12 +110,15 @@ def test_layouts_are_those_of_the_binding() -> None:
     source = (Path(build.__code__.co_filename).parent / "nvml.c").read_text()
     sizes = {name: int(size) for name, size in re.findall(r"sizeof\((nvml\w+)\) == (\d+)", source)}
     theirs = {
-        "nvmlPciInfo_t": pynvml.nvmlPciInfo_t, "nvmlMemory_t": pynvml.c_nvmlMemory_t, "nvmlMemory_v2_t": pynvml.c_nvmlMemory_v2_t,
-        "nvmlEccSramErrorStatus_t": pynvml.c_nvmlEccSramErrorStatus_v1_t, "nvmlUtilization_t": pynvml.c_nvmlUtilization_t,
-        "nvmlMarginTemperature_t": pynvml.c_nvmlMarginTemperature_v1_t, "nvmlGpuFabricInfo_t": pynvml.c_nvmlGpuFabricInfo_t,
-        "nvmlGpuFabricInfo_v2_t": pynvml.c_nvmlGpuFabricInfo_v2_t, "nvmlGpuFabricInfo_v3_t": pynvml.c_nvmlGpuFabricInfo_v3_t,
-        "nvmlFieldValue_t": pynvml.c_nvmlFieldValue_t, "nvmlProcessInfo_t": pynvml.c_nvmlProcessInfo_t,
-    }
+        "nvmlPciInfo_t": pynvml.nvmlPciInfo_t, "nvmlMemory_t": pynvml.c_nvmlMemory_t,
+        "nvmlMemory_v2_t": pynvml.c_nvmlMemory_v2_t,
+        "nvmlEccSramErrorStatus_t": pynvml.c_nvmlEccSramErrorStatus_v1_t,
+        "nvmlUtilization_t": pynvml.c_nvmlUtilization_t,
+        "nvmlMarginTemperature_t": pynvml.c_nvmlMarginTemperature_v1_t,
+        "nvmlGpuFabricInfo_t": pynvml.c_nvmlGpuFabricInfo_t,
+        "nvmlGpuFabricInfo_v2_t": pynvml.c_nvmlGpuFabricInfo_v2_t,
+        "nvmlGpuFabricInfo_v3_t": pynvml.c_nvmlGpuFabricInfo_v3_t,
+        "nvmlFieldValue_t": pynvml.c_nvmlFieldValue_t, "nvmlProcessInfo_t": pynvml.c_nvmlProcessInfo_t}
     assert sizes == {name: ctypes.sizeof(layout) for name, layout in theirs.items()}
 
 
@@ -121,34 +129,39 @@ def test_utilization_is_written_where_the_caller_has_it(nvml: Nvml) -> None:
 
 
 def test_sram_errors_and_their_threshold_come_in_one_structure(nvml: Nvml) -> None:
-    n = nvml("gpu.0.ecc.aggregate.uncorrected.sram = 3", "gpu.0.ecc.sram.parity = 2", "gpu.0.ecc.sram.threshold_exceeded = 1")
+    n = nvml("gpu.0.ecc.aggregate.uncorrected.sram = 3", "gpu.0.ecc.sram.parity = 2",
+             "gpu.0.ecc.sram.threshold_exceeded = 1")
     found = n.c_nvmlEccSramErrorStatus_v1_t()
     n.nvmlDeviceGetSramEccErrorStatus(n.nvmlDeviceGetHandleByIndex(0), ctypes.byref(found))
-    assert (found.aggregateUncSecDed, found.aggregateUncParity, found.aggregateCor, found.bThresholdExceeded) == (3, 2, 0, 1)
+    assert ((found.aggregateUncSecDed, found.aggregateUncParity, found.aggregateCor, found.bThresholdExceeded)
+            == (3, 2, 0, 1))
     found.version = 1
     with refused(VERSION):
         n.nvmlDeviceGetSramEccErrorStatus(n.nvmlDeviceGetHandleByIndex(0), ctypes.byref(found))
 
 
 def test_the_fabric_is_told_in_all_versions(nvml: Nvml) -> None:
-    n = nvml("gpu.0.fabric.clique = 7", "gpu.0.fabric.cluster = 01234567-89ab-cdef-0123-456789abcdef", "gpu.0.fabric.health = 1",
-             "gpu.0.fabric.summary = 2")
+    n = nvml("gpu.0.fabric.clique = 7", "gpu.0.fabric.cluster = 01234567-89ab-cdef-0123-456789abcdef",
+             "gpu.0.fabric.health = 1", "gpu.0.fabric.summary = 2")
     handle = n.nvmlDeviceGetHandleByIndex(0)
-    first, second, third = n.c_nvmlGpuFabricInfo_t(), n.c_nvmlGpuFabricInfo_v2_t(), n.c_nvmlGpuFabricInfo_v3_t()
+    first, second = n.c_nvmlGpuFabricInfo_t(), n.c_nvmlGpuFabricInfo_v2_t()
+    third = n.c_nvmlGpuFabricInfo_v3_t()
     n.nvmlDeviceGetGpuFabricInfo(handle, ctypes.byref(first))
     for versioned in (second, third):
         n.nvmlDeviceGetGpuFabricInfoV(handle, ctypes.byref(versioned))
     for found in (first, second, third):
         assert (found.state, found.status, found.cliqueId) == (n.NVML_GPU_FABRIC_STATE_COMPLETED, 0, 7)
         assert bytes(found.clusterUuid).hex() == "0123456789abcdef0123456789abcdef"
-    assert (second.healthMask, third.healthMask, third.healthSummary) == (1, 1, n.NVML_GPU_FABRIC_HEALTH_SUMMARY_UNHEALTHY)
+    assert (second.healthMask, third.healthMask, third.healthSummary) == (
+        1, 1, n.NVML_GPU_FABRIC_HEALTH_SUMMARY_UNHEALTHY)
     second.version = 0
     with refused(VERSION):
         n.nvmlDeviceGetGpuFabricInfoV(handle, ctypes.byref(second))
 
 
 def test_one_link_or_all_links_of_a_gpu_differ(nvml: Nvml) -> None:
-    n = nvml("gpu.0.nvlink.*.state = 0", "gpu.0.nvlink.3.state = 1", "gpu.0.nvlink.3.remote.pci = 0001:9d:00.0")
+    n = nvml(
+        "gpu.0.nvlink.*.state = 0", "gpu.0.nvlink.3.state = 1", "gpu.0.nvlink.3.remote.pci = 0001:9d:00.0")
     handle = n.nvmlDeviceGetHandleByIndex(0)
     assert [n.nvmlDeviceGetNvLinkState(handle, link) for link in (2, 3, 4)] == [0, 1, 0]
     assert n.nvmlDeviceGetNvLinkRemotePciInfo(handle, 3).busId == "00000001:9D:00.0"
@@ -164,8 +177,12 @@ def test_fields_of_a_link_are_told_by_their_scope(nvml: Nvml) -> None:
     assert (found[5].nvmlReturn, found[5].value.ullVal) == (0, 12)
 
 
-@pytest.mark.parametrize(("driver", "known"), [("535.161.08", ()), ("570.86.10", ()), ("575.57.08", (251, 252, 253)), ("580.65.06", (269, 270, 271))])
-def test_counters_of_slowdowns_have_the_numbers_of_their_release(nvml: Nvml, driver: str, known: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(
+    ("driver", "known"),
+    [("535.161.08", ()), ("570.86.10", ()), ("575.57.08", (251, 252, 253)), ("580.65.06", (269, 270, 271))])
+def test_counters_of_slowdowns_have_the_numbers_of_their_release(
+    nvml: Nvml, driver: str, known: tuple[int, ...],
+) -> None:
     n = nvml(f"driver.version = {driver}", "gpu.0.slowdown.sw_thermal = 9")
     asked = [251, 252, 253, 269, 270, 271]
     found = n.nvmlDeviceGetFieldValues(n.nvmlDeviceGetHandleByIndex(0), asked)
@@ -182,13 +199,16 @@ def test_peers_are_told_in_each_order_for_itself(nvml: Nvml) -> None:
         n.nvmlDeviceGetP2PStatus(zero, zero, 0)
 
 
-def test_processes_are_those_of_the_scenario_and_a_list_that_is_none_is_no_idle_gpu(nvml: Nvml, libraries: Libraries) -> None:
+def test_processes_are_those_of_the_scenario_and_a_list_that_is_none_is_no_idle_gpu(
+    nvml: Nvml, libraries: Libraries,
+) -> None:
     n = nvml("gpu.0.processes = 4711:1048576 12", "gpu.1.processes = 12:", "gpu.2.processes = python")
     handles = [n.nvmlDeviceGetHandleByIndex(index) for index in range(3)]
     found = n.nvmlDeviceGetComputeRunningProcesses(handles[0])
     assert [(each.pid, each.usedGpuMemory) for each in found] == [(4711, 1048576), (12, 0)]
     room, one = ctypes.c_uint(1), n.c_nvmlProcessInfo_t()
-    assert library(libraries).nvmlDeviceGetComputeRunningProcesses_v3(handles[0], ctypes.byref(room), ctypes.byref(one)) == INSUFFICIENT_SIZE
+    assert library(libraries).nvmlDeviceGetComputeRunningProcesses_v3(
+        handles[0], ctypes.byref(room), ctypes.byref(one)) == INSUFFICIENT_SIZE
     assert (room.value, one.pid) == (2, 4711)
     for handle in handles[1:]:
         with refused(UNKNOWN):
@@ -216,16 +236,19 @@ def test_row_remapping_of_a_healthy_gpu_has_all_banks_spare(nvml: Nvml) -> None:
 def test_a_field_is_there_or_says_that_it_is_not_supported(nvml: Nvml) -> None:
     n = nvml("gpu.0.field.82 = 41", "gpu.0.field.83 = unsupported")
     there, not_there, unset = n.nvmlDeviceGetFieldValues(n.nvmlDeviceGetHandleByIndex(0), [82, 83, 84])
-    assert (there.nvmlReturn, there.value.ullVal, there.valueType) == (0, 41, n.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG)
+    assert (there.nvmlReturn, there.value.ullVal, there.valueType) == (
+        0, 41, n.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG)
     assert not_there.nvmlReturn == unset.nvmlReturn == NOT_SUPPORTED
 
 
 def test_a_gpu_is_found_by_what_identifies_it(nvml: Nvml) -> None:
     n = nvml("gpu.5.uuid = GPU-five", "gpu.5.serial = 12345", "gpu.5.pci = 0000:c3:00.0")
     for handle in (n.nvmlDeviceGetHandleByUUID(b"GPU-five"), n.nvmlDeviceGetHandleBySerial(b"12345"),
-                   n.nvmlDeviceGetHandleByPciBusId(b"00000000:C3:00.0"), n.nvmlDeviceGetHandleByPciBusId(b"0000:c3:00.0")):
+                   n.nvmlDeviceGetHandleByPciBusId(b"00000000:C3:00.0"),
+                   n.nvmlDeviceGetHandleByPciBusId(b"0000:c3:00.0")):
         assert n.nvmlDeviceGetIndex(handle) == 5
-    for search in (n.nvmlDeviceGetHandleByUUID, n.nvmlDeviceGetHandleBySerial, n.nvmlDeviceGetHandleByPciBusId):
+    for search in (
+        n.nvmlDeviceGetHandleByUUID, n.nvmlDeviceGetHandleBySerial, n.nvmlDeviceGetHandleByPciBusId):
         with refused(NOT_FOUND):
             search(b"none of these")
 
@@ -239,7 +262,9 @@ def test_a_lost_gpu_is_counted_and_answers_nothing(nvml: Nvml) -> None:
     assert n.nvmlDeviceGetIndex(n.nvmlDeviceGetHandleByIndex(6)) == 6
 
 
-def test_every_call_on_a_gpu_that_is_lost_later_says_so(libraries: Libraries, nvml: Nvml, tmp_path: Path) -> None:
+def test_every_call_on_a_gpu_that_is_lost_later_says_so(
+    libraries: Libraries, nvml: Nvml, tmp_path: Path,
+) -> None:
     n = nvml("gpu.5.serial = 1")
     handle = n.nvmlDeviceGetHandleByIndex(5)
     n.nvmlShutdown()
@@ -250,7 +275,8 @@ def test_every_call_on_a_gpu_that_is_lost_later_says_so(libraries: Libraries, nv
             getattr(n, function)(handle, *arguments)
 
 
-@pytest.mark.parametrize(("value", "code"), [("unsupported", NOT_SUPPORTED), ("error 4", 4), ("a lot", UNKNOWN), ("-1", UNKNOWN)])
+@pytest.mark.parametrize(
+    ("value", "code"), [("unsupported", NOT_SUPPORTED), ("error 4", 4), ("a lot", UNKNOWN), ("-1", UNKNOWN)])
 def test_a_single_reading_can_be_refused(nvml: Nvml, value: str, code: int) -> None:
     n = nvml(f"gpu.2.power.usage = {value}")
     with refused(code):
@@ -266,11 +292,11 @@ def test_error_counts_are_not_supported_where_ecc_is_off_or_unknown(nvml: Nvml) 
             n.nvmlDeviceGetTotalEccErrors(n.nvmlDeviceGetHandleByIndex(index), 1, 0)
 
 
-@pytest.mark.parametrize("call", [
-    "nvmlDeviceGetTotalEccErrors 2 0", "nvmlDeviceGetTotalEccErrors 0 2", "nvmlDeviceGetMemoryErrorCounter 1 0 8",
-    "nvmlDeviceGetTemperature 1",
-    "nvmlDeviceGetTemperatureThreshold 4", "nvmlDeviceGetClockInfo 4", "nvmlDeviceGetNvLinkState 18", "nvmlDeviceGetNvLinkErrorCounter 0 5",
-])
+@pytest.mark.parametrize("call",
+                         ["nvmlDeviceGetTotalEccErrors 2 0", "nvmlDeviceGetTotalEccErrors 0 2",
+                          "nvmlDeviceGetMemoryErrorCounter 1 0 8", "nvmlDeviceGetTemperature 1",
+                          "nvmlDeviceGetTemperatureThreshold 4", "nvmlDeviceGetClockInfo 4",
+                          "nvmlDeviceGetNvLinkState 18", "nvmlDeviceGetNvLinkErrorCounter 0 5"])
 def test_an_argument_out_of_range_is_invalid(nvml: Nvml, call: str) -> None:
     function, *arguments = call.split()
     n = nvml()
@@ -307,22 +333,24 @@ def test_a_buffer_that_is_too_small_is_left_alone(nvml: Nvml, libraries: Librari
 
 
 OF_A_GPU = (
-    ("nvmlDeviceGetName", (None, 64)), ("nvmlDeviceGetPowerUsage", (None,)), ("nvmlDeviceGetTotalEnergyConsumption", (None,)),
-    ("nvmlDeviceGetEccMode", (None, None)), ("nvmlDeviceGetIndex", (None,)), ("nvmlDeviceGetMinorNumber", (None,)),
-    ("nvmlDeviceGetPciInfo_v3", (None,)), ("nvmlDeviceGetMemoryInfo", (None,)), ("nvmlDeviceGetMemoryInfo_v2", (None,)),
-    ("nvmlDeviceGetTotalEccErrors", (1, 0, None)), ("nvmlDeviceGetMemoryErrorCounter", (1, 0, 2, None)),
+    ("nvmlDeviceGetName", (None, 64)), ("nvmlDeviceGetPowerUsage", (None,)),
+    ("nvmlDeviceGetTotalEnergyConsumption", (None,)), ("nvmlDeviceGetEccMode", (None, None)),
+    ("nvmlDeviceGetIndex", (None,)), ("nvmlDeviceGetMinorNumber", (None,)),
+    ("nvmlDeviceGetPciInfo_v3", (None,)), ("nvmlDeviceGetMemoryInfo", (None,)),
+    ("nvmlDeviceGetMemoryInfo_v2", (None,)), ("nvmlDeviceGetTotalEccErrors", (1, 0, None)),
+    ("nvmlDeviceGetMemoryErrorCounter", (1, 0, 2, None)),
     ("nvmlDeviceGetRemappedRows", (None, None, None, None)), ("nvmlDeviceGetRowRemapperHistogram", (None,)),
-    ("nvmlDeviceGetTemperature", (0, None)), ("nvmlDeviceGetNvLinkState", (0, None)), ("nvmlDeviceGetNvLinkErrorCounter", (0, 0, None)),
-    ("nvmlDeviceGetFieldValues", (1, None)), ("nvmlDeviceGetComputeRunningProcesses_v3", (None, None)),
-    ("nvmlDeviceGetArchitecture", (None,)), ("nvmlDeviceGetGspFirmwareVersion", (None,)), ("nvmlDeviceGetMarginTemperature", (None,)),
+    ("nvmlDeviceGetTemperature", (0, None)), ("nvmlDeviceGetNvLinkState", (0, None)),
+    ("nvmlDeviceGetNvLinkErrorCounter", (0, 0, None)), ("nvmlDeviceGetFieldValues", (1, None)),
+    ("nvmlDeviceGetComputeRunningProcesses_v3", (None, None)), ("nvmlDeviceGetArchitecture", (None,)),
+    ("nvmlDeviceGetGspFirmwareVersion", (None,)), ("nvmlDeviceGetMarginTemperature", (None,)),
     ("nvmlDeviceGetSramEccErrorStatus", (None,)), ("nvmlDeviceGetRetiredPagesPendingStatus", (None,)),
     ("nvmlDeviceGetUtilizationRates", (None,)), ("nvmlDeviceGetNvLinkRemotePciInfo_v2", (0, None)),
-    ("nvmlDeviceGetNvLinkRemoteDeviceType", (0, None)), ("nvmlDeviceGetGpuFabricInfo", (None,)), ("nvmlDeviceGetGpuFabricInfoV", (None,)),
-)
-OF_THE_LIBRARY = (
-    ("nvmlSystemGetDriverVersion", (None, 80)), ("nvmlSystemGetNVMLVersion", (None, 80)), ("nvmlSystemGetCudaDriverVersion_v2", (None,)),
-    ("nvmlDeviceGetCount_v2", (None,)), ("nvmlDeviceGetHandleByIndex_v2", (0, None)), ("nvmlDeviceGetHandleByUUID", (None, None)),
-)
+    ("nvmlDeviceGetNvLinkRemoteDeviceType", (0, None)), ("nvmlDeviceGetGpuFabricInfo", (None,)),
+    ("nvmlDeviceGetGpuFabricInfoV", (None,)))
+OF_THE_LIBRARY = (("nvmlSystemGetDriverVersion", (None, 80)), ("nvmlSystemGetNVMLVersion", (None, 80)),
+                  ("nvmlSystemGetCudaDriverVersion_v2", (None,)), ("nvmlDeviceGetCount_v2", (None,)),
+                  ("nvmlDeviceGetHandleByIndex_v2", (0, None)), ("nvmlDeviceGetHandleByUUID", (None, None)))
 
 
 def test_a_null_pointer_is_invalid_everywhere(nvml: Nvml, libraries: Libraries) -> None:
@@ -337,7 +365,8 @@ def test_nothing_answers_before_init_and_after_the_last_shutdown(nvml: Nvml, lib
     raw = library(libraries)
 
     def answers() -> set[int]:
-        return {getattr(raw, name)(None, *rest) for name, rest in OF_A_GPU} | {getattr(raw, name)(*rest) for name, rest in OF_THE_LIBRARY}
+        return {getattr(raw, name)(None, *rest) for name, rest in OF_A_GPU} | {
+            getattr(raw, name)(*rest) for name, rest in OF_THE_LIBRARY}
 
     assert answers() == {UNINITIALIZED}
     assert raw.nvmlShutdown() == UNINITIALIZED
@@ -380,9 +409,8 @@ def test_errors_have_names_of_nvml(libraries: Libraries) -> None:
     raw = library(libraries)
     raw.nvmlErrorString.restype = ctypes.c_char_p
     assert [raw.nvmlErrorString(code) for code in (0, 3, 9, 15, 18, 999, -1)] == [
-        b"Success", b"Not Supported", b"Driver Not Loaded", b"GPU is lost", b"RM has detected an NVML/RM version mismatch.",
-        b"Unknown Error", b"Unknown Error",
-    ]
+        b"Success", b"Not Supported", b"Driver Not Loaded", b"GPU is lost",
+        b"RM has detected an NVML/RM version mismatch.", b"Unknown Error", b"Unknown Error"]
 
 
 def test_a_function_that_is_not_there_is_an_older_driver(nvml: Nvml) -> None:

@@ -17,10 +17,15 @@ ASK = """
 import ctypes, json, os, sys
 
 class Timex(ctypes.Structure):
-    _fields_ = [("modes", ctypes.c_uint), *((name, ctypes.c_long) for name in ("offset", "freq", "maxerror", "esterror")),
-                ("status", ctypes.c_int), *((name, ctypes.c_long) for name in ("constant", "precision", "tolerance", "sec", "usec", "tick",
-                "ppsfreq", "jitter")), ("shift", ctypes.c_int), *((name, ctypes.c_long) for name in ("stabil", "jitcnt", "calcnt", "errcnt",
-                "stbcnt")), ("tai", ctypes.c_int), ("rest", ctypes.c_int * 11)]
+    _fields_ = [
+        ("modes", ctypes.c_uint),
+        *((name, ctypes.c_long) for name in ("offset", "freq", "maxerror", "esterror")),
+        ("status", ctypes.c_int),
+        *((name, ctypes.c_long) for name in (
+            "constant", "precision", "tolerance", "sec", "usec", "tick", "ppsfreq", "jitter")),
+        ("shift", ctypes.c_int),
+        *((name, ctypes.c_long) for name in ("stabil", "jitcnt", "calcnt", "errcnt", "stbcnt")),
+        ("tai", ctypes.c_int), ("rest", ctypes.c_int * 11)]
 
 def statvfs(path):
     try:
@@ -31,7 +36,9 @@ def statvfs(path):
 def adjtimex(modes):
     c, buffer = ctypes.CDLL(None, use_errno=True), Timex(modes=modes)
     state = c.adjtimex(ctypes.byref(buffer))
-    return -ctypes.get_errno() if state < 0 else [state, buffer.status, buffer.offset, buffer.maxerror, buffer.tai]
+    if state < 0:
+        return -ctypes.get_errno()
+    return [state, buffer.status, buffer.offset, buffer.maxerror, buffer.tai]
 
 json.dump([statvfs(path) for path in sys.argv[2:]] + [adjtimex(int(sys.argv[1]))], sys.stdout)
 """
@@ -60,12 +67,14 @@ def tree(tmp_path: Path) -> Path:
     for folder in (".muster", "raid/data", "raidx", "mnt/a b"):
         (root / folder).mkdir(parents=True)
     (root / ".muster/statvfs").write_text(line("/", ROOT) + line("/raid", RAID) + line("/mnt/a\\040b", RAID))
-    (root / ".muster/adjtimex").write_text("state = 0\nstatus = 8193\noffset = -77\nmaxerror = 1500\ntai = 37\n")
+    (root / ".muster/adjtimex").write_text(
+        "state = 0\nstatus = 8193\noffset = -77\nmaxerror = 1500\ntai = 37\n")
     return root
 
 
 def test_a_path_in_the_tree_is_answered_by_the_mount_that_holds_it(libraries: Libraries, tree: Path) -> None:
-    asked = [f"{tree}/", f"{tree}", f"{tree}//raid", f"{tree}/raid/", f"{tree}/raid/data", f"{tree}/raidx", f"{tree}/mnt/a b"]
+    asked = [f"{tree}/", f"{tree}", f"{tree}//raid", f"{tree}/raid/", f"{tree}/raid/data", f"{tree}/raidx",
+             f"{tree}/mnt/a b"]
     assert ask(libraries, tree, *asked)[:-1] == [ROOT, ROOT, RAID, RAID, RAID, ROOT, RAID]
 
 
@@ -79,7 +88,9 @@ def test_a_path_that_is_not_there_is_not_there(libraries: Libraries, tree: Path)
     assert ask(libraries, tree, tree / "raid/none")[0] == ENOENT
 
 
-def test_paths_outside_the_tree_and_all_paths_without_a_tree_are_this_machines(libraries: Libraries, tree: Path) -> None:
+def test_paths_outside_the_tree_and_all_paths_without_a_tree_are_this_machines(
+    libraries: Libraries, tree: Path,
+) -> None:
     beside = tree.parent / "rootx"
     beside.mkdir()
     real = os.statvfs(tree.parent)
@@ -90,12 +101,16 @@ def test_paths_outside_the_tree_and_all_paths_without_a_tree_are_this_machines(l
 
 
 @pytest.mark.parametrize("table", ["", "/raid 1 2 3\n", "nonsense\n" + line("/", ROOT), line("/other", ROOT)])
-def test_a_damaged_table_is_an_error_and_never_this_machines_figures(libraries: Libraries, tree: Path, table: str) -> None:
+def test_a_damaged_table_is_an_error_and_never_this_machines_figures(
+    libraries: Libraries, tree: Path, table: str,
+) -> None:
     (tree / ".muster/statvfs").write_text(table)
     assert ask(libraries, tree, tree / "raid")[0] == EIO
 
 
-def test_a_missing_table_is_an_error_and_never_this_machines_figures(libraries: Libraries, tree: Path) -> None:
+def test_a_missing_table_is_an_error_and_never_this_machines_figures(
+    libraries: Libraries, tree: Path,
+) -> None:
     (tree / ".muster/statvfs").unlink()
     (tree / ".muster/adjtimex").unlink()
     assert ask(libraries, tree, tree) == [EIO, -EIO]
@@ -107,7 +122,8 @@ def test_the_clock_answers_from_its_table(libraries: Libraries, tree: Path) -> N
     assert ask(libraries, tree)[-1] == [5, 64, 0, 16000000, 0]
 
 
-@pytest.mark.parametrize("table", ["", "status = 1\n", "state = 0\nstatus = x\n", "state = 0\nno_such = 1\n", "state 0\n"])
+@pytest.mark.parametrize(
+    "table", ["", "status = 1\n", "state = 0\nstatus = x\n", "state = 0\nno_such = 1\n", "state 0\n"])
 def test_a_damaged_clock_table_is_an_error(libraries: Libraries, tree: Path, table: str) -> None:
     (tree / ".muster/adjtimex").write_text(table)
     assert ask(libraries, tree)[-1] == -EIO

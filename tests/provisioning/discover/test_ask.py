@@ -1,4 +1,5 @@
-"""Addresses are asked at a bounded rate, and whatever answers there costs its own time and no more; over real sockets."""
+"""Addresses are asked at a bounded rate, and whatever answers there costs its own time and no more; over real
+sockets."""
 
 from __future__ import annotations
 
@@ -20,13 +21,18 @@ from tests.testbed.bmc.certificates import Authority
 from tests.testbed.ports import free_port
 from tests.testbed.sshd import wait_until
 
-ROOT = {"RedfishVersion": "1.15.0", "Vendor": "Con\x1b[31mtoso\n", "Product": "\u202eX" * 500, "UUID": "no uuid", "Oem": {"Dell": {"ServiceTag": "t1"}}}
+ROOT = {
+    "RedfishVersion": "1.15.0", "Vendor": "Con\x1b[31mtoso\n", "Product": "\u202eX" * 500, "UUID": "no uuid",
+    "Oem": {"Dell": {"ServiceTag": "t1"}}}
 
 
 class Server:
-    """A TLS server at a loopback address of its own that answers each connection with `answer`; remembers when each came."""
+    """A TLS server at a loopback address of its own that answers each connection with `answer`; remembers
+    when each came."""
 
-    def __init__(self, folder: Path, answer: Callable[[ssl.SSLSocket], None] | None, address: str, port: int) -> None:
+    def __init__(
+        self, folder: Path, answer: Callable[[ssl.SSLSocket], None] | None, address: str, port: int,
+    ) -> None:
         self.address, self.port = address, port
         self.came: list[float] = []
         self._answer = answer
@@ -55,7 +61,7 @@ class Server:
                 self._answer(secured)
 
     def close(self) -> None:
-        """Nobody is answered any more."""
+        """No one is answered any more."""
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
@@ -104,24 +110,29 @@ def headers(link: ssl.SSLSocket) -> None:
         link.sendall(b"x: \x1b[2J\r\n" * 1000)
 
 
-def test_what_a_service_root_says_is_shown_without_what_a_terminal_would_act_on(serve: Callable[..., Server]) -> None:
+def test_what_a_service_root_says_is_shown_without_what_a_terminal_would_act_on(
+    serve: Callable[..., Server],
+) -> None:
     server = serve(whole)
     began = time.monotonic()
     found = ask(server.address, how(server))
     assert time.monotonic() - began < 2
     assert found is not None and found.speaks == ("redfish",)
-    assert found.vendor == "Con\\x1b[31mtoso\\n" and len(found.product) <= 80 and "\u202e" not in found.product
+    assert found.vendor == "Con\\x1b[31mtoso\\n" and len(
+        found.product) <= 80 and "\u202e" not in found.product
     assert (found.serial, found.uuid, found.fingerprint) == ("T1", "", server.fingerprint)
 
 
-@pytest.mark.parametrize(("answer", "said", "most"), [
-    (drip, "no whole answer within 1 s", 2.5), (flood, "answers with over 262144 bytes", 5.0), (headers, "answers with over 262144 bytes", 5.0),
-    (lambda link: link.sendall(b"HTTP/1.1 302 Found\r\nLocation: https://10.9.9.9/\x1b]0;x\x07\r\n\r\n"), "redirects to https://10.9.9.9/", 2.5),
-    (lambda link: None, "the answer is no whole HTTP", 2.5),
-    (None, "no TLS at port", 2.5),
-])
+@pytest.mark.parametrize(
+    ("answer", "said", "most"),
+    [(drip, "no whole answer within 1 s", 2.5), (flood, "answers with over 262144 bytes", 5.0),
+     (headers, "answers with over 262144 bytes", 5.0),
+     (lambda link: link.sendall(b"HTTP/1.1 302 Found\r\nLocation: https://10.9.9.9/\x1b]0;x\x07\r\n\r\n"),
+      "redirects to https://10.9.9.9/", 2.5), (lambda link: None, "the answer is no whole HTTP", 2.5),
+     (None, "no TLS at port", 2.5)])
 def test_a_hostile_answer_is_bounded_in_time_and_size_and_its_kind_is_said(
-        serve: Callable[..., Server], answer: Callable[[ssl.SSLSocket], None] | None, said: str, most: float) -> None:
+    serve: Callable[..., Server], answer: Callable[[ssl.SSLSocket], None] | None, said: str, most: float,
+) -> None:
     server = serve(answer)
     elsewhere = serve(whole)
     began = time.monotonic()
@@ -148,14 +159,17 @@ def test_no_more_addresses_are_begun_in_a_second_than_the_rate_allows(serve: Cal
     came = sorted(at for server in servers for at in server.came)
     assert len(came) == 30                                      # one connection each
     for at in range(len(came) - 11):
-        assert came[at + 11] - came[at] > 0.5 - 0.2             # eleven more take 0.55 s; a late thread may make up for some of it
+        # eleven more take 0.55 s; a late thread may make up for some of it
+        assert came[at + 11] - came[at] > 0.5 - 0.2
 
 
 def test_254_addresses_where_nobody_is_take_seconds() -> None:
     port = free_port()
     began = time.monotonic()
-    # 127.0.0.0/8 refuses at once; to drop what comes needs a firewall, and how long each may then take is How's.
-    assert not list(sweep([f"127.3.7.{at}" for at in range(1, 255)], 200.0, ScanSettings(port, port, ipmi_s=0.3)))
+    # 127.0.0.0/8 refuses at once; to drop what comes needs a firewall, and how long each may then take is
+    # How's.
+    assert not list(
+        sweep([f"127.3.7.{at}" for at in range(1, 255)], 200.0, ScanSettings(port, port, ipmi_s=0.3)))
     assert time.monotonic() - began < 6
 
 

@@ -15,8 +15,9 @@ from tests.command import muster
 from tests.testbed.bmcs import Bed, Machine, Wrong, rack, require_rack
 from tests.testbed.ipmisim import SERIAL, IpmiSim, ipmi_sim, require_ipmi
 
-MACHINES = [Machine("gpu001"), Machine("gpu002"), Machine("gpu003"), Machine("gpu004", Wrong.TWIN), Machine("gpu005", Wrong.PASSWORD),
-            Machine("gpu006", Wrong.NO_ONE), Machine("gpu007", Wrong.REDIRECTS)]
+MACHINES = [
+    Machine("gpu001"), Machine("gpu002"), Machine("gpu003"), Machine("gpu004", Wrong.TWIN),
+    Machine("gpu005", Wrong.PASSWORD), Machine("gpu006", Wrong.NO_ONE), Machine("gpu007", Wrong.REDIRECTS)]
 
 
 @dataclass
@@ -33,8 +34,9 @@ class Site:
 
     def discover(self, *words: str, password: str | None = None) -> CompletedProcess[str]:
         """The finished command; no password may be in what it prints."""
-        done = muster("inventory", "discover", "--port", str(self.bed.port), "--ipmi-port", str(self.sim.port), *words, home=self.home,
-                      BMC_PASSWORD=password if password is not None else self.bed.password)
+        done = muster(
+            "inventory", "discover", "--port", str(self.bed.port), "--ipmi-port", str(self.sim.port), *words,
+            home=self.home, BMC_PASSWORD=password if password is not None else self.bed.password)
         assert self.bed.password not in done.stdout + done.stderr
         return done
 
@@ -51,14 +53,20 @@ class Site:
 
     def inventory(self, *names: str, **more: str) -> None:
         """An inventory of these machines, planned; `defaults` name the account."""
-        entries = "".join(f"  {name}: {{bmc: {self.bed.address(name)}, lifecycle: planned{more.get(name, '')}}}\n" for name in names)
+        entries = "".join(f"  {name}: {{bmc: {self.bed.address(name)}, lifecycle: "
+                          f"planned{more.get(name, '')}}}\n" for name in names)
         (self.home / "muster.yaml").write_text(
-            f"version: 1\ndefaults: {{bmc: {{user: {self.bed.user}, port: {self.bed.port}, password: {{env: BMC_PASSWORD}}}}}}\nnodes:\n"
-            f"  spare: {{lifecycle: planned}}\n{entries}")
+            "version: 1\n"
+            f"defaults: {{bmc: {{user: {self.bed.user}, port: {self.bed.port}, password: {{env: "
+            f"BMC_PASSWORD}}}}}}\n"
+            "nodes:\n"
+            f"  spare: {{lifecycle: planned}}\n"
+            f"{entries}")
 
     def delivered(self, *rows: str) -> str:
         """A delivery list of these lines."""
-        (self.home / "rack7.csv").write_text("Serial Number,Hostname,Rack\n" + "".join(f"{row}\n" for row in rows))
+        (self.home / "rack7.csv").write_text(
+            "Serial Number,Hostname,Rack\n" + "".join(f"{row}\n" for row in rows))
         return "rack7.csv"
 
 
@@ -83,19 +91,22 @@ def test_without_a_login_it_says_who_answers_and_how(site: Site) -> None:
     first = site.bed.address("gpu001")
     found = site.json("--range", f"{first.rpartition('.')[0]}.1-{site.sim.address}")
     by = {one["address"]: one for one in found["found"]}
-    assert (by[first]["speaks"], by[first]["vendor"], by[first]["fingerprint"]) == (["redfish"], "Contoso", site.bed.fingerprints["gpu001"])
+    assert (by[first]["speaks"], by[first]["vendor"], by[first]["fingerprint"]) == (
+        ["redfish"], "Contoso", site.bed.fingerprints["gpu001"])
     assert by[site.sim.address]["speaks"] == ["ipmi"]
     assert site.bed.address("gpu006") not in by
     assert "redirects to" in by[site.bed.address("gpu007")]["said"]
     assert found["schema"] == "muster.discovered/1" and found["asked"] == 40
-    assert not any(request.login for request in site.bed.log() if request.machine in ("gpu001", "gpu002", "gpu003"))
+    assert not any(
+        request.login for request in site.bed.log() if request.machine in ("gpu001", "gpu002", "gpu003"))
 
 
 def test_it_starts_nothing_that_was_not_named(site: Site) -> None:
     done = site.discover()
     assert done.returncode == 2 and "--range 10.1.0.0/24" in done.stderr and done.stderr.count("\n") == 1
-    for words in (("--login", "--leases", "x"), ("--range", "10.0.0.1", "--trust-certificates"), ("--range", "10.0.0.1", "--names", "a[1-2]"),
-                  ("--leases", "x", "--delivery", "y"), ("--range", "10.0.0.1", "--write", "x", "--json"), ("--range", "10.0.0.1", "--login")):
+    for words in (("--login", "--leases", "x"), ("--range", "10.0.0.1", "--trust-certificates"),
+                  ("--range", "10.0.0.1", "--names", "a[1-2]"), ("--leases", "x", "--delivery", "y"),
+                  ("--range", "10.0.0.1", "--write", "x", "--json"), ("--range", "10.0.0.1", "--login")):
         done = site.discover(*words)
         assert done.returncode == 2 and done.stderr.startswith("muster: --"), words
 
@@ -103,7 +114,8 @@ def test_it_starts_nothing_that_was_not_named(site: Site) -> None:
 def test_a_rack_as_it_was_ordered_is_all_as_listed(site: Site) -> None:
     site.inventory("gpu001", "gpu002", "gpu003")
     rows = [f"{site.serial(name)},{name}," for name in ("gpu003", "gpu001", "gpu002")]
-    done = site.discover("--range", site.range("gpu001", "gpu003"), "--login", "--trust-certificates", "--delivery", site.delivered(*rows))
+    done = site.discover("--range", site.range("gpu001", "gpu003"), "--login", "--trust-certificates",
+                         "--delivery", site.delivered(*rows))
     assert done.returncode == 0, done.stdout
     assert "rack7.csv: 3 delivered: 3 as listed" in done.stdout
 
@@ -111,14 +123,18 @@ def test_a_rack_as_it_was_ordered_is_all_as_listed(site: Site) -> None:
 def test_missing_extra_swapped_and_doubled_are_each_said(site: Site) -> None:
     site.inventory("gpu001", "gpu002", "gpu003")
     rows = (f"{site.serial('gpu001')},gpu002,", f"{site.serial('gpu002')},gpu002,", "LOST1,gpu009,r07")
-    found = site.json("--range", site.range("gpu001", "gpu004"), "--login", "--trust-certificates", "--delivery", site.delivered(*rows))
+    found = site.json("--range", site.range("gpu001", "gpu004"), "--login", "--trust-certificates",
+                      "--delivery", site.delivered(*rows))
     delivery = found["delivery"]
-    assert [row["state"] for row in delivery["rows"]] == ["doubled", "as listed", "missing"]        # gpu004 has the number of gpu001
+    # gpu004 has the number of gpu001
+    assert [row["state"] for row in delivery["rows"]] == ["doubled", "as listed", "missing"]
     assert delivery["extra"] == [site.bed.address("gpu003")]
-    assert [(one["kind"], one["value"]) for one in found["doubled"]] == [("serial number", site.serial("gpu001"))]
+    assert [
+        (one["kind"], one["value"]) for one in found["doubled"]] == [("serial number", site.serial("gpu001"))]
     assert found["exit"] == 1
-    swapped = site.json("--range", site.range("gpu001", "gpu002"), "--login", "--trust-certificates", "--delivery", site.delivered(
-        f"{site.serial('gpu001')},gpu002,", f"{site.serial('gpu002')},gpu001,"))
+    swapped = site.json(
+        "--range", site.range("gpu001", "gpu002"), "--login", "--trust-certificates", "--delivery",
+        site.delivered(f"{site.serial('gpu001')},gpu002,", f"{site.serial('gpu002')},gpu001,"))
     assert [row["state"] for row in swapped["delivery"]["rows"]] == ["swapped", "swapped"]
 
 
@@ -137,7 +153,8 @@ def test_a_wrong_password_is_tried_on_one_controller_once(site: Site) -> None:
 
     site.inventory("gpu001", "gpu002", "gpu003")
     before = refusals()
-    done = site.discover("--range", site.range("gpu001", "gpu003"), "--login", "--trust-certificates", password="planted-not-it")
+    done = site.discover("--range", site.range("gpu001", "gpu003"), "--login", "--trust-certificates",
+                         password="planted-not-it")
     assert done.returncode == 3
     assert refusals() - before == 1
     assert done.stdout.count("not tried: the account was refused at") == 2
@@ -146,10 +163,12 @@ def test_a_wrong_password_is_tried_on_one_controller_once(site: Site) -> None:
 
 def test_what_was_found_becomes_planned_entries_after_a_look_at_the_difference(site: Site) -> None:
     site.inventory("gpu001")
-    words = ("--range", site.range("gpu001", "gpu003"), "--login", "--trust-certificates", "--write", "muster.yaml", "--names", "gpu[002-003]")
+    words = ("--range", site.range("gpu001", "gpu003"), "--login", "--trust-certificates", "--write",
+             "muster.yaml", "--names", "gpu[002-003]")
     before = (site.home / "muster.yaml").read_text()
     done = site.discover(*words, "--dry-run")
-    assert f"+  gpu002: {{bmc: {site.bed.address('gpu002')}, labels: {{serial: {site.serial('gpu002')}" in done.stdout
+    assert (f"+  gpu002: {{bmc: {site.bed.address('gpu002')}, labels: {{serial: {site.serial('gpu002')}"
+            in done.stdout)
     assert "+  gpu[002-003]: {lifecycle: planned" in done.stdout
     assert (site.home / "muster.yaml").read_text() == before
     assert site.discover(*words, "--yes").returncode == 0
@@ -162,9 +181,12 @@ def test_an_ipmi_controller_tells_its_serial_number_through_ipmitool(site: Site)
     from tests.testbed.ipmisim import PASSWORD, USER
 
     (site.home / "muster.yaml").write_text(
-        f"version: 1\nnodes:\n  old001: {{lifecycle: planned, bmc: {{address: {site.sim.address}, port: {site.sim.port}, protocol: ipmi, "
-        f"user: {USER}, password: {{env: BMC_PASSWORD}}}}}}\n")
-    done = site.discover("--range", site.sim.address, "--login", "--delivery", site.delivered(f"{SERIAL},old001,"), password=PASSWORD)
+        "version: 1\n"
+        "nodes:\n"
+        f"  old001: {{lifecycle: planned, bmc: {{address: {site.sim.address}, port: {site.sim.port}, "
+        f"protocol: ipmi, user: {USER}, password: {{env: BMC_PASSWORD}}}}}}\n")
+    done = site.discover("--range", site.sim.address, "--login", "--delivery",
+                         site.delivered(f"{SERIAL},old001,"), password=PASSWORD)
     assert done.returncode == 0, done.stdout
     assert "1 delivered: 1 as listed" in done.stdout and PASSWORD not in done.stdout + done.stderr
 
@@ -172,7 +194,9 @@ def test_an_ipmi_controller_tells_its_serial_number_through_ipmitool(site: Site)
 def test_leases_by_themselves_ask_nobody_and_name_what_is_doubled(site: Site) -> None:
     before = len(site.bed.log())
     (site.home / "dnsmasq.leases").write_text(
-        f"0 7c:c2:55:00:00:01 {site.bed.address('gpu001')} bmc-7 *\n0 7c:c2:55:00:00:02 10.1.0.2 bmc-7 *\n1 7c:c2:55:00:00:03 10.1.0.3 bmc-9 *\n")
+        f"0 7c:c2:55:00:00:01 {site.bed.address('gpu001')} bmc-7 *\n"
+        "0 7c:c2:55:00:00:02 10.1.0.2 bmc-7 *\n"
+        "1 7c:c2:55:00:00:03 10.1.0.3 bmc-9 *\n")
     done = site.discover("--leases", "dnsmasq.leases")
     assert done.returncode == 1
     assert "host name bmc-7: 7c:c2:55:00:00:01" in done.stdout and "expired or given back" in done.stdout
@@ -189,7 +213,8 @@ def test_a_number_that_the_store_has_of_another_node_is_doubled(site: Site) -> N
     site.inventory("gpu001", "gpu002")
     with opened(site.home / "state", make=True) as store, store.writing() as db:
         db.execute("INSERT INTO node (id, name) VALUES (1, 'gpu002')")
-        write_hardware(db, 1, 1_795_000_000.0, Now({"board": {"serial": site.serial("gpu001")}}, frozenset(), "boot", {}))
+        write_hardware(db, 1, 1_795_000_000.0,
+                       Now({"board": {"serial": site.serial("gpu001")}}, frozenset(), "boot", {}))
     found = site.json("--range", site.bed.address("gpu001"), "--login", "--trust-certificates")
     assert [claim["where"] for claim in found["doubled"][0]["claims"]] == [
         f"the controller at {site.bed.address('gpu001')}", "the look of 2026-11-18"]

@@ -1,4 +1,5 @@
-"""What others wrote or sent is read as its authors document it, or refused in one line: ranges, leases, delivery lists, service roots."""
+"""What others wrote or sent is read as its authors document it, or refused in one line: ranges, leases,
+delivery lists, service roots."""
 
 from __future__ import annotations
 
@@ -25,18 +26,23 @@ NOW = 1_795_000_000.0       # 2026-11-18 08:26:40 UTC
 def test_a_network_is_its_hosts_and_a_span_both_of_its_ends() -> None:
     assert addresses(["10.1.0.0/30"]) == ("10.1.0.1", "10.1.0.2")
     assert addresses(["10.1.0.254-10.1.1.1"]) == ("10.1.0.254", "10.1.0.255", "10.1.1.0", "10.1.1.1")
-    assert addresses(["10.1.0.7", "10.1.0.6/31", "fd00::1-fd00::2"]) == ("10.1.0.7", "10.1.0.6", "fd00::1", "fd00::2")
+    assert addresses(
+        ["10.1.0.7", "10.1.0.6/31", "fd00::1-fd00::2"]) == ("10.1.0.7", "10.1.0.6", "fd00::1", "fd00::2")
     assert len(addresses(["10.1.0.0/16"])) == MOST - 2
 
 
-@pytest.mark.parametrize("text", ["", "10.1.0.0/33", "10.1.0.1/24", "10.1.0.9-10.1.0.1", "10.1.0.1-fd00::1", "10.1.0", "*", "10.1.0.1,2", "gpu001"])
+@pytest.mark.parametrize("text",
+                         ["", "10.1.0.0/33", "10.1.0.1/24", "10.1.0.9-10.1.0.1", "10.1.0.1-fd00::1", "10.1.0",
+                          "*", "10.1.0.1,2", "gpu001"])
 def test_what_names_no_addresses_is_refused_in_one_line(text: str) -> None:
     with pytest.raises(UsageError, match="expected a network") as caught:
         addresses([text])
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("texts", [["10.0.0.0/15"], ["0.0.0.0/0"], ["::/0"], ["10.0.0.0/16", "10.1.0.0/16"], ["10.0.0.0-10.255.255.255"]])
+@pytest.mark.parametrize(
+    "texts",
+    [["10.0.0.0/15"], ["0.0.0.0/0"], ["::/0"], ["10.0.0.0/16", "10.1.0.0/16"], ["10.0.0.0-10.255.255.255"]])
 def test_more_than_65536_addresses_are_never_asked(texts: list[str]) -> None:
     with pytest.raises(UsageError, match="over 65536"):
         addresses(texts)
@@ -45,7 +51,8 @@ def test_more_than_65536_addresses_are_never_asked(texts: list[str]) -> None:
 @given(st.lists(st.integers(0, 2**32 - 1).map(lambda at: str(ipaddress.IPv4Address(at))), max_size=20))
 def test_addresses_are_each_once_and_sort_by_number(texts: list[str]) -> None:
     assert addresses(texts) == tuple(dict.fromkeys(texts))
-    assert [int(ipaddress.ip_address(text)) for text in sorted_addresses(texts)] == sorted(int(ipaddress.ip_address(text)) for text in texts)
+    assert [int(ipaddress.ip_address(text)) for text in sorted_addresses(texts)] == sorted(
+        int(ipaddress.ip_address(text)) for text in texts)
 
 
 @given(st.text("0123456789./-:abcdef ", max_size=40))
@@ -114,7 +121,8 @@ duid 00:01:00:01:2c:11
 1795090000 1234 fd00::22 bmc-02 00:01:00
 """
 # Kea 2.6's own header; its log appends, and takes a lease away by a lifetime of 0.
-KEA = """address,hwaddr,client_id,valid_lifetime,expire,subnet_id,fqdn_fwd,fqdn_rev,hostname,state,user_context,pool_id
+KEA = """address,hwaddr,client_id,valid_lifetime,expire,subnet_id,fqdn_fwd,fqdn_rev,hostname,state,\
+user_context,pool_id
 10.1.0.22,7c:c2:55:00:00:02,,3600,1794000000,1,0,0,bmc-02,0,,0
 10.1.0.22,7c:c2:55:00:00:02,01:7c,3600,1795090000,1,0,0,BMC-02.example.,0,,0
 10.1.0.21,7c:c2:55:00:00:0a,,4294967295,4294967295,1,0,0,bmc-10,0,,0
@@ -129,7 +137,8 @@ def by_address(text: str) -> dict[str, DhcpLease]:
     return {one.address: one for one in leases.read(text, "leases", NOW)}
 
 
-@pytest.mark.parametrize("text", ["x\n" + "\n" * 60_000, "lease 10.0.0.1 {\n" + '\\"' * 60_000, 'lease 10.0.0.1 {\n "' + "\\"])
+@pytest.mark.parametrize(
+    "text", ["x\n" + "\n" * 60_000, "lease 10.0.0.1 {\n" + '\\"' * 60_000, 'lease 10.0.0.1 {\n "' + "\\"])
 def test_what_is_no_lease_file_is_refused_in_no_time(text: str) -> None:
     began = time.thread_time()
     with pytest.raises(InventoryError):
@@ -178,12 +187,14 @@ def test_a_file_that_is_none_is_refused_with_its_line(text: str, said: str) -> N
     assert str(caught.value).startswith(said)
 
 
-@given(st.one_of(
-    st.text(max_size=200),
-    st.lists(st.sampled_from(("lease ", "10.1.0.1 ", "{ ", "} ", "; ", '"', "ends never", "ends epoch 1", "binding state active", "hardware ethernet ",
-                              "aa:bb:cc:dd:ee:ff", "client-hostname", "\x1b[31m", "\\", "#", "\n")), max_size=40).map("".join).map("lease {".__add__),
-    st.text("0123456789 :.*af\n", max_size=120),
-    st.text(",0123456789.af\n\"&#x2c", max_size=120).map(KEA.__add__)))
+@given(
+    st.one_of(st.text(max_size=200),
+              st.lists(st.sampled_from(("lease ", "10.1.0.1 ", "{ ", "} ", "; ", '"', "ends never",
+                                        "ends epoch 1", "binding state active", "hardware ethernet ",
+                                        "aa:bb:cc:dd:ee:ff", "client-hostname", "\x1b[31m", "\\", "#", "\n")),
+                       max_size=40).map("".join).map("lease {".__add__),
+              st.text("0123456789 :.*af\n", max_size=120),
+              st.text(",0123456789.af\n\"&#x2c", max_size=120).map(KEA.__add__)))
 def test_any_file_is_leases_or_one_line(text: str) -> None:
     try:
         found = leases.read(text, "leases", NOW)
@@ -191,14 +202,18 @@ def test_any_file_is_leases_or_one_line(text: str) -> None:
         assert "\n" not in str(problem)
         return
     for one in found:
-        assert str(ipaddress.ip_address(one.address)) == one.address and one.name == clean(one.name, 253) and one.mac == mac(one.mac)
+        assert str(ipaddress.ip_address(one.address)) == one.address and one.name == clean(
+            one.name, 253) and one.mac == mac(one.mac)
     assert len({one.address for one in found}) == len(found)
 
 
 # Delivery lists.
 
 def test_a_list_is_read_by_what_its_columns_are_called_and_others_are_passed_over() -> None:
-    text = "Serial Number;Hostname;Rack;U;BMC MAC;Model;PO\r\n s1 ;gpu001;r07;12;7CC2.5500.0001;XE9680;4711\r\n;;;;;;\r\nS2;;;;;;\r\n"
+    text = ("Serial Number;Hostname;Rack;U;BMC MAC;Model;PO\r\n"
+            " s1 ;gpu001;r07;12;7CC2.5500.0001;XE9680;4711\r\n"
+            ";;;;;;\r\n"
+            "S2;;;;;;\r\n")
     assert deliverylist.parse(text, "rack7.csv") == (
         Delivered(2, "S1", "gpu001", "r07", "12", "7c:c2:55:00:00:01", "XE9680"), Delivered(4, "S2"))
     assert deliverylist.parse("Nr,Was\nS1,x\n", "a.csv", {"Nr": "serial"}) == (Delivered(2, "S1"),)
@@ -214,13 +229,16 @@ def test_a_list_is_read_by_what_its_columns_are_called_and_others_are_passed_ove
     ("serial\nS1\n", {"x": "serial"}, "--map 'x': the list has no such column"),
     ("serial\nS1\n", {"serial": "cereal"}, "--map 'serial': 'cereal' is none of"),
 ])
-def test_a_list_that_cannot_be_used_is_refused_with_its_line(text: str, mapping: dict[str, str], said: str) -> None:
+def test_a_list_that_cannot_be_used_is_refused_with_its_line(
+    text: str, mapping: dict[str, str], said: str,
+) -> None:
     with pytest.raises(MusterError) as caught:
         deliverylist.parse(text, "a.csv", mapping)
     assert str(caught.value).startswith(said)
 
 
-@given(st.one_of(st.text(max_size=200), st.text("S1,;\"\n serialnm\x1b", max_size=80).map("serial,name,rack\n".__add__)))
+@given(st.one_of(st.text(max_size=200),
+                 st.text("S1,;\"\n serialnm\x1b", max_size=80).map("serial,name,rack\n".__add__)))
 def test_any_list_is_rows_or_one_line(text: str) -> None:
     try:
         found = deliverylist.parse(text, "a.csv")
@@ -233,8 +251,9 @@ def test_any_list_is_rows_or_one_line(text: str) -> None:
 # Numbers.
 
 def test_what_makers_write_where_there_is_no_number_is_none() -> None:
-    for text in ("", "0000000", "To be filled by O.E.M.", "Default string", "N/A", "None", "System Serial Number", "0123456789",
-                 "00000000-0000-0000-0000-000000000000", "92384634-2938-2342-8820-489239905423", None, 7):
+    for text in ("", "0000000", "To be filled by O.E.M.", "Default string", "N/A", "None",
+                 "System Serial Number", "0123456789", "00000000-0000-0000-0000-000000000000",
+                 "92384634-2938-2342-8820-489239905423", None, 7):
         assert number(text) == ""
     assert number(" abc12 ") == "ABC12"
 
@@ -249,46 +268,58 @@ def test_a_mac_address_is_read_however_it_is_written() -> None:
 # Service roots.
 
 def answer(body: bytes | str | Mapping[str, object], status: str = "200 OK", *headers: str) -> bytes:
-    data = json.dumps(body).encode() if isinstance(body, Mapping) else body if isinstance(body, bytes) else body.encode()
-    return "\r\n".join((f"HTTP/1.1 {status}", *headers, f"Content-Length: {len(data)}", "", "")).encode() + data
+    data = json.dumps(body).encode() if isinstance(
+        body, Mapping) else body if isinstance(body, bytes) else body.encode()
+    return "\r\n".join(
+        (f"HTTP/1.1 {status}", *headers, f"Content-Length: {len(data)}", "", "")).encode() + data
 
 
 # As iDRAC 9 answers before a login (DellServiceRoot in Oem), and iLO 5 (HpeiLOServiceExt).
 IDRAC = {"@odata.type": "#ServiceRoot.v1_11_0.ServiceRoot", "RedfishVersion": "1.15.0", "Vendor": "Dell",
          "Product": "Integrated Dell Remote Access Controller",
          "Oem": {"Dell": {"ServiceTag": "abc1234", "ManagerMACAddress": "D0:96:69:51:d4:70", "IsBranded": 0}}}
-ILO = {"RedfishVersion": "1.13.0", "UUID": "62c1ef1e-1e1c-5f0d-9a3a-000000000001",
-       "Oem": {"Hpe": {"Manager": [{"ManagerType": "iLO 6", "ManagerFirmwareVersion": "1.61", "HostName": "ILO2M2"}]}}}
+ILO = {
+    "RedfishVersion": "1.13.0", "UUID": "62c1ef1e-1e1c-5f0d-9a3a-000000000001",
+    "Oem": {
+        "Hpe": {
+            "Manager": [{"ManagerType": "iLO 6", "ManagerFirmwareVersion": "1.61", "HostName": "ILO2M2"}]}}}
 
 
 def test_a_service_root_says_who_it_is_before_a_login() -> None:
     assert serviceroot.parse(answer(IDRAC)) == serviceroot.Root(
         "Dell", "Integrated Dell Remote Access Controller", serial="ABC1234", mac="d0:96:69:51:d4:70")
-    assert serviceroot.parse(answer(ILO)) == serviceroot.Root("Hpe", "iLO 6", "62C1EF1E-1E1C-5F0D-9A3A-000000000001", "1.61", host="ilo2m2")
+    assert serviceroot.parse(answer(ILO)) == serviceroot.Root(
+        "Hpe", "iLO 6", "62C1EF1E-1E1C-5F0D-9A3A-000000000001", "1.61", host="ilo2m2")
 
 
 def test_chunks_are_put_together() -> None:
     body = json.dumps(IDRAC).encode()
-    chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + f"{len(body):x}\r\n".encode() + body + b"\r\n0\r\n\r\n"
+    chunked = (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + f"{len(body):x}\r\n".encode() + body
+               + b"\r\n0\r\n\r\n")
     assert serviceroot.parse(chunked).vendor == "Dell"
 
 
-@pytest.mark.parametrize(("data", "said"), [
-    (b"", "no whole HTTP"), (b"SSH-2.0-OpenSSH_9.2\r\n", "no whole HTTP"), (answer("<html>"), "no JSON"), (answer("[]"), "no service root"),
-    (answer({"a": 1}), "no service root"), (answer("", "401 Unauthorized"), "HTTP 401"), (answer("[" * 5000), "no JSON"),
-    (answer("", "301 Moved", "Location: https://\x1b[31mx/"), "redirects to https://\\x1b"), (answer(json.dumps(IDRAC)[:-5]), "no JSON"),
-    (b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{", "cut off"), (b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 500, "no whole HTTP"),
-])
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [(b"", "no whole HTTP"), (b"SSH-2.0-OpenSSH_9.2\r\n", "no whole HTTP"), (answer("<html>"), "no JSON"),
+     (answer("[]"), "no service root"), (answer({"a": 1}), "no service root"),
+     (answer("", "401 Unauthorized"), "HTTP 401"), (answer("[" * 5000), "no JSON"),
+     (answer("", "301 Moved", "Location: https://\x1b[31mx/"), "redirects to https://\\x1b"),
+     (answer(json.dumps(IDRAC)[:-5]), "no JSON"),
+     (b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{", "cut off"),
+     (b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 500, "no whole HTTP")])
 def test_what_is_no_service_root_is_named(data: bytes, said: str) -> None:
     with pytest.raises(serviceroot.NotRedfish) as caught:
         serviceroot.parse(data)
     assert said in str(caught.value) and str(caught.value) == clean(str(caught.value))
 
 
-_JSON = st.recursive(st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=20)),
-                     lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(
-                         st.sampled_from(("Oem", "Dell", "Hpe", "Manager", "Vendor", "Product", "UUID", "ServiceTag", "HostName")), inner,
-                         max_size=5)), max_leaves=12)
+_JSON = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=20)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(st.sampled_from(("Oem", "Dell", "Hpe", "Manager", "Vendor", "Product", "UUID",
+                                         "ServiceTag", "HostName")), inner, max_size=5)), max_leaves=12)
 
 
 @given(st.one_of(st.binary(max_size=200), st.binary(max_size=100).map(b"HTTP/1.1 200 OK\r\n".__add__),
@@ -301,4 +332,5 @@ def test_any_bytes_are_a_root_or_none(data: bytes) -> None:
     except serviceroot.NotRedfish as problem:
         assert str(problem) == clean(str(problem))
         return
-    assert all(text == clean(text) and len(text) <= 80 for text in (found.vendor, found.product, found.uuid, found.serial, found.host))
+    assert all(text == clean(text) and len(text) <= 80
+               for text in (found.vendor, found.product, found.uuid, found.serial, found.host))

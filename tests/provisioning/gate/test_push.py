@@ -1,4 +1,5 @@
-"""The snapshot on its way to nodes: pushed over a real sshd, by the oldest Python that a node may have, and fetched by a real agent."""
+"""The snapshot on its way to nodes: pushed over a real sshd, by the oldest Python that a node may have, and
+fetched by a real agent."""
 
 from __future__ import annotations
 
@@ -43,8 +44,12 @@ def trust(made: Head) -> str:
     return "".join(key.public.line(NAMESPACES[:1]) for key in load_keys(made.state).trusted)
 
 
-def pushed(made: Head, root: Path, node: Node = HERE, transport: object = None, *, keys: bool = True, source: str | None = None) -> Pushed:
-    (done,) = push([node], transport or LocalTransport(), Limits(), keys=trust(made) if keys else None, source=source,  # type: ignore[arg-type]
+def pushed(
+    made: Head, root: Path, node: Node = HERE, transport: object = None, *, keys: bool = True,
+    source: str | None = None,
+) -> Pushed:
+    (done,) = push([node], transport or LocalTransport(), Limits(),     # type: ignore[arg-type]
+                   keys=trust(made) if keys else None, source=source,
                    snapshot=read_pair(str(made.state / "gate"), "gate.json"), root=str(root))
     return done
 
@@ -54,16 +59,19 @@ def kept(root: Path) -> int:
 
 
 @pytest.mark.parametrize("version", ["3.8", "3.9", ""])
-def test_a_node_trusts_keeps_and_is_told_where_to_fetch_from_in_one_exec(made: Head, root: Path, version: str) -> None:
+def test_a_node_trusts_keeps_and_is_told_where_to_fetch_from_in_one_exec(
+    made: Head, root: Path, version: str,
+) -> None:
     interpreter = agents.python(version) if version else Path(sys.executable)
     require(interpreter is not None, f"no Python {version} on this machine")
     snapshot = made.publish(*(f"gpu{number:03d}" for number in range(64)))
     done = pushed(made, root, Node("gpu001", python=str(interpreter)), source="http://head:9847/gate\n")
-    assert done == Pushed("gpu001", True, f"/etc/muster/gate.pub, /etc/muster/gate.from, snapshot {snapshot.serial} of alpha")
+    assert done == Pushed(
+        "gpu001", True, f"/etc/muster/gate.pub, /etc/muster/gate.from, snapshot {snapshot.serial} of alpha")
     assert kept(root) == snapshot.serial
     assert (root / SOURCE).read_text() == "http://head:9847/gate\n"
     assert stat.S_IMODE((root / TRUSTED).stat().st_mode) == 0o644
-    assert pushed(made, root, keys=False).said == f"nothing newer: snapshot {snapshot.serial} of alpha"
+    assert pushed(made, root, keys=False).message == f"nothing newer: snapshot {snapshot.serial} of alpha"
 
 
 def test_over_a_real_sshd_it_is_the_same(made: Head, root: Path, plain_sshd: Sshd) -> None:
@@ -75,7 +83,7 @@ def test_over_a_real_sshd_it_is_the_same(made: Head, root: Path, plain_sshd: Ssh
 def test_a_node_that_was_never_told_whom_to_trust_keeps_nothing(made: Head, root: Path) -> None:
     made.publish()
     done = pushed(made, root, keys=False)
-    assert not done.ok and "no trusted key" in done.said
+    assert not done.ok and "no trusted key" in done.message
     assert not (root / GATE / "gate.json").exists()
 
 
@@ -88,10 +96,13 @@ def test_after_a_key_was_stolen_a_push_alone_ends_the_trust_in_it(made: Head, ro
     made.publish()
     assert not pushed(made, root, keys=False).ok        # what the old key has not announced is not trusted
     assert pushed(made, root).ok
-    assert (root / TRUSTED).read_text().count("ssh-ed25519") == 1 and "alpha-key2" in (root / TRUSTED).read_text()
+    assert (
+        root / TRUSTED).read_text().count("ssh-ed25519") == 1 and "alpha-key2" in (root / TRUSTED).read_text()
 
 
-def test_a_node_moves_to_another_cluster_when_its_new_head_says_whom_to_trust(made: Head, root: Path, tmp_path: Path) -> None:
+def test_a_node_moves_to_another_cluster_when_its_new_head_says_whom_to_trust(
+    made: Head, root: Path, tmp_path: Path,
+) -> None:
     made.publish(now=made.now + 10_000)
     pushed(made, root)
     beta = head(tmp_path / "beta", "beta")
@@ -101,7 +112,9 @@ def test_a_node_moves_to_another_cluster_when_its_new_head_says_whom_to_trust(ma
     assert kept(root) == snapshot.serial
 
 
-def test_an_agent_fetches_after_each_look_and_looks_all_the_same_when_it_cannot(made: Head, tmp_path: Path) -> None:
+def test_an_agent_fetches_after_each_look_and_looks_all_the_same_when_it_cannot(
+    made: Head, tmp_path: Path,
+) -> None:
     require_fleet()
     node = agents.world(tmp_path, agents.bundle(), Node("gpu001", sku="hgx-h100"))
     (node.tree / "etc/muster").mkdir(parents=True, exist_ok=True)
@@ -126,8 +139,10 @@ def test_an_agent_fetches_after_each_look_and_looks_all_the_same_when_it_cannot(
     assert mode == 0o644 and stat.S_IMODE((node.tree / "var/lib/muster").stat().st_mode) & 0o011 == 0o011
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"{", b"\xff", json.dumps({"ok": 1, "said": "\x1b[2J"}).encode(), random.Random(3).randbytes(200)])
+@pytest.mark.parametrize("body",
+                         [b"", b"[]", b"{", b"\xff", json.dumps({"ok": 1, "said": "\x1b[2J"}).encode(),
+                          random.Random(3).randbytes(200)])
 def test_whatever_a_node_answers_is_a_word_on_that_node(body: bytes) -> None:
     for sent in (body, zlib.compress(body)):
         done = answered("gpu001", sent)
-        assert not done.ok and done.said.isprintable()
+        assert not done.ok and done.message.isprintable()

@@ -1,4 +1,5 @@
-"""`muster check --disruptive` as it is typed: real Slurm, real sshd, and a diagnostic that writes down that it ran."""
+"""`muster check --disruptive` as it is typed: real Slurm, real sshd, and a diagnostic that writes down that
+it ran."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ TIMEOUT = '#!/bin/sh\nshift 3\nexec "$@"\n'
 
 def diagnostic() -> str:
     """What DCGM 4 says of eight good GPUs, in the form of dcgm_diag_schema.json."""
-    results = [{"entity_group": "GPU", "entity_group_id": 1, "entity_id": gpu, "status": "Pass"} for gpu in range(8)]
+    results = [
+        {"entity_group": "GPU", "entity_group_id": 1, "entity_id": gpu, "status": "Pass"} for gpu in range(8)]
     return json.dumps({
         "DCGM Diagnostic": {"test_categories": [{"category": "Deployment", "tests": [
             {"name": "software", "results": results, "test_summary": {"status": "Pass"}}]}]},
@@ -60,7 +62,8 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoFleet]:
     require_fleet()
-    with DemoFleet(base=base_in_memory(tmp_path_factory.mktemp("base")), planted=dict.fromkeys(NODES, ())) as running:
+    with DemoFleet(
+        base=base_in_memory(tmp_path_factory.mktemp("base")), planted=dict.fromkeys(NODES, ())) as running:
         for node in running.nodes.values():
             for name, script in (("dcgmi", DCGMI), ("timeout", TIMEOUT)):
                 (node.tree / "usr/bin" / name).write_text(script)
@@ -79,7 +82,8 @@ def as_before(bed: Slurm, fleet: DemoFleet) -> Iterator[None]:
     wait_until(lambda: not bed.ask("squeue", "-h").strip(), what="the end of all jobs")
     for node, state in bed.states().items():
         if state != "idle":
-            subprocess.run(["scontrol", "update", f"nodename={node}", "state=resume"], env=bed.environment, check=False, capture_output=True)
+            subprocess.run(["scontrol", "update", f"nodename={node}", "state=resume"], env=bed.environment,
+                           check=False, capture_output=True)
     wait_until(lambda: set(bed.states().values()) == {"idle"}, what="idle nodes")
     for node in fleet.nodes.values():
         for name in ("ran", "hold"):
@@ -87,28 +91,37 @@ def as_before(bed: Slurm, fleet: DemoFleet) -> Iterator[None]:
 
 
 def words(fleet: DemoFleet, nodes: str, *more: str) -> list[str]:
-    return [str(MUSTER), "check", nodes, "--inventory", str(fleet.inventory), "--disruptive", "--format", "json", *more, *QUICK]
+    return [str(MUSTER), "check", nodes, "--inventory", str(fleet.inventory), "--disruptive", "--format",
+            "json", *more, *QUICK]
 
 
-def check(bed: Slurm, fleet: DemoFleet, home: Path, nodes: str, *more: str) -> tuple[int, dict[str, Any], str]:
-    """The exit code, by node its dcgm result (its whole entry where it was not reached), and what was said beside."""
-    done = subprocess.run(words(fleet, nodes, *more), env=environment(home, **bed.environment), cwd=home, capture_output=True, text=True,
-                          timeout=100, check=False, stdin=subprocess.DEVNULL)
+def check(
+    bed: Slurm, fleet: DemoFleet, home: Path, nodes: str, *more: str,
+) -> tuple[int, dict[str, Any], str]:
+    """The exit code, by node its dcgm result (its whole entry where it was not reached), and what was said
+    beside."""
+    done = subprocess.run(words(fleet, nodes, *more), env=environment(home, **bed.environment), cwd=home,
+                          capture_output=True, text=True, timeout=100, check=False, stdin=subprocess.DEVNULL)
     assert done.stdout, done.stderr
     return done.returncode, told(done.stdout), done.stderr
 
 
 def told(text: str) -> dict[str, Any]:
-    return {node["node"]: next((r for r in node["results"] if r["rule"] == "dcgm-diag-quick"), node) for node in json.loads(text)["nodes"]}
+    return {
+        node["node"]: next((r for r in node["results"] if r["rule"] == "dcgm-diag-quick"), node)
+        for node in json.loads(text)["nodes"]}
 
 
 @contextmanager
-def running(bed: Slurm, fleet: DemoFleet, home: Path, nodes: str, *more: str) -> Iterator[subprocess.Popen[str]]:
+def running(
+    bed: Slurm, fleet: DemoFleet, home: Path, nodes: str, *more: str,
+) -> Iterator[subprocess.Popen[str]]:
     """A check whose diagnostics do not end before they are let go."""
     for node in fleet.nodes.values():
         (node.tree / "hold").touch()
-    process = subprocess.Popen(words(fleet, nodes, *more), env=environment(home, **bed.environment), cwd=home, text=True,
-                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        words(fleet, nodes, *more), env=environment(home, **bed.environment), cwd=home, text=True,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         yield process
     finally:
@@ -122,7 +135,8 @@ def ran(fleet: DemoFleet, node: str) -> list[str]:
 
 
 def reservations(bed: Slurm) -> list[str]:
-    return [line.split()[0].removeprefix("ReservationName=") for line in bed.ask("scontrol", "--oneliner", "show", "reservation").splitlines()
+    return [line.split()[0].removeprefix("ReservationName=")
+            for line in bed.ask("scontrol", "--oneliner", "show", "reservation").splitlines()
             if line.startswith("ReservationName=")]
 
 
@@ -138,7 +152,8 @@ def holds(state: Path) -> list[Mapping[str, object]]:
 
 def test_an_idle_node_is_leased_tested_and_given_back(bed: Slurm, fleet: DemoFleet, tmp_path: Path) -> None:
     code, found, said = check(bed, fleet, tmp_path, "gpu[001-002]")
-    assert (code, {node: result["status"] for node, result in found.items()}) == (0, {"gpu001": "pass", "gpu002": "pass"}), said
+    assert (code, {node: result["status"] for node, result in found.items()}) == (
+        0, {"gpu001": "pass", "gpu002": "pass"}), said
     assert said == "muster: 2 nodes, to be held for at most 5 min (dcgm.diag_quick 3 min)\n"
     assert ran(fleet, "gpu001") == ran(fleet, "gpu002") == ["began", "ended"]
     assert reservations(bed) == [] and holds(tmp_path / "state") == []
@@ -152,14 +167,18 @@ def test_a_busy_node_is_refused_and_the_others_go_on(bed: Slurm, fleet: DemoFlee
     code, found, _ = check(bed, fleet, tmp_path, "gpu[001-002]", "--save", "saved")
     assert code == 3 and found["gpu002"]["status"] == "pass"
     assert found["gpu001"]["status"] == "unknown" and found["gpu001"]["origin"] == "muster"
-    assert found["gpu001"]["reason"].startswith("needs a lease: job ") and found["gpu001"]["reason"].endswith("(RUNNING) is on it")
+    assert found["gpu001"]["reason"].startswith(
+        "needs a lease: job ") and found["gpu001"]["reason"].endswith("(RUNNING) is on it")
     assert ran(fleet, "gpu001") == [] and bed.ask("squeue", "-h", "-t", "R").strip()
-    replayed = subprocess.run([str(MUSTER), "check", "--replay", "saved", "--format", "json"], env=environment(tmp_path), cwd=tmp_path,
-                              capture_output=True, text=True, check=False)
+    replayed = subprocess.run(
+        [str(MUSTER), "check", "--replay", "saved", "--format", "json"], env=environment(tmp_path),
+        cwd=tmp_path, capture_output=True, text=True, check=False)
     assert replayed.returncode == 3 and told(replayed.stdout) == found
 
 
-def test_a_process_on_a_gpu_that_no_job_has_is_a_refusal(bed: Slurm, fleet: DemoFleet, tmp_path: Path) -> None:
+def test_a_process_on_a_gpu_that_no_job_has_is_a_refusal(
+    bed: Slurm, fleet: DemoFleet, tmp_path: Path,
+) -> None:
     scenario = fleet.nodes["gpu003"].tree / ".muster/nvml"
     before = scenario.read_text()
     scenario.write_text(before + "gpu.3.processes = 4711:1048576\n")
@@ -167,7 +186,8 @@ def test_a_process_on_a_gpu_that_no_job_has_is_a_refusal(bed: Slurm, fleet: Demo
         code, found, _ = check(bed, fleet, tmp_path, "gpu003")
     finally:
         scenario.write_text(before)
-    assert code == 3 and found["gpu003"]["reason"] == "needs a lease: process 4711 runs on GPU 3" and ran(fleet, "gpu003") == []
+    assert code == 3 and found[
+        "gpu003"]["reason"] == "needs a lease: process 4711 runs on GPU 3" and ran(fleet, "gpu003") == []
     assert reservations(bed) == []
 
 
@@ -179,37 +199,53 @@ def test_gpus_of_which_nothing_is_known_are_a_refusal(bed: Slurm, fleet: DemoFle
         code, found, _ = check(bed, fleet, tmp_path, "gpu003")
     finally:
         scenario.write_text(before)
-    assert code == 3 and found["gpu003"]["status"] == "unknown" and "is not known" in found["gpu003"]["reason"], found
+    assert code == 3 and found[
+        "gpu003"]["status"] == "unknown" and "is not known" in found["gpu003"]["reason"], found
     assert ran(fleet, "gpu003") == []
 
 
-def test_a_persons_drain_is_kept_and_its_node_not_tested(bed: Slurm, fleet: DemoFleet, tmp_path: Path) -> None:
+def test_a_persons_drain_is_kept_and_its_node_not_tested(
+    bed: Slurm, fleet: DemoFleet, tmp_path: Path,
+) -> None:
     bed.ask("scontrol", "update", "nodename=gpu004", "state=drain", "reason=bad DIMM")
     for how in ("reservation", "cordon"):
         code, found, _ = check(bed, fleet, tmp_path, "gpu004", "--lease", how)
-        assert code == 3 and found["gpu004"]["reason"] == "needs a lease: others hold it: bad DIMM" and ran(fleet, "gpu004") == []
-    assert bed.states()["gpu004"].rstrip("*") == "drained" and bed.ask("sinfo", "-h", "-n", "gpu004", "-o", "%E").strip() == "bad DIMM"
+        assert code == 3 and found[
+            "gpu004"]["reason"] == "needs a lease: others hold it: bad DIMM" and ran(fleet, "gpu004") == []
+    assert bed.states()["gpu004"].rstrip(
+        "*") == "drained" and bed.ask("sinfo", "-h", "-n", "gpu004", "-o", "%E").strip() == "bad DIMM"
 
 
-def test_a_reservation_of_others_is_kept_and_its_nodes_not_tested(bed: Slurm, fleet: DemoFleet, tmp_path: Path) -> None:
-    bed.ask("scontrol", "create", "reservation", "ReservationName=course", "StartTime=now+2minutes", "Duration=60", "Users=root", "Nodes=gpu005")
+def test_a_reservation_of_others_is_kept_and_its_nodes_not_tested(
+    bed: Slurm, fleet: DemoFleet, tmp_path: Path,
+) -> None:
+    bed.ask("scontrol", "create", "reservation", "ReservationName=course", "StartTime=now+2minutes",
+            "Duration=60", "Users=root", "Nodes=gpu005")
     code, found, _ = check(bed, fleet, tmp_path, "gpu[005-006]")
     assert code == 3 and found["gpu006"]["status"] == "pass"
-    assert found["gpu005"]["reason"] == "needs a lease: reservation 'course' has it soon" and reservations(bed) == ["course"]
+    assert found["gpu005"][
+        "reason"] == "needs a lease: reservation 'course' has it soon" and reservations(bed) == ["course"]
 
 
 @pytest.mark.parametrize("how", ["reservation", "cordon"])
-def test_a_node_that_we_cordoned_is_tested_and_stays_cordoned(bed: Slurm, fleet: DemoFleet, tmp_path: Path, how: str) -> None:
-    made = subprocess.run([str(MUSTER), "cordon", "gpu007", "--reason", "slow"], env=environment(tmp_path, **bed.environment), cwd=tmp_path,
-                          check=False, capture_output=True, text=True)
+def test_a_node_that_we_cordoned_is_tested_and_stays_cordoned(
+    bed: Slurm, fleet: DemoFleet, tmp_path: Path, how: str,
+) -> None:
+    made = subprocess.run(
+        [str(MUSTER), "cordon", "gpu007", "--reason", "slow"], env=environment(tmp_path, **bed.environment),
+        cwd=tmp_path, check=False, capture_output=True, text=True)
     assert made.returncode == 0, made.stderr
     code, found, said = check(bed, fleet, tmp_path, "gpu[007-008]", "--lease", how)
     assert (code, found["gpu007"]["status"], found["gpu008"]["status"]) == (0, "pass", "pass"), said
-    assert {node: bed.states()[node].rstrip("*") for node in ("gpu007", "gpu008")} == {"gpu007": "drained", "gpu008": "idle"}
-    assert plain(bed.ask("sinfo", "-h", "-n", "gpu007", "-o", "%E")).strip() == "muster#1: slow" and reservations(bed) == []
+    assert {node: bed.states()[node].rstrip("*") for node in ("gpu007", "gpu008")} == {
+        "gpu007": "drained", "gpu008": "idle"}
+    assert (plain(bed.ask("sinfo", "-h", "-n", "gpu007", "-o", "%E")).strip() == "muster#1: slow"
+            and reservations(bed) == [])
 
 
-def test_while_it_is_held_no_job_starts_and_one_that_waits_starts_afterwards(bed: Slurm, fleet: DemoFleet, tmp_path: Path) -> None:
+def test_while_it_is_held_no_job_starts_and_one_that_waits_starts_afterwards(
+    bed: Slurm, fleet: DemoFleet, tmp_path: Path,
+) -> None:
     with running(bed, fleet, tmp_path, "gpu001") as process:
         wait_until(lambda: ran(fleet, "gpu001") == ["began"], 60, "the diagnostic")
         bed.ask("sbatch", "-p", "main", "-o", "/dev/null", "-w", "gpu001", "--wrap", "sleep 600")
@@ -220,29 +256,36 @@ def test_while_it_is_held_no_job_starts_and_one_that_waits_starts_afterwards(bed
 
 
 @pytest.mark.parametrize("how", ["reservation", "cordon"])
-def test_told_to_end_it_gives_back_what_it_holds(bed: Slurm, fleet: DemoFleet, tmp_path: Path, how: str) -> None:
+def test_told_to_end_it_gives_back_what_it_holds(
+    bed: Slurm, fleet: DemoFleet, tmp_path: Path, how: str,
+) -> None:
     with running(bed, fleet, tmp_path, "gpu001", "--lease", how) as process:
         wait_until(lambda: ran(fleet, "gpu001") == ["began"], 60, "the diagnostic")
         process.send_signal(signal.SIGTERM)
         out, err = process.communicate(timeout=60)
     assert process.returncode == 130 and told(out)["gpu001"].get("status") != "pass", err
-    assert reservations(bed) == [] and holds(tmp_path / "state") == [] and bed.states()["gpu001"].rstrip("*") == "idle"
+    assert reservations(
+        bed) == [] and holds(tmp_path / "state") == [] and bed.states()["gpu001"].rstrip("*") == "idle"
 
 
 @pytest.mark.parametrize("how", ["reservation", "cordon"])
-def test_killed_it_leaves_a_lease_that_the_next_run_gives_back(bed: Slurm, fleet: DemoFleet, tmp_path: Path, how: str) -> None:
+def test_killed_it_leaves_a_lease_that_the_next_run_gives_back(
+    bed: Slurm, fleet: DemoFleet, tmp_path: Path, how: str,
+) -> None:
     with running(bed, fleet, tmp_path, "gpu001", "--lease", how) as process:
         wait_until(lambda: ran(fleet, "gpu001") == ["began"], 60, "the diagnostic")
         process.kill()
     [left] = holds(tmp_path / "state")
-    assert bed.states()["gpu001"].rstrip("*") != "idle" and reservations(bed) == ([left["name"]] if how == "reservation" else [])
-    listed = subprocess.run([str(MUSTER), "lease", "list"], env=environment(tmp_path, **bed.environment), cwd=tmp_path, check=False,
-                            capture_output=True, text=True)
+    assert bed.states()["gpu001"].rstrip(
+        "*") != "idle" and reservations(bed) == ([left["name"]] if how == "reservation" else [])
+    listed = subprocess.run([str(MUSTER), "lease", "list"], env=environment(tmp_path, **bed.environment),
+                            cwd=tmp_path, check=False, capture_output=True, text=True)
     assert "holder dead" in listed.stdout and str(left["name"]) in listed.stdout, listed
     (fleet.nodes["gpu001"].tree / "hold").unlink()
     code, found, said = check(bed, fleet, tmp_path, "gpu001", "--lease", how)
     assert (code, found["gpu001"]["status"]) == (0, "pass"), said
-    assert reservations(bed) == [] and holds(tmp_path / "state") == [] and bed.states()["gpu001"].rstrip("*") == "idle"
+    assert reservations(
+        bed) == [] and holds(tmp_path / "state") == [] and bed.states()["gpu001"].rstrip("*") == "idle"
     with opened(tmp_path / "state") as store:
         assert all(line.outcome for line in lines(store))
 
@@ -262,20 +305,24 @@ def test_of_two_that_want_one_node_at_once_one_has_it(bed: Slurm, fleet: DemoFle
 
 
 @pytest.mark.slow
-def test_a_lease_that_is_ended_by_hand_ends_the_work_and_what_it_brought_is_not_believed(bed: Slurm, fleet: DemoFleet,
-                                                                                         tmp_path: Path) -> None:
+def test_a_lease_that_is_ended_by_hand_ends_the_work_and_what_it_brought_is_not_believed(
+    bed: Slurm, fleet: DemoFleet, tmp_path: Path,
+) -> None:
     with running(bed, fleet, tmp_path, "gpu[001-002]") as process:
         wait_until(lambda: ran(fleet, "gpu001") == ran(fleet, "gpu002") == ["began"], 60, "the diagnostics")
         [left] = holds(tmp_path / "state")
-        done = subprocess.run([str(MUSTER), "lease", "release", str(left["name"])], env=environment(tmp_path, **bed.environment), cwd=tmp_path,
-                              check=False, capture_output=True, text=True)
+        done = subprocess.run([str(MUSTER), "lease", "release", str(left["name"])],
+                              env=environment(tmp_path, **bed.environment), cwd=tmp_path, check=False,
+                              capture_output=True, text=True)
         assert done.stdout == f"{left['name']}: given back: by hand\n"
-        (fleet.nodes["gpu001"].tree / "hold").unlink()      # this one's answer comes before anybody has noticed
+        # this one's answer comes before anybody has noticed
+        (fleet.nodes["gpu001"].tree / "hold").unlink()
         out, err = process.communicate(timeout=90)
     assert process.returncode == 3, err
     found = told(out)
     assert found["gpu001"].get("status") == "unknown" or found["gpu001"]["state"] == "unknown"
-    assert re.fullmatch(f"lease: lease {left['name']} was ended by somebody else", found["gpu002"]["reason"]), found
+    assert re.fullmatch(
+        f"lease: lease {left['name']} was ended by someone else", found["gpu002"]["reason"]), found
     assert ran(fleet, "gpu002") == ["began"] and not [pid for pid in _sleepers(fleet, "gpu002") if alive(pid)]
 
 
@@ -285,32 +332,43 @@ def _sleepers(fleet: DemoFleet, node: str) -> list[int]:
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             try:
-                if str(fleet.nodes[node].tree / "usr/bin/dcgmi").encode() in (folder / "cmdline").read_bytes():
+                if str(
+                    fleet.nodes[node].tree / "usr/bin/dcgmi").encode() in (folder / "cmdline").read_bytes():
                     found.append(int(folder.name))
             except OSError:
                 continue
     return found
 
 
-def test_without_a_scheduler_a_file_of_hosts_holds_and_the_gpus_prove(fleet: DemoFleet, tmp_path: Path) -> None:
+def test_without_a_scheduler_a_file_of_hosts_holds_and_the_gpus_prove(
+    fleet: DemoFleet, tmp_path: Path,
+) -> None:
     inventory = fleet.inventory.with_name("by-file.yaml")
-    inventory.write_text(fleet.inventory.read_text().replace("version: 1\n", f"version: 1\ncordon: {{hostfile: {tmp_path}/bad}}\n"))
-    done = subprocess.run([str(MUSTER), "check", "gpu[001-002]", "--inventory", str(inventory), "--disruptive", "--format", "json", *QUICK],
-                          env=environment(tmp_path), cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
-    assert done.returncode == 0 and {result["status"] for result in told(done.stdout).values()} == {"pass"}, done.stderr
+    inventory.write_text(fleet.inventory.read_text().replace(
+        "version: 1\n", f"version: 1\ncordon: {{hostfile: {tmp_path}/bad}}\n"))
+    done = subprocess.run([str(MUSTER), "check", "gpu[001-002]", "--inventory", str(inventory),
+                           "--disruptive", "--format", "json", *QUICK], env=environment(tmp_path),
+                          cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0 and {
+        result["status"] for result in told(done.stdout).values()} == {"pass"}, done.stderr
     assert (tmp_path / "bad").read_text() == ""
     with opened(tmp_path / "state") as store:
-        assert [line.action for line in lines(store)] == ["lease", "cordon", "cordon", "unlease", "uncordon", "uncordon"]
+        assert [line.action for line in lines(store)] == [
+            "lease", "cordon", "cordon", "unlease", "uncordon", "uncordon"]
 
 
-@pytest.mark.parametrize(("more", "said"), [
-    (("--only", "gpu-count"), "muster: --disruptive: none of the rules that are judged is disruptive; `muster rules list` shows which are\n"),
-    (("--every", "30s"), "muster: --disruptive takes nodes from jobs; it does not go with --every\n"),
-])
-def test_what_cannot_be_meant_is_told_before_anything_is_done(bed: Slurm, fleet: DemoFleet, tmp_path: Path, more: tuple[str, ...],
-                                                              said: str) -> None:
-    done = subprocess.run([str(MUSTER), "check", "gpu001", "--inventory", str(fleet.inventory), "--disruptive", *more],
-                          env=environment(tmp_path, **bed.environment), cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [(("--only", "gpu-count"),
+      "muster: --disruptive: none of the rules that are judged is disruptive; `muster rules list` shows "
+      "which are\n"),
+     (("--every", "30s"), "muster: --disruptive takes nodes from jobs, once; it does not go with --every\n")])
+def test_what_cannot_be_meant_is_told_before_anything_is_done(
+    bed: Slurm, fleet: DemoFleet, tmp_path: Path, more: tuple[str, ...], said: str,
+) -> None:
+    done = subprocess.run([str(MUSTER), "check", "gpu001", "--inventory", str(fleet.inventory),
+                           "--disruptive", *more], env=environment(tmp_path, **bed.environment), cwd=tmp_path,
+                          capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
 
 
@@ -319,10 +377,12 @@ def test_without_a_controller_nothing_is_sent(bed: Slurm, fleet: DemoFleet, tmp_
     conf.write_text(bed.conf.read_text() + "MessageTimeout=3\n")
     bed.processes["slurmctld"].send_signal(signal.SIGSTOP)
     try:
-        done = subprocess.run(words(fleet, "gpu001"), env=environment(tmp_path, **{**bed.environment, "SLURM_CONF": str(conf)}), cwd=tmp_path,
-                              capture_output=True, text=True, timeout=100, check=False)
+        done = subprocess.run(
+            words(fleet, "gpu001"), env=environment(tmp_path, **{**bed.environment, "SLURM_CONF": str(conf)}),
+            cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
     finally:
         bed.processes["slurmctld"].send_signal(signal.SIGCONT)
-    assert done.returncode == 2 and done.stdout == "" and "see: scontrol ping" in done.stderr.lower() and ran(fleet, "gpu001") == []
+    assert done.returncode == 2 and done.stdout == "" and "see: scontrol ping" in done.stderr.lower() and ran(
+        fleet, "gpu001") == []
     wait_until(lambda: bed.states().get("gpu001", "").rstrip("*") == "idle", 60, "the controller")
     assert reservations(bed) == [] and os.environ.get("SLURM_CONF") is None

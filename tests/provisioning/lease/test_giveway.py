@@ -1,4 +1,5 @@
-"""A lease gives way to the first job that waits, and when its budget is used up; it does not change its mind."""
+"""A lease gives way to the first job that waits, and when its budget is used up; it does not change its
+mind."""
 
 from __future__ import annotations
 
@@ -19,10 +20,10 @@ class Queue(SlurmBackend):
         self._looks: Iterator[str | ActionError] = iter(looks)
 
     def waiting(self, nodes: Collection[str]) -> str:
-        look = next(self._looks)
-        if isinstance(look, ActionError):
-            raise look
-        return look
+        check = next(self._looks)
+        if isinstance(check, ActionError):
+            raise check
+        return check
 
 
 def test_it_gives_way_to_the_first_job_and_stays_with_that() -> None:

@@ -1,4 +1,5 @@
-"""Leases over an in-memory Slurm: any order of deeds, of deaths, of jobs and of other hands; and every reader of foreign text."""
+"""Leases over an in-memory Slurm: any order of operations, of deaths, of jobs and of other hands; and every
+reader of foreign text."""
 
 from __future__ import annotations
 
@@ -36,12 +37,12 @@ from provisioning.actions.cordon import cordon
 from provisioning.actions.hostfile import HostFile
 from provisioning.actions.slurm import SlurmBackend
 from provisioning.lease import holder, take
-from provisioning.lease.check import lessor, settle_all
+from provisioning.lease.check import give_back_abandoned, manager
 from provisioning.lease.holder import HolderState
 from provisioning.lease.idle import _NO_GPU, proof
 from provisioning.lease.jobs import by_node, jobs
 from provisioning.lease.reservation import parse
-from provisioning.lease.take import Taken, give_back
+from provisioning.lease.take import LeaseGrant, give_back
 from provisioning.lease.watch import LeaseWatch
 from tests.testbed.marks import muster
 from tests.testbed.memory import in_memory
@@ -55,7 +56,8 @@ class Death(BaseException):
 
 @dataclass
 class Cluster:
-    """What Slurm keeps of three nodes, as far as leases ask: `reasons` of drains, jobs by node, reservations by name (nodes, end)."""
+    """What Slurm keeps of three nodes, as far as leases ask: `reasons` of drains, jobs by node, reservations
+    by name (nodes, end)."""
 
     now: float = 1e9
     reasons: dict[str, str] = field(default_factory=dict)
@@ -64,7 +66,8 @@ class Cluster:
     lives: int = 10**9      # commands until the death of whoever asks
     late: bool = False      # it dies after the command, not before
     store: Store | None = None
-    meanwhile: tuple[int, str] = 0, ""      # after so many commands the scheduler starts a job there, if it may
+    # after so many commands the scheduler starts a job there, if it may
+    meanwhile: tuple[int, str] = 0, ""
 
     def run(self, argv: Sequence[str]) -> CommandOutput:
         self.now += 0.01
@@ -96,19 +99,21 @@ class Cluster:
     def _answer(self, argv: Sequence[str]) -> CommandOutput:
         words = dict(word.partition("=")[::2] for word in argv)
         if argv[0] == "squeue":
-            return CommandOutput(0, "".join(f"7|RUNNING|{node}\n6|COMPLETED|{node}\n" for node in self.jobs).encode(), b"")
+            return CommandOutput(
+                0, "".join(f"7|RUNNING|{node}\n6|COMPLETED|{node}\n" for node in self.jobs).encode(), b"")
         if argv[3:5] == ("show", "node"):
             return CommandOutput(0, "".join(self._node(node) for node in argv[5:] or NODES).encode(), b"")
         if argv[-2:] == ("show", "reservation"):
-            shown = [f"ReservationName={name} StartTime=2001-01-01T00:00:00 Nodes={','.join(sorted(nodes))} Flags=SPEC_NODES "
-                     f"State={'ACTIVE' if end > self.now else 'INACTIVE'} Comment=Nodes={NODES[0]}\n"
-                     for name, (nodes, end) in self.reservations.items()]
+            shown = [f"ReservationName={name} StartTime=2001-01-01T00:00:00 Nodes={','.join(sorted(nodes))} "
+                     f"Flags=SPEC_NODES State={'ACTIVE' if end > self.now else 'INACTIVE'} "
+                     f"Comment=Nodes={NODES[0]}\n" for name, (nodes, end) in self.reservations.items()]
             return CommandOutput(0, ("".join(shown) or "No reservations in the system\n").encode(), b"")
         name = words.get("ReservationName", "")
         if argv[1] == "delete":
             return CommandOutput(0 if self.reservations.pop(name, None) else 1, b"", b"invalid")
         if "NodeName" in words:
-            self.reasons.pop(words["NodeName"], None) if words["State"] == "UNDRAIN" else self.reasons.update({words["NodeName"]: words["Reason"]})
+            self.reasons.pop(words["NodeName"], None) if words[
+                "State"] == "UNDRAIN" else self.reasons.update({words["NodeName"]: words["Reason"]})
             return CommandOutput(0, b"", b"")
         nodes, end = self.reservations.get(name, (frozenset(), 0.0))
         if "Nodes" in words:
@@ -128,21 +133,22 @@ class Cluster:
 
 
 class Hands(RuleBasedStateMachine):
-    """Musters that lease, die and come back, among a scheduler that starts jobs where it may and people who do as they like."""
+    """Musters that lease, die and come back, among a scheduler that starts jobs where it may and people who
+    do as they like."""
 
     @initialize()
     def begin(self) -> None:
-        # In memory where there is such a place: each deed waits for the disk several times.
+        # In memory where there is such a place: each operation waits for the disk several times.
         self.folder = in_memory()
         self.cluster = Cluster()
         self.dead: set[str] = set()
         self.boot = 0
         self.sick: set[str] = set()
         self.theirs: dict[str, str] = {}
-        self.taken: dict[str, Taken] = {}       # by lease name, those whose muster lives
+        self.taken: dict[str, LeaseGrant] = {}       # by lease name, those whose muster lives
         self.courses: dict[str, frozenset[str]] = {}
         take.me = lambda: f"process {self.boot}"        # type: ignore[attr-defined]
-        take.life = lambda told: HolderState.DEAD if told in self.dead else HolderState.ALIVE     # type: ignore[attr-defined]
+        take.life = lambda refusals: HolderState.DEAD if refusals in self.dead else HolderState.ALIVE  # type: ignore[attr-defined]
 
     def acting(self, lives: int, late: bool, deed: Callable[[Store], object]) -> None:
         """A muster that lives for so many commands; what it holds when it dies, the dead hold."""
@@ -159,29 +165,38 @@ class Hands(RuleBasedStateMachine):
 
     LIVES = st.integers(1, 30) | st.just(1000)
 
-    @rule(nodes=st.lists(st.sampled_from(NODES), min_size=1, unique=True), kind=st.sampled_from(["reservation", "cordon"]),
-          lives=LIVES, late=st.booleans(), seconds=st.sampled_from([60.0, 600.0]), meanwhile=st.tuples(st.sampled_from([0, 4, 5, 6]), st.sampled_from(NODES)))
-    def we_lease(self, nodes: list[str], kind: str, lives: int, late: bool, seconds: float, meanwhile: tuple[int, str]) -> None:
+    @rule(nodes=st.lists(st.sampled_from(NODES), min_size=1, unique=True),
+          kind=st.sampled_from(["reservation", "cordon"]), lives=LIVES, late=st.booleans(),
+          seconds=st.sampled_from([60.0, 600.0]),
+          meanwhile=st.tuples(st.sampled_from([0, 4, 5, 6]), st.sampled_from(NODES)))
+    def we_lease(
+        self, nodes: list[str], kind: str, lives: int, late: bool, seconds: float, meanwhile: tuple[int, str],
+    ) -> None:
         self.cluster.meanwhile = meanwhile
         held = {node for taken in self.taken.values() for node in taken.nodes}
 
         def deed(store: Store) -> None:
-            settle_all(store, SlurmBackend(self.cluster.run), "us", lambda: self.cluster.now, self.cluster.run)
-            taken = take.take(self.lessor(kind, store), nodes, seconds, "why")
-            assert set(taken.nodes) | taken.refused.keys() == set(nodes) and not set(taken.nodes) & taken.refused.keys()
+            give_back_abandoned(
+                store, SlurmBackend(self.cluster.run), "us", lambda: self.cluster.now, self.cluster.run)
+            taken = take.take(self.manager(kind, store), nodes, seconds, "why")
+            assert set(taken.nodes) | taken.refused.keys() == set(
+                nodes) and not set(taken.nodes) & taken.refused.keys()
             for node in taken.nodes:
-                assert node not in self.cluster.jobs and node not in self.theirs and not self.cluster.active(node) & self.courses.keys()
+                assert node not in self.cluster.jobs and node not in self.theirs and not self.cluster.active(
+                    node) & self.courses.keys()
             for node in taken.refused:      # it was given back at once
                 ours = taken.entry.name if taken.entry is not None else "muster-"
                 assert ours not in self.cluster.reasons.get(node, "") or node in held
-                assert not [name for name in self.cluster.active(node) if name.startswith(ours)] or node in held
+                assert not [
+                    name for name in self.cluster.active(node) if name.startswith(ours)] or node in held
             if taken.entry is not None:
                 self.taken[taken.entry.name] = taken
 
         self.acting(lives, late, deed)
 
-    def lessor(self, kind: str, store: Store) -> take.Lessor:
-        return lessor(kind, SlurmBackend(self.cluster.run), "us", lambda: self.cluster.now, self.cluster.run)(store)
+    def manager(self, kind: str, store: Store) -> take.LeaseManager:
+        return manager(
+            kind, SlurmBackend(self.cluster.run), "us", lambda: self.cluster.now, self.cluster.run)(store)
 
     @rule(lives=LIVES, late=st.booleans(), data=st.data())
     def we_give_back(self, lives: int, late: bool, data: st.DataObject) -> None:
@@ -189,12 +204,14 @@ class Hands(RuleBasedStateMachine):
             entry = self.taken.pop(data.draw(st.sampled_from(sorted(self.taken)))).entry
             assert entry is not None
             self.dead.add(entry.holder)     # whether it dies now or ends well
-            self.acting(lives, late, lambda store: give_back(self.lessor(entry.kind, store), entry, "done"))
+            self.acting(lives, late, lambda store: give_back(self.manager(entry.kind, store), entry, "done"))
 
     @rule(lives=LIVES, late=st.booleans())
     def another_comes_by(self, lives: int, late: bool) -> None:
-        self.acting(lives, late,
-                    lambda store: settle_all(store, SlurmBackend(self.cluster.run), "us", lambda: self.cluster.now, self.cluster.run))
+        self.acting(
+            lives, late,
+            lambda store: give_back_abandoned(
+                store, SlurmBackend(self.cluster.run), "us", lambda: self.cluster.now, self.cluster.run))
 
     @rule(data=st.data())
     def one_that_holds_dies(self, data: st.DataObject) -> None:
@@ -229,15 +246,20 @@ class Hands(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([1.0, 61.0, 601.0]))
     def time_passes(self, seconds: float) -> None:
         self.cluster.now += seconds
-        over = [name for name, taken in self.taken.items() if taken.entry is not None and taken.entry.until < self.cluster.now]
+        over = [name for name, taken in self.taken.items()
+                if taken.entry is not None and taken.entry.until < self.cluster.now]
         for name in over:       # whoever was late is told so by `LeaseWatch`, and does no more
             del self.taken[name]
 
     @invariant()
     def what_others_did_is_as_they_did_it(self) -> None:
         if hasattr(self, "cluster"):
-            assert {node: reason for node, reason in self.cluster.reasons.items() if not reason.startswith("muster:")} == self.theirs
-            assert {name: nodes for name, (nodes, _) in self.cluster.reservations.items() if name.startswith("course")} == self.courses
+            assert {
+                node: reason for node, reason in self.cluster.reasons.items()
+                    if not reason.startswith("muster:")} == self.theirs
+            assert {
+                name: nodes for name, (nodes, _) in self.cluster.reservations.items()
+                    if name.startswith("course")} == self.courses
 
     @invariant()
     def what_we_cordoned_for_another_reason_stays_cordoned(self) -> None:
@@ -255,12 +277,14 @@ class Hands(RuleBasedStateMachine):
         self.dead.update(f"process {number}" for number in range(self.boot + 1))
         self.taken.clear()
         with opened(Path(self.folder.name), make=True) as store:
-            settle_all(store, SlurmBackend(self.cluster.run), "us", lambda: self.cluster.now, self.cluster.run)
+            give_back_abandoned(
+                store, SlurmBackend(self.cluster.run), "us", lambda: self.cluster.now, self.cluster.run)
             assert open_leases(store) == []
             assert not [name for name in self.cluster.reservations if name.startswith("muster")]
             assert {one.why for one in open_cordons(store)} <= {"sick"}
             assert not [reason for reason in self.cluster.reasons.values() if "muster-" in reason]
-            assert all(line.outcome is not None for line in lines(store) if line.action in ("lease", "unlease"))
+            assert all(
+                line.outcome is not None for line in lines(store) if line.action in ("lease", "unlease"))
 
     def teardown(self) -> None:
         take.me, take.life = holder.me, holder.life     # type: ignore[attr-defined]
@@ -269,7 +293,8 @@ class Hands(RuleBasedStateMachine):
 
 
 TestHands = Hands.TestCase
-TestHands.settings = settings(max_examples=60, stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+TestHands.settings = settings(
+    max_examples=60, stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 # ---- who holds
@@ -278,9 +303,11 @@ TestHands.settings = settings(max_examples=60, stateful_step_count=25, deadline=
 def test_this_process_lives_and_one_that_ended_does_not() -> None:
     assert holder.life(holder.me()) is HolderState.ALIVE
     code = "from provisioning.lease.holder import me; print(me())"
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=dict(os.environ)).stdout
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=dict(os.environ)).stdout
     assert holder.life(ended) is HolderState.DEAD
-    assert holder.life(json.dumps({**json.loads(holder.me()), "start": 1})) is HolderState.DEAD       # its number is another's by now
+    # its number is another's by now
+    assert holder.life(json.dumps({**json.loads(holder.me()), "start": 1})) is HolderState.DEAD
     assert holder.life(json.dumps({**json.loads(holder.me()), "boot": "another"})) is HolderState.ELSEWHERE
 
 
@@ -288,38 +315,48 @@ def test_a_process_that_nobody_waited_for_is_dead() -> None:
     code = "from provisioning.lease.holder import me; print(me(), flush=True)"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
-        told = child.stdout.readline()
+        refusals = child.stdout.readline()
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)     # it has ended, and stays there
-        assert holder.life(told) is HolderState.DEAD
+        assert holder.life(refusals) is HolderState.DEAD
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.text() | st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda each: st.dictionaries(
-    st.sampled_from(["boot", "pid", "start", "x"]), each, max_size=4)).map(json.dumps))
+@given(st.text()
+       | st.recursive(st.none() | st.booleans() | st.integers() | st.text(),
+                      lambda each: st.dictionaries(
+                          st.sampled_from(["boot", "pid", "start", "x"]), each, max_size=4)).map(json.dumps))
 def test_whatever_stands_for_a_holder_it_is_not_taken_for_a_dead_one(text: str) -> None:
     assert holder.life(text) is HolderState.ELSEWHERE
 
 
-def test_a_holder_of_another_boot_is_waited_for_until_its_time_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_holder_of_another_boot_is_waited_for_until_its_time_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
     cluster = Cluster()
     monkeypatch.setattr(take, "me", lambda: '{"boot": "another", "pid": 1, "start": 1}')
     with opened(tmp_path, make=True) as store:
-        ours = lessor("reservation", SlurmBackend(cluster.run), "us", lambda: cluster.now, cluster.run)(store)
+        ours = manager(
+            "reservation", SlurmBackend(cluster.run), "us", lambda: cluster.now, cluster.run)(store)
         taken = take.take(ours, ["gpu001"], 600, "why")
         assert taken.nodes == ("gpu001",) and take.settle(ours) == []
         cluster.now += 601
-        assert taken.entry is not None and take.settle(ours) == [f"{taken.entry.name}: given back: its time is over"]
+        assert taken.entry is not None and take.settle(
+            ours) == [f"{taken.entry.name}: given back: its time is over"]
 
 
-def test_whoever_takes_nodes_gives_back_first_what_a_dead_process_held_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whoever_takes_nodes_gives_back_first_what_a_dead_process_held_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
     cluster = Cluster()
     with opened(tmp_path, make=True) as store:
-        ours = lessor("reservation", SlurmBackend(cluster.run), "us", lambda: cluster.now, cluster.run)(store)
+        ours = manager(
+            "reservation", SlurmBackend(cluster.run), "us", lambda: cluster.now, cluster.run)(store)
         dead = take.take(ours, ["gpu001", "gpu002"], 600, "why")
-        monkeypatch.setattr(take, "life", lambda told: HolderState.DEAD)
+        monkeypatch.setattr(take, "life", lambda refusals: HolderState.DEAD)
         taken = take.take(ours, ["gpu001"], 600, "why")
         assert taken.nodes == ("gpu001",) and taken.refused == {} and dead.entry is not None
-        assert [entry.nodes for entry in open_leases(store)] == [("gpu001",)] and dead.entry.name not in cluster.reservations
+        assert [entry.nodes for entry in open_leases(store)] == [
+            ("gpu001",)] and dead.entry.name not in cluster.reservations
 
 
 def test_one_that_cannot_narrow_its_lease_gives_all_of_it_back(tmp_path: Path) -> None:
@@ -331,7 +368,7 @@ def test_one_that_cannot_narrow_its_lease_gives_all_of_it_back(tmp_path: Path) -
         return CommandOutput(1, b"", b"no") if argv[1] == "update" else cluster.run(argv)
 
     with opened(tmp_path, make=True) as store:
-        ours = lessor("reservation", SlurmBackend(run), "us", lambda: cluster.now, run)(store)
+        ours = manager("reservation", SlurmBackend(run), "us", lambda: cluster.now, run)(store)
         with pytest.raises(ActionError, match="scontrol failed"):
             take.take(ours, ["gpu001", "gpu002"], 600, "why")
         assert open_leases(store) == [] and cluster.reservations == {}
@@ -354,11 +391,11 @@ def test_a_controller_that_stays_away_past_the_leases_end_stops_the_work(tmp_pat
             raise TimeoutError
         return cluster.run(argv)
 
-    made = lessor("reservation", SlurmBackend(run), "us", run=run)
+    made = manager("reservation", SlurmBackend(run), "us", run=run)
     with opened(tmp_path, make=True) as store:
         taken = take.take(made(store), ["gpu001"], 1, "why")
         assert taken.entry is not None
-        with LeaseWatch(tmp_path, made, taken.entry, Working(), beat=0.02) as watch:     # type: ignore[arg-type]
+        with LeaseWatch(tmp_path, made, taken.entry, Working(), beat=0.02) as watch:  # type: ignore[arg-type]
             threading.Timer(0.1, down.set).start()
             [reply] = watch.run([Node("gpu001")], Program("", "", b""), Limits())
     assert reply.failure is not None and reply.failure.stage is Stage.LEASE
@@ -367,7 +404,7 @@ def test_a_controller_that_stays_away_past_the_leases_end_stops_the_work(tmp_pat
 
 def test_somebody_elses_interrupt_is_not_taken_for_a_lost_lease(tmp_path: Path) -> None:
     cluster = Cluster()
-    made = lessor("reservation", SlurmBackend(cluster.run), "us", run=cluster.run)
+    made = manager("reservation", SlurmBackend(cluster.run), "us", run=cluster.run)
 
     class Interrupted(Working):
         def run(self, nodes: Sequence[Node], program: Program, limits: Limits) -> Iterator[Reply]:
@@ -386,36 +423,41 @@ def test_somebody_elses_interrupt_is_not_taken_for_a_lost_lease(tmp_path: Path) 
 def test_the_command_ends_what_is_over_and_what_is_named_and_nothing_else(tmp_path: Path) -> None:
     bad = HostFile(tmp_path / "bad")
     with opened(tmp_path / "state", make=True) as store:
-        taken = take.take(lessor("cordon", bad, "us")(store), ["gpu001", "gpu002"], 300, "why")
-    assert taken.entry is not None and taken.unsaid == {"gpu001", "gpu002"}
+        taken = take.take(manager("cordon", bad, "us")(store), ["gpu001", "gpu002"], 300, "why")
+    assert taken.entry is not None and taken.unknown == {"gpu001", "gpu002"}
     name = taken.entry.name
     listed = muster("lease", "list", home=tmp_path).stdout
-    assert listed.startswith(f"{name}  gpu[001-002]  cordon in hostfile  until 20") and listed.endswith("Z  holder alive  us  why\n")
+    assert listed.startswith(f"{name}  gpu[001-002]  cordon in hostfile  until 20") and listed.endswith(
+        "Z  holder alive  us  why\n")
     (tmp_path / "good").write_text("gpu003\n")
     for words, code, out, err in (
-        (("--hostfile", "bad"), 0, f"{name}: is held; to end it all the same: muster lease release {name}\n", ""),
-        ((name, "--golden", "good"), 1, f"{name}: NOT given back: it is in hostfile, and what keeps jobs away here is golden\n", ""),
-        (("muster-9", "--hostfile", "bad"), 2, "", "muster: no such lease: 'muster-9'; see: muster lease list\n"),
-    ):
+        (("--hostfile", "bad"), 0, f"{name}: is held; to end it anyway: muster lease release {name}\n", ""),
+        ((name, "--golden", "good"), 1,
+         f"{name}: NOT given back: it is in hostfile, and the back end here is golden\n", ""),
+        (("muster-9", "--hostfile", "bad"), 2, "",
+         "muster: no such lease: 'muster-9'; see: muster lease list\n")):
         done = muster("lease", "release", *words, home=tmp_path)
         assert (done.returncode, done.stdout, done.stderr) == (code, out, err)
     assert (tmp_path / "bad").read_text().count(f"{name}: why") == 2
     done = muster("lease", "release", name, "--hostfile", "bad", home=tmp_path)
-    assert (done.returncode, done.stdout) == (0, f"{name}: given back: by hand\n") and (tmp_path / "bad").read_text() == ""
+    assert (done.returncode, done.stdout) == (
+        0, f"{name}: given back: by hand\n") and (tmp_path / "bad").read_text() == ""
     assert muster("lease", "list", home=tmp_path).stdout == ""
 
 
 # ---- what Slurm prints
 
 
-LINE = ("ReservationName=muster-12-ab StartTime=2026-11-21T19:39:58 EndTime=2026-11-21T20:09:58 Duration=00:30:00 Nodes=gpu[001-002] NodeCnt=2 "
-        "CoreCnt=2 Features=(null) PartitionName=(null) Flags=IGNORE_JOBS,SPEC_NODES TRES=cpu=2 Users=root Groups=(null) State=ACTIVE "
-        "BurstBuffer=(null) Watts=n/a MaxStartDelay=(null)")
+LINE = ("ReservationName=muster-12-ab StartTime=2026-11-21T19:39:58 EndTime=2026-11-21T20:09:58 "
+        "Duration=00:30:00 Nodes=gpu[001-002] NodeCnt=2 CoreCnt=2 Features=(null) PartitionName=(null) "
+        "Flags=IGNORE_JOBS,SPEC_NODES TRES=cpu=2 Users=root Groups=(null) State=ACTIVE BurstBuffer=(null) "
+        "Watts=n/a MaxStartDelay=(null)")
 
 
 def test_a_line_of_slurm_22_is_read() -> None:
     shown = parse(LINE)
-    assert (shown.name, shown.nodes, shown.active) == ("muster-12-ab", {"gpu001", "gpu002"}, True) and shown.start is not None
+    assert (shown.name, shown.nodes, shown.active) == (
+        "muster-12-ab", {"gpu001", "gpu002"}, True) and shown.start is not None
     assert parse(LINE.replace("gpu[001-002]", "(null)")).nodes == frozenset()
     assert parse(LINE.replace("2026-11-21T19:39:58", "Tomorr 10:00")).start is None
     assert parse(LINE + " Comment=State=INACTIVE Nodes=cpu1") == shown
@@ -429,11 +471,14 @@ def test_whatever_stands_for_a_reservation_it_is_read_or_refused(line: str) -> N
         assert isinstance(parse(line).nodes, frozenset)
 
 
-@pytest.mark.parametrize(("printed", "found"), [
-    ("", {}), ("12|RUNNING|gpu[001-002]\n", {"gpu001": "12 (RUNNING)", "gpu002": "12 (RUNNING)"}), ("12|PENDING|\n", {}),
-    ("12|COMPLETED|gpu001\n13|COMPLETING|gpu001\n", {"gpu001": "13 (COMPLETING)"}), ("12|NEW_WORD|gpu001\n", {"gpu001": "12 (NEW_WORD)"}),
-])
-def test_what_squeue_prints_is_read_and_a_state_that_nobody_knows_holds_its_nodes(printed: str, found: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("printed", "found"),
+    [("", {}), ("12|RUNNING|gpu[001-002]\n", {"gpu001": "12 (RUNNING)", "gpu002": "12 (RUNNING)"}),
+     ("12|PENDING|\n", {}), ("12|COMPLETED|gpu001\n13|COMPLETING|gpu001\n", {"gpu001": "13 (COMPLETING)"}),
+     ("12|NEW_WORD|gpu001\n", {"gpu001": "12 (NEW_WORD)"})])
+def test_what_squeue_prints_is_read_and_a_state_that_nobody_knows_holds_its_nodes(
+    printed: str, found: dict[str, str],
+) -> None:
     assert by_node(lambda argv: CommandOutput(0, printed.encode(), b"")) == found
 
 
@@ -443,23 +488,28 @@ def test_what_squeue_prints_is_read_and_a_state_that_nobody_knows_holds_its_node
     ("7|RUNNING|n1|muster-7-ab|muster-7-ab", "8|RUNNING|n1||train", {"n1": "job 8 (RUNNING) is on it"}),
     ("7|CANCELLED|n1|muster-7-ab|muster-7-ab", "", {"n1": "a job is on it"}),
 ])
-def test_a_job_of_ours_that_ends_or_begins_while_slurm_is_asked_is_no_other_s(before: str, after: str, busy: dict[str, str]) -> None:
+def test_a_job_of_ours_that_ends_or_begins_while_slurm_is_asked_is_no_other_s(
+    before: str, after: str, busy: dict[str, str],
+) -> None:
     class Busy(SlurmBackend):
         def held(self, nodes: Any) -> Any:
             return {node: NodeHold(Holder.OTHERS, busy=True) for node in nodes}
 
     answers = iter([before, after])
-    assert jobs(Busy(), ["n1"], lambda argv: CommandOutput(0, next(answers).encode(), b""), "muster-7-ab").busy == busy
+    assert (jobs(Busy(), ["n1"], lambda argv: CommandOutput(0, next(answers).encode(), b""),
+                 "muster-7-ab").busy == busy)
 
 
-@pytest.mark.parametrize(("line", "ours"), [
-    ("12|RUNNING|gpu001|muster-7-ab|muster-7-ab", True), ("12|RUNNING|gpu001||muster-7-ab", False), ("12|RUNNING|gpu001|muster-7-ab|train", False),
-    ("12|RUNNING|gpu001|muster-8-cd|muster-7-ab", False), ("12|RUNNING|gpu001|muster-7-ab|muster-7-ab|x", False), ("12|PENDING||muster-7-ab|muster-7-ab", None),
-])
+@pytest.mark.parametrize(
+    ("line", "ours"),
+    [("12|RUNNING|gpu001|muster-7-ab|muster-7-ab", True), ("12|RUNNING|gpu001||muster-7-ab", False),
+     ("12|RUNNING|gpu001|muster-7-ab|train", False), ("12|RUNNING|gpu001|muster-8-cd|muster-7-ab", False),
+     ("12|RUNNING|gpu001|muster-7-ab|muster-7-ab|x", False), ("12|PENDING||muster-7-ab|muster-7-ab", None)])
 def test_a_job_is_ours_by_its_reservation_and_its_name_together(line: str, ours: bool | None) -> None:
     own: set[str] = set()
     found = by_node(lambda argv: CommandOutput(0, line.encode(), b""), "muster-7-ab", own)
-    assert (own, found) == ((set(), {}) if ours is None else ({"gpu001"}, {}) if ours else (set(), {"gpu001": "12 (RUNNING)"}))
+    assert (own, found) == (
+        (set(), {}) if ours is None else ({"gpu001"}, {}) if ours else (set(), {"gpu001": "12 (RUNNING)"}))
 
 
 @pytest.mark.parametrize("printed", ["12\n", "12|RUNNING\n", "x|RUNNING|gpu001\n", "12|RUNNING|gpu[001\n"])
@@ -479,8 +529,9 @@ def test_whatever_squeue_prints_it_is_read_or_refused(printed: bytes) -> None:
 
 
 def loads(*processes: Any) -> tuple[GpuLoad, ...]:
-    return tuple(GpuLoad(f"GPU {at}", at, each, (), (), tuple("" for _ in each) if isinstance(each, tuple) else each, 0)
-                 for at, each in enumerate(processes))
+    return tuple(
+        GpuLoad(f"GPU {at}", at, each, (), (), tuple("" for _ in each) if isinstance(each, tuple) else each,
+                0) for at, each in enumerate(processes))
 
 
 EIGHT = GpuPresence(name="GPUs", listed=8, on_pci=8)
@@ -499,8 +550,8 @@ GONE = Unmeasured("NVML: it failed to start")
     (loads(*[()] * 7, UNSUPPORTED), EIGHT, WITH, "what runs on GPU 7 is not known"),
     (GONE, EIGHT, WITH, "what runs on its GPUs is not known: NVML: it failed to start"),
     (Partial(IDLE[:3], "cut"), EIGHT, WITH, "what runs on its GPUs is not known: cut"),
-    (IDLE[:7], EIGHT, WITH, "the driver tells of 7 GPUs, and 8 are there"),
-    (IDLE[:7], changed(EIGHT, listed=7), WITH, "the driver tells of 7 GPUs, and 8 are there"),
+    (IDLE[:7], EIGHT, WITH, "the driver reports 7 GPUs, and there are 8"),
+    (IDLE[:7], changed(EIGHT, listed=7), WITH, "the driver reports 7 GPUs, and there are 8"),
     (IDLE, changed(EIGHT, on_pci=GONE), WITH, "how many GPUs it has is not known"),        # type: ignore[arg-type]
     (IDLE, GONE, WITH, "how many GPUs it has is not known: NVML: it failed to start"),
     ((), changed(EIGHT, listed=0, on_pci=0), WITH, "no GPU was seen, and its SKU hgx has some"),
@@ -510,5 +561,7 @@ GONE = Unmeasured("NVML: it failed to start")
     (Partial((), "cut"), GONE, WITHOUT, "what runs on its GPUs is not known: cut"),
     (loads((1,)), changed(EIGHT, listed=1, on_pci=1), WITHOUT, "process 1 runs on GPU 0"),
 ])
-def test_only_what_was_wholly_seen_proves_that_gpus_are_idle(found: Any, presence: Any, sku: Sku | None, why: str | None) -> None:
+def test_only_what_was_wholly_seen_proves_that_gpus_are_idle(
+    found: Any, presence: Any, sku: Sku | None, why: str | None,
+) -> None:
     assert proof(found, presence, sku) == why

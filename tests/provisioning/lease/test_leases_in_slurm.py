@@ -1,4 +1,5 @@
-"""Leases in a real Slurm, one deed at a time: what happens between a look and the next, and what is left by whoever dies."""
+"""Leases in a real Slurm, one operation at a time: what happens between a look and the next, and what is left
+by whoever dies."""
 
 from __future__ import annotations
 
@@ -21,9 +22,9 @@ from inventory.discover import CommandOutput
 from inventory.model import Node
 from inventory.transport.base import Limits, Program, Reply, Stage
 from provisioning.actions.slurm import SlurmBackend as Backend
-from provisioning.lease.check import lessor, settle_all
+from provisioning.lease.check import give_back_abandoned, manager
 from provisioning.lease.reservation import Reservation
-from provisioning.lease.take import Lessor, Taken, give_back, settle, take
+from provisioning.lease.take import LeaseGrant, LeaseManager, give_back, settle, take
 from provisioning.lease.watch import LeaseWatch
 from tests.testbed.require import require
 from tests.testbed.slurm import WHY_NOT, Slurm, can_run
@@ -52,14 +53,17 @@ def as_before(bed: Slurm, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         bed.ask("scontrol", "delete", f"ReservationName={name}")
     for node, state in bed.states().items():
         if state != "idle":
-            subprocess.run(["scontrol", "update", f"nodename={node}", "state=resume"], env=bed.environment, check=False, capture_output=True)
+            subprocess.run(["scontrol", "update", f"nodename={node}", "state=resume"], env=bed.environment,
+                           check=False, capture_output=True)
     wait_until(lambda: set(bed.states().values()) == {"idle"}, what="idle nodes")
 
 
 def shown(bed: Slurm) -> dict[str, str]:
     """The line of each reservation."""
-    return {line.split()[0].removeprefix("ReservationName="): line for line in
-            bed.ask("scontrol", "--oneliner", "show", "reservation").splitlines() if line.startswith("ReservationName=")}
+    return {
+        line.split()[0].removeprefix("ReservationName="): line
+        for line in bed.ask("scontrol", "--oneliner", "show", "reservation").splitlines()
+        if line.startswith("ReservationName=")}
 
 
 def job(bed: Slurm, node: str, *more: str) -> None:
@@ -67,8 +71,8 @@ def job(bed: Slurm, node: str, *more: str) -> None:
     wait_until(lambda: bed.states()[node].rstrip("*") in ("allocated", "mixed"), what="the job")
 
 
-def reserving(store: Store, clock: Callable[[], float] = time.time) -> Lessor:
-    return lessor("reservation", Backend(), "root", clock)(store)
+def reserving(store: Store, clock: Callable[[], float] = time.time) -> LeaseManager:
+    return manager("reservation", Backend(), "root", clock)(store)
 
 
 class Between(Reservation):
@@ -85,9 +89,11 @@ class Between(Reservation):
         super().hold(entry)  # type: ignore[arg-type]
 
 
-def taken_between(folder: Path, deed: Callable[[], object], nodes: Sequence[str]) -> tuple[Taken, Lessor]:
+def taken_between(
+    folder: Path, deed: Callable[[], object], nodes: Sequence[str],
+) -> tuple[LeaseGrant, LeaseManager]:
     with opened(folder, make=True) as store:
-        ours = Lessor(store, Between(deed), "root", time.time)
+        ours = LeaseManager(store, Between(deed), "root", time.time)
         return take(ours, nodes, 300, "a test"), ours
 
 
@@ -100,7 +106,8 @@ def test_a_job_that_starts_between_the_look_and_the_hold_is_left_in_peace(bed: S
 
 def test_a_node_that_another_reserves_between_costs_the_others_nothing(bed: Slurm, tmp_path: Path) -> None:
     def theirs() -> None:
-        bed.ask("scontrol", "create", "reservation", "ReservationName=theirs", "StartTime=now", "Duration=5", "Users=root", "Nodes=gpu001")
+        bed.ask("scontrol", "create", "reservation", "ReservationName=theirs", "StartTime=now", "Duration=5",
+                "Users=root", "Nodes=gpu001")
 
     taken, _ = taken_between(tmp_path, theirs, ["gpu001", "gpu002"])
     assert taken.nodes == ("gpu002",) and taken.refused == {"gpu001": "reservation 'theirs' has it"}
@@ -113,7 +120,8 @@ def test_a_job_in_every_state_that_holds_a_node_is_a_job(bed: Slurm, tmp_path: P
     wait_until(lambda: bed.ask("squeue", "-h", "-t", "S").strip() != "", what="the suspended job")
     with opened(tmp_path, make=True) as store:
         taken = take(reserving(store), ["gpu001"], 300, "a test")
-    assert taken.entry is None and taken.refused["gpu001"].endswith("(SUSPENDED) is on it") and shown(bed) == {}
+    assert taken.entry is None and taken.refused[
+        "gpu001"].endswith("(SUSPENDED) is on it") and shown(bed) == {}
 
 
 def test_a_node_that_slurm_does_not_know_is_refused_and_costs_no_other(bed: Slurm, tmp_path: Path) -> None:
@@ -128,13 +136,13 @@ def test_a_mark_that_is_not_of_this_store_is_others(bed: Slurm, tmp_path: Path) 
     bed.ask("scontrol", "update", "nodename=gpu002", "state=drain", "reason=muster#1: of another store")
     for kind in ("reservation", "cordon"):
         with opened(tmp_path, make=True) as store:
-            taken = take(lessor(kind, Backend(), "root")(store), ["gpu002"], 300, "a test")
+            taken = take(manager(kind, Backend(), "root")(store), ["gpu002"], 300, "a test")
         assert taken.refused == {"gpu002": "others hold it: muster#1: of another store"}
 
 
 @pytest.mark.parametrize("kind", ["reservation", "cordon"])
 def test_of_two_stores_one_has_the_node(bed: Slurm, tmp_path: Path, kind: str) -> None:
-    ready, had = threading.Barrier(2), dict[str, Taken]()
+    ready, had = threading.Barrier(2), dict[str, LeaseGrant]()
 
     def run(argv: Sequence[str]) -> CommandOutput:
         if argv[:2] == ("scontrol", "create") or "State=DRAIN" in argv:
@@ -145,27 +153,31 @@ def test_of_two_stores_one_has_the_node(bed: Slurm, tmp_path: Path, kind: str) -
 
     def want(folder: Path) -> None:
         with opened(folder, make=True) as store:
-            had[folder.name] = take(lessor(kind, Backend(run), "root", run=run)(store), ["gpu003"], 300, "a test")
+            had[folder.name] = take(
+                manager(kind, Backend(run), "root", run=run)(store), ["gpu003"], 300, "a test")
 
     def lost(folder: Path, entry: LeaseRecord) -> dict[str, str]:
-        return LeaseWatch(folder, lessor(kind, Backend(), "root"), entry, Working()).look()  # type: ignore[arg-type]
+        return LeaseWatch(folder, manager(kind, Backend(), "root"), entry, Working()).check()  # type: ignore[arg-type]
 
     threads = [threading.Thread(target=want, args=(tmp_path / name,)) for name in ("one", "two")]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    # A reservation Slurm refuses to the second. A drain's reason it lets anyone replace: whoever looked before the other wrote learns of
-    # it at the look that goes before all that is done under a lease.
-    stand = [taken.entry for name, taken in had.items() if taken.entry is not None and not lost(tmp_path / name, taken.entry)]
+    # A reservation Slurm refuses to the second. A drain's reason it lets anyone replace: whoever looked
+    # before the other wrote learns of it at the look that goes before all that is done under a lease.
+    stand = [taken.entry for name, taken in had.items()
+             if taken.entry is not None and not lost(tmp_path / name, taken.entry)]
     assert len(stand) == 1, had
     assert kind == "cordon" or sum(taken.entry is None for taken in had.values()) == 1, had
 
 
-def test_giving_back_leaves_what_another_store_holds_under_the_same_number(bed: Slurm, tmp_path: Path) -> None:
+def test_giving_back_leaves_what_another_store_holds_under_the_same_number(
+    bed: Slurm, tmp_path: Path,
+) -> None:
     theirs = "muster#1: muster-1-0123abcd: of another store"
     with opened(tmp_path, make=True) as store:
-        ours = lessor("cordon", Backend(), "root")(store)
+        ours = manager("cordon", Backend(), "root")(store)
         taken = take(ours, ["gpu003", "gpu004"], 300, "a test")
         assert taken.entry is not None and taken.nodes == ("gpu003", "gpu004")
         bed.ask("scontrol", "update", "nodename=gpu003", "state=drain", f"reason={theirs}")
@@ -180,11 +192,11 @@ from pathlib import Path
 from healthcheck.store.file import opened
 from inventory.discover import _run
 from provisioning.actions.slurm import SlurmBackend
-from provisioning.lease.check import lessor
+from provisioning.lease.check import manager
 from provisioning.lease.take import give_back, take
-kind, when, deed = sys.argv[2:]
+kind, when, operation = sys.argv[2:]
 def dying(argv):
-    last = deed in " ".join(argv)
+    last = operation in " ".join(argv)
     if last and when == "before":
         os.kill(os.getpid(), 9)
     answer = _run(argv)
@@ -192,34 +204,40 @@ def dying(argv):
         os.kill(os.getpid(), 9)
     return answer
 with opened(Path(sys.argv[1]), make=True) as store:
-    ours = lessor(kind, SlurmBackend(dying), "root", run=dying)(store)
+    ours = manager(kind, SlurmBackend(dying), "root", run=dying)(store)
     taken = take(ours, ["gpu005", "gpu006"], 300, "a test")
     give_back(ours, taken.entry, "done")
 """
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize(("kind", "deed"), [
-    ("reservation", "create reservation"), ("reservation", "scontrol delete"), ("cordon", "NodeName=gpu006 State=DRAIN"),
-    ("cordon", "NodeName=gpu006 State=UNDRAIN"),
-])
-def test_killed_beside_a_deed_the_next_run_gives_back_what_was_left(bed: Slurm, tmp_path: Path, kind: str, deed: str, when: str) -> None:
-    done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path), kind, when, deed], env={**os.environ, **bed.environment}, check=False,
-                          capture_output=True, text=True)
+@pytest.mark.parametrize(
+    ("kind", "deed"),
+    [("reservation", "create reservation"), ("reservation", "scontrol delete"),
+     ("cordon", "NodeName=gpu006 State=DRAIN"), ("cordon", "NodeName=gpu006 State=UNDRAIN")])
+def test_killed_beside_a_deed_the_next_run_gives_back_what_was_left(
+    bed: Slurm, tmp_path: Path, kind: str, deed: str, when: str,
+) -> None:
+    done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path), kind, when, deed],
+                          env={**os.environ, **bed.environment}, check=False, capture_output=True, text=True)
     assert done.returncode == -signal.SIGKILL, done.stderr
     with opened(tmp_path) as store:
         [left] = open_leases(store)
-        assert settle_all(store, Backend(), "root") == [f"{left.name}: given back: the process that held it is gone"]
+        assert give_back_abandoned(
+            store, Backend(), "root") == [f"{left.name}: given back: the process that held it is gone"]
         assert open_leases(store) == [] and all(line.outcome is not None for line in lines(store))
     assert shown(bed) == {} and {bed.states()[node].rstrip("*") for node in ("gpu005", "gpu006")} == {"idle"}
 
 
-def test_a_lease_whose_time_is_over_is_given_back_though_its_process_lives(bed: Slurm, tmp_path: Path) -> None:
+def test_a_lease_whose_time_is_over_is_given_back_though_its_process_lives(
+    bed: Slurm, tmp_path: Path,
+) -> None:
     with opened(tmp_path, make=True) as store:
         ours = reserving(store)
         taken = take(ours, ["gpu001"], 300, "a test")
         assert taken.entry is not None and settle(ours) == [] and shown(bed)
-        assert settle(reserving(store, lambda: time.time() + 301)) == [f"{taken.entry.name}: given back: its time is over"]
+        assert settle(reserving(store, lambda: time.time() + 301)) == [
+            f"{taken.entry.name}: given back: its time is over"]
     assert shown(bed) == {}
 
 
@@ -232,14 +250,17 @@ def test_a_reservation_ends_by_itself_when_nobody_comes(bed: Slurm, tmp_path: Pa
         job(bed, "gpu001")
 
 
-def test_a_controller_that_does_not_answer_leaves_the_lease_open_for_the_next(bed: Slurm, tmp_path: Path) -> None:
+def test_a_controller_that_does_not_answer_leaves_the_lease_open_for_the_next(
+    bed: Slurm, tmp_path: Path,
+) -> None:
     def silent(argv: Sequence[str]) -> CommandOutput:
         raise TimeoutError
 
     with opened(tmp_path, make=True) as store:
         taken = take(reserving(store), ["gpu001"], 300, "a test")
         assert taken.entry is not None
-        said = give_back(lessor("reservation", Backend(silent), "root", run=silent)(store), taken.entry, "done")
+        said = give_back(
+            manager("reservation", Backend(silent), "root", run=silent)(store), taken.entry, "done")
         assert "did not answer" in said and [one.name for one in open_leases(store)] == [taken.entry.name]
         assert give_back(reserving(store), taken.entry, "done") == "" and open_leases(store) == []
         assert [line.outcome for line in lines(store)][1].startswith("not done: scontrol did not answer")
@@ -263,10 +284,10 @@ class Working:
             yield Reply(node.name, b"", None, 0, 0)
 
 
-def worked(bed: Slurm, folder: Path, deed: Callable[[Taken, LeaseWatch], object],
-           seconds: float = 300) -> tuple[list[Reply], dict[str, str], Working, Taken]:
+def worked(bed: Slurm, folder: Path, deed: Callable[[LeaseGrant, LeaseWatch], object],
+           seconds: float = 300) -> tuple[list[Reply], dict[str, str], Working, LeaseGrant]:
     """What comes of work on gpu001 and gpu002 while `deed` is done; the lease is given back afterwards."""
-    made = lessor("reservation", Backend(), "root")
+    made = manager("reservation", Backend(), "root")
     work = Working()
     with opened(folder, make=True) as store:
         taken = take(made(store), ["gpu001", "gpu002"], seconds, "a test")
@@ -291,7 +312,7 @@ def worked(bed: Slurm, folder: Path, deed: Callable[[Taken, LeaseWatch], object]
 
 
 def test_a_reservation_that_somebody_deletes_stops_the_work(bed: Slurm, tmp_path: Path) -> None:
-    def deed(taken: Taken, watch: LeaseWatch) -> None:
+    def deed(taken: LeaseGrant, watch: LeaseWatch) -> None:
         assert taken.entry is not None
         bed.ask("scontrol", "delete", f"ReservationName={taken.entry.name}")
         wait_until(lambda: bool(watch.lost), what="that it is noticed")
@@ -300,13 +321,13 @@ def test_a_reservation_that_somebody_deletes_stops_the_work(bed: Slurm, tmp_path
     replies, lost, _, taken = worked(bed, tmp_path, deed)
     assert taken.entry is not None
     why = f"reservation {taken.entry.name} is not there"
-    assert {(reply.node, reply.failure.stage, reply.failure.reason) for reply in replies if reply.failure} == {
-        ("gpu001", Stage.LEASE, why), ("gpu002", Stage.LEASE, why)}
+    assert ({(reply.node, reply.failure.stage, reply.failure.reason) for reply in replies if reply.failure}
+            == {("gpu001", Stage.LEASE, why), ("gpu002", Stage.LEASE, why)})
     assert lost == dict.fromkeys(("gpu001", "gpu002"), f"its lease was lost: {why}")
 
 
 def test_a_job_that_runs_in_the_reservation_stops_the_work(bed: Slurm, tmp_path: Path) -> None:
-    def deed(taken: Taken, watch: LeaseWatch) -> None:
+    def deed(taken: LeaseGrant, watch: LeaseWatch) -> None:
         assert taken.entry is not None
         job(bed, "gpu002", f"--reservation={taken.entry.name}")
         wait_until(lambda: bool(watch.lost), what="that it is noticed")
@@ -320,7 +341,7 @@ def test_a_job_that_runs_in_the_reservation_stops_the_work(bed: Slurm, tmp_path:
 
 
 def test_a_lease_is_renewed_as_long_as_the_work_goes_on(bed: Slurm, tmp_path: Path) -> None:
-    def deed(taken: Taken, watch: LeaseWatch) -> None:
+    def deed(taken: LeaseGrant, watch: LeaseWatch) -> None:
         began = time.time()
         wait_until(lambda: time.time() > began + 10, 60, "twice the lease's time")
         assert taken.entry is not None and "State=ACTIVE" in shown(bed)[taken.entry.name]
@@ -330,20 +351,24 @@ def test_a_lease_is_renewed_as_long_as_the_work_goes_on(bed: Slurm, tmp_path: Pa
 
 
 def test_a_lease_that_was_lost_before_the_work_sends_nothing(bed: Slurm, tmp_path: Path) -> None:
-    made, work = lessor("reservation", Backend(), "root"), Working()
+    made, work = manager("reservation", Backend(), "root"), Working()
     work.end.set()
     with opened(tmp_path, make=True) as store:
         taken = take(made(store), ["gpu001", "gpu002"], 300, "a test")
         assert taken.entry is not None
         bed.ask("scontrol", "update", "reservation", f"ReservationName={taken.entry.name}", "Nodes=gpu002")
         with LeaseWatch(tmp_path, made, taken.entry, work, beat=60) as watch:    # type: ignore[arg-type]
-            replies = {reply.node: reply.failure for reply in watch.run([Node("gpu001"), Node("gpu002")], Program("", "", b""), Limits())}
+            replies = {
+                reply.node: reply.failure
+                for reply in watch.run([Node("gpu001"), Node("gpu002")], Program("", "", b""), Limits())}
         give_back(made(store), taken.entry, "done")
     assert work.sent == ["gpu002"] and replies["gpu002"] is None
     assert replies["gpu001"] is not None and replies["gpu001"].stage is Stage.LEASE
 
 
-def test_a_controller_that_is_down_while_the_lease_lasts_stops_nothing_but_is_no_proof(bed: Slurm, tmp_path: Path) -> None:
+def test_a_controller_that_is_down_while_the_lease_lasts_stops_nothing_but_is_no_proof(
+    bed: Slurm, tmp_path: Path,
+) -> None:
     down = threading.Event()
 
     def run(argv: Sequence[str]) -> CommandOutput:
@@ -352,7 +377,7 @@ def test_a_controller_that_is_down_while_the_lease_lasts_stops_nothing_but_is_no
         done = subprocess.run(argv, env=bed.environment, capture_output=True, check=False)
         return CommandOutput(done.returncode, done.stdout, done.stderr)
 
-    made, work = lessor("reservation", Backend(run), "root", run=run), Working()
+    made, work = manager("reservation", Backend(run), "root", run=run), Working()
     with opened(tmp_path, make=True) as store:
         taken = take(made(store), ["gpu001"], 300, "a test")
         assert taken.entry is not None

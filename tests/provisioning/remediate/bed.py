@@ -1,4 +1,5 @@
-"""What tests of remediation have in common: a site's own scheduler, which knows of jobs, rules that see stopped services, and nodes' units."""
+"""What tests of remediation have in common: a site's own scheduler, which knows of jobs, rules that see
+stopped services, and nodes' units."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ for node in asked["nodes"]:
         held[node].update(holder="nobody", reason="")
 file.write_text(json.dumps(held))
 nodes = {{name: held[name] for name in asked["nodes"]}}
-print(json.dumps({{"schema": "muster.action/1", **({{"nodes": nodes}} if asked["action"] == "held" else {{"done": True}})}}))
+more = {{"nodes": nodes}} if asked["action"] == "held" else {{"done": True}}
+print(json.dumps({{"schema": "muster.action/1", **more}}))
 """
 RULES = """
 - id: units-run
@@ -73,12 +75,18 @@ def site(home: Path, machines: list[Machine]) -> None:
     (home / "rules" / "policy.yaml").write_text(POLICY)
     one = machines[0]
     (home / "muster.yaml").write_text(
-        f"version: 1\ncordon: {{command: [{program}]}}\n"
-        f"defaults: {{user: root, sku: cpu-only, identity_file: {one.key}, known_hosts_file: {one.known_hosts}}}\nnodes:\n"
-        + "".join(f"  {each.name}: {{address: 127.0.0.1, port: {each.port}, rack: {_RACKS[each.name]}}}\n" for each in machines))
+        "version: 1\n"
+        f"cordon: {{command: [{program}]}}\n"
+        f"defaults: {{user: root, sku: cpu-only, identity_file: {one.key}, known_hosts_file: "
+        f"{one.known_hosts}}}\n"
+        "nodes:\n"
+        + "".join(f"  {each.name}: {{address: 127.0.0.1, port: {each.port}, rack: {_RACKS[each.name]}}}\n"
+                  for each in machines))
 
 
-def unit(machine: Machine, name: str, more: str = "", start: str = "/bin/sleep infinity", *, run: bool = True) -> None:
+def unit(
+    machine: Machine, name: str, more: str = "", start: str = "/bin/sleep infinity", *, run: bool = True,
+) -> None:
     """A service of this name, running or stopped."""
     (machine.root / f"etc/systemd/system/{name}.service").write_text(
         f"[Service]\nExecStart={start}\n{more}\n[Install]\nWantedBy=multi-user.target\n")
@@ -107,9 +115,10 @@ def remediate(home: Path, *words: str, code: int = 0) -> str:
 
 
 def ledger(home: Path, *actions: str) -> list[LedgerEntry]:
-    """The lines of these deeds, or of all steps."""
+    """The lines of these operations, or of all steps."""
     with opened(home / "state") as store:
-        return [line for line in lines(store) if line.action in (actions or ("restart-service", "reset-gpu", "reboot"))]
+        return [line for line in lines(store)
+                if line.action in (actions or ("restart-service", "reset-gpu", "reboot"))]
 
 
 def held(home: Path) -> dict[str, str]:

@@ -1,4 +1,5 @@
-"""Which step is chosen for which fault: what the policy names, on the rung that is due, and no more often than it says."""
+"""Which step is chosen for which fault: what the policy names, on the rung that is due, and no more often
+than it says."""
 
 from __future__ import annotations
 
@@ -15,9 +16,9 @@ from healthcheck.triage.past import FleetHistory, NodeHistory, Repaired
 from healthcheck.triage.plan import make
 from healthcheck.triage.policyload import load_policy
 from healthcheck.triage.remediation import RemediationStep
-from provisioning.remediate.choose import NAMING, Left, PlannedStep, choose
+from provisioning.remediate.choose import NAMING, ExcludedNode, PlannedStep, choose
 from provisioning.remediate.record import parsed
-from provisioning.remediate.send import _did
+from provisioning.remediate.send import _step_report
 from provisioning.remediate.steps import SPECS
 from tests.healthcheck.triage.made import NOW, at, past, problem
 
@@ -28,14 +29,17 @@ DOCKER = problem("docker-answers", "docker")
 
 
 def chosen(*nodes: NodeHistory, tries: dict[tuple[str, RemediationStep], int] | None = None,
-           only: RemediationStep | None = None) -> tuple[list[PlannedStep], list[Left]]:
+           only: RemediationStep | None = None) -> tuple[list[PlannedStep], list[ExcludedNode]]:
     fleet = FleetHistory(NOW, nodes, since=at(-2000))
     naming = {rule.id for rule in RULES.rules if rule.checked.name in NAMING}
-    return choose(fleet, make(fleet, POLICY).verdicts, POLICY, {one.node for one in nodes}, tries or {}, naming, only)
+    return choose(
+        fleet, make(fleet, POLICY).verdicts, POLICY, {one.node for one in nodes}, tries or {}, naming, only)
 
 
-def one(*problems: Problem, only: RemediationStep | None = None, tries: dict[tuple[str, RemediationStep], int] | None = None,
-        **more: Any) -> str:
+def one(
+    *problems: Problem, only: RemediationStep | None = None,
+    tries: dict[tuple[str, RemediationStep], int] | None = None, **more: Any,
+) -> str:
     """The step, or why there is none; empty where nothing is said."""
     works, lefts = chosen(past("n1", *problems, **more), only=only, tries=tries)
     return works[0].step.value if works else lefts[0].why if lefts else ""
@@ -45,36 +49,45 @@ def warned(rule: str, subject: str) -> Problem:
     return problem(rule, subject, severity="warning")
 
 
-@pytest.mark.parametrize(("problems", "step"), [
-    ((FABRIC,), "restart-fabric-manager"), ((DOCKER,), "restart-docker"), ((problem("driver-loads", "driver"),), "load-nvidia"),
-    ((warned("driver-persistence-daemon", "GPU 0"),), "restart-persistenced"), ((warned("driver-peermem", "driver"),), "load-nvidia-peermem"),
-    ((warned("module-expected", "nvidia-uvm"),), "load-nvidia-uvm"), ((warned("module-expected", "mlx5_ib"),), "load-mlx5-ib"),
-    ((warned("service-expected", "containerd"),), "restart-containerd"), ((warned("service-expected", "sshd"),), ""),
-    ((warned("module-expected", "ib_uverbs"),), ""), ((), ""),
-])
-def test_the_packaged_policy_names_a_step_for_what_a_step_can_mend(problems: tuple[Problem, ...], step: str) -> None:
+@pytest.mark.parametrize(
+    ("problems", "step"),
+    [((FABRIC,), "restart-fabric-manager"), ((DOCKER,), "restart-docker"),
+     ((problem("driver-loads", "driver"),), "load-nvidia"),
+     ((warned("driver-persistence-daemon", "GPU 0"),), "restart-persistenced"),
+     ((warned("driver-peermem", "driver"),), "load-nvidia-peermem"),
+     ((warned("module-expected", "nvidia-uvm"),), "load-nvidia-uvm"),
+     ((warned("module-expected", "mlx5_ib"),), "load-mlx5-ib"),
+     ((warned("service-expected", "containerd"),), "restart-containerd"),
+     ((warned("service-expected", "sshd"),), ""), ((warned("module-expected", "ib_uverbs"),), ""), ((), "")])
+def test_the_packaged_policy_names_a_step_for_what_a_step_can_mend(
+    problems: tuple[Problem, ...], step: str,
+) -> None:
     assert one(*problems) == step
 
 
 def test_what_the_policy_does_not_enable_a_person_must_name() -> None:
     lost = problem("gpu-count", "GPUs")
-    assert one(lost) == "gpu-lost: reboot is for it, and the policy does not enable it: muster remediate n1 --step reboot"
+    assert (one(lost) == "gpu-lost: reboot is for it, and the policy does not enable it: muster remediate n1 "
+                         "--step reboot")
     assert one(lost, only=RemediationStep.REBOOT) == "reboot"
     # A step that the policy does not name for a fault no word makes one for it.
-    assert "no step is for it" in one(lost, only=RemediationStep.RESET_GPU)
+    assert "there is no step for it" in one(lost, only=RemediationStep.RESET_GPU)
 
 
 def test_what_the_driver_itself_asks_for_is_the_rung_that_is_due() -> None:
     reset = problem("gpu-recovery-action", "GPU 3", repair="reset-gpu")
-    assert one(reset, only=RemediationStep.RESET_GPU) == "reset-gpu" and "no step" in one(reset, only=RemediationStep.REBOOT)
+    assert one(reset, only=RemediationStep.RESET_GPU) == "reset-gpu" and "no step" in one(
+        reset, only=RemediationStep.REBOOT)
     reboot = problem("gpu-recovery-action", "GPU 3", repair="reboot")
-    assert one(reboot, only=RemediationStep.REBOOT) == "reboot" and "no step" in one(reboot, only=RemediationStep.RESET_GPU)
+    assert one(reboot, only=RemediationStep.REBOOT) == "reboot" and "no step" in one(
+        reboot, only=RemediationStep.RESET_GPU)
 
 
 def test_what_came_back_after_a_restart_is_not_restarted_again() -> None:
     before = problem("nvlink-fabric-manager", "nvidia-fabricmanager", began=-30, ended=-28)
     again = one(FABRIC, over=(before,), repaired=(Repaired(at(-28), "restart-service"),))
-    assert again == "fabric-manager: reboot is for it, and the policy does not enable it: muster remediate n1 --step reboot"
+    assert (again == "fabric-manager: reboot is for it, and the policy does not enable it: muster remediate "
+                     "n1 --step reboot")
 
 
 def test_after_its_attempts_a_person_inspects_it() -> None:
@@ -83,28 +96,33 @@ def test_after_its_attempts_a_person_inspects_it() -> None:
         "fabric-manager: inspect: restart-fabric-manager was tried 2 times in 7 days")
 
 
-@pytest.mark.parametrize(("more", "said"), [
-    ({"others": "others hold it: fan, Tuesday"}, "others hold it"), ({"leased": "it is leased as muster-1"}, "leased"),
-    ({"away": "RMA 3 is shipped"}, "RMA 3"), ({"in_service": False, "lifecycle": "maintenance"}, "its lifecycle is maintenance"),
-])
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [({"others": "others hold it: fan, Tuesday"}, "others hold it"),
+     ({"leased": "it is leased as muster-1"}, "leased"), ({"away": "RMA 3 is shipped"}, "RMA 3"),
+     ({"in_service": False, "lifecycle": "maintenance"}, "its lifecycle is maintenance")])
 def test_what_people_hold_or_is_away_is_left(more: dict[str, Any], said: str) -> None:
     assert said in one(FABRIC, **more)
 
 
 def test_a_worse_fault_that_no_step_mends_comes_first() -> None:
-    assert one(problem("gpu-row-remap-failed", "GPU 3"), FABRIC) == "gpu-worn-out: no step is for it; replace: muster ticket n1"
+    assert (one(problem("gpu-row-remap-failed", "GPU 3"), FABRIC)
+            == "gpu-worn-out: there is no step for it; replace: muster ticket n1")
 
 
 def test_nodes_come_by_their_failure_domains_and_one_without_is_its_own() -> None:
-    nodes = [past("n1", FABRIC, domains={"rack": ("r2",)}), past("n2", FABRIC, domains={"leaf": ("l1",)}), past("n3", FABRIC),
-             past("n4", FABRIC, domains={"rack": ("r2",), "leaf": ("l1",)})]
-    works, _ = chosen(*(NodeHistory(**{**vars(each), "problems": (problem("nvlink-fabric-manager", "x", node=each.node),)})
-                        for each in nodes))
-    assert [(work.domain, work.node) for work in works] == [("leaf l1", "n2"), ("node n3", "n3"), ("rack r2", "n1"), ("rack r2", "n4")]
+    nodes = [past("n1", FABRIC, domains={"rack": ("r2",)}), past("n2", FABRIC, domains={"leaf": ("l1",)}),
+             past("n3", FABRIC), past("n4", FABRIC, domains={"rack": ("r2",), "leaf": ("l1",)})]
+    works, _ = chosen(
+        *(NodeHistory(**{**vars(each), "problems": (problem("nvlink-fabric-manager", "x", node=each.node),)})
+          for each in nodes))
+    assert [(work.domain, work.node) for work in works] == [
+        ("leaf l1", "n2"), ("node n3", "n3"), ("rack r2", "n1"), ("rack r2", "n4")]
 
 
 def test_each_step_has_commands_of_its_own_that_no_shell_reads() -> None:
-    assert set(SPECS) == set(RemediationStep) and len({spec.runs for spec in SPECS.values()}) == len(RemediationStep)
+    assert set(SPECS) == set(
+        RemediationStep) and len({spec.runs for spec in SPECS.values()}) == len(RemediationStep)
     for spec in SPECS.values():
         assert 0 < spec.seconds <= 1200
         assert not any(mark in word for word in spec.runs for mark in ";|&$`<>\n")
@@ -112,7 +130,7 @@ def test_each_step_has_commands_of_its_own_that_no_shell_reads() -> None:
 
 @given(st.binary(max_size=400))
 def test_whatever_a_node_answers_is_a_value(body: bytes) -> None:
-    assert _did("n1", body).ok is None
+    assert _step_report("n1", body).ok is None
 
 
 @given(st.text(max_size=200))

@@ -1,4 +1,5 @@
-"""A head that is killed anywhere: the next one finds out what was done, does nothing twice, and leaves nothing held that is well."""
+"""A head that is killed anywhere: the next one finds out what was done, does nothing twice, and leaves
+nothing held that is well."""
 
 from __future__ import annotations
 
@@ -10,21 +11,21 @@ from healthcheck.store.cordons import open_cordons
 from healthcheck.store.file import Store, opened
 from healthcheck.store.leases import open_leases
 from healthcheck.store.ledger import lines
-from provisioning.remediate.carry import carry
-from provisioning.remediate.settle import settle
+from provisioning.remediate.execute import execute
+from provisioning.remediate.resume import resume
 from tests.provisioning.remediate.world import RULE, World
 from tests.provisioning.triage.triageworld import Death
 
 
 def run(world: World, store: Store) -> None:
     """One `muster remediate --apply`."""
-    means = world.means(store)
-    if not any(one.held for one in settle(means)):
-        carry(means, world.works(*(name for name, one in world.machines.items() if RULE in one.wrong)))
+    context = world.context(store)
+    if not any(one.held for one in resume(context)):
+        execute(context, world.works(*(name for name, one in world.machines.items() if RULE in one.wrong)))
 
 
 def lived(folder: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...], harm: str = "") -> int:
-    """How many points there are at which it can be killed, of a run that nobody kills."""
+    """How many points there are at which it can be killed, of a run that no one kills."""
     with monkeypatch.context() as patched:
         world = made(folder, patched, names, harm)
         with opened(folder, make=True) as store:
@@ -41,7 +42,9 @@ def made(folder: Path, patched: pytest.MonkeyPatch, names: tuple[str, ...], harm
     return world
 
 
-def test_wherever_it_is_killed_the_next_run_ends_it_and_nothing_is_done_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wherever_it_is_killed_the_next_run_ends_it_and_nothing_is_done_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
     points = lived(tmp_path / "whole", monkeypatch, ("n1", "n2"))
     assert points > 20
     for at in range(1, points + 1):
@@ -57,7 +60,8 @@ def test_wherever_it_is_killed_the_next_run_ends_it_and_nothing_is_done_twice(tm
                 assert all(len(one.took) == 1 for one in world.machines.values()), at
                 assert world.backend.holds == {} and not open_cordons(store) and not open_leases(store), at
                 assert all(line.outcome is not None for line in lines(store)), at
-                ends = [str(line.outcome).split(":")[0] for line in lines(store) if line.action == "restart-service"]
+                ends = [str(line.outcome).split(":")[0] for line in lines(store)
+                        if line.action == "restart-service"]
                 assert ends.count("done") == 2 and set(ends) <= {"done", "not done"}, at
 
 

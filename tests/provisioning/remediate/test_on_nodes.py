@@ -1,4 +1,5 @@
-"""`muster remediate` on nodes with a real systemd: what is stopped comes back, what does not help is told, what harms ends it."""
+"""`muster remediate` on nodes with a real systemd: what is stopped comes back, what does not help is told,
+what harms ends it."""
 
 from __future__ import annotations
 
@@ -13,9 +14,20 @@ import pytest
 from healthcheck.triage.remediation import RemediationStep
 from inventory.load import load_inventory
 from inventory.transport.remote import RemoteTransport
-from provisioning.remediate.send import Did, send
+from provisioning.remediate.send import StepReport, send
 from tests.command import MUSTER, environment, muster
-from tests.provisioning.remediate.bed import active, busy, check, held, invocation, ledger, remediate, site, unit, well
+from tests.provisioning.remediate.bed import (
+    active,
+    busy,
+    check,
+    held,
+    invocation,
+    ledger,
+    remediate,
+    site,
+    unit,
+    well,
+)
 from tests.testbed import fuse
 from tests.testbed.nspawn import Machine, nodes, require_nspawn
 from tests.testbed.require import require
@@ -45,24 +57,32 @@ def stop(machine: Machine, name: str) -> None:
     machine.run("systemctl", "stop", f"{name}.service")
 
 
-def test_a_stopped_service_is_planned_then_started_and_the_node_is_given_back(home: Path, machines: dict[str, Machine]) -> None:
+def test_a_stopped_service_is_planned_then_started_and_the_node_is_given_back(
+    home: Path, machines: dict[str, Machine],
+) -> None:
     stop(machines["n1"], "nvidia-fabricmanager")
     stop(machines["n3"], "docker")
     check(home)
     plan = remediate(home)
-    assert "rack r1, at most 4 nodes at a time:\n  n1  restart-fabric-manager  units: units-run of nvidia-fabricmanager: inactive (dead)\n" in plan
-    assert "systemctl restart nvidia-fabricmanager.service\n    then must pass: units-run@nvidia-fabricmanager" in plan
+    assert ("rack r1, at most 4 nodes at a time:\n"
+            "  n1  restart-fabric-manager  units: units-run of nvidia-fabricmanager: inactive (dead)\n"
+            in plan)
+    assert ("systemctl restart nvidia-fabricmanager.service\n"
+            "    then must pass: units-run@nvidia-fabricmanager" in plan)
     assert not active(machines["n1"], "nvidia-fabricmanager") and not ledger(home)
     said = remediate(home, "--apply")
     assert "n1: restart-fabric-manager: done: units-run@nvidia-fabricmanager passes" in said
     assert active(machines["n1"], "nvidia-fabricmanager") and active(machines["n3"], "docker")
     assert held(home) == {}
     one, other = ledger(home)
-    assert (one.node, one.action, other.node) == ("n1", "restart-service", "n3") and str(one.outcome).startswith("done: ")
+    assert (one.node, one.action, other.node) == (
+        "n1", "restart-service", "n3") and str(one.outcome).startswith("done: ")
     assert remediate(home, "--apply") == "nothing to do\n" and len(ledger(home)) == 2
 
 
-def test_a_service_that_fails_is_told_tried_twice_and_then_left_to_a_person(home: Path, machines: dict[str, Machine]) -> None:
+def test_a_service_that_fails_is_told_tried_twice_and_then_left_to_a_person(
+    home: Path, machines: dict[str, Machine],
+) -> None:
     unit(machines["n1"], "docker", start="/bin/false")
     stop(machines["n3"], "docker")
     check(home)
@@ -70,14 +90,17 @@ def test_a_service_that_fails_is_told_tried_twice_and_then_left_to_a_person(home
         said = remediate(home, "--apply", code=1)
         assert "n1: restart-docker: no use: docker.service does not stay: failed (failed), exit-code" in said
         # The other domain is not begun, as not all of this one passed.
-        assert "n3: not begun: not all nodes of rack r1 passed" in said and not active(machines["n3"], "docker")
+        assert "n3: not started: not all nodes of rack r1 passed" in said and not active(
+            machines["n3"], "docker")
     assert held(home) == {}
     said = remediate(home, "--apply")
     assert "n1: left: units: inspect: restart-docker was tried 2 times in 7 days" in said
     assert "n3: restart-docker: done" in said
 
 
-def test_a_step_that_breaks_another_service_ends_it_all_and_that_node_stays_cordoned(home: Path, machines: dict[str, Machine]) -> None:
+def test_a_step_that_breaks_another_service_ends_it_all_and_that_node_stays_cordoned(
+    home: Path, machines: dict[str, Machine],
+) -> None:
     unit(machines["n1"], "docker", "ExecStartPost=/bin/systemctl stop other.service", run=False)
     stop(machines["n1"], "docker")
     machines["n1"].run("systemctl", "start", "other.service")
@@ -85,12 +108,14 @@ def test_a_step_that_breaks_another_service_ends_it_all_and_that_node_stays_cord
     check(home)
     said = remediate(home, "--apply", code=1)
     assert "n1: restart-docker: worse: other-runs passed before and is wrong now" in said
-    assert "it stays cordoned until a person has looked: muster uncordon n1" in said
-    assert "n3: not begun: restart-docker on n1 ended worse" in said
+    assert "it stays cordoned until a person has checked it: muster uncordon n1" in said
+    assert "n3: not started: restart-docker on n1 ended worse" in said
     assert list(held(home)) == ["n1"] and not active(machines["n3"], "docker")
 
 
-def test_nothing_is_done_beside_a_job_or_where_the_unit_is_masked_or_the_check_passes_by_now(home: Path, machines: dict[str, Machine]) -> None:
+def test_nothing_is_done_beside_a_job_or_where_the_unit_is_masked_or_the_check_passes_by_now(
+    home: Path, machines: dict[str, Machine],
+) -> None:
     for name in ("n1", "n2", "n3"):
         stop(machines[name], "docker")
     check(home)
@@ -101,7 +126,7 @@ def test_nothing_is_done_beside_a_job_or_where_the_unit_is_masked_or_the_check_p
     said = remediate(home, "--apply", code=1)
     assert "n1: NOT done: a job is on it" in said and not active(machines["n1"], "docker")
     assert "n2: restart-docker: not done: docker.service is not installed" in said
-    assert "n3: not begun" in said
+    assert "n3: not started" in said
     assert held(home) == {}
     # What did not touch the node is no attempt, and what passes by now is left as it is.
     before = invocation(machines["n3"], "docker")
@@ -109,34 +134,43 @@ def test_nothing_is_done_beside_a_job_or_where_the_unit_is_masked_or_the_check_p
     assert invocation(machines["n3"], "docker") == before
 
 
-def test_a_head_that_is_killed_at_work_is_found_out_about_and_nothing_is_done_twice(home: Path, machines: dict[str, Machine]) -> None:
+def test_a_head_that_is_killed_at_work_is_found_out_about_and_nothing_is_done_twice(
+    home: Path, machines: dict[str, Machine],
+) -> None:
     n1 = machines["n1"]
-    unit(n1, "docker", "ExecStartPre=/bin/sleep 3\nExecStartPre=/bin/sh -c 'echo >> /var/lib/starts'", run=False)
+    unit(n1, "docker", "ExecStartPre=/bin/sleep 3\nExecStartPre=/bin/sh -c 'echo >> /var/lib/starts'",
+         run=False)
     stop(n1, "docker")
     (n1.root / "var/lib/starts").write_text("")
     check(home)
-    head = subprocess.Popen([str(MUSTER), "remediate", "--apply", "--rules", "rules"], cwd=home, env=environment(home),
-                            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    wait_until(lambda: "activating" in n1.run("systemctl", "is-active", "docker.service", check=False), 60, "that the step is at work")
+    head = subprocess.Popen(
+        [str(MUSTER), "remediate", "--apply", "--rules", "rules"], cwd=home, env=environment(home),
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_until(lambda: "activating" in n1.run("systemctl", "is-active", "docker.service", check=False), 60,
+               "that the step is at work")
     head.kill()
     head.wait()
     (line,) = ledger(home)
     assert line.outcome is None and held(home)["n1"].startswith("muster:")
-    assert "1 cut short: --apply looks first what became of n1" in remediate(home)
+    assert "1 interrupted: --apply first checks the outcome on n1" in remediate(home)
     said = remediate(home, "--apply")
     assert "n1: restart-docker: done: units-run@docker passes: docker.service was restarted" in said
-    assert "whoever began it was killed, and this was found later" in said
+    assert "its run was killed, and this was found later" in said
     assert (n1.root / "var/lib/starts").read_text() == "\n" and held(home) == {}
     assert [line.outcome is None for line in ledger(home)] == [False]
     assert "muster-" not in muster("lease", "list", home=home).stdout
 
 
-def test_a_head_that_is_killed_before_it_sent_anything_leaves_nothing_held(home: Path, machines: dict[str, Machine]) -> None:
+def test_a_head_that_is_killed_before_it_sent_anything_leaves_nothing_held(
+    home: Path, machines: dict[str, Machine],
+) -> None:
     stop(machines["n1"], "docker")
     check(home)
-    head = subprocess.Popen([str(MUSTER), "remediate", "--apply", "--rules", "rules"], cwd=home, env=environment(home),
-                            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    wait_until(lambda: (home / "held.json").exists() and "us" in (home / "held.json").read_text(), 60, "that the node is held")
+    head = subprocess.Popen(
+        [str(MUSTER), "remediate", "--apply", "--rules", "rules"], cwd=home, env=environment(home),
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_until(lambda: (home / "held.json").exists() and "us" in (home / "held.json").read_text(), 60,
+               "that the node is held")
     head.kill()
     head.wait()
     wait_until(lambda: n1_rests(machines["n1"]), 30, "that nothing is at work there")
@@ -156,7 +190,8 @@ exit ${CODE}
 """
 
 
-@pytest.mark.parametrize(("code", "ok", "said"), [("0", True, "all GPUs were reset"), ("3", False, "nvidia-smi --gpu-reset: exit 3")])
+@pytest.mark.parametrize(("code", "ok", "said"),
+                         [("0", True, "all GPUs were reset"), ("3", False, "nvidia-smi --gpu-reset: exit 3")])
 def test_gpus_are_reset_together_while_nothing_has_them_open_and_what_was_stopped_runs_again(
     home: Path, machines: dict[str, Machine], code: str, ok: bool, said: str,
 ) -> None:
@@ -165,12 +200,13 @@ def test_gpus_are_reset_together_while_nothing_has_them_open_and_what_was_stoppe
     smi.write_text(SMI.replace("${CODE}", code))
     smi.chmod(0o755)
     did = step(home, "n1", RemediationStep.RESET_GPU, f"a-{code}")
-    assert (did.ok, did.touched, did.said) == (ok, True, said)
+    assert (did.ok, did.touched, did.message) == (ok, True, said)
     assert (n1.root / "var/lib/seen").read_text() == "inactive\ninactive\n--gpu-reset\n"
     assert active(n1, "nvidia-persistenced") and active(n1, "nvidia-fabricmanager")
     # The same line is not taken again: what became of it is told.
     (n1.root / "var/lib/seen").unlink()
-    assert step(home, "n1", RemediationStep.RESET_GPU, f"a-{code}") == did and not (n1.root / "var/lib/seen").exists()
+    assert step(
+        home, "n1", RemediationStep.RESET_GPU, f"a-{code}") == did and not (n1.root / "var/lib/seen").exists()
 
 
 def test_gpus_that_a_process_has_open_are_not_reset(home: Path, machines: dict[str, Machine]) -> None:
@@ -182,39 +218,46 @@ def test_gpus_that_a_process_has_open_are_not_reset(home: Path, machines: dict[s
     n1.run("systemd-run", "--quiet", "--unit=holder", "sh", "-c", "exec sleep infinity 3> /dev/nvidia0")
     try:
         did = step(home, "n1", RemediationStep.RESET_GPU, "b")
-        assert did.ok is False and "has a GPU open; nothing was reset" in did.said and not (n1.root / "var/lib/seen").exists()
+        assert did.ok is False and "has a GPU open; nothing was reset" in did.message and not (
+            n1.root / "var/lib/seen").exists()
         assert active(n1, "nvidia-persistenced") and active(n1, "nvidia-fabricmanager")
     finally:
         n1.run("systemctl", "stop", "holder.service")
 
 
-@pytest.mark.parametrize(("script", "touched", "said"), [
-    ("echo 'modprobe: FATAL: Module nvidia not found in directory /lib/modules/6.1.0'; exit 1", False, "Module nvidia not found"),
-    ("exit 0", True, "nvidia is not loaded all the same"), ("test $1 = -n || exit 1", True, "modprobe -b -- nvidia: exit 1"),
-])
-def test_a_module_that_does_not_load_is_told(home: Path, machines: dict[str, Machine], script: str, touched: bool, said: str) -> None:
+@pytest.mark.parametrize(
+    ("script", "touched", "said"),
+    [("echo 'modprobe: FATAL: Module nvidia not found in directory /lib/modules/6.1.0'; exit 1", False,
+      "Module nvidia not found"), ("exit 0", True, "nvidia is not loaded anyway"),
+     ("test $1 = -n || exit 1", True, "modprobe -b -- nvidia: exit 1")])
+def test_a_module_that_does_not_load_is_told(
+    home: Path, machines: dict[str, Machine], script: str, touched: bool, said: str,
+) -> None:
     modprobe = machines["n1"].root / "usr/local/sbin/modprobe"
     modprobe.write_text(f"#!/bin/sh\n{script}\n")
     modprobe.chmod(0o755)
     did = step(home, "n1", RemediationStep.LOAD_NVIDIA, f"m-{len(said)}")
-    assert (did.ok, did.touched) == (False, touched) and said in did.said
+    assert (did.ok, did.touched) == (False, touched) and said in did.message
 
 
-def test_a_masked_unit_is_left_alone_and_two_steps_do_not_go_together(home: Path, machines: dict[str, Machine]) -> None:
+def test_a_masked_unit_is_left_alone_and_two_steps_do_not_go_together(
+    home: Path, machines: dict[str, Machine],
+) -> None:
     n1 = machines["n1"]
     (n1.root / "etc/systemd/system/docker.service").unlink()
     n1.run("systemctl", "mask", "docker.service")
     did = step(home, "n1", RemediationStep.RESTART_DOCKER, "c")
-    assert did == Did("n1", False, False, "docker.service is masked: somebody wants it not to run")
+    assert did == StepReport("n1", False, False, "docker.service is masked: someone wants it not to run")
     n1.run("systemctl", "unmask", "docker.service")
-    n1.run("systemd-run", "--quiet", "--unit=other-step", "flock", "/run/muster-remediate", "sleep", "infinity")
+    n1.run(
+        "systemd-run", "--quiet", "--unit=other-step", "flock", "/run/muster-remediate", "sleep", "infinity")
     wait_until(lambda: "sleep" in n1.run("sh", "-c", "cat /proc/[0-9]*/comm"), 30, "that it has the lock")
     did = step(home, "n1", RemediationStep.RESTART_DOCKER, "d")
     n1.run("systemctl", "stop", "other-step.service")
-    assert did == Did("n1", False, False, "another step is at work here")
+    assert did == StepReport("n1", False, False, "another step is at work here")
 
 
-def step(home: Path, node: str, which: RemediationStep, line: str) -> Did:
+def step(home: Path, node: str, which: RemediationStep, line: str) -> StepReport:
     """One step, with no head around it."""
     there = load_inventory(home / "muster.yaml")
     (did,) = send({line: there.nodes[node]}, which, RemoteTransport(), 1)
@@ -223,13 +266,15 @@ def step(home: Path, node: str, which: RemediationStep, line: str) -> Did:
 
 @contextmanager
 def restarting(machine: Machine) -> Iterator[None]:
-    """systemd-nspawn leaves with 133 when its node restarts, and expects to be started again; the node is gone afterwards."""
+    """systemd-nspawn leaves with 133 when its node restarts, and expects to be started again; the node is
+    gone afterwards."""
     over = threading.Event()
 
     def keep() -> None:
         while machine.process.wait() == 133 and not over.is_set():
-            machine.process = subprocess.Popen(machine.process.args, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                               stderr=subprocess.DEVNULL, start_new_session=True)
+            machine.process = subprocess.Popen(
+                machine.process.args, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL, start_new_session=True)
 
     thread = threading.Thread(target=keep)
     thread.start()
@@ -241,7 +286,9 @@ def restarting(machine: Machine) -> Iterator[None]:
         thread.join(60)
 
 
-def test_a_node_that_restarts_comes_back_and_one_that_does_not_keeps_its_cordon(home: Path, machines: dict[str, Machine]) -> None:
+def test_a_node_that_restarts_comes_back_and_one_that_does_not_keeps_its_cordon(
+    home: Path, machines: dict[str, Machine],
+) -> None:
     n2 = machines["n2"]
     for name in ("nvidia-fabricmanager", "nvidia-persistenced", "docker", "other"):
         n2.run("systemctl", "enable", f"{name}.service")

@@ -1,4 +1,5 @@
-"""Parts that go to the vendor and come back: each step once, nothing half done that nobody says, and no old board taken for a new one."""
+"""Parts that go to the vendor and come back: each step once, nothing half done that no one says, and no old
+board taken for a new one."""
 
 from __future__ import annotations
 
@@ -37,15 +38,18 @@ INVENTORY = "version: 1\nnodes:\n  gpu[001-003]: {rack: r01}   # by the door\n"
 GPU3 = "0000:9a:00.0"
 
 
-def sweep(store: Store, ago: float, gpu3: str, chassis: str = "C1", fails: bool = False, node: str = "gpu001") -> None:
+def sweep(
+    store: Store, ago: float, gpu3: str, chassis: str = "C1", fails: bool = False, node: str = "gpu001",
+) -> None:
     """One stored look at a node of four GPUs, of which the last has this serial number."""
     slots = ("0000:1a:00.0", "0000:3b:00.0", "0000:5d:00.0", GPU3)
     serials = [f"{node}-{number}" for number in range(3)] + [gpu3]
-    parts = (*(Component("gpu", slot, serial, f"GPU {n}") for n, (slot, serial) in enumerate(zip(slots, serials, strict=True)) if serial),
+    parts = (*(Component("gpu", slot, serial, f"GPU {n}")
+               for n, (slot, serial) in enumerate(zip(slots, serials, strict=True)) if serial),
              Component("chassis", "chassis", chassis, "chassis"))
     findings = (Finding("failed", "none", "GPU 3"),) if fails else ()
-    result = Result("gpu-row-remap-failed", "x", Status.FAIL if fails else Status.PASS, Severity.CRITICAL, findings, "", None, "Send it back.",
-                    Owner.VENDOR if fails else None)
+    result = Result("gpu-row-remap-failed", "x", Status.FAIL if fails else Status.PASS, Severity.CRITICAL,
+                    findings, "", None, "Send it back.", Owner.VENDOR if fails else None)
     now = time.time() - ago
     record(store, SweepRecord(now, now + 5, False, "test", "digest"),
            [NodeReport(node, NodeState.UNHEALTHY if fails else NodeState.HEALTHY, "", (result,))],
@@ -75,7 +79,8 @@ def run(home: Path, *words: str, code: int = 0) -> str:
     done = CliRunner().invoke(root, ["rma", *words])
     assert done.exception is None or isinstance(done.exception, (MusterError, SystemExit)), done.exc_info
     error = f"muster: {done.exception}\n" if isinstance(done.exception, MusterError) else ""
-    assert (done.exception.exit_code if isinstance(done.exception, MusterError) else done.exit_code) == code, done.output + error
+    assert ((done.exception.exit_code if isinstance(done.exception, MusterError) else done.exit_code)
+            == code), done.output + error
     return plain(done.stdout + done.stderr + error)
 
 
@@ -94,34 +99,40 @@ OPEN = ("open", "gpu001", "--gpu", "3", "--reason", "rows are used up", "--refer
 def test_a_gpu_goes_out_and_another_comes_back(home: Path) -> None:
     said = run(home, *OPEN, "--yes")
     assert f"RMA 1 is open: gpu OLD at {GPU3} of gpu001; muster#1 (hostfile) keeps jobs away\n" in said
-    assert f"# gpu001: RMA 1 (00412345), GPU 3 at {GPU3}, serial OLD\n" in said and "To the vendor. Please replace it" in said
+    assert (f"# gpu001: RMA 1 (00412345), GPU 3 at {GPU3}, serial OLD\n" in said
+            and "To the vendor. Please replace it" in said)
     assert "gpu-row-remap-failed: `GPU 3` showed `failed`, expected `none`" in said and "- Rack: r01" in said
     held = load_inventory(home / "muster.yaml").nodes["gpu001"].lifecycle
     assert (held.state, held.owner, held.until is not None) == (LifecycleState.RMA, "vendor", True)
     assert "by the door" in (home / "muster.yaml").read_text()
-    assert "cordon by us (worn): cordoned\n" in said and "rma open" not in said     # an RMA is paper, and mends nothing
+    # an RMA is paper, and repairs nothing
+    assert "cordon by us (worn): cordoned\n" in said and "rma open" not in said
     assert run(home, "ship", "gpu001") == f"RMA 1 is shipped: gpu OLD at {GPU3} of gpu001\n"
     said = run(home, "return", "gpu001", "--serial", "NEW", "--yes")
-    assert f"RMA 1 is returned (exchanged NEW): gpu OLD at {GPU3} of gpu001\n" in said and "expected at 0000:9a:00.0: NEW;" in said
+    assert (f"RMA 1 is returned (exchanged NEW): gpu OLD at {GPU3} of gpu001\n" in said
+            and "expected at 0000:9a:00.0: NEW;" in said)
     assert lifecycle(home) is LifecycleState.BRINGUP and "enroll" not in said
     look(home, "NEW")
     assert run(home, "list") == "nothing is away\n"
     with opened(home / "state") as store:
-        told = [(line.action, line.outcome) for line in lines(store, ["gpu001"]) if line.action != "cordon"]
-    assert [action for action, _ in told] == ["rma open", "rma ship", "rma return"]
-    assert told[0][1] is not None and plain(told[0][1]).startswith("open, muster#1 (hostfile) keeps jobs away; lifecycle rma, owner vendor")
-    assert told[2][1] == "returned (exchanged NEW); lifecycle bringup, written to muster.yaml"
+        on_result = [
+            (line.action, line.outcome) for line in lines(store, ["gpu001"]) if line.action != "cordon"]
+    assert [action for action, _ in on_result] == ["rma open", "rma ship", "rma return"]
+    assert on_result[0][1] is not None and plain(
+        on_result[0][1]).startswith("open, muster#1 (hostfile) keeps jobs away; lifecycle rma, owner vendor")
+    assert on_result[2][1] == "returned (exchanged NEW); lifecycle bringup, written to muster.yaml"
 
 
 def test_the_same_board_that_was_to_be_exchanged_is_told_loudly_until_another_rma(home: Path) -> None:
     run(home, *OPEN, "--yes")
     run(home, "ship", "1")
-    assert "OLD is the serial number" in run(home, "return", "1", "--serial", "OLD", "--yes", code=2).replace("'", "")
+    assert "OLD is the serial number" in run(
+        home, "return", "1", "--serial", "OLD", "--yes", code=2).replace("'", "")
     run(home, "return", "1", "--yes")
     assert run(home, "list") == "nothing is away\n"
     look(home, "OLD")
-    told = run(home, "list")
-    assert "the SAME gpu came back: serial OLD, and it was said to be exchanged" in told
+    on_result = run(home, "list")
+    assert "the SAME gpu came back: serial OLD, and it was said to be exchanged" in on_result
     document = json.loads(run(home, "list", "--format", "json"))
     assert document["schema"] == "muster.rmas/1" and document["rmas"][0]["alarm"].startswith("the SAME gpu")
     run(home, *OPEN, "--yes")
@@ -169,7 +180,8 @@ def test_a_whole_node_comes_back_with_a_new_chassis_and_its_host_keys_are_not_be
 def test_a_node_that_may_get_jobs_is_refused_unless_a_person_says_who_keeps_them_away(home: Path) -> None:
     words = ("open", "gpu002", "--slot", "PSU 2", "--serial", "P7", "--reason", "hums", "--yes")
     said = run(home, *words, code=2)
-    assert said.startswith("muster: no cordon of ours keeps jobs away from gpu002") and "muster cordon gpu002 --reason 'RMA'" in said
+    assert (said.startswith("muster: no cordon of ours keeps jobs away from gpu002")
+            and "muster cordon gpu002 --reason 'RMA'" in said)
     assert lifecycle(home, "gpu002") is LifecycleState.SERVICE and run(home, "list") == "nothing is away\n"
     assert "jobs are kept away by the night shift" in run(home, *words, "--held-by", "the night shift")
     assert lifecycle(home, "gpu002") is LifecycleState.RMA
@@ -178,17 +190,21 @@ def test_a_node_that_may_get_jobs_is_refused_unless_a_person_says_who_keeps_them
 def test_a_cordon_of_which_nobody_knows_whether_it_was_done_keeps_no_jobs_away(home: Path) -> None:
     with opened(home / "state") as store:
         assert mean(store, "gpu002", "slurm", "x", "us", time.time()) is not None
-    assert run(home, "open", "gpu002", "--chassis", "--reason", "x", "--yes", code=2).startswith("muster: no cordon of ours keeps jobs away")
+    assert run(home, "open", "gpu002", "--chassis", "--reason", "x", "--yes", code=2).startswith(
+        "muster: no cordon of ours keeps jobs away")
 
 
 def test_steps_out_of_order_are_one_clear_error(home: Path) -> None:
-    assert run(home, "ship", "gpu001", code=2) == "muster: there is no RMA of 'gpu001'; see: muster rma list --all\n"
+    assert run(
+        home, "ship", "gpu001", code=2) == "muster: there is no RMA of 'gpu001'; see: muster rma list --all\n"
     assert run(home, "return", "7", code=2) == "muster: there is no RMA 7; see: muster rma list --all\n"
     run(home, *OPEN, "--yes")
-    assert run(home, "return", "1", "--yes", code=2) == "muster: RMA 1 of gpu001 is open, so there is nothing to return; next is: muster rma ship 1\n"
+    assert (run(home, "return", "1", "--yes", code=2)
+            == "muster: RMA 1 of gpu001 is open, so there is nothing to return; next is: muster rma ship 1\n")
     run(home, "ship", "1")
     run(home, "return", "1", "--yes")
-    assert run(home, "ship", "1", code=2) == "muster: RMA 1 of gpu001 is returned, so there is nothing to ship; for another: muster rma open gpu001\n"
+    assert (run(home, "ship", "1", code=2) == "muster: RMA 1 of gpu001 is returned, so there is nothing to "
+                                              "ship; for another: muster rma open gpu001\n")
 
 
 def test_every_step_may_be_repeated(home: Path) -> None:
@@ -210,17 +226,21 @@ def test_a_node_is_out_until_the_last_of_its_parts_is_back(home: Path) -> None:
     assert "gpu001 has 2 RMAs: 1 (gpu OLD" in run(home, "ship", "gpu001", code=2)
     for number in ("1", "2"):
         run(home, "ship", number)
-    assert "gpu001 stays as it is in the inventory: RMA 2 of it is not back" in run(home, "return", "1", "--yes")
+    assert "gpu001 stays as it is in the inventory: RMA 2 of it is not back" in run(
+        home, "return", "1", "--yes")
     assert lifecycle(home) is LifecycleState.RMA
     run(home, "return", "gpu001", "--yes")
     assert lifecycle(home) is LifecycleState.BRINGUP
 
 
-def test_what_comes_back_for_a_node_that_is_gone_from_the_inventory_is_closed_all_the_same(home: Path) -> None:
+def test_what_comes_back_for_a_node_that_is_gone_from_the_inventory_is_closed_all_the_same(
+    home: Path,
+) -> None:
     run(home, *OPEN, "--yes")
     run(home, "ship", "1")
     (home / "muster.yaml").write_text("version: 1\nnodes:\n  gpu[002-003]:\n")
-    assert "RMA 1 is returned (exchanged)" in run(home, "return", "1") and run(home, "list") == "nothing is away\n"
+    assert "RMA 1 is returned (exchanged)" in run(
+        home, "return", "1") and run(home, "list") == "nothing is away\n"
     with opened(home / "state") as store:
         assert lines(store)[-1].outcome == "returned (exchanged); muster.yaml does not name the node any more"
 
@@ -229,35 +249,49 @@ def test_what_comes_back_for_a_node_that_is_gone_from_the_inventory_is_closed_al
 def test_without_a_yes_nothing_is_done(home: Path, words: tuple[str, ...]) -> None:
     said = run(home, *OPEN, *words, code=0 if words else 2)
     assert "+  gpu001: {lifecycle: {state: rma, owner: vendor, until: " in said
-    assert f"\nto be opened: the RMA of gpu OLD at {GPU3} of gpu001; muster#1 (hostfile) keeps jobs away\n" in said
+    assert (f"\nto be opened: the RMA of gpu OLD at {GPU3} of gpu001; muster#1 (hostfile) keeps jobs away\n"
+            in said)
     assert lifecycle(home) is LifecycleState.SERVICE and run(home, "list") == "nothing is away\n"
 
 
-@pytest.mark.parametrize(("words", "said"), [
-    (("gpu001", "--reason", "x"), "say what of gpu001 goes back: --chassis, --gpu N or --slot SLOT; the store knows 0000:1a:00.0 (gpu gpu001-0)"),
-    (("gpu001", "--gpu", "4", "--reason", "x"), "the store knows 4 GPUs of gpu001, so there is no GPU 4: give its --slot and --serial"),
-    (("gpu001", "--slot", "fan 3", "--reason", "x"), "the store knows nothing at 'fan 3' of gpu001, but 0000:1a:00.0 (gpu gpu001-0)"),
-    (("gpu001", "--gpu", "1", "--chassis", "--reason", "x"), "--slot, --gpu and --chassis exclude each other: each part goes by itself"),
-    (("gpu001", "--gpu", "1", "--reason", " "), "--reason is empty"),
-    (("gpu001", "--gpu", "1", "--reason", "x", "--evidence", "none"), "none: there is no such file or folder (named by --evidence)"),
-    (("gpu009", "--gpu", "1", "--reason", "x"), "muster.yaml has no node gpu009; did you mean gpu"),
-    (("gpu[001-002]", "--gpu", "1", "--reason", "x"), "gpu[001-002] names 2 nodes, expected one"),
-])
-def test_what_is_not_clear_is_asked_for_before_anything_is_done(home: Path, words: tuple[str, ...], said: str) -> None:
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [(("gpu001", "--reason", "x"),
+      "name the part of gpu001 that goes back: --chassis, --gpu N or --slot SLOT; the store knows "
+      "0000:1a:00.0 (gpu gpu001-0)"),
+     (("gpu001", "--gpu", "4", "--reason", "x"),
+      "the store knows 4 GPUs of gpu001, so there is no GPU 4: give its --slot and --serial"),
+     (("gpu001", "--slot", "fan 3", "--reason", "x"),
+      "the store knows nothing at 'fan 3' of gpu001, but 0000:1a:00.0 (gpu gpu001-0)"),
+     (("gpu001", "--gpu", "1", "--chassis", "--reason", "x"),
+      "--slot, --gpu and --chassis exclude each other: open one return per part"),
+     (("gpu001", "--gpu", "1", "--reason", " "), "--reason is empty"),
+     (("gpu001", "--gpu", "1", "--reason", "x", "--evidence", "none"),
+      "none: there is no such file or folder (named by --evidence)"),
+     (("gpu009", "--gpu", "1", "--reason", "x"), "muster.yaml has no node gpu009; did you mean gpu"),
+     (("gpu[001-002]", "--gpu", "1", "--reason", "x"), "gpu[001-002] names 2 nodes, expected one")])
+def test_what_is_not_clear_is_asked_for_before_anything_is_done(
+    home: Path, words: tuple[str, ...], said: str,
+) -> None:
     assert run(home, "open", *words, "--yes", code=2).startswith(f"muster: {said}")
     assert (home / "muster.yaml").read_text() == INVENTORY
 
 
 def test_a_number_is_not_believed_while_a_gpu_is_lost() -> None:
-    seats = [ComponentLocation("gpu", f"S{n}", "gpu001", f"0000:{n}a:00.0", 0, 10, 9 if n == 1 else None) for n in range(4)]
-    with pytest.raises(UsageError, match=r"GPU 2 of gpu001 is not certain: 0000:1a:00.0 is not seen any more, and numbers shift"):
+    seats = [ComponentLocation("gpu", f"S{n}", "gpu001", f"0000:{n}a:00.0", 0, 10, 9 if n == 1 else None)
+             for n in range(4)]
+    with pytest.raises(
+        UsageError,
+        match=r"GPU 2 of gpu001 is not certain: 0000:1a:00.0 is not seen any more, and numbers shift"):
         part_at("gpu001", seats, (), None, 2, False, None)
-    assert part_at("gpu001", seats, (), "0000:1a:00.0", None, False, None) == ReturnedPart("gpu001", "0000:1a:00.0", "gpu", "S1")
+    assert part_at("gpu001", seats, (), "0000:1a:00.0", None, False, None) == ReturnedPart(
+        "gpu001", "0000:1a:00.0", "gpu", "S1")
 
 
 def test_evidence_that_is_as_young_as_the_fault_goes_along(home: Path) -> None:
     for ago in (24, 1):
-        folder = home / "state" / "evidence" / "gpu001" / time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(time.time() - ago * HOUR))
+        folder = home / "state" / "evidence" / "gpu001" / time.strftime(
+            "%Y%m%dT%H%M%SZ", time.gmtime(time.time() - ago * HOUR))
         folder.mkdir(parents=True)
         if ago > 1:
             (folder / "manifest.json").write_text("{}")
@@ -265,7 +299,8 @@ def test_evidence_that_is_as_young_as_the_fault_goes_along(home: Path) -> None:
     (folder / "manifest.json").write_text("{}")
     assert f"Evidence: {folder}" not in run(home, *OPEN)       # what an RMA was opened with stays
     muster("cordon", "gpu002", "--reason", "x", "--hostfile", "bad", home=home)
-    assert "Evidence: `/" in run(home, "open", "gpu002", "--chassis", "--reason", "x", "--evidence", "muster.yaml", "--yes")
+    assert "Evidence: `/" in run(
+        home, "open", "gpu002", "--chassis", "--reason", "x", "--evidence", "muster.yaml", "--yes")
 
 
 class Death(BaseException):
@@ -282,20 +317,25 @@ def killed(*words: str) -> None:
         CliRunner().invoke(command, words, catch_exceptions=False)
 
 
-def test_killed_between_the_store_and_the_file_the_next_run_says_what_is_left_and_finishes_it(home: Path) -> None:
+def test_killed_between_the_store_and_the_file_the_next_run_says_what_is_left_and_finishes_it(
+    home: Path,
+) -> None:
     killed(*OPEN, "--yes")
     assert lifecycle(home) is LifecycleState.SERVICE
-    left = f"RMA 1 of gpu001 was cut short, and the inventory file may not say so yet; finish it with: muster rma open gpu001 --slot {GPU3} --reason 'rows are used up'\n"
+    left = ("RMA 1 of gpu001 was cut short, and the inventory file may not say so yet; finish it with: "
+            f"muster rma open gpu001 --slot {GPU3} --reason 'rows are used up'\n")
     assert left in run(home, "list") and left in run(home, "ship", "1", code=2)
     run(home, "open", "gpu001", "--slot", GPU3, "--reason", "rows are used up", "--yes")
     assert lifecycle(home) is LifecycleState.RMA and "cut short" not in run(home, "list")
     run(home, "ship", "1")
     killed("return", "1", "--yes")
-    assert lifecycle(home) is LifecycleState.RMA and "finish it with: muster rma return 1\n" in run(home, "list")
+    assert lifecycle(
+        home) is LifecycleState.RMA and "finish it with: muster rma return 1\n" in run(home, "list")
     run(home, "return", "gpu001", "--yes")
     assert lifecycle(home) is LifecycleState.BRINGUP and "cut short" not in run(home, "list")
     with opened(home / "state") as store:
-        assert [line.action for line in lines(store, ["gpu001"]) if line.action != "cordon"] == ["rma open", "rma ship", "rma return"]
+        assert [line.action for line in lines(store, ["gpu001"]) if line.action != "cordon"] == [
+            "rma open", "rma ship", "rma return"]
 
 
 def test_of_two_at_once_the_second_finds_the_first(home: Path) -> None:
@@ -306,7 +346,8 @@ def test_of_two_at_once_the_second_finds_the_first(home: Path) -> None:
         assert second == first and len(rmas(store)) == 1
         assert shipping(store, first, {}, "one", time.time)
         assert shipping(store, first, {}, "two", time.time)     # it had looked before the other shipped
-        assert [line.outcome for line in lines(store) if line.action == "rma ship"] == ["shipped", "not done: somebody else was first"]
+        assert [line.outcome for line in lines(store) if line.action == "rma ship"] == [
+            "shipped", "not done: somebody else was first"]
 
 
 class Hands(RuleBasedStateMachine):
@@ -345,7 +386,8 @@ class Hands(RuleBasedStateMachine):
     def we_open(self, slot: str, lives: int) -> None:
         clock = self.clock(lives)
         with opened(Path(self.folder.name), make=True) as store, suppress(Death):
-            opening(store, ReturnedPart("n", slot, "gpu", "s"), "why", "us", "", "", "held", clock, self.writes("rma", clock))
+            opening(store, ReturnedPart("n", slot, "gpu", "s"), "why", "us", "", "", "held", clock,
+                    self.writes("rma", clock))
 
     @rule(number=st.integers(1, 4), lives=LIVES)
     def we_ship(self, number: int, lives: int) -> None:
@@ -363,7 +405,8 @@ class Hands(RuleBasedStateMachine):
             may_return(one, same=same, new="")
             away = [each for each in rmas(store) if each.id != one.id and each.state is not RmaState.RETURNED]
             said = one.outcome or outcome(same=same, new="")
-            returning(store, one, said, "us", clock, (lambda: "left") if away else self.writes("bringup", clock))
+            returning(
+                store, one, said, "us", clock, (lambda: "left") if away else self.writes("bringup", clock))
 
     @invariant()
     def what_is_not_told_as_left_is_as_the_file_says(self) -> None:
@@ -371,7 +414,8 @@ class Hands(RuleBasedStateMachine):
             with opened(Path(self.folder.name), make=True) as store:
                 found, left = rmas(store), unfinished(store)
                 for one in found:
-                    assert (one.returned is None) == (one.outcome is None) and (one.returned is None or one.shipped is not None)
+                    assert (one.returned is None) == (
+                        one.outcome is None) and (one.returned is None or one.shipped is not None)
                 if not left and found:
                     assert (self.file == "rma") == any(one.state is not RmaState.RETURNED for one in found)
 
@@ -392,4 +436,5 @@ class Hands(RuleBasedStateMachine):
 
 
 TestHands = Hands.TestCase
-TestHands.settings = settings(max_examples=30, stateful_step_count=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+TestHands.settings = settings(
+    max_examples=30, stateful_step_count=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])

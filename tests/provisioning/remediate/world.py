@@ -1,4 +1,5 @@
-"""A site of made-up nodes whose head can be killed before or after anything that it does; real store, real leases, real cordons."""
+"""A site of made-up nodes whose head can be killed before or after anything that it does; real store, real
+leases, real cordons."""
 
 from __future__ import annotations
 
@@ -21,12 +22,12 @@ from inventory.model import Node
 from provisioning.actions.base import Holder, NodeHold, RebootState
 from provisioning.actions.cordon import CordonResult
 from provisioning.lease import take
-from provisioning.lease.check import lessor
+from provisioning.lease.check import manager
 from provisioning.lease.idle import IdleReport
-from provisioning.remediate import carry, settle
-from provisioning.remediate.carry import RemediationContext
+from provisioning.remediate import execute, resume
 from provisioning.remediate.choose import PlannedStep
-from provisioning.remediate.send import Did
+from provisioning.remediate.execute import RemediationContext
+from provisioning.remediate.send import StepReport
 from provisioning.remediate.verify import NodeHealth, VerifyContext
 from tests.provisioning.triage.triageworld import Death, Memory
 
@@ -104,7 +105,7 @@ class World:
         self.nodes = {name: Node(name, user="root") for name in names}
         self.backend = Idling(self.point)
         self.points, self.die_at, self.dead = 0, 0, False
-        self.said: list[str] = []
+        self.message: list[str] = []
         writing = Store.writing
 
         @contextmanager
@@ -116,11 +117,12 @@ class World:
 
         monkeypatch.setattr(Store, "writing", mortal)
         monkeypatch.setattr(take, "me", lambda: json.dumps({"boot": _boot(), "pid": _gone(), "start": 1}))
-        monkeypatch.setattr(carry, "idle", self.idle)
-        monkeypatch.setattr(carry, "look", self.look)
-        for module in (carry, settle):
+        monkeypatch.setattr(execute, "idle", self.idle)
+        monkeypatch.setattr(execute, "look", self.look)
+        for module in (execute, resume):
             monkeypatch.setattr(module, "send", self.send)
-            monkeypatch.setattr(module, "await_", lambda site, nodes, settled, seconds: self.look(site, nodes))
+            monkeypatch.setattr(
+                module, "await_", lambda site, nodes, is_settled, seconds: self.look(site, nodes))
 
     def point(self) -> None:
         """Something that may be the last thing that the head does: after it nothing else is."""
@@ -131,7 +133,8 @@ class World:
 
     def idle(self, nodes: Sequence[Node], *_: object) -> IdleReport:
         """As NVML tells."""
-        return IdleReport({node.name: why for node in nodes if (why := self.machines[node.name].process)}, frozenset())
+        return IdleReport(
+            {node.name: why for node in nodes if (why := self.machines[node.name].process)}, frozenset())
 
     def look(self, site: VerifyContext, nodes: Sequence[Node]) -> dict[str, NodeHealth]:
         """As a sweep tells."""
@@ -141,19 +144,23 @@ class World:
         one = self.machines[name]
         rules = {RULE, "gpu-count"}
         if not one.reached:
-            return NodeHealth(name, False, said="refused")
-        return NodeHealth(name, True, f"{BOOT}{one.boots}", frozenset(one.wrong), frozenset(rules - one.wrong))
+            return NodeHealth(name, False, message="refused")
+        return NodeHealth(
+            name, True, f"{BOOT}{one.boots}", frozenset(one.wrong), frozenset(rules - one.wrong))
 
-    def send(self, nodes: Mapping[str, Node], step: RemediationStep | None, *_: object) -> Iterator[Did]:
+    def send(
+        self, nodes: Mapping[str, Node], step: RemediationStep | None, *_: object,
+    ) -> Iterator[StepReport]:
         """As the program on the nodes does it."""
         self.point()
         for line, node in nodes.items():
             one = self.machines[node.name]
             if not one.reached:
-                yield Did(node.name, None, False, "connect: refused")
+                yield StepReport(node.name, None, False, "connect: refused")
                 continue
             if step is None:
-                yield Did(node.name, True, True, "it was restarted") if line in one.took else Did(node.name, False, False, "it never began here")
+                yield (StepReport(node.name, True, True, "it was restarted") if line in one.took
+                       else StepReport(node.name, False, False, "it never began here"))
                 continue
             assert line not in one.took
             one.took.append(line)
@@ -162,22 +169,25 @@ class World:
             if one.breaks:
                 one.wrong.add(one.breaks)
             one.reached = one.comes_back
-            yield Did(node.name, True, True, "it was restarted")
+            yield StepReport(node.name, True, True, "it was restarted")
             self.point()
 
-    def means(self, store: Store) -> RemediationContext:
+    def context(self, store: Store) -> RemediationContext:
         """With what the head works."""
         site = VerifyContext(RULES, None, self.folder, 4)  # type: ignore[arg-type]
-        return RemediationContext(store, self.backend, lessor(None, self.backend, "a test"), site, Remediation(), "a test",
-                                  lambda: 1000.0 + self.points,
-                                  self.nodes, self._told)
+        return RemediationContext(
+            store, self.backend, manager(None, self.backend, "a test"), site, Remediation(), "a test",
+            lambda: 1000.0 + self.points, self.nodes, self._told)
 
     def _told(self, one: CordonResult) -> None:
-        self.said.append(f"{one.node}: {one.said}")
+        self.message.append(f"{one.node}: {one.message}")
 
-    def works(self, *names: str, step: RemediationStep = RemediationStep.RESTART_DOCKER, domain: str = "rack r1") -> list[PlannedStep]:
+    def works(
+        self, *names: str, step: RemediationStep = RemediationStep.RESTART_DOCKER, domain: str = "rack r1",
+    ) -> list[PlannedStep]:
         """The step for these nodes."""
-        return [PlannedStep(name, step, "containers", (RULE,), "docker-answers: no", domain) for name in names or self.machines]
+        return [PlannedStep(name, step, "containers", (RULE,), "docker-answers: no", domain)
+                for name in names or self.machines]
 
 
 def _boot() -> str:

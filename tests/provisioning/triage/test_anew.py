@@ -1,4 +1,5 @@
-"""A node that was installed anew, or registered under the same name as another machine: nobody gave it back, and a sick one is isolated again."""
+"""A node that was installed again, or registered under the same name as another machine: no one gave it back,
+and a sick one is isolated again."""
 
 from __future__ import annotations
 
@@ -23,18 +24,25 @@ def planned(store: Store, back: HostFile, hour: float) -> TriagePlan:
 
 @pytest.mark.parametrize(("serial", "again"), [("Y", True), ("X", False)])
 @pytest.mark.parametrize("settled", [True, False])
-def test_a_cordon_that_went_with_its_machine_was_ended_by_no_person(tmp_path: Path, serial: str, again: bool, settled: bool) -> None:
+def test_a_cordon_that_went_with_its_machine_was_ended_by_no_person(
+    tmp_path: Path, serial: str, again: bool, settled: bool,
+) -> None:
     back = HostFile(tmp_path / "bad")
     with opened(tmp_path, make=True) as store:
         swept(store, 1, {"n1": {"chassis": "X"}, "n2": {}}, bad="n1")
-        done = doing.apply(store, back, planned(store, back, 1.1), "triage", lambda: 1.1 * HOUR, lambda one: None)
-        assert [one.node for one in done] == ["n1"] and open_cordons(store)[0].identity == machine_identity(store, "n1") != ""
+        done = doing.apply(
+            store, back, planned(store, back, 1.1), "triage", lambda: 1.1 * HOUR, lambda one: None)
+        assert [one.node for one in done] == [
+            "n1"] and open_cordons(store)[0].identity == machine_identity(store, "n1") != ""
         back.path.write_text("")
         swept(store, 2, {"n1": {"chassis": serial}, "n2": {}}, bad="n1")
         if settled:
-            over = doing.settle_lost(store, back, "triage", lambda: 2.2 * HOUR)
-            assert [one.node for one in over if "is over: it registered or was installed anew" in one.said] == (["n1"] if again else [])
-            assert store.rows("SELECT state FROM cordon")[0][0] == (CordonState.ANEW if again else CordonState.VOID).value
+            over = doing.resolve_lost(store, back, "triage", lambda: 2.2 * HOUR)
+            assert [
+                one.node for one in over
+                if "is over: it registered or was installed anew" in one.message] == (["n1"] if again else [])
+            assert store.rows(
+                "SELECT state FROM cordon")[0][0] == (CordonState.ANEW if again else CordonState.VOID).value
         plan = planned(store, back, 2.2)
         assert [(step.act, step.node) for step in plan.steps] == ([(Act.ISOLATE, "n1")] if again else [])
         assert again or "against muster:" in plan.withheld[0].why

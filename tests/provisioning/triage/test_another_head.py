@@ -1,4 +1,5 @@
-"""A head that is lost: its store, restored elsewhere, knows the cordons from before the copy, and leaves alone what was made after it."""
+"""A head that is lost: its store, restored elsewhere, knows the cordons from before the copy, and leaves
+alone what was made after it."""
 
 from __future__ import annotations
 
@@ -36,9 +37,11 @@ class Head:
             reports = []
             for name in NODES:
                 found = (Finding(79, 0, "GPU 0"),) if name in sick else ()
-                result = Result("kernel-xid", "kernel.xid", Status.FAIL if found else Status.PASS, Severity.CRITICAL, found)
+                result = Result("kernel-xid", "kernel.xid", Status.FAIL if found else Status.PASS,
+                                Severity.CRITICAL, found)
                 reports.append(NodeReport(name, state_of([result]), "", (result,)))
-            record(store, SweepRecord(when, when + 5, False, "test", "digest", (profile,) if profile else ()), reports)
+            record(store, SweepRecord(when, when + 5, False, "test", "digest", (profile,) if profile else ()),
+                   reports)
 
     def muster(self, *words: str, code: tuple[int, ...] = (0, 1, 3)) -> str:
         done = muster(*words, home=self.home)
@@ -48,12 +51,14 @@ class Head:
     def shown(self) -> dict[str, CordonMark]:
         """What the file shows of nodes with a mark, whoever's it is."""
         found = (line.partition("#") for line in self.bad.read_text().splitlines())
-        return {node.strip(): mark for node, _, reason in found if (mark := mark_of(reason.strip())) is not None}
+        return {
+            node.strip(): mark for node, _, reason in found if (mark := mark_of(reason.strip())) is not None}
 
 
 @pytest.fixture
 def heads(tmp_path: Path) -> tuple[Head, Head]:
-    """The first has cordoned n1 and n2, was copied, and has then cordoned n3; it is lost, and the copy is restored on the second."""
+    """The first has cordoned n1 and n2, was copied, and has then cordoned n3; it is lost, and the copy is
+    restored on the second."""
     (tmp_path / "bad").write_text("n30  # fan, Tuesday\n")
     first, second = Head(tmp_path / "first", tmp_path / "bad"), Head(tmp_path / "second", tmp_path / "bad")
     first.swept(9, "n1", "n2")
@@ -70,7 +75,9 @@ def heads(tmp_path: Path) -> tuple[Head, Head]:
     return first, second
 
 
-def test_old_cordons_are_released_when_their_nodes_are_well_and_later_marks_are_left_alone(heads: tuple[Head, Head]) -> None:
+def test_old_cordons_are_released_when_their_nodes_are_well_and_later_marks_are_left_alone(
+    heads: tuple[Head, Head],
+) -> None:
     _, second = heads
     before = second.shown()
     for hours in (7, 3, 1):
@@ -82,7 +89,9 @@ def test_old_cordons_are_released_when_their_nodes_are_well_and_later_marks_are_
         assert open_cordons(store) == []
 
 
-def test_a_node_that_the_lost_head_holds_is_not_taken_over_and_new_marks_bear_a_name_and_a_number_of_their_own(heads: tuple[Head, Head]) -> None:
+def test_a_node_that_the_lost_head_holds_is_not_taken_over_and_new_marks_have_a_name_and_number_of_their_own(
+    heads: tuple[Head, Head],
+) -> None:
     _, second = heads
     before = second.shown()
     # The lost head gave n3 the number that this store gives next.
@@ -92,13 +101,16 @@ def test_a_node_that_the_lost_head_holds_is_not_taken_over_and_new_marks_bear_a_
     assert {node: after[node] for node in before} == before
     assert after["n4"].store != before["n3"].store and after["n4"].number == before["n3"].number
     with opened(second.home / "state") as store:
-        assert sorted((one.node, one.mark) for one in open_cordons(store)) == sorted((node, after[node]) for node in ("n1", "n2", "n4"))
+        assert sorted((one.node, one.mark) for one in open_cordons(store)) == sorted(
+            (node, after[node]) for node in ("n1", "n2", "n4"))
     for _ in range(2):
         second.muster("triage", "--apply", "--rules", "rules", code=(0, 1, 3, 4))
     assert second.shown() == after
 
 
-def test_the_lost_head_that_comes_back_releases_nothing_of_the_new_one(heads: tuple[Head, Head], tmp_path: Path) -> None:
+def test_the_lost_head_that_comes_back_releases_nothing_of_the_new_one(
+    heads: tuple[Head, Head], tmp_path: Path,
+) -> None:
     first, second = heads
     second.swept(2, "n1", "n2", "n4")
     second.muster("triage", "--apply", "--rules", "rules", code=(0, 1, 3, 4))

@@ -1,4 +1,5 @@
-"""Incidents from the first sweep that shows them to the last node that comes back: in the store, in cordons, and in what commands say."""
+"""Incidents from the first sweep that shows them to the last node that comes back: in the store, in cordons,
+and in what commands say."""
 
 from __future__ import annotations
 
@@ -35,12 +36,15 @@ ROW, BIG = 8, 128
 
 
 class World:
-    """Nodes in racks of eight, leaves of sixteen and power domains of thirty-two; what fails on each, by rule."""
+    """Nodes in racks of eight, leaves of sixteen and power domains of thirty-two; what fails on each, by
+    rule."""
 
     def __init__(self, folder: Path, policy: TriagePolicy = POLICY) -> None:
         self.folder, self.policy = folder, policy
         self.names = [f"n{number:03d}" for number in range(BIG)]
-        self.nodes = {name: Node(name, rack=f"r{at // 8}", leaf=(f"leaf-{at // 16}",), power=f"p{at // 32}") for at, name in enumerate(self.names)}
+        self.nodes = {
+            name: Node(name, rack=f"r{at // 8}", leaf=(f"leaf-{at // 16}",), power=f"p{at // 32}")
+                for at, name in enumerate(self.names)}
         self.wrong: dict[str, dict[str, Severity]] = {name: {} for name in self.names}
         self.dead: set[str] = set()
         self.now = 1_800_000_000.0
@@ -51,7 +55,9 @@ class World:
     def rack(self, number: int, most: int = 8) -> list[str]:
         return self.names[number * 8:number * 8 + most]
 
-    def breaks(self, nodes: Collection[str], rule: str = "port-state", severity: Severity = Severity.CRITICAL) -> None:
+    def breaks(
+        self, nodes: Collection[str], rule: str = "port-state", severity: Severity = Severity.CRITICAL,
+    ) -> None:
         for node in nodes:
             self.wrong[node][rule] = severity
 
@@ -63,8 +69,10 @@ class World:
         for _ in range(times):
             self.now += minutes * 60
             reports = [self.report(name) for name in (only or self.names)]
-            shown = {report.node: NodeReadings((), (), frozenset(), "boot", Telemetry(driver="570.1", kernel="6.8")) for report in reports
-                     if report.results}
+            shown = {
+                report.node: NodeReadings(
+                    (), (), frozenset(), "boot", Telemetry(driver="570.1", kernel="6.8"))
+                for report in reports if report.results}
             with opened(self.folder, make=True) as store:
                 record(store, SweepRecord(self.now, self.now + 1, False, "test", "digest"), reports, shown)
 
@@ -74,14 +82,16 @@ class World:
         found = []
         for rule in self.rules:
             bad = self.wrong[name].get(rule)
-            finding = (Finding("down", "up", "new words" if rule == "kernel-novel" else "mlx5_0"),) if bad else ()
-            found.append(Result(rule, rule.replace("-", "."), Status.FAIL if bad else Status.PASS, bad or Severity.CRITICAL, finding))
+            finding = (
+                Finding("down", "up", "new words" if rule == "kernel-novel" else "mlx5_0"),) if bad else ()
+            found.append(Result(rule, rule.replace("-", "."), Status.FAIL if bad else Status.PASS,
+                                bad or Severity.CRITICAL, finding))
         return NodeReport(name, state_of(found), "", tuple(found))
 
     def plan(self, store: Store) -> TriagePlan:
         seen = doing.shown(store, self.back, self.nodes)
-        return make(gather(store, self.nodes.values(), self.policy, self.now, lost=doing.lost(seen, self.back.name),
-                           others=doing.others(seen)), self.policy)
+        return make(gather(store, self.nodes.values(), self.policy, self.now,
+                           lost=doing.lost(seen, self.back.name), others=doing.others(seen)), self.policy)
 
     def triage(self) -> TriagePlan:
         self.now += 1
@@ -117,20 +127,27 @@ def acts(plan: TriagePlan) -> list[tuple[str, str]]:
     return sorted((step.act.value, step.node) for step in plan.steps)
 
 
-def test_a_rack_that_fails_is_one_incident_isolated_in_its_name_and_comes_back_with_it_after_one_clean_sweep(world: World) -> None:
+def test_a_rack_that_fails_is_one_incident_isolated_in_its_name_and_comes_back_with_it_after_one_clean_sweep(
+    world: World,
+) -> None:
     rack = world.rack(3)
     world.breaks(rack)
     world.sweep(2)
     plan = world.triage()
     (one,) = plan.incidents
-    assert (one.id, one.kind, one.cause, one.owner.value, list(one.nodes)) == (1, "rack", "r3", "datacentre", rack)
-    assert one.why == ("rack r3: port-state on 8 of its 8 nodes in service, of 8 with it among 128, since 2027-01-15T08:10Z; "
-                       "chance would do this once in 5 x 10^10 times") and one.likelihood == pytest.approx(4.77e10, rel=0.01)
+    assert (one.id, one.kind, one.cause, one.owner.value, list(one.nodes)) == (
+        1, "rack", "r3", "datacentre", rack)
+    assert (one.why == ("rack r3: port-state on 8 of its 8 nodes in service, of 8 with it among 128, since "
+                        "2027-01-15T08:10Z; chance would do this once in 5 x 10^10 times")
+            and one.likelihood == pytest.approx(4.77e10, rel=0.01))
     assert acts(plan) == [("isolate", node) for node in rack]
-    assert all(held.split(": ", 1)[1].startswith("incident 1: rack r3: port-state") for held in world.held().values())
+    assert all(held.split(": ", 1)[1].startswith("incident 1: rack r3: port-state")
+               for held in world.held().values())
     with world.store() as store:
-        assert {(row[0], row[1], row[2]) for row in store.rows("SELECT fault, incident, owner FROM verdict WHERE ended IS NULL")} == {
-            ("incident", 1, "datacentre")}
+        assert ({
+            (row[0], row[1], row[2])
+            for row in store.rows("SELECT fault, incident, owner FROM verdict WHERE ended IS NULL")}
+                == {("incident", 1, "datacentre")})
     world.heals(rack)
     world.sweep(1)
     assert acts(world.triage()) == [] and len(world.held()) == 8         # not yet: the calm hour
@@ -140,21 +157,25 @@ def test_a_rack_that_fails_is_one_incident_isolated_in_its_name_and_comes_back_w
     assert acts(plan) == [("release", node) for node in rack] and world.held() == {}
     assert "incident 1 is over, and the sweep of" in plan.steps[0].why
     (known,) = world.known()
-    assert (known.by, known.closed) == ("triage", "all its 8 nodes were well for 1 h") and all(member.ended for member in known.members)
+    assert (known.by, known.closed) == (
+        "triage", "all its 8 nodes were well for 1 h") and all(member.ended for member in known.members)
 
 
 def test_its_isolations_go_beside_the_limit_of_the_breaker_in_all_and_in_each_domain(tmp_path: Path) -> None:
-    policy = replace(POLICY, breaker=BreakerPolicy(number=2, percent=50, hours=1, reserve=0, domains={"rack": 2}))
+    policy = replace(
+        POLICY, breaker=BreakerPolicy(number=2, percent=50, hours=1, reserve=0, domains={"rack": 2}))
     world = World(tmp_path, policy)
     world.breaks(world.rack(3))
     world.breaks(["n100", "n102"], "gpu-count")
     world.sweep(2)
     plan = world.triage()
-    assert len([step for step in plan.steps if step.verdict.incident]) == 8 and {("isolate", "n100"), ("isolate", "n102")} <= set(acts(plan))
+    assert len([step for step in plan.steps if step.verdict.incident]) == 8 and {
+        ("isolate", "n100"), ("isolate", "n102")} <= set(acts(plan))
     assert not plan.is_open and plan.withheld == ()
     world.breaks(["n110"], "gpu-count")
     world.sweep(2)
-    assert "the breaker is open: 2 new isolations" in next(one.why for one in world.triage().withheld if one.node == "n110")
+    assert "the breaker is open: 2 new isolations" in next(
+        one.why for one in world.triage().withheld if one.node == "n110")
 
 
 def test_a_run_that_was_killed_leaves_the_breaker_closed_and_the_next_takes_what_room_is_left(
@@ -179,7 +200,8 @@ def test_a_run_that_was_killed_leaves_the_breaker_closed_and_the_next_takes_what
     assert len(world.held()) == 3 and len(world.triage().steps) == 1
     world.now += 3600
     world.sweep(1)
-    assert world.triage().steps == () and len(world.held()) == 4        # it is open now, until a person closes it
+    # it is open now, until a person closes it
+    assert world.triage().steps == () and len(world.held()) == 4
 
 
 def test_what_a_restored_incident_isolated_is_counted_where_it_was(tmp_path: Path) -> None:
@@ -188,25 +210,31 @@ def test_what_a_restored_incident_isolated_is_counted_where_it_was(tmp_path: Pat
     world.sweep(2)
     world.triage()
     with world.store() as store:
-        assert {one.place for one in gather(store, world.nodes.values(), POLICY, world.now).isolated} == {("rack", "r3")}
+        assert {one.place for one in gather(store, world.nodes.values(), POLICY, world.now).isolated} == {
+            ("rack", "r3")}
         with store.writing() as db:
-            db.execute("UPDATE incident SET kind = 'power', cause = 'p0'")      # it goes by another name by now
-        assert {one.place for one in gather(store, world.nodes.values(), POLICY, world.now).isolated} == {("rack", "r3")}
+            # it goes by another name by now
+            db.execute("UPDATE incident SET kind = 'power', cause = 'p0'")
+        assert {one.place for one in gather(store, world.nodes.values(), POLICY, world.now).isolated} == {
+            ("rack", "r3")}
 
 
 def test_what_is_more_than_one_failure_is_bounded_by_domain(tmp_path: Path) -> None:
-    policy = replace(POLICY, breaker=BreakerPolicy(number=50, percent=50, hours=1, reserve=0, domains={"rack": 3}),
-                     incidents=replace(POLICY.incidents, as_one=4))
+    policy = replace(
+        POLICY, breaker=BreakerPolicy(number=50, percent=50, hours=1, reserve=0, domains={"rack": 3}),
+        incidents=replace(POLICY.incidents, as_one=4))
     world = World(tmp_path, policy)
     world.breaks(world.rack(3))
     world.sweep(2)
     plan = world.triage()
-    assert len(plan.steps) == 4 + 3 and not plan.is_open and {one.node for one in plan.withheld} == set(world.rack(3)[7:])
+    assert len(plan.steps) == 4 + 3 and not plan.is_open and {
+        one.node for one in plan.withheld} == set(world.rack(3)[7:])
     assert all("rack r3" in one.why and (one.incident, one.by_breaker) == (1, True) for one in plan.withheld)
 
 
 def test_more_than_goes_beside_takes_room_of_its_own(tmp_path: Path) -> None:
-    policy = replace(POLICY, breaker=BreakerPolicy(number=3, percent=50, hours=1, reserve=0), incidents=replace(POLICY.incidents, as_one=4))
+    policy = replace(POLICY, breaker=BreakerPolicy(number=3, percent=50, hours=1, reserve=0),
+                     incidents=replace(POLICY.incidents, as_one=4))
     world = World(tmp_path, policy)
     world.breaks(world.rack(3))
     world.sweep(2)
@@ -228,7 +256,8 @@ def test_a_fault_of_its_own_keeps_a_node_after_the_incident(world: World) -> Non
     world.heals(rack, "gpu-count")
     world.sweep(3)
     plan = world.triage()
-    assert acts(plan) == [] and "0 of 2 clean looks" in plan.withheld[0].why       # its own fault wants its own proof
+    # its own fault wants its own proof
+    assert acts(plan) == [] and "0 of 2 clean looks" in plan.withheld[0].why
 
 
 def test_what_goes_on_after_the_rest_has_healed_is_its_own(world: World) -> None:
@@ -242,12 +271,16 @@ def test_what_goes_on_after_the_rest_has_healed_is_its_own(world: World) -> None
     assert not plan.ends and acts(plan) == [] and plan.incidents[0].nodes == (rack[0],)
     world.sweep(8)
     plan = world.triage()
-    assert [end.why for end in plan.ends] == [f"the rest was well for 1 h; what goes on in {rack[0]} is their own"]
+    assert [end.why for end in plan.ends] == [
+        f"the rest was well for 1 h; what goes on in {rack[0]} is their own"]
     assert acts(plan) == [("release", node) for node in rack[1:]]
-    assert [(verdict.node, verdict.fault, verdict.incident) for verdict in plan.verdicts if verdict.faults] == [(rack[0], "network-port", 0)]
+    assert ([(verdict.node, verdict.fault, verdict.incident) for verdict in plan.verdicts if verdict.faults]
+            == [(rack[0], "network-port", 0)])
 
 
-def test_a_person_closes_it_and_what_goes_on_is_each_nodes_own_until_something_new_begins(world: World) -> None:
+def test_a_person_closes_it_and_what_goes_on_is_each_nodes_own_until_something_new_begins(
+    world: World,
+) -> None:
     rack = world.rack(3)
     world.breaks(rack)
     world.sweep(2)
@@ -255,9 +288,11 @@ def test_a_person_closes_it_and_what_goes_on_is_each_nodes_own_until_something_n
     world.heals(rack[4:])
     world.sweep(1)
     with world.store() as store:
-        assert close(store, 1, "eight bad cables", "a person", world.now) and not close(store, 1, "again", "a person", world.now)
-        assert store.rows("SELECT action, why, evidence, outcome FROM ledger WHERE action = 'close incident'")[0][:] == (
-            "close incident", "eight bad cables", "incident 1", "closed")
+        assert close(store, 1, "eight bad cables", "a person", world.now) and not close(
+            store, 1, "again", "a person", world.now)
+        assert (store.rows(
+            "SELECT action, why, evidence, outcome FROM ledger WHERE action = 'close incident'")[0][:]
+                == ("close incident", "eight bad cables", "incident 1", "closed"))
     plan = world.triage()
     assert acts(plan) == [("release", node) for node in rack[4:]] and plan.incidents == ()
     assert {verdict.fault for verdict in plan.verdicts if verdict.faults} == {"network-port"}
@@ -295,7 +330,8 @@ def test_one_that_comes_back_within_days_keeps_its_number_and_a_later_one_gets_a
         world.heals(rack)
         world.sweep(13)
         assert len(world.triage().ends) == 1
-    assert [(one.id, one.ended is not None, len(one.members)) for one in world.known()] == [(1, True, 8), (2, True, 8)]
+    assert [(one.id, one.ended is not None, len(one.members)) for one in world.known()] == [
+        (1, True, 8), (2, True, 8)]
 
 
 def test_two_that_turn_out_to_be_one_are_merged_into_the_older(world: World) -> None:
@@ -311,7 +347,8 @@ def test_two_that_turn_out_to_be_one_are_merged_into_the_older(world: World) -> 
     world.breaks([*second, *fourth])
     world.sweep(2)
     plan = world.triage()
-    assert [(one.id, one.kind, one.cause, len(one.members)) for one in plan.incidents] == [(1, "power", "p1", 32)]
+    assert [
+        (one.id, one.kind, one.cause, len(one.members)) for one in plan.incidents] == [(1, "power", "p1", 32)]
     assert [(end.id, end.into, end.why) for end in plan.ends] == [(2, 1, "it is part of incident 1")]
     world.heals(world.names)
     world.sweep(13)
@@ -338,7 +375,9 @@ def test_a_line_that_is_merely_new_on_many_nodes_is_told_and_isolates_nobody(wor
     assert acts(plan) == [] and world.held() == {}
 
 
-def test_nodes_of_a_rack_that_are_not_reached_are_isolated_in_its_name_unless_they_are_too_many(world: World) -> None:
+def test_nodes_of_a_rack_that_are_not_reached_are_isolated_in_its_name_unless_they_are_too_many(
+    world: World,
+) -> None:
     world.dead = set(world.rack(3, 5))
     world.sweep(3)
     plan = world.triage()
@@ -388,14 +427,18 @@ def test_its_failures_make_nobody_a_repeat_offender_nor_flap(world: World) -> No
 def test_a_driver_version_is_told_and_each_node_stands_for_itself(tmp_path: Path) -> None:
     world = World(tmp_path)
     kinds = {**POLICY.incidents.kinds}
-    world.policy = replace(POLICY, incidents=replace(POLICY.incidents, kinds={"rack": replace(kinds["rack"], isolates=False)}))
+    world.policy = replace(
+        POLICY, incidents=replace(POLICY.incidents, kinds={"rack": replace(kinds["rack"], isolates=False)}))
     world.breaks(world.rack(3, 6), "gpu-count")
     world.sweep(1)
     plan = world.triage()
-    assert len(plan.incidents) == 1 and {verdict.fault for verdict in plan.verdicts} == {"gpu-lost"} and len(plan.steps) == 6
+    assert len(plan.incidents) == 1 and {
+        verdict.fault for verdict in plan.verdicts} == {"gpu-lost"} and len(plan.steps) == 6
 
 
-def test_a_rule_that_newly_fails_on_many_nodes_since_it_changed_is_musters_own_from_the_sweep_to_the_end(world: World) -> None:
+def test_a_rule_that_newly_fails_on_many_nodes_since_it_changed_is_musters_own_from_the_sweep_to_the_end(
+    world: World,
+) -> None:
     def sweeps(digest: str, times: int = 1) -> None:
         for _ in range(times):
             world.now += 300
@@ -413,7 +456,8 @@ def test_a_rule_that_newly_fails_on_many_nodes_since_it_changed_is_musters_own_f
     plan = world.triage()
     (one,) = plan.incidents
     assert (one.kind, len(one.nodes)) == ("rules", 30) and acts(plan) == [("isolate", "n127")]
-    assert "rule disk-state changed after" in one.why and "30 of 128 nodes in service fail it since; before: 1" in one.why
+    assert ("rule disk-state changed after" in one.why
+            and "30 of 128 nodes in service fail it since; before: 1" in one.why)
     assert world.triage().steps == () and len(world.held()) == 2
     with world.store() as store:
         assert close(store, one.id, "the rule is right", "a person", world.now)

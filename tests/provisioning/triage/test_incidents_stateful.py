@@ -1,4 +1,5 @@
-"""Incidents among failures that share a place or none, people, repairs and time: whatever the order, nobody is held for one that is over."""
+"""Incidents among failures that share a place or none, people, repairs and time: whatever the order, no one
+is held for one that is over."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ from tests.provisioning.triage.test_incidents import POLICY, World
 from tests.testbed.memory import in_memory
 
 NUMBER, IN_RACK, AS_ONE = 4, 2, 5
-LIMITS = replace(POLICY, breaker=BreakerPolicy(number=NUMBER, percent=50, hours=1, reserve=0, least=1, domains={"rack": IN_RACK}, close_hours=3.0),
+LIMITS = replace(POLICY,
+                 breaker=BreakerPolicy(number=NUMBER, percent=50, hours=1, reserve=0, least=1,
+                                       domains={"rack": IN_RACK}, close_hours=3.0),
                  incidents=replace(POLICY.incidents, as_one=AS_ONE))
 RACK = st.integers(2, 5)
 SEVERAL = st.lists(st.integers(0, 127), min_size=1, max_size=4, unique=True)
@@ -35,7 +38,8 @@ class Incidents(RuleBasedStateMachine):
         self.folder = in_memory()
         self.world = World(Path(self.folder.name), LIMITS)
         self.theirs: set[str] = set()
-        self.made: list[tuple[float, str, str, tuple[str, str]]] = []   # when, which node, of which rack, for which place
+        # when, which node, of which rack, for which place
+        self.made: list[tuple[float, str, str, tuple[str, str]]] = []
 
     @rule(number=RACK, most=st.integers(3, 8), what=st.sampled_from(["port-state", "gpu-count"]))
     def a_place_fails(self, number: int, most: int, what: str) -> None:
@@ -68,7 +72,8 @@ class Incidents(RuleBasedStateMachine):
     def sweeps(self, times: int, minutes: float) -> None:
         self.world.sweep(times, minutes)
 
-    @rule(numbers=st.lists(RACK, min_size=1, max_size=4, unique=True), most=st.integers(5, 8), dead=st.booleans())
+    @rule(numbers=st.lists(RACK, min_size=1, max_size=4, unique=True), most=st.integers(5, 8),
+          dead=st.booleans())
     def places_fail_and_triage_acts(self, numbers: list[int], most: int, dead: bool) -> None:
         for number in numbers:
             if dead and len(self.world.dead) + most < 7:
@@ -104,7 +109,8 @@ class Incidents(RuleBasedStateMachine):
     @rule(some=SEVERAL)
     def a_person_cordons(self, some: list[int]) -> None:
         with self.world.store() as store:
-            cordon(store, self.world.back, [self.world.names[at] for at in some], "mine", "a person", lambda: self.world.now)
+            cordon(store, self.world.back, [self.world.names[at] for at in some], "mine", "a person",
+                   lambda: self.world.now)
 
     @rule()
     def a_person_closes_an_incident(self) -> None:
@@ -134,20 +140,26 @@ class Incidents(RuleBasedStateMachine):
         self.nobody_is_held_for_what_is_over()
 
     def nobody_is_held_for_what_is_over(self) -> None:
-        """After triage: who is held in an incident's name is held for an open one, or no sweep has found them fit since it was over."""
+        """After triage: who is held in an incident's name is held for an open one, or no sweep has found them
+        fit since it was over."""
         with self.world.store() as store:
             known = {one.id: one for one in incidents(store)}
-            rows = store.rows("SELECT cordon.node, verdict.incident, cordon.began, verdict.isolation, spell.state, spell.seen FROM cordon "
-                              "JOIN verdict ON verdict.id = cordon.verdict JOIN node ON node.name = cordon.node "
-                              "JOIN spell ON spell.node = node.id AND spell.ended IS NULL "
-                              "WHERE cordon.ended IS NULL AND verdict.incident IS NOT NULL AND verdict.ended IS NULL")
-            own = {row[0] for row in store.rows("SELECT name FROM problem JOIN node ON node.id = problem.node JOIN cordon ON cordon.node = name "
-                                                "AND cordon.ended IS NULL WHERE coalesce(problem.ended, 9e99) >= cordon.began")}
+            rows = store.rows(
+                "SELECT cordon.node, verdict.incident, cordon.began, verdict.isolation, spell.state, "
+                "spell.seen FROM cordon JOIN verdict ON verdict.id = cordon.verdict JOIN node ON "
+                "node.name = cordon.node JOIN spell ON spell.node = node.id AND spell.ended IS NULL WHERE "
+                "cordon.ended IS NULL AND verdict.incident IS NOT NULL AND verdict.ended IS NULL")
+            own = {
+                row[0] for row in store.rows(
+                    "SELECT name FROM problem JOIN node ON node.id = problem.node JOIN cordon ON cordon.node "
+                    "= name AND cordon.ended IS NULL WHERE coalesce(problem.ended, 9e99) >= cordon.began")}
         for node, number, began, isolation, state, seen in rows:
             one = known[number]
             if isolation != "none":
                 assert one.ended is None, f"{node} is held by incident {number}, which is closed"
-                assert node in {member.node for member in one.members}, f"{node} is held by incident {number}, and never was in it"
+                assert node in {
+                    member.node
+                    for member in one.members}, f"{node} is held by incident {number}, and never was in it"
             elif one.ended is not None and state in ("healthy", "degraded") and seen > began:
                 assert node in own, f"{node} is fit, incident {number} is over, and it is held"
 
@@ -204,8 +216,10 @@ def test_an_incident_that_goes_on_is_not_made_part_of_another_by_the_next_plan()
 
 
 def walk(examples: int, steps: int) -> None:
-    run_state_machine_as_test(Incidents, settings=settings(
-        max_examples=examples, stateful_step_count=steps, deadline=None, suppress_health_check=list(HealthCheck)))
+    run_state_machine_as_test(
+        Incidents,
+        settings=settings(max_examples=examples, stateful_step_count=steps, deadline=None,
+                          suppress_health_check=list(HealthCheck)))
 
 
 @pytest.mark.timeout(300)

@@ -1,4 +1,5 @@
-"""`muster triage --apply` killed anywhere: the store is whole, and the next run finishes what was left, once."""
+"""`muster triage --apply` killed anywhere: the store is whole, and the next run finishes what was left,
+once."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ SICK = [f"n{at:02d}" for at in range(11, 17)]       # to be isolated
 THEIRS = "n20  # fan, Tuesday\n"
 INVENTORY = "version: 1\ncordon: {hostfile: bad}\nnodes:\n  n[01-40]:\n"
 COMPILER = shutil.which("cc") or shutil.which("gcc")
-# Counts the calls that change files, a byte each in COUNT_TO, and kills its process before or after the one that it is told to.
+# Counts the calls that change files, a byte each in COUNT_TO, and kills its process before or after the one
+# that it is told to.
 KILLER = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -84,9 +86,11 @@ def swept(store: Store, when: float, bad: list[str], profile: str = "") -> None:
     reports = []
     for name in (f"n{at:02d}" for at in range(1, 41)):
         findings = (Finding(7, 0, "GPU 0"),) if name in bad else ()
-        found = Result("kernel-xid", "kernel.xid", Status.FAIL if findings else Status.PASS, Severity.CRITICAL, findings)
+        found = Result(
+            "kernel-xid", "kernel.xid", Status.FAIL if findings else Status.PASS, Severity.CRITICAL, findings)
         reports.append(NodeReport(name, state_of([found]), "", (found,)))
-    record(store, SweepRecord(when, when + 5, False, "test", "digest", (profile,) if profile else ()), reports)
+    record(
+        store, SweepRecord(when, when + 5, False, "test", "digest", (profile,) if profile else ()), reports)
 
 
 @pytest.fixture(scope="module")
@@ -104,13 +108,15 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Work:
     with opened(folder / "state", make=True) as store:
         swept(store, now - 9 * HOUR, WELL)
         then = now - 8 * HOUR
-        doing.apply(store, HostFile(folder / "bad"), make(gather(store, there, policy, then), policy), "triage", lambda: then, lambda _: None)
+        doing.apply(store, HostFile(folder / "bad"), make(gather(store, there, policy, then), policy),
+                    "triage", lambda: then, lambda _: None)
         for hours in (5, 4):
             swept(store, now - hours * HOUR, [], "bringup")
         swept(store, now - HOUR, SICK)
     library = folder / "killer.so"
     (folder / "killer.c").write_text(KILLER)
-    subprocess.run([str(COMPILER), "-shared", "-fPIC", "-o", str(library), str(folder / "killer.c"), "-ldl"], check=True)
+    subprocess.run(
+        [str(COMPILER), "-shared", "-fPIC", "-o", str(library), str(folder / "killer.c"), "-ldl"], check=True)
     whole = tmp_path_factory.mktemp("whole")
     copied(folder, whole)
     count = folder / "count"
@@ -131,8 +137,9 @@ def copied(source: Path, folder: Path) -> None:
 
 def started(folder: Path, **more: str) -> subprocess.Popen[bytes]:
     """A triage that acts."""
-    return subprocess.Popen([str(MUSTER), "triage", "--apply", "--rules", "rules"], cwd=folder, env=environment(folder, **more),
-                            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return subprocess.Popen(
+        [str(MUSTER), "triage", "--apply", "--rules", "rules"], cwd=folder, env=environment(folder, **more),
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def locked(process: subprocess.Popen[bytes], folder: Path) -> float:
@@ -144,7 +151,8 @@ def locked(process: subprocess.Popen[bytes], folder: Path) -> float:
 
 def marks(folder: Path) -> list[tuple[str, int]]:
     """The lines of the file that are ours."""
-    found = [(line.split()[0], number_of(line.partition("#")[2].strip())) for line in (folder / "bad").read_text().splitlines()]
+    found = [(line.split()[0], number_of(line.partition("#")[2].strip()))
+             for line in (folder / "bad").read_text().splitlines()]
     return [(node, number) for node, number in found if number is not None]
 
 
@@ -160,7 +168,7 @@ def whole(folder: Path) -> None:
 
 
 def finished(folder: Path) -> None:
-    """All that was to be done is done, each deed once."""
+    """All that was to be done is done, each operation once."""
     whole(folder)
     with opened(folder / "state") as store:
         held = open_cordons(store)
@@ -169,12 +177,15 @@ def finished(folder: Path) -> None:
         assert all(one.verdict is not None for one in held)
         assert sorted(marks(folder)) == sorted((one.node, one.id) for one in held)
         assert all(line.outcome is not None and line.finished is not None for line in told)
-        done = sorted((line.action, line.node) for line in told if str(line.outcome).startswith(("cordoned", "released")))
-        assert done == sorted([("cordon", node) for node in (*WELL, *SICK)] + [("uncordon", node) for node in WELL])
+        done = sorted((line.action, line.node) for line in told
+                      if str(line.outcome).startswith(("cordoned", "released")))
+        assert done == sorted(
+            [("cordon", node) for node in (*WELL, *SICK)] + [("uncordon", node) for node in WELL])
         assert {str(line.outcome) for line in told} <= {
-            "cordoned", "released", "cordoned; found so later", "released; found so later", "not done; found so later",
-            "not done: it was cut short before hostfile was asked"}
-        assert len(store.rows("SELECT 1 FROM verdict WHERE ended IS NULL AND isolation != 'none'")) == len(SICK)
+            "cordoned", "released", "cordoned; found so later", "released; found so later",
+            "not done; found so later", "not done: it was cut short before hostfile was asked"}
+        assert len(
+            store.rows("SELECT 1 FROM verdict WHERE ended IS NULL AND isolation != 'none'")) == len(SICK)
 
 
 def survived(work: Work, folder: Path, *, point: int = 0, delay: float = 0.0) -> None:
@@ -207,13 +218,15 @@ def test_a_run_that_lives_does_all_of_it_and_the_next_one_nothing(work: Work, tm
 
 @pytest.mark.timeout(300)
 # The slow tier kills it at more moments.
-@pytest.mark.parametrize("part", [part if part % 3 == 1 else pytest.param(part, marks=pytest.mark.slow) for part in range(12)])
+@pytest.mark.parametrize(
+    "part", [part if part % 3 == 1 else pytest.param(part, marks=pytest.mark.slow) for part in range(12)])
 def test_killed_at_a_change_of_a_file_the_next_run_finishes(work: Work, tmp_path: Path, part: int) -> None:
     survived(work, tmp_path, point=max(1, work.points * (2 * part + 1) // 24))
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("part", [part if part % 3 == 1 else pytest.param(part, marks=pytest.mark.slow) for part in range(8)])
+@pytest.mark.parametrize(
+    "part", [part if part % 3 == 1 else pytest.param(part, marks=pytest.mark.slow) for part in range(8)])
 def test_killed_from_outside_at_any_time_the_next_run_finishes(work: Work, tmp_path: Path, part: int) -> None:
     survived(work, tmp_path, delay=work.seconds * (part + random.Random(part).random()) / 8)
 
@@ -240,7 +253,8 @@ def test_killed_twice_and_at_other_places_it_still_finishes(work: Work, tmp_path
         folder.mkdir()
         copied(work.folder, folder)
         for _ in range(3):
-            process = started(folder, LD_PRELOAD=str(work.library), KILL_AT=str(chance.randint(1, work.points)))
+            process = started(
+                folder, LD_PRELOAD=str(work.library), KILL_AT=str(chance.randint(1, work.points)))
             assert process.wait(60) in (-signal.SIGKILL, 1)
             whole(folder)
         assert started(folder).wait(60) == 1
@@ -248,5 +262,5 @@ def test_killed_twice_and_at_other_places_it_still_finishes(work: Work, tmp_path
 
 
 def test_the_points_are_those_of_every_deed(work: Work) -> None:
-    # Each of ten deeds writes two transactions and a file, and each of these is synced.
+    # Each of ten operations writes two transactions and a file, and each of these is synced.
     assert work.points > 10 * 3 * 2

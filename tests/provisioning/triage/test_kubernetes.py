@@ -1,4 +1,5 @@
-"""`muster triage --apply` with Kubernetes: what is not fit is cordoned, new nodes are given to jobs once proven, and nodes show how they are."""
+"""`muster triage --apply` with Kubernetes: what is not fit is cordoned, new nodes are given to jobs once
+proven, and nodes show how they are."""
 
 from __future__ import annotations
 
@@ -38,9 +39,12 @@ def _four(bed: Serving) -> Serving:
 def site(home: Path, bed: Serving) -> None:
     """An inventory of the four nodes, and a policy with room."""
     (home / "muster.yaml").write_text(
-        f"version: 1\ncordon: {{kubernetes: {{config: {bed.config}, condition: true}}}}\nnodes: {{'gpu[1-4]': }}\n")
+        "version: 1\n"
+        f"cordon: {{kubernetes: {{config: {bed.config}, condition: true}}}}\n"
+        f"nodes: {{'gpu[1-4]': }}\n")
     (home / "rules").mkdir()
-    (home / "rules" / "policy.yaml").write_text("breaker: {number: 8, percent: 100}\nrequalify: {apart_minutes: 0}\n")
+    (home / "rules" / "policy.yaml").write_text(
+        "breaker: {number: 8, percent: 100}\nrequalify: {apart_minutes: 0}\n")
 
 
 @pytest.fixture
@@ -56,10 +60,12 @@ def swept(home: Path, when: float, *bad: str, but: str = "", profile: str = "") 
     for name in NODES:
         if name != but:
             findings = (Finding(7, 0, "GPU 0"),) if name in bad else ()
-            found = Result("kernel-xid", "kernel.xid", Status.FAIL if findings else Status.PASS, Severity.CRITICAL, findings)
+            found = Result("kernel-xid", "kernel.xid", Status.FAIL if findings else Status.PASS,
+                           Severity.CRITICAL, findings)
             reports.append(NodeReport(name, state_of([found]), "", (found,)))
     with opened(home / "state", make=True) as store:
-        record(store, SweepRecord(when, when + 0.01, False, "test", "digest", (profile,) if profile else ()), reports)
+        record(store, SweepRecord(when, when + 0.01, False, "test", "digest", (profile,) if profile else ()),
+               reports)
 
 
 def there_since(bed: Serving, *nodes: str) -> float:
@@ -74,7 +80,8 @@ def triage(home: Path, *words: str) -> str:
 
 
 def keys(bed: Serving, node: str) -> set[str]:
-    return {taint["key"] for taint in bed.node(node)["spec"].get("taints", [])} - {"node.kubernetes.io/not-ready"}
+    return {
+        taint["key"] for taint in bed.node(node)["spec"].get("taints", [])} - {"node.kubernetes.io/not-ready"}
 
 
 def condition(bed: Serving, node: str) -> tuple[Any, ...]:
@@ -82,22 +89,28 @@ def condition(bed: Serving, node: str) -> tuple[Any, ...]:
     return found["status"], found["reason"], found["message"]
 
 
-def test_new_nodes_are_given_to_jobs_when_they_are_proven_and_sick_ones_are_cordoned(bed: Serving, home: Path) -> None:
+def test_new_nodes_are_given_to_jobs_when_they_are_proven_and_sick_ones_are_cordoned(
+    bed: Serving, home: Path,
+) -> None:
     began = there_since(bed)
     swept(home, began, profile="bringup", but="gpu4")
     said = triage(home)
     assert "1970" not in said
-    assert "gpu1: new, and kept from jobs: 1 of 2 clean looks since" in said and "gpu4: new, and kept from jobs: 0 of 2 clean looks" in said
+    assert ("gpu1: new, and kept from jobs: 1 of 2 clean looks since" in said
+            and "gpu4: new, and kept from jobs: 0 of 2 clean looks" in said)
     swept(home, began + 0.1, profile="bringup", but="gpu4")
-    assert "gpu1: new, and would be given to jobs: clean in its last 2 looks under profile bringup" in triage(home)
+    assert "gpu1: new, and would be given to jobs: clean in its last 2 looks under profile bringup" in triage(
+        home)
     assert {node: keys(bed, node) for node in NODES} == {node: {STARTUP} for node in NODES}
     swept(home, began + 0.2, "gpu2", but="gpu4")
     said = triage(home, "--apply")
     assert "gpu1: new, and given to jobs" in said and "gpu2: cordoned in kubernetes as muster#1" in said
-    assert {node: keys(bed, node) for node in NODES} == {"gpu1": set(), "gpu2": {STARTUP, KEY}, "gpu3": set(), "gpu4": {STARTUP}}
+    assert {node: keys(bed, node) for node in NODES} == {
+        "gpu1": set(), "gpu2": {STARTUP, KEY}, "gpu3": set(), "gpu4": {STARTUP}}
     with opened(home / "state") as store:
         assert sorted((line.action, line.node, line.outcome) for line in lines(store)) == [
-            ("cordon", "gpu2", "cordoned"), ("give to jobs", "gpu1", "done"), ("give to jobs", "gpu3", "done")]
+            ("cordon", "gpu2", "cordoned"), ("give to jobs", "gpu1", "done"),
+            ("give to jobs", "gpu3", "done")]
     assert condition(bed, "gpu1") == ("True", "Healthy", "muster found nothing that keeps jobs away")
     assert condition(bed, "gpu2")[0] == "False" and "kernel-xid of GPU 0" in condition(bed, "gpu2")[2]
     assert condition(bed, "gpu4")[:2] == ("Unknown", "NotMeasured")
@@ -118,7 +131,9 @@ def test_what_is_repaired_comes_back_and_is_no_longer_new(bed: Serving, home: Pa
 
 
 @pytest.mark.parametrize("between", [False, True])
-def test_a_sick_node_that_registers_again_is_cordoned_again_and_was_given_back_by_nobody(bed: Serving, home: Path, between: bool) -> None:
+def test_a_sick_node_that_registers_again_is_cordoned_again_and_was_given_back_by_nobody(
+    bed: Serving, home: Path, between: bool,
+) -> None:
     for node in NODES:
         bed.untaint(node, STARTUP)
     began = there_since(bed)
@@ -140,7 +155,9 @@ def test_a_sick_node_that_registers_again_is_cordoned_again_and_was_given_back_b
 
 
 @pytest.mark.parametrize("judged", [False, True])
-def test_what_was_seen_before_a_cordoned_node_registered_again_releases_nothing(bed: Serving, home: Path, judged: bool) -> None:
+def test_what_was_seen_before_a_cordoned_node_registered_again_releases_nothing(
+    bed: Serving, home: Path, judged: bool,
+) -> None:
     for node in NODES:
         bed.untaint(node, STARTUP)
     began = there_since(bed)
@@ -156,7 +173,8 @@ def test_what_was_seen_before_a_cordoned_node_registered_again_releases_nothing(
     bed.add("gpu2")
     planned = triage(home)
     said = triage(home, "--apply")
-    assert "gpu2: cordoned in kubernetes as muster#2" in said and "registered or was installed anew before it had shown" in said, said
+    assert ("gpu2: cordoned in kubernetes as muster#2" in said
+            and "registered or was installed anew before it had shown" in said), said
     assert "registered or was installed anew before it had shown" in planned, planned
     assert keys(bed, "gpu2") == {KEY} and "gpu2: muster#" not in triage(home, "--apply")
     for _ in range(2):
@@ -177,7 +195,8 @@ def test_snapshots_of_before_it_registered_give_no_node_to_jobs(bed: Serving, ho
     wait_until(lambda: time.time() > began + 1.2, what="another second")
     bed.add("gpu1", taints=[{"key": STARTUP, "effect": "NoSchedule"}])
     said = triage(home, "--apply")
-    assert "gpu1: new, and kept from jobs: 0 of 2 clean looks since" in said and "gpu2: new, and given to jobs" in said
+    assert ("gpu1: new, and kept from jobs: 0 of 2 clean looks since" in said
+            and "gpu2: new, and given to jobs" in said)
     assert keys(bed, "gpu1") == {STARTUP} and keys(bed, "gpu2") == set()
     assert condition(bed, "gpu1")[:2] == ("Unknown", "Registered") and condition(bed, "gpu2")[0] == "True"
 
@@ -190,12 +209,15 @@ def test_a_node_that_stays_new_for_long_points_at_what_daemon_sets_must_tolerate
         bed.cluster.nodes["gpu1"]["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
         swept(tmp_path, there_since(bed, "gpu2"))
         told = {line.partition(":")[0]: line for line in triage(tmp_path).splitlines()}
-    assert told["gpu1"].endswith("; new for days: do its DaemonSets tolerate the taint? See: muster privilege kubernetes")
+    assert told["gpu1"].endswith(
+        "; new for days: do its DaemonSets tolerate the taint? See: muster privilege kubernetes")
     assert "DaemonSets" not in told["gpu2"]
 
 
 @pytest.mark.parametrize("anew", [False, True])
-def test_a_new_node_that_is_deleted_before_it_is_proven_is_told_as_gone(bed: Serving, home: Path, anew: bool) -> None:
+def test_a_new_node_that_is_deleted_before_it_is_proven_is_told_as_gone(
+    bed: Serving, home: Path, anew: bool,
+) -> None:
     for after in (0, 0.1):
         swept(home, there_since(bed) + after, profile="bringup")
     over: list[str] = []
@@ -208,10 +230,13 @@ def test_a_new_node_that_is_deleted_before_it_is_proven_is_told_as_gone(bed: Ser
                 bed.add("gpu1", taints=[{"key": STARTUP, "effect": "NoSchedule"}])
 
     with relayed(bed, home / "way", hook) as config:
-        (home / "muster.yaml").write_text(f"version: 1\ncordon: {{kubernetes: {{config: {config}}}}}\nnodes: {{'gpu[1-4]': }}\n")
+        (home / "muster.yaml").write_text(
+            f"version: 1\ncordon: {{kubernetes: {{config: {config}}}}}\nnodes: {{'gpu[1-4]': }}\n")
         done = muster("triage", "--apply", "--rules", "rules", home=home)
-    words = "another node of its name has registered in kubernetes meanwhile" if anew else "it is not known in kubernetes any more"
-    assert f"gpu1: NOT given to jobs: {words}" in done.stdout and "gpu2: new, and given to jobs" in done.stdout, done
+    words = ("another node of its name has registered in kubernetes meanwhile" if anew
+             else "it is not known in kubernetes any more")
+    assert (f"gpu1: NOT given to jobs: {words}" in done.stdout
+            and "gpu2: new, and given to jobs" in done.stdout), done
     with opened(home / "state") as store:
         assert [line.outcome for line in lines(store, ["gpu1"])] == [f"not done: {words}"]
     if anew:
@@ -239,7 +264,8 @@ def test_killed_while_it_gives_a_new_node_to_jobs_the_next_run_finds_out(tmp_pat
 
         with cluster.lock:
             cluster.faults = fault
-            running.append(subprocess.Popen([str(MUSTER), "triage", "--rules", "rules", "--apply"], cwd=tmp_path, env=environment(tmp_path),
+            running.append(subprocess.Popen([str(MUSTER), "triage", "--rules", "rules", "--apply"],
+                                            cwd=tmp_path, env=environment(tmp_path),
                                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
         assert running[0].wait(60) == -9
         assert (keys(fake, "gpu1") == set()) == after

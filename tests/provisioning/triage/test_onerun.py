@@ -1,4 +1,5 @@
-"""One triage at a time: who holds the lock is told, a run that was killed is closed by the next, one on another machine is not taken for dead."""
+"""One triage at a time: who holds the lock is told, a run that was killed is closed by the next, one on
+another machine is not counts as dead."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ def began(folder: Path, ago: float, host: str, holder: str) -> None:
 
 @contextmanager
 def running(folder: Path, take_over: str | None = None) -> Iterator[RunResult]:
-    with opened(folder, make=True) as store, one_run(store, folder, "triage (me)", lambda: NOW, take_over) as report:
+    with opened(
+        folder, make=True) as store, one_run(store, folder, "triage (me)", lambda: NOW, take_over) as report:
         yield report
 
 
@@ -57,10 +59,12 @@ def refused(folder: Path, take_over: str | None = None) -> str:
 def test_a_run_is_written_down_with_who_where_and_what_came_of_it(tmp_path: Path) -> None:
     with running(tmp_path) as report:
         (row,) = rows(tmp_path)
-        assert (row.began, row.finished, row.who, row.host, row.outcome, row.holder) == (NOW, None, "triage (me)", here(), "", me())
+        assert (row.began, row.finished, row.who, row.host, row.outcome, row.holder) == (
+            NOW, None, "triage (me)", here(), "", me())
         report.outcome = "done: isolated 3, released 1, withheld 2, failed 0"
     (row,) = rows(tmp_path)
-    assert (row.finished, row.outcome, row.success) == (NOW, "done: isolated 3, released 1, withheld 2, failed 0", True)
+    assert (row.finished, row.outcome, row.success) == (
+        NOW, "done: isolated 3, released 1, withheld 2, failed 0", True)
 
 
 def test_one_that_fails_says_why_and_the_next_goes_on(tmp_path: Path) -> None:
@@ -77,21 +81,26 @@ def test_one_that_fails_says_why_and_the_next_goes_on(tmp_path: Path) -> None:
 def test_who_finds_the_lock_taken_is_told_by_whom_where_and_since_when(tmp_path: Path) -> None:
     with running(tmp_path):
         said = refused(tmp_path)
-    assert said.startswith(f"another muster triage --apply is at work: {who()} on {here()}, process {os.getpid()}, for ")
+    assert said.startswith(
+        f"another muster triage --apply is running: {who()} on {here()}, process {os.getpid()}, for ")
     assert " (since 20" in said and said.endswith("; wait until it has ended") and "\n" not in said
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"who": 1}', "\x00" * 10_000, '{"who": "a", "host": "b", "holder": "c", "began": "x"}'])
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", '{"who": 1}', "\x00" * 10_000, '{"who": "a", "host": "b", "holder": "c", "began": "x"}'])
 def test_a_lock_that_says_nothing_yet_or_nonsense_is_taken_all_the_same(tmp_path: Path, text: str) -> None:
     with alone(tmp_path, "x.lock", "remediate"):
         (tmp_path / "x.lock").write_text(text)
-        with pytest.raises(UsageError, match=r"^another muster remediate --apply is at work; wait until it has ended$"), \
-                alone(tmp_path, "x.lock", "remediate"):
+        with pytest.raises(
+            UsageError, match=r"^another muster remediate --apply is running; wait until it has ended$"
+        ), alone(tmp_path, "x.lock", "remediate"):
             pass
 
 
 def test_hostile_words_in_a_lock_cannot_move_the_cursor(tmp_path: Path) -> None:
-    (tmp_path / "x.lock").write_text(json.dumps({"who": "\x1b[2J" + "a" * 500, "host": "b\nc", "holder": "[]", "began": 0}))
+    (tmp_path / "x.lock").write_text(
+        json.dumps({"who": "\x1b[2J" + "a" * 500, "host": "b\nc", "holder": "[]", "began": 0}))
     said = taken(tmp_path / "x.lock", "triage")
     assert "\x1b" not in said and "\n" not in said and len(said) < 400
 
@@ -111,23 +120,28 @@ def test_whose_process_is_gone_is_closed_and_the_next_goes_on(tmp_path: Path) ->
     began(tmp_path, 30, here(), FOREIGN)        # of this machine, before it was booted
     with running(tmp_path):
         pass
-    assert [row.outcome for row in rows(tmp_path)] == ["ended without a word", "ended without a word: the machine has booted since", "done"]
+    assert [row.outcome for row in rows(tmp_path)] == [
+        "ended without a word", "ended without a word: the machine has booted since", "done"]
     assert all(row.finished == NOW for row in rows(tmp_path))
 
 
 def test_a_process_that_lives_is_waited_for_though_no_lock_shows_it(tmp_path: Path) -> None:
     began(tmp_path, 9 * DEAD_AFTER_S, here(), me())
-    assert f"is at work: triage (ann) on {here()}, process {os.getpid()}, for 9 h" in refused(tmp_path)
-    assert "is at work" in refused(tmp_path, here())
+    assert f"is running: triage (ann) on {here()}, process {os.getpid()}, for 9 h" in refused(tmp_path)
+    assert "is running" in refused(tmp_path, here())
 
 
-def test_a_run_on_another_machine_is_waited_for_and_then_a_person_may_say_that_it_is_dead(tmp_path: Path) -> None:
+def test_a_run_on_another_machine_is_waited_for_and_then_a_person_may_say_that_it_is_dead(
+    tmp_path: Path,
+) -> None:
     began(tmp_path, DEAD_AFTER_S - 1, "head1", FOREIGN)
     said = refused(tmp_path, "head1")
-    assert "at work on another machine: triage (ann) on head1, process 4711, for 59 min" in said and "until it is 60 min old" in said
+    assert ("running on another machine: triage (ann) on head1, process 4711, for 59 min" in said
+            and "until it is 60 min old" in said)
     began(tmp_path / "old", DEAD_AFTER_S, "head1", FOREIGN)
     said = refused(tmp_path / "old")
-    assert "taken for dead: triage (ann) on head1, process 4711" in said and said.endswith("muster triage --apply --take-over head1")
+    assert "counts as dead: triage (ann) on head1, process 4711" in said and said.endswith(
+        "muster triage --apply --take-over head1")
     assert "--take-over head2: no run of that machine is unfinished" in refused(tmp_path / "old", "head2")
     with running(tmp_path / "old", "head1"):
         pass
@@ -136,9 +150,9 @@ def test_a_run_on_another_machine_is_waited_for_and_then_a_person_may_say_that_i
 
 def test_a_clock_that_ran_ahead_keeps_nobody_waiting_for_its_time_to_come(tmp_path: Path) -> None:
     began(tmp_path, -60, "head1", FOREIGN)
-    assert "at work on another machine" in refused(tmp_path, "head1")
+    assert "running on another machine" in refused(tmp_path, "head1")
     began(tmp_path / "far", -9e6, "head1", FOREIGN)
-    assert "taken for dead" in refused(tmp_path / "far")
+    assert "counts as dead" in refused(tmp_path / "far")
     with running(tmp_path / "far", "head1"):
         pass
 
@@ -149,12 +163,15 @@ def test_forgetting_old_runs_keeps_the_newest(tmp_path: Path) -> None:
             runs.finish(store, runs.begin(store, "a", "b", me(), at), "done", at)
         prune(store, 9.0)
         found = runs.last(store)
-        assert found is not None and found.finished == 3.0 and len(store.rows("SELECT 1 FROM triage_run")) == 1
+        assert found is not None and found.finished == 3.0 and len(
+            store.rows("SELECT 1 FROM triage_run")) == 1
 
 
 def test_ages_are_said_as_people_say_them() -> None:
-    assert [age(seconds) for seconds in (-5, 0, 119, 120, 7199, 7200, 172_800)] == ["0 s", "0 s", "119 s", "2 min", "119 min", "2 h", "2 days"]
-    assert LockHolder("ann", "head1", "no JSON", 0.0).words(7200.0) == "ann on head1, for 2 h (since 1970-01-01T00:00Z)"
+    assert [age(seconds) for seconds in (-5, 0, 119, 120, 7199, 7200, 172_800)] == [
+        "0 s", "0 s", "119 s", "2 min", "119 min", "2 h", "2 days"]
+    assert LockHolder(
+        "ann", "head1", "no JSON", 0.0).words(7200.0) == "ann on head1, for 2 h (since 1970-01-01T00:00Z)"
 
 
 def test_what_is_long_ago_or_failed_is_a_note_and_what_never_ran_is_none(tmp_path: Path) -> None:
@@ -166,10 +183,12 @@ def test_what_is_long_ago_or_failed_is_a_note_and_what_never_ran_is_none(tmp_pat
         assert runs.overdue(store, NOW + 9e6) == ""
         number = runs.begin(store, "a", "b", me(), NOW)
         runs.finish(store, number, "done: isolated 0", NOW + 10)
-        assert runs.overdue(store, NOW + 3600) == "" and runs.overdue(store, NOW + 7300).startswith("triage --apply last ran 2 h ago")
+        assert runs.overdue(store, NOW + 3600) == "" and runs.overdue(
+            store, NOW + 7300).startswith("triage --apply last ran 2 h ago")
         number = runs.begin(store, "a", "b", me(), NOW + 20)
         runs.finish(store, number, "incomplete: isolated 0, failed 1", NOW + 30)
-        assert runs.overdue(store, NOW + 40) == "the last triage --apply did not do all of it: incomplete: isolated 0, failed 1"
+        assert (runs.overdue(store, NOW + 40)
+                == "the last triage --apply did not do all of it: incomplete: isolated 0, failed 1")
 
 
 @pytest.fixture
@@ -183,11 +202,13 @@ def home(tmp_path: Path) -> Path:
 
 def test_a_run_that_is_killed_leaves_a_row_that_the_next_run_closes(home: Path) -> None:
     os.mkfifo(home / "fifo")
-    (home / "muster.yaml").write_text(f"version: 1\ncordon: {{command: [/bin/sh, -c, cat < {home / 'fifo'}]}}\nnodes:\n  n[1-4]:\n")
+    (home / "muster.yaml").write_text(
+        f"version: 1\ncordon: {{command: [/bin/sh, -c, cat < {home / 'fifo'}]}}\nnodes:\n  n[1-4]:\n")
     with opened(home / "state", make=True) as store, store.writing() as db:
         db.execute("INSERT INTO node (name) VALUES ('n1')")
-    first = subprocess.Popen([str(MUSTER), "triage", "--apply"], cwd=home, env=environment(home), stdin=subprocess.DEVNULL,
-                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    first = subprocess.Popen(
+        [str(MUSTER), "triage", "--apply"], cwd=home, env=environment(home), stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     try:
         wait_until(lambda: any(row.finished is None for row in rows(home / "state")), what="the run's row")
         second = muster("triage", "--apply", home=home)
@@ -198,7 +219,8 @@ def test_a_run_that_is_killed_leaves_a_row_that_the_next_run_closes(home: Path) 
     (home / "muster.yaml").write_text("version: 1\ncordon: {hostfile: bad}\nnodes:\n  n[1-4]:\n")
     third = muster("triage", "--apply", home=home)
     assert third.returncode in (0, 3), third.stderr
-    assert [row.outcome for row in rows(home / "state")] == ["ended without a word", "done: isolated 0, released 0, withheld 0, failed 0"]
+    assert [row.outcome for row in rows(home / "state")] == [
+        "ended without a word", "done: isolated 0, released 0, withheld 0, failed 0"]
 
 
 def test_triage_and_nodes_say_that_triage_has_not_run_for_long(home: Path) -> None:
@@ -207,7 +229,8 @@ def test_triage_and_nodes_say_that_triage_has_not_run_for_long(home: Path) -> No
         runs.finish(store, runs.begin(store, "a", "b", me(), 1.0), "done", time.time() - 26 * 3600)
     for words in (("triage",), ("nodes",), ("triage", "--format", "json")):
         done = muster(*words, home=home)
-        assert "note: triage --apply last ran 26 h ago, and nothing was isolated or released since" in done.stderr, done
+        assert ("note: triage --apply last ran 26 h ago, and nothing was isolated or released since"
+                in done.stderr), done
         if "json" in words:
             json.loads(done.stdout)
     muster("triage", "--apply", home=home)
@@ -216,5 +239,6 @@ def test_triage_and_nodes_say_that_triage_has_not_run_for_long(home: Path) -> No
 
 def test_taking_over_goes_with_apply(home: Path) -> None:
     done = muster("triage", "--take-over", "head1", home=home)
-    assert (done.returncode, done.stderr) == (2, "muster: --take-over ends what another --apply began: it goes with --apply\n")
+    assert (done.returncode, done.stderr) == (
+        2, "muster: --take-over ends another --apply: give --apply, too\n")
     assert not (home / "state" / LOCK).exists()

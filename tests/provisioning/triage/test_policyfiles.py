@@ -36,7 +36,8 @@ def dated(path: Path) -> None:
 
 def told(tmp_path: Path, *folders: Path) -> list[str]:
     with opened(tmp_path / "state", make=True) as store:
-        return [said.replace(f"{tmp_path}/", "") for said in policy_changes(store, [packaged(), *folders], "triage (me)", NOW)]
+        return [said.replace(f"{tmp_path}/", "")
+                for said in policy_changes(store, [packaged(), *folders], "triage (me)", NOW)]
 
 
 def changes(tmp_path: Path) -> list[LedgerEntry]:
@@ -54,9 +55,11 @@ def test_what_changed_is_told_once_with_its_owner_and_its_time(tmp_path: Path, s
         dated(path)
     assert told(tmp_path, site) == [
         f"policy: rules/policy.yaml changed, modified 2026-11-18T08:20Z by {who()}",
-        f"policy: rules/sku/new.yaml was added, modified 2026-11-18T08:20Z by {who()}", "policy: rules/sku/ours.yaml is not there any more"]
+        f"policy: rules/sku/new.yaml was added, modified 2026-11-18T08:20Z by {who()}",
+        "policy: rules/sku/ours.yaml is not there any more"]
     assert [(line.who, line.node, line.outcome) for line in changes(tmp_path)] == [
-        (who(), "", "found by triage (me)"), (who(), "", "found by triage (me)"), ("", "", "found by triage (me)")]
+        (who(), "", "found by triage (me)"), (who(), "", "found by triage (me)"),
+        ("", "", "found by triage (me)")]
     assert told(tmp_path, site) == [] and len(changes(tmp_path)) == 3
 
 

@@ -1,4 +1,5 @@
-"""A policy that is replayed over what it did itself does the same again; another one does what was counted by hand."""
+"""A policy that is replayed over what it did itself does the same again; another one does what was counted by
+hand."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ Did = tuple[str, float, float | None]
 
 
 class World:
-    """A fleet that is swept, and triaged right after each sweep, as `muster check --store && muster triage --apply` does."""
+    """A fleet that is swept, and triaged right after each sweep, as `muster check --store && muster triage
+    --apply` does."""
 
     def __init__(self, store: Store) -> None:
         self.store, self.back, self.now = store, Memory(), BEGIN
@@ -50,14 +52,16 @@ class World:
             self.happens(what, self.nodes[node])
         self.now += EVERY + hours * HOUR
         reports = [one.report(list(RULES)) for one in self.nodes.values()]
-        record(self.store, SweepRecord(self.now, self.now + 5, False, "test", "digest", ("bringup",) if bringup else ()), reports,
-               {one.name: one.readings() for one in self.nodes.values() if one.reached})
+        record(self.store,
+               SweepRecord(self.now, self.now + 5, False, "test", "digest", ("bringup",) if bringup else ()),
+               reports, {one.name: one.readings() for one in self.nodes.values() if one.reached})
         self.now += 5
         doing.settle(self.store, self.back, "triage (t)", self.clock)
         quiet = silences.active(self.store, self.now)
         nodes = {name: one.node for name, one in self.nodes.items()}
         seen = doing.shown(self.store, self.back, nodes)
-        fleet = gather(self.store, nodes.values(), policy(), self.now, lost=doing.lost(seen, self.back.name), others=doing.others(seen),
+        fleet = gather(self.store, nodes.values(), policy(), self.now, lost=doing.lost(seen, self.back.name),
+                       others=doing.others(seen),
                        silenced=lambda problem: silences.silenced(problem, quiet, self.now) is not None)
         doing.apply(self.store, self.back, make(fleet, policy()), "triage (t)", self.clock, lambda _: None)
 
@@ -77,7 +81,8 @@ class World:
         elif what == "is cut off":
             one.reached = False
         elif what == "is silenced":
-            silences.silence(self.store, [one.name], "kernel-xid", "known", "op", self.now, self.now + 5 * HOUR)
+            silences.silence(
+                self.store, [one.name], "kernel-xid", "known", "op", self.now, self.now + 5 * HOUR)
         elif what == "is given back":
             uncordon(self.store, self.back, [one.name], "I know better", "op", self.clock)
         elif what == "is resumed":
@@ -89,10 +94,12 @@ class World:
                 close_breaker(db, self.now, "op", "looked")
         elif one.away:
             (back,) = [rma for rma in rmas.rmas(self.store, [one.name]) if rma.id == one.away]
-            rmas.settle(self.store, rmas.give_back(self.store, back, "same", "op", self.now), "done", self.now)
+            rmas.settle(
+                self.store, rmas.give_back(self.store, back, "same", "op", self.now), "done", self.now)
             one.away = 0
         else:
-            rma, line = rmas.begin(self.store, one.name, "0000:1b:00.0", "gpu", "", "worn", "op", "", "", self.now)
+            rma, line = rmas.begin(
+                self.store, one.name, "0000:1b:00.0", "gpu", "", "worn", "op", "", "", self.now)
             rmas.settle(self.store, line, "done", self.now)
             one.away = rma.id
 
@@ -113,14 +120,19 @@ def told(found: SimulatedRun) -> list[Did]:
 
 
 EVENTS = st.tuples(
-    st.sampled_from([*RULES, "kernel-xid", "gpu-count", "port-state", "unread kernel-xid", "heals", "heals", "boots", "boots", "is exchanged",
-                     "is cut off", "is silenced", "is given back", "is resumed", "is cordoned", "breaker", "rma"]), st.sampled_from(NODES))
-ROUNDS = st.lists(st.tuples(st.lists(EVENTS, max_size=3), st.booleans(), st.sampled_from([0, 0, 0, 0.5, 3, 13])), max_size=25)
+    st.sampled_from([*RULES, "kernel-xid", "gpu-count", "port-state", "unread kernel-xid", "heals", "heals",
+                     "boots", "boots", "is exchanged", "is cut off", "is silenced", "is given back",
+                     "is resumed", "is cordoned", "breaker", "rma"]), st.sampled_from(NODES))
+ROUNDS = st.lists(
+    st.tuples(st.lists(EVENTS, max_size=3), st.booleans(), st.sampled_from([0, 0, 0, 0.5, 3, 13])),
+    max_size=25)
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(ROUNDS)
-def test_the_policy_that_was_in_force_does_again_what_it_did(rounds: list[tuple[list[tuple[str, str]], bool, float]]) -> None:
+def test_the_policy_that_was_in_force_does_again_what_it_did(
+    rounds: list[tuple[list[tuple[str, str]], bool, float]],
+) -> None:
     with in_memory() as folder, opened(Path(folder), make=True) as store:
         world = World(store)
         for events, bringup, hours in rounds:
@@ -139,20 +151,24 @@ def test_a_policy_that_waits_isolates_later_and_the_hours_say_so(tmp_path: Path)
         for events in ([], [("kernel-xid", "n1")], [], [], [], [("heals", "n1")], [], [], []):
             world.round(events)
         ((node, began, ended),) = world.did()
-        # Sweeps every ten minutes, and a few seconds for events and triage: it failed at the second, and two clean looks followed the sixth.
+        # Sweeps every ten minutes, and a few seconds for events and triage: it failed at the second, and two
+        # clean looks followed the sixth.
         slower = replace(policy(), kinds=tuple(replace(kind, confirm=4) for kind in policy().kinds))
         (hold,) = world.replayed(slower).holds
         assert ended is not None
         assert (hold.node, hold.began - began, hold.ended) == (node, 3 * (EVERY + 5), ended)
-        never = replace(policy(), kinds=tuple(replace(kind, isolation=Isolation.NONE) for kind in policy().kinds))
+        never = replace(
+            policy(), kinds=tuple(replace(kind, isolation=Isolation.NONE) for kind in policy().kinds))
         assert world.replayed(never).holds == ()
         record_ = read(store, "bringup", 0)
         found = compare(record_, world.replayed(slower), NODES, BEGIN, world.now)
         assert [(pair.node, pair.same) for pair in found.pairs] == [("n1", False)]
         assert found.was.node_hours - found.would.node_hours == pytest.approx(3 * (EVERY + 5) / HOUR)
-        assert (found.would.isolations, found.would.returns, found.was.isolations, found.was.returns) == (1, 1, 1, 1)
+        assert (found.would.isolations, found.would.returns, found.was.isolations, found.was.returns) == (
+            1, 1, 1, 1)
         same = compare(record_, world.replayed(policy()), NODES, BEGIN, world.now)
-        assert [pair.same for pair in same.pairs] == [True] and same.would.node_hours == pytest.approx(same.was.node_hours)
+        assert [pair.same for pair in same.pairs] == [
+            True] and same.would.node_hours == pytest.approx(same.was.node_hours)
 
 
 def test_a_trial_lays_what_people_did_beside_what_triage_would_have_done(tmp_path: Path) -> None:
@@ -161,29 +177,38 @@ def test_a_trial_lays_what_people_did_beside_what_triage_would_have_done(tmp_pat
         nodes = [one.node for one in world.nodes.values()]
 
         def sweep(*events: tuple[str, str]) -> None:
-            """Nobody has switched triage on."""
+            """No one has switched triage on."""
             for what, node in events:
                 world.now += 1
                 world.happens(what, world.nodes[node])
             world.now += EVERY
             record(store, SweepRecord(world.now, world.now + 5, False, "test", "digest", ("bringup",)),
-                   [one.report(list(RULES)) for one in world.nodes.values()], {one.name: one.readings() for one in world.nodes.values()})
+                   [one.report(list(RULES)) for one in world.nodes.values()],
+                   {one.name: one.readings() for one in world.nodes.values()})
             world.now += 5
 
         sweep()
-        sweep(("kernel-xid", "n1"), ("is cordoned", "n3"))                      # n3: nothing that triage could see
+        # n3: nothing that triage could see
+        sweep(("kernel-xid", "n1"), ("is cordoned", "n3"))
         sweep(("gpu-count", "n5"))
         sweep(("is cordoned", "n1"))                                            # later than triage would have
-        sweep(("kernel-xid", "n7"), ("is cordoned", "n7"))                      # before any sweep could show it
+        # before any sweep could show it
+        sweep(("kernel-xid", "n7"), ("is cordoned", "n7"))
         for _ in range(3):
             sweep()
-        found = compare(read(store, "bringup", 0), run(read(store, "bringup", 0), nodes, policy(), BEGIN, world.now), NODES, BEGIN, world.now)
-        assert {one.hold.node: one.agreed for one in found.people.theirs} == {"n1": True, "n3": False, "n7": True}
+        found = compare(
+            read(store, "bringup", 0), run(read(store, "bringup", 0), nodes, policy(), BEGIN, world.now),
+            NODES, BEGIN, world.now)
+        assert {
+            one.hold.node: one.agreed for one in found.people.theirs} == {"n1": True, "n3": False, "n7": True}
         earlier = {one.hold.node: one.earlier for one in found.people.theirs}
-        assert (earlier["n3"], earlier["n7"]) == (None, None) and earlier["n1"] == pytest.approx(EVERY, rel=0.05)
+        assert (
+            earlier["n3"], earlier["n7"]) == (None, None) and earlier["n1"] == pytest.approx(EVERY, rel=0.05)
         assert found.people.triage_alone == 1 and found.was.isolations == 0 and found.would.isolations == 2
-        assert found.people.people_hours > 1 and found.people.triage_hours > 0.5 and found.people.both_hours > 0.5
-        total = sum((hold.ended or world.now) - hold.began for hold in run(read(store, "bringup", 0), nodes, policy(), BEGIN, world.now).holds)
+        assert (found.people.people_hours > 1 and found.people.triage_hours > 0.5
+                and found.people.both_hours > 0.5)
+        total = sum((hold.ended or world.now) - hold.began
+                    for hold in run(read(store, "bringup", 0), nodes, policy(), BEGIN, world.now).holds)
         assert found.people.both_hours + found.people.triage_hours == pytest.approx(total / HOUR)
 
 
@@ -199,10 +224,13 @@ def test_it_is_printed_as_text_and_json_and_writes_nothing(tmp_path: Path) -> No
         assert (findings_of.returncode, findings_of.stderr) == (0, "")
         assert "no difference" in findings_of.stdout and "the same: 1 isolation of n1" in findings_of.stdout
         (tmp_path / "draft.yaml").write_text("faults:\n- {id: gpu-error, isolation: none, repair: watch}\n")
-        told_ = json.loads(muster("triage", "--replay", "--policy", "draft.yaml", "--format", "json", home=tmp_path).stdout)
-        assert (told_["schema"], told_["would"]["isolations"], told_["was"]["isolations"]) == ("muster.replay/1", 0, 1)
+        told_ = json.loads(
+            muster("triage", "--replay", "--policy", "draft.yaml", "--format", "json", home=tmp_path).stdout)
+        assert (told_["schema"], told_["would"]["isolations"], told_["was"]["isolations"]) == (
+            "muster.replay/1", 0, 1)
         assert [(each["node"], each["would"]) for each in told_["differences"]] == [("n1", None)]
         assert list(store._connection.iterdump()) == before
-    for words in (("--replay", "--apply"), ("--replay", "--at-most", "2"), ("--since", "1d"), ("--policy", "draft.yaml")):
+    for words in (("--replay", "--apply"), ("--replay", "--at-most", "2"), ("--since", "1d"),
+                  ("--policy", "draft.yaml")):
         wrong = muster("triage", *words, home=tmp_path)
         assert wrong.returncode == 2 and "--replay" in wrong.stderr and "Traceback" not in wrong.stderr

@@ -1,4 +1,5 @@
-"""`muster triage --apply` with a real Slurm: what is not fit is drained in our name, what proved itself comes back, and people go first."""
+"""`muster triage --apply` with a real Slurm: what is not fit is drained in our name, what proved itself comes
+back, and people go first."""
 
 from __future__ import annotations
 
@@ -45,13 +46,15 @@ def all_idle(bed: Slurm) -> Iterator[None]:
     wait_until(lambda: not bed.ask("squeue", "-h").strip(), what="the end of all jobs")
     for node, state in bed.states().items():
         if state != "idle":
-            subprocess.run(["scontrol", "update", f"nodename={node}", "state=resume"], env=bed.environment, check=False)
+            subprocess.run(
+                ["scontrol", "update", f"nodename={node}", "state=resume"], env=bed.environment, check=False)
     wait_until(lambda: set(bed.states().values()) == {"idle"}, what="idle nodes")
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    (tmp_path / "muster.yaml").write_text(f"version: 1\ncordon: slurm\nnodes:\n  gpu[001-008]:\n  {STRANGER}:\n")
+    (tmp_path / "muster.yaml").write_text(
+        f"version: 1\ncordon: slurm\nnodes:\n  gpu[001-008]:\n  {STRANGER}:\n")
     (tmp_path / "rules").mkdir()
     (tmp_path / "rules" / "policy.yaml").write_text(POLICY)
     return tmp_path
@@ -61,17 +64,21 @@ def swept(home: Path, minutes: float, bad: dict[str, str], profile: str = "") ->
     """What a sweep so many minutes ago found: `bad` gives a rule for each node that is not well."""
     reports = []
     for name in (*NODES, STRANGER):
-        found = tuple(Result(rule, rule.replace("-", ".", 1), Status.FAIL if bad.get(name) == rule else Status.PASS, Severity.CRITICAL,
-                             (Finding(7, 0, "GPU 0"),) if bad.get(name) == rule else ()) for rule in ("gpu-count", "kernel-xid"))
+        found = tuple(
+            Result(rule, rule.replace("-", ".", 1), Status.FAIL if bad.get(name) == rule else Status.PASS,
+                   Severity.CRITICAL, (Finding(7, 0, "GPU 0"),) if bad.get(name) == rule else ())
+            for rule in ("gpu-count", "kernel-xid"))
         reports.append(NodeReport(name, state_of(found), "", found))
     when = time.time() - minutes * 60
     with opened(home / "state", make=True) as store:
-        record(store, SweepRecord(when, when + 5, False, "test", "digest", (profile,) if profile else ()), reports)
+        record(store, SweepRecord(when, when + 5, False, "test", "digest", (profile,) if profile else ()),
+               reports)
 
 
 def triage(bed: Slurm, home: Path, *words: str, **more: str) -> tuple[int, str, str]:
-    done = subprocess.run([str(MUSTER), "triage", *words, "--rules", "rules"], env=environment(home, **{**bed.environment, **more}), cwd=home,
-                          capture_output=True, text=True, timeout=100, check=False, stdin=subprocess.DEVNULL)
+    done = subprocess.run([str(MUSTER), "triage", *words, "--rules", "rules"],
+                          env=environment(home, **{**bed.environment, **more}), cwd=home, capture_output=True,
+                          text=True, timeout=100, check=False, stdin=subprocess.DEVNULL)
     return done.returncode, plain(done.stdout), plain(done.stderr)
 
 
@@ -134,7 +141,8 @@ def test_a_node_that_a_person_took_over_is_left_to_them(bed: Slurm, home: Path) 
 def test_a_node_that_slurm_does_not_know_costs_no_other(bed: Slurm, home: Path) -> None:
     swept(home, 1, {STRANGER: "gpu-count", "gpu004": "gpu-count"})
     said = apply(bed, home)
-    assert f"withheld  isolate {STRANGER}: it is not known to the back end (older Slurms show a CLOUD node" in said and away(bed) == {"gpu004"}
+    assert (f"withheld  isolate {STRANGER}: it is not known to the back end (older Slurms show a CLOUD node"
+            in said and away(bed) == {"gpu004"})
 
 
 def test_a_job_that_runs_goes_on(bed: Slurm, home: Path) -> None:
@@ -150,7 +158,8 @@ def test_a_node_comes_back_after_two_clean_looks_and_not_after_one(bed: Slurm, h
     swept(home, 5, {"gpu006": "gpu-count"})
     apply(bed, home)
     swept(home, 0, {}, "bringup")
-    assert "withheld  release gpu006: 1 of 2 clean looks since" in apply(bed, home) and state(bed, "gpu006") == "drained"
+    assert "withheld  release gpu006: 1 of 2 clean looks since" in apply(
+        bed, home) and state(bed, "gpu006") == "drained"
     swept(home, 0, {})
     apply(bed, home)
     assert state(bed, "gpu006") == "drained"
@@ -162,24 +171,31 @@ def test_a_node_comes_back_after_two_clean_looks_and_not_after_one(bed: Slurm, h
             ("cordon", "gpu006", "cordoned"), ("uncordon", "gpu006", "released")]
 
 
-def test_a_node_that_a_person_noted_upon_is_not_released_whatever_it_proves_and_is_listed(bed: Slurm, home: Path) -> None:
+def test_a_node_that_a_person_noted_upon_is_not_released_whatever_it_proves_and_is_listed(
+    bed: Slurm, home: Path,
+) -> None:
     swept(home, 5, {"gpu006": "kernel-xid"})
     apply(bed, home)
     mark = bed.ask("sinfo", "-h", "-n", "gpu006", "-o", "%E").split(": ")[0]
-    bed.ask("scontrol", "update", "nodename=gpu006", "state=drain", f"reason={mark}: KEEP DOWN - riser change until Friday")
+    bed.ask("scontrol", "update", "nodename=gpu006", "state=drain",
+            f"reason={mark}: KEEP DOWN - riser change until Friday")
     for minutes in (2, 1, 0):
         swept(home, minutes, {}, "bringup")
     for words in (["--apply"], []):
         code, said, beside = triage(bed, home, *words)
         assert code == 0 and "is released" not in said and state(bed, "gpu006") == "drained"
-        assert beside == ("note: gpu006: beside our mark a person wrote: KEEP DOWN - riser change until Friday; it belongs to a person until muster cordon "
-                          "adopt|forget gpu006 --reason TEXT\n")
-    done = subprocess.run([str(MUSTER), "nodes"], env=environment(home), cwd=home, capture_output=True, text=True, check=False)
-    assert "note: gpu006: beside our mark a person wrote: KEEP DOWN - riser change until Friday" in done.stderr
+        assert (beside == ("note: gpu006: beside our mark a person wrote: KEEP DOWN - riser change until "
+                           "Friday; it is theirs until muster cordon adopt|forget gpu006 --reason TEXT\n"))
+    done = subprocess.run(
+        [str(MUSTER), "nodes"], env=environment(home), cwd=home, capture_output=True, text=True, check=False)
+    assert ("note: gpu006: beside our mark a person wrote: KEEP DOWN - riser change until Friday"
+            in done.stderr)
     assert reason(bed, "gpu006") == "muster#1: KEEP DOWN - riser change until Friday"
 
 
-def test_a_cordon_that_a_killed_controller_had_not_saved_is_made_again_and_told(bed: Slurm, home: Path) -> None:
+def test_a_cordon_that_a_killed_controller_had_not_saved_is_made_again_and_told(
+    bed: Slurm, home: Path,
+) -> None:
     swept(home, 5, {"gpu005": "kernel-xid"})
     file = bed.saved()
     before = file.read_bytes()
@@ -189,32 +205,44 @@ def test_a_cordon_that_a_killed_controller_had_not_saved_is_made_again_and_told(
     bed.start()
     wait_until(lambda: state(bed, "gpu005") == "idle", what="the node in use")
     code, _, beside = triage(bed, home)
-    assert code == 1 and "note: slurm lost our cordon on gpu005, as slurmctld was started at " in beside and state(bed, "gpu005") == "idle"
-    assert "gpu005: cordoned again as muster#1: slurm lost it, as slurmctld was started at " in apply(bed, home)
+    assert (code == 1 and "note: slurm lost our cordon on gpu005, as slurmctld started at " in beside
+            and state(bed, "gpu005") == "idle")
+    assert "gpu005: cordoned again as muster#1: slurm lost it, as slurmctld started at " in apply(
+        bed, home)
     assert state(bed, "gpu005") == "drained" and "cordoned" not in apply(bed, home).replace("held", "")
-    bed.ask("scontrol", "update", "nodename=gpu005", "state=resume")        # a person, and a controller that starts afterwards
+    # a person, and a controller that starts afterwards
+    bed.ask("scontrol", "update", "nodename=gpu005", "state=resume")
     bed.saved()
     bed.kill()
     bed.start()
     wait_until(lambda: state(bed, "gpu005") == "idle", what="the node in use")
-    assert "it was given back by hand, against muster#1, whose verdict holds" in apply(bed, home) and state(bed, "gpu005") == "idle"
+    assert "it was given back by hand, against muster#1, whose verdict holds" in apply(
+        bed, home) and state(bed, "gpu005") == "idle"
 
 
-def test_marks_of_another_store_are_listed_with_what_settles_them_and_are_left_alone(bed: Slurm, home: Path) -> None:
+def test_marks_of_another_store_are_listed_with_what_settles_them_and_are_left_alone(
+    bed: Slurm, home: Path,
+) -> None:
     for node in ("gpu003", "gpu004"):
         bed.ask("scontrol", "update", f"nodename={node}", "state=drain", "reason=muster:beef#7: fan")
     swept(home, 1, {"gpu003": "gpu-count"})
     _, said, beside = triage(bed, home, "--apply")
-    assert beside == ("note: marks of an unknown store on gpu[003-004] (muster#7): muster cordon adopt|forget "
-                      "gpu[003-004] --reason TEXT\n")
-    assert "withheld  isolate gpu003: muster#7 holds it, a mark of a store that this one does not know" in said
-    done = subprocess.run([str(MUSTER), "cordon", "forget", "gpu004", "--reason", "mended"], env=environment(home, **bed.environment), cwd=home,
-                          capture_output=True, text=True, check=False)
-    assert (done.returncode, plain(done.stdout)) == (0, "gpu004: muster#7 is taken away; it goes back to jobs\n"), done.stderr
-    done = subprocess.run([str(MUSTER), "cordon", "adopt", "gpu003", "--reason", "mine"], env=environment(home, **bed.environment), cwd=home,
-                          capture_output=True, text=True, check=False)
-    assert (done.returncode, plain(done.stdout)) == (0, "gpu003: adopted as muster#1; it was muster#7: fan\n"), done.stderr
-    assert state(bed, "gpu004") == "idle" and reason(bed, "gpu003") == "muster#1: mine" and triage(bed, home)[2] == ""
+    assert (beside == ("note: marks of a store that this one does not know stand on gpu[003-004] (muster#7): "
+                       "muster cordon adopt|forget gpu[003-004] --reason TEXT\n"))
+    assert ("withheld  isolate gpu003: muster#7 holds it, a mark of a store that this one does not know"
+            in said)
+    done = subprocess.run(
+        [str(MUSTER), "cordon", "forget", "gpu004", "--reason", "mended"],
+        env=environment(home, **bed.environment), cwd=home, capture_output=True, text=True, check=False)
+    assert (done.returncode, plain(done.stdout)) == (
+        0, "gpu004: muster#7 is removed; it goes back to jobs\n"), done.stderr
+    done = subprocess.run(
+        [str(MUSTER), "cordon", "adopt", "gpu003", "--reason", "mine"],
+        env=environment(home, **bed.environment), cwd=home, capture_output=True, text=True, check=False)
+    assert (done.returncode, plain(done.stdout)) == (
+        0, "gpu003: adopted as muster#1; it was muster#7: fan\n"), done.stderr
+    assert state(
+        bed, "gpu004") == "idle" and reason(bed, "gpu003") == "muster#1: mine" and triage(bed, home)[2] == ""
 
 
 def test_what_a_person_gave_back_stays_so_until_the_verdict_is_another(bed: Slurm, home: Path) -> None:
@@ -239,18 +267,21 @@ def test_without_a_controller_nothing_is_lost_and_the_next_run_acts(bed: Slurm, 
     try:
         code, said, trouble = triage(bed, home, "--apply", SLURM_CONF=str(home / "slurm.conf"))
         note, error = trouble.splitlines()
-        assert code == 2 and "isolate   gpu001: gpu-lost" in said and note.startswith("note: who holds which node is taken from the store")
-        assert error.startswith("muster: scontrol ") and error.endswith("nothing was done: the next muster triage --apply does it")
+        assert code == 2 and "isolate   gpu001: gpu-lost" in said and note.startswith(
+            "note: the holders of nodes come from the store")
+        assert error.startswith("muster: scontrol ") and error.endswith(
+            "nothing was done. Run muster triage --apply again")
         code, said, trouble = triage(bed, home, SLURM_CONF=str(home / "slurm.conf"))
         assert code == 1 and "isolate   gpu001: gpu-lost" in said and "held      gpu008" in said
-        assert trouble.startswith("note: who holds which node is taken from the store alone: scontrol ")
+        assert trouble.startswith("note: the holders of nodes come from the store alone: scontrol ")
     finally:
         bed.processes["slurmctld"].send_signal(signal.SIGCONT)
     wait_until(lambda: bed.states().get("gpu001") == "idle", what="the controller")
     with opened(home / "state") as store:
         assert [(one.node, one.id) for one in open_cordons(store)] == [("gpu008", 1)]
-        assert sorted(tuple(row) for row in store.rows("SELECT fault, isolation FROM verdict WHERE ended IS NULL")) == [
-            ("gpu-error", "no-new-jobs"), ("gpu-lost", "evict")]
+        assert (sorted(tuple(row)
+                       for row in store.rows("SELECT fault, isolation FROM verdict WHERE ended IS NULL"))
+                == [("gpu-error", "no-new-jobs"), ("gpu-lost", "evict")])
         assert all(line.outcome for line in lines(store))
     apply(bed, home)
     assert away(bed) == {"gpu001", "gpu008"}
@@ -263,12 +294,15 @@ def test_of_two_at_once_one_acts(bed: Slurm, home: Path) -> None:
     (slow / "scontrol").write_text(f"#!/bin/sh\nuntil [ -e {go} ]; do sleep 0.05; done\n"
                                    f"exec {shutil.which('scontrol', path=bed.environment['PATH'])} \"$@\"\n")
     (slow / "scontrol").chmod(0o755)
-    first = subprocess.Popen([str(MUSTER), "triage", "--apply", "--rules", "rules"], cwd=home, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                             text=True, env=environment(home, **{**bed.environment, "PATH": f"{slow}:{bed.environment['PATH']}"}))
+    first = subprocess.Popen(
+        [str(MUSTER), "triage", "--apply", "--rules", "rules"], cwd=home, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, text=True,
+        env=environment(home, **{**bed.environment, "PATH": f"{slow}:{bed.environment['PATH']}"}))
     try:
         wait_until(lambda: held(home / "state" / LOCK), what="the lock")
         code, said, trouble = triage(bed, home, "--apply")
-        assert (code, said) == (2, "") and trouble.startswith("muster: another muster triage --apply is at work")
+        assert (
+            code, said) == (2, "") and trouble.startswith("muster: another muster triage --apply is running")
     finally:
         go.touch()
         out, _ = first.communicate(timeout=60)

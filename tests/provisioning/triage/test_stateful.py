@@ -1,4 +1,5 @@
-"""Triage among sweeps, people, kills and a back end that fails: whatever the order, nothing is touched, returned or forgotten wrongly."""
+"""Triage among sweeps, people, kills and a back end that fails: whatever the order, nothing is touched,
+returned or forgotten wrongly."""
 
 from __future__ import annotations
 
@@ -56,12 +57,13 @@ def policy() -> TriagePolicy:
     """The packaged kinds of fault, with numbers that a fleet of eight can reach."""
     folders = [packaged()]
     return replace(load_policy(folders, load_ruleset(folders)), wedged=2, ours=SharedUnknown(30, 3),
-                   breaker=BreakerPolicy(number=NUMBER, percent=PERCENT, hours=HOURS, domains={"rack": IN_RACK}, reserve=RESERVE,
-                                         close_hours=CLOSES))
+                   breaker=BreakerPolicy(number=NUMBER, percent=PERCENT, hours=HOURS,
+                                         domains={"rack": IN_RACK}, reserve=RESERVE, close_hours=CLOSES))
 
 
 class Triage(RuleBasedStateMachine):
-    """`order` counts what happens, as clocks do not always go forward; `isolated` are triage's isolations that were done."""
+    """`order` counts what happens, as clocks do not always go forward; `isolated` are triage's isolations
+    that were done."""
 
     kind = "memory"
 
@@ -77,7 +79,8 @@ class Triage(RuleBasedStateMachine):
         self.open = False
         self.hidden: dict[str, set[str]] = {name: set() for name in NODES}
         self.deeds: list[tuple[str, str, int]] = []
-        self.doubtful: set[int] = set()     # lines of the ledger whose truth nobody can find out: a person was there before anybody looked
+        # lines of the ledger whose truth no one can find out: a person was there before anybody looked
+        self.doubtful: set[int] = set()
         self.planned: TriagePlan | None = None
         self.back = Flaky(back_end(self.kind, self.path), self.done)
         self.theirs: dict[str, str] = {}
@@ -86,7 +89,8 @@ class Triage(RuleBasedStateMachine):
 
     # ---- what the world does
 
-    @rule(node=NAMES, what=st.sampled_from(sorted(RULES)), status=st.sampled_from([Status.FAIL, Status.FAIL, Status.UNKNOWN]))
+    @rule(node=NAMES, what=st.sampled_from(sorted(RULES)),
+          status=st.sampled_from([Status.FAIL, Status.FAIL, Status.UNKNOWN]))
     def something_breaks(self, node: str, what: str, status: Status) -> None:
         self.nodes[node].truth[what] = status
 
@@ -113,33 +117,38 @@ class Triage(RuleBasedStateMachine):
 
     # ---- what muster does
 
-    @rule(some=st.just(list(NODES)) | st.lists(NAMES, min_size=1, unique=True), bringup=st.booleans(), times=st.integers(1, 3),
+    @rule(some=st.just(list(NODES)) | st.lists(NAMES, min_size=1, unique=True), bringup=st.booleans(),
+          times=st.integers(1, 3),
           only=st.just(sorted(RULES)) | st.lists(st.sampled_from(sorted(RULES)), min_size=1, unique=True))
     def sweeps(self, some: list[str], bringup: bool, times: int, only: list[str]) -> None:
         for _ in range(times):
             self.tick()
             chosen = [self.nodes[node] for node in some]
             with opened(self.path) as store:
-                record(store, SweepRecord(self.now, self.now + 5, False, "test", "digest", ("bringup",) if bringup else (),
-                                          len(only) < len(RULES)),
-                       [one.report(only) for one in chosen], {one.name: one.readings() for one in chosen if one.reached})
+                record(store,
+                       SweepRecord(self.now, self.now + 5, False, "test", "digest",
+                                   ("bringup",) if bringup else (), len(only) < len(RULES)),
+                       [one.report(only) for one in chosen],
+                       {one.name: one.readings() for one in chosen if one.reached})
             for one in chosen:
                 one.note(self.order, self.now, only, bringup=bringup)
 
-    @rule(nodes=st.lists(NAMES, min_size=1, max_size=3, unique=True), what=st.sampled_from(sorted(RULES)), again=st.booleans())
+    @rule(nodes=st.lists(NAMES, min_size=1, max_size=3, unique=True), what=st.sampled_from(sorted(RULES)),
+          again=st.booleans())
     def nodes_break_and_triage_acts(self, nodes: list[str], what: str, again: bool) -> None:
         for node in nodes:
             self.nodes[node].truth[what] = Status.FAIL
         self.sweeps(list(NODES), bringup=False, times=2, only=sorted(RULES))
         self.triage(again)
 
-    @rule(nodes=st.lists(NAMES, min_size=1, unique=True), how=st.sampled_from(["heals", "boot", "swap"]), times=st.integers(1, 2))
+    @rule(nodes=st.lists(NAMES, min_size=1, unique=True), how=st.sampled_from(["heals", "boot", "swap"]),
+          times=st.integers(1, 2))
     def nodes_are_mended_and_looked_at(self, nodes: list[str], how: str, times: int) -> None:
         self.nodes_are_mended(nodes, how)
         self.sweeps(nodes, bringup=True, times=times, only=sorted(RULES))
 
-    @rule(nodes=st.lists(NAMES, min_size=1, max_size=3, unique=True), what=st.sampled_from(sorted(RULES)), how=st.sampled_from(["heals", "swap", ""]),
-          status=st.sampled_from([Status.FAIL, Status.UNKNOWN]))
+    @rule(nodes=st.lists(NAMES, min_size=1, max_size=3, unique=True), what=st.sampled_from(sorted(RULES)),
+          how=st.sampled_from(["heals", "swap", ""]), status=st.sampled_from([Status.FAIL, Status.UNKNOWN]))
     def nodes_look_well_and_relapse(self, nodes: list[str], what: str, how: str, status: Status) -> None:
         self.nodes_are_mended_and_looked_at(nodes, "heals", 2)
         for node in nodes:
@@ -170,7 +179,8 @@ class Triage(RuleBasedStateMachine):
                 plan = self.apply(store)
                 assert not plan.steps and len(self.back.asked) == asked, plan.steps
 
-    @rule(kind=st.sampled_from(["down", "denies", "lies", "dies-before", "dies-after"]), after=st.integers(0, 12))
+    @rule(kind=st.sampled_from(["down", "denies", "lies", "dies-before", "dies-after"]),
+          after=st.integers(0, 12))
     def triage_among_troubles(self, kind: str, after: int) -> None:
         with self.acting(Trouble(kind, after if kind == "down" else after % 3)) as store:
             self.apply(store)
@@ -210,7 +220,9 @@ class Triage(RuleBasedStateMachine):
             self.theirs.pop(node, None)
             self.back.inner.clear(node)
 
-    @rule(node=NAMES, state=st.sampled_from([LifecycleState.SERVICE, LifecycleState.SERVICE, LifecycleState.MAINTENANCE, LifecycleState.BRINGUP]))
+    @rule(node=NAMES,
+          state=st.sampled_from([LifecycleState.SERVICE, LifecycleState.SERVICE, LifecycleState.MAINTENANCE,
+                                 LifecycleState.BRINGUP]))
     def a_person_changes_the_lifecycle(self, node: str, state: LifecycleState) -> None:
         self.nodes[node].state = state
 
@@ -218,7 +230,8 @@ class Triage(RuleBasedStateMachine):
     def a_person_silences_a_rule(self, node: str, what: str) -> None:
         self.hidden[node].add(what)
         with opened(self.path) as store:
-            silences.silence(store, [node], what, "known", "a person", self.now - 1000 * HOUR, self.now + 1000 * HOUR)
+            silences.silence(
+                store, [node], what, "known", "a person", self.now - 1000 * HOUR, self.now + 1000 * HOUR)
 
     @rule(node=NAMES)
     def a_part_goes_to_the_vendor_or_comes_back(self, node: str) -> None:
@@ -227,10 +240,12 @@ class Triage(RuleBasedStateMachine):
         with opened(self.path) as store:
             if one.away:
                 (back,) = [rma for rma in rmas.rmas(store, [node]) if rma.id == one.away]
-                rmas.settle(store, rmas.give_back(store, back, "same", "a person", self.now), "done", self.now)
+                rmas.settle(
+                    store, rmas.give_back(store, back, "same", "a person", self.now), "done", self.now)
                 one.away, one.mended = 0, self.order
             else:
-                rma, line = rmas.begin(store, node, "0000:1b:00.0", "gpu", "", "worn", "a person", "", "", self.now)
+                rma, line = rmas.begin(
+                    store, node, "0000:1b:00.0", "gpu", "", "worn", "a person", "", "", self.now)
                 rmas.settle(store, line, "done", self.now)
                 one.away, one.settled = rma.id, None
 
@@ -275,7 +290,8 @@ class Triage(RuleBasedStateMachine):
         nodes = {name: one.node for name, one in self.nodes.items()}
         quiet = silences.active(store, self.now)
         seen = doing.shown(store, self.back, nodes)
-        fleet = gather(store, nodes.values(), policy(), self.now, lost=doing.lost(seen, self.back.name), others=doing.others(seen),
+        fleet = gather(store, nodes.values(), policy(), self.now, lost=doing.lost(seen, self.back.name),
+                       others=doing.others(seen),
                        silenced=lambda problem: silences.silenced(problem, quiet, self.now) is not None)
         self.planned = plan = make(fleet, policy())
         steps = [(step.act.value, step.node) for step in plan.steps]
@@ -287,7 +303,8 @@ class Triage(RuleBasedStateMachine):
         finally:
             deeds = self.back.asked[asked:]
             assert deeds == steps[:len(deeds)], (deeds, steps)
-        self.open = self.open or plan.is_open       # a run that dies leaves it as it was: the next one takes what room is left
+        # a run that dies leaves it as it was: the next one takes what room is left
+        self.open = self.open or plan.is_open
         for one in self.nodes.values():
             one.told, one.known_away = one.told if one.away else self.order, one.away
         assert self.back.trouble.kind or deeds == steps, (deeds, steps, done)
@@ -295,16 +312,17 @@ class Triage(RuleBasedStateMachine):
         return plan
 
     def done(self, act: str, node: str, reason: str) -> None:
-        """A deed was just done in the back end."""
+        """An operation was just done in the back end."""
         self.order += 1
         number = number_of(reason)
         assert number is not None
         self.deeds.append((act, node, number))
         one = self.nodes[node]
         (verdict, line), = self.store.rows("SELECT verdict, line FROM cordon WHERE id = ?", number)
-        begun = self.store.rows("SELECT id FROM ledger WHERE node = ? AND outcome IS NULL AND action = ?", node,
-                                "cordon" if act == "isolate" else "uncordon")
-        assert [line] == [row[0] for row in begun] if act == "isolate" else len(begun) == 1, "a deed without its line"
+        begun = self.store.rows("SELECT id FROM ledger WHERE node = ? AND outcome IS NULL AND action = ?",
+                                node, "cordon" if act == "isolate" else "uncordon")
+        assert [line] == [
+            row[0] for row in begun] if act == "isolate" else len(begun) == 1, "an operation without its line"
         if self.planned is None:
             return
         assert one.serving, f"{act} of {node}, which is {one.state.value}"
@@ -326,14 +344,20 @@ class Triage(RuleBasedStateMachine):
         assert len(newest) == 2 and self.now - newest[-1].time <= 24 * HOUR, newest
         assert all(look.against <= hidden and look.time <= self.now for look in newest), newest
         bad = max((order for (what, _), (order, _) in one.bad.items() if what not in hidden), default=0)
-        assert newest[0].order > max(bad, one.taken, one.mended) and newest[0].order >= one.booted[1], (newest, bad, one)
+        assert newest[0].order > max(
+            bad, one.taken, one.mended) and newest[0].order >= one.booted[1], (newest, bad, one)
 
     def may_be_isolated(self, one: Machine) -> None:
-        wrong = {what for what, status in self.shown(one).items() if status is not Status.PASS and serious(what)}
+        wrong = {
+            what for what, status in self.shown(one).items() if status is not Status.PASS and serious(what)}
         lately = one.lately(self.now, 37) - self.hidden[one.name]
-        assert one.away or ((wrong or lately) and one.lately(self.now, 24) - self.hidden[one.name]), f"nothing is wrong with {one.name}"
-        recent = [node for node, time, order in self.isolated if time > self.now - HOURS * HOUR and order > self.closed]
-        limit = min(NUMBER, max(policy().breaker.least, PERCENT * sum(each.serving for each in self.nodes.values()) // 100))
+        assert (one.away or ((wrong or lately) and one.lately(
+            self.now, 24) - self.hidden[one.name])), f"nothing is wrong with {one.name}"
+        recent = [node for node, time, order in self.isolated
+                  if time > self.now - HOURS * HOUR and order > self.closed]
+        limit = min(
+            NUMBER,
+            max(policy().breaker.least, PERCENT * sum(each.serving for each in self.nodes.values()) // 100))
         reserved = bool((wrong | lately) & set(RESERVED))
         assert len(recent) < (limit if reserved else max(1, limit - RESERVE)), (recent, limit)
         assert reserved or not self.open, "the breaker is open"
@@ -348,22 +372,29 @@ class Triage(RuleBasedStateMachine):
         return many >= 3 and many * 100 > 30 * len(serving)
 
     def remember(self, nodes: list[str]) -> None:
-        """Whoever takes our cordon away from what has one clear fault, and no other, of which triage has told, has seen it."""
+        """Whoever takes our cordon away from what has one clear fault, and no other, of which triage has
+        told, has seen it."""
         with opened(self.path) as store:
-            ours = {one.node: one for one in open_cordons(store) if one.verdict is not None and one.state.value == "held"}
+            ours = {
+                one.node: one for one in open_cordons(store)
+                if one.verdict is not None and one.state.value == "held"}
         for node in nodes:
             one = self.nodes[node]
             held = self.back.inner.held([node])[node]
-            alone = one.seen.get("kernel-xid") is Status.FAIL and one.lately(self.now, 37) == {"kernel-xid"} == one.failing \
-                and one.changed < one.told
+            alone = one.seen.get("kernel-xid") is Status.FAIL and one.lately(
+                self.now, 37) == {"kernel-xid"} == one.failing and one.changed < one.told
             if node in ours and held.number == ours[node].id:
-                # That a part of it is away, too, is another reason, and nobody has given it back against one that was not told.
+                # That a part of it is away, too, is another reason, and no one has given it back against one
+                # that was not told.
                 told = not one.away or one.known_away == one.away
-                one.settled = one.away if alone and told and "gpu-error" in held.reason and not self.hidden[node] else None
+                one.settled = one.away if alone and told and "gpu-error" in held.reason and not self.hidden[
+                    node] else None
 
     def unknowable(self, node: str) -> None:
         with opened(self.path) as store:
-            self.doubtful |= {row[0] for row in store.rows("SELECT id FROM ledger WHERE outcome IS NULL AND node = ?", node)}
+            self.doubtful |= {
+                row[0] for row in store.rows("SELECT id FROM ledger WHERE outcome IS NULL AND node = ?", node)
+            }
 
     def books_are_right(self, store: Store) -> None:
         """After a run that nothing disturbed."""
@@ -372,19 +403,24 @@ class Triage(RuleBasedStateMachine):
         known = {one.node: one.id for one in open_cordons(store)}
         assert {node: number for node, number in held.items() if number is not None} == known
         isolations = {number for act, _, number in self.deeds if act == "isolate"}
-        for number, line, outcome in store.rows("SELECT cordon.id, line, outcome FROM cordon JOIN ledger ON ledger.id = line"):
-            assert line in self.doubtful or (number in isolations) == outcome.startswith("cordoned"), (number, outcome)
+        for number, line, outcome in store.rows(
+            "SELECT cordon.id, line, outcome FROM cordon JOIN ledger ON ledger.id = line"):
+            assert line in self.doubtful or (
+                number in isolations) == outcome.startswith("cordoned"), (number, outcome)
         for node in NODES:
             told = store.rows("SELECT id, outcome FROM ledger WHERE node = ? AND action = 'uncordon'", node)
             doubtful = sum(row[0] in self.doubtful for row in told)
             sure = sum(row[1].startswith("released") for row in told if row[0] not in self.doubtful)
-            assert sure <= sum((act, name) == ("release", node) for act, name, _ in self.deeds) <= sure + doubtful
+            assert sure <= sum(
+                (act, name) == ("release", node) for act, name, _ in self.deeds) <= sure + doubtful
         assert self.planned is not None
         withheld = {one.node for one in self.planned.withheld}
         for one in self.nodes.values():
             fresh = self.now - one.bad.get(("kernel-xid", Status.FAIL), (0, 0.0))[1] < 20 * HOUR
-            if one.serving and self.shown(one).get("kernel-xid") is Status.FAIL and fresh and one.name not in withheld:
-                assert self.back.inner.held([one.name])[one.name].holder is not Holder.NOBODY, f"{one.name} takes jobs"
+            if one.serving and self.shown(
+                one).get("kernel-xid") is Status.FAIL and fresh and one.name not in withheld:
+                assert self.back.inner.held(
+                    [one.name])[one.name].holder is not Holder.NOBODY, f"{one.name} takes jobs"
 
     @invariant()
     def what_a_person_holds_is_as_they_left_it(self) -> None:
@@ -398,7 +434,9 @@ class Triage(RuleBasedStateMachine):
             with opened(self.path) as store:
                 known = [(one.node, one.id) for one in open_cordons(store)]
             assert len(known) == len({node for node, _ in known})
-            shown = {(node, held.number) for node, held in self.back.inner.held(NODES).items() if held.number is not None}
+            shown = {
+                (node, held.number) for node, held in self.back.inner.held(NODES).items()
+                if held.number is not None}
             assert shown <= set(known)
 
     def teardown(self) -> None:
@@ -414,7 +452,7 @@ def test_what_people_ended_is_written_down_in_one_step_or_not_at_all(tmp_path: P
         back.write("n1", "mine, hands off")
         times = iter([2.0])
         with suppress(StopIteration):
-            doing.settle_lost(store, back, "triage", lambda: next(times))
+            doing.resolve_lost(store, back, "triage", lambda: next(times))
         assert open_cordons(store) == []
         assert [(line.action, line.outcome) for line in lines(store)] == [
             ("cordon", "cordoned"), ("look", "others hold it now: mine, hands off")]
@@ -478,7 +516,9 @@ def test_a_fault_that_triage_has_not_told_of_is_not_what_a_person_gave_back(stor
     assert held(story, "n6")
 
 
-def test_a_part_that_went_to_the_vendor_since_triage_last_told_is_not_what_a_person_gave_back(story: Triage) -> None:
+def test_a_part_that_went_to_the_vendor_since_triage_last_told_is_not_what_a_person_gave_back(
+    story: Triage,
+) -> None:
     story.nodes_break_and_triage_acts(["n6"], "kernel-xid", again=True)
     story.a_part_goes_to_the_vendor_or_comes_back("n6")
     story.a_person_gives_back_what_triage_holds(by_muster=False, most=1)
@@ -500,8 +540,10 @@ class TriageByFile(Triage):
 
 
 def walk(machine: type[Triage], examples: int, steps: int) -> None:
-    run_state_machine_as_test(machine, settings=settings(
-        max_examples=examples, stateful_step_count=steps, deadline=None, suppress_health_check=list(HealthCheck)))
+    run_state_machine_as_test(
+        machine,
+        settings=settings(max_examples=examples, stateful_step_count=steps, deadline=None,
+                          suppress_health_check=list(HealthCheck)))
 
 
 @pytest.mark.timeout(300)

@@ -1,6 +1,8 @@
-"""A small fleet for tests of triage: what is true of its nodes, a back end that fails as back ends do, and what a person would know of both.
+"""A small fleet for tests of triage: what is true of its nodes, a back end that fails as back ends do, and
+what a person would know of both.
 
-Nothing here asks the code under test what it thinks: `World` keeps its own log of looks, faults and deeds, in the order in which they were.
+Nothing here asks the code under test what it thinks: `World` keeps its own log of looks, faults and
+operations, in the order in which they were.
 """
 
 from __future__ import annotations
@@ -10,7 +12,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from healthcheck.model.outcome import Finding, NodeReport, NodeState, Origin, Result, Severity, Status, state_of
+from healthcheck.model.outcome import (
+    Finding,
+    NodeReport,
+    NodeState,
+    Origin,
+    Result,
+    Severity,
+    Status,
+    state_of,
+)
 from healthcheck.store.marks import mark_of
 from healthcheck.store.readings import Component, NodeReadings
 from inventory.model import Lifecycle, LifecycleState, Node
@@ -23,9 +34,9 @@ NODES = tuple(RACKS)
 UNREACHED = ""
 # The rules of this world: what each is about, and how bad it is.
 RULES = {
-    "kernel-xid": ("GPU 0", Severity.CRITICAL), "port-state": ("mlx5_0", Severity.CRITICAL), "gpu-count": ("GPUs", Severity.CRITICAL),
-    "gpu-row-remap-failed": ("GPU 0", Severity.CRITICAL), "fleet-driver": ("driver", Severity.WARNING),
-}
+    "kernel-xid": ("GPU 0", Severity.CRITICAL), "port-state": ("mlx5_0", Severity.CRITICAL),
+    "gpu-count": ("GPUs", Severity.CRITICAL), "gpu-row-remap-failed": ("GPU 0", Severity.CRITICAL),
+    "fleet-driver": ("driver", Severity.WARNING)}
 RESERVED = ("gpu-count", "gpu-row-remap-failed")
 
 
@@ -97,14 +108,16 @@ class Edited(HostFile):
 
 @dataclass
 class Trouble:
-    """What goes wrong from the `after`-th call on: down (any call), denies (did it, said no), lies (said yes, did nothing), dies."""
+    """What goes wrong from the `after`-th call on: down (any call), denies (did it, said no), lies (said yes,
+    did nothing), dies."""
 
     kind: str = ""
     after: int = 0
 
 
 class Flaky:
-    """A back end with troubles, which lets nobody touch what is not theirs; `told(act, node, reason)` hears of each deed that was done."""
+    """A back end with troubles, which lets no one touch what is not theirs; `told(act, node, reason)` hears
+    of each operation that was done."""
 
     def __init__(self, inner: People, told: Callable[[str, str, str], None]) -> None:
         self.inner, self.told = inner, told
@@ -119,8 +132,9 @@ class Flaky:
         return self.inner.held(nodes)
 
     def isolate(self, node: str, reason: str) -> None:
-        """As back ends do; what somebody holds is never asked for."""
-        assert self.inner.held([node])[node].holder is Holder.NOBODY, f"{node} is held: {self.inner.held([node])[node]}"
+        """As back ends do; what someone holds is never asked for."""
+        assert self.inner.held(
+            [node])[node].holder is Holder.NOBODY, f"{node} is held: {self.inner.held([node])[node]}"
         assert mark_of(reason) is not None
         self._deed("isolate", node, reason, lambda: self.inner.isolate(node, reason))
 
@@ -153,7 +167,8 @@ class Flaky:
 
 @dataclass(frozen=True)
 class Seen:
-    """A look under the profile of requalification: its place in the order of things, its time, and the rules that spoke against it."""
+    """A look under the profile of requalification: its place in the order of things, its time, and the rules
+    that spoke against it."""
 
     order: int
     time: float
@@ -171,17 +186,25 @@ class Machine:
     boot: int = 1
     board: int = 1
     away: int = 0                                                   # the number of its open RMA
-    seen: dict[str, Status] = field(default_factory=dict)           # by rule, as the newest sweep that judged it said
-    failing: set[str] = field(default_factory=set)                  # rules that failed, and have not passed since
-    bad: dict[tuple[str, Status], tuple[int, float]] = field(default_factory=dict)     # when a sweep last saw a rule fail, or not measured
+    # by rule, as the newest sweep that judged it said
+    seen: dict[str, Status] = field(default_factory=dict)
+    # rules that failed, and have not passed since
+    failing: set[str] = field(default_factory=set)
+    # when a sweep last saw a rule fail, or not measured
+    bad: dict[tuple[str, Status], tuple[int, float]] = field(default_factory=dict)
     looks: list[Seen] = field(default_factory=list)
-    booted: tuple[int, int] = (0, 0)                                # the newest boot that was seen, and when it was seen first
+    # the newest boot that was seen, and when it was seen first
+    booted: tuple[int, int] = (0, 0)
     taken: int = 0                                                  # when we isolated it last
     mended: int = 0                                                 # when a part came back last
-    changed: int = 0                                                # when a sweep last saw another thing than the one before
-    told: int = 0                                                   # when triage last decided on it while nothing of it was away
-    known_away: int = 0                                             # its open RMA, if any, when triage last decided on it
-    settled: int | None = None                                      # the RMA, if any, with which a person gave it back against us
+    # when a sweep last saw another thing than the one before
+    changed: int = 0
+    # when triage last decided on it while nothing of it was away
+    told: int = 0
+    # its open RMA, if any, when triage last decided on it
+    known_away: int = 0
+    # the RMA, if any, with which a person gave it back against us
+    settled: int | None = None
 
     @property
     def node(self) -> Node:
@@ -205,7 +228,8 @@ class Machine:
         status = self.truth[rule]
         findings = (Finding(7, 0, subject),) if status is Status.FAIL else ()
         unknown = status is Status.UNKNOWN
-        return Result(rule, rule.replace("-", ".", 1), status, severity, findings, "it hung" if unknown else "", Origin.NODE if unknown else None)
+        return Result(rule, rule.replace("-", ".", 1), status, severity, findings,
+                      "it hung" if unknown else "", Origin.NODE if unknown else None)
 
     def readings(self) -> NodeReadings:
         """Its one GPU, and its boot."""
@@ -221,8 +245,9 @@ class Machine:
                 self.booted = (self.boot, order)
         against = frozenset(rule for rule, status in found.items() if status is not Status.PASS)
         self.bad |= {(rule, found[rule]): (order, time) for rule in against if serious(rule)}
-        self.failing = {rule for rule in self.failing | found.keys() if found.get(rule, Status.FAIL) is Status.FAIL or (
-            rule in self.failing and found[rule] is not Status.PASS)}
+        self.failing = {
+            rule for rule in self.failing | found.keys() if found.get(rule, Status.FAIL) is Status.FAIL or (
+                rule in self.failing and found[rule] is not Status.PASS)}
         if any(self.seen.get(rule, Status.PASS) is not status for rule, status in found.items()):
             self.settled, self.changed = None, order
         self.seen |= found

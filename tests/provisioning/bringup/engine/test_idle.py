@@ -1,4 +1,5 @@
-"""Whether a machine may be disturbed: a job or a lease of somebody who lives keeps it, and what must be known and is not is no leave."""
+"""Whether a machine may be disturbed: a job or a lease of someone who lives keeps it, and what must be known
+and is not is no leave."""
 
 from __future__ import annotations
 
@@ -35,7 +36,9 @@ class Backend:
         self.asked += 1
         if self.broken:
             raise ActionError("it does not answer")
-        return {node: NodeHold(Holder.OTHERS, busy=self.busy[node]) if node in self.busy else NodeHold(Holder.ABSENT) for node in nodes}
+        return {
+            node: NodeHold(Holder.OTHERS, busy=self.busy[node]) if node in self.busy
+                else NodeHold(Holder.ABSENT) for node in nodes}
 
     def isolate(self, node: str, reason: str) -> None:
         raise AssertionError
@@ -52,8 +55,12 @@ def test_where_nothing_keeps_jobs_away_lifecycle_is_proof_enough(tmp_path: Path)
     assert asking(tmp_path, None)(ONE) == ""
 
 
-@pytest.mark.parametrize(("busy", "said"), [({"gpu001": True}, "a job is on it, by slots"), ({"gpu001": False}, ""), ({"gpu001": None}, ""), ({}, "")])
-def test_a_job_keeps_a_machine_and_one_that_the_scheduler_does_not_know_has_none(tmp_path: Path, busy: dict[str, bool | None], said: str) -> None:
+@pytest.mark.parametrize(("busy", "said"),
+                         [({"gpu001": True}, "a job is on it, by slots"), ({"gpu001": False}, ""),
+                          ({"gpu001": None}, ""), ({}, "")])
+def test_a_job_keeps_a_machine_and_one_that_the_scheduler_does_not_know_has_none(
+    tmp_path: Path, busy: dict[str, bool | None], said: str,
+) -> None:
     assert asking(tmp_path, Backend(busy))(ONE) == said
 
 
@@ -74,15 +81,20 @@ def test_machines_that_ask_together_share_an_answer_and_later_ones_do_not(tmp_pa
     assert ask(ONE) and through.asked == 6
 
 
-@pytest.mark.parametrize(("holder", "until", "said"), [
-    (json.dumps({"boot": "another", "pid": 1, "start": 1}), NOW + 60, "lease 1 of ops is on it (muster burnin run): muster lease list"),
-    (json.dumps({"boot": "another", "pid": 1, "start": 1}), NOW - 60, ""), (me(), NOW + 60, ""), ("dead", NOW + 60, ""),
-], ids=["another host's", "another host's, over", "ours", "a dead process's"])
-def test_a_lease_of_somebody_who_may_live_keeps_a_machine(tmp_path: Path, holder: str, until: float, said: str) -> None:
+@pytest.mark.parametrize(
+    ("holder", "until", "said"),
+    [(json.dumps({"boot": "another", "pid": 1, "start": 1}), NOW + 60,
+      "lease 1 of ops is on it (muster burnin run): muster lease list"),
+     (json.dumps({"boot": "another", "pid": 1, "start": 1}), NOW - 60, ""), (me(), NOW + 60, ""),
+     ("dead", NOW + 60, "")], ids=["another host's", "another host's, over", "ours", "a dead process's"])
+def test_a_lease_of_somebody_who_may_live_keeps_a_machine(
+    tmp_path: Path, holder: str, until: float, said: str,
+) -> None:
     if holder == "dead":
         holder = json.dumps({**json.loads(me()), "pid": 2**22 + 1})
     with opened(tmp_path, make=True) as store:
-        leases.begin(store, "cordon", "slots", ["gpu001"], "muster burnin run", "ops", holder, NOW - 60, until)
+        leases.begin(
+            store, "cordon", "slots", ["gpu001"], "muster burnin run", "ops", holder, NOW - 60, until)
     assert asking(tmp_path, None)(ONE) == said
     assert asking(tmp_path, None)(TWO) == ""
 
@@ -118,5 +130,7 @@ def test_a_job_that_came_just_before_the_machine_was_held_is_seen(tmp_path: Path
 
         def held(self, nodes: Collection[str]) -> Mapping[str, NodeHold]:
             self.asked += 1
-            return {node: NodeHold(Holder.NOBODY, busy=False) if self.asked == 1 else NodeHold(Holder.OTHERS, busy=True) for node in nodes}
+            return {
+                node: NodeHold(Holder.NOBODY, busy=False) if self.asked == 1
+                    else NodeHold(Holder.OTHERS, busy=True) for node in nodes}
     assert asking(tmp_path, Late())(ONE) != ""

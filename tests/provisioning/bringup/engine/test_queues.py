@@ -33,7 +33,7 @@ def filled(places: StepQueue, *names: str) -> StepQueue:
 
 
 def test_no_more_are_at_it_than_there_are_places_and_the_first_come_first() -> None:
-    places = filled(StepQueue(step("bios", at_once=2)), "a1", "a2", "b1")
+    places = filled(StepQueue(step("bios", in_parallel=2)), "a1", "a2", "b1")
     assert (taken(places), places.length) == (["a1", "a2"], 1)
     places.give("a")
     assert (taken(places), places.since) == (["b1"], None)
@@ -47,7 +47,7 @@ def test_of_one_power_domain_no_more_are_at_it_and_domains_take_turns() -> None:
 
 
 def test_who_has_a_place_waits_for_none() -> None:
-    places = filled(StepQueue(step("boot", at_once=1)), "a1", "a2")
+    places = filled(StepQueue(step("boot", in_parallel=1)), "a1", "a2")
     assert taken(places) == ["a1"]
     places.add("a1", "a", 5.0, has=True)
     assert (taken(places), places.used) == (["a1"], 1)
@@ -62,9 +62,12 @@ def test_who_may_not_begin_stays_in_the_queue_and_keeps_nobody_out() -> None:
     assert (places.length, places.since, taken(places)) == (0, None, [])
 
 
-@given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=60), st.integers(1, 5), st.integers(1, 3))
-def test_everybody_gets_a_place_once_and_bounds_hold(moves: list[tuple[str, bool]], most: int, of_domain: int) -> None:
-    places = StepQueue(step("boot", at_once=most, domain_at_once=of_domain))
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=60), st.integers(1, 5),
+       st.integers(1, 3))
+def test_everybody_gets_a_place_once_and_bounds_hold(
+    moves: list[tuple[str, bool]], most: int, of_domain: int,
+) -> None:
+    places = StepQueue(step("boot", in_parallel=most, domain_at_once=of_domain))
     inside: list[str] = []
     seen: list[str] = []
     for number, (domain, leaves) in enumerate(moves):
@@ -74,18 +77,22 @@ def test_everybody_gets_a_place_once_and_bounds_hold(moves: list[tuple[str, bool
         new = taken(places)
         inside += new
         seen += new
-        assert len(inside) <= most and all(sum(name[0] == one for name in inside) <= of_domain for one in "abc")
+        assert len(
+            inside) <= most and all(sum(name[0] == one for name in inside) <= of_domain for one in "abc")
     while inside:
         places.give(inside.pop(0)[0])
         new = taken(places)
         inside += new
         seen += new
-    assert sorted(seen) == sorted(f"{domain}{number}" for number, (domain, _) in enumerate(moves)) and places.used == 0
+    assert sorted(seen) == sorted(
+        f"{domain}{number}" for number, (domain, _) in enumerate(moves)) and places.used == 0
 
 
 @pytest.mark.parametrize(("one", "domain"), [
     (node("n1", "pdu3", rack="r1"), "power pdu3"), (node("n1", rack="r1"), "rack r1"), (node("n1"), "")])
-def test_the_power_domain_is_the_inventorys_else_the_rack_and_unknown_ones_share_one(one: Node, domain: str) -> None:
+def test_the_power_domain_is_the_inventorys_else_the_rack_and_unknown_ones_share_one(
+    one: Node, domain: str,
+) -> None:
     assert domain_of(one) == domain
 
 
@@ -102,7 +109,8 @@ def test_a_step_is_halted_when_more_than_the_share_and_enough_machines_met_its_t
     tally.stuck["bios"], tally.passed["bios"] = 2, 0
     assert tally.halted("bios", bounds) == ""
     tally.stuck["bios"] = 3
-    assert tally.halted("bios", bounds).startswith("3 of 3 machines are in trouble in bios: that does not look like the machines' fault")
+    assert tally.halted("bios", bounds).startswith(
+        "3 of 3 machines are in trouble in bios: that does not look like the machines' fault")
     tally.passed["bios"] = 3
     assert tally.halted("bios", bounds) == "" == tally.halted("boot", bounds)
 
@@ -112,7 +120,8 @@ def test_until_a_login_was_accepted_no_more_are_tried_than_may_be_refused() -> N
     logins.trying["root"] = 2
     assert logins.may("root", bounds)
     logins.refused["root"] = 1
-    assert not logins.may("root", bounds) and logins.may("admin", bounds) and logins.halted("root", bounds) == ""
+    assert not logins.may(
+        "root", bounds) and logins.may("admin", bounds) and logins.halted("root", bounds) == ""
     logins.refused["root"] = 3
     assert logins.halted("root", bounds).startswith("3 controllers refused the login and none accepted it")
     logins.accepted.add("root")

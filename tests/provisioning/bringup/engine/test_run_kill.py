@@ -1,4 +1,5 @@
-"""A run killed anywhere: the next one goes on from the store to the same end, and what must be done once is done once."""
+"""A run killed anywhere: the next one goes on from the store to the same end, and what must be done once is
+done once."""
 
 from __future__ import annotations
 
@@ -21,14 +22,14 @@ NUMBER = 24
 STUCK = [f"n{number:03d}" for number in (3, 13, 23)]
 ONCE = ("write", "off", "on")
 WELL = NUMBER - len(STUCK)
-# Of every deed there are three points: before its effect, after it, and when its answer is there.
+# Of every operation there are three points: before its effect, after it, and when its answer is there.
 POINTS = WELL * 5 * 3
 
 
 def started(folder: Path, at: int = 0) -> subprocess.Popen[str]:
     """A run in a process of its own, which dies at this point."""
-    process = subprocess.Popen([sys.executable, "-m", "tests.provisioning.bringup.scripted", str(folder), str(NUMBER), str(at)],
-                               stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen([sys.executable, "-m", "tests.provisioning.bringup.scripted", str(folder),
+                                str(NUMBER), str(at)], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None and process.stdout.readline() == "begun\n"
     return process
 
@@ -43,7 +44,8 @@ def killed(folder: Path, at: int = 0, after_s: float = 0.0) -> bool:
 
 
 def whole(folder: Path) -> None:
-    """What holds at any moment: each effect has its deed in the store, and none that must be done once was done twice."""
+    """What holds at any moment: each effect has its operation in the store, and none that must be done once
+    was done twice."""
     with opened(folder / "state") as store:
         assert store.check() == []
         written = {(one.node, one.key) for one in bringups.deeds(store)}
@@ -53,8 +55,9 @@ def whole(folder: Path) -> None:
 
 
 def done(folder: Path) -> Counter[tuple[str, str]]:
-    """How often each deed came true on each machine."""
-    return Counter((path.name, line.split()[1]) for path in (folder / "world").iterdir() for line in path.read_text().splitlines())
+    """How often each operation came true on each machine."""
+    return Counter((path.name, line.split()[1]) for path in (folder / "world").iterdir()
+                   for line in path.read_text().splitlines())
 
 
 def finished(folder: Path) -> None:
@@ -68,13 +71,16 @@ def finished(folder: Path) -> None:
         assert {one.node for one in found if one.stand == "done"} == well
         assert [(one.node, one.step, one.kept.get("serial")) for one in found if one.stand == "trouble"] == [
             (name, "hardware", None) for name in STUCK]
-        assert [(one.node, one.what, one.ended) for one in bringups.troubles(store)] == [(name, "no GPU 3", None) for name in STUCK]
+        assert [(one.node, one.what, one.ended) for one in bringups.troubles(store)] == [
+            (name, "no GPU 3", None) for name in STUCK]
         assert all(one.kept["serial"] == f"S{int(one.node[1:])}" for one in found if one.stand == "done")
         # Each machine was through each step once, and what the policy leaves out never counts as passed.
         passed = Counter((one.node, one.step, one.outcome) for one in bringups.steps(store, well))
-        assert set(passed.values()) == {1} and {step for _, step, how in passed if how == "skipped"} == {"credentials"}
+        assert set(passed.values()) == {
+            1} and {step for _, step, how in passed if how == "skipped"} == {"credentials"}
         assert len(passed) == 8 * len(well)
-        assert all(line.outcome is not None for line in ledger.lines(store)) and all(one.ended is not None for one in bringups.deeds(store))
+        assert all(line.outcome is not None for line in ledger.lines(store)) and all(
+            one.ended is not None for one in bringups.deeds(store))
 
 
 def test_a_run_that_lives_does_each_deed_once_and_the_next_one_nothing(tmp_path: Path) -> None:
@@ -86,10 +92,12 @@ def test_a_run_that_lives_does_each_deed_once_and_the_next_one_nothing(tmp_path:
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("seed", range(2))
-def test_killed_in_the_midst_of_deeds_again_and_again_it_comes_to_the_same_end(tmp_path: Path, seed: int) -> None:
+def test_killed_in_the_midst_of_deeds_again_and_again_it_comes_to_the_same_end(
+    tmp_path: Path, seed: int,
+) -> None:
     chance = random.Random(seed)
     died = 0
-    # Five times at a point of a deed; a run that comes after another has fewer of them.
+    # Five times at a point of an operation; a run that comes after another has fewer of them.
     for _ in range(5):
         died += killed(tmp_path, at=chance.randint(1, POINTS // 5))
         whole(tmp_path)
@@ -109,7 +117,9 @@ def test_killed_at_any_time_it_comes_to_the_same_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_interrupted_it_begins_nothing_more_and_writes_down_what_is_under_way(tmp_path: Path, number: signal.Signals) -> None:
+def test_interrupted_it_begins_nothing_more_and_writes_down_what_is_under_way(
+    tmp_path: Path, number: signal.Signals,
+) -> None:
     with started(tmp_path) as process:
         wait_until(lambda: (tmp_path / "world").exists() and len(done(tmp_path)) > 5, what="some deeds")
         process.send_signal(number)
@@ -124,23 +134,25 @@ def test_interrupted_it_begins_nothing_more_and_writes_down_what_is_under_way(tm
 HANGS = """
 import sys, time
 from pathlib import Path
-from provisioning.bringup.engine.model import Made, Observation, StepState
+from provisioning.bringup.engine.model import Observation, StepState
 from provisioning.bringup.engine.run import run
 from provisioning.bringup.engine.site import RunContext
-from tests.provisioning.bringup.scripted import Acts, Plan, deed, node, step
+from tests.provisioning.bringup.scripted import Acts, Plan, operation, node, step
 
 def make(machine, what):
     print("begun", flush=True)
     time.sleep(600)
 
-bios = Acts(step("bios"), lambda machine: Observation(StepState.NOT_SO, "no", deed("it", once=True)), make)
-told = lambda event: print(event.stand, event.said, flush=True)
-run(RunContext(Path(sys.argv[1]), "ada"), [node("n1")], {"bios": bios}, Plan({"bios": bios.step}), told)
+no = Observation(StepState.NOT_SO, "no", operation("it", once=True))
+bios = Acts(step("bios"), lambda machine: no, make)
+on_event = lambda event: print(event.stand, event.message, flush=True)
+run(RunContext(Path(sys.argv[1]), "ada"), [node("n1")], {"bios": bios}, Plan({"bios": bios.step}), on_event)
 """
 
 
 def test_the_second_interrupt_leaves_at_once_and_nobody_knows_of_the_deed(tmp_path: Path) -> None:
-    with subprocess.Popen([sys.executable, "-c", HANGS, str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+    with subprocess.Popen([sys.executable, "-c", HANGS, str(tmp_path)], stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None
         said = [process.stdout.readline(), process.stdout.readline()]
         process.send_signal(signal.SIGINT)
@@ -148,7 +160,8 @@ def test_the_second_interrupt_leaves_at_once_and_nobody_knows_of_the_deed(tmp_pa
         assert process.poll() is None
         process.send_signal(signal.SIGINT)
         assert process.wait(10) != 0
-    assert said == ["deed do it\n", "begun\n", "interrupted deeds under way are waited for (1); once more to leave at once\n"]
+    assert (said == ["deed do it\n", "begun\n",
+                     "interrupted waiting for 1 running operations; press again to leave at once\n"])
     with opened(tmp_path) as store:
         assert [one.ended for one in bringups.deeds(store)] == [None]
 

@@ -1,4 +1,5 @@
-"""The punch list: who has to mend what and where, as text, CSV and HTML; whole pages, and nothing of a machine's that anybody would compute or run."""
+"""The punch list: who has to repair what and where, as text, CSV and HTML; whole pages, and nothing of a
+machine's that anybody would compute or run."""
 
 from __future__ import annotations
 
@@ -19,21 +20,24 @@ from healthcheck.store.file import opened
 from inventory.model import Node
 from inventory.text import clean
 from provisioning.bringup.pages import report
+from provisioning.bringup.pages.progress import SERIAL, trouble_of
 from provisioning.bringup.pages.report import PunchListItem, PunchListSummary
 from provisioning.bringup.pages.reporthtml import html
-from provisioning.bringup.pages.standing import SERIAL, trouble_of
 from tests.provisioning.bringup.filled import GPU, NOW, PSU, place, small
 
 GOLDEN = Path(__file__).resolve().parents[3] / "golden"
 FORMULA = ("=", "+", "-", "@")
-texts = st.text(max_size=60) | st.sampled_from(["=1+1", "@SUM(1)", "-2+3", "+1", " =1", "'=1", "\t=1", "＝1", "<script>", "a,b", 'a"b', "a\r\nb", "\x1b[2J", ""])
+texts = st.text(max_size=60) | st.sampled_from(
+    ["=1+1", "@SUM(1)", "-2+3", "+1", " =1", "'=1", "\t=1", "＝1", "<script>", "a,b", 'a"b', "a\r\nb",
+     "\x1b[2J", ""])
 troubles = st.builds(Trouble, texts, st.sampled_from(Owner), texts, texts, texts, texts)
-lines = st.lists(st.builds(lambda trouble, node, rack, serial: report.line("os", node, NOW - 60, trouble, Node(node, rack=rack), serial),
+lines = st.lists(st.builds(lambda trouble, node, rack,
+                           serial: report.line("os", node, NOW - 60, trouble, Node(node, rack=rack), serial),
                            troubles, texts, texts, texts), max_size=8)
 
 
 def golden(name: str, text: str) -> None:
-    """Compares with the golden file; MUSTER_GOLDEN=update writes it anew, to be read in the diff."""
+    """Compares with the golden file; MUSTER_GOLDEN=update writes it again, to be read in the diff."""
     path = GOLDEN / name
     if os.environ.get("MUSTER_GOLDEN") == "update":
         path.write_bytes(text.encode())
@@ -46,8 +50,9 @@ def listed(tmp_path_factory: pytest.TempPathFactory) -> list[PunchListItem]:
     small(folder)
     with opened(folder) as store:
         at = {one.node: one for one in bringups.progress(store)}
-        return report.ordered(report.line(one.step, one.node, at[one.node].since, trouble_of(one), place(one.node), at[one.node].kept.get(SERIAL, ""))
-                              for one in bringups.troubles(store))
+        return report.ordered(
+            report.line(one.step, one.node, at[one.node].since, trouble_of(one), place(one.node),
+                        at[one.node].kept.get(SERIAL, "")) for one in bringups.troubles(store))
 
 
 HEAD = PunchListSummary(NOW, 12, 2, 5)
@@ -67,9 +72,11 @@ def test_the_list_as_html(listed: list[PunchListItem]) -> None:
 
 def test_whoever_walks_goes_from_rack_to_rack_and_to_each_machine_once() -> None:
     def at(rack: str, unit: str, node: str, slot: str) -> PunchListItem:
-        return report.line("hardware", node, NOW, Trouble("x", Owner.DATACENTRE, "y", "psu", slot), Node(node, rack=rack, labels={"unit": unit}))
+        return report.line("hardware", node, NOW, Trouble("x", Owner.DATACENTRE, "y", "psu", slot),
+                           Node(node, rack=rack, labels={"unit": unit}))
 
-    right = [at("r2", "U2", "b", "PSU 1"), at("r2", "U2", "b", "PSU 2"), at("r2", "U10", "a", "PSU 1"), at("r10", "U1", "c", "PSU 1")]
+    right = [at("r2", "U2", "b", "PSU 1"), at("r2", "U2", "b", "PSU 2"), at("r2", "U10", "a", "PSU 1"),
+             at("r10", "U1", "c", "PSU 1")]
     network = report.line("ssh", "z", NOW, Trouble("x", Owner.NETWORK, "y"), Node("z", rack="r1"))
     assert report.ordered([network, *reversed(right)]) == [*right, network]
 
@@ -80,11 +87,13 @@ def test_a_machine_that_no_inventory_knows_has_a_line_too() -> None:
 
 
 @pytest.mark.parametrize(("head", "said"), [
-    (PunchListSummary(NOW, 0, 0, 0), "No machine was begun: muster bringup run NODES"),
-    (PunchListSummary(NOW, 8, 8, 0), "Nothing to mend."),
-    (PunchListSummary(NOW, 8, 2, 0, Owner.VENDOR), "Nothing to mend for the vendor."),
+    (PunchListSummary(NOW, 0, 0, 0), "No machine was started: muster bringup run NODES"),
+    (PunchListSummary(NOW, 8, 8, 0), "Nothing to repair."),
+    (PunchListSummary(NOW, 8, 2, 0, Owner.VENDOR), "Nothing to repair for the vendor."),
 ])
-def test_an_empty_list_says_so_and_how_many_machines_are_not_through(head: PunchListSummary, said: str) -> None:
+def test_an_empty_list_says_so_and_how_many_machines_are_not_through(
+    head: PunchListSummary, said: str,
+) -> None:
     assert list(report.text([], head))[1:] == [said] and said in html([], head)
     assert f"{head.machines - head.through} on the way" in next(report.text([], head))
     assert report.csv([]) == ",".join(report.COLUMNS) + "\r\n"
@@ -92,7 +101,9 @@ def test_an_empty_list_says_so_and_how_many_machines_are_not_through(head: Punch
 
 @settings(deadline=None)
 @given(lines)
-def test_a_csv_reader_gets_back_every_cell_and_a_spreadsheet_none_that_it_would_compute(found: list[PunchListItem]) -> None:
+def test_a_csv_reader_gets_back_every_cell_and_a_spreadsheet_none_that_it_would_compute(
+    found: list[PunchListItem],
+) -> None:
     text = report.csv(found)
     head, *rows = csv.reader(io.StringIO(text, newline=""), strict=True)
     assert tuple(head) == report.COLUMNS and text.count("\r\n") == 1 + len(found)
@@ -138,15 +149,19 @@ class Reader(HTMLParser):
 def test_a_browser_reads_every_text_back_and_nothing_to_run_or_to_fetch(found: list[PunchListItem]) -> None:
     reader = Reader()
     reader.feed(html(found, HEAD))
-    assert reader.elements <= {"html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "section", "table", "thead", "tbody", "tr", "th", "td", "br"}
+    assert reader.elements <= {
+        "html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "section", "table", "thead",
+        "tbody", "tr", "th", "td", "br"}
     assert reader.attributes <= {"lang", "charset", "http-equiv", "content", "name", "id", "class"}
     rows = [reader.cells[at:at + 12] for at in range(0, len(reader.cells), 12)]
     groups = [one for _, mine in report.owned(found) for one in mine]
-    assert [row[1:4] + row[10:] for row in rows] == [[one.rack, one.unit, one.node, one.what, one.hand] for one in groups]
+    assert [row[1:4] + row[10:] for row in rows] == [
+        [one.rack, one.unit, one.node, one.what, one.hand] for one in groups]
 
 
 def test_what_a_hostile_machine_says_is_bounded_and_stays_on_its_line() -> None:
-    hostile = Trouble("\x1b]0;x\x07\n[ ] rack r99  gpu999" + "A" * 100_000, Owner.DATACENTRE, "=cmd|' /C calc'!A0\u202e", "psu", "\x00" * 500, "B" * 500)
+    hostile = Trouble("\x1b]0;x\x07\n[ ] rack r99  gpu999" + "A" * 100_000, Owner.DATACENTRE,
+                      "=cmd|' /C calc'!A0\u202e", "psu", "\x00" * 500, "B" * 500)
     one = report.line("hardware", "gpu001", NOW, hostile, Node("gpu001"))
     text = list(report.text([one], HEAD))
     assert len(text) == 6 and all(line.isprintable() and len(line) < 800 for line in text)

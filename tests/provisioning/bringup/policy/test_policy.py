@@ -1,4 +1,5 @@
-"""rules/bringup.yaml: what it says, what a site lays over it, and that each mistake in it is one line with file, line, column and key."""
+"""rules/bringup.yaml: what it says, what a site lays over it, and that each mistake in it is one line with
+file, line, column and key."""
 
 from __future__ import annotations
 
@@ -30,17 +31,22 @@ def site(tmp_path: Path, text: str) -> Path:
 def test_the_packaged_policy_has_every_step_in_its_order_and_leaves_none_out() -> None:
     assert tuple(POLICY.steps) == ORDER == tuple(STEPS) and not POLICY.without
     assert POLICY.steps["bmc"].owner is Owner.DATACENTRE and POLICY.steps["bmc"].seconds == 900
-    assert {name for name, step in POLICY.steps.items() if step.together} == {"checks", "kernel", "burnin", "certificate", "service"}
+    assert {name for name, step in POLICY.steps.items() if step.together} == {
+        "checks", "kernel", "burnin", "certificate", "service"}
 
 
 def test_no_bios_is_written_before_a_site_says_so_and_every_wish_names_its_source(tmp_path: Path) -> None:
     assert not POLICY.bios
-    on = load([packaged(), site(tmp_path, "bios: [{id: dell-large-bars, enabled: true}, {id: dell-full-speed, enabled: true}]")])
-    assert len(on.bios) == 2 and all(wish.source for wish in on.bios)
+    on = load([packaged(),
+               site(tmp_path,
+                    "bios: [{id: dell-large-bars, enabled: true}, {id: dell-full-speed, enabled: true}]")])
+    assert len(on.bios) == 2 and all(desired.source for desired in on.bios)
     assert on.settings("Dell Inc.", "hgx-h100") == {"MmioAbove4Gb": ("Enabled", MissingAttribute.LEAVE),
                                                     "SysProfile": ("PerfOptimized", MissingAttribute.LEAVE)}
-    assert on.settings("Supermicro", None) == on.settings("NVIDIA", "dgx-h100") == on.settings("HPE", None) == {}
-    assert not POLICY.versions("Dell Inc.", None) and POLICY.boot is BootTarget.NONE and POLICY.delivery is None
+    assert on.settings(
+        "Supermicro", None) == on.settings("NVIDIA", "dgx-h100") == on.settings("HPE", None) == {}
+    assert not POLICY.versions(
+        "Dell Inc.", None) and POLICY.boot is BootTarget.NONE and POLICY.delivery is None
 
 
 def test_a_site_changes_what_it_names_and_keeps_the_rest(tmp_path: Path) -> None:
@@ -55,7 +61,8 @@ def test_a_site_changes_what_it_names_and_keeps_the_rest(tmp_path: Path) -> None
         burnin: {length: quick, stages: "node, rail"}
         bios:
         - {id: dell-large-bars, enabled: true, settings: {SriovGlobalEnable: Enabled}, absent: trouble}
-        - {id: ours, vendor: HPE, skus: [hgx-h100], settings: {Sriov: Enabled, Count: 3, Quiet: true}, source: ours}
+        - {id: ours, vendor: HPE, skus: [hgx-h100], source: ours,
+           settings: {Sriov: Enabled, Count: 3, Quiet: true}}
         firmware:
         - {id: bmc, component: bmc, vendor: "Dell*", at_least: "7.20.30"}
         - {id: bios, component: bios, exactly: "2.1.0", owner: vendor}
@@ -63,18 +70,24 @@ def test_a_site_changes_what_it_names_and_keeps_the_rest(tmp_path: Path) -> None
         ssh: {host_keys: consoles}
         """)
     policy = load([packaged(), folder])
-    assert policy.steps["bmc"].seconds == 120 and policy.steps["bmc"].owner is Owner.DATACENTRE and policy.steps["bmc"].at_once == 64
+    assert policy.steps["bmc"].seconds == 120 and policy.steps[
+        "bmc"].owner is Owner.DATACENTRE and policy.steps["bmc"].in_parallel == 64
     assert policy.steps["os"].owner is Owner.VENDOR and policy.steps["os"].domain_at_once == 3
-    assert policy.without == {"bios", "boot"} and policy.stop.share == 0.5 and policy.stop.least == POLICY.stop.least
-    assert policy.power.bios_s == 90 and policy.power.off_s == POLICY.power.off_s and policy.boot is BootTarget.PXE
+    assert policy.without == {
+        "bios", "boot"} and policy.stop.share == 0.5 and policy.stop.least == POLICY.stop.least
+    assert (policy.power.bios_s == 90 and policy.power.off_s == POLICY.power.off_s
+            and policy.boot is BootTarget.PXE)
     assert policy.parts.may_be_empty == frozenset() and policy.parts.log_days == POLICY.parts.log_days
     assert policy.delivery == folder / "delivered.csv"
     assert policy.burnin.stages == "node,rail" and policy.burnin.length == "quick"
     assert policy.settings("Dell Inc.", None) == {
-        "MmioAbove4Gb": ("Enabled", MissingAttribute.TROUBLE), "SriovGlobalEnable": ("Enabled", MissingAttribute.TROUBLE)}
-    assert policy.settings("HPE", "hgx-h100")["Count"] == (3, MissingAttribute.TROUBLE) and not policy.settings("HPE", "dgx-h100")
-    assert [wish.id for wish in policy.versions("Dell Inc.", None)] == ["bmc", "bios"]
-    assert [wish.id for wish in policy.versions("HPE", None)] == ["bios"] and policy.firmware[1].owner is Owner.VENDOR
+        "MmioAbove4Gb": ("Enabled", MissingAttribute.TROUBLE),
+        "SriovGlobalEnable": ("Enabled", MissingAttribute.TROUBLE)}
+    assert policy.settings("HPE", "hgx-h100")[
+        "Count"] == (3, MissingAttribute.TROUBLE) and not policy.settings("HPE", "dgx-h100")
+    assert [desired.id for desired in policy.versions("Dell Inc.", None)] == ["bmc", "bios"]
+    assert [desired.id for desired in policy.versions("HPE", None)] == [
+        "bios"] and policy.firmware[1].owner is Owner.VENDOR
     assert policy.base == {**POLICY.base, "clock_seconds": 9}
     assert policy.host_keys == folder / "consoles" and POLICY.host_keys is None
     assert load_ruleset([packaged(), folder]).rules      # it is no file of rules
@@ -85,42 +98,52 @@ def test_a_maker_is_found_by_a_glob_without_regard_to_case() -> None:
     assert Machines().has("", None) and not Machines(skus=("hgx-h100",)).has("", None)
 
 
-@pytest.mark.parametrize(("text", "said"), [
-    ("[]", "bringup.yaml:1:1: expected a map of steps, without"),
-    ("stesp: {}", "bringup.yaml:1:1: unknown key 'stesp'; did you mean 'steps'?"),
-    ("steps: {bcm: {minutes: 1}}", "bringup.yaml:1:9: steps: unknown key 'bcm'; did you mean 'bmc'?"),
-    ("steps: {bmc: 3}", "bringup.yaml:1:14: steps: bmc: expected a map, got 3"),
-    ("steps: {bmc: {minuts: 1}}", "bringup.yaml:1:15: steps: bmc: unknown key 'minuts'; did you mean 'minutes'?"),
-    ("steps: {bmc: {minutes: soon}}", "bringup.yaml:1:24: steps: bmc: minutes: expected a number from 0.01 to 20160, got 'soon'"),
-    ("steps: {bmc: {minutes: true}}", "expected a number"),
-    ("steps: {bmc: {owner: datacenter}}", "steps: bmc: owner: expected one of user, operator, network, datacentre, vendor, got 'datacenter'; "
-                                          "did you mean 'datacentre'?"),
-    ("steps: {bmc: {at_once: 0}}", "at_once: expected a whole number from 1 to 4096, got 0"),
-    ("without: bmc", "bringup.yaml:1:10: without: expected a list of steps, got 'bmc'"),
-    ("without: [service]", "bringup.yaml:1:11: without: expected one of bmc, credentials"),
-    ("without: [bmc, biso]", "bringup.yaml:1:16: without: expected one of bmc, credentials"),
-    ("stop: {share: 2}", "bringup.yaml:1:15: stop: share: expected a number from 0.01 to 1, got 2"),
-    ("boot: {target: cd}", "bringup.yaml:1:16: boot: target: expected one of none, pxe, disk, got 'cd'"),
-    ("parts: {may_be_empty: [dimms]}", "bringup.yaml:1:24: parts: may_be_empty: expected one of cpu"),
-    ("parts: {may_be_empty: dimm}", "expected a list of kinds of parts"),
-    ("burnin: {length: long}", "burnin: length: expected one of quick, standard, soak, got 'long'"),
-    ("burnin: {stages: \"node,rial\"}", "burnin: stages: expected stages by commas"),
-    ("bios: {}", "bringup.yaml:1:7: bios: expected a list, got a map"),
-    ("bios: [{vendor: x}]", "id: expected a name, got nothing"),
-    ("bios: [{id: a, vendor: x}]", "bringup.yaml:1:8: bios: a: settings is missing: expected a map of 1 to 200 attributes"),
-    ("bios: [{id: a, settings: {A: b}}]", "bios: a: source is missing"),
-    ("bios: [{id: a, settings: {}, source: s}]", "bios: a: settings: expected a map of 1 to 200 attributes, got a map"),
-    ("bios: [{id: a, settings: {A: 1.5}, source: s}]", "bringup.yaml:1:30: bios: a: settings: A: expected text, a whole number, true or false"),
-    ("bios: [{id: a, settings: {A: [x]}, source: s}]", "settings: A: expected text"),
-    ("bios: [{id: a, settings: {A: x}, source: s, absent: ignore}]", "bios: a: absent: expected one of trouble, leave, got 'ignore'"),
-    ("firmware: [{id: a, at_least: '1'}]", "firmware: a: component is missing"),
-    ("firmware: [{id: a, component: bmc}]", "firmware: a: at_least is missing: expected either at_least or exactly"),
-    ("firmware: [{id: a, component: bmc, at_least: '1', exactly: '2'}]", "expected either at_least or exactly"),
-    ("firmware: [{id: a, component: bmc, at_least: 1}]", "firmware: a: at_least: expected a line of at most 200 characters, got 1"),
-    ("firmware: [{id: a, component: bmc, exactly: '1'}, {id: a, component: bios, exactly: '1'}]", "id a is defined twice"),
-    ("base: 3", "bringup.yaml:1:7: base: expected a map, got 3"),
-    ("delivery: {file: 3}", "delivery: file: expected a line of at most 200 characters, or null, got 3"),
-])
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("[]", "bringup.yaml:1:1: expected a map of steps, without"),
+     ("stesp: {}", "bringup.yaml:1:1: unknown key 'stesp'; did you mean 'steps'?"),
+     ("steps: {bcm: {minutes: 1}}", "bringup.yaml:1:9: steps: unknown key 'bcm'; did you mean 'bmc'?"),
+     ("steps: {bmc: 3}", "bringup.yaml:1:14: steps: bmc: expected a map, got 3"),
+     ("steps: {bmc: {minuts: 1}}",
+      "bringup.yaml:1:15: steps: bmc: unknown key 'minuts'; did you mean 'minutes'?"),
+     ("steps: {bmc: {minutes: soon}}",
+      "bringup.yaml:1:24: steps: bmc: minutes: expected a number from 0.01 to 20160, got 'soon'"),
+     ("steps: {bmc: {minutes: true}}", "expected a number"),
+     ("steps: {bmc: {owner: datacenter}}",
+      "steps: bmc: owner: expected one of user, operator, network, datacentre, vendor, got 'datacenter'; did "
+      "you mean 'datacentre'?"),
+     ("steps: {bmc: {at_once: 0}}", "at_once: expected a whole number from 1 to 4096, got 0"),
+     ("without: bmc", "bringup.yaml:1:10: without: expected a list of steps, got 'bmc'"),
+     ("without: [service]", "bringup.yaml:1:11: without: expected one of bmc, credentials"),
+     ("without: [bmc, biso]", "bringup.yaml:1:16: without: expected one of bmc, credentials"),
+     ("stop: {share: 2}", "bringup.yaml:1:15: stop: share: expected a number from 0.01 to 1, got 2"),
+     ("boot: {target: cd}", "bringup.yaml:1:16: boot: target: expected one of none, pxe, disk, got 'cd'"),
+     ("parts: {may_be_empty: [dimms]}", "bringup.yaml:1:24: parts: may_be_empty: expected one of cpu"),
+     ("parts: {may_be_empty: dimm}", "expected a list of kinds of parts"),
+     ("burnin: {length: long}", "burnin: length: expected one of quick, standard, soak, got 'long'"),
+     ("burnin: {stages: \"node,rial\"}", "burnin: stages: expected stages by commas"),
+     ("bios: {}", "bringup.yaml:1:7: bios: expected a list, got a map"),
+     ("bios: [{vendor: x}]", "id: expected a name, got nothing"),
+     ("bios: [{id: a, vendor: x}]",
+      "bringup.yaml:1:8: bios: a: settings is missing: expected a map of 1 to 200 attributes"),
+     ("bios: [{id: a, settings: {A: b}}]", "bios: a: source is missing"),
+     ("bios: [{id: a, settings: {}, source: s}]",
+      "bios: a: settings: expected a map of 1 to 200 attributes, got a map"),
+     ("bios: [{id: a, settings: {A: 1.5}, source: s}]",
+      "bringup.yaml:1:30: bios: a: settings: A: expected text, a whole number, true or false"),
+     ("bios: [{id: a, settings: {A: [x]}, source: s}]", "settings: A: expected text"),
+     ("bios: [{id: a, settings: {A: x}, source: s, absent: ignore}]",
+      "bios: a: absent: expected one of trouble, leave, got 'ignore'"),
+     ("firmware: [{id: a, at_least: '1'}]", "firmware: a: component is missing"),
+     ("firmware: [{id: a, component: bmc}]",
+      "firmware: a: at_least is missing: expected either at_least or exactly"),
+     ("firmware: [{id: a, component: bmc, at_least: '1', exactly: '2'}]",
+      "expected either at_least or exactly"),
+     ("firmware: [{id: a, component: bmc, at_least: 1}]",
+      "firmware: a: at_least: expected a line of at most 200 characters, got 1"),
+     ("firmware: [{id: a, component: bmc, exactly: '1'}, {id: a, component: bios, exactly: '1'}]",
+      "id a is defined twice"), ("base: 3", "bringup.yaml:1:7: base: expected a map, got 3"),
+     ("delivery: {file: 3}", "delivery: file: expected a line of at most 200 characters, or null, got 3")])
 def test_a_mistake_is_one_line_with_its_place(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(RulesError) as caught:
         load([packaged(), site(tmp_path, text)])
@@ -134,14 +157,20 @@ def test_what_is_missing_in_the_only_file_is_named(tmp_path: Path) -> None:
         load([tmp_path / "nothing"])
 
 
-_NAMES = st.sampled_from(["steps", "without", "stop", "bios", "firmware", "base", "boot", "bmc", "id", "minutes", "settings", "a"])
-_PLAIN = st.none() | st.booleans() | st.integers(-3, 99) | st.floats(allow_nan=True) | st.text(max_size=8) | _NAMES
-_ANY = st.recursive(_PLAIN, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_NAMES, inner, max_size=4), max_leaves=12)
+_NAMES = st.sampled_from(
+    ["steps", "without", "stop", "bios", "firmware", "base", "boot", "bmc", "id", "minutes", "settings", "a"])
+_PLAIN = st.none() | st.booleans() | st.integers(
+    -3, 99) | st.floats(allow_nan=True) | st.text(max_size=8) | _NAMES
+_ANY = st.recursive(
+    _PLAIN, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_NAMES, inner, max_size=4),
+    max_leaves=12)
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.dictionaries(_NAMES, _ANY, max_size=4))
-def test_any_document_is_a_policy_or_one_line(tmp_path_factory: pytest.TempPathFactory, document: dict[str, object]) -> None:
+def test_any_document_is_a_policy_or_one_line(
+    tmp_path_factory: pytest.TempPathFactory, document: dict[str, object],
+) -> None:
     import yaml
 
     folder = tmp_path_factory.mktemp("any")

@@ -1,4 +1,5 @@
-"""Steps boot and os: from where the next boot is, and whether an operating system answers; nobody's system is installed over."""
+"""Steps boot and os: from where the next boot is, and whether an operating system answers; nobody's system is
+installed over."""
 
 from __future__ import annotations
 
@@ -39,30 +40,36 @@ def alive(node: Node) -> tuple[str, str]:
     return LINE, ""
 
 
-def boot(controller: Scripted, *deeds: tuple[str, bool | None], answers: Callable[[Node], tuple[str, str]] = dead, after: float = 1.0,
-         said: str = "accepted") -> Observation:
-    of = machine(after=after, deeds=tuple(past(key, done, said=said) for key, done in deeds))
-    (_, found), = BootFrom(POLICY.steps["boot"], controller, PXE, answers).look([of])
+def boot(
+    controller: Scripted, *operations: tuple[str, bool | None],
+    answers: Callable[[Node], tuple[str, str]] = dead, after: float = 1.0, message: str = "accepted",
+) -> Observation:
+    of = machine(after=after, operations=tuple(past(key, done, message=message) for key, done in operations))
+    (_, found), = BootFrom(POLICY.steps["boot"], controller, PXE, answers).observe([of])
     return found
 
 
-def os(controller: Scripted, *deeds: tuple[str, bool | None], answers: Callable[[Node], tuple[str, str]] = dead, after: float = 1.0,
-       node: Node = NODE, kept: dict[str, str] | None = None) -> Observation:
-    of = machine(node, after=after, deeds=tuple(past(key, done) for key, done in deeds), kept=kept)
-    (_, found), = OsAnswers(POLICY.steps["os"], controller, POLICY, answers).look([of])
+def os(
+    controller: Scripted, *operations: tuple[str, bool | None],
+    answers: Callable[[Node], tuple[str, str]] = dead, after: float = 1.0, node: Node = NODE,
+    kept: dict[str, str] | None = None,
+) -> Observation:
+    of = machine(node, after=after, operations=tuple(past(key, done) for key, done in operations), kept=kept)
+    (_, found), = OsAnswers(POLICY.steps["os"], controller, POLICY, answers).observe([of])
     return found
 
 
 def brought(folder: Path, *executors: Executor) -> BringupOutcome:
     clock = Clock()
-    return run(RunContext(folder, "somebody", clock.time, clock.sleep), [NODE], {executor.step.name: executor for executor in executors},
+    return run(RunContext(folder, "somebody", clock.time, clock.sleep), [NODE],
+               {executor.step.name: executor for executor in executors},
                Plan({executor.step.name: executor.step for executor in executors}), lambda event: None)
 
 
 def test_where_nothing_is_wished_the_controller_is_not_even_asked() -> None:
     controller = Scripted(fails={"boot": BmcError(BmcErrorReason.BROKEN, "500")})
-    (_, found), = BootFrom(POLICY.steps["boot"], controller, POLICY, dead).look([machine()])
-    assert found.stand is StepState.SO and "boot order" in found.said
+    (_, found), = BootFrom(POLICY.steps["boot"], controller, POLICY, dead).observe([machine()])
+    assert found.stand is StepState.SO and "boot order" in found.message
 
 
 def test_a_machine_that_is_on_without_a_system_is_sent_there_turned_off_and_then_on(tmp_path: Path) -> None:
@@ -70,52 +77,60 @@ def test_a_machine_that_is_on_without_a_system_is_sent_there_turned_off_and_then
     booted: list[BootTarget] = []
 
     def installed(node: Node) -> tuple[str, str]:
-        if controller.deeds[-1:] == ["on"]:
+        if controller.operations[-1:] == ["on"]:
             booted.append(controller.boot().target)     # type: ignore[arg-type]
             return alive(node)
         return dead(node)
 
-    executors = BootFrom(POLICY.steps["boot"], controller, PXE, installed), OsAnswers(POLICY.steps["os"], controller, PXE, installed)
+    executors = BootFrom(POLICY.steps["boot"], controller, PXE, installed), OsAnswers(
+        POLICY.steps["os"], controller, PXE, installed)
     assert brought(tmp_path, *executors).done == ("gx01",)
-    assert controller.deeds == ["boot pxe", "off", "on"] and booted == [BootTarget.PXE] and controller.override.once is True
+    assert controller.operations == [
+        "boot pxe", "off", "on"] and booted == [BootTarget.PXE] and controller.override.once is True
 
 
 def test_a_machine_that_is_off_is_not_turned_twice(tmp_path: Path) -> None:
     controller = Scripted(on=PowerState.OFF)
-    assert brought(tmp_path, BootFrom(POLICY.steps["boot"], controller, PXE, dead)).done == ("gx01",) and controller.deeds == ["boot pxe"]
+    assert brought(tmp_path, BootFrom(POLICY.steps["boot"], controller, PXE, dead)).done == (
+        "gx01",) and controller.operations == ["boot pxe"]
 
 
 def test_a_system_that_answers_is_never_sent_to_an_installer(tmp_path: Path) -> None:
     controller = Scripted()
     found = boot(controller, answers=alive)
-    assert found.stand is StepState.SO and "answers already" in found.said and LINE in found.said
-    assert brought(tmp_path, BootFrom(POLICY.steps["boot"], controller, PXE, alive)).done == ("gx01",) and controller.deeds == []
+    assert found.stand is StepState.SO and "answers already" in found.message and LINE in found.message
+    assert brought(tmp_path, BootFrom(POLICY.steps["boot"], controller, PXE, alive)).done == (
+        "gx01",) and controller.operations == []
 
 
 def test_an_override_that_is_not_for_one_boot_only_is_not_what_is_wished() -> None:
     lasting = Scripted(on=PowerState.OFF, override=BootOverride(BootTarget.PXE, False))
     assert boot(lasting).stand is StepState.NOT_SO
-    assert boot(Scripted(on=PowerState.OFF, override=BootOverride(BootTarget.PXE, True))).stand is StepState.SO
+    assert boot(
+        Scripted(on=PowerState.OFF, override=BootOverride(BootTarget.PXE, True))).stand is StepState.SO
 
 
 def test_a_controller_that_knows_no_such_boot_or_refuses_it_is_ours() -> None:
     found = boot(Scripted(override=BootOverride(BootTarget.NONE, False, (BootTarget.NONE, BootTarget.DISK))))
-    assert found.stand is StepState.TROUBLE and found.troubles[0].owner is Owner.OPERATOR and "skip gx01" in found.troubles[0].hand
-    refused = boot(Scripted(), ("boot:pxe", False), said="refused: 400")
+    assert found.stand is StepState.TROUBLE and found.troubles[
+        0].owner is Owner.OPERATOR and "skip gx01" in found.troubles[0].hand
+    refused = boot(Scripted(), ("boot:pxe", False), message="refused: 400")
     assert refused.stand is StepState.TROUBLE and refused.troubles[0].owner is Owner.OPERATOR
-    assert boot(Scripted(), ("boot:pxe", False), said="timeout: slow").stand is StepState.NOT_SO
+    assert boot(Scripted(), ("boot:pxe", False), message="timeout: slow").stand is StepState.NOT_SO
 
 
-@pytest.mark.parametrize("override", [BootOverride(UNSUPPORTED, UNSUPPORTED), BootOverride(BootTarget.PXE, Unmeasured("it does not say"))])
+@pytest.mark.parametrize(
+    "override",
+    [BootOverride(UNSUPPORTED, UNSUPPORTED), BootOverride(BootTarget.PXE, Unmeasured("it does not say"))])
 def test_an_override_that_is_not_told_is_set_and_then_taken_at_its_word(override: BootOverride) -> None:
     first, second = boot(Scripted(override=override)), boot(Scripted(override=override), ("boot:pxe", True))
-    assert first.deed is not None and first.deed.key == "boot:pxe" and not first.deed.once
-    assert second.deed is not None and second.deed.key == "off:boot:pxe" and second.deed.once
+    assert first.operation is not None and first.operation.key == "boot:pxe" and not first.operation.once
+    assert second.operation is not None and second.operation.key == "off:boot:pxe" and second.operation.once
 
 
 def test_an_override_that_did_not_stay_is_set_again() -> None:
     found = boot(Scripted(override=BootOverride(BootTarget.NONE, False)), ("boot:pxe", True))
-    assert found.deed is not None and found.deed.key == "boot:pxe"
+    assert found.operation is not None and found.operation.key == "boot:pxe"
 
 
 def test_a_machine_that_is_off_is_turned_on_once_and_waited_for(tmp_path: Path) -> None:
@@ -126,21 +141,23 @@ def test_a_machine_that_is_off_is_turned_on_once_and_waited_for(tmp_path: Path) 
         looks.append(1)
         return alive(node) if len(looks) > 5 else dead(node)
 
-    assert brought(tmp_path, OsAnswers(POLICY.steps["os"], controller, POLICY, slowly)).done == ("gx01",) and controller.deeds == ["on"]
+    assert brought(tmp_path, OsAnswers(POLICY.steps["os"], controller, POLICY, slowly)).done == (
+        "gx01",) and controller.operations == ["on"]
 
 
 def test_a_system_that_answers_is_all_that_is_asked_for() -> None:
     controller = Scripted(fails={"power": BmcError(BmcErrorReason.UNREACHABLE, "gone")})
     found = os(controller, answers=alive)
-    assert found.stand is StepState.SO and found.said == f"answers: {LINE}" and controller.opened == 0
+    assert found.stand is StepState.SO and found.message == f"answers: {LINE}" and controller.opened == 0
 
 
 def test_while_it_waits_it_says_how_far_the_boot_has_come_and_in_the_end_whom_to_ask() -> None:
     controller = Scripted(override=BootOverride(BootTarget.NONE, False, progress="OSBootStarted"))
     found = os(controller)
-    assert found.stand is StepState.WAIT and "OSBootStarted" in found.said
+    assert found.stand is StepState.WAIT and "OSBootStarted" in found.message
     (late,) = found.troubles
-    assert late.owner is Owner.OPERATOR and "console" in late.hand and "PXE" in late.hand and "OSBootStarted" in late.what
+    assert (late.owner is Owner.OPERATOR and "console" in late.hand and "PXE" in late.hand
+            and "OSBootStarted" in late.what)
     silent_ = Scripted(fails={"boot": BmcError(BmcErrorReason.UNSUPPORTED, "no override")})
     assert os(silent_).stand is StepState.WAIT
 
@@ -148,7 +165,7 @@ def test_while_it_waits_it_says_how_far_the_boot_has_come_and_in_the_end_whom_to
 def test_when_the_time_is_over_the_machine_is_in_trouble_with_that_owner(tmp_path: Path) -> None:
     controller = Scripted(on=PowerState.OFF)
     executor = OsAnswers(POLICY.steps["os"], controller, POLICY, dead)
-    assert brought(tmp_path, executor).trouble == ("gx01",) and controller.deeds == ["on"]
+    assert brought(tmp_path, executor).trouble == ("gx01",) and controller.operations == ["on"]
     from healthcheck.store import bringups
     from healthcheck.store.file import opened
 
@@ -159,10 +176,12 @@ def test_when_the_time_is_over_the_machine_is_in_trouble_with_that_owner(tmp_pat
 
 def test_a_machine_that_was_told_to_go_on_and_stays_off_is_for_the_data_centre(tmp_path: Path) -> None:
     controller = Scripted(on=PowerState.OFF, stays=True)
-    assert brought(tmp_path, OsAnswers(POLICY.steps["os"], controller, POLICY, dead)).trouble == ("gx01",) and controller.deeds == ["on"]
+    assert brought(tmp_path, OsAnswers(POLICY.steps["os"], controller, POLICY, dead)).trouble == (
+        "gx01",) and controller.operations == ["on"]
     assert os(controller, ("on:os", True), after=POLICY.power.on_s - 1).stand is StepState.WAIT
     found = os(controller, ("on:os", True), after=POLICY.power.on_s + 1)
-    assert found.stand is StepState.TROUBLE and found.troubles[0].owner is Owner.DATACENTRE and found.troubles[0].part == "psu"
+    assert found.stand is StepState.TROUBLE and found.troubles[
+        0].owner is Owner.DATACENTRE and found.troubles[0].part == "psu"
     assert "rack r12" in found.troubles[0].hand
 
 
@@ -170,12 +189,14 @@ def test_a_machine_that_went_off_again_is_not_turned_on_a_second_time() -> None:
     was_on = os(Scripted(), ("on:os", True))
     assert was_on.keep
     found = os(Scripted(on=PowerState.OFF), ("on:os", True), kept=dict(was_on.keep))
-    assert found.stand is StepState.TROUBLE and "off again" in found.said and found.troubles[0].owner is Owner.DATACENTRE
+    assert found.stand is StepState.TROUBLE and "off again" in found.message and found.troubles[
+        0].owner is Owner.DATACENTRE
 
 
 def test_without_a_controller_it_is_waited_for_and_in_the_end_somebody_goes_there() -> None:
     found = os(Scripted(), node=replace(NODE, bmc=None))
-    assert found.stand is StepState.WAIT and "no route to host" in found.said and "no bmc" in found.troubles[0].hand
+    assert (found.stand is StepState.WAIT and "no route to host" in found.message
+            and "no bmc" in found.troubles[0].hand)
     assert os(Scripted(), node=replace(NODE, bmc=None), answers=alive).stand is StepState.SO
 
 
@@ -205,8 +226,12 @@ def test_an_ssh_server_is_known_by_its_line(server: Sshd) -> None:
 
 def test_a_server_behind_a_jump_host_is_asked_for_its_keys(server: Sshd, tmp_path: Path) -> None:
     with sshd(tmp_path / "bastion") as bastion:
-        config = SshConfig.parse(f"Host bastion\n HostName 127.0.0.1\n Port {bastion.port}\n User {bastion.user}\n"
-                                 f" IdentityFile {bastion.user_key}\n UserKnownHostsFile {bastion.known_hosts}\n")
+        config = SshConfig.parse("Host bastion\n"
+                                 " HostName 127.0.0.1\n"
+                                 f" Port {bastion.port}\n"
+                                 f" User {bastion.user}\n"
+                                 f" IdentityFile {bastion.user_key}\n"
+                                 f" UserKnownHostsFile {bastion.known_hosts}\n")
         line, why = banner(replace(node(server.port), proxy_jump="bastion"), config=config)
         assert "through bastion" in line and why == ""
         line, why = banner(replace(node(1), proxy_jump="bastion"), config=config)
@@ -233,19 +258,19 @@ def test_a_server_may_say_other_lines_before_its_own_and_one_that_says_none_is_n
     with listener(says(b"welcome\r\nSSH-2.0-x\x1b[2J y\r\n")) as port:
         assert banner(node(port), 5.0, NO_CONFIG) == ("SSH-2.0-x\\x1b[2J y", "")
     with listener(says(b"220 mail\r\n" * 9000)) as port:
-        assert "no line of an SSH server" in banner(node(port), 5.0, NO_CONFIG)[1]
+        assert "shows no SSH server" in banner(node(port), 5.0, NO_CONFIG)[1]
 
 
 @given(st.binary(max_size=60))
-def test_only_the_line_of_an_ssh_server_is_one(said: bytes) -> None:
-    line = line_of(b"welcome\r\n" + said + b"\r\n")
-    assert bool(line) == any(part.startswith((b"SSH-2.0-", b"SSH-1.99-")) for part in said.split(b"\n"))
+def test_only_the_line_of_an_ssh_server_is_one(message: bytes) -> None:
+    line = line_of(b"welcome\r\n" + message + b"\r\n")
+    assert bool(line) == any(part.startswith((b"SSH-2.0-", b"SSH-1.99-")) for part in message.split(b"\n"))
     assert line.isprintable() and len(line) <= 120
 
 
 @given(st.binary(max_size=30))
-def test_half_a_line_is_none_yet(said: bytes) -> None:
-    assert line_of(b"SSH-2.0-" + said.replace(b"\n", b"")) == ""
+def test_half_a_line_is_none_yet(message: bytes) -> None:
+    assert line_of(b"SSH-2.0-" + message.replace(b"\n", b"")) == ""
 
 
 def test_a_machine_that_is_on_may_be_booting_and_is_given_time_before_it_is_sent_to_an_installer() -> None:
@@ -253,13 +278,14 @@ def test_a_machine_that_is_on_may_be_booting_and_is_given_time_before_it_is_sent
     patient = replace(PXE, power=replace(PXE.power, answer_s=600.0))
     controller = Scripted()
     early, late = (Machine(machine().node, 1000.0, 1000.0 + waited) for waited in (30.0, 601.0))
-    (_, found), = BootFrom(POLICY.steps["boot"], controller, patient, dead).look([early])
-    assert (found.stand, found.again_s) == (StepState.WAIT, 15.0) and "10 min more before it is sent to pxe" in found.said
-    (_, found), = BootFrom(POLICY.steps["boot"], controller, patient, alive).look([early])
+    (_, found), = BootFrom(POLICY.steps["boot"], controller, patient, dead).observe([early])
+    assert (found.stand, found.again_s) == (
+        StepState.WAIT, 15.0) and "10 min more before it is sent to pxe" in found.message
+    (_, found), = BootFrom(POLICY.steps["boot"], controller, patient, alive).observe([early])
     assert found.stand is StepState.SO
-    (_, found), = BootFrom(POLICY.steps["boot"], controller, patient, dead).look([late])
-    assert found.deed is not None and found.deed.key == "boot:pxe"
+    (_, found), = BootFrom(POLICY.steps["boot"], controller, patient, dead).observe([late])
+    assert found.operation is not None and found.operation.key == "boot:pxe"
     # One that is off boots nothing.
-    (_, found), = BootFrom(POLICY.steps["boot"], Scripted(on=PowerState.OFF), patient, dead).look([early])
-    assert found.deed is not None and found.deed.key == "boot:pxe"
+    (_, found), = BootFrom(POLICY.steps["boot"], Scripted(on=PowerState.OFF), patient, dead).observe([early])
+    assert found.operation is not None and found.operation.key == "boot:pxe"
     assert POLICY.power.answer_s == 600.0 and POLICY.power.answer_s < POLICY.steps["boot"].seconds

@@ -1,4 +1,5 @@
-"""The steps ssh, base and agent on two nodes with a real systemd and a real sshd, and the command for the base configuration."""
+"""The steps ssh, base and agent on two nodes with a real systemd and a real sshd, and the command for the
+base configuration."""
 
 from __future__ import annotations
 
@@ -28,10 +29,18 @@ from inventory.transport.remote import RemoteTransport
 from provisioning.agent.layout import BASE as BASE_FOLDER
 from provisioning.agent.layout import NODE
 from provisioning.base import send
+from provisioning.base.desired import BaseSettings
 from provisioning.base.onnode.item import HEADER
-from provisioning.base.told import BaseReport, ItemState
-from provisioning.base.wish import BaseSettings
-from provisioning.bringup.engine.model import Executor, Machine, Observation, Operation, PastOperation, StepEffect, StepState
+from provisioning.base.report import BaseReport, ItemState
+from provisioning.bringup.engine.model import (
+    Executor,
+    Machine,
+    Observation,
+    Operation,
+    PastOperation,
+    StepEffect,
+    StepState,
+)
 from provisioning.bringup.engine.run import run
 from provisioning.bringup.engine.site import RunContext, RunEvent
 from provisioning.bringup.policy.load import load
@@ -47,7 +56,8 @@ from tests.testbed.ports import free_port
 from tests.testbed.sshd import make_key, public, wait_until
 
 pytestmark = pytest.mark.timeout(600)      # the first test makes the root file system, if there is none yet
-LIMITS, SYSTEM, SYSCTL = "etc/security/limits.d/muster.conf", "etc/systemd/system.conf.d/90-muster.conf", "etc/sysctl.d/90-muster.conf"
+LIMITS, SYSTEM = "etc/security/limits.d/muster.conf", "etc/systemd/system.conf.d/90-muster.conf"
+SYSCTL = "etc/sysctl.d/90-muster.conf"
 STEPS = load([packaged()]).steps
 CHRONY = "[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n"
 
@@ -72,9 +82,10 @@ def n2(machines: dict[str, Container]) -> Container:
 @pytest.fixture
 def home(tmp_path: Path, machines: dict[str, Container]) -> Path:
     any_ = machines["n1"]
-    (tmp_path / "muster.yaml").write_text(
-        f"version: 1\ndefaults: {{user: root, lifecycle: bringup, identity_file: {any_.key}, known_hosts_file: {any_.known_hosts}}}\nnodes:\n"
-        + "".join(one.entry() for one in machines.values()))
+    (tmp_path / "muster.yaml").write_text("version: 1\n"
+                                          f"defaults: {{user: root, lifecycle: bringup, identity_file: "
+                                          f"{any_.key}, known_hosts_file: {any_.known_hosts}}}\n"
+                                          "nodes:\n" + "".join(one.entry() for one in machines.values()))
     return tmp_path
 
 
@@ -88,62 +99,69 @@ def node(machine: Container, name: str | None = None, known_hosts: Path | None =
                 known_hosts_file=(str(known_hosts or machine.known_hosts),), sku="cpu-only")
 
 
-def machine(of: Node, *deeds: PastOperation, **kept: str) -> Machine:
-    return Machine(of, time.time() - 1, time.time(), kept, deeds)
+def machine(of: Node, *operations: PastOperation, **kept: str) -> Machine:
+    return Machine(of, time.time() - 1, time.time(), kept, operations)
 
 
-def look(executor: Executor, *of: Node | Machine) -> dict[str, Observation]:
+def observe(executor: Executor, *of: Node | Machine) -> dict[str, Observation]:
     found = [one if isinstance(one, Machine) else machine(one) for one in of]
-    return dict(executor.look(found))
+    return dict(executor.observe(found))
 
 
 def made(executor: Executor, of: Node, seen: Observation) -> PastOperation:
     """Does what the look asked for."""
     assert seen.stand is StepState.NOT_SO, seen
-    assert seen.deed is not None
+    assert seen.operation is not None
     began = time.time()
-    done = executor.make(machine(of), seen.deed)
-    return PastOperation(seen.deed.key, seen.deed.name, began, time.time(), done.done, done.said)
+    done = executor.make(machine(of), seen.operation)
+    return PastOperation(seen.operation.key, seen.operation.name, began, time.time(), done.done, done.message)
 
 
-BASE = (sys.executable, "-c", "import sys; from provisioning.cli.base import base; sys.exit(base.main(sys.argv[1:], standalone_mode=False))")
+BASE = (sys.executable, "-c",
+        "import sys; from provisioning.cli.base import base; sys.exit(base.main(sys.argv[1:], "
+        "standalone_mode=False))")
 
 
 def configured(home: Path, *words: str, code: int = 0) -> str:
-    done = subprocess.run([*BASE, *words], cwd=home, env=environment(home, PYTHONPATH=str(Path(__file__).parents[4])), text=True,
-                          capture_output=True, timeout=120, check=False, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        [*BASE, *words], cwd=home, env=environment(home, PYTHONPATH=str(Path(__file__).parents[4])),
+        text=True, capture_output=True, timeout=120, check=False, stdin=subprocess.DEVNULL)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout
 
 
-def ask(of: Container, wish: BaseSettings, *, make: bool = False) -> dict[str, tuple[ItemState, str]]:
-    (told,) = (send.make if make else send.look)([node(of)], RemoteTransport(), wish)
-    return items(told)
+def ask(of: Container, desired: BaseSettings, *, make: bool = False) -> dict[str, tuple[ItemState, str]]:
+    (on_event,) = (send.make if make else send.look)([node(of)], RemoteTransport(), desired)
+    return items(on_event)
 
 
-def items(told: BaseReport) -> dict[str, tuple[ItemState, str]]:
-    assert told.answered, told.said
-    return {item.name: (item.how, item.said) for item in told.items}
+def items(on_event: BaseReport) -> dict[str, tuple[ItemState, str]]:
+    assert on_event.answered, on_event.message
+    return {item.name: (item.how, item.message) for item in on_event.items}
 
 
-def test_a_fresh_node_shows_its_diff_is_made_so_and_then_nothing_is_left_to_do(n1: Container, home: Path) -> None:
+def test_a_fresh_node_shows_its_diff_is_made_so_and_then_nothing_is_left_to_do(
+    n1: Container, home: Path,
+) -> None:
     n1.run("hostnamectl", "set-hostname", "debian")
     shown = configured(home, "n1", code=1)
     for line in ("  host_name    /etc/hostname\n               - debian\n               + n1\n",
-                 "  memlock      /etc/security/limits.d/muster.conf (new)\n               + * - memlock unlimited\n",
-                 "+ DefaultLimitMEMLOCK=infinity", "  time         does not apply: a container (systemd-nspawn) has its host's clock",
-                 "  persistence  does not apply: no NVIDIA GPU here", "Nothing was changed; --apply makes it so."):
+                 "  memlock      /etc/security/limits.d/muster.conf (new)\n"
+                 "               + * - memlock unlimited\n", "+ DefaultLimitMEMLOCK=infinity",
+                 "  time         does not apply: a container (systemd-nspawn) has its host's clock",
+                 "  persistence  does not apply: no NVIDIA GPU here",
+                 "Nothing changed. Run again with --apply to do this."):
         assert line in shown
     assert not (n1.root / LIMITS).exists()
-    assert "n1: made so: host_name, memlock" in configured(home, "n1", "--apply")
+    assert "n1: applied: host_name, memlock" in configured(home, "n1", "--apply")
     assert (n1.run("hostname").strip(), (n1.root / "etc/hostname").read_text()) == ("n1", "n1\n")
     assert (n1.root / SYSTEM).read_text() == HEADER + "[Manager]\nDefaultLimitMEMLOCK=infinity\n"
     # What systemd starts from now on is to have no limit, without a restart of the machine.
     assert n1.run("systemctl", "show", "--property=LimitMEMLOCK", "--value", "ssh") == "infinity\n"
     before = {path: (n1.root / path).stat().st_mtime_ns for path in (LIMITS, SYSTEM)}
     assert configured(home, "n1").startswith("n1: nothing to do\n")
-    (told,) = json.loads(configured(home, "n1", "--apply", "--json"))["nodes"]
-    assert (told["done"], told["changed"]) == (True, [])
+    (on_event,) = json.loads(configured(home, "n1", "--apply", "--json"))["nodes"]
+    assert (on_event["done"], on_event["changed"]) == (True, [])
     assert {path: (n1.root / path).stat().st_mtime_ns for path in (LIMITS, SYSTEM)} == before
 
 
@@ -156,10 +174,10 @@ def test_nodes_that_do_not_answer_are_told_of_beside_the_others(n1: Container, h
 
 def test_a_file_of_somebody_else_is_refused_and_left(n1: Container, home: Path) -> None:
     configured(home, "n1", "--apply")
-    for path, text, says in (
-        ("etc/security/limits.d/99-site.conf", "* hard memlock 64\n", "/etc/security/limits.d/99-site.conf: yours says `* hard memlock 64`"),
-        (SYSTEM, "[Manager]\nDefaultLimitMEMLOCK=8M\n", f"/{SYSTEM} is not muster's; yours says: [Manager]; DefaultLimitMEMLOCK=8M"),
-    ):
+    for path, text, says in (("etc/security/limits.d/99-site.conf", "* hard memlock 64\n",
+                              "/etc/security/limits.d/99-site.conf: yours says `* hard memlock 64`"),
+                             (SYSTEM, "[Manager]\nDefaultLimitMEMLOCK=8M\n",
+                              f"/{SYSTEM} is not muster's; yours says: [Manager]; DefaultLimitMEMLOCK=8M")):
         (n1.root / path).write_text(text)
         assert says in configured(home, "n1", "--apply", code=1)
         assert (n1.root / path).read_text() == text
@@ -168,27 +186,31 @@ def test_a_file_of_somebody_else_is_refused_and_left(n1: Container, home: Path) 
 
 
 def test_a_time_service_is_enabled_and_started_and_two_of_them_are_trouble(n2: Container) -> None:
-    wish = BaseSettings(synchronised=False, host_name=False, memlock=False)
+    desired = BaseSettings(synchronised=False, host_name=False, memlock=False)
     n2.run("mv", "/run/systemd/container", "/run/systemd/away")      # from here on it is a machine of its own
     try:
-        assert "no time service is installed" in ask(n2, wish)["time"][1]
+        assert "no time service is installed" in ask(n2, desired)["time"][1]
         for name in ("chrony", "ntp"):
             (n2.root / f"etc/systemd/system/{name}.service").write_text(CHRONY)
         n2.run("systemctl", "daemon-reload")
-        assert ask(n2, wish)["time"][0] is ItemState.DIFFERS
-        assert ask(n2, wish, make=True)["time"] == (ItemState.SO, "chrony.service")
+        assert ask(n2, desired)["time"][0] is ItemState.DIFFERS
+        assert ask(n2, desired, make=True)["time"] == (ItemState.SO, "chrony.service")
         assert n2.run("systemctl", "is-enabled", "chrony").strip() == "enabled"
-        # Whether the clock is set is the kernel's word, which nobody is given in here: not seen is not so.
-        assert ask(n2, replace(wish, synchronised=True))["time"] == (ItemState.UNSEEN, "adjtimex: Operation not permitted")
+        # Whether the clock is set is the kernel's word, which no one is given in here: not seen is not so.
+        assert ask(n2, replace(desired, synchronised=True))[
+            "time"] == (ItemState.UNSEEN, "adjtimex: Operation not permitted")
         n2.run("systemctl", "start", "ntp")
-        assert ask(n2, wish)["time"] == (
-            ItemState.TROUBLE, "chrony.service and ntp.service both set the clock: systemctl disable --now one of them")
+        assert ask(n2, desired)["time"] == (
+            ItemState.TROUBLE,
+            "chrony.service and ntp.service both set the clock: systemctl disable --now one of them")
         now = n2.run("cat", "/proc/sys/kernel/pid_max").strip()
-        assert ask(n2, replace(wish, time=False, sysctl={"kernel.pid_max": now}), make=True)["sysctl"][0] is ItemState.SO
+        assert ask(n2, replace(desired, time=False, sysctl={"kernel.pid_max": now}), make=True)[
+            "sysctl"][0] is ItemState.SO
         assert (n2.root / SYSCTL).read_text() == HEADER + f"kernel.pid_max = {now}\n"
         # The kernel is its host's after all, and may not be written to.
-        (told,) = send.make([node(n2)], RemoteTransport(), replace(wish, time=False, sysctl={"kernel.pid_max": "4000"}))
-        assert "Read-only file system" in told.failed["sysctl"]
+        (on_event,) = send.make(
+            [node(n2)], RemoteTransport(), replace(desired, time=False, sysctl={"kernel.pid_max": "4000"}))
+        assert "Read-only file system" in on_event.failed["sysctl"]
     finally:
         n2.run("systemctl", "disable", "--now", "chrony", "ntp")
         for path in ("etc/systemd/system/chrony.service", "etc/systemd/system/ntp.service", SYSCTL):
@@ -196,20 +218,27 @@ def test_a_time_service_is_enabled_and_started_and_two_of_them_are_trouble(n2: C
         n2.run("mv", "/run/systemd/away", "/run/systemd/container")
 
 
-def test_a_head_or_a_program_that_is_killed_leaves_whole_files_and_again_ends_it(n2: Container, home: Path) -> None:
-    whole = {LIMITS: HEADER + "* - memlock unlimited\nroot - memlock unlimited\n", SYSTEM: HEADER + "[Manager]\nDefaultLimitMEMLOCK=infinity\n"}
+def test_a_head_or_a_program_that_is_killed_leaves_whole_files_and_again_ends_it(
+    n2: Container, home: Path,
+) -> None:
+    whole = {
+        LIMITS: HEADER + "* - memlock unlimited\nroot - memlock unlimited\n",
+        SYSTEM: HEADER + "[Manager]\nDefaultLimitMEMLOCK=infinity\n"}
     for kill in ("head", "program"):
         for path in whole:
             with suppress(FileNotFoundError):
                 (n2.root / path).unlink()
-        head = subprocess.Popen([*BASE, "n2", "--apply"], cwd=home, env=environment(home, PYTHONPATH=str(Path(__file__).parents[4])),
+        head = subprocess.Popen([*BASE, "n2", "--apply"], cwd=home,
+                                env=environment(home, PYTHONPATH=str(Path(__file__).parents[4])),
                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        wait_until(lambda head=head: (n2.root / LIMITS).exists() or head.poll() is not None, 60, "that it is at work")  # type: ignore[misc]
+        wait_until(lambda head=head: (n2.root / LIMITS).exists() or head.poll() is not None, 60,
+                   "that it is at work")  # type: ignore[misc]
         for pid in [head.pid] if kill == "head" else programs(n2):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         head.communicate(timeout=60)
-        assert all((n2.root / path).read_text() == text for path, text in whole.items() if (n2.root / path).exists())
+        assert all(
+            (n2.root / path).read_text() == text for path, text in whole.items() if (n2.root / path).exists())
         wait_until(lambda: not programs(n2), 30, "that it ends")
         configured(home, "n2", "--apply")
         assert {path: (n2.root / path).read_text() for path in whole} == whole
@@ -221,7 +250,8 @@ def programs(of: Container) -> list[int]:
     found = []
     for path in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            if (path / "ns/pid").readlink() == space and b"muster:%s:python" in (path / "cmdline").read_bytes():
+            if (path / "ns/pid").readlink() == space and b"muster:%s:python" in (
+                path / "cmdline").read_bytes():
                 found.append(int(path.name))
     return found
 
@@ -229,58 +259,63 @@ def programs(of: Container) -> list[int]:
 def test_step_base_names_the_diff_as_its_deed_and_is_so_after_it(n1: Container) -> None:
     executor = Base(STEPS["base"], RemoteTransport, BaseSettings())
     n1.run("hostnamectl", "set-hostname", "debian")
-    seen = look(executor, node(n1))["n1"]
-    assert seen.deed is not None
-    assert seen.deed.effect is StepEffect.DISRUPTIVE        # what goes by the old name would be disturbed
-    assert seen.deed.change == ("host_name: /etc/hostname", "host_name: - debian", "host_name: + n1", "host_name: the kernel's",
-                                "host_name: - debian", "host_name: + n1")
+    seen = observe(executor, node(n1))["n1"]
+    assert seen.operation is not None
+    # what goes by the old name would be disturbed
+    assert seen.operation.effect is StepEffect.DISRUPTIVE
+    assert (seen.operation.change == ("host_name: /etc/hostname", "host_name: - debian", "host_name: + n1",
+                                      "host_name: the kernel's", "host_name: - debian", "host_name: + n1"))
     past = made(executor, node(n1), seen)
-    assert (past.done, past.said) == (True, "made so: host_name")
-    assert look(executor, node(n1))["n1"].stand is StepState.SO
+    assert (past.done, past.message) == (True, "applied: host_name")
+    assert observe(executor, node(n1))["n1"].stand is StepState.SO
     # Something else there undoes it.
     n1.run("hostnamectl", "set-hostname", "debian")
-    seen = look(executor, machine(node(n1), past))["n1"]
+    seen = observe(executor, machine(node(n1), past))["n1"]
     assert (seen.stand, seen.troubles[0].owner) == (StepState.TROUBLE, Owner.OPERATOR)
-    assert "does not stay" in seen.said
+    assert "does not stay" in seen.message
     n1.run("hostnamectl", "set-hostname", "n1")
 
 
-def test_step_ssh_pins_at_first_contact_and_never_takes_a_changed_key(n1: Container, n2: Container, tmp_path: Path) -> None:
+def test_step_ssh_pins_at_first_contact_and_never_takes_a_changed_key(
+    n1: Container, n2: Container, tmp_path: Path,
+) -> None:
     known = tmp_path / "known_hosts"
     executor = Ssh(STEPS["ssh"], RemoteTransport)
     both = [node(n1, known_hosts=known), node(n2, known_hosts=known)]
-    for one, seen in zip(both, look(executor, *both).values(), strict=True):
-        assert seen.deed is not None
-        assert seen.deed.name == "pin the host key, trusted at first contact: only the network vouches for it"
+    for one, seen in zip(both, observe(executor, *both).values(), strict=True):
+        assert seen.operation is not None
+        assert (seen.operation.name
+                == "pin the host key, trusted at first contact: only the network vouches for it")
         assert made(executor, one, seen).done
-    found = look(executor, *both)
+    found = observe(executor, *both)
     assert [seen.stand for seen in found.values()] == [StepState.SO, StepState.SO], found
-    assert found["n1"].said == "n1 answers, a container (systemd-nspawn) shows its host's"
+    assert found["n1"].message == "n1 answers, a container (systemd-nspawn) shows its host's"
     assert found["n1"].keep["os.machine"] == (n1.root / "etc/machine-id").read_text().strip()
 
     other = public(make_key(tmp_path / "other"))
     known.write_text(f"[127.0.0.1]:{n1.port} {other}\n")
-    seen = look(executor, both[0])["n1"]
-    assert (seen.stand, seen.deed) == (StepState.TROUBLE, None)
+    seen = observe(executor, both[0])["n1"]
+    assert (seen.stand, seen.operation) == (StepState.TROUBLE, None)
     assert "muster inventory enroll n1 --replace n1" in seen.troubles[0].hand
     assert known.read_text() == f"[127.0.0.1]:{n1.port} {other}\n"
 
 
 def test_step_ssh_compares_with_a_list_where_one_is_given(n1: Container, tmp_path: Path) -> None:
     def keys(name: str) -> str:
-        return fingerprint(base64.b64decode((n1.root / f"etc/ssh/ssh_host_{name}_key.pub").read_text().split()[1]))
+        return fingerprint(
+            base64.b64decode((n1.root / f"etc/ssh/ssh_host_{name}_key.pub").read_text().split()[1]))
 
     listed, known = tmp_path / "keys.txt", tmp_path / "known_hosts"
     executor, here = Ssh(STEPS["ssh"], RemoteTransport, listed), node(n1, known_hosts=known)
     listed.write_text("n1 SHA256:" + "A" * 43 + "\n")
-    assert look(executor, here)["n1"].stand is StepState.TROUBLE
+    assert observe(executor, here)["n1"].stand is StepState.TROUBLE
     listed.write_text("n7 SHA256:" + "A" * 43 + "\n")
-    assert "says nothing of" in look(executor, here)["n1"].said
+    assert "says nothing of" in observe(executor, here)["n1"].message
     listed.write_text("".join(f"n1 {keys(name)}\n" for name in ("ed25519", "rsa", "ecdsa")))
-    seen = look(executor, here)["n1"]
-    assert seen.deed is not None
-    assert seen.deed.name == "pin the host key, as the list says"
-    # Between the look and the deed somebody else took the address.
+    seen = observe(executor, here)["n1"]
+    assert seen.operation is not None
+    assert seen.operation.name == "pin the host key, as the list says"
+    # Between the look and the operation someone else took the address.
     listed.write_text("n1 SHA256:" + "A" * 43 + "\n")
     assert made(executor, here, seen).done is False
     assert not known.exists()
@@ -288,106 +323,120 @@ def test_step_ssh_compares_with_a_list_where_one_is_given(n1: Container, tmp_pat
 
 def test_step_ssh_sees_two_addresses_of_one_machine_a_clone_and_a_swap(n1: Container, n2: Container) -> None:
     executor = Ssh(STEPS["ssh"], RemoteTransport, names=["n1", "n2", "n3"])
-    found = look(executor, node(n1), node(n1, "n3"))
+    found = observe(executor, node(n1), node(n1, "n3"))
     assert found["n1"].stand is StepState.SO            # it calls itself n1
     assert found["n3"].troubles[0].what == "the addresses of n3 and n1 reach the same machine (host name n1)"
     assert found["n3"].troubles[0].owner is Owner.OPERATOR
 
-    found = look(executor, node(n1, "n2"), node(n2, "n1"))
+    found = observe(executor, node(n1, "n2"), node(n2, "n1"))
     assert {(seen.stand, seen.troubles[0].owner, seen.troubles[0].part) for seen in found.values()} == {
         (StepState.TROUBLE, Owner.DATACENTRE, "cable")}
 
     own = (n2.root / "etc/machine-id").read_text()
     (n2.root / "etc/machine-id").write_text((n1.root / "etc/machine-id").read_text())
-    found = look(Ssh(STEPS["ssh"], RemoteTransport), node(n1), node(n2))
+    found = observe(Ssh(STEPS["ssh"], RemoteTransport), node(n1), node(n2))
     (n2.root / "etc/machine-id").write_text(own)
     assert all("/etc/machine-id" in seen.troubles[0].what for seen in found.values())
 
 
 def test_step_ssh_holds_a_machine_against_those_that_came_before_it(n1: Container) -> None:
-    first = look(Ssh(STEPS["ssh"], RemoteTransport), node(n1))["n1"]
-    seen = look(Ssh(STEPS["ssh"], RemoteTransport, others=lambda: {"n1": first.keep}), node(n1, "n5"))["n5"]
-    assert "the addresses of n5 and n1 reach the same machine" in seen.said
+    first = observe(Ssh(STEPS["ssh"], RemoteTransport), node(n1))["n1"]
+    seen = observe(
+        Ssh(STEPS["ssh"], RemoteTransport, others=lambda: {"n1": first.keep}), node(n1, "n5"))["n5"]
+    assert "the addresses of n5 and n1 reach the same machine" in seen.message
     assert set(seen.keep.values()) == {""}
 
 
-def test_step_ssh_waits_for_who_does_not_listen_and_asks_a_person_for_the_rest(n1: Container, tmp_path: Path) -> None:
+def test_step_ssh_waits_for_who_does_not_listen_and_asks_a_person_for_the_rest(
+    n1: Container, tmp_path: Path,
+) -> None:
     executor = Ssh(STEPS["ssh"], RemoteTransport)
     nobody = replace(node(n1), name="n8", port=free_port())
-    assert look(executor, nobody)["n8"].stand is StepState.WAIT
+    assert observe(executor, nobody)["n8"].stand is StepState.WAIT
     stranger = replace(node(n1), identity_file=(str(make_key(tmp_path / "key")),))
-    assert look(executor, stranger)["n1"].stand is StepState.WAIT      # cloud-init may put the key in yet
+    assert observe(executor, stranger)["n1"].stand is StepState.WAIT      # cloud-init may put the key in yet
     late = replace(machine(stranger), began=time.time() - 600)
-    assert "authorized_keys" in look(executor, late)["n1"].troubles[0].hand
+    assert "authorized_keys" in observe(executor, late)["n1"].troubles[0].hand
     lost = replace(node(n1), python="python3.99")
-    assert "python3" in look(executor, lost)["n1"].troubles[0].hand
+    assert "python3" in observe(executor, lost)["n1"].troubles[0].hand
 
 
 def test_step_agent_installs_waits_for_a_look_and_is_so(n2: Container, ruleset: Ruleset) -> None:
     executor, here = AgentStep(STEPS["agent"], RemoteTransport, ruleset, period=10), node(n2)
-    seen = look(executor, here)["n2"]
-    assert seen.said == "no agent is installed"
+    seen = observe(executor, here)["n2"]
+    assert seen.message == "no agent is installed"
     past = made(executor, here, seen)
-    assert past.done, past.said
-    seen = look(executor, machine(here, past))["n2"]
+    assert past.done, past.message
+    seen = observe(executor, machine(here, past))["n2"]
     assert seen.stand in (StepState.WAIT, StepState.SO)
-    wait_until(lambda: look(executor, machine(here, past))["n2"].stand is StepState.SO, 60, "that it has looked")
+    wait_until(
+        lambda: observe(executor, machine(here, past))["n2"].stand is StepState.SO, 60, "that it has looked")
     # Other rules, or another period: another version is wanted.
-    seen = look(AgentStep(STEPS["agent"], RemoteTransport, ruleset, period=20), here)["n2"]
-    assert seen.deed is not None
-    assert seen.deed.change[0].startswith("- ")
-    # A timer that nobody starts is no agent.
+    seen = observe(AgentStep(STEPS["agent"], RemoteTransport, ruleset, period=20), here)["n2"]
+    assert seen.operation is not None
+    assert seen.operation.change[0].startswith("- ")
+    # A timer that no one starts is no agent.
     n2.run("systemctl", "stop", "muster-agent.timer")
-    assert look(executor, here)["n2"].stand is StepState.NOT_SO
+    assert observe(executor, here)["n2"].stand is StepState.NOT_SO
     n2.run("systemctl", "start", "muster-agent.timer")
     n2.run("systemctl", "mask", "--runtime", "muster-agent.service")
     n2.run("rm", "/var/lib/muster/agent/result.json")
-    waits = look(executor, machine(here, past))["n2"]
+    waits = observe(executor, machine(here, past))["n2"]
     assert waits.stand is StepState.WAIT
-    stuck = look(executor, replace(machine(here, replace(past, ended=time.time() - 30))))["n2"]
+    stuck = observe(executor, replace(machine(here, replace(past, ended=time.time() - 30))))["n2"]
     assert stuck.stand is StepState.TROUBLE
-    assert "has made no look" in stuck.said
+    assert "has made no check" in stuck.message
 
 
 def test_a_run_takes_two_fresh_nodes_through_ssh_base_and_agent_and_tells_the_third_that_it_is_one_of_them(
     n1: Container, n2: Container, home: Path, ruleset: Ruleset,
 ) -> None:
     known = home / "known_hosts"
-    here = [replace(node(of, name, known), lifecycle=Lifecycle(LifecycleState.BRINGUP)) for of, name in ((n1, "n1"), (n2, "n2"), (n1, "n3"))]
+    here = [replace(node(of, name, known), lifecycle=Lifecycle(LifecycleState.BRINGUP))
+            for of, name in ((n1, "n1"), (n2, "n2"), (n1, "n3"))]
     configured(home, "n1,n2", "--apply")
     n2.run("hostnamectl", "set-hostname", "localhost")
     steps = {name: STEPS[name] for name in ("ssh", "base", "agent")}
     executors: dict[str, Executor] = {
-        "ssh": Ssh(steps["ssh"], RemoteTransport, names=["n1", "n2", "n3"]), "base": Base(steps["base"], RemoteTransport, BaseSettings()),
+        "ssh": Ssh(steps["ssh"], RemoteTransport, names=["n1", "n2", "n3"]),
+        "base": Base(steps["base"], RemoteTransport, BaseSettings()),
         "agent": AgentStep(steps["agent"], RemoteTransport, ruleset, period=10)}
     (home / "state").mkdir()
     events: list[RunEvent] = []
-    outcome = run(RunContext(home / "state", "a test"), here, executors, replace(load([packaged()]), steps=steps), events.append)
+    outcome = run(RunContext(home / "state", "a test"), here, executors,
+                  replace(load([packaged()]), steps=steps), events.append)
     assert (outcome.done, outcome.trouble) == (("n1", "n2"), ("n3",)), events
-    deeds = {(one.node, one.deed.name.partition(",")[0]) for one in events if one.deed is not None and one.stand == "deed"}
-    assert deeds >= {("n2", "pin the host key"), ("n2", "make so: host_name"), ("n1", "install the agent"), ("n2", "install the agent")}
-    assert {name for _, name in deeds} == {"pin the host key", "make so: host_name", "install the agent"}
+    operations = {
+        (one.node, one.operation.name.partition(",")[0]) for one in events
+        if one.operation is not None and one.stand == "deed"}
+    assert operations >= {
+        ("n2", "pin the host key"), ("n2", "apply: host_name"), ("n1", "install the agent"),
+        ("n2", "install the agent")}
+    assert {name for _, name in operations} == {"pin the host key", "apply: host_name", "install the agent"}
     assert n2.run("hostname") == "n2\n"
     with opened(home / "state") as store:
-        assert [(one.node, one.step, one.owner) for one in bringups.troubles(store)] == [("n3", "ssh", Owner.OPERATOR.value)]
+        assert [(one.node, one.step, one.owner) for one in bringups.troubles(store)] == [
+            ("n3", "ssh", Owner.OPERATOR.value)]
 
 
 def test_who_comes_into_service_is_so_for_its_agent_too(n2: Container, home: Path, ruleset: Ruleset) -> None:
     """What the agent says of its node is counted in alerts only when its node is in service."""
-    of = StepContext(home / "state", home / "muster.yaml", load_inventory(home / "muster.yaml"), ruleset, (packaged(),), RemoteTransport, "a test")
+    of = StepContext(home / "state", home / "muster.yaml", load_inventory(home / "muster.yaml"), ruleset,
+                     (packaged(),), RemoteTransport, "a test")
     agent = AgentStep(STEPS["agent"], RemoteTransport, ruleset, period=10)
     here = of.inventory.nodes["n2"]
-    seen = look(agent, here)["n2"]
-    if seen.deed is not None:
-        assert agent.make(machine(here), seen.deed).done
-    wait_until(lambda: look(agent, here)["n2"].stand is StepState.SO, 60, "that it has looked")
-    service, there = ServiceStep(STEPS["service"], of, agent), machine(here, agent=look(agent, here)["n2"].keep["agent"])
+    seen = observe(agent, here)["n2"]
+    if seen.operation is not None:
+        assert agent.make(machine(here), seen.operation).done
+    wait_until(lambda: observe(agent, here)["n2"].stand is StepState.SO, 60, "that it has looked")
+    service, there = ServiceStep(
+        STEPS["service"], of, agent), machine(here, agent=observe(agent, here)["n2"].keep["agent"])
     assert "bringup" in n2.run("cat", f"{BASE_FOLDER}/current/{NODE}")
     assert {one.done for one in service.make_together([there]).values()} == {True}
     assert load_inventory(of.path).nodes["n2"].in_service
     assert "bringup" not in n2.run("cat", f"{BASE_FOLDER}/current/{NODE}")
-    assert look(service, there)["n2"].stand is StepState.SO
+    assert observe(service, there)["n2"].stand is StepState.SO
     # One that was cut short before the agent was told is seen.
     assert agent.make(machine(here), Operation("", "", (), StepEffect.PASSIVE)).done
-    behind = look(service, there)["n2"]
-    assert behind.deed is not None and behind.deed.change == ("its agent: in service",)
+    behind = observe(service, there)["n2"]
+    assert behind.operation is not None and behind.operation.change == ("its agent: in service",)

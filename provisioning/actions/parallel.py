@@ -8,21 +8,23 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from provisioning.actions.base import ActionError, nothing
+from provisioning.actions.base import ActionError, no_check
 
 T = TypeVar("T")
 WIDTH = 8           # calls at a time
 EVERY_S = 5.0       # between two reports
 
 
-def at_once(
-    work: Mapping[str, Callable[[], T]], report: Callable[[str], None], what: str, before: Callable[[str], None] = nothing,
-    every: float = EVERY_S,
+def in_parallel(
+    work: Mapping[str, Callable[[], T]], report: Callable[[str], None], what: str,
+    before: Callable[[str], None] = no_check, every: float = EVERY_S,
 ) -> dict[str, T | ActionError]:
-    """By name what each call gave, or the ActionError that it or its `before` raised; any other exception ends it all and is raised here.
+    """By name what each call gave, or the ActionError that it or its `before` raised; any other exception
+    ends it all and is raised here.
 
-    `before` is called with its name just before each is begun, in this thread. `report` gets a line that begins with `what` every so many
-    seconds. An interrupt leaves at once: the threads are daemons, and what was on its way may still be done, as after a kill.
+    `before` is called with its name just before each is begun, in this thread. `report` gets a line that
+    begins with `what` every so many seconds. An interrupt leaves at once: the threads are daemons, and what
+    was on its way may still be done, as after a kill.
     """
     todo: queue.SimpleQueue[str | None] = queue.SimpleQueue()
     ended: queue.SimpleQueue[tuple[str, T | BaseException]] = queue.SimpleQueue()
@@ -39,7 +41,7 @@ def at_once(
         threading.Thread(target=serve, name="muster-call", daemon=True).start()
     found: dict[str, T | ActionError] = {}
     left, busy = iter(work), 0
-    began = told = time.monotonic()
+    began = reported = time.monotonic()
     try:
         while len(found) < len(work):
             while busy < width and (next_one := next(left, None)) is not None:
@@ -53,7 +55,7 @@ def at_once(
             if not busy:
                 continue
             try:
-                name, given = ended.get(timeout=max(told + every - time.monotonic(), 0.01))
+                name, given = ended.get(timeout=max(reported + every - time.monotonic(), 0.01))
             except queue.Empty:
                 pass
             else:
@@ -61,8 +63,8 @@ def at_once(
                 if isinstance(given, BaseException) and not isinstance(given, ActionError):
                     raise given
                 found[name] = given
-            if (now := time.monotonic()) >= told + every and len(found) < len(work):
-                told = now
+            if (now := time.monotonic()) >= reported + every and len(found) < len(work):
+                reported = now
                 report(f"{what}: {len(found)} of {len(work)} answered after {now - began:.0f} s")
     finally:
         for _ in range(width):

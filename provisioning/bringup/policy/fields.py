@@ -66,25 +66,30 @@ STEP: Mapping[str, ValueType] = {
     "domain_at_once": optional(integer(1, _MOST_AT_ONCE)), "gather_seconds": number(0, 86400),
 }
 _OF: Mapping[str, ValueType] = {"vendor": _LINE, "skus": list_of("names of SKUs", NAME), "enabled": FLAG}
-WISHES: Mapping[str, Mapping[str, ValueType]] = {
-    "bios": {**_OF, "settings": ValueType(f"a map of 1 to {_MOST_SETTINGS} attributes", _settings), "absent": choice(MissingAttribute),
-             "source": TEXT},
-    "firmware": {**_OF, "component": _LINE, "at_least": _LINE, "exactly": _LINE, "owner": choice(Owner)},
-}
+DESIRED: Mapping[str, Mapping[str, ValueType]] = {
+    "bios": {
+        **_OF, "settings": ValueType(f"a map of 1 to {_MOST_SETTINGS} attributes", _settings),
+        "absent": choice(MissingAttribute), "source": TEXT},
+    "firmware": {**_OF, "component": _LINE, "at_least": _LINE, "exactly": _LINE, "owner": choice(Owner)}}
 SECTIONS: Mapping[str, Mapping[str, ValueType]] = {
     "run": {"width": integer(1, _MOST_AT_ONCE), "grace_seconds": number(0, 3600)},
     "stop": {"share": number(0.01, 1), "least": integer(1, 100_000), "refused_logins": integer(1, 100_000)},
-    "power": {"off_seconds": number(0.1, 3600), "on_seconds": number(0.1, 3600), "bios_minutes": number(0.01, _MOST_MINUTES),
-              "answer_minutes": number(0, _MOST_MINUTES)},
-    "boot": {"target": choice(words("_Boots", (one.value for one in (BootTarget.NONE, BootTarget.PXE, BootTarget.DISK))))},
-    "parts": {"may_be_empty": ValueType(f"a list of kinds of parts ({', '.join(KINDS)})", _kinds, item=choice(words("_Parts", KINDS))),
-              "log_days": number(0, 3660), "doubles_seconds": number(0, 3600)},
-    "delivery": {"file": optional(_LINE)},
+    "power": {
+        "off_seconds": number(0.1, 3600), "on_seconds": number(0.1, 3600),
+        "bios_minutes": number(0.01, _MOST_MINUTES), "answer_minutes": number(0, _MOST_MINUTES)},
+    "boot": {
+        "target": choice(
+            words("_Boots", (one.value for one in (BootTarget.NONE, BootTarget.PXE, BootTarget.DISK))))},
+    "parts": {
+        "may_be_empty": ValueType(
+            f"a list of kinds of parts ({', '.join(KINDS)})", _kinds, item=choice(words("_Parts", KINDS))),
+        "log_days": number(0, 3660), "doubles_seconds": number(0, 3600)}, "delivery": {"file": optional(_LINE)},
     "ssh": {"host_keys": _LINE},
-    "burnin": {"length": choice(words("_Lengths", STAGES)),
-               "stages": ValueType(f"stages by commas ({', '.join(_BURNIN_STAGES)}), or null for all of the length", _burnin_stages)},
-    "checks": {"profile": NAME, "looks": integer(1, 100), "between_seconds": number(0, 86400)},
-}
+    "burnin": {
+        "length": choice(words("_Lengths", STAGES)),
+        "stages": ValueType(f"stages by commas ({', '.join(_BURNIN_STAGES)}), or null for all of the length",
+                       _burnin_stages)},
+    "checks": {"profile": NAME, "looks": integer(1, 100), "between_seconds": number(0, 86400)}}
 
 
 def _setting(given: Any) -> str | int | bool:

@@ -1,4 +1,4 @@
-"""What nodes told of their base configuration, as values; a node may tell anything."""
+"""Reads nodes' reports on their base configuration, which may hold anything, into values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from inventory.text import clean
 from inventory.transport.base import Reply, Stage
-from provisioning.base.wish import ITEMS
+from provisioning.base.desired import ITEMS
 
 MOST = 1 << 20          # bytes of an answer
 _MOST_LINES, _LONGEST = 60, 200
@@ -32,9 +32,9 @@ class ItemState(Enum):
     UNSEEN = "not seen"
 
 
-_SAID = {"so": ItemState.SO, "differs": ItemState.DIFFERS, "wait": ItemState.WAIT, "trouble": ItemState.TROUBLE, "absent": ItemState.ABSENT,
-         "out": ItemState.OUT,
-         "unseen": ItemState.UNSEEN}
+_STATES = {
+    "so": ItemState.SO, "differs": ItemState.DIFFERS, "wait": ItemState.WAIT, "trouble": ItemState.TROUBLE,
+    "absent": ItemState.ABSENT, "out": ItemState.OUT, "unseen": ItemState.UNSEEN}
 
 
 @dataclass(frozen=True)
@@ -43,20 +43,21 @@ class ItemReport:
 
     name: str
     how: ItemState
-    said: str = ""
+    message: str = ""
     change: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class BaseReport:
-    """All that one look at a node showed. `stage` is how far we came where it did not answer, and `said` then why.
+    """Everything that one check of a node showed. `stage` is how far we came where it did not answer, and
+    `message` then why.
 
     `changed` are the items that were made so now, and `failed` why others could not be.
     """
 
     node: str
     items: tuple[ItemReport, ...] = ()
-    said: str = ""
+    message: str = ""
     stage: Stage | None = None
     ok: bool = True
     changed: tuple[str, ...] = ()
@@ -79,46 +80,52 @@ class BaseReport:
     @property
     def done(self) -> bool:
         """Whether nothing is left to do, and nothing to wait for."""
-        return self.answered and self.ok and not self.of(ItemState.DIFFERS, ItemState.WAIT, ItemState.TROUBLE, ItemState.UNSEEN)
+        return self.answered and self.ok and not self.of(
+            ItemState.DIFFERS, ItemState.WAIT, ItemState.TROUBLE, ItemState.UNSEEN)
 
 
 def read(reply: Reply, clock_seconds: float | None) -> BaseReport:
-    """What a node answered. Its clock is compared with ours: the answer was made between the two moments that we know."""
+    """What a node answered. Its clock is compared with ours: the answer was made between the two moments that
+    we know."""
     if reply.failure is not None:
-        return BaseReport(reply.node, said=clean(reply.failure.reason, 300), stage=reply.failure.stage, ok=False)
+        return BaseReport(
+            reply.node, message=clean(reply.failure.reason, 300), stage=reply.failure.stage, ok=False)
     try:
-        told = json.loads(zlib.decompressobj().decompress(reply.body or b"", MOST))
-        items = tuple(_item(one) for one in told["items"])
+        report = json.loads(zlib.decompressobj().decompress(reply.body or b"", MOST))
+        items = tuple(_item(one) for one in report["items"])
         if tuple(item.name for item in items) != ITEMS:
             raise ValueError
-        said = clean(told["said"], 300) if isinstance(told["said"], str) else ""
-        changed = tuple(name for name in told["changed"] if name in ITEMS)
-        failed = {name: clean(why, 300) for name, why in told["failed"].items() if name in ITEMS}
-        now = float(told["time"])
+        message = clean(report["said"], 300) if isinstance(report["said"], str) else ""
+        changed = tuple(name for name in report["changed"] if name in ITEMS)
+        failed = {name: clean(why, 300) for name, why in report["failed"].items() if name in ITEMS}
+        now = float(report["time"])
         if not math.isfinite(now):
             raise ValueError
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError, zlib.error):
-        return BaseReport(reply.node, said="its answer cannot be read", stage=Stage.REPLY, ok=False)
+        return BaseReport(reply.node, message="its answer cannot be read", stage=Stage.REPLY, ok=False)
     clock = _clock(now, reply, clock_seconds, next(item for item in items if item.name == "time"))
-    return BaseReport(reply.node, (items[0], clock, *items[1:]), said, None, told["ok"] is True, changed, failed)
+    return BaseReport(
+        reply.node, (items[0], clock, *items[1:]), message, None, report["ok"] is True, changed, failed)
 
 
-def _item(said: Mapping[str, Any]) -> ItemReport:
-    how = _SAID[said["stand"]]
-    change = tuple(clean(str(line), _LONGEST) for line in said["change"][:_MOST_LINES])
+def _item(message: Mapping[str, Any]) -> ItemReport:
+    how = _STATES[message["stand"]]
+    change = tuple(clean(str(line), _LONGEST) for line in message["change"][:_MOST_LINES])
     if how is ItemState.DIFFERS and not change:
         raise ValueError
-    return ItemReport(str(said["item"]), how, clean(str(said["said"]), 300), change)
+    return ItemReport(str(message["item"]), how, clean(str(message["said"]), 300), change)
 
 
 def _clock(now: float, reply: Reply, most: float | None, service: ItemReport) -> ItemReport:
-    """How far the node's clock is from ours at least. While a time service is about to set it, that is waited for."""
+    """How far the node's clock is from ours at least. While a time service is about to set it, that is waited
+    for."""
     if most is None:
         return ItemReport(CLOCK, ItemState.OUT, "by base: of muster's rules")
     off = now - reply.received if now > reply.received else min(0.0, now - reply.started)
     if abs(off) <= most:
         return ItemReport(CLOCK, ItemState.SO, f"within {most:g} s of the head's")
-    said = f"{abs(off):.0f} s {'ahead of' if off > 0 else 'behind'} the head's, and {most:g} s are allowed"
+    message = f"{abs(off):.0f} s {'ahead of' if off > 0 else 'behind'} the head's, and {most:g} s are allowed"
     if service.how in (ItemState.WAIT, ItemState.DIFFERS):
-        return ItemReport(CLOCK, ItemState.WAIT, said)
-    return ItemReport(CLOCK, ItemState.TROUBLE, f"{said}: compare both with a third clock, and step it: chronyc makestep")
+        return ItemReport(CLOCK, ItemState.WAIT, message)
+    return ItemReport(CLOCK, ItemState.TROUBLE,
+                      f"{message}: compare both with a third clock, and step it: chronyc makestep")

@@ -1,4 +1,5 @@
-"""What can be asked of a node: install, upgrade, rollback, uninstall, status; and the answer in one frame. Python 3.8."""
+"""The agent's operations on a node: install, upgrade, rollback, uninstall, status; the reply is one frame.
+Python 3.8."""
 
 from __future__ import annotations
 
@@ -15,20 +16,22 @@ from provisioning.agent.onnode.machine import SWAP
 from provisioning.agent.onnode.starts import EXPORTER, SERVICE, TIMER, Starts
 
 
-class Deeds(Starts):
+class AgentOperations(Starts):
     """Each says in a line what became of it, or raises No."""
 
     def install(self) -> str:
-        dry, version = self.asked["dry"], self.digest[:12]
+        dry, version = self.request["dry"], self.digest[:12]
         self.able()
-        if not self.alone(make=self.asked["do"] == "install") or (self.asked["do"] == "upgrade" and not self.linked("current")):
-            if self.asked["do"] == "upgrade":
+        if not self.alone(make=self.request["do"] == "install") or (
+            self.request["do"] == "upgrade" and not self.linked("current")):
+            if self.request["do"] == "upgrade":
                 raise InstallError("no agent is installed here; try: muster agent install")
             return "would install %s" % version
         before = self.linked("current")
         if dry:
             same = before == version and self.is_whole(version)
-            return "nothing to do, %s is in use" % version if same else "would install %s in place of %s" % (version, before or "none")
+            return "nothing to do, %s is in use" % version if same else "would install %s in place of %s" % (
+                version, before or "none")
         self.sweep()
         if not self.is_whole(version):
             self.fill(version)
@@ -38,13 +41,13 @@ class Deeds(Starts):
                 self.link("previous", str(before))
             self.link("current", version)
             self.changed("current")
-        if self.asked["helper"]:
-            self.helper(*self.asked["helper"])
+        if self.request["helper"]:
+            self.helper(*self.request["helper"])
         self.started()
-        if not self.said["changed"]:
+        if not self.report["changed"]:
             return "nothing to do, %s is in use" % version
         if before == version:
-            return "%s was in use; mended: %s" % (version, ", ".join(self.said["changed"]))
+            return "%s was in use; repaired: %s" % (version, ", ".join(self.report["changed"]))
         return "%s in use%s" % (version, ", before it %s" % before if before else "")
 
     def helper(self, path: str, digest: str) -> None:
@@ -70,9 +73,9 @@ class Deeds(Starts):
         if before is None or before == now:
             raise InstallError("there is no version before %s here" % now)
         if not self.is_whole(before):
-            raise InstallError("the version before, %s, is damaged; %s stays in use" % (before, now))
+            raise InstallError("the previous version, %s, is damaged; %s stays in use" % (before, now))
         self.able()
-        if self.asked["dry"]:
+        if self.request["dry"]:
             return "would go back to %s from %s" % (before, now)
         self.swap()
         self.changed("current")
@@ -81,13 +84,14 @@ class Deeds(Starts):
 
     def uninstall(self) -> str:
         there = self.alone(make=False)
-        state = self.root + self.asked["state"]
-        paths = [self.root + path for path in (*self.asked["units"], self.asked["cron"][0], self.asked["exporter"][0])]
+        state = self.root + self.request["state"]
+        paths = [self.root + path
+                 for path in (*self.request["units"], self.request["cron"][0], self.request["exporter"][0])]
         found = there or os.path.isdir(state) or any(map(os.path.lexists, paths))
         if not found:
             return "nothing to do, no agent is installed here"
-        if self.asked["dry"]:
-            return "would take away %s" % (self.linked("current") or "what is left of an agent")
+        if self.request["dry"]:
+            return "would remove %s" % (self.linked("current") or "what is left of an agent")
         exported = self.exported()
         self.unserved()
         if self.systemd():
@@ -105,16 +109,17 @@ class Deeds(Starts):
                     self.systemctl("reset-failed", unit)
                 except InstallError:
                     pass    # it had not failed
-        for folder in {*self.asked["textfiles"], exported} - {None}:
+        for folder in {*self.request["textfiles"], exported} - {None}:
             self.unexport(folder)
-        if not self.asked["keep_state"]:
+        if not self.request["keep_state"]:
             gone(state)
             empty(os.path.dirname(state))
         self.forget()
         if there:
             gone(self.base)
         self.changed("uninstalled")
-        return "nothing is left%s" % (" but %s" % self.asked["state"] if self.asked["keep_state"] else ", its state went too")
+        return "nothing is left%s" % (
+            " but %s" % self.request["state"] if self.request["keep_state"] else ", its state went too")
 
     def forget(self) -> None:
         """Removes the run folder, unless it names a process of a look that is still there."""
@@ -128,45 +133,48 @@ class Deeds(Starts):
         previous = self.linked(SWAP)        # where changing places was cut short before it was done
         if previous is None or previous == self.linked("current"):
             previous = self.linked("previous")
-        self.said.update(current=self.linked("current"), previous=previous, now=time.time(), whole=None, timer=None, exporter=None)
-        current = self.said["current"]
+        self.report.update(current=self.linked("current"), previous=previous, now=time.time(), whole=None,
+                           timer=None, exporter=None)
+        current = self.report["current"]
         if current is None:
             return "no agent is installed here"
-        self.said["whole"] = self.is_whole(current)
-        self.said["installed"] = document(os.path.join(self.base, current, self.asked["names"][2]))
+        self.report["whole"] = self.is_whole(current)
+        self.report["installed"] = document(os.path.join(self.base, current, self.request["names"][2]))
         if previous is not None:
-            self.said["before"] = document(os.path.join(self.base, previous, self.asked["names"][2]))
-        self.said["result"] = document(os.path.join(self.root + self.asked["state"], self.asked["result"]))
+            self.report["before"] = document(os.path.join(self.base, previous, self.request["names"][2]))
+        self.report[
+            "result"] = document(os.path.join(self.root + self.request["state"], self.request["result"]))
         if self.systemd():
             timer = self.shown(TIMER, "ActiveState", "UnitFileState")
             run = self.shown(SERVICE, "ActiveState", "Result", "ExecMainStatus")
-            self.said["timer"] = "%s, %s" % (timer.get("ActiveState"), timer.get("UnitFileState"))
-            self.said["service"] = "%s, %s" % (run.get("ActiveState"), run.get("Result"))
-            if os.path.lexists(self.root + self.asked["exporter"][0]):
+            self.report["timer"] = "%s, %s" % (timer.get("ActiveState"), timer.get("UnitFileState"))
+            self.report["service"] = "%s, %s" % (run.get("ActiveState"), run.get("Result"))
+            if os.path.lexists(self.root + self.request["exporter"][0]):
                 serving = self.shown(EXPORTER, "ActiveState", "UnitFileState")
-                self.said["exporter"] = "%s, %s" % (serving.get("ActiveState"), serving.get("UnitFileState"))
+                self.report[
+                    "exporter"] = "%s, %s" % (serving.get("ActiveState"), serving.get("UnitFileState"))
         else:
-            self.said["timer"] = "cron" if os.path.exists(self.root + self.asked["cron"][0]) else "none"
+            self.report["timer"] = "cron" if os.path.exists(self.root + self.request["cron"][0]) else "none"
         return "in use: %s" % current
 
 
-def main(nonce: str, asked: bytes, source: BinaryIO) -> None:
+def main(nonce: str, request: bytes, source: BinaryIO) -> None:
     """Does what is asked, and answers in one frame."""
     os.umask(0o022)
     os.environ["PATH"] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-    machine = Deeds(nonce, json.loads(asked), sys.argv[2:5], source)
-    do: str = machine.asked["do"]
+    machine = AgentOperations(nonce, json.loads(request), sys.argv[2:5], source)
+    do: str = machine.request["do"]
     try:
         if os.geteuid() and not machine.root and do != "status":
-            raise InstallError("this needs root here: log in as root, or go through sudo with --become or `privilege: become` in the "
-                               "inventory")
-        said = machine.install() if do in ("install", "upgrade") else getattr(machine, do)()
-        machine.said.update(ok=True, said=said)
+            raise InstallError("this needs root here: log in as root, or go through sudo with --become or "
+                               "`privilege: become` in the inventory")
+        report = machine.install() if do in ("install", "upgrade") else getattr(machine, do)()
+        machine.report.update(ok=True, said=report)
     except InstallError as error:
-        machine.said.update(ok=False, said=str(error))
+        machine.report.update(ok=False, said=str(error))
     except (OSError, ValueError, zlib.error) as error:
-        machine.said.update(ok=False, said="%s: %s" % (type(error).__name__, error))
-    body = zlib.compress(json.dumps(machine.said).encode())
+        machine.report.update(ok=False, said="%s: %s" % (type(error).__name__, error))
+    body = zlib.compress(json.dumps(machine.report).encode())
     sys.stdout.write("muster:%s:frame %d %s\n" % (nonce, len(body), hashlib.sha256(body).hexdigest()))
     sys.stdout.flush()
     sys.stdout.buffer.write(body)

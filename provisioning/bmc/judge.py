@@ -1,4 +1,5 @@
-"""Judges what a controller says of itself by the rules that judge what the node sees of it (`rules/bmc.yaml`)."""
+"""Judges what a controller says of itself by the rules that judge what the node sees of it
+(`rules/bmc.yaml`)."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from typing import Any
 
 from healthcheck.facts.bmc import BmcEvent, BmcLog, BmcLogUse, BmcSensors
 from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured, reading
-from healthcheck.judge.judge import judge
+from healthcheck.judge.judge import judge as judge_rule
 from healthcheck.judge.nodefacts import NodeFacts
 from healthcheck.model.outcome import NodeReport, Result, Status, state_of
 from healthcheck.ruleset.rule import Rule
@@ -27,37 +28,44 @@ def rules_of(rules: Iterable[Rule]) -> list[Rule]:
 
 
 def facts(controller: Controller, now: float) -> Facts:
-    """Log, its use and sensors; each that cannot be read says why. Raises BmcError where the controller cannot be asked at all."""
+    """Log, its use and sensors; each that cannot be read says why. Raises BmcError where the controller
+    cannot be asked at all."""
     nothing: Any = UNSUPPORTED
     log = _read(controller.log, lambda: BmcLog("BMC", events=nothing, now=now))
-    return {"bmc_log": log, "bmc_log_use": _read(controller.log_use, lambda: BmcLogUse("BMC", used_percent=nothing)),
-            "bmc_sensors": _read(controller.sensors, lambda: BmcSensors("BMC", sensors=nothing))}
+    return {
+        "bmc_log": log,
+        "bmc_log_use": _read(controller.log_use, lambda: BmcLogUse("BMC", used_percent=nothing)),
+        "bmc_sensors": _read(controller.sensors, lambda: BmcSensors("BMC", sensors=nothing))}
 
 
 def _read(ask: Callable[[], Any], unsupported: Callable[[], Any]) -> Any:
     try:
         return ask()
     except BmcError as problem:
-        if problem.wrong in (BmcErrorReason.UNREACHABLE, BmcErrorReason.TLS, BmcErrorReason.CREDENTIALS, BmcErrorReason.NO_SECRET):
+        if (problem.wrong in (BmcErrorReason.UNREACHABLE, BmcErrorReason.TLS, BmcErrorReason.CREDENTIALS,
+                                  BmcErrorReason.NO_SECRET)):
             raise
-        return unsupported() if problem.wrong is BmcErrorReason.UNSUPPORTED else Unmeasured(problem.said)
+        return unsupported() if problem.wrong is BmcErrorReason.UNSUPPORTED else Unmeasured(problem.message)
 
 
 def judged(node: Node, rules: Iterable[Rule], found: Facts | BmcError) -> NodeReport:
     """What the rules say of one node."""
-    why = f"{found.wrong.value}: {found.said}" if isinstance(found, BmcError) else ""
+    why = f"{found.wrong.value}: {found.message}" if isinstance(found, BmcError) else ""
     given: Facts = dict.fromkeys(FACTS, Unmeasured(why)) if isinstance(found, BmcError) else found
     results = tuple(_judged(rule, given) for rule in rules)
     return NodeReport(node.name, state_of(results), why, results, node.in_service)
 
 
 def _judged(rule: Rule, found: Facts) -> Result:
-    """One rule. What the controller calls critical and no rule has words for keeps the log's rule from passing."""
-    if rule.checked.name == "bmc.sel_critical" and isinstance(log := found.get("bmc_log"), BmcLog) and (strange := _strange(rule, log)):
+    """One rule. What the controller calls critical and no rule has words for keeps the log's rule from
+    passing."""
+    if rule.checked.name == "bmc.sel_critical" and isinstance(
+        log := found.get("bmc_log"), BmcLog) and (strange := _strange(rule, log)):
         more = f" and {len(strange) - 1} more" if len(strange) > 1 else ""
-        said = f"critical by the controller's word, and no rule knows it: {clean(strange[0].description, 160)}{more}"
-        found = {**found, "bmc_log": Partial(log, said)}
-    return judge(rule, NodeFacts(found), None)
+        message = ("the controller reports it as critical, and no rule covers it: "
+                   f"{clean(strange[0].description, 160)}{more}")
+        found = {**found, "bmc_log": Partial(log, message)}
+    return judge_rule(rule, NodeFacts(found), None)
 
 
 def _strange(rule: Rule, log: BmcLog) -> list[BmcEvent]:
@@ -66,7 +74,8 @@ def _strange(rule: Rule, log: BmcLog) -> list[BmcEvent]:
         return []
     days = rule.parameters.get("days")
     since = log.now - (days if isinstance(days, (int, float)) else 7.0) * _DAY
-    return [event for event in events if event.text.endswith(CRITICAL) and (event.time is None or event.time >= since)]
+    return [event for event in events
+            if event.text.endswith(CRITICAL) and (event.time is None or event.time >= since)]
 
 
 def lines(report: NodeReport, remedies: bool = True) -> list[str]:
@@ -78,12 +87,14 @@ def lines(report: NodeReport, remedies: bool = True) -> list[str]:
         if result.status is Status.FAIL:
             for finding in result.findings:
                 owner = finding.owner or result.owner
-                found.append(f"{result.severity.value}  {result.rule}  {clean(finding.subject, 60)}: {clean(finding.observed, 200)}, "
-                             f"expected {clean(finding.expected, 80)}")
+                found.append(f"{result.severity.value}  {result.rule}  {clean(finding.subject, 60)}: "
+                             f"{clean(finding.observed, 200)}, expected {clean(finding.expected, 80)}")
                 if remedies:
-                    found.append(f"  {owner.value if owner is not None else 'operator'}: {finding.remedy or result.remedy}")
+                    found.append(f"  {owner.value if owner is not None else 'operator'}: "
+                                 f"{finding.remedy or result.remedy}")
         elif result.status is Status.UNKNOWN:
             found.append(f"unknown  {result.rule}  {clean(result.reason, 300)}")
     passed = sum(result.status is Status.PASS for result in report.results)
     left = [result.rule for result in report.results if result.status is Status.SKIPPED]
-    return found or [f"fine  {passed} rule{'' if passed == 1 else 's'}" + (f"; not told of: {', '.join(left)}" if left else "")]
+    return (found or [f"fine  {passed} rule{'' if passed == 1 else 's'}"
+                      + (f"; not reported: {', '.join(left)}" if left else "")])

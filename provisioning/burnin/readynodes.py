@@ -15,8 +15,9 @@ _MOST_LEAVING = 64 * 1024
 
 
 @dataclass(frozen=True)
-class Crew:
-    """The nodes on which ranks can be started, with what they reported of themselves, and for every other node one line of why not."""
+class ReadyNodes:
+    """The nodes on which ranks can be started, with what they reported of themselves, and for every other
+    node one line of why not."""
 
     here: Mapping[str, AgentReady]
     missing: Mapping[str, str]
@@ -28,7 +29,7 @@ class Crew:
 
 
 class Roster:
-    """The crew as it changes."""
+    """Tracks which nodes are ready."""
 
     def __init__(self, nodes: Iterable[str]) -> None:
         self._nodes = tuple(nodes)
@@ -45,7 +46,8 @@ class Roster:
         """Its agent has reported what there is."""
         if ready.torch is None:
             why = ready.why or "and no reason given"
-            self._missing[ready.node] = f"no PyTorch: {why}; name a Python that has it with `burnin: {{python: ...}}` in the inventory"
+            self._missing[ready.node] = (f"no PyTorch: {why}; name a Python that has it with `burnin: "
+                                         f"{{python: ...}}` in the inventory")
         else:
             self._here[ready.node] = ready
 
@@ -82,14 +84,15 @@ class Roster:
         """Whether the program has ended on all of these nodes."""
         return self._left.issuperset(nodes)
 
-    def crew(self, otherwise: str) -> Crew:
+    def ready_nodes(self, otherwise: str) -> ReadyNodes:
         """As it stands; `otherwise` is why those are missing of whom nothing is known."""
         missing = {}
         for node in self._nodes:
             if node not in self._here:
-                why = "its agent is here, and PyTorch is not imported yet" if node in self._connected else otherwise
+                why = ("its agent is here, and PyTorch is not imported yet" if node in self._connected
+                       else otherwise)
                 missing[node] = self._missing.get(node, why)
-        return Crew({node: self._here[node] for node in self._nodes if node in self._here}, missing)
+        return ReadyNodes({node: self._here[node] for node in self._nodes if node in self._here}, missing)
 
 
 def _leaving(body: bytes) -> str:
@@ -97,6 +100,6 @@ def _leaving(body: bytes) -> str:
     try:
         document = json.loads(zlib.decompressobj().decompress(body, _MOST_LEAVING))
     except (ValueError, RecursionError, zlib.error):
-        return "its agent left, and why was not understood"
+        return "its agent left, and its reason was not understood"
     why = document.get("left") if isinstance(document, dict) else None
     return f"its agent left: {clean(why)}" if isinstance(why, str) and why else "its agent left"

@@ -1,7 +1,8 @@
 """Takes one step on this node, alone and once, and says in one frame what became of it. Python 3.8.
 
-/run/muster-remediate holds the name of the newest step's line in the head's ledger and its end; its lock is held while a step is at
-work. The same line is never done twice: not by a head that was cut off and asks again, and not by one that settles what another began.
+/run/muster-remediate holds the name of the newest step's line in the head's ledger and its end; its lock is
+held while a step is at work. The same line is never done twice: not by a head that was cut off and asks
+again, and not by one that settles what another began.
 """
 
 from __future__ import annotations
@@ -50,23 +51,27 @@ class StepError(Exception):
 def ran(argv: Any, limit: float, touched: bool = True) -> str:
     """What a command prints that ends well within its limit; it and what it started are killed there."""
     try:
-        child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+        child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                 stderr=subprocess.STDOUT, start_new_session=True)
     except OSError as error:
         raise StepError("%s: %s" % (argv[0], error.strerror), touched) from None
     try:
-        said = child.communicate(timeout=limit)[0][-4096:].decode("utf-8", "replace").strip()
+        message = child.communicate(timeout=limit)[0][-4096:].decode("utf-8", "replace").strip()
     except subprocess.TimeoutExpired:
         os.killpg(child.pid, signal.SIGKILL)
         raise StepError("%s did not end within %g s" % (" ".join(argv), limit), touched) from None
     if child.returncode:
-        raise StepError("%s: %s" % (" ".join(argv), said.split("\n")[-1][:300] or "exit %d" % child.returncode), touched)
-    return said
+        raise StepError(
+            "%s: %s" % (" ".join(argv), message.split("\n")[-1][:300] or "exit %d" % child.returncode),
+            touched)
+    return message
 
 
 def shown(unit: str) -> Any:
     """What systemd says of a unit."""
     names = ("LoadState", "ActiveState", "SubState", "Result", "InvocationID", "UnitFileState")
-    text = ran(("systemctl", "show", "--no-pager", *("--property=" + name for name in names), "--", unit), SHORT_S, False)
+    text = ran(("systemctl", "show", "--no-pager", *("--property=" + name for name in names), "--", unit),
+               SHORT_S, False)
     return dict(line.split("=", 1) for line in text.split("\n") if "=" in line)
 
 
@@ -76,7 +81,8 @@ def restart(step: str) -> str:
     before = shown(unit)
     if before.get("LoadState") != "loaded":
         raise StepError("%s is %s" % (unit,
-                                      {"masked": "masked: somebody wants it not to run"}.get(before.get("LoadState"), "not installed")))
+                                      {"masked": "masked: someone wants it not to run"}.get(
+                                          before.get("LoadState"), "not installed")))
     reset, again = words(step)
     try:
         ran(reset, SHORT_S)
@@ -91,9 +97,12 @@ def restart(step: str) -> str:
             since, held = time.monotonic(), up
         elif time.monotonic() - since >= STAYS_S:
             off = now.get("UnitFileState") == "disabled"
-            return "%s was restarted%s" % (unit, "; it is disabled, and does not come by itself after a reboot" if off else "")
+            return "%s was restarted%s" % (
+                unit, "; it is disabled, and does not come by itself after a reboot" if off else "")
         if now.get("ActiveState") == "failed" or time.monotonic() > until:
-            raise StepError("%s does not stay: %s (%s), %s" % (unit, now.get("ActiveState"), now.get("SubState"), now.get("Result")), True)
+            raise StepError(
+                "%s does not stay: %s (%s), %s"
+                    % (unit, now.get("ActiveState"), now.get("SubState"), now.get("Result")), True)
         time.sleep(0.5)
 
 
@@ -115,7 +124,7 @@ def load(step: str) -> str:
     ran(look, SHORT_S, False)
     ran(do, MODULE_S)
     if not loaded(module):
-        raise StepError("%s is not loaded all the same: is it blacklisted, or built in?" % module, True)
+        raise StepError("%s is not loaded anyway: is it blacklisted, or built in?" % module, True)
     return "%s was loaded" % module
 
 
@@ -187,15 +196,16 @@ def noted(fd: int, note: Any) -> None:
 
 
 def taken(step: str, line: str, wait: float) -> Any:
-    """What became of the step of this line: now, or when it was taken. Without a step: only what is known of it.
+    """What became of the step of this line: now, or when it was taken. Without a step: only what is known of
+    it.
 
-    `ok` is None where nobody knows how it ended.
+    `ok` is None where it is not known how it ended.
     """
     fd = os.open(NOTE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     if not locked(fd, wait):
         ours = note_of(fd).get("line") == line
-        said = "it is at work here still" if ours else "another step is at work here"
-        return {"ok": None if ours else False, "touched": ours, "said": said}
+        message = "it is at work here still" if ours else "another step is at work here"
+        return {"ok": None if ours else False, "touched": ours, "said": message}
     before = note_of(fd)
     if before.get("line") == line:
         return before if "ok" in before else dict(before, ok=None, touched=True, said="it was cut short here")
@@ -218,14 +228,15 @@ def main(nonce: str, asked: bytes, source: BinaryIO) -> None:
     wish = json.loads(asked)
     asks = not wish["step"]
     if os.geteuid():
-        why = "this needs root here: log in as root, or go through sudo with --become or `privilege: become` in the inventory"
-        told = {"ok": None if asks else False, "touched": asks, "said": why}
+        why = ("this needs root here: log in as root, or go through sudo with --become or `privilege: "
+               "become` in the inventory")
+        report = {"ok": None if asks else False, "touched": asks, "said": why}
     else:
         try:
-            told = taken(wish["step"], sys.argv[2], wish["wait"])
+            report = taken(wish["step"], sys.argv[2], wish["wait"])
         except (OSError, ValueError) as error:
-            told = {"ok": None, "touched": True, "said": "%s: %s" % (type(error).__name__, error)}
-    body = zlib.compress(json.dumps(told).encode())
+            report = {"ok": None, "touched": True, "said": "%s: %s" % (type(error).__name__, error)}
+    body = zlib.compress(json.dumps(report).encode())
     sys.stdout.write("muster:%s:frame %d %s\n" % (nonce, len(body), hashlib.sha256(body).hexdigest()))
     sys.stdout.flush()
     sys.stdout.buffer.write(body)

@@ -1,4 +1,4 @@
-"""Which machine a node is, by what it told itself, which may be anything."""
+"""Which machine a node is, by its own report, which may hold anything."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ from inventory.transport.base import Failure, Reply, Stage
 _MOST = 1 << 16
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 # What makers leave where a number should be.
-_NO_NUMBER = re.compile(r"[0 .:-]*|[0f-]*|n/?a|none|unknown|empty|not (specified|available|applicable)|default string|"
-                        r"to be filled by o\.e\.m\.?|system serial number|(0?123456789)[0-9a-f]*|"
-                        r"03000200-0400-0500-0006-000700080009", re.IGNORECASE)
+_NO_NUMBER = re.compile(
+    r"[0 .:-]*|[0f-]*|n/?a|none|unknown|empty|not (specified|available|applicable)|default string|"
+        r"to be filled by o\.e\.m\.?|system serial number|(0?123456789)[0-9a-f]*|"
+        r"03000200-0400-0500-0006-000700080009", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class NodeIdentity:
-    """`name` is its host name, `boot` names its boot; "" where it does not say. `unseen` says why serial and uuid could not be read.
+    """`name` is its host name, `boot` names its boot; "" where it does not say. `unseen` says why serial and
+    uuid could not be read.
 
     What makers leave where a number should be is no number.
     """
@@ -50,20 +52,23 @@ _KEPT = ("name", "machine", "boot", "serial", "uuid")
 def who(reply: Reply) -> NodeIdentity:
     """What a node answered."""
     if reply.failure is not None:
-        return NodeIdentity(reply.node, failure=Failure(reply.failure.stage, clean(reply.failure.reason, 300)))
+        return NodeIdentity(
+            reply.node, failure=Failure(reply.failure.stage, clean(reply.failure.reason, 300)))
     try:
-        told = json.loads(zlib.decompressobj().decompress(reply.body or b"", _MOST))
-        unseen = {name: clean(why, 200) for name, why in told["unseen"].items() if name in ("serial", "uuid")}
-        return NodeIdentity(reply.node, _text(told["name"]), _text(told["machine"]).lower(), _text(told["boot"]).lower(),
-                            number(_text(told["serial"])) or number(_text(told["tree"])), uuid(_text(told["uuid"])), told["root"] is True,
-                            unseen)
+        report = json.loads(zlib.decompressobj().decompress(reply.body or b"", _MOST))
+        unseen = {
+            name: clean(why, 200) for name, why in report["unseen"].items() if name in ("serial", "uuid")}
+        return NodeIdentity(
+            reply.node, _text(report["name"]), _text(report["machine"]).lower(),
+            _text(report["boot"]).lower(), number(_text(report["serial"])) or number(_text(report["tree"])),
+            uuid(_text(report["uuid"])), report["root"] is True, unseen)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, zlib.error):
         return NodeIdentity(reply.node, failure=Failure(Stage.REPLY, "its answer cannot be read"))
 
 
-def kept(node: str, said: Mapping[str, str]) -> NodeIdentity:
+def kept(node: str, message: Mapping[str, str]) -> NodeIdentity:
     """As `NodeIdentity.keep` gave it."""
-    name, machine, boot, serial, uuid_ = (said.get(f"os.{key}", "") for key in _KEPT)
+    name, machine, boot, serial, uuid_ = (message.get(f"os.{key}", "") for key in _KEPT)
     return NodeIdentity(node, name, machine, boot, serial, uuid_)
 
 

@@ -1,4 +1,5 @@
-"""Several calls at a time: each is done once, what goes before it in the caller's thread, and no more than some at a time."""
+"""Several calls at a time: each is done once, what goes before it in the caller's thread, and no more than
+some at a time."""
 
 from __future__ import annotations
 
@@ -7,8 +8,8 @@ import time
 
 import pytest
 
-from provisioning.actions.atonce import WIDTH, at_once
-from provisioning.actions.base import ActionError, each
+from provisioning.actions.base import ActionError, call_each
+from provisioning.actions.parallel import WIDTH, in_parallel
 
 
 def test_each_call_is_made_once_and_some_at_a_time() -> None:
@@ -25,9 +26,10 @@ def test_each_call_is_made_once_and_some_at_a_time() -> None:
         return name.upper()
 
     names = [f"n{at}" for at in range(60)]
-    found = at_once({name: (lambda name=name: call(name)) for name in names}, print, "x")
-    assert list(found.items()) == [(name, name.upper()) for name in names] and sorted(made) == sorted(names) and 1 < most[0] <= WIDTH
-    assert at_once({}, print, "x") == {}
+    found = in_parallel({name: (lambda name=name: call(name)) for name in names}, print, "x")
+    assert list(found.items()) == [
+        (name, name.upper()) for name in names] and sorted(made) == sorted(names) and 1 < most[0] <= WIDTH
+    assert in_parallel({}, print, "x") == {}
 
 
 def test_what_goes_before_a_call_is_in_the_callers_thread_just_before_it_and_may_refuse_it() -> None:
@@ -43,11 +45,14 @@ def test_what_goes_before_a_call_is_in_the_callers_thread_just_before_it_and_may
             raise ActionError(f"{name}: others hold it")
 
     names = [f"n{at:02d}" for at in range(40)]
-    found = at_once({name: (lambda name=name: made.append(name)) for name in names}, print, "x", before)
+    found = in_parallel({name: (lambda name=name: made.append(name)) for name in names}, print, "x", before)
     refused = [name for name in names if name.endswith("3")]
-    assert [name for name, given in found.items() if isinstance(given, ActionError)] == refused and begun == names
-    assert sorted(made) == [name for name in names if name not in refused] and max(behind) <= WIDTH + len(refused) + 1
-    assert all(isinstance(given, ActionError) for given in at_once(dict.fromkeys(refused, print), print, "x", before).values())
+    assert [
+        name for name, given in found.items() if isinstance(given, ActionError)] == refused and begun == names
+    assert sorted(made) == [
+        name for name in names if name not in refused] and max(behind) <= WIDTH + len(refused) + 1
+    assert all(isinstance(given, ActionError)
+               for given in in_parallel(dict.fromkeys(refused, print), print, "x", before).values())
 
 
 def test_an_error_of_one_call_is_its_own_and_any_other_ends_it_all() -> None:
@@ -57,10 +62,10 @@ def test_an_error_of_one_call_is_its_own_and_any_other_ends_it_all() -> None:
     def bug() -> None:
         raise KeyError("a")
 
-    found = at_once({"a": no, "b": lambda: None}, print, "x")
+    found = in_parallel({"a": no, "b": lambda: None}, print, "x")
     assert str(found["a"]) == "no" and found["b"] is None
     with pytest.raises(KeyError):
-        at_once({"a": bug, "b": lambda: None}, print, "x")
+        in_parallel({"a": bug, "b": lambda: None}, print, "x")
 
 
 def test_a_back_end_without_threads_is_asked_one_after_another() -> None:
@@ -76,5 +81,6 @@ def test_a_back_end_without_threads_is_asked_one_after_another() -> None:
         if name == "c":
             raise ActionError("not c")
 
-    assert each(object(), {name: (lambda name=name: call(name)) for name in "abc"}, before) == {"b": "not b", "c": "not c"}
+    assert call_each(object(), {name: (lambda name=name: call(name)) for name in "abc"}, before) == {
+        "b": "not b", "c": "not c"}
     assert order == ["before a", "call a", "before b", "call b", "before c"]

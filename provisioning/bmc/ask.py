@@ -1,4 +1,5 @@
-"""Asks the controllers of many nodes at once; each answer comes when it is there, and a sick controller delays nobody."""
+"""Asks the controllers of many nodes at once; each answer comes when it is there, and a sick controller
+delays no one."""
 
 from __future__ import annotations
 
@@ -13,21 +14,25 @@ from provisioning.bmc.base import BmcError, BmcErrorReason, Controller
 from provisioning.bmc.connect import controller
 
 T = TypeVar("T")
-Way = Callable[[Node], Controller]
+Connect = Callable[[Node], Controller]
 
 
-def way(folder: Path, seconds: float) -> Way:
+def connector(folder: Path, seconds: float) -> Connect:
     """How a node's controller is reached."""
     return lambda node: controller(node, folder=folder, seconds=seconds)
 
 
-def asked(nodes: Sequence[Node], reach: Way, question: Callable[[Controller], T], fanout: int) -> Iterator[tuple[Node, T | BmcError]]:
-    """What each controller says, or why it does not, in the order in which they have answered. Each is logged out of again."""
+def ask_controllers(
+    nodes: Sequence[Node], reach: Connect, question: Callable[[Controller], T], fanout: int,
+) -> Iterator[tuple[Node, T | BmcError]]:
+    """What each controller says, or why it does not, in the order in which they have answered. Each is logged
+    out of again."""
     def one(node: Node) -> T | BmcError:
         try:
             found = reach(node)
         except MusterError as problem:
-            return BmcError(BmcErrorReason.NO_SECRET if node.bmc is not None else BmcErrorReason.UNSUPPORTED, str(problem))
+            return BmcError(BmcErrorReason.NO_SECRET if node.bmc is not None else BmcErrorReason.UNSUPPORTED,
+                            str(problem))
         try:
             return question(found)
         except BmcError as problem:

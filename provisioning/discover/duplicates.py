@@ -1,7 +1,8 @@
-"""What only one machine may have, and more than one has: address, host name, serial number, MAC, UUID, GUID; pure.
+"""What only one machine may have, and more than one has: address, host name, serial number, MAC, UUID, GUID;
+pure.
 
-Claims come from what was found now, from the inventory, from leases and from the newest looks that the store keeps; one machine is one
-`who`, wherever it was seen.
+Claims come from what was found now, from the inventory, from leases and from the newest looks that the store
+keeps; one machine is one `who`, wherever it was seen.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from inventory.model import Inventory, LifecycleState
 from inventory.text import clean
 from provisioning.discover.model import DhcpLease, FoundController, mac, number
 
-SERIAL, ADDRESS, MAC, UUID, GUID, HOST = "serial number", "address", "MAC address", "UUID", "GUID", "host name"
+SERIAL, ADDRESS, MAC = "serial number", "address", "MAC address"
+UUID, GUID, HOST = "UUID", "GUID", "host name"
 _ITS_HOST = "controller's host name"       # which may well be that of its machine
-_COMMON = frozenset(("localhost", "bmc", "ipmi", "idrac", "ilo", "openbmc"))        # what a controller is called before anybody named it
+# what a controller is called before anybody named it
+_COMMON = frozenset(("localhost", "bmc", "ipmi", "idrac", "ilo", "openbmc"))
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Doubled:
+class Duplicate:
     """One thing that several machines have; a claim for each of them."""
 
     kind: str
@@ -38,13 +41,14 @@ class Doubled:
     claims: tuple[Claim, ...]
 
 
-def doubled(claims: Iterable[Claim]) -> tuple[Doubled, ...]:
+def duplicated(claims: Iterable[Claim]) -> tuple[Duplicate, ...]:
     """What several have, in order of kind and value."""
     held: dict[tuple[str, str], dict[str, Claim]] = {}
     for claim in claims:
         if claim.value:
             held.setdefault((claim.kind, claim.value), {}).setdefault(claim.who, claim)
-    return tuple(Doubled(kind, value, tuple(by[who] for who in sorted(by))) for (kind, value), by in sorted(held.items()) if len(by) > 1)
+    return tuple(Duplicate(kind, value, tuple(by[who] for who in sorted(by))) for (kind, value),
+                 by in sorted(held.items()) if len(by) > 1)
 
 
 def of_found(found: Iterable[FoundController], names: Mapping[str, str]) -> Iterator[Claim]:
@@ -59,7 +63,8 @@ def of_found(found: Iterable[FoundController], names: Mapping[str, str]) -> Iter
 
 
 def of_inventory(inventory: Inventory) -> Iterator[Claim]:
-    """What the inventory says of nodes that are not retired: addresses, and the labels serial, mac and uuid."""
+    """What the inventory says of nodes that are not retired: addresses, and the labels serial, mac and
+    uuid."""
     for node in inventory:
         if node.lifecycle.state is LifecycleState.RETIRED:
             continue
@@ -73,15 +78,18 @@ def of_inventory(inventory: Inventory) -> Iterator[Claim]:
 
 
 def of_leases(leases: Iterable[DhcpLease]) -> Iterator[Claim]:
-    """Host names that several MAC addresses hold leases under. They are compared with each other only: a machine has several ports."""
+    """Host names that several MAC addresses hold leases under. They are compared with each other only: a
+    machine has several ports."""
     for lease in leases:
         if lease.held and lease.name and lease.name.partition(".")[0] not in _COMMON:
-            yield Claim(HOST, lease.name, lease.mac or lease.address, f"the lease of {lease.mac or 'nobody'} at {lease.address}")
+            yield Claim(HOST, lease.name, lease.mac or lease.address,
+                        f"the lease of {lease.mac or 'nobody'} at {lease.address}")
 
 
-def of_looks(looks: Mapping[str, tuple[float, Now]], when: Mapping[str, str]) -> Iterator[Claim]:
-    """What the newest look at each node read: the board's, GPUs' and adapters' numbers. `when` has the time of a look, for people."""
-    for name, (_, seen) in looks.items():
+def of_hardware(hardware: Mapping[str, tuple[float, Now]], when: Mapping[str, str]) -> Iterator[Claim]:
+    """What the newest look at each node read: the board's, GPUs' and adapters' numbers. `when` has the time
+    of a look, for people."""
+    for name, (_, seen) in hardware.items():
         where = f"the look of {when[name]}"
         for slot, part in seen.hardware.items():
             kind = slot.partition(" ")[0]

@@ -1,4 +1,5 @@
-"""What a controller says is judged by the rules for what the node sees of it; and who may be turned off, or booted from elsewhere."""
+"""What a controller says is judged by the rules for what the node sees of it; and who may be turned off, or
+booted from elsewhere."""
 
 from __future__ import annotations
 
@@ -13,9 +14,9 @@ from healthcheck.ruleset.rule import Rule
 from healthcheck.ruleset.ruleset import load_ruleset
 from inventory.model import CordonBy, Inventory, IsolationBackend, Lifecycle, LifecycleState, Node
 from provisioning.actions.base import ActionError, Holder, NodeHold
-from provisioning.bmc import may
+from provisioning.bmc import permission
 from provisioning.bmc.base import BmcError, BmcErrorReason
-from provisioning.bmc.judged import facts, judged, lines, rules_of
+from provisioning.bmc.judge import facts, judged, lines, rules_of
 from tests.provisioning.bmc.redfishdocs import ref, service
 from tests.provisioning.bmc.test_redfish_vendors import logged
 
@@ -45,20 +46,26 @@ def machine(*entries: dict[str, Any], **sensors: Any) -> dict[str, Any]:
 
 
 def test_the_rules_are_those_of_the_node_itself(rules: list[Rule]) -> None:
-    assert {rule.id for rule in rules} == {"bmc-sel-critical", "bmc-sel-full", "bmc-power-supply", "bmc-sensors", "bmc-fan"}
+    assert {rule.id for rule in rules} == {
+        "bmc-sel-critical", "bmc-sel-full", "bmc-power-supply", "bmc-sensors", "bmc-fan"}
 
 
 def test_what_is_well_passes_and_what_is_not_names_its_owner(rules: list[Rule]) -> None:
     well = report(rules, machine())
-    assert statuses(well) == {"bmc-sel-critical": Status.PASS, "bmc-power-supply": Status.PASS, "bmc-sensors": Status.PASS, "bmc-fan": Status.PASS,
+    assert statuses(well) == {"bmc-sel-critical": Status.PASS, "bmc-power-supply": Status.PASS,
+                              "bmc-sensors": Status.PASS, "bmc-fan": Status.PASS,
                               "bmc-sel-full": Status.FAIL}      # 950 of 1000
-    found = report(rules, machine({"Message": "Multi-bit memory errors detected on a memory device at location(s) DIMM_A1.", "Severity": "Critical",
-                                   "Created": TIME}, UpperThresholdCritical=20))
+    found = report(
+        rules,
+        machine({
+            "Message": "Multi-bit memory errors detected on a memory device at location(s) DIMM_A1.",
+            "Severity": "Critical", "Created": TIME}, UpperThresholdCritical=20))
     assert found.state is NodeState.UNHEALTHY
-    told = lines(found)
-    assert told[0].startswith("critical  bmc-sel-critical  BMC: Uncorrectable ECC: Multi-bit memory errors")
-    assert told[1].startswith("  vendor: ")
-    assert any(line.startswith("critical  bmc-sensors  Inlet: 24 degrees C (ucr)") for line in told)
+    error_text = lines(found)
+    assert error_text[
+        0].startswith("critical  bmc-sel-critical  BMC: Uncorrectable ECC: Multi-bit memory errors")
+    assert error_text[1].startswith("  vendor: ")
+    assert any(line.startswith("critical  bmc-sensors  Inlet: 24 degrees C (ucr)") for line in error_text)
 
 
 def test_what_the_controller_calls_critical_and_no_rule_knows_does_not_pass(rules: list[Rule]) -> None:
@@ -66,8 +73,10 @@ def test_what_the_controller_calls_critical_and_no_rule_knows_does_not_pass(rule
     found = report(rules, machine(strange))
     assert statuses(found)["bmc-sel-critical"] is Status.UNKNOWN
     assert statuses(found)["bmc-power-supply"] is Status.PASS
-    assert any("critical by the controller's word, and no rule knows it: The frobnicator is gone" in line for line in lines(found))
-    assert statuses(report(rules, machine({**strange, "Created": "2026-01-20T03:10:11Z"})))["bmc-sel-critical"] is Status.PASS
+    assert any("the controller reports it as critical, and no rule covers it: The frobnicator is gone" in line
+               for line in lines(found))
+    assert statuses(report(rules, machine({**strange, "Created": "2026-01-20T03:10:11Z"})))[
+        "bmc-sel-critical"] is Status.PASS
 
 
 def test_what_is_not_told_of_is_skipped_and_what_could_not_be_read_is_unknown(rules: list[Rule]) -> None:
@@ -99,41 +108,56 @@ class Scheduler:
         return {node: self._held.get(node, NodeHold(Holder.NOBODY, busy=False)) for node in nodes}
 
 
-def why(monkeypatch: pytest.MonkeyPatch, state: LifecycleState, held: NodeHold | None, *, off: bool = True, cordon: bool = True) -> str:
+def why(
+    monkeypatch: pytest.MonkeyPatch, state: LifecycleState, held: NodeHold | None, *, off: bool = True,
+    cordon: bool = True,
+) -> str:
     node = Node("gpu001", lifecycle=Lifecycle(state))
     scheduler = Scheduler({"gpu001": held} if held is not None else None)
-    monkeypatch.setattr(may, "backend", lambda inventory: scheduler)
+    monkeypatch.setattr(permission, "backend", lambda inventory: scheduler)
     monkeypatch.setattr("shutil.which", lambda name: None)
-    inventory = Inventory({"gpu001": node}, {}, "m.yaml", CordonBy(IsolationBackend.SLURM) if cordon else None)
-    return may.why_not(inventory, [node], off=off).get("gpu001", "")
+    inventory = Inventory(
+        {"gpu001": node}, {}, "m.yaml", CordonBy(IsolationBackend.SLURM) if cordon else None)
+    return permission.why_not(inventory, [node], off=off).get("gpu001", "")
 
 
-OURS, PERSONS, FREE = NodeHold(Holder.US, busy=False), NodeHold(Holder.OTHERS, busy=False), NodeHold(Holder.NOBODY, busy=False)
-UNSAID, ABSENT = NodeHold(Holder.US, busy=None), NodeHold(Holder.ABSENT)
-SERVICE, BRINGUP, MAINTENANCE, RMA = (LifecycleState.SERVICE, LifecycleState.BRINGUP, LifecycleState.MAINTENANCE, LifecycleState.RMA)
+OURS, PERSONS, FREE = NodeHold(
+    Holder.US, busy=False), NodeHold(Holder.OTHERS, busy=False), NodeHold(Holder.NOBODY, busy=False)
+NOT_REPORTED, ABSENT = NodeHold(Holder.US, busy=None), NodeHold(Holder.ABSENT)
+SERVICE, BRINGUP, MAINTENANCE, RMA = (
+    LifecycleState.SERVICE, LifecycleState.BRINGUP, LifecycleState.MAINTENANCE, LifecycleState.RMA)
 
 
-@pytest.mark.parametrize(("state", "held", "said"), [
-    (SERVICE, OURS, ""), (SERVICE, FREE, "we do not hold it"), (SERVICE, PERSONS, "we do not hold it"), (SERVICE, ABSENT, "we do not hold it"),
-    (SERVICE, NodeHold(Holder.US, busy=True), "a job is on it"), (SERVICE, UNSAID, "cannot say whether a job is there"),
-    (SERVICE, None, "nobody can say whether a job is there: scontrol is not there"),
-    (BRINGUP, ABSENT, ""), (BRINGUP, FREE, ""), (BRINGUP, NodeHold(Holder.NOBODY, busy=True), "a job is on it"), (BRINGUP, UNSAID, ""),
-    (MAINTENANCE, PERSONS, ""), (MAINTENANCE, ABSENT, ""), (MAINTENANCE, UNSAID, "cannot say"), (RMA, UNSAID, ""),
-    (RMA, NodeHold(Holder.OTHERS, busy=True), "a job is on it")])
-def test_who_may_be_turned_off_where_a_scheduler_is(monkeypatch: pytest.MonkeyPatch, state: LifecycleState, held: NodeHold | None,
-                                                    said: str) -> None:
+@pytest.mark.parametrize(
+    ("state", "held", "said"),
+    [(SERVICE, OURS, ""), (SERVICE, FREE, "we do not hold it"), (SERVICE, PERSONS, "we do not hold it"),
+     (SERVICE, ABSENT, "we do not hold it"), (SERVICE, NodeHold(Holder.US, busy=True), "a job is on it"),
+     (SERVICE, NOT_REPORTED, "cannot say whether a job is there"),
+     (SERVICE, None, "it is not known whether a job is there: scontrol is not there"), (BRINGUP, ABSENT, ""),
+     (BRINGUP, FREE, ""), (BRINGUP, NodeHold(Holder.NOBODY, busy=True), "a job is on it"),
+     (BRINGUP, NOT_REPORTED, ""), (MAINTENANCE, PERSONS, ""), (MAINTENANCE, ABSENT, ""),
+     (MAINTENANCE, NOT_REPORTED, "cannot say"), (RMA, NOT_REPORTED, ""),
+     (RMA, NodeHold(Holder.OTHERS, busy=True), "a job is on it")])
+def test_who_may_be_turned_off_where_a_scheduler_is(
+    monkeypatch: pytest.MonkeyPatch, state: LifecycleState, held: NodeHold | None, said: str,
+) -> None:
     found = why(monkeypatch, state, held)
     assert said in found
     assert bool(found) == bool(said)
 
 
-@pytest.mark.parametrize(("state", "may_be"), [(SERVICE, False), (MAINTENANCE, False), (BRINGUP, True), (LifecycleState.PLANNED, True), (RMA, True)])
-def test_without_a_scheduler_a_lifecycle_is_the_proof_or_nothing_is(monkeypatch: pytest.MonkeyPatch, state: LifecycleState, may_be: bool) -> None:
+@pytest.mark.parametrize(
+    ("state", "may_be"),
+    [(SERVICE, False), (MAINTENANCE, False), (BRINGUP, True), (LifecycleState.PLANNED, True), (RMA, True)])
+def test_without_a_scheduler_a_lifecycle_is_the_proof_or_nothing_is(
+    monkeypatch: pytest.MonkeyPatch, state: LifecycleState, may_be: bool,
+) -> None:
     assert (why(monkeypatch, state, None, cordon=False) == "") is may_be
 
 
-@pytest.mark.parametrize(("state", "held", "may_be"),
-                         [(SERVICE, FREE, False), (SERVICE, NodeHold(Holder.US, busy=True), True), (MAINTENANCE, FREE, True)])
+@pytest.mark.parametrize(
+    ("state", "held", "may_be"),
+    [(SERVICE, FREE, False), (SERVICE, NodeHold(Holder.US, busy=True), True), (MAINTENANCE, FREE, True)])
 def test_what_only_the_next_boot_notices_needs_no_proof_that_nothing_runs(
     monkeypatch: pytest.MonkeyPatch, state: LifecycleState, held: NodeHold, may_be: bool,
 ) -> None:

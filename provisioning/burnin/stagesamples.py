@@ -1,4 +1,4 @@
-"""Looks at the counters of nodes between the stages of a burn-in, so that what grew is known stage by stage."""
+"""Samples the counters of nodes between the stages of a burn-in, so that growth is known stage by stage."""
 
 from __future__ import annotations
 
@@ -19,13 +19,16 @@ class StageReading:
     why: str = ""
 
 
-class StageLooks:
-    """Told of each step before it begins, it looks once where a stage is over: at the nodes that took part and have counters.
+class StageSamples:
+    """Told of each step before it begins, it looks once where a stage is over: at the nodes that took part
+    and have counters.
 
     `read` looks at nodes by name; `first` is what was read before the first stage.
     """
 
-    def __init__(self, read: Callable[[Sequence[str]], Mapping[str, StageReading]], first: Mapping[str, StageReading]) -> None:
+    def __init__(
+        self, read: Callable[[Sequence[str]], Mapping[str, StageReading]], first: Mapping[str, StageReading],
+    ) -> None:
         self.found: list[StageCounters] = []
         self._read = read
         self._before = {node: reading for node, reading in first.items() if reading.values or reading.why}
@@ -42,7 +45,7 @@ class StageLooks:
         self._nodes.update(dict.fromkeys(step.nodes))
 
     def ends(self, last: Mapping[str, StageReading]) -> None:
-        """The last stage is over, and all nodes were looked at."""
+        """The last stage is over, and all nodes were checked."""
         self._over(last)
         self._nodes = {}
 
