@@ -44,7 +44,7 @@ def one(gpu: int, **raw: Any) -> Capture:
 @pytest.mark.parametrize("level", DIAGNOSTICS)
 def test_every_gpu_of_a_diagnostic_is_read(level: str, gpu: int) -> None:
     """gcm (`check_dcgmi` diag) reads results[0] of each test, so that a failure on GPU 1 to 7 passes; seen by running it."""
-    result = dcgm.judged(dcgm.said(dcgm.four({"memory": {gpu: "Fail"}}), 226), level)
+    result = dcgm.judged(dcgm.printed(dcgm.four({"memory": {gpu: "Fail"}}), 226), level)
     assert result.status is Status.FAIL
     assert [finding.subject for finding in result.findings] == [f"GPU {gpu} memory"]
 
@@ -52,7 +52,7 @@ def test_every_gpu_of_a_diagnostic_is_read(level: str, gpu: int) -> None:
 @pytest.mark.parametrize("level", DIAGNOSTICS)
 def test_a_diagnostic_of_either_form_is_a_verdict_and_that_of_a_crash_is_none(level: str) -> None:
     """gcm knows the heading of DCGM 3 only, and turns that of DCGM 4, and a crash, into a warning."""
-    assert [dcgm.judged(dcgm.said(form), level).status for form in (dcgm.three(), dcgm.four())] == [Status.PASS, Status.PASS]
+    assert [dcgm.judged(dcgm.printed(form), level).status for form in (dcgm.three(), dcgm.four())] == [Status.PASS, Status.PASS]
     crashed = Capture(Outcome.CRASHED, exit=-11, seconds=1.0, bytes=0)
     assert dcgm.judged(crashed, level).status is Status.UNKNOWN
 
