@@ -97,7 +97,7 @@ def at(seen: Recording, moment: float) -> Recording:
     return replace(seen, received=moment, host=replace(seen.host, time=moment))
 
 
-def boot_capture(seen: Recording, previous: Recording | None, state: LifecycleState = LifecycleState.SERVICE) -> Recording:
+def kept(seen: Recording, previous: Recording | None, state: LifecycleState = LifecycleState.SERVICE) -> Recording:
     """A look with what the state folder adds to it: what the node was meant for, and of its boots."""
     return replace(seen, captures={**seen.captures, boot.BOOT_CAPTURE: boot.boot_capture(seen, previous, state)})
 
