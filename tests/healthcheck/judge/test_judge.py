@@ -10,12 +10,12 @@ from functools import cached_property
 from typing import Any
 
 import pytest
-from healthcheck.facts.look import SnapshotTime
 
 from healthcheck.checks.base import SELECTIONS, NotJudged, NotMeasured, NotSupported, Peers, selection
 from healthcheck.checks.fleet import Comparison, outliers
 from healthcheck.checks.growth import HOUR, MINUTE, Growth
 from healthcheck.facts.base import MEMBERS
+from healthcheck.facts.snapshot_time import SnapshotTime
 from healthcheck.facts.values import (
     UNSUPPORTED,
     Fact,
