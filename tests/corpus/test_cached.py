@@ -6,17 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from healthcheck.config.rulesfolder import packaged
 from healthcheck.model.recording import SCHEMA, Recording, read
-from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.sweep import saved
 from healthcheck.sweep.assess import Assessed, Assessment
 from inventory.model import Node
 from tests.corpus.archives import Unpacked
 from tests.corpus.files import RECORDINGS
 from tests.corpus.test_fleets import OLD
-
-RULES = load_ruleset([packaged()])
+from tests.packagedrules import RULES
 
 
 def assessed(folder: Path, *, cached: bool) -> Assessed:

@@ -7,16 +7,15 @@ from dataclasses import replace
 
 import pytest
 
-from healthcheck.config.rulesfolder import packaged
 from healthcheck.model.outcome import NodeState, Result, Status
 from healthcheck.model.recording import Capture, FileCapture, Outcome
-from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.sweep.assess import Assessment
 from inventory.model import Node, PortPlan
+from tests import packagedrules
 from tests.healthcheck import machine
 from tests.healthcheck.servers import SITE, with_site
 
-RULES = with_site(load_ruleset([packaged()]))
+RULES = with_site(packagedrules.RULES)
 
 
 def results(node: Node | None = None, **changes: Capture) -> dict[str, Result]:

@@ -19,11 +19,9 @@ from typing import Any
 
 import pytest
 
-from healthcheck.config.rulesfolder import packaged
 from healthcheck.model.outcome import Severity
 from healthcheck.report.document import document
 from healthcheck.report.progress import progress
-from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.sweep import sweep
 from healthcheck.sweep.snapshots import KeptSnapshots
 from inventory.load import load_inventory
@@ -32,13 +30,13 @@ from inventory.transport.ssh import SshTransport
 from provisioning.demo.expected import compare
 from provisioning.demo.fleet import DemoFleet
 from tests.command import MUSTER, environment, muster
+from tests.packagedrules import RULES
 from tests.testbed.memory import base_in_memory
 from tests.testbed.processes import alive
 from tests.testbed.require import require, require_fleet
 from tests.testbed.sshd import sshd, wait_until
 from tests.testbed.users import allow_sudo, throwaway_user
 
-RULES = load_ruleset([packaged()])
 PLANTED = {
     "gpu001": (), "gpu002": ("gpu-missing",), "gpu003": (), "gpu004": (), "gpu005": (), "gpu006": ("docker-hangs",),
     "gpu007": ("refused",), "gpu008": ("link-flapping",),

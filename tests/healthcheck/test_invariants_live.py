@@ -38,11 +38,11 @@ from inventory.transport.local import LocalTransport
 from inventory.transport.ssh import SshTransport
 from provisioning.demo.fleet import DemoFleet
 from tests.command import muster
+from tests.packagedrules import RULES
 from tests.testbed.memory import base_in_memory
 from tests.testbed.require import require_fleet
 
 ROOT = Path(__file__).resolve().parents[2]
-RULES = load_ruleset([packaged()])
 PLANTED = {
     "gpu001": (), "gpu002": (), "gpu003": ("hostile-bytes",), "gpu004": ("ecc-uncorrectable",), "gpu005": ("disk-full",),
     "gpu006": ("link-flapping",),

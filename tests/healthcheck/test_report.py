@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from healthcheck.config.rulesfolder import packaged
 from healthcheck.judge.nodereport import reason_of
 from healthcheck.model.outcome import (
     Finding,
@@ -29,16 +28,15 @@ from healthcheck.model.outcome import (
 from healthcheck.model.recording import Capture, Outcome, Recording
 from healthcheck.report.document import as_json, as_jsonl, document
 from healthcheck.report.table import Heading, render
-from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.sweep.assess import Assessed, Assessment
 from inventory.model import Lifecycle, LifecycleState, Node
 from inventory.nodeset import fold
 from inventory.text import clean
 from inventory.transport.base import Failure, Stage
 from tests.healthcheck import machine
+from tests.packagedrules import RULES
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
-RULES = load_ruleset([packaged()])
 
 
 def golden(name: str, text: str) -> None:

@@ -9,11 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from healthcheck.config.rulesfolder import packaged
-from healthcheck.ruleset.ruleset import load_ruleset
 from tests.command import MUSTER, environment, muster, unread
-
-RULES = load_ruleset([packaged()])
+from tests.packagedrules import RULES
 
 
 def listed(*words: str, home: Path) -> list[dict[str, object]]:

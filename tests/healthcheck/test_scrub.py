@@ -15,18 +15,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from healthcheck.config.rulesfolder import packaged
 from healthcheck.model.outcome import NodeReport
 from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording, from_json, to_json
-from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.scrub import Scrubbed, replaced, scrub
 from healthcheck.sweep import saved
 from healthcheck.sweep.assess import Assessment
 from inventory.model import Bmc, Node, PortPlan
 from inventory.transport.base import Failure, Stage
 from tests.healthcheck import machine
+from tests.packagedrules import RULES
 
-RULES = load_ruleset([packaged()])
 DEMO = Path(__file__).resolve().parent.parent / "recordings" / "demo-sweep"
 KEY = b"k" * 32
 

@@ -16,11 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from healthcheck.collector import reply as replies
-from healthcheck.config.rulesfolder import packaged
 from healthcheck.model.outcome import NodeState
 from healthcheck.model.probes import Probe, ProbeKind, ProbeSet
 from healthcheck.model.recording import Capture, FileCapture, Host, Outcome, Recording, to_json
-from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.sweep.agents import PATH, PROBE, Agents
 from healthcheck.sweep.assess import Assessment
 from inventory.load import load_inventory
@@ -29,6 +27,7 @@ from inventory.transport.base import Failure, Stage
 from provisioning.demo.fleet import DemoFleet
 from tests.command import muster
 from tests.healthcheck.agent.world import bundle, install
+from tests.packagedrules import RULES
 from tests.testbed.memory import base_in_memory
 from tests.testbed.require import require_fleet
 
@@ -206,7 +205,6 @@ def test_a_time_that_is_none_ends_no_sweep(time: Any) -> None:
     assert why(answer(packed(document(recording=None, reply="", time=NOW, previous_reply="", previous_time=time))))
 
 
-RULES = load_ruleset([packaged()])
 
 
 def test_over_ssh_home_judges_what_agents_left_and_replays_it_alike(tmp_path: Path) -> None:

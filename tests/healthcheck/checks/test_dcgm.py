@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from healthcheck.checks.dcgm import ACTIONS
 from healthcheck.collector.reply import within
-from healthcheck.config.rulesfolder import packaged
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.dcgm import DIAGNOSTICS, SEVERITIES, document
 from healthcheck.facts.values import Partial, Unmeasured
@@ -24,16 +23,16 @@ from healthcheck.model.outcome import Owner, Result, Status
 from healthcheck.model.probes import Effect, Probe, ProbeSet
 from healthcheck.model.recording import Capture, Outcome, Recording
 from healthcheck.report.progress import progress
-from healthcheck.ruleset.ruleset import Ruleset, load_ruleset
+from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.sweep import sweep
 from healthcheck.sweep.assess import Assessment
 from healthcheck.sweep.rootprobes import root_probes
 from inventory.errors import RulesError, UsageError
 from inventory.model import Node
 from tests.healthcheck import machine
+from tests.packagedrules import RULES
 from tests.testbed.collector import collect
 
-RULES: Ruleset = load_ruleset([packaged()])
 DISRUPTIVE = [rule for rule in RULES.rules if rule.disruptive]
 
 

@@ -8,19 +8,18 @@ from dataclasses import replace
 
 import pytest
 
-from healthcheck.config.rulesfolder import packaged
 from healthcheck.facts.values import changed
 from healthcheck.kernellog.ending import EndKind
 from healthcheck.model.outcome import LogEvidence, Owner, Result, Status
 from healthcheck.model.probes import MIB
 from healthcheck.model.recording import Capture, FileCapture, Outcome
-from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.sweep.assess import Assessment
 from healthcheck.xid.xidtable import SERIOUS, WATCHED, Action
 from inventory.model import Node
+from tests import packagedrules
 from tests.healthcheck import machine
 
-RULES = load_ruleset([packaged()]).select(only=("kernel-xid*", "kernel-sxid*"))
+RULES = packagedrules.RULES.select(only=("kernel-xid*", "kernel-sxid*"))
 TABLE = RULES.xids
 assert TABLE is not None
 OURS = ("kernel-sxid", "kernel-sxid-watch", "kernel-xid", "kernel-xid-job", "kernel-xid-nvlink",

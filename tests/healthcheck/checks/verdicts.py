@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from healthcheck.config.rulesfolder import packaged
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.boot import EARLIER_BOOT, earlier_boot
 from healthcheck.facts.site import PORT_PLANS, PortPlans
@@ -16,11 +15,11 @@ from healthcheck.judge.nodefacts import NodeFacts
 from healthcheck.model.outcome import Result, Status
 from healthcheck.model.recording import Recording
 from healthcheck.ruleset.rule import Rule
-from healthcheck.ruleset.ruleset import load_ruleset
 from inventory.model import LifecycleState
+from tests import packagedrules
 from tests.healthcheck import machine
 
-RULESET = load_ruleset([packaged()])
+RULESET = packagedrules.RULES
 RULES = {rule.id: rule for rule in RULESET.rules}
 
 ERROR = {"error": [999, "Unknown Error"]}

@@ -21,7 +21,6 @@ from healthcheck.checks.fleet import (
     odd_ones,
     rows,
 )
-from healthcheck.config.rulesfolder import packaged
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.gpu import Gpu
 from healthcheck.facts.nvlink import GpuLinks, NvLinkErrors
@@ -32,13 +31,12 @@ from healthcheck.judge.nodefacts import NodeFacts
 from healthcheck.model.outcome import Finding, Origin, Result, Status
 from healthcheck.model.recording import Capture, Outcome
 from healthcheck.ruleset.rule import Rule
-from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.sweep.assess import Assessment
 from inventory.model import Node
 from tests.healthcheck import machine
 from tests.healthcheck.rules import Thing, rule, thing
+from tests.packagedrules import RULES
 
-RULES = load_ruleset([packaged()])
 BY_ID = {known.id: known for known in RULES.rules}
 FLEET = [known for known in RULES.rules if known.checked.fleet]
 HEALTHY: tuple[Gpu, ...] = build_fact(FACTS["gpus"], Captures(machine.recording()))

@@ -13,15 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from healthcheck.config.rulesfolder import packaged
 from healthcheck.model.outcome import NodeReport, NodeState, Severity, Status
 from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
-from healthcheck.ruleset.ruleset import Ruleset, load_ruleset
 from healthcheck.sweep.assess import Assessment
 from inventory.model import Node
 from tests.healthcheck import machine
+from tests.packagedrules import RULES
 
-RULES: Ruleset = load_ruleset([packaged()])
 NODES = tuple(Node(name=f"gpu00{n}", sku="hgx-h100") for n in range(1, 5))
 TARGET = NODES[0].name
 BY_PROBE: Mapping[str, frozenset[str]] = MappingProxyType(

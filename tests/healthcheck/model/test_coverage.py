@@ -7,20 +7,18 @@ import io
 import pytest
 from rich.console import Console
 
-from healthcheck.config.rulesfolder import packaged
 from healthcheck.model.coverage import Coverage, RequestedProbes, coverage
 from healthcheck.model.probes import Probe, ProbeKind
 from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
 from healthcheck.report.document import node
 from healthcheck.report.table import Heading, render
-from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.sweep.assess import Assessed, Assessment
 from inventory.model import Node
 from inventory.nodeset import fold
 from inventory.transport.base import Failure, Stage
 from tests.healthcheck import machine
+from tests.packagedrules import RULES
 
-RULES = load_ruleset([packaged()])
 TOOL = Probe("a.tool", ProbeKind.COMMAND, argv=("tool",), root=True)
 LOG = Probe("a.log", ProbeKind.FILES, paths=("/log",), root=True)
 OPEN = Probe("a.open", ProbeKind.FILES, paths=("/open",))

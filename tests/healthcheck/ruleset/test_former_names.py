@@ -21,8 +21,8 @@ from healthcheck.triage.policyload import load_policy
 from healthcheck.triage.remediation import RemediationStep
 from inventory.errors import RulesError
 from tests.command import muster
+from tests.packagedrules import RULES
 
-RULES = load_ruleset([packaged()])
 PARTS = ("clique", "health", "imex", "manager", "manager-log", "state")
 NOTE = "muster: fabric-state is now called nvlink-fabric-state\n"
 

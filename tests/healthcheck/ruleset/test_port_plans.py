@@ -10,15 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from healthcheck.config.rulesfolder import packaged
 from healthcheck.model.outcome import Result, Status
 from healthcheck.model.recording import Capture
-from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.sweep.assess import Assessment
 from inventory.model import Node, PortPlan
 from tests.healthcheck import machine
+from tests.packagedrules import RULES
 
-RULES = load_ruleset([packaged()])
 COMPUTE = tuple(f"0000:{bus}:00.0" for bus in ("18", "40", "4f", "5e", "9a", "c0", "ce", "dc"))
 STORAGE = ("0000:29:00.0", "0000:29:00.1", "0000:aa:00.0", "0000:aa:00.1")
 CONNECTX7, BLUEFIELD3, VIRTUAL = "15B3:1021", "15B3:A2DC", "15B3:101E"

@@ -33,8 +33,8 @@ from inventory.load import load_inventory
 from inventory.model import Node
 from tests.command import muster
 from tests.healthcheck import machine
+from tests.packagedrules import RULES
 
-RULES = load_ruleset([packaged()])
 GOOD = "profile: quiet\ntitle: a test\nleave_out: [docker-*, host-swap]\n"
 
 

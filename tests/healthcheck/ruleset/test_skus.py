@@ -33,8 +33,8 @@ from inventory.errors import UsageError
 from inventory.model import Node
 from tests.command import muster
 from tests.healthcheck import machine
+from tests.packagedrules import RULES
 
-RULES = load_ruleset([packaged()])
 NEEDED = {number for rule in RULES.rules for number in rule.numbers}
 A100 = {"name": {"ok": "NVIDIA A100-SXM4-80GB"}}
 ALL_A100 = machine.nvml(**{f"gpu{n}": A100 for n in range(8)})

@@ -13,14 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from healthcheck.config.rulesfolder import packaged
-from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.sweep import sweep
 from inventory.model import Node, Via
 from inventory.sshconfig import SshConfig
 from inventory.transport.base import Limits, Program, Reply, Transport
 from inventory.transport.openssh import OpensshTransport
 from inventory.transport.ssh import SshTransport
+from tests import packagedrules
 from tests.testbed.farm import STAGES, UNLIKE, Farm, Way, farm
 from tests.testbed.require import require
 from tests.testbed.sshd import SSHD
@@ -28,7 +27,7 @@ from tests.testbed.sshd import SSHD
 # A farm's nodes are a few files each: it is about reaching hundreds, not about what is found on them.
 OF_A_FARM = ("filesystem-*d*", "fleet-kernel", "gpu-count", "host-memory", "host-swap", "kernel-*",
              "port-count", "port-state")
-RULES = load_ruleset([packaged()]).select(OF_A_FARM, UNLIKE)
+RULES = packagedrules.RULES.select(OF_A_FARM, UNLIKE)
 
 
 def paramiko() -> Transport:

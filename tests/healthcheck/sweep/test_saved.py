@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from healthcheck.collector.reply import within
 from healthcheck.config.files import write_whole
-from healthcheck.config.rulesfolder import packaged
 from healthcheck.facts.base import FACTS
 from healthcheck.facts.boot import BOOT_CAPTURE
 from healthcheck.facts.carried_log import LOG_CAPTURE
@@ -23,7 +22,6 @@ from healthcheck.facts.seen_before import UNUSUAL_CAPTURE
 from healthcheck.model.recording import Capture, Outcome, Recording, RecordingError, from_json, to_json
 from healthcheck.report.document import as_json, document
 from healthcheck.report.progress import progress
-from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.sweep import sweep
 from healthcheck.sweep.saved import Saver
 from healthcheck.sweep.snapshots import KeptSnapshots, encode
@@ -33,8 +31,8 @@ from inventory.errors import UsageError
 from inventory.model import Lifecycle, LifecycleState, Node, PortPlan
 from inventory.transport.base import Failure, Limits, Program, Reply, Stage
 from tests.healthcheck import machine
+from tests.packagedrules import RULES
 
-RULES = load_ruleset([packaged()])
 # The captures that some rule compares with an earlier snapshot, and what is kept of boots and unusual log
 # lines.
 COMPARED = {probe.id for rule in RULES.rules for name in rule.checked.earlier

@@ -9,7 +9,6 @@ import pytest
 
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.model.outcome import Finding, NodeReport, Result, Severity, Status, state_of
-from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.store import file, schema
 from healthcheck.store.cordons import CordonState, mean
 from healthcheck.store.cordons import settle as settle_cordon
@@ -23,9 +22,10 @@ from healthcheck.triage.gather import gather
 from healthcheck.triage.past import NodeHistory
 from healthcheck.triage.policyload import load_policy
 from inventory.model import Node
+from tests.packagedrules import RULES
 
 HOUR = 3600.0
-POLICY = load_policy([packaged()], load_ruleset([packaged()]))
+POLICY = load_policy([packaged()], RULES)
 NODES = (Node("n1"), Node("n2"))
 
 

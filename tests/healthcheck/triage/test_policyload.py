@@ -16,7 +16,6 @@ from healthcheck.config.rulesfolder import packaged
 from healthcheck.model.faultkind import FaultKind, Isolation, Of
 from healthcheck.model.outcome import Owner, Repair, Severity
 from healthcheck.report.policy import digest, resolved
-from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.store import accused
 from healthcheck.triage.policy import EXPLAINING, KINDS, Causes, IncidentKind, IncidentPolicy, TriagePolicy
 from healthcheck.triage.policyload import DOMAINS, load_policy, load_with_origins
@@ -24,7 +23,7 @@ from healthcheck.triage.remediation import Remediation, RemediationStep, Use
 from inventory.errors import RulesError
 from inventory.located import load_yaml
 
-RULESET = load_ruleset([packaged()])
+RULESET = RULES
 PLAIN = load_policy([packaged()], RULESET)
 PACKAGED = json.dumps(load_yaml(packaged() / "policy.yaml"))
 RULES = {rule.id: rule for rule in RULESET.rules}

@@ -13,9 +13,7 @@ from typing import Any
 
 import pytest
 
-from healthcheck.config.rulesfolder import packaged
 from healthcheck.model.recording import Recording
-from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.store.cordons import open_cordons
 from healthcheck.store.file import Store, opened
 from healthcheck.store.leases import LeaseRecord, left, open_leases
@@ -41,6 +39,7 @@ from provisioning.lease.reservation import SHOW, Reservation, parse, reserved
 from provisioning.lease.watch import LeaseWatch
 from provisioning.triage import apply
 from tests.healthcheck import machine
+from tests.packagedrules import RULES
 from tests.provisioning.actions.test_cordon_outcomes import FAN, Back, fails
 from tests.provisioning.lease.test_lease import LINE, Cluster
 from tests.testbed.kubernetes import serving
@@ -498,7 +497,6 @@ class Answers:
                 yield Reply(node.name, None, Failure(Stage.CONNECT, "nobody"), 0, 0)
 
 
-RULES = load_ruleset([packaged()])
 WITHOUT = replace(RULES.skus["hgx-h100"], name="cpu-only", empty=frozenset({"gpus"}))
 
 

@@ -12,13 +12,11 @@ from typing import Any
 
 import pytest
 
-from healthcheck.config.rulesfolder import packaged
 from healthcheck.model.lease import Lease
 from healthcheck.model.outcome import Origin, Status
 from healthcheck.model.probes import Effect, Probe, ProbeKind
 from healthcheck.model.recording import Capture, Outcome
 from healthcheck.report.progress import progress
-from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.sweep import sweep
 from healthcheck.sweep.assess import Assessment
 from healthcheck.sweep.saved import load_manifest
@@ -27,9 +25,9 @@ from inventory.model import Node
 from inventory.transport.base import Failure, Limits, Program, Reply, Stage
 from provisioning.lease.check import SweepLeases
 from tests.healthcheck import machine
+from tests.packagedrules import RULES
 from tests.testbed.collector import collect
 
-RULES = load_ruleset([packaged()])
 QUICK = RULES.select(["dcgm-diag-quick", "gpu-count"])
 NODES = (Node("gpu001", sku="hgx-h100"), Node("gpu002", sku="hgx-h100"))
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.model.problem import Problem
-from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.triage.past import FleetHistory, NodeHistory, Repaired
 from healthcheck.triage.plan import make
 from healthcheck.triage.policyload import load_policy
@@ -21,8 +20,8 @@ from provisioning.remediate.record import parsed
 from provisioning.remediate.send import _step_report
 from provisioning.remediate.steps import SPECS
 from tests.healthcheck.triage.made import NOW, at, past, problem
+from tests.packagedrules import RULES
 
-RULES = load_ruleset([packaged()])
 POLICY = load_policy([packaged()], RULES)
 FABRIC = problem("nvlink-fabric-manager", "nvidia-fabricmanager", observed="inactive (dead)")
 DOCKER = problem("docker-answers", "docker")

@@ -13,8 +13,6 @@ from typing import Any
 
 import pytest
 
-from healthcheck.config.rulesfolder import packaged
-from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.store.file import Store
 from healthcheck.store.marks import mark_of
 from healthcheck.triage.remediation import Remediation, RemediationStep
@@ -29,11 +27,11 @@ from provisioning.remediate.choose import PlannedStep
 from provisioning.remediate.execute import RemediationContext
 from provisioning.remediate.send import StepReport
 from provisioning.remediate.verify import NodeHealth, VerifyContext
+from tests.packagedrules import RULES
 from tests.provisioning.triage.triageworld import Death, Memory
 
 RULE = "docker-answers"
 BOOT = "00000000-0000-4000-8000-00000000000"
-RULES = load_ruleset([packaged()])
 
 
 class Idling(Memory):

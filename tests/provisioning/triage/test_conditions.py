@@ -8,14 +8,14 @@ from healthcheck.config.rulesfolder import packaged
 from healthcheck.model.faultkind import Isolation
 from healthcheck.model.outcome import Owner, Repair
 from healthcheck.model.verdict import Verdict
-from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.triage.past import FleetHistory, NodeHistory
 from healthcheck.triage.plan import TriagePlan
 from healthcheck.triage.policyload import load_policy
 from provisioning.actions.base import Condition
 from provisioning.triage.conditions import conditions
+from tests.packagedrules import RULES
 
-POLICY = load_policy([packaged()], load_ruleset([packaged()]))
+POLICY = load_policy([packaged()], RULES)
 NOW = 1e9
 
 

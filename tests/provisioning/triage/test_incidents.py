@@ -13,7 +13,6 @@ import pytest
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.model.outcome import Finding, NodeReport, NodeState, Result, Severity, Status, state_of
 from healthcheck.model.verdict import StoredIncident
-from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.store.file import Store, opened
 from healthcheck.store.incidents import close, incidents
 from healthcheck.store.readings import NodeReadings
@@ -27,9 +26,10 @@ from healthcheck.triage.policyload import load_policy
 from inventory.model import Lifecycle, LifecycleState, Node
 from provisioning.actions.cordon import cordon
 from provisioning.triage import apply as doing
+from tests.packagedrules import RULES
 from tests.provisioning.triage.triageworld import HOUR, Memory
 
-PACKAGED = load_policy([packaged()], load_ruleset([packaged()]))
+PACKAGED = load_policy([packaged()], RULES)
 # Room enough for a rack: what the breaker's own numbers do to an incident has tests of its own.
 POLICY = replace(PACKAGED, breaker=BreakerPolicy(number=40, percent=50, hours=1, reserve=0, least=2))
 ROW, BIG = 8, 128
