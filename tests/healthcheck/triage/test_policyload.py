@@ -22,8 +22,9 @@ from healthcheck.triage.policyload import DOMAINS, load_policy, load_with_origin
 from healthcheck.triage.remediation import Remediation, RemediationStep, Use
 from inventory.errors import RulesError
 from inventory.located import load_yaml
+from tests import packagedrules
 
-RULESET = RULES
+RULESET = packagedrules.RULES
 PLAIN = load_policy([packaged()], RULESET)
 PACKAGED = json.dumps(load_yaml(packaged() / "policy.yaml"))
 RULES = {rule.id: rule for rule in RULESET.rules}
