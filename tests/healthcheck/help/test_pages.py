@@ -22,6 +22,9 @@ SITES_OWN = {"rules/sku/*.yaml", "rules/*.yaml"}
 WRITTEN = {"healthcheck/facts/thp.py", "healthcheck/checks/thp.py", "rules/thp.yaml", "tests/healthcheck/checks/test_thp.py",
            "provisioning/actions/NAME.py", "healthcheck/_rules"}
 NAMED = re.compile(r"`([\w./-]+\.py)` \(([^)]*)\)")
+# The same with the module between the parentheses, too: (`healthcheck/triage/decide.py`, `decide`).
+NAMED_INSIDE = re.compile(r"`([\w./-]+\.py)`((?:, `[A-Za-z_][\w.]*`)+)")
+PRODUCT = [path for package in ("inventory", "healthcheck", "provisioning") for path in (ROOT / package).rglob("*.py")]
 LONGEST_README = 220
 
 
@@ -97,7 +100,7 @@ def defined(node: ast.stmt) -> list[str]:
 def test_every_name_that_stands_behind_a_module_is_defined_there(topic: str) -> None:
     """`healthcheck/judge/judge.py` (`judge`, `rule_on`)."""
     text = " ".join(prose(FOLDER / f"{topic}.md").split())
-    for file, inside in NAMED.findall(text):
+    for file, inside in (*NAMED.findall(text), *NAMED_INSIDE.findall(text)):
         for one in re.findall(r"`([A-Za-z_][\w.]*)`", inside):
             assert one in names(file), f"{topic}: {file} defines no {one}"
 
@@ -117,6 +120,15 @@ def test_every_dotted_name_is_one_of_ours(topic: str) -> None:
     for span in code(page):
         if re.fullmatch(r"[A-Z]\w+\.[a-z_]\w*", span):
             assert span in known, f"{topic}: {span}"
+
+
+@pytest.mark.parametrize("topic", MAINTAINERS)
+def test_every_class_that_is_named_is_one_of_ours(topic: str) -> None:
+    """`SupportsRead`: some module of the product defines it."""
+    ours = frozenset().union(*(names(str(path.relative_to(ROOT))) for path in PRODUCT))
+    for span in code(FOLDER / f"{topic}.md"):
+        if re.fullmatch(r"[A-Z]\w*[a-z]\w*", span):
+            assert span in ours, f"{topic}: no module defines {span}"
 
 
 def test_the_ladder_that_is_drawn_is_the_one_that_is_enforced() -> None:
