@@ -21,7 +21,8 @@ PLAIN = {
     "thereof": "of it", "whereof": "of which", "wherein": "in which", "henceforth": "from then on", "whence": "from where",
 }
 # Ids of rules and fields of stored documents, which keep their names.
-KEPT = re.compile(r"host-dimm-alike|dimm\.alike|host_dimm_alike|dimm_alike|kernel[-._]told|settled_hours")
+# "nobody" is a holder in the protocol muster.action/1.
+KEPT = re.compile(r"\"nobody\"|host-dimm-alike|dimm\.alike|host_dimm_alike|dimm_alike|kernel[-._]told|settled_hours")
 WORD = re.compile(r"[a-z]+")
 
 

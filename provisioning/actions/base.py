@@ -28,7 +28,7 @@ REASON_LENGTH = 200
 class Holder(Enum):
     """Who keeps jobs away from a node."""
 
-    NOBODY = "nobody"
+    NO_ONE = "nobody"
     US = "us"
     OTHERS = "others"       # a person, the scheduler itself, or another program
     ABSENT = "absent"       # the back end does not know the node
@@ -65,7 +65,7 @@ class NodeHold:
 
 
 class ActionError(UsageError):
-    """The back end could not be asked, or did not do what it was told; nothing is known to have changed."""
+    """The back end could not be asked, or did not do what was asked; nothing is known to have changed."""
 
 
 class Backend(Protocol):
@@ -274,9 +274,9 @@ def check_unchanged(backend: object, node: str, shown: str) -> None:
     """Raises ActionError where a back end that is to be asked just before a change shows another reason than
     `shown` by now; "" stands for a node that no one holds."""
     now = backend.now(node) if isinstance(backend, SupportsRead) else None
-    if now is None or (now.reason == shown if shown else now.holder is Holder.NOBODY):
+    if now is None or (now.reason == shown if shown else now.holder is Holder.NO_ONE):
         return
-    if now.holder is Holder.NOBODY:
+    if now.holder is Holder.NO_ONE:
         raise ActionError("someone has given it back")
     raise ActionError(f"others hold it now: {now.reason or now.holder.value}")
 

@@ -15,7 +15,7 @@
 
 The actions are held, isolate, release and reboot. A release carries the reason that was shown just before: a
 command that can compare it and change in one step does so, and answers {"done": false} if the reason differs
-by then. A holder is nobody, us, others or absent; the reason of a node that we hold begins with our mark. A
+by then. A holder is "nobody", us, others or absent; the reason of a node that we hold begins with our mark. A
 node without a holder is an error, never free. A command that reboots nodes also reports when each was
 `booted`, in seconds since 1970, and whether it is `rebooting`. `{"done": false, "reason": "..."}` says why
 not.

@@ -78,7 +78,7 @@ def cordon_each(store: Store, backend: Backend, wants: Sequence[CordonRequest], 
     free: dict[str, CordonRequest] = {}
     for want in {want.node: want for want in wants}.values():
         node, held = want.node, seen[want.node]
-        if held.holder is not Holder.NOBODY:
+        if held.holder is not Holder.NO_ONE:
             done[node] = _not_free(node, held, known.get(node))
         elif dry:
             done[node] = CordonResult(node, f"would be cordoned in {backend.name}: {want.why}", held=False)
@@ -278,7 +278,7 @@ def _record_lost(
         Whose.TAKEN: f"left alone, {instead(Whose.TAKEN, one, held)}"}.get(what, instead(what, one, held))
     settle(store, one, CordonState.ANEW if what in (Whose.ANEW, Whose.ABSENT) else CordonState.VOID, message,
            clock(), line)
-    return CordonResult(one.node, message, held=held.holder not in (Holder.NOBODY, Holder.ABSENT))
+    return CordonResult(one.node, message, held=held.holder not in (Holder.NO_ONE, Holder.ABSENT))
 
 
 def _after_release(
@@ -300,7 +300,7 @@ def _after_release(
     taken = what is Whose.TAKEN and mark_of(now.reason) != one.mark
     return CordonResult(
         one.node, f"{one.mark} is released" + (f"; {instead(what, one, now)}" if taken else ""),
-        held=now.holder is not Holder.NOBODY)
+        held=now.holder is not Holder.NO_ONE)
 
 
 def resolve_pending(store: Store, backend: Backend, clock: Clock) -> None:

@@ -55,14 +55,14 @@ class GoldenSet:
     def _held(self, lines: Sequence[str], nodes: Collection[str]) -> Mapping[str, NodeHold]:
         inside = {name for line in lines for name in names_of(line, self.path)}
         ours = {out.node: out.reason for line in lines if (out := self._out(line)) is not None}
-        return {node: NodeHold(Holder.NOBODY) if node in inside
+        return {node: NodeHold(Holder.NO_ONE) if node in inside
                 else NodeHold(Holder.US, ours[node], mark_of(ours[node])) if node in ours
                 else NodeHold(Holder.OTHERS, f"it is not in {self.path.name}") for node in nodes}
 
     def isolate(self, node: str, reason: str) -> None:
         """Takes the node out of each line, and nothing else."""
         def edit(lines: Sequence[str]) -> Sequence[str]:
-            if (now := self._held(lines, [node])[node]).holder is not Holder.NOBODY:
+            if (now := self._held(lines, [node])[node]).holder is not Holder.NO_ONE:
                 raise ActionError(f"others hold it now: {now.reason}")
             return list(self._without(self._forget(lines, node), node, _one_blank(reason)))
 
@@ -90,7 +90,7 @@ class GoldenSet:
     def _check_unchanged(self, lines: Sequence[str], node: str, shown: str) -> None:
         now = self._held(lines, [node])[node]
         if shown and now.reason != shown:
-            raise ActionError("someone has given it back" if now.holder is Holder.NOBODY
+            raise ActionError("someone has given it back" if now.holder is Holder.NO_ONE
                               else f"others hold it now: {now.reason}")
 
     def _forget(self, lines: Sequence[str], node: str) -> list[str]:

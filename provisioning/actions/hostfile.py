@@ -30,7 +30,7 @@ class HostFile:
         return self._held(read_lines(self.path, must=False), nodes)
 
     def _held(self, lines: Sequence[str], nodes: Collection[str]) -> Mapping[str, NodeHold]:
-        found = {node: NodeHold(Holder.NOBODY) for node in nodes}
+        found = {node: NodeHold(Holder.NO_ONE) for node in nodes}
         for line in lines:
             reason = _reason(line)
             mark = mark_of(reason)
@@ -48,7 +48,7 @@ class HostFile:
     def isolate(self, node: str, reason: str) -> None:
         """Adds a line, unless by now one is there."""
         def edit(lines: Sequence[str]) -> Sequence[str]:
-            if (now := self._held(lines, [node])[node]).holder is not Holder.NOBODY:
+            if (now := self._held(lines, [node])[node]).holder is not Holder.NO_ONE:
                 raise ActionError(f"others hold it now: {now.reason}")
             return [*lines, f"{node}  # {reason}"]
 

@@ -80,7 +80,7 @@ def held_of(node: Json) -> NodeHold:
     if others:
         return NodeHold(
             Holder.OTHERS, clean(others, REASON_LENGTH), mark, identity=uid(node), user=user, lacks=lacks)
-    return NodeHold(Holder.US if mark is not None else Holder.NOBODY, words, mark, identity=uid(node),
+    return NodeHold(Holder.US if mark is not None else Holder.NO_ONE, words, mark, identity=uid(node),
                     user=user, lacks=lacks)
 
 

@@ -108,7 +108,7 @@ class Kubernetes:
             held = held_of(document)
             if held.mark is not None and held.mark == mark:
                 return None
-            if held.holder is not Holder.NOBODY:
+            if held.holder is not Holder.NO_ONE:
                 raise ActionError(f"{node}: others hold it now: {held.reason}")
             return cordoned(document, reason)
 
@@ -171,7 +171,7 @@ class Kubernetes:
     def _check_unchanged(held: NodeHold, shown: str) -> None:
         """Raises ActionError where a node shows other words than those on which someone decided."""
         if shown and held.reason != shown:
-            raise ActionError("someone has given it back" if held.holder is Holder.NOBODY
+            raise ActionError("someone has given it back" if held.holder is Holder.NO_ONE
                               else f"others hold it now: {held.reason}")
 
     def _write_event(self, document: Json, kind: str, word: str, reason: str) -> None:

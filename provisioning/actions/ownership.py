@@ -35,7 +35,7 @@ def whose(one: Cordon, held: NodeHold, identity: str = "") -> Whose:
         return Whose.ANEW
     if held.holder is Holder.ABSENT:
         return Whose.ABSENT
-    return Whose.FREE if held.holder is Holder.NOBODY else Whose.TAKEN
+    return Whose.FREE if held.holder is Holder.NO_ONE else Whose.TAKEN
 
 
 def dropped(one: Cordon, held: NodeHold) -> str:

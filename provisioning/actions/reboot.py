@@ -113,7 +113,7 @@ def _not_rebooted(
     if ours is not None and whose(ours, held) is Whose.PERSON:
         return CordonResult(
             node, f"NOT rebooted, {instead(Whose.PERSON, ours, held)}", held=True, failed=True)
-    if held.holder is Holder.NOBODY or ours is None or held.mark != ours.mark:
+    if held.holder is Holder.NO_ONE or ours is None or held.mark != ours.mark:
         return CordonResult(node, "NOT rebooted: there is no cordon of ours; cordon it first",
                             held=held.holder is Holder.US, failed=True)
     if boot is not None and boot.under_way:
@@ -147,7 +147,7 @@ def _verify(
     with store.writing() as db:
         ledger.finish(db, line.id, message, clock())
     return CordonResult(
-        line.node, message, held=held.holder not in (Holder.NOBODY, Holder.ABSENT), failed=failed)
+        line.node, message, held=held.holder not in (Holder.NO_ONE, Holder.ABSENT), failed=failed)
 
 
 def _held_after(backend: Backend, ours: Cordon, held: NodeHold) -> NodeHold:

@@ -23,10 +23,10 @@ A CLOUD node that is powered down 22.05.8 shows to no one, not by `scontrol --al
 has PrivateData=cloud: it can neither be read nor cordoned, and what it is held with shows again once it is
 up. 24.11.5 shows it.
 
-A node that is powered down (power saving), or on its way down or up, is nobody's: DRAIN and UNDRAIN keep that
-state, and no job wakes a drained one (22.05.8). A job that waits for such a node to come up is queued again
-by DRAIN. SuspendTime keeps DRAIN, but a person's State=POWER_DOWN takes it away and leaves the reason, which
-a person's UNDRAIN or RESUME would have taken, too (22.05.8):
+A node that is powered down (power saving), or on its way down or up, has no holder: DRAIN and UNDRAIN keep
+that state, and no job wakes a drained one (22.05.8). A job that waits for such a node to come up is queued
+again by DRAIN. SuspendTime keeps DRAIN, but a person's State=POWER_DOWN takes it away and leaves the reason,
+which a person's UNDRAIN or RESUME would have taken, too (22.05.8):
 
     IDLE+DRAIN                     Reason=muster#12: fan
     IDLE+POWERING_DOWN             Reason=muster#12: fan                      (and the next job wakes it)
@@ -57,7 +57,7 @@ from provisioning.actions import slurmqueue
 from provisioning.actions.base import AcknowledgedChange, ActionError, Holder, NodeHold, RebootState
 
 # States in which Slurm starts no job on a node, and those in which one runs (slurm.h, node_states and its
-# flags). A node that merely does not respond ("idle*", for some seconds after each resume, too) is nobody's
+# flags). A node that merely does not respond ("idle*", for some seconds after each resume, too) has no holder
 # yet.
 _AWAY = frozenset(
     {
@@ -100,7 +100,7 @@ class SlurmBackend:
     def taken_from(self, before: NodeHold, after: NodeHold) -> str:
         """24.11 leaves the reason where it takes the drain away: one that is not that of before was written
         in between."""
-        return after.reason if after.holder is Holder.NOBODY and after.reason != before.reason else ""
+        return after.reason if after.holder is Holder.NO_ONE and after.reason != before.reason else ""
 
     def rewrite(self, node: str, shown: str, reason: str) -> None:
         """Drains it with other words; it stays drained all the while."""
@@ -207,7 +207,7 @@ def _held(seen: SlurmNodeState) -> NodeHold:
         # A reason may outlive its drain: Slurm keeps it until the node is resumed with none.
         dropped = ("Slurm removes the drain of a node that is powered down by hand"
                    if mark is not None and states & _DOWNWARDS else "")
-        return NodeHold(Holder.NOBODY, reason, None, busy, dropped=dropped)
+        return NodeHold(Holder.NO_ONE, reason, None, busy, dropped=dropped)
     if mark is not None and states & _DRAINED:
         return NodeHold(Holder.US, reason, mark, busy, user=seen.user, since=seen.since)
     # A reason may have outlived its drain here, too (24.11 leaves it at UNDRAIN).

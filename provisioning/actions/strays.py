@@ -72,7 +72,7 @@ def adopt(
                 node) or f"{backend.name} shows {now[node].holder.value}: {now[node].reason}"
             settle(store, new, CordonState.VOID, f"not done: {trouble}", clock())
             done[node] = CordonResult(
-                node, f"NOT adopted: {trouble}", held=now[node].holder is not Holder.NOBODY, failed=True)
+                node, f"NOT adopted: {trouble}", held=now[node].holder is not Holder.NO_ONE, failed=True)
     return _end(store, backend, nodes, done, now, clock)
 
 
@@ -106,14 +106,14 @@ def forget(store: Store, backend: Backend, nodes: Sequence[str], why: str, who: 
     for node, line in begun.items():
         gone = now[node].mark != seen[node].mark
         rest = "it goes back to jobs" if now[
-            node].holder is Holder.NOBODY else f"others hold it: {now[node].reason}"
+            node].holder is Holder.NO_ONE else f"others hold it: {now[node].reason}"
         message = (f"{seen[node].mark} is removed; {rest}" if gone
                    else f"NOT forgotten: {troubles.get(node) or 'it is still there'}")
         if gone and (one := known.get(node)) is not None:
             settle(store, one, CordonState.VOID, f"forgotten by {who}", clock())
         with store.writing() as db:
             ledger.finish(db, line, message if gone else f"not done: {message}", clock())
-        done[node] = CordonResult(node, message, held=now[node].holder is not Holder.NOBODY, failed=not gone)
+        done[node] = CordonResult(node, message, held=now[node].holder is not Holder.NO_ONE, failed=not gone)
     return _end(store, backend, nodes, done, now, clock)
 
 
@@ -141,7 +141,7 @@ def _nothing_to_do(node: str, held: NodeHold, one: Cordon | None) -> CordonResul
     if held.holder is Holder.ABSENT:
         return CordonResult(node, "is not known there", held=False, failed=True)
     if held.mark is None:
-        message = ("no one holds it" if held.holder is Holder.NOBODY
+        message = ("no one holds it" if held.holder is Holder.NO_ONE
                    else f"left alone, others hold it: {held.reason}")
         return CordonResult(node, message, held=held.holder is Holder.OTHERS, failed=True)
     if one is not None and whose(one, held) is Whose.OURS:

@@ -68,7 +68,7 @@ class NodeBundle:
 
 @dataclass(frozen=True)
 class Bundle:
-    """What all nodes have alike. `version` is muster's own."""
+    """What is the same on all nodes. `version` is muster's own."""
 
     code: bytes
     rules: bytes
@@ -78,8 +78,8 @@ class Bundle:
         self, node: Node, *, default_sku: str | None = None, period: float = PERIOD_S,
         occasion: str = "timer", textfile: str | None = None, exporter: str | None = None,
     ) -> NodeBundle:
-        """What this node is given. The occasion is a profile's name, or empty; the last two are only told for
-        whoever upgrades it."""
+        """What this node is given. The occasion is a profile's name, or empty; the last two are only there
+        for whoever upgrades it."""
         message = {
             **compile_node(node, default_sku, period, occasion, self.version), "textfile": textfile,
             "exporter": exporter}

@@ -1,8 +1,8 @@
 """Installs, rolls back and removes the agent on nodes, and asks for its status: one exec a node, over the
 usual transport.
 
-What all nodes have alike is sent once asked for, so a node that has it already gets a few kilobytes; what is
-meant for one node is named on its command line, as `Node.words` are.
+What is the same on all nodes is sent once asked for, so a node that has it already gets a few kilobytes; what
+is meant for one node is named on its command line, as `Node.words` are.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class AgentResult:
 
 @dataclass(frozen=True)
 class _Addressed(Node):
-    """A node whose program is told on its command line what is meant for it alone."""
+    """A node whose program has on its command line what is meant for it alone."""
 
     own: tuple[str, ...] = ()
 

@@ -40,7 +40,7 @@ class AgentStatus:
 
 
 def status(done: AgentResult) -> AgentStatus:
-    """What a node told of its agent, which may be anything, as a status."""
+    """What a node reported of its agent, which may be anything, as a status."""
     report = done.report
     if not done.ok:
         return AgentStatus(done.node, False, trouble=done.message)

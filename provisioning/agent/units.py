@@ -48,7 +48,7 @@ ExecStart=@COMMAND@
 # 1 and 3: something is wrong with the node, or unknown. That is a result, not a failure of this unit.
 SuccessExitStatus=1 3
 TimeoutStartSec={limit}
-# A tool that hangs in the kernel is left and told of by the next look; waiting for it would end all looks.
+# A tool that hangs in the kernel is left, and the next look reports it; waiting for it would end all looks.
 KillMode=process
 TimeoutStopSec=5
 
@@ -105,7 +105,7 @@ Restart=always
 RestartSec=2
 TimeoutStopSec=10
 
-# The agent's result is root's; this runs as nobody, who may read it and change nothing.
+# The agent's result is root's; this runs as an unprivileged user, who may read it and change nothing.
 DynamicUser=yes
 AmbientCapabilities=CAP_DAC_READ_SEARCH
 CapabilityBoundingSet=CAP_DAC_READ_SEARCH
@@ -168,8 +168,8 @@ def exporter(listen: str) -> str:
     if not _PLAIN.fullmatch(listen):
         raise UsageError(f"--exporter {listen}: the host {host} cannot stand in a unit; name an address")
     if port < _UNPRIVILEGED:
-        raise UsageError(f"--exporter {listen}: the unit runs as nobody, who may only listen on ports from "
-                         f"{_UNPRIVILEGED}")
+        raise UsageError(f"--exporter {listen}: the unit runs as an unprivileged user, who may only listen "
+                         f"on ports from {_UNPRIVILEGED}")
     return _EXPORTER.format(listen=listen)
 
 

@@ -37,7 +37,7 @@ class BaseSettings:
 
     @property
     def document(self) -> dict[str, Any]:
-        """As a node is told."""
+        """As it is sent to a node."""
         return {**{name: getattr(self, name) for name in _SWITCHES}, "sysctl": dict(self.sysctl)}
 
 

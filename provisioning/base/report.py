@@ -65,7 +65,7 @@ class BaseReport:
 
     @property
     def answered(self) -> bool:
-        """Whether it told anything that can be read."""
+        """Whether it reported anything that can be read."""
         return bool(self.items)
 
     def of(self, *hows: ItemState) -> tuple[ItemReport, ...]:

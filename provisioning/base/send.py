@@ -58,7 +58,7 @@ def _sent(
     nodes: Sequence[Node], transport: Transport, desired: BaseSettings, making: bool, limits: Limits,
     root: str, fixed: Collection[str],
 ) -> Iterator[BaseReport]:
-    request = {"make": making, "root": root, "wish": desired.document}
+    request = {"make": making, "root": root, "desired": desired.document}
     words: Mapping[str, tuple[str, ...]] = {
         node.name: ("fixed" if node.name in fixed else "free", node.name) for node in nodes}
     program = Program(

@@ -1,5 +1,5 @@
-"""What a machine's management controller can be asked and told, whatever it speaks; values that every way to
-speak to one gives alike.
+"""What a machine's management controller can be asked to report and to change, whatever it speaks; values
+that every way to speak to one gives in the same form.
 
 A reading is a value, `UNSUPPORTED` (this controller has no such thing) or `Unmeasured(reason)`: an empty
 tuple says that it answered and has none. Event log and sensors come in the types that the node's own look at

@@ -56,7 +56,7 @@ class PartsComparison:
 
     @property
     def equal(self) -> bool:
-        """Whether all was told and is as it should be."""
+        """Whether all was reported and is as it should be."""
         return not self.troubles and not self.unreported and not self.unread
 
 
@@ -141,8 +141,8 @@ def _ports(adapters: Sequence[HardwarePart]) -> int | Unmeasured:
 
 
 def _lacking(parts: Sequence[HardwarePart], wanted: int) -> list[str]:
-    """Seats known to be empty; else the numbers that are left out where all the others are called alike, from
-    0 or 1 on."""
+    """Seats known to be empty; else the numbers that are left out where the names of all the others differ in
+    the number alone, from 0 or 1 on."""
     empty = [part.slot for part in parts if not part.present]
     matches = [_NUMBERED.fullmatch(part.slot) for part in parts]
     if empty or not parts or not all(

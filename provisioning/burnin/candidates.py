@@ -51,7 +51,7 @@ def candidates(
 
 
 def _held(names: Sequence[str], manager: LeaseManager, seconds: float) -> dict[str, str]:
-    """By node who has it, or that no one can say; nodes that are idle and nobody's are not in it."""
+    """By node who has it, or that no one can say; nodes that are idle and have no holder are not in it."""
     base = manager.method.base
     found = {one.node: "muster has cordoned it" for one in open_cordons(manager.store, names, base.name)}
     leased = leased_nodes(manager.store)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-TERM_S = 15.0       # for a salloc that is told to end, which gives its nodes back first
+TERM_S = 15.0       # for a salloc that is asked to end, which gives its nodes back first
 _CHUNK = 1 << 16
 # with TERM, then with KILL; whatever holds its output open after that is no longer listened to
 _SIGNALS = 2
@@ -46,14 +46,14 @@ class _Child:
         self.due = self.began + command.seconds
         self.output = bytearray()
         self.over = False   # its output has ended
-        self.signals_sent = 0       # how often it was told to end, the last time by SIGKILL
+        self.signals_sent = 0       # how often it was asked to end, the last time by SIGKILL
         # Both outputs in one, as on a terminal: whatever fails says so in its place.
         self.process = subprocess.Popen(
             command.argv, env=dict(command.environment), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, start_new_session=True)
 
     def end(self) -> None:
-        """Its time is over: it is told so once, and killed when that does not help."""
+        """Its time is over: it is asked to end once, and killed when that does not help."""
         self._signal(signal.SIGKILL if self.signals_sent else signal.SIGTERM)
         self.signals_sent, self.due = self.signals_sent + 1, time.monotonic() + TERM_S
 

@@ -30,7 +30,7 @@ class KeyReply:
 
 @dataclass(eq=False)
 class KeyRequest:
-    """A question that waits: for which keys still, and which value is to be told (None: only that they are
+    """A question that waits: for which keys still, and which value is to be sent (None: only that they are
     there)."""
 
     who: Hashable
@@ -43,7 +43,7 @@ class KeyRequest:
 
 class RendezvousStore:
     """Values by task and key. Everything it is asked comes from nodes: what is no question raises Garbled,
-    what is too large is told so."""
+    what is too large gets that as its answer."""
 
     def __init__(self) -> None:
         self._tasks: dict[str, dict[str, bytes]] = {}

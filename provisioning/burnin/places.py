@@ -43,7 +43,8 @@ def rails(node: Node, sku: Sku | None, ports: Iterable[Port] = ()) -> tuple[Rail
     """
     plans = planned(node, sku)
     if not plans:
-        seen = sorted({pci for port in most_common_kind(ports) if isinstance(pci := reading(port, "pci"), str)})
+        seen = sorted({
+            pci for port in most_common_kind(ports) if isinstance(pci := reading(port, "pci"), str)})
         return tuple(
             Rail(number, address, _leaf(node, number, len(seen))) for number, address in enumerate(seen))
     compute = {address: plan for address, plan in sorted(plans.items())

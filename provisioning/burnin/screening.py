@@ -23,7 +23,7 @@ class Candidate:
     """A node, when it was last proven by a certificate or a screening, and when it was last tried.
 
     Times are in epoch seconds, None for never. `refused` is why it cannot be screened now, "" where it is in
-    service, idle and nobody's. `place` is None only where `refused` says why.
+    service, idle and without a holder. `place` is None only where `refused` says why.
     """
 
     node: str

@@ -20,7 +20,7 @@ class StageReading:
 
 
 class StageSamples:
-    """Told of each step before it begins, it looks once where a stage is over: at the nodes that took part
+    """Called for each step before it begins, it looks once where a stage is over: at the nodes that took part
     and have counters.
 
     `read` looks at nodes by name; `first` is what was read before the first stage.

@@ -104,7 +104,8 @@ def _sweep(
     if hurried:
         limits = replace(limits, connect_s=_FIRST_CONNECT_S, login_s=_FIRST_LOGIN_S)
     bar = progress(len(plan.nodes), what)
-    return plan, sweep.live(plan, SshTransport(), limits, bar, snapshots=KeptSnapshots(fleet.folder / "state"))
+    snapshots = KeptSnapshots(fleet.folder / "state")
+    return plan, sweep.live(plan, SshTransport(), limits, bar, snapshots=snapshots)
 
 
 def _show(plan: SweepPlan, outcome: SweepResult) -> None:

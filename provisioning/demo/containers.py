@@ -16,8 +16,8 @@ TOOLKIT = "/etc/nvidia-container-runtime/config.toml"
 PLUGSTACK = "/etc/slurm/plugstack.conf"
 EXPORTER = ("nvcr.io/nvidia/k8s/dcgm-exporter", "3.3.5-3.4.1-ubuntu22.04")
 
-# What a client does whose daemon is well, told the socket first; a fault replaces the whole of it, or what it
-# prints.
+# What a client does whose daemon is well, called with the socket first; a fault replaces the whole of it, or
+# what it prints.
 _DOCKER = """\
 [ "$1" = --host ] && shift 2
 case "$1" in

@@ -34,7 +34,7 @@ _PATIENCE_S = 5.0               # for processes that were killed and do not go
 
 
 class _Ended(Exception):
-    """Someone told us to end."""
+    """Someone asked us to end."""
 
 
 def main(prefix: str, base: str | None) -> None:

@@ -20,8 +20,8 @@ class DeliveryState(Enum):
     LISTED = "as listed"
     SWAPPED = "swapped"         # it is there, and something else than the list says
     DOUBLED = "doubled"         # on the list twice, or there twice
-    MISSING = "missing"         # everything that answers told its number, and none is this
-    UNREAD = "not read"         # not seen, and some that answer told no number
+    MISSING = "missing"         # everything that answers reported its number, and none is this
+    UNREAD = "not read"         # not seen, and some that answer reported no number
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class DeliveryLine:
 @dataclass(frozen=True)
 class DeliveryComparison:
     """All rows in their order; controllers whose number is not on the list, those of nodes that are past
-    bring-up; controllers that told none."""
+    bring-up; controllers that reported none."""
 
     lines: tuple[DeliveryLine, ...]
     extra: tuple[FoundController, ...]
@@ -126,7 +126,7 @@ def _line(
 
 
 def _meant(row: Delivered, one: FoundController, node: Node | None) -> bool:
-    """Whether a controller that told no number is where the list has this row."""
+    """Whether a controller that reported no number is where the list has this row."""
     return bool(
         (row.mac and row.mac in one.macs) or (row.address and _address(row.address) == _address(one.address))
         or (row.name and node is not None and node.name.lower() == row.name.lower()))

@@ -83,7 +83,7 @@ def of_leases(leases: Iterable[DhcpLease]) -> Iterator[Claim]:
     for lease in leases:
         if lease.held and lease.name and lease.name.partition(".")[0] not in _COMMON:
             yield Claim(HOST, lease.name, lease.mac or lease.address,
-                        f"the lease of {lease.mac or 'nobody'} at {lease.address}")
+                        f"the lease of {lease.mac or 'no one'} at {lease.address}")
 
 
 def of_hardware(hardware: Mapping[str, tuple[float, Now]], when: Mapping[str, str]) -> Iterator[Claim]:

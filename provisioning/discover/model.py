@@ -20,7 +20,7 @@ _MAC = re.compile(r"[0-9a-f]{12}")
 
 @dataclass(frozen=True)
 class FoundController:
-    """A controller that answers at an address. `said` is what kept it from saying more, `login` how the
+    """A controller that answers at an address. `said` is what kept it from reporting more, `login` how the
     account fared there.
 
     `fingerprint` is SHA-256 of the certificate that it showed, which nothing vouches for. `host` is its own
@@ -76,7 +76,7 @@ def number(text: object) -> str:
 
 
 def mac(text: object) -> str:
-    """A MAC address as aa:bb:cc:dd:ee:ff, "" for what is none, or is nobody's."""
+    """A MAC address as aa:bb:cc:dd:ee:ff, "" for what is none, or belongs to no one."""
     digits = re.sub(r"[^0-9a-z]", "", text.lower()) if isinstance(text, str) and len(text) <= 40 else ""
     if _MAC.fullmatch(digits) is None or digits in ("0" * 12, "f" * 12):
         return ""

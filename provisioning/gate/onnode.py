@@ -1,4 +1,4 @@
-"""What runs on a node: it trusts the keys that came over the transport, is told where to fetch from, and
+"""What runs on a node: it trusts the keys that came over the transport, keeps where to fetch from, and
 keeps the snapshot. Python 3.8."""
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from provisioning.actions.base import Backend
 
 class LeaseMethod(Protocol):
     """One way to hold nodes. Each method raises ActionError where the back end cannot be asked or did not do
-    what it was told.
+    what was asked.
 
     Reasons are by node, a phrase each; a node that is not in them is fine.
     """

@@ -90,7 +90,7 @@ class SweepLeases:
 
     @contextmanager
     def __call__(self, plan: SweepPlan, transport: Transport) -> Iterator[Granted]:
-        """Holds leases of the plan's nodes for one sweep, after saying what it may cost."""
+        """Holds leases of the plan's nodes for one sweep, after printing what it may cost."""
         bounds, probes = leased_limits(plan, self.timeout, self.fanout)
         if not probes:
             raise UsageError("--disruptive: none of the rules that are judged is disruptive; `muster rules "
@@ -129,7 +129,7 @@ def leased(
             taken = _proven(ours, taken, plan, transport,
                             limits(IDLE_CHECK_S if gives_way is not None else None, bounds.fanout))
             if taken.entry is None:
-                yield Granted(transport, bounds, Lease(frozenset(), "nobody", taken.refused))
+                yield Granted(transport, bounds, Lease(frozenset(), "no one", taken.refused))
                 return
             def isolated(reasons: Mapping[str, str]) -> list[str]:
                 nonlocal taken
@@ -152,7 +152,7 @@ def leased(
 def _given_back(manager: LeaseManager, entry: LeaseRecord) -> str:
     try:
         return give_back(manager, entry, "the sweep is over")
-    except StoreError as error:     # what was measured is to be told anyway
+    except StoreError as error:     # what was measured is reported anyway
         return str(error)
 
 

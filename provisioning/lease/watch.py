@@ -68,7 +68,7 @@ class LeaseWatch:
 
     def check(self, share: float = 0.5) -> dict[str, str]:
         """By node why the lease does not stand now; raises ActionError and StoreError where that cannot be
-        told.
+        found out.
 
         Where less than this share of its term is left it is renewed: it lasts a whole term from now on.
         """

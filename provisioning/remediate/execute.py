@@ -28,7 +28,7 @@ from provisioning.lease.take import LeaseGrant, give_back, take, without
 from provisioning.lease.watch import LeaseWatch
 from provisioning.remediate import record
 from provisioning.remediate.choose import PlannedStep
-from provisioning.remediate.judge import is_settled, judge
+from provisioning.remediate.judge import is_restored, judge
 from provisioning.remediate.record import RemediationOutcome, StartedStep
 from provisioning.remediate.send import StepReport, send
 from provisioning.remediate.steps import SPECS, IdleProof, rootless
@@ -180,7 +180,7 @@ class _Batch:
         context = self.context
         of = {one.node: one.before for one in begun}
         touched = [context.nodes[one.node] for one in begun if did[one.node].touched]
-        seen = (await_(context.site, touched, lambda one: is_settled(of[one.node], one), self._patience())
+        seen = (await_(context.site, touched, lambda one: is_restored(of[one.node], one), self._patience())
                 if touched else {})
         if self.step is RemediationStep.REBOOT and isinstance(context.backend, SupportsReboot):
             resolve_reboots(context.store, context.backend, context.clock)
@@ -225,7 +225,7 @@ class _Batch:
 
 
 def ended(one: StartedStep, how: RemediationOutcome, message: str) -> CordonResult:
-    """What a person is told of a step that has ended."""
+    """The message to a person about a step that has ended."""
     more = (f"; it stays cordoned until a person has checked it: muster uncordon {one.node}" if how.stops
             else "")
     return CordonResult(one.node, f"{one.before.step.value}: {how.value}: {message}{more}", held=how.stops,

@@ -10,13 +10,13 @@ from provisioning.remediate.verify import NodeHealth, passes, worse
 _SHOWN = 4
 
 
-def is_settled(before: Before, seen: NodeHealth) -> bool:
+def is_restored(before: Before, seen: NodeHealth) -> bool:
     """Whether all is as it should be, so that no one has to look again."""
     return _restarted(before, seen) and passes(seen, before.rules) and not worse(before.passed, seen)
 
 
 def judge(before: Before, did: StepReport, seen: NodeHealth) -> tuple[RemediationOutcome, str]:
-    """How it ended, and in words. What the node says of itself is told; what a look shows decides."""
+    """How it ended, and in words. What the node says of itself is reported; what a look shows decides."""
     rules = ", ".join(before.rules)
     if not did.touched and not (before.step is RemediationStep.REBOOT and _restarted(before, seen)):
         return RemediationOutcome.NOT_DONE, did.message + (

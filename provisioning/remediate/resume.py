@@ -10,7 +10,7 @@ from inventory.model import Node
 from provisioning.actions.cordon import CordonResult
 from provisioning.remediate import record
 from provisioning.remediate.execute import RemediationContext, ended, give_back_nodes
-from provisioning.remediate.judge import is_settled, judge
+from provisioning.remediate.judge import is_restored, judge
 from provisioning.remediate.record import RemediationOutcome, StartedStep
 from provisioning.remediate.send import send
 from provisioning.remediate.verify import NodeHealth, await_
@@ -46,7 +46,7 @@ def _known(begun: list[StartedStep], context: RemediationContext) -> list[Cordon
     waiting = [context.nodes[name] for name in dict.fromkeys(one.node for one in begun)
                if did[name].ok is None or did[name].touched or of[name].step is RemediationStep.REBOOT]
     seen = await_(
-        context.site, waiting, lambda one: is_settled(of[one.node], one), patience) if waiting else {}
+        context.site, waiting, lambda one: is_restored(of[one.node], one), patience) if waiting else {}
     done = []
     for one in begun:
         # What a node that could not be asked is not known to be untouched.

@@ -1,4 +1,4 @@
-"""The ticket of an RMA: a person's decision that a part goes to the vendor, told with what the store
+"""The ticket of an RMA: a person's decision that a part goes to the vendor, with what the store
 remembers of it."""
 
 from __future__ import annotations

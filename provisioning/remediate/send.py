@@ -41,7 +41,7 @@ class StepReport:
 
 @dataclass(frozen=True)
 class _Addressed(Node):
-    """A node whose program is told its own line's name."""
+    """A node whose program has its own line's name on its command line."""
 
     own: tuple[str, ...] = ()
 

@@ -59,7 +59,7 @@ def look(site: VerifyContext, nodes: Sequence[Node]) -> dict[str, NodeHealth]:
     boots: dict[str, str] = {}
     found: dict[str, NodeReadings] = {}
 
-    def told(recording: Recording) -> None:
+    def keep(recording: Recording) -> None:
         found[recording.node] = readings(recording)
         boots[recording.node] = recording.host.boot_id if recording.host is not None else ""
 
@@ -67,7 +67,7 @@ def look(site: VerifyContext, nodes: Sequence[Node]) -> dict[str, NodeHealth]:
     began = time.time()
     outcome = sweep.live(
         plan, site.transport, sweep.limits(None, site.fanout), progress(len(nodes), "look", quiet=True),
-        snapshots=KeptSnapshots(site.folder), on_recording=told, repairs=words_in(site.folder))
+        snapshots=KeptSnapshots(site.folder), on_recording=keep, repairs=words_in(site.folder))
     if outcome.partial:
         raise KeyboardInterrupt
     with opened(site.folder, make=True) as store:
@@ -92,7 +92,7 @@ def _seen(report: NodeReport, boot: str) -> NodeHealth:
 
 
 def await_(
-    site: VerifyContext, nodes: Sequence[Node], settled: Callable[[NodeHealth], bool], seconds: float,
+    site: VerifyContext, nodes: Sequence[Node], done: Callable[[NodeHealth], bool], seconds: float,
 ) -> dict[str, NodeHealth]:
     """Looks again and again until each is as wanted, or the time is over: the newest look at each."""
     until = time.monotonic() + seconds
@@ -100,7 +100,7 @@ def await_(
     waiting = list(nodes)
     while waiting:
         seen.update(look(site, waiting))
-        waiting = [node for node in waiting if not settled(seen[node.name])]
+        waiting = [node for node in waiting if not done(seen[node.name])]
         if time.monotonic() >= until:
             break
         if waiting:

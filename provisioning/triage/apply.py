@@ -98,7 +98,7 @@ KINDS = {StrayKind.STORE: "a mark of a store that this one does not know",
 
 
 def _instead(held: NodeHold) -> str:
-    if held.holder is Holder.NOBODY:
+    if held.holder is Holder.NO_ONE:
         return "someone gave it back"
     return ("it is not known there any more" if held.holder is Holder.ABSENT
             else f"others hold it now: {held.reason}")
@@ -135,7 +135,7 @@ def forgotten(backend: Backend, ours: Sequence[Cordon], seen: Mapping[str, NodeH
         one.node: AcknowledgedChange(one.mark, one.stamp if one.stamp is not None else one.began)
         for one in ours
         if one.shown is None and one.node in seen and one.node not in ended
-            and (seen[one.node].holder is Holder.NOBODY or seen[one.node].itself)}
+            and (seen[one.node].holder is Holder.NO_ONE or seen[one.node].itself)}
     return {**ended, **(backend.forgot(gone) if gone and isinstance(backend, SupportsLostChanges) else {})}
 
 

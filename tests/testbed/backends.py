@@ -58,7 +58,7 @@ class Memory:
             return NodeHold(Holder.ABSENT)
         reason = self.reasons[node]
         if reason is None:
-            return NodeHold(Holder.NOBODY)
+            return NodeHold(Holder.NO_ONE)
         mark = mark_of(reason)
         return NodeHold(Holder.OTHERS if mark is None else Holder.US, reason, mark)
 
@@ -89,7 +89,7 @@ class Memory:
 class HostFileSite:
     """A file of hosts to leave out."""
 
-    unknown = Holder.NOBODY
+    unknown = Holder.NO_ONE
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "bad"

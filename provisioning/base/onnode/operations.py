@@ -63,7 +63,7 @@ def main(nonce: str, request: bytes, source: BinaryIO) -> None:
     desired = json.loads(request)
     host, (may, name) = LocalHost(desired["root"]), sys.argv[-2:]
     report: dict[str, Any] = {"ok": True, "said": "", "root": os.geteuid() == 0, "changed": [], "failed": {}}
-    items = looked(host, desired["wish"], name, may == "free")
+    items = looked(host, desired["desired"], name, may == "free")
     if desired["make"] and any(item.state == "differs" for item in items):
         try:
             if os.geteuid() and not host.root:
@@ -72,6 +72,6 @@ def main(nonce: str, request: bytes, source: BinaryIO) -> None:
             made(host, items, report)
         except (InstallError, OSError) as error:
             report.update(ok=False, said=str(error))
-        items = looked(host, desired["wish"], name, may == "free")
+        items = looked(host, desired["desired"], name, may == "free")
     report.update(items=[item.report() for item in items], time=time.time())
     answered(nonce, report)

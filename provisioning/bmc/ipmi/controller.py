@@ -100,7 +100,7 @@ class IpmiController:
 
     def set_boot(self, target: BootTarget, once: bool) -> None:
         """Sets the override. Most controllers would forget it when no boot follows within a minute, and are
-        told not to."""
+        asked not to."""
         end = time.monotonic() + self._seconds
         options = [*([] if once or target is BootTarget.NONE else ["persistent"]),
                    *(["efiboot"] if self._efi else [])]

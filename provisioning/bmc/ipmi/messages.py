@@ -34,7 +34,7 @@ _SESSION = (
     ("invalid authentication algorithm", BmcErrorReason.BROKEN,
      "it takes none of the cipher suites that ipmitool has"),
     ("no response from RAKP 1 message", BmcErrorReason.TIMEOUT,
-     "it stopped answering when it was told the user's name: a datagram was lost, or it does not know the "
+     "it stopped answering when it got the user's name: a datagram was lost, or it does not know the "
      "user"),
     ("no response from RAKP 3 message", BmcErrorReason.TIMEOUT,
      "it stopped answering in the middle of the login"),

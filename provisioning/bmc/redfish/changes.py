@@ -1,8 +1,8 @@
 """Changes, made by sushy's resources over our own connection: power, boot override, BIOS settings, virtual
 media.
 
-sushy (OpenStack Ironic's library) and not DMTF's `redfish`: what its resources know of makers' ways to be
-told something was learned on hardware that we do not have (ETags that are weak, wrong or missing; iLO's and
+sushy (OpenStack Ironic's library) and not DMTF's `redfish`: what its resources know of how makers take
+changes was learned on hardware that we do not have (ETags that are weak, wrong or missing; iLO's and
 Supermicro's virtual media; UsbCd; boot settings in a resource of their own), while DMTF's is a plain HTTP
 client with `verify=False` that sends a POST up to eleven times and follows redirects. sushy's own connector
 is left out: it sends every request, a reset too, up to three times when the connection drops, and tries a

@@ -48,7 +48,7 @@ def hardware(service: RedfishService) -> HardwareInventory:
 
 
 def _missing(problem: BmcError) -> Missing:
-    """Why a kind is not there: one that leads to nothing is not told of."""
+    """Why a kind is not there: one that leads to nothing is not reported."""
     return UNSUPPORTED if problem.wrong is BmcErrorReason.UNSUPPORTED else Unmeasured(problem.message)
 
 

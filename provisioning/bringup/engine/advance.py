@@ -25,7 +25,7 @@ from provisioning.bringup.engine.model import (
     StepState,
 )
 
-MOST = 400      # characters of what is told of a machine
+MOST = 400      # characters of a message about a machine
 
 
 @dataclass(frozen=True)

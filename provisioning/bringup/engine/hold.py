@@ -43,7 +43,7 @@ def hold(
         return []
     try:
         free = [
-            node for node, held in base.held(nodes).items() if held.holder is Holder.NOBODY] if nodes else []
+            node for node, held in base.held(nodes).items() if held.holder is Holder.NO_ONE] if nodes else []
         if not free:
             return []
         with opened(folder, make=True) as store:

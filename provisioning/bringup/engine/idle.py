@@ -91,7 +91,7 @@ class IdleCheck:
             return ""
         if node in found.busy:
             return f"{found.busy[node]}, by {self._through.name}"
-        if node in held and held[node].holder is Holder.NOBODY:
+        if node in held and held[node].holder is Holder.NO_ONE:
             return (f"nothing keeps jobs away from it, by {self._through.name}: muster cordon {node} "
                     f"--reason '{WHY}'")
         return ""

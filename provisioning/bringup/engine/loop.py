@@ -52,7 +52,7 @@ class Engine:
         self._workers.results.put(Wake())
 
     def run(self) -> None:
-        """Goes on until each machine is through, in trouble or halted, or someone asks for an end. Deeds
+        """Goes on until each machine is through, in trouble or halted, or someone asks for an end. Operations
         under way are waited for and written down, whatever happens. Raises StoreError."""
         transitions = self._transitions
         try:

@@ -150,7 +150,7 @@ class Scheduler:
                 yield queue.since + queue.step.gather_s
 
     def _taken(self, queue: StepQueue, *, anew: bool = True) -> Iterator[MachineState]:
-        while (name := queue.take(self._may if anew else _nobody)) is not None:
+        while (name := queue.take(self._may if anew else _none)) is not None:
             state = self._states[name]
             if state.step == LOGIN_STEP:
                 self.logins.trying[state.user] += 1
@@ -238,5 +238,5 @@ class Joint:
         return self.joined.pop(step, [])
 
 
-def _nobody(name: str) -> bool:
+def _none(name: str) -> bool:
     return False

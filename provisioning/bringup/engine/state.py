@@ -67,7 +67,7 @@ class MachineState:
             self.node, began, now, MappingProxyType(dict(self.kept)), tuple(self.operations.values()))
 
     def unended(self) -> list[int]:
-        """Deeds of which no one wrote the end, but for the one that is under way."""
+        """Operations of which no one wrote the end, but for the one that is under way."""
         return [number for number, past in self.operations.items()
                 if past.ended is None and number != self.making]
 

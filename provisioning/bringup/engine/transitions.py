@@ -1,7 +1,7 @@
-"""What follows from what was learned of a machine: it is written down, told, and decided what is next; inside
-one transaction of the run.
+"""What follows from what was learned of a machine: it is written down and reported, and what is next is
+decided; inside one transaction of the run.
 
-What is to be done outside is put into `tasks`, what is to be told into `events`: both are for after the
+What is to be done outside is put into `tasks`, what is to be reported into `events`: both are for after the
 transaction.
 """
 
@@ -85,7 +85,7 @@ class Transitions:
         elif isinstance(result, (Observed, IdleChecked, OperationEnded)):
             state = self.states[result.node]
             state.busy = False
-            # Of what is done to many at once the end counts, which is told of by itself.
+            # Of what is done to many at once the end counts, which is reported by itself.
             if isinstance(result, Observed):
                 self.under_way -= not self.policy.steps[state.step].together
                 self._observed(state, result.seen, now)
@@ -153,7 +153,7 @@ class Transitions:
             self._stuck(state, what, now)
         elif self.dry:
             self._emit(state,
-                       "unknown" if seen.stand is StepState.UNKNOWN else "deed" if seen.operation
+                       "unknown" if seen.stand is StepState.UNKNOWN else "operation" if seen.operation
                            else "waiting", seen.message, seen.operation)
             self.scheduler.out(state)
         elif isinstance(what, Until):
@@ -201,7 +201,7 @@ class Transitions:
         state.making, state.busy, state.message = number, True, operation.name
         self.journal.stood(state.name, notes.WAITING, operation.name, looked=now, kept=state.kept)
         self.journal.troubled(state.name, state.step, (), now)
-        self._emit(state, "deed", operation.name, operation)
+        self._emit(state, "operation", operation.name, operation)
         self._joint.open[state.step] += 1
         if self._joins(state.step):
             self._joint.join(state.step, Joined(state, machine, operation))

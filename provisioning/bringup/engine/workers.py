@@ -2,7 +2,7 @@
 which the run reads.
 
 They end with the process: no one waits at its end for a look that hangs. What an executor raises is a defect
-of ours: it is told by its type alone, for its words may hold anything, and the other machines go on.
+of ours: it is reported by its type alone, for its words may hold anything, and the other machines go on.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ class OperationEnded:
 
 @dataclass(frozen=True)
 class BatchObserved:
-    """All machines of a look at many were told."""
+    """All machines of a look at many were reported."""
 
     step: str
 
 
 @dataclass(frozen=True)
 class AllOperationsEnded:
-    """An operation that was done to many machines at once is over, and of each it was told how it ended."""
+    """An operation that was done to many machines at once is over, and how it ended was reported for each."""
 
     step: str
 

@@ -15,7 +15,7 @@ from provisioning.bringup.engine.model import ORDER, StepEffect
 from provisioning.bringup.engine.site import RunEvent
 from provisioning.bringup.pages.masked import masked, named
 
-UNKNOWN, OPERATION, REFUSED = "unknown", "deed", "refused"
+UNKNOWN, OPERATION, REFUSED = "unknown", "operation", "refused"
 _WORDS = {
     TROUBLE: "in trouble", REFUSED: "not checked", UNKNOWN: "not measured", OPERATION: "would change",
     WAITING: "waits", DONE: "through", LEFT: "refused", SO: "so as far as was asked"}
@@ -87,7 +87,7 @@ def code(firsts: Mapping[str, First], nodes: Collection[str]) -> int:
 
 
 def _general(first: First, node: str) -> First:
-    """What is told of a machine, such that it can be told of all that are like it."""
+    """What is shown of a machine, such that it holds for all that are like it."""
     if first.stand in (SO, DONE):
         return First(first.stand, "")
     return replace(

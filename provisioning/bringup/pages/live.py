@@ -34,7 +34,7 @@ Observe = Callable[[], BringupStatus]       # how it stands now; may raise Muste
 
 
 class RunReporter:
-    """Used as a context manager around the work, and told of each change. This one says nothing."""
+    """Used as a context manager around the work, and called for each change. This one says nothing."""
 
     def on_event(self, node: str, step: str, stand: str, message: str) -> None:
         """A machine stands so in this step from now on; or a step, where no machine is named, or the whole

@@ -170,7 +170,7 @@ def _spot(
 
 
 def document(progress: BringupStatus) -> dict[str, Any]:
-    """All machines, whatever is to be told of them, and how many are in each step."""
+    """All machines, whatever is to be shown of them, and how many are in each step."""
     return {
         "schema": "muster.bringup/1",
         "time": dt.datetime.fromtimestamp(progress.now, dt.timezone.utc).isoformat(timespec="seconds"),

@@ -22,7 +22,7 @@ _WHAT = 150
 
 @dataclass(frozen=True)
 class MachineGroup:
-    """Machines of which the same is to be told, in natural order; `since` is that of the one that has been
+    """Machines of which the same is to be shown, in natural order; `since` is that of the one that has been
     there longest."""
 
     nodes: tuple[str, ...]
@@ -74,7 +74,7 @@ def summary(progress: BringupStatus) -> str:
 
 
 def groups(spots: Iterable[Spot], fold: Fold) -> list[MachineGroup]:
-    """One entry for each thing that is to be told, in the order in which machines come with it; all troubles
+    """One entry for each thing that is to be shown, in the order in which machines come with it; all troubles
     of a machine are."""
     found: dict[tuple[str, ...], list[_Group]] = {}
     for spot in spots:

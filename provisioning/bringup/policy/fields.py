@@ -83,7 +83,8 @@ SECTIONS: Mapping[str, Mapping[str, ValueType]] = {
     "parts": {
         "may_be_empty": ValueType(
             f"a list of kinds of parts ({', '.join(KINDS)})", _kinds, item=choice(words("_Parts", KINDS))),
-        "log_days": number(0, 3660), "doubles_seconds": number(0, 3600)}, "delivery": {"file": optional(_LINE)},
+        "log_days": number(0, 3660), "doubles_seconds": number(0, 3600)},
+    "delivery": {"file": optional(_LINE)},
     "ssh": {"host_keys": _LINE},
     "burnin": {
         "length": choice(words("_Lengths", STAGES)),

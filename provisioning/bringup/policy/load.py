@@ -139,7 +139,8 @@ def _desired(draft: _Draft, section: str, forms: Mapping[str, ValueType], item: 
     settings = entry.values.get("settings")
     if isinstance(settings, LocatedMap):
         for name, given in settings.items():
-            parse_value(f"{section}: {entry.name}: settings: {name}", given, settings.value_marks[name], SETTING)
+            parse_value(
+                f"{section}: {entry.name}: settings: {name}", given, settings.value_marks[name], SETTING)
         old = draft.desired[section].get(entry.name)
         if old is not None and old.mark.file != mark.file:
             entry.values["settings"] = {**old.values.get("settings", {}), **settings}
@@ -153,7 +154,8 @@ def _without(top: LocatedMap) -> frozenset[str]:
             f"without: expected a list of steps, got {kind_of(found)}", top.value_marks["without"])
     # Without its end a way would be gone again and again.
     form = choice(words("_Steps", ORDER[:-1]))
-    return frozenset(parse_value("without", one, found.value_marks[at], form).value for at, one in enumerate(found))
+    return frozenset(
+        parse_value("without", one, found.value_marks[at], form).value for at, one in enumerate(found))
 
 
 def _map(top: LocatedMap, key: str, where: str = "") -> LocatedMap:

@@ -106,7 +106,7 @@ class DesiredFirmware:
 class Parts:
     """How the inventory of parts is judged: kinds whose seats may be empty where the SKU has no number of
     them; how many days of the event log count; and for how long a machine waits for the serial numbers of
-    those beside it, so that of two alike both are told."""
+    those beside it, so that of two that are equal both are reported."""
 
     may_be_empty: frozenset[str]
     log_days: float

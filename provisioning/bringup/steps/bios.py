@@ -134,7 +134,7 @@ class BiosAsDesired(OfBmc):
 
     def _desired(self, machine: Machine, controller: Controller) -> Desired | None:
         """By the maker that the step credentials kept, asked for where that was left out; None where none is
-        told and it matters."""
+        reported and it matters."""
         sku = self._sku_of(machine.node)
         name = sku.name if sku is not None else None
         vendor = machine.kept.get("vendor", "")

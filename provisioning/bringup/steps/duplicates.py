@@ -1,8 +1,8 @@
 """Machines that say they are each other: one serial number or UUID on two, a host name of another, and places
 where another was delivered.
 
-A machine waits a while for those that are about to tell who they are, so that of two alike both are told,
-whoever comes first.
+A machine waits a while for those that are about to tell who they are, so that of two that are equal both
+are reported, whoever comes first.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _LABELS = {"serial": "serial number", "uuid": "UUID"}
 
 @dataclass(frozen=True)
 class Other:
-    """What was kept of a machine on its way; `coming` says that it has not told yet who it is, and is about
-    to."""
+    """What was kept of a machine on its way; `coming` says that it has not reported yet who it is, and is
+    about to."""
 
     kept: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     coming: bool = False
@@ -85,8 +85,8 @@ class Duplicates:
                                   *self._place(machine, mine["serial"])), waits)
 
     def _called(self, machine: str, name: str) -> list[Trouble]:
-        """A factory calls all machines alike; but what is called as another one of ours was installed as that
-        one."""
+        """A factory gives all machines one name; but what is called as another one of ours was installed
+        as that one."""
         other = self._names.get(name.split(".")[0].casefold())
         if other is None or other == machine:
             return []

@@ -58,7 +58,7 @@ def _turned(machine: Machine, state: State, to: str, what: str, why: str, settle
 def _shown(machine: Machine, to: str, since: float, settle_s: float) -> Observation:
     """A change that was accepted and does not show yet."""
     late = Trouble(
-        f"it was told to go {to}, which was accepted, and {settle_s:g} s later it has not", Owner.DATACENTRE,
+        f"it was asked to go {to}, which was accepted, and {settle_s:g} s later it has not", Owner.DATACENTRE,
         f"{place(machine)}: check its power supplies, their cords and their PDU, and press its power button; "
         f"then: muster bringup retry {machine.name}", "psu")
     if machine.now >= since + settle_s:

@@ -34,15 +34,16 @@ def swept(
     """One sweep of these machines, which is in the store afterwards."""
     found: dict[str, NodeReadings] = {}
 
-    def told(recording: Recording) -> None:
+    def keep(recording: Recording) -> None:
         found[recording.node] = readings(recording)
 
     plan = sweep.SweepPlan([machine.node for machine in machines], context.ruleset.select(only, skip),
                            context.default_sku, "muster bringup", only, skip, profiles)
     began = time.time()
-    outcome = sweep.live(plan, context.transport(), sweep.limits(None, context.fanout),
-                         progress(len(machines), "look", quiet=True), snapshots=KeptSnapshots(context.folder), on_recording=told,
-                         repairs=words_in(context.folder))
+    outcome = sweep.live(
+        plan, context.transport(), sweep.limits(None, context.fanout),
+        progress(len(machines), "look", quiet=True), snapshots=KeptSnapshots(context.folder),
+        on_recording=keep, repairs=words_in(context.folder))
     with opened(context.folder, make=True) as store:
         known = record(
             store,
@@ -52,15 +53,15 @@ def swept(
     return known, found
 
 
-def judged(told: NodeReport, known: NodeReadings | None) -> Observation:
+def judged(report: NodeReport, known: NodeReadings | None) -> Observation:
     """What a sweep says of one machine: FAIL is trouble, whatever could not be measured is checked again, and
     only then it is so.
 
     INFO keeps no one.
     """
-    if not told.results:
-        return Observation(StepState.UNKNOWN, clean(f"{told.stage or 'not checked'}: {told.reason}", 300))
-    counted = [one for one in told.results if one.severity is not Severity.INFO]
+    if not report.results:
+        return Observation(StepState.UNKNOWN, clean(f"{report.stage or 'not checked'}: {report.reason}", 300))
+    counted = [one for one in report.results if one.severity is not Severity.INFO]
     failed = [one for one in counted if one.status is Status.FAIL]
     unknown = [one for one in counted if one.status is Status.UNKNOWN]
     if failed:

@@ -225,15 +225,15 @@ def main(nonce: str, asked: bytes, source: BinaryIO) -> None:
     """Does what is asked of it, and answers."""
     os.environ.clear()
     os.environ.update(PATH="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", LC_ALL="C")
-    wish = json.loads(asked)
-    asks = not wish["step"]
+    request = json.loads(asked)
+    asks = not request["step"]
     if os.geteuid():
         why = ("this needs root here: log in as root, or go through sudo with --become or `privilege: "
                "become` in the inventory")
         report = {"ok": None if asks else False, "touched": asks, "said": why}
     else:
         try:
-            report = taken(wish["step"], sys.argv[2], wish["wait"])
+            report = taken(request["step"], sys.argv[2], request["wait"])
         except (OSError, ValueError) as error:
             report = {"ok": None, "touched": True, "said": "%s: %s" % (type(error).__name__, error)}
     body = zlib.compress(json.dumps(report).encode())

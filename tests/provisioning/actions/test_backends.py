@@ -89,13 +89,13 @@ def test_a_cordon_is_ours_by_its_number_and_leaves_nothing_behind(store: Store, 
     assert [done.message for done in take(store, site, "gpu001", "gpu003")] == [
         f"cordoned in {site.backend.name} as muster#{n}" for n in (1, 2)]
     held = site.backend.held(NODES)
-    assert ({node: (one.holder, one.number) for node, one in held.items() if one.holder is not Holder.NOBODY}
+    assert ({node: (one.holder, one.number) for node, one in held.items() if one.holder is not Holder.NO_ONE}
             == {"gpu001": (Holder.US, 1), "gpu003": (Holder.US, 2)})
     assert held["gpu003"].reason == "muster#2: fan"
     assert take(store, site, "gpu001")[0].message == "cordoned already as muster#1: fan"
     assert [done.message for done in give(store, site, "gpu003", "gpu001")] == [
         "muster#1 is released", "muster#2 is released"]
-    assert {one.holder for one in site.backend.held(NODES).values()} == {Holder.NOBODY}
+    assert {one.holder for one in site.backend.held(NODES).values()} == {Holder.NO_ONE}
     if not isinstance(site, SlurmSite):     # it keeps the time of the last change
         assert [site.shown(node) for node in NODES] == before
 
@@ -110,7 +110,7 @@ def test_a_persons_hold_is_left_as_it_is_in_whatever_words(store: Store, site: S
     assert done.message.startswith("left alone, ") and (done.held, done.failed) == (True, False)
     assert give(store, site, "gpu002")[0].message == "there is no cordon of ours"
     assert site.shown(
-        "gpu002") == before and holder(site, "gpu002") is not Holder.NOBODY and open_cordons(store) == []
+        "gpu002") == before and holder(site, "gpu002") is not Holder.NO_ONE and open_cordons(store) == []
 
 
 @pytest.mark.parametrize("words", ["mine now", "muster#99: of another store"])
@@ -120,7 +120,7 @@ def test_a_node_that_a_person_took_over_stays_theirs(store: Store, site: Site, w
     before = site.shown("gpu003")
     assert give(store, site, "gpu003")[0].held
     assert site.shown(
-        "gpu003") == before and open_cordons(store) == [] and holder(site, "gpu003") is not Holder.NOBODY
+        "gpu003") == before and open_cordons(store) == [] and holder(site, "gpu003") is not Holder.NO_ONE
 
 
 def test_a_node_that_a_person_gave_back_is_no_longer_ours_and_can_be_taken_anew(
@@ -133,7 +133,7 @@ def test_a_node_that_a_person_gave_back_is_no_longer_ours_and_can_be_taken_anew(
     assert site.backend.held(["gpu003"])["gpu003"].number == 2
     site.free("gpu003")
     assert give(store, site, "gpu003")[
-        0].message == "someone had given it back" and holder(site, "gpu003") is Holder.NOBODY
+        0].message == "someone had given it back" and holder(site, "gpu003") is Holder.NO_ONE
 
 
 def test_a_node_that_is_not_known_costs_no_other(store: Store, site: Site) -> None:
@@ -190,12 +190,12 @@ def test_killed_while_it_cordons_the_next_run_finds_out_what_was_done(
 ) -> None:
     with suppress(Death):
         cordon(store, Dying(site.backend, "isolate", after), ["gpu008"], "fan", "me", CLOCK)
-    assert holder(site, "gpu008") is (Holder.US if after else Holder.NOBODY)
+    assert holder(site, "gpu008") is (Holder.US if after else Holder.NO_ONE)
     assert [
         one.state for one in open_cordons(store)] == [CordonState.MEANT] and lines(store)[0].outcome is None
     assert give(store, site, "gpu008")[
         0].message == ("muster#1 is released" if after else "there is no cordon of ours")
-    assert holder(site, "gpu008") is Holder.NOBODY and open_cordons(
+    assert holder(site, "gpu008") is Holder.NO_ONE and open_cordons(
         store) == [] and all(line.outcome for line in lines(store))
 
 
@@ -206,7 +206,7 @@ def test_killed_while_it_releases_the_next_run_finds_out_what_was_done(
     take(store, site, "gpu008")
     with suppress(Death):
         uncordon(store, Dying(site.backend, "release", after), ["gpu008"], "done", "me", CLOCK)
-    assert holder(site, "gpu008") is (Holder.NOBODY if after else Holder.US)
+    assert holder(site, "gpu008") is (Holder.NO_ONE if after else Holder.US)
     said = take(store, site, "gpu008")[0].message
     assert said == (
         f"cordoned in {site.backend.name} as muster#2" if after else "cordoned already as muster#1: fan")
@@ -234,12 +234,12 @@ def test_what_a_person_writes_beside_our_mark_makes_the_node_theirs_until_it_is_
                 and "muster cordon adopt gpu003" in done.message)
     assert holder(site, "gpu003") is Holder.US and (
         site.shown("gpu003") == before or not isinstance(site, (Memory, SlurmSite)))
-    assert [one.node for one in open_cordons(store)] == ["gpu003"] and holder(site, "gpu002") is Holder.NOBODY
+    assert [one.node for one in open_cordons(store)] == ["gpu003"] and holder(site, "gpu002") is Holder.NO_ONE
     assert take(store, site, "gpu003")[0].message.startswith(f"left alone, beside {mark} a person wrote: ")
     adopted = adopt(store, site.backend, ["gpu003"], "agreed with them", "me", CLOCK)[0]
     assert adopted.message.startswith("adopted as muster#") and not adopted.failed
     assert give(
-        store, site, "gpu003")[0].message.endswith(" is released") and holder(site, "gpu003") is Holder.NOBODY
+        store, site, "gpu003")[0].message.endswith(" is released") and holder(site, "gpu003") is Holder.NO_ONE
 
 
 def test_a_node_that_a_person_noted_upon_can_be_left_to_them(store: Store, site: Site) -> None:
@@ -272,4 +272,4 @@ def test_a_mark_of_another_store_is_settled_by_a_person_and_by_nothing_else(
             held = give(other, site, "gpu005")[0]       # to which it is a stranger's now
             assert held.held and holder(site, "gpu005") is Holder.US
             assert give(store, site, "gpu005")[0].message == "muster#1 is released"
-        assert holder(site, "gpu005") is Holder.NOBODY
+        assert holder(site, "gpu005") is Holder.NO_ONE

@@ -70,7 +70,7 @@ def test_what_it_says_of_each_node_is_taken(tmp_path: Path) -> None:
                                  "holder": "others", "reason": "muster#3: of another\nstore \x1b[31m",
                                  "busy": False, "more": 1}, "not asked for": 7}})
     assert site.held(["a", "b", "c", "d"]) == {
-        "a": NodeHold(Holder.US, "muster#12: fan", CordonMark("", 12), True), "b": NodeHold(Holder.NOBODY),
+        "a": NodeHold(Holder.US, "muster#12: fan", CordonMark("", 12), True), "b": NodeHold(Holder.NO_ONE),
         "c": NodeHold(Holder.ABSENT),
         "d": NodeHold(Holder.OTHERS, "muster#3: of another\\nstore \\x1b[31m", None, False)}
 

@@ -46,7 +46,7 @@ def test_a_line_of_several_nodes_is_a_persons_and_stays_whole(tmp_path: Path) ->
     file.path.write_text("# by hand\n\ngpu[001-002]  # muster#3: no, mine\ngpu003 # muster#4: ours\n")
     held = file.held(("gpu001", "gpu003", "gpu004"))
     assert [
-        held[node].holder for node in ("gpu001", "gpu003", "gpu004")] == [Holder.US, Holder.US, Holder.NOBODY]
+        held[node].holder for node in ("gpu001", "gpu003", "gpu004")] == [Holder.US, Holder.US, Holder.NO_ONE]
     file.release("gpu001")
     assert (file.path.read_text()
             == "# by hand\n\ngpu[001-002]  # muster#3: no, mine\ngpu003 # muster#4: ours\n")

@@ -24,7 +24,7 @@ from provisioning.actions.cordon import (
 )
 from tests.testbed.marks import nameless
 
-FREE = NodeHold(Holder.NOBODY)
+FREE = NodeHold(Holder.NO_ONE)
 FAN = NodeHold(Holder.OTHERS, "fan, Tuesday")
 CLOCK = map(float, count(1)).__next__
 
@@ -149,7 +149,7 @@ def test_a_free_node_is_cordoned_and_looked_at_and_its_cordon_keeps_what_it_was_
     store: Store,
 ) -> None:
     back = Back("a", "b")
-    back.shows["a"] = NodeHold(Holder.NOBODY, identity="uid 1")
+    back.shows["a"] = NodeHold(Holder.NO_ONE, identity="uid 1")
     assert take(store, back, "a") == [CordonResult("a", "cordoned in back as muster#1", held=True)]
     assert back.calls == [("held", "a"), ("isolate", "a", "muster#1: fan"), ("held", "a")]
     (one,) = open_cordons(store)
@@ -364,7 +364,7 @@ def test_beside_anothers_hold_no_words_are_compared(store: Store) -> None:
       "void"),
      (NodeHold(Holder.ABSENT), "would be left alone: absent", False, "it is not known there any more", False,
       "anew"),
-     (NodeHold(Holder.NOBODY, identity="uid 2"), "would be left alone: nobody", False,
+     (NodeHold(Holder.NO_ONE, identity="uid 2"), "would be left alone: nobody", False,
       "it registered or was installed anew", False, "anew"),
      (NodeHold(Holder.OTHERS, "x", identity="uid 2"), "would be left alone: x", True,
       "it registered or was installed anew", False, "anew"),
@@ -376,7 +376,7 @@ def test_what_is_not_ours_any_more_is_left_and_written_down(
     store: Store, shown: NodeHold, would: str, held: bool, said: str, failed: bool, state: str,
 ) -> None:
     back = Back("a")
-    back.shows["a"] = NodeHold(Holder.NOBODY, identity="uid 1")
+    back.shows["a"] = NodeHold(Holder.NO_ONE, identity="uid 1")
     take(store, back, "a")
     back.shows["a"] = shown
     back.calls.clear()

@@ -52,7 +52,7 @@ def test_a_node_goes_out_of_every_line_and_nothing_else_changes(
     held = file.held([node])[node]
     assert (held.holder, held.reason, held.number) == (Holder.US, "muster#12: fan", 12)
     file.release(node)
-    assert text_of(file) == before and file.held([node])[node].holder is Holder.NOBODY
+    assert text_of(file) == before and file.held([node])[node].holder is Holder.NO_ONE
 
 
 def test_all_nodes_of_a_set_may_go_and_come_back_in_any_order(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_what_is_not_in_the_set_and_has_no_comment_of_ours_is_others(tmp_path: P
                   "# muster#5: x gpu5\n"
                   "# muster#6: x  gpu[6\n")
     held = file.held([f"gpu{n}" for n in range(1, 7)])
-    assert held.pop("gpu1").holder is Holder.NOBODY
+    assert held.pop("gpu1").holder is Holder.NO_ONE
     assert {(one.holder, one.reason, one.number) for one in held.values()} == {
         (Holder.OTHERS, "it is not in good", None)}
     before = text_of(file)
@@ -88,7 +88,7 @@ def test_a_node_that_a_person_has_put_back_is_nobodys_and_can_go_out_again(tmp_p
     file = golden(tmp_path, "gpu1\ngpu2\n")
     file.isolate("gpu1", "muster#1: x")
     file.path.write_text(text_of(file) + "gpu1\n")
-    assert file.held(["gpu1"])["gpu1"].holder is Holder.NOBODY
+    assert file.held(["gpu1"])["gpu1"].holder is Holder.NO_ONE
     file.isolate("gpu1", "muster#2: y")
     assert text_of(file) == "gpu2\n# muster#2: y  gpu1\n"
 
@@ -145,7 +145,7 @@ def test_no_file_is_no_empty_set(tmp_path: Path) -> None:
 
 def test_a_set_with_operators_is_read_and_not_edited(tmp_path: Path) -> None:
     file = golden(tmp_path, "gpu[1-9]!gpu3\n")
-    assert [held.holder for held in file.held(["gpu2", "gpu3"]).values()] == [Holder.NOBODY, Holder.OTHERS]
+    assert [held.holder for held in file.held(["gpu2", "gpu3"]).values()] == [Holder.NO_ONE, Holder.OTHERS]
     with pytest.raises(ActionError, match="with !, & or \\^ cannot be edited"):
         file.isolate("gpu2", "muster#1: x")
 
@@ -191,10 +191,10 @@ def test_whatever_goes_out_in_any_order_comes_back_in_any_other_to_the_byte(
             file.isolate(node, reason_with_mark(CordonMark("", at), reason))
             held = file.held(NAMES)
             assert [name for name in NAMES if held[name].holder is Holder.US] == sorted(gone[:at])
-            assert {name for name in NAMES if held[name].holder is Holder.NOBODY} == (
+            assert {name for name in NAMES if held[name].holder is Holder.NO_ONE} == (
                 inside & set(NAMES)) - set(gone[:at])
             assert number_of(held[node].reason) == at
         for node in (node for node in back if node in gone):
             file.release(node)
-            assert file.held([node])[node].holder is Holder.NOBODY
+            assert file.held([node])[node].holder is Holder.NO_ONE
         assert text_of(file) == before

@@ -108,7 +108,7 @@ def test_a_cordon_is_seen_by_everybody_and_takes_nothing_from_the_node(bed: Serv
     assert OURS in found["spec"]["taints"]
     held = back.held(["gpu1", "gpu2", "gpu3", "UPPER_case"])
     assert {node: (one.holder, one.number) for node, one in held.items()} == {
-        "gpu1": (Holder.NOBODY, None), "gpu2": (Holder.US, 1), "gpu3": (Holder.ABSENT, None),
+        "gpu1": (Holder.NO_ONE, None), "gpu2": (Holder.US, 1), "gpu3": (Holder.ABSENT, None),
         "UPPER_case": (Holder.ABSENT, None)}
     assert held["gpu2"].reason == "muster#1: fan \\x1b 'ü'"
     back.release("gpu2")
@@ -122,7 +122,7 @@ def test_a_cordon_is_seen_by_everybody_and_takes_nothing_from_the_node(bed: Serv
 def test_a_new_node_that_is_not_ready_can_be_cordoned_and_stays_not_ready(bed: Serving) -> None:
     assert keys(bed, "gpu1") == ["node.kubernetes.io/not-ready"]
     back = through(bed)
-    assert back.held(["gpu1"])["gpu1"].holder is Holder.NOBODY
+    assert back.held(["gpu1"])["gpu1"].holder is Holder.NO_ONE
     back.isolate("gpu1", "muster#1: x")
     back.release("gpu1")
     assert keys(bed, "gpu1") == ["node.kubernetes.io/not-ready"]
@@ -339,7 +339,7 @@ def test_the_startup_taint_goes_when_a_node_is_proven_and_is_no_hold(bed: Servin
     new = back.unproven(["new", "gpu1", "none"])
     assert new == {"new": ProbationNode(registered["uid"], instant(registered["creationTimestamp"]))} and abs(
         (new["new"].registered or 0) - time.time()) < 60
-    assert back.held(["new"])["new"].holder is Holder.NOBODY
+    assert back.held(["new"])["new"].holder is Holder.NO_ONE
     back.isolate("new", "muster#1: x")
     back.prove("new", registered["uid"])
     assert back.unproven(["new"]) == {} and back.held(["new"])["new"].number == 1
@@ -380,7 +380,7 @@ def test_many_nodes_are_read_in_pages(bed: Serving) -> None:
     back.isolate("n0259", "muster#7: x")
     held = back.held(names)
     assert len(held) == 260 and held[
-        "n0259"].number == 7 and {one.holder for one in held.values()} == {Holder.NOBODY, Holder.US}
+        "n0259"].number == 7 and {one.holder for one in held.values()} == {Holder.NO_ONE, Holder.US}
 
 
 def test_nobody_without_the_right_to_changes_anything(bed: Serving, tmp_path: Path) -> None:
@@ -580,7 +580,7 @@ def test_a_list_that_grows_old_is_begun_anew_and_not_for_ever(fake: Serving) -> 
     for name in names:
         cluster.made("nodes", name, {})
     cluster.expire = 2
-    assert len([one for one in through(fake).held(names).values() if one.holder is Holder.NOBODY]) == 300
+    assert len([one for one in through(fake).held(names).values() if one.holder is Holder.NO_ONE]) == 300
     cluster.expire = 3
     with pytest.raises(ActionError, match="the list of /api/v1/nodes was out of date 3 times"):
         through(fake).held(names)
@@ -667,7 +667,7 @@ def test_a_context_that_is_not_there_and_no_configuration_at_all_are_told(
         match=r"neither a kubeconfig .* nor a pod's service account; name a file in the inventory"):
         Kubernetes(InKubernetes(), Api()).held(["gpu1"])
     monkeypatch.setenv("KUBECONFIG", str(fake.config))
-    assert Kubernetes(InKubernetes(), Api(context="train")).held(["gpu1"])["gpu1"].holder is Holder.NOBODY
+    assert Kubernetes(InKubernetes(), Api(context="train")).held(["gpu1"])["gpu1"].holder is Holder.NO_ONE
 
 
 def test_in_a_pod_its_own_account_is_used(
@@ -748,7 +748,7 @@ def test_a_node_that_nobody_holds_is_the_same_after_a_cordon_and_its_release(
     ours = cordoned(node, "muster#7: z")
     back = released(ours)
     assert json.dumps(node) == before
-    if held.holder is Holder.NOBODY:
+    if held.holder is Holder.NO_ONE:
         assert (held_of(ours).holder, held_of(ours).number) == (Holder.US, 7)
         assert back["spec"] == node["spec"] and {**back["metadata"]["annotations"]} == other
     if held.number is not None:

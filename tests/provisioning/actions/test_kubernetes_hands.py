@@ -73,8 +73,8 @@ def take_away(bed: Serving, node: str, what: str) -> None:
     ("", Holder.US, True, ""), ("unschedulable", Holder.US, True, ""),
     ("taint", Holder.US, True, "its taint"), ("annotation", Holder.US, True, "its annotation"),
     ("unschedulable annotation", Holder.US, True, "its annotation"),
-    ("unschedulable taint", Holder.NOBODY, False, ""), ("taint annotation", Holder.OTHERS, False, ""),
-    ("unschedulable taint annotation", Holder.NOBODY, False, ""),
+    ("unschedulable taint", Holder.NO_ONE, False, ""), ("taint annotation", Holder.OTHERS, False, ""),
+    ("unschedulable taint annotation", Holder.NO_ONE, False, ""),
 ])
 def test_what_kubectl_takes_away_of_a_cordon_means_what_is_printed_for_people(
     bed: Serving, what: str, holder: Holder, ours: bool, lacks: str,
@@ -140,7 +140,7 @@ def test_a_taint_of_our_key_with_another_effect_is_a_persons_and_stays(
     back = through(bed.config)
     theirs = {"key": KEY, "value": "1", "effect": effect}
     bed.patch("gpu1", {"spec": {"taints": [theirs]}}, "kubectl-taint")
-    assert back.held(["gpu1"])["gpu1"].holder is (Holder.OTHERS if holds else Holder.NOBODY)
+    assert back.held(["gpu1"])["gpu1"].holder is (Holder.OTHERS if holds else Holder.NO_ONE)
     if holds:
         assert back.held(["gpu1"])["gpu1"].reason == f"taint {KEY}=1:NoExecute"
         with pytest.raises(ActionError, match="gpu1: others hold it now"):
@@ -203,7 +203,7 @@ def test_a_node_that_is_deleted_and_registers_again_is_another_one(bed: Serving)
     assert back.held(["gpu1"])["gpu1"].holder is Holder.ABSENT
     bed.add("gpu1", taints=[{"key": STARTUP, "effect": "NoSchedule"}])
     again = back.held(["gpu1"])["gpu1"]
-    assert again.holder is Holder.NOBODY and again.identity not in ("", first.identity)
+    assert again.holder is Holder.NO_ONE and again.identity not in ("", first.identity)
     with pytest.raises(ActionError, match="gpu1: another node of its name has registered meanwhile"):
         back.prove("gpu1", first.identity)
     assert set(back.unproven(["gpu1"])) == {"gpu1"}
@@ -230,7 +230,7 @@ def test_words_are_replaced_and_a_cordon_released_only_where_they_are_still_ther
         bed, "gpu1") == "muster:7f3a#1: adopted" and taints(bed, "gpu1") == [f"{KEY}=7f3a.1:NoSchedule"]
     back.release("gpu1", "muster:7f3a#1: adopted")
     assert back.held(
-        ["gpu1"])["gpu1"].holder is Holder.NOBODY and "unschedulable" not in bed.node("gpu1")["spec"]
+        ["gpu1"])["gpu1"].holder is Holder.NO_ONE and "unschedulable" not in bed.node("gpu1")["spec"]
     with pytest.raises(ActionError, match="it has no mark of a muster: nobody"):
         back.rewrite("gpu1", "", "muster:7f3a#2: x")
 
@@ -263,7 +263,7 @@ def test_a_mark_of_a_head_that_is_gone_is_listed_and_settled(
     assert done.returncode == 0, done
     held = through(bed.config).held(["gpu1"])["gpu1"]
     if settled == "forget":
-        assert held.holder is Holder.NOBODY and taints(bed, "gpu1") == [] and words(bed, "gpu1") is None
+        assert held.holder is Holder.NO_ONE and taints(bed, "gpu1") == [] and words(bed, "gpu1") is None
     else:
         assert held.holder is Holder.US and plain(held.reason) == "muster#2: the old head is gone"
         assert muster("uncordon", "gpu1", home=tmp_path).returncode == 0 and taints(bed, "gpu1") == []

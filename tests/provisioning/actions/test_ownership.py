@@ -68,10 +68,10 @@ def test_our_words_set_again_by_another_user_are_a_persons_and_what_slurm_append
 
 
 def test_a_node_that_is_another_one_by_its_identity_was_given_back_by_no_person() -> None:
-    assert whose(OURS, NodeHold(Holder.NOBODY)) is whose(
-        OURS, NodeHold(Holder.NOBODY, identity="chassis=A")) is Whose.FREE
-    assert whose(OURS, NodeHold(Holder.NOBODY, identity="chassis=B")) is whose(
-        OURS, NodeHold(Holder.NOBODY), "chassis=B") is Whose.ANEW
+    assert whose(OURS, NodeHold(Holder.NO_ONE)) is whose(
+        OURS, NodeHold(Holder.NO_ONE, identity="chassis=A")) is Whose.FREE
+    assert whose(OURS, NodeHold(Holder.NO_ONE, identity="chassis=B")) is whose(
+        OURS, NodeHold(Holder.NO_ONE), "chassis=B") is Whose.ANEW
     assert whose(OURS, NodeHold(Holder.OTHERS, "sold")) is Whose.TAKEN and whose(
         OURS, NodeHold(Holder.ABSENT)) is Whose.ABSENT
     # where the mark has outlived the machine it still holds

@@ -147,7 +147,7 @@ def test_a_node_that_was_given_back_while_it_started_is_told_and_not_taken_again
     site.boot("a", 5000)
     site.free("a")
     assert found(store, site) == [
-        "rebooted, and no longer held by us: nobody"] and site.held(["a"])["a"].holder is Holder.NOBODY
+        "rebooted, and no longer held by us: nobody"] and site.held(["a"])["a"].holder is Holder.NO_ONE
 
 
 def test_a_node_that_is_gone_from_the_site_is_told(store: Store) -> None:

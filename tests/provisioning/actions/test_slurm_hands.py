@@ -198,7 +198,7 @@ def test_a_controller_that_is_killed_at_a_call_loses_no_cordon_and_no_release(
     known = open_cordons(store)
     held = Backend().held([node])[node]
     # Nothing is drained that we do not know, nothing free that we hold, and what was reported as done is so.
-    assert (held.mark == known[0].mark) if known else held.holder is Holder.NOBODY
+    assert (held.mark == known[0].mark) if known else held.holder is Holder.NO_ONE
     if finished and at >= len(points.calls):
         assert bool(known) is (act == "cordon")
     assert all(line.outcome for line in lines(store))

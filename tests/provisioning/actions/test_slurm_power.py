@@ -62,7 +62,7 @@ def test_a_node_without_power_is_cordoned_and_given_back_and_no_job_wakes_it_mea
     for key, value in bed.environment.items():
         monkeypatch.setenv(key, value)
     down(bed, node, power)
-    assert Backend().held([node])[node].holder is Holder.NOBODY
+    assert Backend().held([node])[node].holder is Holder.NO_ONE
     with opened(tmp_path, make=True) as store:
         assert cordon(store, Backend(), [node], "Xid 79", "me", time.time)[
             0].message.startswith("cordoned in slurm as muster:")

@@ -287,7 +287,7 @@ def test_killed_anywhere_it_leaves_whole_files_and_doing_it_again_ends_it(root: 
         SYSCTL: HEADER + "kernel.numa_balancing = 0\n", PEERMEM: HEADER + "nvidia_peermem\n",
         "etc/hostname": "gpu001\n"}
     sent = payload(joined.joined(send._CHECK_PARTS).encode(),
-                   json.dumps({"make": True, "root": str(root), "wish": WISH.document}).encode())
+                   json.dumps({"make": True, "root": str(root), "desired": WISH.document}).encode())
     # A rename is what makes a file appear: killed before the first, the second and so on, each on a machine
     # of the state before.
     for kill_at in range(1, 6):
@@ -328,7 +328,7 @@ def test_two_at_once_are_not_at_work_on_one_machine(root: Path) -> None:
 def test_without_root_it_looks_and_says_that_making_needs_root() -> None:
     # Imported before: where this Python lies no one else may read.
     become = f"import __future__, {', '.join(sorted(imported(send._CHECK_PARTS)))};os.geteuid() or os.setuid(65534);"
-    asked = {"make": True, "root": "", "wish": BaseSettings(time=False, memlock=False).document}
+    asked = {"make": True, "root": "", "desired": BaseSettings(time=False, memlock=False).document}
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", become + LOADER, "nonce", "free", "gpu001"], capture_output=True,
         check=False, input=payload(joined.joined(send._CHECK_PARTS).encode(), json.dumps(asked).encode()))

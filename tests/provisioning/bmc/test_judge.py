@@ -105,7 +105,7 @@ class Scheduler:
     def held(self, nodes: Collection[str]) -> Mapping[str, NodeHold]:
         if self._held is None:
             raise ActionError("scontrol is not there")
-        return {node: self._held.get(node, NodeHold(Holder.NOBODY, busy=False)) for node in nodes}
+        return {node: self._held.get(node, NodeHold(Holder.NO_ONE, busy=False)) for node in nodes}
 
 
 def why(
@@ -122,7 +122,7 @@ def why(
 
 
 OURS, PERSONS, FREE = NodeHold(
-    Holder.US, busy=False), NodeHold(Holder.OTHERS, busy=False), NodeHold(Holder.NOBODY, busy=False)
+    Holder.US, busy=False), NodeHold(Holder.OTHERS, busy=False), NodeHold(Holder.NO_ONE, busy=False)
 NOT_REPORTED, ABSENT = NodeHold(Holder.US, busy=None), NodeHold(Holder.ABSENT)
 SERVICE, BRINGUP, MAINTENANCE, RMA = (
     LifecycleState.SERVICE, LifecycleState.BRINGUP, LifecycleState.MAINTENANCE, LifecycleState.RMA)
@@ -134,7 +134,7 @@ SERVICE, BRINGUP, MAINTENANCE, RMA = (
      (SERVICE, ABSENT, "we do not hold it"), (SERVICE, NodeHold(Holder.US, busy=True), "a job is on it"),
      (SERVICE, NOT_REPORTED, "cannot say whether a job is there"),
      (SERVICE, None, "it is not known whether a job is there: scontrol is not there"), (BRINGUP, ABSENT, ""),
-     (BRINGUP, FREE, ""), (BRINGUP, NodeHold(Holder.NOBODY, busy=True), "a job is on it"),
+     (BRINGUP, FREE, ""), (BRINGUP, NodeHold(Holder.NO_ONE, busy=True), "a job is on it"),
      (BRINGUP, NOT_REPORTED, ""), (MAINTENANCE, PERSONS, ""), (MAINTENANCE, ABSENT, ""),
      (MAINTENANCE, NOT_REPORTED, "cannot say"), (RMA, NOT_REPORTED, ""),
      (RMA, NodeHold(Holder.OTHERS, busy=True), "a job is on it")])

@@ -263,7 +263,7 @@ def test_taking_that_fails_midway_leaves_nothing_held(head: Head) -> None:
     head.back.moments["held", 4] = fails()
     with pytest.raises(ActionError):
         take.take(head.cordons(), [G1], 600, "why")
-    assert open_leases(head.store) == [] and head.back.shows[G1].holder is Holder.NOBODY
+    assert open_leases(head.store) == [] and head.back.shows[G1].holder is Holder.NO_ONE
     assert [line.why for line in lines(head.store) if line.action == "unlease"] == ["taking it was cut short"]
 
 
@@ -358,7 +358,7 @@ def test_of_a_lease_by_cordon_only_its_own_cordons_are_given_back(head: Head) ->
     assert (first.nodes, second.nodes) == ((G1, G2), (G3,)) and first.unknown == {G1, G2}
     method = head.cordons().method
     method.keep(entry_of(first), [G2])
-    assert head.back.shows[G1].holder is Holder.NOBODY and method.left(
+    assert head.back.shows[G1].holder is Holder.NO_ONE and method.left(
         entry_of(first)) and not method.left(entry_of(second))
     assert set(method.gone(entry_of(first))) == {
         G1} and method.gone(entry_of(first))[G1] == "our cordon is not on it: nobody"
@@ -426,7 +426,7 @@ class Held_(Back):
     def __init__(self, name: str, **busy: bool | None) -> None:
         super().__init__()
         self.name = name
-        self.shows = {node: NodeHold(Holder.NOBODY, busy=each) for node, each in busy.items()}
+        self.shows = {node: NodeHold(Holder.NO_ONE, busy=each) for node, each in busy.items()}
 
 
 class Runs_(Back):
@@ -594,17 +594,17 @@ def test_a_lease_is_of_what_is_proven_idle_and_is_given_back_with_the_sweep(
     head: Head, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 ) -> None:
     looked = proven(monkeypatch, {G1: "process 1 runs on GPU 0"}, {G2})
-    head.back.shows = {G1: NodeHold(Holder.NOBODY, busy=False), G2: NodeHold(Holder.NOBODY), G3: FAN}
+    head.back.shows = {G1: NodeHold(Holder.NO_ONE, busy=False), G2: NodeHold(Holder.NO_ONE), G3: FAN}
     plan = replace(PLAN, nodes=(*NODES, Node(G3)))
     with leased(plan, Answers(), Limits(), head.folder, head.made()) as granted:
-        assert (granted.lease.nodes == frozenset() and granted.lease.holder == "nobody"
+        assert (granted.lease.nodes == frozenset() and granted.lease.holder == "no one"
                 and granted.bounds == Limits())
         assert granted.lease.refused == {
             G1: "process 1 runs on GPU 0", G3: "others hold it: fan, Tuesday",
             G2: "it has no GPU, and its scheduler cannot say whether a job is on it"}
     assert looked == [[G1, G2]] and open_leases(head.store) == [] and capsys.readouterr().err == ""
     with leased(replace(PLAN, nodes=(Node(G3),)), Answers(), Limits(), head.folder, head.made()) as granted:
-        assert granted.lease.holder == "nobody"
+        assert granted.lease.holder == "no one"
     assert looked == [[G1, G2]]
 
 

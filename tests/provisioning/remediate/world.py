@@ -49,7 +49,7 @@ class Idling(Memory):
     def isolate(self, node: str, reason: str) -> None:
         """As back ends do."""
         self.point()
-        assert super().held([node])[node].holder is Holder.NOBODY
+        assert super().held([node])[node].holder is Holder.NO_ONE
         super().isolate(node, reason)
         self.point()
 

@@ -420,7 +420,7 @@ class Triage(RuleBasedStateMachine):
             if one.serving and self.shown(
                 one).get("kernel-xid") is Status.FAIL and fresh and one.name not in withheld:
                 assert self.back.inner.held(
-                    [one.name])[one.name].holder is not Holder.NOBODY, f"{one.name} takes jobs"
+                    [one.name])[one.name].holder is not Holder.NO_ONE, f"{one.name} takes jobs"
 
     @invariant()
     def what_a_person_holds_is_as_they_left_it(self) -> None:

@@ -71,7 +71,7 @@ class Memory:
     def _held(self, node: str) -> NodeHold:
         reason = self.holds.get(node)
         if reason is None:
-            return NodeHold(Holder.NOBODY)
+            return NodeHold(Holder.NO_ONE)
         mark = mark_of(reason)
         return NodeHold(Holder.OTHERS if mark is None else Holder.US, reason, mark)
 
@@ -134,7 +134,7 @@ class Flaky:
     def isolate(self, node: str, reason: str) -> None:
         """As back ends do; what someone holds is never asked for."""
         assert self.inner.held(
-            [node])[node].holder is Holder.NOBODY, f"{node} is held: {self.inner.held([node])[node]}"
+            [node])[node].holder is Holder.NO_ONE, f"{node} is held: {self.inner.held([node])[node]}"
         assert mark_of(reason) is not None
         self._deed("isolate", node, reason, lambda: self.inner.isolate(node, reason))
 

@@ -131,6 +131,6 @@ def test_a_job_that_came_just_before_the_machine_was_held_is_seen(tmp_path: Path
         def held(self, nodes: Collection[str]) -> Mapping[str, NodeHold]:
             self.asked += 1
             return {
-                node: NodeHold(Holder.NOBODY, busy=False) if self.asked == 1
+                node: NodeHold(Holder.NO_ONE, busy=False) if self.asked == 1
                     else NodeHold(Holder.OTHERS, busy=True) for node in nodes}
     assert asking(tmp_path, Late())(ONE) != ""
