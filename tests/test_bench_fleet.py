@@ -20,7 +20,16 @@ from simulation.site import Site  # noqa: E402
 from simulation.world import Alarm, Event, Fault, World, drawn  # noqa: E402
 
 from healthcheck.config.rulesfolder import packaged  # noqa: E402
-from healthcheck.model.outcome import Finding, NodeReport, NodeState, Repair, Result, Severity, Status, state_of  # noqa: E402
+from healthcheck.model.outcome import (  # noqa: E402
+    Finding,
+    NodeReport,
+    NodeState,
+    Repair,
+    Result,
+    Severity,
+    Status,
+    state_of,
+)
 from healthcheck.ruleset.ruleset import load_ruleset  # noqa: E402
 from healthcheck.store.file import opened  # noqa: E402
 from healthcheck.store.history import Problem  # noqa: E402
