@@ -130,7 +130,7 @@ class _Compared:
         self._controller = controller
         self._kept: dict[tuple[str, str, str], list[str]] = {}
         self._values: dict[Path, dict[str, Any]] = {}
-        self._settled: dict[Path, dict[str, Any]] = {}
+        self._equal: dict[Path, dict[str, Any]] = {}
         self.expected: dict[str, Node] = {}
 
     def node(self, name: str, values: Mapping[Path, Any]) -> None:
@@ -143,7 +143,7 @@ class _Compared:
             if dotted not in given and key != ("lifecycle",):
                 self._values.setdefault(key, {})[name] = value
             elif one == other:
-                self._settled.setdefault(key, {})[name] = value
+                self._equal.setdefault(key, {})[name] = value
                 continue
             elif self._overwrite & {key[0], dotted}:
                 self._values.setdefault(key, {})[name] = value
@@ -159,7 +159,7 @@ class _Compared:
     def desired(self, defaults: Mapping[str, Any]) -> Iterator[DesiredValues]:
         otherwise = {("lifecycle",): "service", **_flat(defaults)}
         for key, values in self._values.items():
-            yield DesiredValues(key, values, otherwise.get(key, NOTHING), self._settled.get(key, {}),
+            yield DesiredValues(key, values, otherwise.get(key, NOTHING), self._equal.get(key, {}),
                                 normalise=_normaliser(key))
 
     def kept(self, source: str) -> list[str]:

@@ -232,7 +232,7 @@ class SshConfig:
         for lines in self.files:
             found.apply(lines)
         if found.wants_final:
-            found.settle()
+            found.resolve()
             for lines in self.files:
                 found.apply(lines)
         return found.options()
@@ -356,15 +356,15 @@ class _Lookup:
     user: str | None
     port: int | None
     final: bool = False
-    settled: str | None = None
+    resolved: str | None = None
     wants_final: bool = False
     found: dict[str, _Line] = field(default_factory=dict)
     identities: list[_Line] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
-    def settle(self) -> None:
+    def resolve(self) -> None:
         """Ends the first pass; as in ssh, a HostName of the final pass has no effect."""
-        self.settled = self._hostname()
+        self.resolved = self._hostname()
         self.final = True
 
     def apply(self, lines: tuple[_Line, ...]) -> None:
@@ -434,8 +434,8 @@ class _Lookup:
         return self.user or self._first("user")
 
     def _hostname(self) -> str:
-        if self.address is not None or self.settled is not None:
-            return self.address or self.settled or self.name
+        if self.address is not None or self.resolved is not None:
+            return self.address or self.resolved or self.name
         line = self.found.get("hostname")
         return self._tokens(line.words[0], {"h": self.name}, line.mark) if line is not None else self.name
 

@@ -21,8 +21,11 @@ PLAIN = {
     "thereof": "of it", "whereof": "of which", "wherein": "in which", "henceforth": "from then on", "whence": "from where",
 }
 # Ids of rules and fields of stored documents, which keep their names.
-# "nobody" is a holder in the protocol muster.action/1.
-KEPT = re.compile(r"\"nobody\"|host-dimm-alike|dimm\.alike|host_dimm_alike|dimm_alike|kernel[-._]told|settled_hours")
+KEPT = re.compile(r"host-dimm-alike|dimm\.alike|host_dimm_alike|dimm_alike|kernel[-._]told|settled_hours"
+                  r"|bringup_deed"                                      # a table of the store
+                  r"|at, told\b|told INTEGER|row\[\"told\"\]"          # a column of the store's table `screened`
+                  r"|= \"deed\""                                        # a weight in the JSON of `muster blame`
+                  r"|guest nobody daemon")                              # users of every Linux
 WORD = re.compile(r"[a-z]+")
 
 

@@ -23,7 +23,7 @@ def interval(count: int, sure: float = SURE) -> tuple[float, float]:
 
 def share_of_worst(failures: int, nodes: int, worst: int) -> float:
     """The share of so many failures that the `worst` nodes of so many have if each failure meets any node
-    alike (large numbers assumed)."""
+    with equal chance (large numbers assumed)."""
     if not failures or not nodes:
         return 0.0
     mean = failures / nodes

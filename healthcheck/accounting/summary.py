@@ -106,7 +106,7 @@ BY_FAILURE: Mapping[str, Callable[[NodeFailure], str]] = {
 
 def summary(data: SummaryInput, since: float, now: float, by: Iterable[str]) -> Summary:
     """The summary of what `data` holds, with a table for each of `by`: "cause", "component",
-    or one of `told.groups`."""
+    or one of `data.groups`."""
     begun = [failure for failure in data.failures if since <= failure.began <= now
              and failure.node in data.service]
     shared = [failure for failure in begun if failure.shared]

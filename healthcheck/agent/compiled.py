@@ -58,10 +58,10 @@ def compile_node(
 ) -> dict[str, Any]:
     """A node's own settings, its interval and occasion (a profile, or empty);
     nothing about how it is reached."""
-    told = Node(node.name, sku=node.sku, profile=node.profile, lifecycle=Lifecycle(node.lifecycle.state),
+    sent = Node(node.name, sku=node.sku, profile=node.profile, lifecycle=Lifecycle(node.lifecycle.state),
                 rack=node.rack, leaf=node.leaf, ports=node.ports, nvlink_domain=node.nvlink_domain,
                 power=node.power, unread=node.unread)
-    return {"schema": "muster.node/1", "node": to_plain(told), "default_sku": default_sku, "period": period,
+    return {"schema": "muster.node/1", "node": to_plain(sent), "default_sku": default_sku, "period": period,
             "occasion": occasion, "version": version}
 
 

@@ -38,8 +38,8 @@ def page(
     """The file's text; `look` is `newest.packed` of this snapshot and the earlier counters."""
     now = newest.decoded(node.name, time, rules, *look)
     lines = nodes.lines(NodeNow(node.name, node, now), time, period)
-    told = ((family, lines.of[at]) for at, family in enumerate(nodes.FAMILIES) if family is not nodes.STALE)
+    pairs = ((family, lines.of[at]) for at, family in enumerate(nodes.FAMILIES) if family is not nodes.STALE)
     own = ((PERIOD, period, (node.name,)), (TOOK, round(took, 3), (node.name,)),
            (RULES, 1, (bundle, node.name, rules[:12])), (BUILD, 1, (python, version)))
-    return "".join((*(family.head + "".join(said) for family, said in told if said),
+    return "".join((*(family.head + "".join(samples) for family, samples in pairs if samples),
                     *(family.head + family.sample(value, *labels) for family, value, labels in own)))

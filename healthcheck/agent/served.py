@@ -62,16 +62,16 @@ class AgentSource:
         self._node, self._uptime = node, uptime
         self._stamp: _Stamp | None = None
         self._held: _Result | str = ""
-        self._told: tuple[object, ...] = ()
+        self._shown: tuple[object, ...] = ()
 
     def read(self, now: float) -> FleetStatus | None:
         """The node, without data if its result is not reliable."""
         held = self._result()
         trouble = held if isinstance(held, str) else self._unbelievable(held, now)
         aged = "" if trouble or isinstance(held, str) else self._aged(held)
-        if self._told == (held, trouble, aged):
+        if self._shown == (held, trouble, aged):
             return None
-        self._told = (held, trouble, aged)
+        self._shown = (held, trouble, aged)
         if isinstance(held, str) or trouble:
             name = (held.node.name if isinstance(held, _Result) else self._node.name if self._node is not None
                     else _here())
@@ -125,43 +125,43 @@ def _result(data: bytes, node: Node | None) -> _Result:
     """A result file's content; raises errors that `_parsed` handles."""
     if len(data) > MOST:
         raise _Unread(f"is over {MOST >> 20} MiB")
-    told: Mapping[str, Any] = json.loads(data)
-    if told["schema"] != SCHEMA:
-        raise _Unread(f"is of another version ({ascii(told['schema'])[:60]}, expected {SCHEMA})")
-    when, period, uptime = (_number(told, name) for name in ("time", "period", "uptime"))
+    result: Mapping[str, Any] = json.loads(data)
+    if result["schema"] != SCHEMA:
+        raise _Unread(f"is of another version ({ascii(result['schema'])[:60]}, expected {SCHEMA})")
+    when, period, uptime = (_number(result, name) for name in ("time", "period", "uptime"))
     if not 0 < period <= _LONGEST_S:
         raise _Unread("names no period")
-    own: Node = node or from_plain(Node, told["words"])
-    name, rules, bundle = (_text(told, key) for key in ("node", "rules", "bundle"))
-    if told["judged"] is True:
-        look = base64.b64decode(_text(told, "look"), validate=True)
+    own: Node = node or from_plain(Node, result["words"])
+    name, rules, bundle = (_text(result, key) for key in ("node", "rules", "bundle"))
+    if result["judged"] is True:
+        look = base64.b64decode(_text(result, "look"), validate=True)
         machine = zlib.decompressobj()
         machine.decompress(look, MOST)
         if not machine.eof:
             raise _Unread("its recording is cut, or too long")
-        now = newest.decoded(name, when, rules, look, told["kept"])
+        now = newest.decoded(name, when, rules, look, result["kept"])
     else:
-        kept = json.loads(told["kept"]) if told.get("kept") else {}
-        now = Newest(name, when, rules, NodeState.UNKNOWN.value, _text(told, "reason"), "agent", None, {}, (),
-                     None, Telemetry(), kept.get("totals", {}), kept.get("xids"))
-    if now.state not in {state.value for state in NodeState} or now.state != told["state"]:
+        kept = json.loads(result["kept"]) if result.get("kept") else {}
+        now = Newest(name, when, rules, NodeState.UNKNOWN.value, _text(result, "reason"), "agent", None, {},
+                     (), None, Telemetry(), kept.get("totals", {}), kept.get("xids"))
+    if now.state not in {state.value for state in NodeState} or now.state != result["state"]:
         raise _Unread("does not name exactly one state")
     samples = [(metrics.PERIOD, metrics.PERIOD.sample(period, own.name)),
                (metrics.RULES, metrics.RULES.sample(1, bundle, own.name, rules[:12]))]
-    if "seconds" in told:
-        samples.insert(1, (metrics.TOOK, metrics.TOOK.sample(_number(told, "seconds"), own.name)))
+    if "seconds" in result:
+        samples.insert(1, (metrics.TOOK, metrics.TOOK.sample(_number(result, "seconds"), own.name)))
     return _Result(own, now, period, uptime, tuple(samples))
 
 
-def _number(told: Mapping[str, Any], name: str) -> float:
-    found = told[name]
+def _number(result: Mapping[str, Any], name: str) -> float:
+    found = result[name]
     if isinstance(found, bool) or not isinstance(found, (int, float)) or not math.isfinite(found):
         raise _Unread(f"{name} is not a number")
     return float(found)
 
 
-def _text(told: Mapping[str, Any], name: str) -> str:
-    found = told[name]
+def _text(result: Mapping[str, Any], name: str) -> str:
+    found = result[name]
     if not isinstance(found, str):
         raise _Unread(f"{name} is not text")
     return found

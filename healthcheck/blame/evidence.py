@@ -13,9 +13,9 @@ class Weight(Enum):
     """What a piece of evidence is, by how well it explains a job's end;
     the order of the members is from best to least."""
 
-    ORDERED = "ordered"             # the scheduler was told to end the job: preemption, a requeue
+    ORDERED = "ordered"             # the scheduler was asked to end the job: preemption, a requeue
     DEVICE = "device"               # a GPU, its memory or links, or the host's hardware failed
-    DEED = "deed"                   # muster itself rebooted the node
+    ACTION = "deed"                 # muster itself rebooted the node
     # the node went away: it booted anew, no one reached it, the scheduler lost it
     LOST = "lost"
     NETWORK = "network"             # a port, an adapter or the fabric

@@ -24,7 +24,7 @@ _MOST = 400         # pieces of evidence that one log gives
 _OF_JOB = (JobEventKind.TIME_LIMIT, JobEventKind.CANCELLED, JobEventKind.PREEMPTED, JobEventKind.REQUEUED,
            JobEventKind.STEP_CANCELLED)
 _OWN = (JobEventKind.GPU, JobEventKind.GPU_MEMORY, JobEventKind.CUDA, JobEventKind.EXCEPTION)
-_BY_SAYING = (JobEventKind.NETWORK, JobEventKind.NCCL, JobEventKind.PEER, JobEventKind.SETUP,
+_BY_MESSAGE = (JobEventKind.NETWORK, JobEventKind.NCCL, JobEventKind.PEER, JobEventKind.SETUP,
               JobEventKind.EXCEPTION, JobEventKind.CUDA)
 _GROUPS = {JobEventKind.NODE_FAIL: "lost", JobEventKind.OOM: "oom"}
 _OFF = 3600.0       # seconds by which times of a log may lie outside the job's and still be of it
@@ -70,28 +70,30 @@ def evidence(
 
 def failed(log: JobLog) -> float | None:
     """The first moment at which a rank ended or an error was said, None where no line of one has a time."""
-    wrong = [charge for charge in charges(log) if charge.wrong and charge.told.fault is not FaultDomain.SPEED]
+    wrong = [charge for charge in charges(log)
+             if charge.wrong and charge.meaning.fault is not FaultDomain.SPEED]
     return min((charge.time for charge in wrong if charge.time is not None), default=None)
 
 
 def _evidence(charge: Charge, ended: Mapping[int, float | None]) -> Evidence:
     event = charge.events[0] if charge.events else JobEvent(charge.kind, charge.why)
-    told = charge.told
+    meaning = charge.meaning
     node = "" if charge.kind in _OF_JOB else charge.who.node
     sure = charge.sure is not Sure.GUESS
     # An error without a time was said before its rank ended.
     time = (charge.time if charge.time is not None or charge.kind not in _OWN or event.rank is None
             else ended.get(event.rank))
-    weight = _WEIGHTS[told.fault]
-    group = _GROUPS.get(charge.kind, told.id)
-    if told is ABSENT:
+    weight = _WEIGHTS[meaning.fault]
+    group = _GROUPS.get(charge.kind, meaning.id)
+    if meaning is ABSENT:
         return _absent(charge, node)
     if charge.kind is JobEventKind.EXIT:
         who = f"rank {charge.who.rank}" if charge.who.rank is not None else "a task"
-        return Evidence(node, weight, f"{who} {charge.words}", _at(event), time, time, event.text, told.owner,
+        return Evidence(node, weight, f"{who} {charge.words}", _at(event), time, time, event.text,
+                        meaning.owner,
                         f"Look at what it said last, and at the node: muster check {node or 'NODE'}.", sure,
                         "first", charge.who.rank)
-    if (told.accuses is Culprit.PEER and charge.kind is not JobEventKind.PEER
+    if (meaning.accuses is Culprit.PEER and charge.kind is not JobEventKind.PEER
         and (charge.who.address or not charge.who.label)):
         # The other end, or anything between, is as likely as this one;
         # an address that leads to no node says less.
@@ -102,8 +104,8 @@ def _evidence(charge: Charge, ended: Mapping[int, float | None]) -> Evidence:
         return Evidence(node, Weight.LEAD, f"its peer{f' on {by}' if by else ''} lost the connection to it "
                                            "first", _at(event), time, time, event.text, Owner.OPERATOR,
                                            f"Look at the node: muster check {node}.", False, "peer")
-    return Evidence(node, weight, _what(charge), _at(event), time, time, event.text, told.owner,
-                    told.remedy.replace("NODE", node or "NODE"), sure, group, charge.who.rank)
+    return Evidence(node, weight, _what(charge), _at(event), time, time, event.text, meaning.owner,
+                    meaning.remedy.replace("NODE", node or "NODE"), sure, group, charge.who.rank)
 
 
 def _absent(charge: Charge, node: str) -> Evidence:
@@ -121,16 +123,16 @@ def _absent(charge: Charge, node: str) -> Evidence:
 
 def _what(charge: Charge) -> str:
     """The text after a node's name."""
-    told = charge.told
-    named = told.accuses is not Culprit.PEER or bool(charge.who.label)
+    meaning = charge.meaning
+    named = meaning.accuses is not Culprit.PEER or bool(charge.who.label)
     usual = of_kind(charge.kind)
-    # Where a saying tells more than the kind of event does, its own words.
-    usually = "" if usual is None or charge.kind in _BY_SAYING else usual.brief
-    brief = (told.brief if named else "") or usually
+    # Where a known message says more than the kind of event, its own words.
+    usually = "" if usual is None or charge.kind in _BY_MESSAGE else usual.brief
+    brief = (meaning.brief if named else "") or usually
     rank = f"rank {charge.who.rank}: " if charge.who.rank is not None else ""
     where = charge.who.part
     words = f" ({charge.words})" if charge.words and charge.kind is not JobEventKind.EXCEPTION else ""
-    return f"{rank}{f'{where}: ' if where else ''}{brief or told.meaning.partition(';')[0]}{words}"
+    return f"{rank}{f'{where}: ' if where else ''}{brief or meaning.meaning.partition(';')[0]}{words}"
 
 
 def _symptoms(charge: Charge, names: NodeNames) -> Iterator[Evidence]:
@@ -143,12 +145,12 @@ def _symptoms(charge: Charge, names: NodeNames) -> Iterator[Evidence]:
         if (who.node, who.rank) not in seen:
             seen.add((who.node, who.rank))
             usual = of_kind(charge.kind)
-            brief = (charge.told.brief or (usual.brief if usual is not None else "")
-                     or charge.told.meaning.partition(";")[0])
+            brief = (charge.meaning.brief or (usual.brief if usual is not None else "")
+                     or charge.meaning.meaning.partition(";")[0])
             rank = f"rank {who.rank}: " if who.rank is not None else ""
             yield Evidence(who.node, Weight.SYMPTOM, f"{rank}{brief}", _at(event), event.time, event.time,
-                           event.text, charge.told.owner, charge.told.remedy, charge.sure is not Sure.GUESS,
-                           charge.kind.value, who.rank)
+                           event.text, charge.meaning.owner, charge.meaning.remedy,
+                           charge.sure is not Sure.GUESS, charge.kind.value, who.rank)
 
 
 def _at(event: JobEvent) -> str:

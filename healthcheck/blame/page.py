@@ -17,13 +17,13 @@ Fold = Callable[[Iterable[str]], str]
 _MOST_EVIDENCE = 6
 _MOST_OTHERS = 8
 _WIDE = 160
-_NOBODYS = (Weight.ORDERED, Weight.STOPPED)
+_NO_ONES = (Weight.ORDERED, Weight.STOPPED)
 
 
 def exit_code(case: Case, ranked: Sequence[Suspect]) -> int:
     """1 someone or something is to blame, 0 nothing and all was measured, 3 nothing and something was not."""
     first = culprit(ranked)
-    if first is not None and first.main.weight not in _NOBODYS:
+    if first is not None and first.main.weight not in _NO_ONES:
         return 1
     return 3 if case.unmeasured and not case.fine else 0
 
@@ -48,13 +48,13 @@ def text(case: Case, ranked: Sequence[Suspect], fold: Fold) -> Iterator[str]:
         yield f"Owner: {first.owner.value}"
         if advice:
             yield f"Next: {clean(advice, 400)}"
-    others = _alike([replace(suspect, evidence=left) for suspect in ranked if suspect is not first
+    others = _grouped([replace(suspect, evidence=left) for suspect in ranked if suspect is not first
                      and (left := tuple(one for one in suspect.evidence if not early(one, case)))])
     if others:
         yield ""
         yield "What others show:"
-        for alike in others[:_MOST_OTHERS]:
-            yield from _lines(alike[0].evidence[:1], case, _names(alike, fold))
+        for group in others[:_MOST_OTHERS]:
+            yield from _lines(group[0].evidence[:1], case, _names(group, fold))
         if len(others) > _MOST_OTHERS:
             yield f"  and {len(others) - _MOST_OTHERS} more: --format json"
     before = _before(case)
@@ -79,10 +79,10 @@ def headline(case: Case, first: Suspect | None, fold: Fold) -> str:
     if first is None and (before := [one for one in _before(case) if worth(one) >= LEAST]):
         one = before[0]
         moment = _relative(one, case)
-        told = f"{clean(one.node, 80) or 'the job'}: {clean(one.what, 200)}{f', {moment}' if moment else ''}"
+        text = f"{clean(one.node, 80) or 'the job'}: {clean(one.what, 200)}{f', {moment}' if moment else ''}"
         if not case.window.known:
-            return f"nothing found in the job's logs, and when it ran is not known; at some time: {told}"
-        return f"nothing found in the job's time; before the job: {told}"
+            return f"nothing found in the job's logs, and when it ran is not known; at some time: {text}"
+        return f"nothing found in the job's time; before the job: {text}"
     if first is None:
         if not case.unmeasured:
             return "nothing found, and all of it was measured"
@@ -91,14 +91,14 @@ def headline(case: Case, first: Suspect | None, fold: Fold) -> str:
     one = first.main
     moment = _relative(one, case)
     what = clean(one.what, 200)
-    if moment and one.weight not in _NOBODYS:
+    if moment and one.weight not in _NO_ONES:
         what += f" {moment}" if moment[0].isdecimal() else f", {moment}"
     if first.shared is not None:
         nodes = fold(each.node for each in first.evidence)
         return (f"{first.shared.kind} {clean(first.shared.name, 80)}: {len(first.evidence)} nodes of it "
                 f"({nodes}) show the same, {what}; {first.sure}; owner {first.owner.value}")
     who = clean(first.node, 80) if first.node else "the job itself"
-    if one.weight in _NOBODYS:
+    if one.weight in _NO_ONES:
         return clean(one.what, 200)
     return f"{who}: {what}; {first.sure}; owner {first.owner.value}"
 
@@ -135,12 +135,12 @@ def _lines(evidence: Sequence[Evidence], case: Case, name: str = "") -> Iterator
     kinds: dict[tuple[Weight, str], list[Evidence]] = {}
     for one in evidence:
         kinds.setdefault((one.weight, one.group), []).append(one)
-    for alike in list(kinds.values())[:_MOST_EVIDENCE]:
-        one = alike[0]
+    for group in list(kinds.values())[:_MOST_EVIDENCE]:
+        one = group[0]
         moment = _relative(one, case)
         at = f"{_between(one)}{f', {moment}' if moment else ''}"
         said = f": {clean(one.said, _WIDE)}" if one.said else ""
-        more = f" (and {len(alike) - 1} more such)" if len(alike) > 1 else ""
+        more = f" (and {len(group) - 1} more such)" if len(group) > 1 else ""
         yield (f"  {name or clean(one.node, 80) or 'the job'}  {at}  {clean(one.what, 200)}{more} "
                f"[{clean(one.source, 120)}]{said}")
     if len(kinds) > _MOST_EVIDENCE:
@@ -153,7 +153,7 @@ def _before(case: Case) -> list[Evidence]:
                   key=lambda one: (-worth(one), -(one.by or 0.0)))
 
 
-def _alike(suspects: Sequence[Suspect]) -> list[list[Suspect]]:
+def _grouped(suspects: Sequence[Suspect]) -> list[list[Suspect]]:
     """Groups nodes that show only the same symptom."""
     found: dict[tuple[str, ...], list[Suspect]] = {}
     for suspect in suspects:
@@ -164,11 +164,11 @@ def _alike(suspects: Sequence[Suspect]) -> list[list[Suspect]]:
     return list(found.values())
 
 
-def _names(alike: Sequence[Suspect], fold: Fold) -> str:
-    if alike[0].shared is not None:
-        return (f"{alike[0].shared.kind} {clean(alike[0].shared.name, 80)} "
-                f"({fold(one.node for one in alike[0].evidence)})")
-    return clean(fold(one.node for one in alike) if len(alike) > 1 else alike[0].node, 200) or "the job"
+def _names(group: Sequence[Suspect], fold: Fold) -> str:
+    if group[0].shared is not None:
+        return (f"{group[0].shared.kind} {clean(group[0].shared.name, 80)} "
+                f"({fold(one.node for one in group[0].evidence)})")
+    return clean(fold(one.node for one in group) if len(group) > 1 else group[0].node, 200) or "the job"
 
 
 def when(time: float) -> str:

@@ -1,6 +1,7 @@
 """Ranks evidence: who or what most likely ended a job. Pure.
 
-    score = what it is x when it was x how bad, and more where a second, independent word says the same of that node
+    score = what it is x when it was x how bad, and more where a second,
+    independent word says the same of that node
 
 - What it is: a cause beats its symptom (`Weight`). That ranks time out, that peers close connections and that
   Xid 45 follows is what a job shows whose other part failed: it is shown, and accuses no one. The first rank
@@ -9,7 +10,7 @@
 - When: within `NEAR` before the job began to fail is best (a collective waits 10 min by default before its
   watchdog speaks, PyTorch's older default was 30). What came long before its end, it lived with, and what was
   over before it began is never the cause: it is listed apart. What came after, beyond `SKEW` of clocks that
-  are not quite alike, is no cause. Where only looks bound the time, it may have been at any moment between
+  differ a little, is no cause. Where only looks bound the time, it may have been at any moment between
   two.
 - How wide: the same kind of fault on several nodes of one leaf, rack or power domain, or nodes of an incident
   that the store knows, is one cause there and not one of each node.
@@ -30,16 +31,17 @@ NEAR = 35 * 60.0        # seconds
 SKEW = 30.0             # seconds by which clocks of nodes, head and logs may differ
 LEAST = 25.0            # of a score, for something to be called found
 
-_WORTH = {Weight.ORDERED: 150.0, Weight.DEVICE: 100.0, Weight.DEED: 98.0, Weight.LOST: 90.0,
+_WORTH = {Weight.ORDERED: 150.0, Weight.DEVICE: 100.0, Weight.ACTION: 98.0, Weight.LOST: 90.0,
           Weight.NETWORK: 80.0, Weight.HOST: 70.0, Weight.USER: 68.0, Weight.LEAD: 58.0, Weight.STOPPED: 50.0,
           Weight.ODD: 20.0, Weight.SYMPTOM: 8.0}
-_ALIKE = 3              # nodes that show the same
+_SAME_FAULT = 3         # nodes that show the same
 _SHARE = 0.5            # of the job's nodes behind one thing
 _BESIDE = 15.0          # for each further word of another kind on the same node
 _WIDE = 20.0
 _ALSO = ("oom", "lost")
 _FAULTS = (Weight.DEVICE, Weight.LOST, Weight.NETWORK, Weight.HOST)
-_BACKED_BY = (Weight.DEVICE, Weight.DEED, Weight.LOST, Weight.NETWORK, Weight.HOST, Weight.USER, Weight.LEAD)
+_BACKED_BY = (Weight.DEVICE, Weight.ACTION, Weight.LOST, Weight.NETWORK, Weight.HOST, Weight.USER,
+              Weight.LEAD)
 
 
 @dataclass(frozen=True)
@@ -60,8 +62,8 @@ class Suspect:
     @property
     def sure(self) -> str:
         """certain, likely or a guess."""
-        told = self.score >= 90 or self.main.group == "oom"
-        if told and self.main.sure and (self.main.exact or self.shared is not None):
+        clear = self.score >= 90 or self.main.group == "oom"
+        if clear and self.main.sure and (self.main.exact or self.shared is not None):
             return "certain"
         return "likely" if self.score >= 55 else "a guess"
 
@@ -150,18 +152,18 @@ def _file(one: Evidence) -> str:
 def _shared(alone: Sequence[Suspect], case: Case) -> list[Suspect]:
     """One suspect for each thing that several nodes with the same kind of fault have in common;
     the narrowest that holds them all."""
-    alike: dict[tuple[Weight, str], dict[str, Evidence]] = defaultdict(dict)
+    groups: dict[tuple[Weight, str], dict[str, Evidence]] = defaultdict(dict)
     for suspect in alone:
         for one in suspect.evidence:
             if suspect.node and one.weight in _FAULTS and score(one, case) >= LEAST:
-                alike[one.weight, one.group].setdefault(suspect.node, one)
+                groups[one.weight, one.group].setdefault(suspect.node, one)
     found: list[Suspect] = []
-    for by_node in alike.values():
+    for by_node in groups.values():
         best: SharedPlace | None = None
         for shared in case.shared:
             behind = by_node.keys() & shared.nodes
             of_job = shared.nodes & set(case.window.nodes)
-            enough = (len(behind) >= (2 if shared.kind == "incident" else _ALIKE)
+            enough = (len(behind) >= (2 if shared.kind == "incident" else _SAME_FAULT)
                       and len(behind) >= _SHARE * len(of_job))
             # That all nodes of a job share a thing says nothing of it,
             # unless nodes outside it do not show the same.

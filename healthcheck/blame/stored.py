@@ -45,9 +45,9 @@ _COUNTERS = {"link_downed": (Weight.NETWORK, "its link went down {} times", Owne
              "sram_uncorrected_lifetime": (Weight.DEVICE, "{} uncorrectable SRAM errors", None),
              "rows_uncorrected": (Weight.DEVICE, "{} rows remapped for uncorrectable errors", None),
              "pages_retired_uncorrected": (Weight.DEVICE, "{} pages retired for uncorrectable errors", None)}
-_DEEDS = {"reboot": (Weight.DEED, "muster rebooted it"),
-          "reset-gpu": (Weight.DEED, "muster reset a GPU of it"),
-          "restart-service": (Weight.DEED, "muster restarted a service of it"),
+_ACTIONS = {"reboot": (Weight.ACTION, "muster rebooted it"),
+          "reset-gpu": (Weight.ACTION, "muster reset a GPU of it"),
+          "restart-service": (Weight.ACTION, "muster restarted a service of it"),
           "cordon": (Weight.ODD, "muster cordoned it")}
 _LONGEST = 400
 
@@ -163,14 +163,14 @@ def _counted(store: Store, window: JobWindow) -> Iterator[Evidence]:
 
 def _done(store: Store, window: JobWindow) -> Iterator[Evidence]:
     for line in lines(store, window.nodes, window.start - 3600):
-        if (line.action not in _DEEDS or line.time > window.end + AFTER
+        if (line.action not in _ACTIONS or line.time > window.end + AFTER
             or str(line.outcome or "").startswith("not done")):
             continue
-        weight, words = _DEEDS[line.action]
+        weight, words = _ACTIONS[line.action]
         yield Evidence(line.node, weight, words, f"ledger, line {line.id}, by {line.who}", line.time,
                        line.time, line.why[:_LONGEST], Owner.OPERATOR,
                        "Ask who ordered it; muster waits for jobs to end before a reboot."
-                       if weight is Weight.DEED else "", group=line.action)
+                       if weight is Weight.ACTION else "", group=line.action)
 
 
 def _incidents(store: Store, window: JobWindow) -> Iterator[SharedPlace]:

@@ -11,7 +11,7 @@ A screening accuses as a burn-in does. It is short, so that it ends nothing: wha
 quick length found does.
 
 Everything else is likely, and a warning: late, lost and absent ranks, for the network and the head may be
-why; a rail, for its cable and its switch may be; and whatever is of a pair, of a leaf or of nobody, which
+why; a rail, for its cable and its switch may be; and whatever is of a pair, of a leaf or of no one, which
 accuses no node by itself.
 """
 

@@ -1,8 +1,8 @@
 """Whether an error is a rank's own or that of a connection, by its words. Pure.
 
 Words of gloo (third_party/gloo/transport/tcp), of NCCL (src/include/debug.h and ncclGetErrorString), of libc
-(strerror) and of CUDA (cudaGetErrorString). Both ends of a path fail alike: the first to raise does not show
-which end, or what between them, is at fault.
+(strerror) and of CUDA (cudaGetErrorString). Both ends of a path fail the same way: the
+first to raise does not show which end, or what between them, is at fault.
 """
 
 from __future__ import annotations

@@ -139,7 +139,7 @@ class CauseSearch:
         return found if self._moves > 0 else best
 
     def _freed(self, state: _State, banned: frozenset[int]) -> _State:
-        """The state without these parts, settled."""
+        """The state without these parts, after the moves that then pay."""
         changed: set[int] = set()
         for at in banned & state.parts:
             self._drop(state, at)

@@ -35,7 +35,8 @@ _FORMS: Mapping[str, ValueType] = {
     "gpu": ValueType("text", lambda given: _text(given)),
     "gpus": integer(1, 1024), "nodes": NODES, "nics": integer(0, 64), "gbps": _FIGURE,
     "size_bytes": integer(0, 2**50),
-    "algo": chosen((*ALGOS, "")), "watts": integer(0, 100_000), "nvlink": FLAG, "backend": chosen((NCCL, GLOO)),
+    "algo": chosen((*ALGOS, "")), "watts": integer(0, 100_000), "nvlink": FLAG,
+    "backend": chosen((NCCL, GLOO)),
     "mount": ValueType("text", lambda given: _text(given)), "median": _FIGURE,
     "mad": _FIGURE, "n": integer(1, 10**9), "floor": _FIGURE, "warning": TEXT,
     "approved": ValueType("a map of by and at", lambda given: given),
@@ -178,7 +179,8 @@ def _learned(item: Any, where: str, mark: Mark, approved: bool) -> LearnedFloor:
     for key in _NEEDED:
         if key not in item:
             raise RulesError(f"{where}: {key} is missing: expected {_FORMS[key].phrase}", item.mark)
-    held = {key: parse_value(f"{where}: {key}", item[key], item.value_marks[key], _FORMS[key]) for key in item}
+    held = {key: parse_value(f"{where}: {key}", item[key], item.value_marks[key], _FORMS[key])
+            for key in item}
     by, at = _approval(item, where)
     if approved and not by:
         raise RulesError(f"{where}: it is not approved: type `muster burnin approve FILE --by NAME`",

@@ -99,8 +99,10 @@ _SECTIONS: Mapping[str, Mapping[str, ValueType]] = {
     "age": {"days": number(0.01, 3660)},
     "screen": {"days": number(0.01, 3660), "nodes": integer(1, 100_000), "node_hours": number(0.01, _MOST)},
 }
-_PROFILE: Mapping[str, ValueType] = {"env": ValueType("a map of NCCL settings", lambda given: _settings(given)),
-                                "source": TEXT, "enabled": FLAG}
+_PROFILE: Mapping[str, ValueType] = {
+    "env": ValueType("a map of NCCL settings", lambda given: _settings(given)),
+    "source": TEXT, "enabled": FLAG,
+}
 _TOP = ("sources", "published", "counters", "env_profiles", *_SECTIONS)
 
 

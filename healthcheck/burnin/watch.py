@@ -211,7 +211,7 @@ def _ends(task: Task, ranks: Sequence[RankState], first: float) -> tuple[Accusat
 def _by_itself(seen: RankState, several: bool) -> bool:
     """Whether the error that it reported is its own.
 
-    Connections are made in setup: what fails there is shared unless it plainly is not.
+    Connections are made in setup: what fails there is shared unless the error is certainly its own.
     """
     phase, error = seen.progress.phase, seen.raised or ""
     if not several or (phase not in _TOGETHER and not is_connection_error(error)):

@@ -20,7 +20,7 @@ from inventory.ncclenv import FROM_INVENTORY, SETTINGS
 
 def passed_in(burnin: Burnin, only: Collection[str] | None = None) -> tuple[list[Passed], dict[str, str]]:
     """The nodes that passed, of these or of all, and why the others did not."""
-    told = hashlib.sha256(
+    digest = hashlib.sha256(
         json.dumps(document(burnin), sort_keys=True, separators=(",", ":")).encode()).hexdigest()
     kinds: dict[str, set[str]] = {}
     settings: dict[str, dict[str, str]] = {}
@@ -46,7 +46,7 @@ def passed_in(burnin: Burnin, only: Collection[str] | None = None) -> tuple[list
                       **({"environment": environment(settings[at])} if settings.get(at) else {})}
                      for stage in one.stages for at in (f"{stage.stage.value} {one.node}",))
         passed.append(Passed(one.node, burnin.length, int(burnin.ended), what, dict(one.figures),
-                             result=told))
+                             result=digest))
     return passed, others
 
 

@@ -12,9 +12,9 @@ from healthcheck.blame.kernelevidence import Judges, looks_like, recorded, timel
 from healthcheck.blame.kernelevidence import evidence as of_text
 from healthcheck.blame.logevidence import fitting
 from healthcheck.config.rulesfolder import folders
+from healthcheck.joblog.messageload import load_messages
 from healthcheck.joblog.model import JobLog, LogClock
 from healthcheck.joblog.read import MOST_BYTES, merged, of_node, read_one
-from healthcheck.joblog.sayingsload import load_sayings
 from healthcheck.model.recording import SCHEMA, Recording, read
 from healthcheck.ruleset.ruleset import load_ruleset
 from inventory.errors import UsageError
@@ -43,7 +43,7 @@ def of_files(names: Sequence[str], nodes: Collection[str], near: float, rules: s
     if not names:
         given.unmeasured.append("the job's own logs: none was given; use --log FILE")
         return given
-    sayings = load_sayings(folders(rules))
+    messages = load_messages(folders(rules))
     for word in names:
         node, file = _named(word, nodes)
         name = clean(Path(file).name, 100)
@@ -57,7 +57,7 @@ def of_files(names: Sequence[str], nodes: Collection[str], near: float, rules: s
             given.unmeasured.append(f"kernel log {name}: its times count from boot; give dmesg -T, "
                                     "journalctl -k, or muster record")
         else:
-            log = of_node(read_one(name, data, LogClock(near), sayings, nodes), node)
+            log = of_node(read_one(name, data, LogClock(near), messages, nodes), node)
             given.logs.append((name, log))
             given.unmeasured += log.caveats
             if log.forms or log.events:

@@ -321,7 +321,7 @@ class LiveSweeps:
         return _stored(self._store, plan, outcome, found)
 
     def _sweep(
-        self, plan: SweepPlan, saver: Saver | None, told: Callable[[Recording], None] | None,
+        self, plan: SweepPlan, saver: Saver | None, on_recording: Callable[[Recording], None] | None,
     ) -> SweepResult:
         from healthcheck.report.progress import progress
         from healthcheck.store.repairs import words_in
@@ -331,10 +331,10 @@ class LiveSweeps:
         bar = progress(len(plan.nodes), "check", quiet=self._quiet)
         if self._leases is None:
             return sweep.live(plan, self._transport, self._limits, bar, snapshots=self._looks, saver=saver,
-                              on_recording=told, agents=self._agents, repairs=words)
+                              on_recording=on_recording, agents=self._agents, repairs=words)
         with self._leases(plan, self._transport) as granted:
-            return sweep.live(plan, granted.transport, granted.bounds, bar, snapshots=self._looks, saver=saver,
-                              on_recording=told, lease=granted.lease, repairs=words)
+            return sweep.live(plan, granted.transport, granted.bounds, bar, snapshots=self._looks,
+                              saver=saver, on_recording=on_recording, lease=granted.lease, repairs=words)
 
     def close(self) -> None:
         """Ends the connections that were kept."""
@@ -356,12 +356,12 @@ def _stored(
 
     started, finished = (dt.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
                          for text in (outcome.started, outcome.finished))
-    told = SweepRecord(started, finished, outcome.partial, plan.source, plan.ruleset.digest,
-                       tuple(plan.profiles), bool(plan.only or plan.skip),
-                       judged_by(plan.ruleset, version("cluster-muster")), who())
+    sweep = SweepRecord(started, finished, outcome.partial, plan.source, plan.ruleset.digest,
+                        tuple(plan.profiles), bool(plan.only or plan.skip),
+                        judged_by(plan.ruleset, version("cluster-muster")), who())
     try:
         with opened(folder, make=True) as held:
-            known = record(held, told, outcome.assessed.reports, found)
+            known = record(held, sweep, outcome.assessed.reports, found)
     except StoreError as error:
         return replace(outcome, troubles=(*outcome.troubles, f"--store: this sweep was not stored: {error}"))
     return replace(outcome, assessed=replace(outcome.assessed, reports=known))

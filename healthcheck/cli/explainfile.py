@@ -25,11 +25,11 @@ def explain_file(path: str, ruleset: Ruleset, folders: Sequence[Path], fmt: str)
     from healthcheck.explain.explain import explain, explain_folder
     from healthcheck.explain.page import document, page
     from healthcheck.explain.recognise import open_file
-    from healthcheck.joblog.sayingsload import load_sayings
+    from healthcheck.joblog.messageload import load_messages
 
     if Path(path).is_dir():
         explained = explain_folder(Path(path), ruleset)
     else:
-        explained = explain(open_file(path), ruleset, load_sayings(folders), time.time())
+        explained = explain(open_file(path), ruleset, load_messages(folders), time.time())
     click.echo(json.dumps(document(explained), indent=1) if fmt == "json" else page(explained))
     return explained.exit_code

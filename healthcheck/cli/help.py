@@ -21,7 +21,8 @@ _HEADING = re.compile(r"## (?P<heading>.+)")
 _ENTRY = re.compile(r"- \[(?P<name>[a-z0-9-]+)\]\([a-z0-9-]+\.md\): (?P<summary>.+)")
 # A link to another topic, one to another place of the same topic, and one to a file of the repository.
 _LINK = re.compile(
-    r"(?P<item>^- )?(?<!!)\[(?P<text>[^\]]+)\]\((?:(?P<topic>[a-z0-9-]+)\.md(?:#[\w-]+)?|#[\w-]+|\.\./[^)]+)\)", re.MULTILINE)
+    r"(?P<item>^- )?(?<!!)\[(?P<text>[^\]]+)\]"
+    r"\((?:(?P<topic>[a-z0-9-]+)\.md(?:#[\w-]+)?|#[\w-]+|\.\./[^)]+)\)", re.MULTILINE)
 _PICTURE = re.compile(r"^!\[.*\n+", re.MULTILINE)
 
 
@@ -59,7 +60,9 @@ def _typed(link: re.Match[str]) -> str:
 
 
 def _complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    return [topic.name for topic in topics() if topic.name.startswith(incomplete)] if not ctx.params.get("words") else []
+    if ctx.params.get("words"):
+        return []
+    return [topic.name for topic in topics() if topic.name.startswith(incomplete)]
 
 
 @click.command(name="help")
@@ -80,7 +83,8 @@ def help_(ctx: click.Context, words: tuple[str, ...]) -> None:
     elif words in {(topic.name,) for topic in topics()}:
         root = ctx.find_root()
         known = isinstance(root.command, click.Group) and words[0] in root.command.list_commands(root)
-        _show(text(words[0]) + (f"\n`muster {words[0]} --help` shows the options of the command.\n" if known else ""))
+        hint = f"\n`muster {words[0]} --help` shows the options of the command.\n" if known else ""
+        _show(text(words[0]) + hint)
     else:
         _show_options(ctx, words)
 
@@ -105,11 +109,13 @@ def _show(source: str) -> None:
     from rich.markdown import Markdown
 
     console = Console()
-    console.print(Markdown(source, code_theme="ansi_dark", hyperlinks=False), width=min(console.width, _WIDEST))
+    console.print(Markdown(source, code_theme="ansi_dark", hyperlinks=False),
+                  width=min(console.width, _WIDEST))
 
 
 def _show_options(ctx: click.Context, words: tuple[str, ...]) -> None:
-    """Prints what `--help` of the command prints; raises UsageError with the nearest names where there is none."""
+    """Prints what `--help` of the command prints; raises UsageError with the nearest names
+    where there is none."""
     parent = ctx.find_root()
     command: click.Command = parent.command
     for at, word in enumerate(words):
@@ -130,5 +136,6 @@ def _unknown(group: click.Group, at: click.Context, word: str) -> str:
     top = at.parent is None
     known = dict.fromkeys([*(topic.name for topic in topics() if top), *group.list_commands(at)])
     close = difflib.get_close_matches(word, known, n=3)
-    hint = f"did you mean {' or '.join(close)}?" if close else "muster help lists them" if top else f"there are {', '.join(known)}"
+    hint = (f"did you mean {' or '.join(close)}?" if close else "muster help lists them" if top
+            else f"there are {', '.join(known)}")
     return f"no such {'topic or command' if top else 'command'}: {short(word)}; {hint}"

@@ -16,7 +16,7 @@ from healthcheck.explain import kernel, smi, smitext
 from healthcheck.explain.model import MOST_QUOTES, Cause, RawExplanation
 from healthcheck.explain.recognise import Opened
 from healthcheck.joblog.meaning import Sure
-from healthcheck.joblog.sayings import Saying, find
+from healthcheck.joblog.messages import KnownMessage, find
 from healthcheck.model.outcome import Owner, Severity
 from healthcheck.ruleset.ruleset import Ruleset
 
@@ -48,7 +48,7 @@ _MODULE = re.compile(
     r"NVRM version: NVIDIA UNIX [^\n]{0,60}Kernel Module[^\n]{0,20}? (\d{3,4}\.\d{1,4}(?:\.\d{1,4})?) ")
 
 
-def explain(opened: Opened, ruleset: Ruleset, sayings: Sequence[Saying], now: float) -> RawExplanation:
+def explain(opened: Opened, ruleset: Ruleset, messages: Sequence[KnownMessage], now: float) -> RawExplanation:
     """What is wrong according to the report."""
     lines, text = opened.lines, opened.text
     causes = kernel.explain(opened.logs, lines, ruleset, now, max(0, text.find("\ndmesg")))
@@ -66,7 +66,7 @@ def explain(opened: Opened, ruleset: Ruleset, sayings: Sequence[Saying], now: fl
                       "hung or is missing")
     if _END not in text:
         unread.append("it does not end as such a report does; the script was stopped, or hung")
-    versions = list(_versions(opened, sayings, log))
+    versions = list(_versions(opened, messages, log))
     # A wrong version explains a service's failure and its log.
     refused = any(cause.by.endswith("fabric-manager-version") for cause in versions)
     services = [replace(cause, symptom=refused and "abric" in cause.subject)
@@ -149,18 +149,18 @@ def _services(opened: Opened) -> Iterator[Cause]:
             "systemctl status", (opened.lines.quote(unit.start()), opened.lines.quote(unit.end())))
 
 
-def _versions(opened: Opened, sayings: Sequence[Saying], log: str) -> Iterator[Cause]:
+def _versions(opened: Opened, messages: Sequence[KnownMessage], log: str) -> Iterator[Cause]:
     """Messages of the driver's tools about the driver, and whether module and nvidia-smi have one version."""
-    known = [saying for saying in sayings
-             if saying.id in ("fabric-manager-version", "driver-library-mismatch", "driver-not-there",
+    known = [message for message in messages
+             if message.id in ("fabric-manager-version", "driver-library-mismatch", "driver-not-there",
                               "cuda-gpu-lost")]
     seen: set[str] = set()
     for found in find(opened.text, known):
         # An Xid already reports the kernel's line about a lost GPU.
-        if found.saying.id not in seen and "NVRM:" not in found.text:
-            seen.add(found.saying.id)
-            yield Cause("", found.saying.meaning, found.saying.sure, found.saying.severity,
-                        found.saying.owner, found.saying.remedy, f"joblog {found.saying.id}",
+        if found.message.id not in seen and "NVRM:" not in found.text:
+            seen.add(found.message.id)
+            yield Cause("", found.message.meaning, found.message.sure, found.message.severity,
+                        found.message.owner, found.message.remedy, f"joblog {found.message.id}",
                         (opened.lines.quote(found.place),))
     module = _MODULE.search(opened.text)
     tool = re.search(r"Driver Version +: (\S{1,20})", log)

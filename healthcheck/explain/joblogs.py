@@ -37,12 +37,12 @@ def explain(log: JobLog, lines: LineIndex) -> list[Cause]:
 
 def _folded(found: Sequence[Charge]) -> Iterator[Charge | _Many]:
     """The charges, many of the same meaning as one."""
-    alike: dict[tuple[str, bool, bool], list[Charge]] = {}
+    groups: dict[tuple[str, bool, bool], list[Charge]] = {}
     for charge in found:
         worded = charge.kind in (JobEventKind.EXCEPTION, JobEventKind.TIMEOUT) and bool(charge.words)
-        alike.setdefault((charge.told.id, charge.symptom, worded), []).append(charge)
-    for (_, _, worded), of in alike.items():
-        if of[0].told.accuses is Culprit.PEER or worded:
+        groups.setdefault((charge.meaning.id, charge.symptom, worded), []).append(charge)
+    for (_, _, worded), of in groups.items():
+        if of[0].meaning.accuses is Culprit.PEER or worded:
             yield from of[:_MOST_SUBJECTS]
         elif len(of) <= _MOST_SUBJECTS:
             yield from of
@@ -63,13 +63,13 @@ class _Many:
 
 def _cause(given: Charge | _Many, lines: LineIndex) -> Cause:
     charge = given.charge if isinstance(given, _Many) else given
-    told = charge.told
+    meaning = charge.meaning
     subject = given.subject if isinstance(given, _Many) else charge.who.label
-    words = told.meaning
+    words = meaning.meaning
     if charge.why:
         words += f": {charge.why}"
     elif (charge.kind in (JobEventKind.EXCEPTION, JobEventKind.TIMEOUT) and charge.words
-          and told is not ABSENT):
+          and meaning is not ABSENT):
         words, subject = f"{words}: {charge.words}", _some(charge)
     elif charge.words:
         words += f" ({charge.words})"
@@ -77,8 +77,8 @@ def _cause(given: Charge | _Many, lines: LineIndex) -> Cause:
     quotes = tuple(lines.line(number) if number else Quote(0, clean(event.text.strip(), LONGEST_QUOTE))
                    for number, event in places[:MOST_QUOTES])
     return Cause(subject=clean(subject, 200), meaning=clean(words, 400), sure=charge.sure,
-                 severity=charge.severity, owner=told.owner, remedy=told.remedy, by=told.by, quotes=quotes,
-                 count=charge.count, symptom=charge.symptom, job=charge.job)
+                 severity=charge.severity, owner=meaning.owner, remedy=meaning.remedy, by=meaning.by,
+                 quotes=quotes, count=charge.count, symptom=charge.symptom, job=charge.job)
 
 
 def _some(charge: Charge) -> str:

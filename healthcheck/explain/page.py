@@ -45,15 +45,15 @@ def page(explained: Explained) -> str:
     if leads and leads[0].symptom:
         rows.append(f"No cause found in {explained.name} ({kind}); it shows effects of a cause elsewhere:")
     for number, cause in enumerate(leads[:_MOST], 1):
-        rows += ["", *_told(cause, f"{number}. " if number > 1 else "")] if rows else _told(cause, "")
+        rows += ["", *_rows(cause, f"{number}. " if number > 1 else "")] if rows else _rows(cause, "")
     if len(leads) > _MOST:
         rows += ["", f"and {len(leads) - _MOST} more; --format json has all"]
     follows = [cause for cause in wrong if cause not in leads]
     if follows:
         rows += ["", "Probably effects of it:", *_listed(follows)]
-    told = [cause for cause in explained.causes if not cause.wrong]
-    if told:
-        rows += ["", "Also found, not faults by themselves:", *_listed(told)]
+    harmless = [cause for cause in explained.causes if not cause.wrong]
+    if harmless:
+        rows += ["", "Also found, not faults by themselves:", *_listed(harmless)]
     rows.append("")
     if wrong:
         rows += _row("file", f"{explained.name} ({kind})")
@@ -68,7 +68,7 @@ def page(explained: Explained) -> str:
     return "\n".join(rows)
 
 
-def _told(cause: Cause, number: str) -> list[str]:
+def _rows(cause: Cause, number: str) -> list[str]:
     said = f"{cause.subject}: {cause.meaning}" if cause.subject else cause.meaning
     rows = [f"{number}{said}{'' if said.endswith(('.', '?', '!')) else '.'} ({cause.sure.value}; owner: "
             f"{cause.owner.value})"]

@@ -19,7 +19,7 @@ from healthcheck.explain.model import FileKind
 from healthcheck.explain.quoting import LineIndex
 from healthcheck.facts.dcgm import ROOTS
 from healthcheck.joblog import flight
-from healthcheck.joblog.sayings import Saying, find
+from healthcheck.joblog.messages import KnownMessage, find
 from healthcheck.kernellog.model import BootLog
 from inventory.errors import UsageError
 from inventory.text import clean, short
@@ -146,7 +146,7 @@ def opened_of(packed: bytes, name: str) -> Opened:
     return Opened(clean(name, 200), data, plain(data)[0], tuple(caveats))
 
 
-def recognise(opened: Opened, sayings: Sequence[Saying] = ()) -> FileKind:
+def recognise(opened: Opened, messages: Sequence[KnownMessage] = ()) -> FileKind:
     """The kind of file, by its format or by a line that matches a pattern.
 
     UsageError for an unknown one, with the known kinds and the nearest guess.
@@ -169,7 +169,7 @@ def recognise(opened: Opened, sayings: Sequence[Saying] = ()) -> FileKind:
         return FileKind.NCCL_TESTS
     jobs = opened.job_lines()
     kernel = opened.kernel_lines() if not jobs or opened.may_hold_kernel_lines() else 0
-    if not jobs and not kernel and next(find(opened.text, sayings), None) is not None:
+    if not jobs and not kernel and next(find(opened.text, messages), None) is not None:
         return FileKind.JOB
     if not jobs and not kernel:
         raise UsageError(_unknown(opened))

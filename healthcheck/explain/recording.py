@@ -89,14 +89,14 @@ def explain_check(document: Mapping[str, Any]) -> RawExplanation:
         results = node.get("results")
         for result in results if isinstance(results, list) else ():
             if isinstance(result, dict):
-                causes += _told(name, result)
+                causes += _failures(name, result)
         if node.get("state") == "unknown":
             unread.append(f"{name}: {clean(node.get('reason'), 300)}")
     return RawExplanation(causes, unread,
                           f"a check of {len(listed)} nodes, {clean(document.get('started'), 40)}")
 
 
-def _told(node: str, result: Mapping[str, Any]) -> list[Cause]:
+def _failures(node: str, result: Mapping[str, Any]) -> list[Cause]:
     findings = result.get("findings")
     if result.get("status") != Status.FAIL.value or not isinstance(findings, list):
         return []

@@ -68,12 +68,12 @@ def with_file_lines(report: NodeReport, log: BootLog) -> NodeReport:
         # Facts add a time to lines without one.
         return raw.get(line) or by_text.get(_TIME.sub("", line, count=1)) or line
 
-    def told(finding: Finding) -> Finding:
+    def as_in_file(finding: Finding) -> Finding:
         observed = (_WHEN.sub("", finding.observed) if timeless and isinstance(finding.observed, str)
                     else finding.observed)
         return replace(finding, observed=observed, lines=tuple(map(in_file, finding.lines)))
 
-    return replace(report, results=tuple(replace(result, findings=tuple(map(told, result.findings)))
+    return replace(report, results=tuple(replace(result, findings=tuple(map(as_in_file, result.findings)))
                                          if result.findings else result for result in report.results))
 
 

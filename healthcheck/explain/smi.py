@@ -33,7 +33,7 @@ _FACTS = frozenset({"gpus", "gpu_presence"})
 _NO_SKU = "no SKU is named"
 _WIDTH = "gpu-pcie-width"
 _UNPRINTED = re.compile(r"it does not print ([\w/]{1,120})")
-_WHENCE = "; read by nvidia-smi (gpu.nvml was not captured)"
+_READ_BY = "; read by nvidia-smi (gpu.nvml was not captured)"
 
 # Patterns of the lines behind a rule's finding, as text and as XML.
 _SAID: Mapping[str, re.Pattern[str]] = MappingProxyType(
@@ -76,7 +76,7 @@ def explain(text: str, lines: LineIndex, ruleset: Ruleset, now: float, start: in
     model = reading(gpus[0], "model") if gpus else None
     about = f"{len(gpus)} GPU{'s' * (len(gpus) != 1)}" + (f" ({model})" if isinstance(model, str) else "")
     cannot_show = (f"what this nvidia-smi does not print ({', '.join(unprinted)})",) if unprinted else ()
-    return RawExplanation(causes, [reason.replace(_WHENCE, "") for reason in unread], about, cannot_show)
+    return RawExplanation(causes, [reason.replace(_READ_BY, "") for reason in unread], about, cannot_show)
 
 
 def _narrow(gpu: Gpu, rule: Rule) -> list[Cause]:

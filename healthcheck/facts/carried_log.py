@@ -12,7 +12,15 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from healthcheck.facts.kernel import KMSG, LOG, TORN
-from healthcheck.kernellog.carried import NO_RECORDS, CarriedRecords, RepairStatement, before_log, carry_over, from_text, to_text
+from healthcheck.kernellog.carried import (
+    NO_RECORDS,
+    CarriedRecords,
+    RepairStatement,
+    before_log,
+    carry_over,
+    from_text,
+    to_text,
+)
 from healthcheck.model.recording import Capture, Outcome, Recording
 
 LOG_CAPTURE = "muster.log"
@@ -54,7 +62,8 @@ def log_capture(recording: Recording, previous: Recording | None,
     if log is None:
         return _capture(_handed_on(recording, previous))
     capture = recording.captures[LOG.id]
-    return _capture(carry_over(from_text(capture.text) if capture.text else before_log(NO_RECORDS, log), log, records_by_rule))
+    earlier = from_text(capture.text) if capture.text else before_log(NO_RECORDS, log)
+    return _capture(carry_over(earlier, log, records_by_rule))
 
 
 def _handed_on(recording: Recording, previous: Recording | None) -> CarriedRecords:

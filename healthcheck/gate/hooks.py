@@ -26,10 +26,10 @@ _SLURM = """\
 #
 # A failing Prolog makes Slurm drain the node, with the reason "Prolog error", and hold the job; a failing
 # PrologSlurmctld makes it start the job over and over. So this one ends with 0: a job that may not start is
-# requeued and held, its comment gives the reason, and `scontrol release JOB` lets it try again; Slurm starts no
-# requeued job in the first two minutes (AuthInfo: cred_expire). One that cannot be requeued (srun, salloc,
-# --no-requeue) is cancelled. If the gate does not know (no snapshot, or one past its grace) or is missing, the
-# job starts, and the system log says so; UNSURE=hold holds it instead.
+# requeued and held, its comment gives the reason, and `scontrol release JOB` lets it try again; Slurm starts
+# no requeued job in the first two minutes (AuthInfo: cred_expire). One that cannot be requeued (srun, salloc,
+# --no-requeue) is cancelled. If the gate does not know (no snapshot, or one past its grace) or is missing,
+# the job starts, and the system log says so; UNSURE=hold holds it instead.
 # Only jobs of these partitions are checked, such as 'train gpu-*': a node outside the inventory is closed.
 UNSURE=start
 PARTITIONS='*'
@@ -69,10 +69,10 @@ scancel "$SLURM_JOB_ID" || [ "$SLURM_SCRIPT_CONTEXT" != prolog_slurmctld ]
 _KUBERNETES = """\
 # The gate as the first init container of a pod that wants GPUs.
 #
-# A closed gate makes the init container fail: the kubelet runs it again after a while (restartPolicy OnFailure
-# or Always: 10 s, 20 s, up to 5 min), so the pod waits in place until the gate opens; with restartPolicy Never
-# the pod fails, and a Job makes another, which may land elsewhere. The node itself is left alone. Nodes must
-# have their inventory names in Kubernetes.
+# A closed gate makes the init container fail: the kubelet runs it again after a while (restartPolicy
+# OnFailure or Always: 10 s, 20 s, up to 5 min), so the pod waits in place until the gate opens; with
+# restartPolicy Never the pod fails, and a Job makes another, which may land elsewhere. The node itself is
+# left alone. Nodes must have their inventory names in Kubernetes.
 # The image must have muster; the snapshot and its keys come from the node, read-only, so it needs no network.
 spec:
   initContainers:
@@ -82,7 +82,8 @@ spec:
     env:
     - name: NODE_NAME
       valueFrom: {fieldRef: {fieldPath: spec.nodeName}}
-    securityContext: {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: {drop: [ALL]}}
+    securityContext:
+      {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: {drop: [ALL]}}
     resources: {requests: {cpu: 100m, memory: 64Mi}, limits: {memory: 256Mi}}
     volumeMounts:
     - {name: muster-gate, mountPath: /var/lib/muster/gate, readOnly: true}

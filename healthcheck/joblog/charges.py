@@ -1,7 +1,7 @@
 """What the logs of a job say, put together: who is accused of what, by whom,
 and what only follows from something else.
 
-Each line is known by a saying (rules/joblog), and else by the kind of event that the parsers make of it. Who
+Each line is identified by a known message (rules/joblog), else by the event that the parsers make of it. Who
 says that a peer is gone is no culprit: its peer is accused, and of several the one whom most nodes name; but
 where one node says so of several peers, and no other node says anything, it is that node. A program's own
 exception is a cause only where no error of NCCL or CUDA came before it. Of processes that ended the first is
@@ -45,7 +45,7 @@ class Charge:
     one first; `count` is how many there were. `by` are those who say so.
     """
 
-    told: Meaning
+    meaning: Meaning
     who: JobParty
     events: tuple[JobEvent, ...]
     count: int
@@ -67,7 +67,7 @@ class Charge:
     @property
     def cause(self) -> bool:
         """Whether it may be why the job ended."""
-        return self.wrong and not self.symptom and self.told.fault is not FaultDomain.SPEED
+        return self.wrong and not self.symptom and self.meaning.fault is not FaultDomain.SPEED
 
     @property
     def line(self) -> int:
@@ -77,7 +77,7 @@ class Charge:
 
 @dataclass
 class _Group:
-    told: Meaning
+    meaning: Meaning
     who: JobParty
     words: str = ""
     events: list[JobEvent] = field(default_factory=list)
@@ -113,17 +113,17 @@ def charges(
     names = NodeNames(log, nodes, addresses)
     groups: dict[tuple[str, object], _Group] = {}
     for event in log.events:
-        told = meaning(event)
-        if (told is None or event.kind is JobEventKind.EXIT
-            or (event.kind is JobEventKind.NCCL and event.saying is None and "HINT" in event.text)):
+        meant = meaning(event)
+        if (meant is None or event.kind is JobEventKind.EXIT
+            or (event.kind is JobEventKind.NCCL and event.message is None and "HINT" in event.text)):
             continue
         reporter = names.of(event)
-        words = _words(event) if event.saying is None else ""
-        who = JobParty() if words else _accused(event, told, reporter, names)
+        words = _words(event) if event.message is None else ""
+        who = JobParty() if words else _accused(event, meant, reporter, names)
         # A node that several addresses lead to is one.
         key = words or (who.node, who.rank, who.part, "" if who.node else who.address)
-        groups.setdefault((told.id, key), _Group(told, who, words)).add(event, reporter)
-    made = [charge for alike in _by_meaning(groups) for charge in _of_meaning(alike, names)]
+        groups.setdefault((meant.id, key), _Group(meant, who, words)).add(event, reporter)
+    made = [charge for group in _by_meaning(groups) for charge in _of_meaning(group, names)]
     made = _caused(made, log)
     exits = list(_exits(log, names, ordered=ordered))
     late = [_late(one, names, log) for one in absent(log, nodes)[:_MOST_ABSENT]]
@@ -138,43 +138,43 @@ def _words(event: JobEvent) -> str:
     return f"{event.op} {event.work}" if event.kind is JobEventKind.TIMEOUT and event.work is not None else ""
 
 
-def _accused(event: JobEvent, told: Meaning, reporter: JobParty, names: NodeNames) -> JobParty:
-    if told.accuses is Culprit.PEER and event.peer:
+def _accused(event: JobEvent, meant: Meaning, reporter: JobParty, names: NodeNames) -> JobParty:
+    if meant.accuses is Culprit.PEER and event.peer:
         return JobParty(names.peer(event.peer), None, "", event.peer)
-    if told.accuses is Culprit.PEER and not told.symptom:
+    if meant.accuses is Culprit.PEER and not meant.symptom:
         return JobParty()        # some peer, and not who says so
-    if told.accuses is Culprit.ADAPTER and event.part:
+    if meant.accuses is Culprit.ADAPTER and event.part:
         return JobParty(reporter.node, None, event.part)
     # An exception is of the rank that raised it, whatever it is about.
-    if told.accuses is Culprit.NONE and event.kind is not JobEventKind.EXCEPTION:
+    if meant.accuses is Culprit.NONE and event.kind is not JobEventKind.EXCEPTION:
         return JobParty()
     return reporter
 
 
 def _by_meaning(groups: Mapping[tuple[str, object], _Group]) -> Iterator[list[_Group]]:
-    alike: dict[str, list[_Group]] = defaultdict(list)
+    same: dict[str, list[_Group]] = defaultdict(list)
     for (name, _), group in groups.items():
-        alike[name].append(group)
-    for found in alike.values():
-        nobody = [group for group in found if not group.who.label and not group.words]
-        named = [group for group in found if group not in nobody]
-        # A line that names nobody speaks of who is named by another.
-        if nobody and named and not named[0].words:
-            for group in nobody:
+        same[name].append(group)
+    for found in same.values():
+        unnamed = [group for group in found if not group.who.label and not group.words]
+        named = [group for group in found if group not in unnamed]
+        # A line that names no one is about the party that another line names.
+        if unnamed and named and not named[0].words:
+            for group in unnamed:
                 named[0].join(group)
-            nobody = []
-        yield [*named, *nobody]
+            unnamed = []
+        yield [*named, *unnamed]
 
 
 def _of_meaning(groups: list[_Group], names: NodeNames) -> Iterator[Charge]:
-    told = groups[0].told
-    if told.accuses is not Culprit.PEER:
+    meant = groups[0].meaning
+    if meant.accuses is not Culprit.PEER:
         yield from (_charge(group) for group in groups)
         return
     groups.sort(key=lambda group: (-len(group.nodes), group.events[0].line))
     reporters = set[str]().union(*(group.nodes for group in groups))
-    if len(reporters) == 1 and len(groups) > 1 and not told.symptom:
-        whole = _Group(told, next(iter(groups[0].by)))
+    if len(reporters) == 1 and len(groups) > 1 and not meant.symptom:
+        whole = _Group(meant, next(iter(groups[0].by)))
         for group in groups:
             whole.join(group)
         whole.who = JobParty(whole.who.node,
@@ -195,20 +195,20 @@ def _of_meaning(groups: list[_Group], names: NodeNames) -> Iterator[Charge]:
                 group.who = replace(group.who, node=left[0])
                 words += "; the only node of the job that does not say so"
         charge = replace(_charge(group), words=words)
-        alone = not told.symptom and len(group.nodes) < 2 and told.sure is Sure.LIKELY
+        alone = not meant.symptom and len(group.nodes) < 2 and meant.sure is Sure.LIKELY
         yield replace(charge, symptom=charge.symptom or (clear and len(group.nodes) < most),
                       sure=Sure.GUESS if alone else charge.sure)
 
 
 def _charge(group: _Group) -> Charge:
-    told = group.told
-    few = group.count < told.least
+    meant = group.meaning
+    few = group.count < meant.least
     time = min((event.time for event in group.events if event.time is not None), default=None)
     who = group.who
     if group.words and group.events:        # said by many: the first of them stands for it
         who = next(iter(group.by), JobParty())
-    return Charge(told, who, tuple(group.events), group.count, told.sure,
-                  Severity.INFO if few else told.severity, told.symptom, told.job and not few,
+    return Charge(meant, who, tuple(group.events), group.count, meant.sure,
+                  Severity.INFO if few else meant.severity, meant.symptom, meant.job and not few,
                   tuple(group.by), group.words, kind=group.events[0].kind, time=time)
 
 
@@ -229,7 +229,7 @@ def _caused(made: list[Charge], log: JobLog) -> list[Charge]:
         return error.file == event.file and 0 < error.line < event.line
 
     def follows(charge: Charge) -> bool:
-        own = charge.kind is JobEventKind.EXCEPTION and charge.told.fault is FaultDomain.PROGRAM
+        own = charge.kind is JobEventKind.EXCEPTION and charge.meaning.fault is FaultDomain.PROGRAM
         return own and any(before(error, charge.events[0]) for error in errors)
 
     return [replace(charge, symptom=True) if follows(charge) else charge for charge in made]
@@ -237,9 +237,9 @@ def _caused(made: list[Charge], log: JobLog) -> list[Charge]:
 
 def _of_machine(charge: Charge) -> bool:
     """Whether it is an error of NCCL or CUDA: of the network, a GPU, or a collective that did not end."""
-    known = (charge.told.fault in (FaultDomain.GPU, FaultDomain.NETWORK)
+    known = (charge.meaning.fault in (FaultDomain.GPU, FaultDomain.NETWORK)
              or charge.kind in (JobEventKind.TIMEOUT, JobEventKind.CUDA))
-    return charge.severity is not Severity.INFO and (known or charge.told.id.startswith("nccl-error"))
+    return charge.severity is not Severity.INFO and (known or charge.meaning.id.startswith("nccl-error"))
 
 
 def _late(one: AbsentRank, names: NodeNames, log: JobLog) -> Charge:
@@ -274,16 +274,16 @@ def _exits(log: JobLog, names: NodeNames, *, ordered: bool) -> Iterator[Charge]:
         lead = None         # its own error says more
     groups: dict[tuple[str, JobParty], _Group] = {}
     for event in exits:
-        told = meaning(event)
-        if told is not None and event is not lead:
-            groups.setdefault((told.id, names.of(event)), _Group(told, names.of(event))).add(
+        meant = meaning(event)
+        if meant is not None and event is not lead:
+            groups.setdefault((meant.id, names.of(event)), _Group(meant, names.of(event))).add(
                 event, names.of(event))
-    if lead is not None and (told := meaning(lead)) is not None:
-        first = _Group(told, names.of(lead))
+    if lead is not None and (meant := meaning(lead)) is not None:
+        first = _Group(meant, names.of(lead))
         first.add(lead, names.of(lead))
         nodes = {names.of(event).node for event in (signalled or own)}
-        alike = sum(event.time is not None and event.time == lead.time for event in (signalled or own))
-        alone = (len(nodes) == 1 or lead.time is not None) and alike <= 1
+        at_once = sum(event.time is not None and event.time == lead.time for event in (signalled or own))
+        alone = (len(nodes) == 1 or lead.time is not None) and at_once <= 1
         how = (f"was ended by signal {-lead.code}" if lead.code is not None and lead.code < 0
                else f"ended with exit code {lead.code}")
         more = f", the first of {len(free)}" if len(free) > 1 else ""
@@ -302,7 +302,7 @@ def _mark_symptoms(made: list[Charge], exits: list[Charge]) -> list[Charge]:
     A peer stops answering when its process ends for whatever reason,
     and a process that was killed was mostly killed for one.
     """
-    known = {event.rank for charge in made if charge.cause and charge.told is not ABSENT
+    known = {event.rank for charge in made if charge.cause and charge.meaning is not ABSENT
              for event in charge.events}
     lead = next((charge for charge in exits if not charge.symptom), None)
 
@@ -313,19 +313,19 @@ def _mark_symptoms(made: list[Charge], exits: list[Charge]) -> list[Charge]:
                  and None not in (lead.time, charge.time) and (lead.time or 0.0) < (charge.time or 0.0))
         return charge.who.rank is not None and (charge.who.rank in known or ended)
 
-    made = [replace(charge, symptom=True) if charge.told is ABSENT and explained(charge) else charge
+    made = [replace(charge, symptom=True) if charge.meaning is ABSENT and explained(charge) else charge
             for charge in made]
-    certain = any(charge.cause and charge.sure is Sure.CERTAIN and charge.told.fault is not FaultDomain.STOP
-                  for charge in made)
+    certain = any(charge.cause and charge.sure is Sure.CERTAIN
+                  and charge.meaning.fault is not FaultDomain.STOP for charge in made)
     own: dict[str, int] = {}
     for charge in made:
-        if (charge.cause and charge.told.accuses is not Culprit.PEER and charge.told is not ABSENT
+        if (charge.cause and charge.meaning.accuses is not Culprit.PEER and charge.meaning is not ABSENT
             and charge.line):
             file = charge.events[0].file
             own[file] = min(own.get(file, charge.line), charge.line)
 
     def follows(charge: Charge) -> bool:
-        if charge.told.accuses is Culprit.PEER:
+        if charge.meaning.accuses is Culprit.PEER:
             return (certain
                     or (bool(charge.events) and own.get(charge.events[0].file, charge.line) < charge.line))
         return (charge.kind is JobEventKind.ABORT
@@ -338,8 +338,8 @@ def _mark_symptoms(made: list[Charge], exits: list[Charge]) -> list[Charge]:
     if not any(charge.cause for charge in whole):
         whole = _first_lost(whole)
     if any(charge.cause for charge in whole):
-        whole = [replace(charge, severity=Severity.INFO) if charge.told.fault is FaultDomain.SPEED else charge
-                 for charge in whole]
+        whole = [replace(charge, severity=Severity.INFO) if charge.meaning.fault is FaultDomain.SPEED
+                 else charge for charge in whole]
     return whole
 
 
@@ -356,6 +356,7 @@ def _first_lost(made: list[Charge]) -> list[Charge]:
 def _ranked(made: Iterable[Charge], *, several: bool) -> list[Charge]:
     """Causes before symptoms, wrong before informative, then the worst, the surest, and the first."""
     return sorted(made, key=lambda charge: (not charge.wrong, charge.symptom, _WORST.index(charge.severity),
-                                            _SURE.index(charge.sure), charge.told.owner is not Owner.VENDOR,
-                                            not charge.who.label, (charge.time is None, charge.time or 0.0)
+                                            _SURE.index(charge.sure),
+                                            charge.meaning.owner is not Owner.VENDOR, not charge.who.label,
+                                            (charge.time is None, charge.time or 0.0)
                                             if several else (False, 0.0), charge.line))

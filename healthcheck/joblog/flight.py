@@ -2,8 +2,10 @@
 from the dump of each (JSON, or a plain pickle).
 
     {"version": "2.10", "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1]"}},
-     "pg_status": {"0": {"last_enqueued_collective": 12, "last_started_collective": 12, "last_completed_collective": 11}},
-     "entries": [{"process_group": ["0", "default_pg"], "collective_seq_id": 12, "profiling_name": "nccl:all_reduce", "state": "started",
+     "pg_status": {"0": {"last_enqueued_collective": 12, "last_started_collective": 12,
+                         "last_completed_collective": 11}},
+     "entries": [{"process_group": ["0", "default_pg"], "collective_seq_id": 12,
+                  "profiling_name": "nccl:all_reduce", "state": "started",
                   "time_created_ns": 1764..., "is_p2p": false, ...}]}
 
 A dump does not say whose it is: its file does, by the number at its end (TORCH_NCCL_DEBUG_INFO_TEMP_FILE +

@@ -83,21 +83,21 @@ _KINDS: Mapping[JobEventKind, Meaning] = MappingProxyType({
     JobEventKind.TIME_LIMIT: _of("slurm-time-limit", "The job's time was up", Sure.CERTAIN, _WARNING,
                                  Owner.USER, "Ask for more time, or see whether it hung: the last lines "
                                              "before this one tell.", FaultDomain.STOP,
-                                 "the job reached its time limit: nobody's fault", job=True),
+                                 "the job reached its time limit: no one's fault", job=True),
     JobEventKind.PREEMPTED: _of("slurm-preempted", "The job was stopped for one of higher priority; nothing "
                                                    "failed", Sure.CERTAIN, _WARNING,
                                 Owner.USER, "Have it requeued, and write checkpoints.", FaultDomain.ORDER,
-                                "the scheduler preempted the job: nobody's fault", job=True),
+                                "the scheduler preempted the job: no one's fault", job=True),
     JobEventKind.REQUEUED: _of("slurm-requeued", "The job was put back into the queue", Sure.CERTAIN, _INFO,
                                Owner.USER, "See why, with sacct --duplicates.", FaultDomain.ORDER,
-                               "the job was requeued: nobody's fault", job=True),
+                               "the job was requeued: no one's fault", job=True),
     JobEventKind.CANCELLED: _of("slurm-cancelled",
                                 "The job or a step of it was cancelled, by a person or because another part "
                                 "of it had failed",
                                 Sure.CERTAIN, _WARNING, Owner.USER,
                                 "See the first failure before it; without one, who ran scancel.",
                                 FaultDomain.STOP,
-                                "the job was cancelled: nobody's fault", symptom=True, job=True),
+                                "the job was cancelled: no one's fault", symptom=True, job=True),
     JobEventKind.STEP_CANCELLED: _of("slurm-step-cancelled",
                                      "A step of the job was cancelled, by a person or because another part "
                                      "of it had failed",
@@ -143,7 +143,7 @@ _SIGNALS: Mapping[int, Meaning] = MappingProxyType({
                         FaultDomain.END, "", job=True),
     signal.SIGABRT: _of("exit-abort", "A process gave up by itself", Sure.LIKELY, _WARNING, Owner.OPERATOR,
                         _FIRST, FaultDomain.END, ""),
-    signal.SIGTERM: _of("exit-term", "A process was told to end, as others are when one has failed",
+    signal.SIGTERM: _of("exit-term", "A process was asked to end, as others are when one has failed",
                         Sure.LIKELY, _INFO, Owner.USER, _FIRST, FaultDomain.END, "", symptom=True),
 })
 _EXIT = _of("exit", "A process ended with an error", Sure.LIKELY, _WARNING, Owner.USER,
@@ -159,8 +159,8 @@ ABSENT = _of("absent", "It did not come to a collective that others waited in un
 
 def meaning(event: JobEvent) -> Meaning | None:
     """What the event means; None for one that tells nothing by itself."""
-    if event.saying is not None:
-        return event.saying
+    if event.message is not None:
+        return event.message
     if event.kind is JobEventKind.EXIT:
         if event.code is not None and event.code < 0:
             return _SIGNALS.get(-event.code, _OTHER_SIGNAL)

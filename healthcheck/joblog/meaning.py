@@ -33,7 +33,7 @@ class FaultDomain(Enum):
     HOST = "host"           # storage, limits, services, the container
     NODE = "node"           # the node went away
     PROGRAM = "program"     # the job's own program or its setting
-    ORDER = "order"         # the scheduler was told to end the job
+    ORDER = "order"         # the scheduler was asked to end the job
     STOP = "stop"           # a time limit, or someone who cancelled it
     END = "end"             # a process ended, or never came: where it began, without a why
     SPEED = "speed"         # the job is slower for it, and does not end by it
@@ -45,7 +45,7 @@ class Meaning:
 
     `brief` says it after a rank's or a node's name. `symptom` marks what follows from something else, such as
     a rank that waited; `job` what is no fault of a machine, and yet why a job ended. `least` is how often it
-    must be said to be more than told.
+    must be said to count as a fault.
     """
 
     id: str

@@ -35,7 +35,7 @@ class JobEventKind(Enum):
     OOM = "oom"                     # the kernel killed a process for want of host memory
     NODE_FAIL = "node-fail"         # the scheduler lost the node
     LAUNCH = "launch"               # the scheduler could not start the job there
-    MEMORY_ERROR = "memory-error"   # the scheduler was told of an uncorrectable memory error
+    MEMORY_ERROR = "memory-error"   # the scheduler was informed of an uncorrectable memory error
     TIME_LIMIT = "time-limit"
     PREEMPTED = "preempted"
     REQUEUED = "requeued"
@@ -43,7 +43,7 @@ class JobEventKind(Enum):
     ABORT = "abort"                 # a process of an MPI job gave up by MPI_ABORT
     DAEMON = "daemon"               # the launcher lost its daemon on a node
     DAEMON_START = "daemon-start"   # the launcher could not start its daemons; it does not say where
-    SAID = "said"                   # what only a saying of rules/joblog knows
+    SAID = "said"                   # what only a known message of rules/joblog matches
     # by a person, or by srun as one of its tasks failed: the line does not say
     STEP_CANCELLED = "step-cancelled"
 
@@ -60,7 +60,7 @@ class JobEvent:
     exit code of an EXIT (negative: minus the signal). `first`: the launcher says that it saw this failure
     first. `done` is the last collective that had ended for the rank (ENTERED). `awaited` are the ranks that
     the line says did not come, `joined` how many of how many did. `part` is the network adapter that it
-    names. `saying` is what rules/joblog says of the line.
+    names. `message` is what rules/joblog says of the line.
     """
 
     kind: JobEventKind
@@ -81,7 +81,7 @@ class JobEvent:
     awaited: tuple[int, ...] = ()
     joined: tuple[int, int] | None = None
     part: str = ""
-    saying: Meaning | None = None
+    message: Meaning | None = None
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,9 @@
 """NCCL's own lines: who is which rank on which node, and its warnings.
 
-    node7:812:934 [3] NCCL INFO comm 0x55f0 rank 59 nranks 64 cudaDev 3 nvmlDev 3 busId 9b000 commId 0x5ae7 - Init COMPLETE
-    [2026-11-21 10:00:00] node7:812:934 [3] transport/net_ib.cc:1295 NCCL WARN NET/IB : Got completion from peer 10.0.0.8<51159> with ...
+    node7:812:934 [3] NCCL INFO comm 0x55f0 rank 59 nranks 64 cudaDev 3 nvmlDev 3 busId 9b000 ...
+        commId 0x5ae7 - Init COMPLETE
+    [2026-11-21 10:00:00] node7:812:934 [3] transport/net_ib.cc:1295 NCCL WARN NET/IB :
+        Got completion from peer 10.0.0.8<51159> with ...
 
 Host, process, thread and CUDA device come first (src/debug.cc; a time before them since 2.26,
 NCCL_DEBUG_TIMESTAMP_FORMAT); launchers put words of their own before that. Formats: github.com/NVIDIA/nccl

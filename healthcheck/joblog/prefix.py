@@ -5,8 +5,11 @@ the rank and the time that it is of.
     3: ...                        srun --label (the task; mostly its rank)
     [1,3]<stdout>:...             mpirun --tag-output; [prterun-gpu01-4711@1,3]<stdout>: of Open MPI 5
     [default3]:...                torchrun --tee (the rank on its node)
-    [pod/trainer-worker-3/pytorch] ...    kubectl logs --prefix;  trainer-worker-3 pytorch ... of stern;  worker-3  | ... of docker compose
-    2026-11-21T10:00:00.123Z ...  kubectl logs --timestamps, loggers of programs; with "stderr F" of a container runtime's own files
+    [pod/trainer-worker-3/pytorch] ...    kubectl logs --prefix
+    trainer-worker-3 pytorch ...          stern
+    worker-3  | ...               docker compose
+    2026-11-21T10:00:00.123Z ...  kubectl logs --timestamps, loggers of programs; with "stderr F" of a
+                                  container runtime's own files
     Nov 21 10:00:00 gpu003 train[4711]: ...    journalctl, syslog
     {"log":"...                   docker's json-file
 
@@ -37,7 +40,8 @@ _DOCKER = re.compile(r'\{"log":"')
 _CTIME = re.compile(r"[A-Z][a-z]{2} ([A-Z][a-z]{2}) ([ \d]\d) (\d\d:\d\d:\d\d) (\d{4})(?=\[)")
 _GLOG = re.compile(r"\b[EWIF](\d{1,2})(\d\d) (\d\d:\d\d:\d\d(?:\.\d{1,9})?) ")
 _TAG = re.compile(
-    r"\[(?:(\d{1,12})|[\w.-]{1,200}@(\d{1,9})),(\d{1,7})\](?:\[([A-Za-z0-9][\w.-]{0,252}):\d{1,10}\])?<std\w{1,5}>: ?")
+    r"\[(?:(\d{1,12})|[\w.-]{1,200}@(\d{1,9})),(\d{1,7})\]"
+    r"(?:\[([A-Za-z0-9][\w.-]{0,252}):\d{1,10}\])?<std\w{1,5}>: ?")
 _LABEL = re.compile(r"\s{0,6}(\d{1,6}): (?=\S)")
 _ROLE = re.compile(r"\[(?!rank)[a-z_]{1,40}(\d{1,4})\]: ?")
 _POD = re.compile(r"\[pod/([A-Za-z0-9][\w.-]{0,252})/[\w.-]{1,253}\] ?")

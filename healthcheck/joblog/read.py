@@ -1,9 +1,9 @@
 """Reads files that a job left behind, whatever of the known forms each is, into one JobLog; bounded,
 and never raising for content.
 
-This is the one way in which logs of jobs are read, for `muster blame` and `muster explain` alike: lines are
-freed of what launchers put before them, the parsers make events of them, and each line that a saying of
-rules/joblog knows has its meaning.
+This is the one way in which logs of jobs are read, for both `muster blame` and `muster explain`: lines are
+freed of what launchers put before them, the parsers make events of them, and each line that a known
+message of rules/joblog matches has its meaning.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from itertools import accumulate
 
 from healthcheck.joblog import flight
 from healthcheck.joblog.blocks import blocks
+from healthcheck.joblog.messages import KnownMessage, find
 from healthcheck.joblog.model import LONGEST_LINE, JobEvent, JobEventKind, JobLog, LogClock
 from healthcheck.joblog.mpi import Mpi
 from healthcheck.joblog.nccl import Nccl, far_end
 from healthcheck.joblog.prefix import Prefix, Prefixes, stamp
-from healthcheck.joblog.sayings import Saying, find
 from healthcheck.joblog.slurm import SlurmMessages
 from healthcheck.joblog.torchrun import Torchrun
 
@@ -50,7 +50,7 @@ _SEARCHED = 20_000          # lines from each end in which a time is looked for
 
 
 def read(
-    files: Iterable[tuple[str, bytes]], clock: LogClock, sayings: Sequence[Saying] = (),
+    files: Iterable[tuple[str, bytes]], clock: LogClock, messages: Sequence[KnownMessage] = (),
     nodes: Collection[str] = (),
 ) -> JobLog:
     """What the files, each a name and its content, say together; `caveats` say what could not be read,
@@ -58,14 +58,15 @@ def read(
 
     `nodes` are those that the job is known to have had: their names before a line are known as such.
     """
-    return merged(read_one(name, data, clock, sayings, nodes) for name, data in files)
+    return merged(read_one(name, data, clock, messages, nodes) for name, data in files)
 
 
 def read_one(
-    name: str, data: bytes, clock: LogClock, sayings: Sequence[Saying] = (), nodes: Collection[str] = (),
+    name: str, data: bytes, clock: LogClock, messages: Sequence[KnownMessage] = (),
+    nodes: Collection[str] = (),
 ) -> JobLog:
     """The log of one file."""
-    log = _flight(name, data) if flight.looks_like(data) else _text(name, data, clock, sayings, nodes)
+    log = _flight(name, data) if flight.looks_like(data) else _text(name, data, clock, messages, nodes)
     return replace(log, events=tuple(replace(event, file=name) for event in log.events))
 
 
@@ -106,7 +107,7 @@ def _flight(name: str, data: bytes) -> JobLog:
 
 
 def _text(
-    name: str, data: bytes, clock: LogClock, sayings: Sequence[Saying], nodes: Collection[str],
+    name: str, data: bytes, clock: LogClock, messages: Sequence[KnownMessage], nodes: Collection[str],
 ) -> JobLog:
     caveats = []
     if len(data) > MOST_BYTES:
@@ -134,7 +135,7 @@ def _text(
                 caveats.append(f"{name}: more than {MOST_EVENTS} lines say something; the rest was left")
                 break
             found.append(event)
-    said = _said(lines, sayings, found, nccl, clock)
+    said = _said(lines, messages, found, nccl, clock)
     if len(said) > MOST_EVENTS:
         caveats.append(f"{name}: more than {MOST_EVENTS} lines say something; the rest was left")
         said = sorted(said, key=lambda event: event.line)[:MOST_EVENTS]
@@ -149,20 +150,21 @@ def _text(
 
 
 def _said(
-    lines: Sequence[str], sayings: Sequence[Saying], events: Sequence[JobEvent], nccl: Nccl, clock: LogClock,
+    lines: Sequence[str], messages: Sequence[KnownMessage], events: Sequence[JobEvent], nccl: Nccl,
+    clock: LogClock,
 ) -> list[JobEvent]:
-    """The events, each with the saying that knows its line,
-    and one for each further line that a saying knows."""
+    """The events, each with the known message of its line,
+    and one for each further line that a known message matches."""
     starts = [0, *accumulate(len(line) + 1 for line in lines)]
-    known = {bisect_right(starts, found.place): found.saying for found in find("\n".join(lines), sayings)}
-    made = [replace(event, saying=known.get(event.line)) if event.line in known
+    known = {bisect_right(starts, found.place): found.message for found in find("\n".join(lines), messages)}
+    made = [replace(event, message=known.get(event.line)) if event.line in known
             and event.kind is not JobEventKind.ENTERED else event for event in events]
     taken = {event.line for event in events if event.kind is not JobEventKind.ENTERED}
-    return [*made, *(_other(lines, number, saying, nccl, clock) for number, saying in known.items()
+    return [*made, *(_other(lines, number, message, nccl, clock) for number, message in known.items()
                      if number not in taken)]
 
 
-def _other(lines: Sequence[str], number: int, saying: Saying, nccl: Nccl, clock: LogClock) -> JobEvent:
+def _other(lines: Sequence[str], number: int, message: KnownMessage, nccl: Nccl, clock: LogClock) -> JobEvent:
     line, after = lines[number - 1], lines[number] if number < len(lines) else ""
     host, ranked, seconds, part = (_HOST.search(line, 0, 600), _RANK.search(line, 0, 600),
                                    _SECONDS.match(line), _PART.search(line, 0, 600))
@@ -179,7 +181,7 @@ def _other(lines: Sequence[str], number: int, saying: Saying, nccl: Nccl, clock:
         rank = nccl.ranks.get((node, int(host[2])))
     return JobEvent(JobEventKind.SAID, line.strip(), number, node, rank,
                     float(seconds[1]) if seconds is not None else stamp(line, clock), peer=peer,
-                    part=next(filter(None, part.groups())) if part is not None else "", saying=saying)
+                    part=next(filter(None, part.groups())) if part is not None else "", message=message)
 
 
 class _Who:
@@ -205,7 +207,7 @@ class _Who:
         self._one = len({*self.hosts.values(), *self._nodes.values()}) <= 1
 
     def named(self, event: JobEvent) -> JobEvent:
-        """The event with node, rank and time, as far as they can be told."""
+        """The event with node, rank and time, as far as they are known."""
         prefix = self._of.get(event.line)
         if prefix is None or not event.line:
             known = event.node or event.rank is None or event.kind in _OF_JOB

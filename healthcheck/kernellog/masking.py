@@ -162,7 +162,7 @@ _NUMERIC = "0" * 9         # longer than what is kept
 _HIDDEN = {code: code - 0x20 for code in range(0x30, 0x3A)}
 _SHOWN = {code - 0x20: code for code in range(0x30, 0x3A)}
 
-# Only in these texts does it matter which digit it is: every other pattern here treats all digits alike.
+# Only in these texts does it matter which digit it is: every other pattern here treats all digits the same.
 _DIGIT_MATTERS = re.compile(r"systemd\[0\]: |Bank |failed! \(0x|0x\(____ptrval____\)|x00(?![0-9A-Za-z])")
 _DIGIT = re.compile("[0-9]")
 _ZEROED = bytes(48 if 48 <= code < 58 else code for code in range(256))

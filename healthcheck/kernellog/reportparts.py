@@ -18,7 +18,7 @@ class Role(Enum):
 
 
 class ReportFamily(Enum):
-    """Reports whose lines look alike."""
+    """Reports whose lines look the same."""
 
     TRACE = "trace"         # of the kernel
     FAULT = "fault"         # of a program: segfault and the code there

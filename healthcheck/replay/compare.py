@@ -88,11 +88,12 @@ def compare(
     """Beside each other what triage would have done with these nodes, what it did,
     and what people did with muster."""
     known = set(nodes)
-    was = [Hold(name, deed.began, deed.ended if deed.ended is not None and deed.ended <= now else None,
-                deed.why, "" if deed.ended is None else "triage returned it" if deed.back_by_triage
+    was = [Hold(name, cordon.began,
+                cordon.ended if cordon.ended is not None and cordon.ended <= now else None, cordon.why,
+                "" if cordon.ended is None else "triage returned it" if cordon.back_by_triage
                 else "a person ended it")
-           for name, deeds in record.deeds.items() if name in known for deed in deeds
-           if deed.by_triage and deed.began <= now and (deed.ended is None or deed.ended > since)]
+           for name, cordons in record.cordons.items() if name in known for cordon in cordons
+           if cordon.by_triage and cordon.began <= now and (cordon.ended is None or cordon.ended > since)]
     sweeps = record.sweeps.broad
     gap = median(later - before for before, later in pairwise(sweeps)) if len(sweeps) > 1 else 0.0
     pairs = _paired(imagined.holds, was, max(_LEAST, 2 * gap))
@@ -113,18 +114,19 @@ def _people(
         would[hold.node].append(hold)
     made: dict[str, list[Hold]] = defaultdict(list)
     theirs = []
-    for name, deeds in record.deeds.items():
-        for deed in deeds if name in known else ():
-            if deed.by_triage or deed.began > now or (deed.ended is not None and deed.ended <= since):
+    for name, cordons in record.cordons.items():
+        for cordon in cordons if name in known else ():
+            if cordon.by_triage or cordon.began > now or (cordon.ended is not None and cordon.ended <= since):
                 continue
-            hold = Hold(name, deed.began, deed.ended if deed.ended is not None and deed.ended <= now
-                        else None, deed.why)
+            hold = Hold(name, cordon.began, cordon.ended if cordon.ended is not None and cordon.ended <= now
+                        else None, cordon.why)
             made[name].append(hold)
             first = next((one for one in would[name] if _overlap(one, hold, apart)), None)
             agreed = (first is not None
-                      or any(deed.began - apart <= time <= (deed.ended if deed.ended is not None else now)
+                      or any(cordon.began - apart <= time
+                             <= (cordon.ended if cordon.ended is not None else now)
                              for time in imagined.wanted.get(name, ())))
-            earlier = deed.began - first.began if first is not None and first.began < deed.began else None
+            earlier = cordon.began - first.began if first is not None and first.began < cordon.began else None
             theirs.append(PeopleCordon(hold, agreed, earlier))
     alone = sum(not any(_overlap(hold, one, apart) for one in made[hold.node]) for hold in imagined.holds)
     both = triage = people = 0.0

@@ -18,7 +18,7 @@ from healthcheck.store.history import ComponentLocation
 from healthcheck.store.rmas import CHASSIS, Rma, alarm
 from healthcheck.store.silences import silenced
 from healthcheck.triage.faults import accuses
-from healthcheck.triage.gather import ALL_TOLD, domains, named, ports
+from healthcheck.triage.gather import MOST_LISTED, domains, named, ports
 from healthcheck.triage.past import (
     RETURNED,
     NodeHistory,
@@ -180,16 +180,17 @@ class Rebuilt:
         found: dict[tuple[float, int], RequalifySnapshot] = {}
         for time, state, against, measured in self._record.looks.get(node, ()):
             if began <= time and self._sweeps.known(time) <= now:
-                hushed = (against and len(against) < ALL_TOLD
+                hushed = (against and len(against) < MOST_LISTED
                           and all(quiet(named(node, *one)) for one in against))
                 found[time, 0] = RequalifySnapshot(time, NodeState.HEALTHY.value if hushed else state,
                                                    measured)
         wanted = self._policy.requalify.sweeps
-        held = [deed for deed in self._record.deeds.get(node, ()) if deed.by_triage and deed.began <= now]
-        for deed in held:
-            if deed.ended is not None and began <= deed.ended <= now and deed.back_by_triage \
-                    and sum(deed.began <= time <= deed.ended for time, _ in found) < wanted:
-                found |= {(deed.ended, at): RequalifySnapshot(deed.ended, NodeState.HEALTHY.value)
+        held = [cordon for cordon in self._record.cordons.get(node, ())
+                if cordon.by_triage and cordon.began <= now]
+        for cordon in held:
+            if cordon.ended is not None and began <= cordon.ended <= now and cordon.back_by_triage \
+                    and sum(cordon.began <= time <= cordon.ended for time, _ in found) < wanted:
+                found |= {(cordon.ended, at): RequalifySnapshot(cordon.ended, NodeState.HEALTHY.value)
                           for at in range(1, wanted + 1)}
         for time in self._unheld(node, began, now, held, wanted):
             found.setdefault((time, 0), RequalifySnapshot(time, self._state(node, time)))
@@ -202,7 +203,7 @@ class Rebuilt:
         found: list[float] = []
         at = self._sweeps.until(now) - 1
         while at >= 0 and len(found) < wanted and (time := self._sweeps.broad[at]) >= began:
-            if any(deed.began <= time and (deed.ended is None or time < deed.ended) for deed in held):
+            if any(cordon.began <= time and (cordon.ended is None or time < cordon.ended) for cordon in held):
                 break
             found.append(time)
             at -= 1

@@ -104,15 +104,15 @@ class Sweeps:
     def __init__(self, rows: Iterable[tuple[float, float, str, int]]) -> None:
         every = sorted(rows)
         most = max((row[3] for row in every), default=0)
-        self.told = {row[0]: max(row[0], row[1]) for row in every}
+        self.known_at = {row[0]: max(row[0], row[1]) for row in every}
         self.broad = [row[0] for row in every if row[3] * 2 >= most]
-        self.ends = [self.told[start] for start in self.broad]
-        self._every = sorted(set(self.told.values()))
+        self.ends = [self.known_at[start] for start in self.broad]
+        self._every = sorted(set(self.known_at.values()))
         self.first = every[0][0] if every else None
 
     def known(self, time: float) -> float:
         """When one can have known what is stored with that time."""
-        return self.told.get(time, time)
+        return self.known_at.get(time, time)
 
     def next(self, time: float) -> float | None:
         """When the first sweep ended that had not ended before then."""
@@ -147,7 +147,7 @@ class StoreHistory:
     leases: dict[str, list[tuple[float, float | None, str]]] = field(
         default_factory=lambda: defaultdict(list))
     silences: dict[str, list[Silence]] = field(default_factory=lambda: defaultdict(list))
-    deeds: dict[str, list[PastCordon]] = field(default_factory=lambda: defaultdict(list))
+    cordons: dict[str, list[PastCordon]] = field(default_factory=lambda: defaultdict(list))
     verdicts: dict[str, list[tuple[OpenVerdict, float | None]]] = field(
         default_factory=lambda: defaultdict(list))
     versions: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -191,7 +191,7 @@ def read(store: Store, profile: str, since: float) -> StoreHistory:
     for silence in everything(store):
         for node in silence.nodes:
             found.silences[node].append(silence)
-    _deeds(store, found)
+    _cordons(store, found)
     for name, ended, number, fault, isolation, began, incident in store.rows(
             "SELECT name, ended, verdict.id, fault, isolation, began, coalesce(incident, 0) FROM verdict "
             "JOIN node ON node.id = verdict.node WHERE ended IS NULL OR ended >= ? ORDER BY verdict.id",
@@ -246,7 +246,7 @@ def _seats(store: Store, found: StoreHistory, components: set[int], since: float
             found.parts.append(seat)
 
 
-def _deeds(store: Store, found: StoreHistory) -> None:
+def _cordons(store: Store, found: StoreHistory) -> None:
     """Cordons that were made, and who ended each:
     of several words in the ledger on one node the last before its end."""
     back = {(row[0], row[1]): str(row[2]).partition(" ")[0] == _BY_TRIAGE for row in store.rows(
@@ -257,5 +257,5 @@ def _deeds(store: Store, found: StoreHistory) -> None:
             "WHERE coalesce(outcome, '') NOT LIKE 'not done%' ORDER BY cordon.id"):
         # Without a ledger entry the release counts as triage's.
         released = state == CordonState.RELEASED.value and back.get((node, ended), True)
-        found.deeds[node].append(PastCordon(number, node, backend, why, began, ended, verdict, released,
+        found.cordons[node].append(PastCordon(number, node, backend, why, began, ended, verdict, released,
                                             incident, where(place)))

@@ -106,17 +106,17 @@ class _Replay:
 
     def _begin(self) -> None:
         """Sets the state at the start of the replay."""
-        for name, deeds in self._record.deeds.items():
-            for deed in deeds:
-                if not deed.by_triage or deed.began > self._since:
+        for name, cordons in self._record.cordons.items():
+            for stored in cordons:
+                if not stored.by_triage or stored.began > self._since:
                     continue
-                self._isolated.append(Isolated(name, deed.began, deed.incident, deed.place))
+                self._isolated.append(Isolated(name, stored.began, stored.incident, stored.place))
                 held = self._verdicts.get(name)
-                if (held is not None and deed.verdict == held.id and not deed.holds(self._since)
-                    and not deed.back_by_triage):
-                    self._overridden[name] = (held.id, f"{BY_HAND}, against muster#{deed.id}")
-                if name in self._nodes and deed.holds(self._since):
-                    self._ours[name] = OpenCordon(deed.id, BACKEND, deed.why, deed.began,
+                if (held is not None and stored.verdict == held.id and not stored.holds(self._since)
+                    and not stored.back_by_triage):
+                    self._overridden[name] = (held.id, f"{BY_HAND}, against muster#{stored.id}")
+                if name in self._nodes and stored.holds(self._since):
+                    self._ours[name] = OpenCordon(stored.id, BACKEND, stored.why, stored.began,
                                                   held.id if held is not None else 0)
         for one in self._record.breaker:
             if one.by_person and one.closed is not None and one.closed <= self._since:
@@ -148,13 +148,13 @@ class _Replay:
         """What people did since the last moment against what triage decided,
         or about the breaker and incidents."""
         for name, cordon in list(self._ours.items()):
-            for deed in self._record.deeds.get(name, ()):
-                if (deed.by_triage and not deed.back_by_triage and deed.ended is not None
-                    and self._last < deed.ended <= now):
-                    self._release(name, cordon, deed.ended, BY_HAND)
+            for stored in self._record.cordons.get(name, ()):
+                if (stored.by_triage and not stored.back_by_triage and stored.ended is not None
+                    and self._last < stored.ended <= now):
+                    self._release(name, cordon, stored.ended, BY_HAND)
                     held = self._verdicts.get(name)
                     self._overridden[name] = (held.id if held is not None else 0,
-                                              f"{BY_HAND}, against muster#{deed.id}")
+                                              f"{BY_HAND}, against muster#{stored.id}")
                     break
         for one in self._record.breaker:
             if (self._open is not None and one.by_person and one.closed is not None
@@ -205,8 +205,9 @@ class _Replay:
                      {rail: size - loud.rails.get(rail, 0) for rail, size in self._all.rails.items()})
 
     def _past(self, name: str, now: float) -> NodeHistory:
-        theirs = tuple(OpenCordon(deed.id, deed.backend, deed.why, deed.began, None)
-                       for deed in self._record.deeds.get(name, ()) if not deed.by_triage and deed.holds(now))
+        theirs = tuple(OpenCordon(stored.id, stored.backend, stored.why, stored.began, None)
+                       for stored in self._record.cordons.get(name, ())
+                       if not stored.by_triage and stored.holds(now))
         ours = (self._ours[name],) if name in self._ours else ()
         verdict = self._verdicts.get(name)
         of, words = self._overridden.get(name, (0, ""))

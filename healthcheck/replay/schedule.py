@@ -101,10 +101,10 @@ def changes(record: StoreHistory) -> dict[str, list[float]]:
         found[name] += [time for began, ended, _ in leases for time in (began, ended)]
     for name, silences in record.silences.items():
         found[name] += [time for one in silences for time in (one.began, one.until, one.ended)]
-    for name, deeds in record.deeds.items():
-        found[name] += [time for deed in deeds for time in _deed(deed)]
+    for name, cordons in record.cordons.items():
+        found[name] += [time for cordon in cordons for time in _ends(cordon)]
     return {name: [time for time in times if time is not None] for name, times in found.items()}
 
 
-def _deed(deed: PastCordon) -> tuple[float, float | None]:
-    return deed.began, deed.ended
+def _ends(cordon: PastCordon) -> tuple[float, float | None]:
+    return cordon.began, cordon.ended

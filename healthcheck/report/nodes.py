@@ -85,20 +85,20 @@ def lines(
     rows: Sequence[NodeRow], now: float, fold: Fold, paint: Paint, *, every: bool = False,
 ) -> Iterator[str]:
     """The table, then the quiet nodes, folded; a stale state has a question mark."""
-    told = [one for one in rows if every or not one.quiet]
-    cells = [_cells(one, now) for one in told]
+    shown = [one for one in rows if every or not one.quiet]
+    cells = [_cells(one, now) for one in shown]
     widths = [max(len(line[at]) for line in (_HEAD, *cells)) for at in range(len(_HEAD) - 1)]
     for number, line in enumerate([_HEAD, *cells] if cells else []):
         padded = [f"{text:<{width}}" for text, width in zip(line, widths, strict=False)]
-        kind = told[number - 1].state if number else "head"
+        kind = shown[number - 1].state if number else "head"
         padded[2] = paint(padded[2], kind)
         yield "  ".join([*padded, line[-1]]).rstrip()
-    alike: dict[tuple[str, str, bool], list[str]] = {}
+    quiet: dict[tuple[str, str, bool], list[str]] = {}
     for one in rows:
         if not every and one.quiet:
-            alike.setdefault((one.state, one.lifecycle if not one.in_service else "", one.stale),
+            quiet.setdefault((one.state, one.lifecycle if not one.in_service else "", one.stale),
                              []).append(one.node)
-    for (state, lifecycle, stale), names in alike.items():
+    for (state, lifecycle, stale), names in quiet.items():
         yield f"{fold(names)}: {paint(state + '?' * stale, state)}{f', {lifecycle}' if lifecycle else ''}"
 
 

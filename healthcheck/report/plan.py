@@ -77,12 +77,12 @@ def _why(step: PlannedAction) -> str:
 def _withheld(plan: TriagePlan, fold: Fold) -> Iterator[str]:
     """What is withheld, a line for each reason; for what the breaker withholds,
     one per incident and other fault."""
-    alike: dict[tuple[str, str], list[Withheld]] = defaultdict(list)
+    groups: dict[tuple[str, str], list[Withheld]] = defaultdict(list)
     for one in plan.withheld:
         why = one.why.replace(one.node, "NODE")
-        alike[one.act.value, why if not one.by_breaker else f"incident {one.incident}" if one.incident
+        groups[one.act.value, why if not one.by_breaker else f"incident {one.incident}" if one.incident
               else one.fault].append(one)
-    for (act, what), each in alike.items():
+    for (act, what), each in groups.items():
         names = [one.node for one in each]
         why = each[0].why if len(each) == 1 else what
         if each[0].by_breaker:

@@ -281,14 +281,14 @@ def _site(loaded: Loaded, name: str) -> str:
 def _files(loaded: Loaded, prefix: str) -> list[str]:
     """Each file that sets part of it, with its keys."""
     marks = _marks(loaded, prefix)
-    told = []
+    files = []
     for file in loaded.policy.files:
         keys = [key for key, mark in marks.items() if mark.file == file and key != "id"]
         if keys:
             line = min(marks[key].line for key in keys)
-            told.append(f"{_short(file)}:{line}" + (
+            files.append(f"{_short(file)}:{line}" + (
                 f" sets {', '.join(keys)}" if len({mark.file for mark in marks.values()}) > 1 else ""))
-    return told
+    return files
 
 
 def _near(mark: Mark) -> str:

@@ -16,7 +16,7 @@ from healthcheck.triage.ticket import utc
 from inventory.text import clean
 
 Fold = Callable[[Iterable[str]], str]
-# A rule of thumb that Imbue's CTO had heard from others, as he told the Latent Space podcast in 2024
+# A rule of thumb that Imbue's CTO had heard from others, as he said in the Latent Space podcast in 2024
 # (latent.space/p/llm-training-2024); their own rate was lower.
 FIELD = 3.0
 FIELD_SOURCE = "a rule of thumb, latent.space/p/llm-training-2024"

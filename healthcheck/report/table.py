@@ -124,7 +124,7 @@ def _signature(report: NodeReport) -> frozenset[tuple[str, str]]:
 
 
 # Reasons that vary by rule but mean the same: there may be dozens of such rules.
-_ALIKE = (
+_SAME_REASON = (
     (re.compile("not supported: "), "not supported on these nodes"),
     (re.compile("disabled in "), "disabled in their rules files"),
     (re.compile("the SKU .* is not judged$|there are no .*, as the SKU says$"),
@@ -161,7 +161,7 @@ def _print_not_judged(line: Line, reports: Sequence[NodeReport], fold: Fold) -> 
 
 
 def _kind(reason: str) -> str:
-    return next((kind for pattern, kind in _ALIKE if pattern.match(reason)), reason)
+    return next((kind for pattern, kind in _SAME_REASON if pattern.match(reason)), reason)
 
 
 def _print_not_seen(line: Line, reports: Sequence[NodeReport], fold: Fold) -> None:
@@ -180,13 +180,13 @@ def _print_group(line: Line, group: Sequence[NodeReport], rules: Mapping[str, Ru
     outside = "" if first.in_service else "  (not in service: does not count in the exit code)"
     line((fold([report.node for report in group]), "bold"), "  ", (first.state.value, _STYLE[first.state]),
          outside)
-    told = _relevant(first)
-    if not told:
+    relevant = _relevant(first)
+    if not relevant:
         # It was not reached or measured, so no result gives a reason.
         line(f"  {clean(first.reason, 1000)}")
         return
     unknown: dict[tuple[str, str], list[str]] = {}
-    for result in sorted(told, key=_rank):
+    for result in sorted(relevant, key=_rank):
         if result.status is Status.FAIL:
             _print_result(line, result, rules.get(result.rule))
         else:
@@ -243,8 +243,8 @@ def _equal(reports: Sequence[NodeReport]) -> list[list[NodeReport]]:
     """Groups of nodes with equal results, in the order of their first nodes."""
     groups: dict[object, list[NodeReport]] = {}
     for report in reports:
-        told = tuple(_relevant(report)) or (report.reason,)
-        groups.setdefault((told, report.in_service), []).append(report)
+        relevant = tuple(_relevant(report)) or (report.reason,)
+        groups.setdefault((relevant, report.in_service), []).append(report)
     return list(groups.values())
 
 

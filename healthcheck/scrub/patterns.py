@@ -35,7 +35,8 @@ USERS: tuple[re.Pattern[str], ...] = (
                r"([A-Za-z_][\w.-]{0,63})"),
     re.compile(r"(?i)\buser(?:name)?:? (?:\\?[\"'`])([a-z_][\w.-]{0,63})(?:\\?[\"'`])"),
     re.compile(r"(?i)\buser(?:name)?:? ([a-z_][\w.-]{0,63}) (?:is|was|may|does|has|cannot|not|denied)\b"),
-    # Of the BMC's log and of services; what the kernel itself says of the user's side of a machine has none of these names.
+    # Of the BMC's log and of services; what the kernel itself says of the user's side of a machine has none
+    # of these names.
     re.compile(
         r"(?i)\buser(?:name)?:? "
         r"(?!(?:access|input|output|copy|copied|fault|faults|return|returns|returned|update|updates|message|"
@@ -153,7 +154,7 @@ SERIAL = re.compile(
     r"((?=[A-Z-]{0,40}[0-9])[A-Z0-9][A-Z0-9-]{4,63})(?![\w:/.])")
 # Of smartctl's JSON (wwn, eui64): a number, whose first digit stays lest it become one that JSON has not.
 DISK_ID = re.compile(r"(\"(?:ext_)?id\"\s{0,2}:\s{0,2}[1-9])(\d{7,19})(?![\d.])")
-# One without a digit is told from a word by its capitals, or by the colon before it.
+# One without a digit is distinguished from a word by its capitals, or by the colon before it.
 SERIAL_CAPITALS = re.compile(
     r"(\b(?i:serial(?:[ _-]?(?:number|num|no))?|s/n|sn)\.?[\"']?\s{0,2}[:=#]?\s{0,4}\"?)"
     r"(?!ATAPI?\b|ATTACHED\b|OVER\b)([A-Z][A-Z-]{3,63})(?![\w:/.])")
@@ -220,8 +221,9 @@ _OF_A_HOST = (
     r"(?:(?<=host )|(?<=host=)|(?<=hostname )|(?<=backend )|(?<=peer )|(?<=ssh )|(?<=upstream )|(?<=host: ))")
 _OF_AN_END = (r"(?:(?<=to )|(?<=from )|(?<=server )|(?<=server: )|(?<=server=)|(?<=source )|(?<=via "
               r")|(?<=gateway )|(?<=proxy )|(?<=relay ))")
-_SECOND = r"(?<![\w@.-])((?:[a-z0-9](?:[a-z0-9_-]{0,61}[a-z0-9])?\.){1,8}(?:ac|co|com|edu|gov|org|net|res|nic|or|go|gob|ne)"
-# Names of hosts by their top-level domain, the plainest first.
+_SECOND = (r"(?<![\w@.-])((?:[a-z0-9](?:[a-z0-9_-]{0,61}[a-z0-9])?\.){1,8}"
+           r"(?:ac|co|com|edu|gov|org|net|res|nic|or|go|gob|ne)")
+# Names of hosts by their top-level domain, the surest first.
 FQDNS = (
     FQDN,
     re.compile("(?i)" + _NAMED.format(labels="{1,8}", tlds=WORDY_TLDS)),

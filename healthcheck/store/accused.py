@@ -146,16 +146,16 @@ def _begin(db: sqlite3.Connection, node: int, one: BurnInAccusation, found: Fini
         severity = max(severity, held[1], key=_SEVERITIES.index)
         evidence["stages"] = list(dict.fromkeys((*before["stages"], *one.stages)))
         evidence["length"] = max(before["length"], found.length, key=LENGTHS.index)
-    told = (severity, one.owner.value, one.observed, one.expected, _reason(one, found.run), one.remedy,
-            json.dumps(evidence), found.at)
+    values = (severity, one.owner.value, one.observed, one.expected, _reason(one, found.run), one.remedy,
+              json.dumps(evidence), found.at)
     if held is not None:
         db.execute("UPDATE problem SET severity = ?, owner = ?, observed = ?, expected = ?, reason = ?, "
-                   "remedy = ?, evidence = ?, seen = ?, sweeps = sweeps + 1 WHERE id = ?", (*told, held[0]))
+                   "remedy = ?, evidence = ?, seen = ?, sweeps = sweeps + 1 WHERE id = ?", (*values, held[0]))
     else:
         db.execute("INSERT INTO problem (severity, owner, observed, expected, reason, remedy, evidence, "
                    "seen, began, sweeps, node, rule, subject, status, component) VALUES (?, ?, ?, ?, ?, ?, "
                    "?, ?, ?, 1, ?, ?, ?, ?, ?)",
-                   (*told, found.at, node, one.rule, one.subject, Status.FAIL.value,
+                   (*values, found.at, node, one.rule, one.subject, Status.FAIL.value,
                     _component(db, node, one)))
     return True
 

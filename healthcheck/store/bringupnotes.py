@@ -1,7 +1,7 @@
 """Writes of a bring-up: the state of machines, actions and their outcomes;
 each inside the caller's transaction.
 
-A deed is written before it is done, with its line in the ledger, and its end after it;
+An action is written before it is done, with its line in the ledger, and its end after it;
 what stands is never written over.
 """
 
@@ -26,7 +26,7 @@ SKIPPED = "skipped"
 RETRIED = "retried"
 
 # What a look keeps of a machine whose controller refused the login: accounts lock,
-# so nobody tries again before a person says so.
+# so no one tries again before a person says so.
 LOGIN = "login"
 REFUSED = "refused"
 
@@ -99,7 +99,7 @@ def mended(db: sqlite3.Connection, node: str, now: float) -> None:
     db.execute("UPDATE bringup_trouble SET ended = ? WHERE node = ? AND ended IS NULL", (now, node))
 
 
-def deed_begun(
+def action_begun(
     db: sqlite3.Connection, node: str, step: str, key: str, name: str, change: Sequence[str], who: str,
     now: float,
 ) -> int:
@@ -112,7 +112,7 @@ def deed_begun(
     return number
 
 
-def deed_ended(db: sqlite3.Connection, number: int, done: bool | None, said: str, now: float) -> None:
+def action_ended(db: sqlite3.Connection, number: int, done: bool | None, said: str, now: float) -> None:
     """Records the outcome of an action, once, here and in the ledger; `done` is None if unknown."""
     db.execute("UPDATE bringup_deed SET ended = ?, done = ?, said = ? WHERE id = ? AND ended IS NULL",
                (now, done, said, number))
@@ -125,7 +125,7 @@ def forget(db: sqlite3.Connection, node: str, step: str | None, now: float) -> N
     """Stops counting the actions of this step, or of all: a person restarts it."""
     which, values = ("node = ? AND step = ?", (node, step)) if step is not None else ("node = ?", (node,))
     for row in db.execute(f"SELECT id FROM bringup_deed WHERE {which} AND ended IS NULL", values).fetchall():  # noqa: S608  (ours)
-        deed_ended(db, row["id"], None, "nobody looked before it was begun anew", now)
+        action_ended(db, row["id"], None, "no one looked before it was restarted", now)
     db.execute(f"UPDATE bringup_deed SET counts = 0 WHERE {which}", values)  # noqa: S608  (ours)
     db.execute(f"UPDATE bringup_step SET ended = ?, outcome = ? WHERE {which} AND ended IS NULL",  # noqa: S608
                (now, RETRIED, *values))

@@ -116,7 +116,7 @@ def troubles(store: Store, open_only: bool = True, nodes: Collection[str] | None
     return _of([TroubleLine(**dict(row)) for row in rows if row["ended"] is None or not open_only], nodes)
 
 
-def deeds(store: Store, nodes: Collection[str] | None = None) -> list[ActionLine]:
+def actions(store: Store, nodes: Collection[str] | None = None) -> list[ActionLine]:
     """What was done to these machines, or to all, in the order in which it was begun."""
     return _of([ActionLine(**{**dict(row), "change": tuple(json.loads(row["change"])),
                               "counts": bool(row["counts"]),
@@ -174,14 +174,14 @@ def skip(
                          "inventory lifecycle NODE service")
     if not why.strip():
         raise UsageError(f"to skip {step} takes a reason, which the ledger keeps: give --why")
-    told: dict[str, str] = {}
+    messages: dict[str, str] = {}
     with store.writing() as db:
         there = {row["node"]: row for row in db.execute("SELECT node, step, stand, ended, kept FROM bringup")}
         for node in dict.fromkeys(nodes):
             row = there.get(node)
             at = row["step"] if row is not None and row["ended"] is None else None
             if at is not None and order.index(at) > order.index(step):
-                told[node] = f"is past {step} already: nothing to skip"
+                messages[node] = f"is past {step} already: nothing to skip"
                 continue
             if row is not None and row["ended"] is not None:
                 db.execute("UPDATE bringup_skip SET ended = ? WHERE node = ? AND step = ? AND ended IS NULL "
@@ -191,39 +191,40 @@ def skip(
                              "ON CONFLICT DO NOTHING",
                              (node, step, who, why, now)).rowcount
             if not new:
-                told[node] = f"{step} is to be skipped already"
+                messages[node] = f"{step} is to be skipped already"
                 continue
             if at == step and row is not None and row["stand"] == TROUBLE:
                 mended(db, node, now)
                 stood(db, node, QUEUED, f"{who} had {step} skipped", again=now, kept=_may_login(row["kept"]))
-            told[node] = f"{step} will be skipped, and never counts as passed"
-            ledger.finish(db, ledger.begin(db, now, who, f"bringup skip {step}", node, why), told[node], now)
-    return told
+            messages[node] = f"{step} will be skipped, and never counts as passed"
+            line = ledger.begin(db, now, who, f"bringup skip {step}", node, why)
+            ledger.finish(db, line, messages[node], now)
+    return messages
 
 
 def retry(store: Store, nodes: Iterable[str], who: str, now: float) -> dict[str, str]:
     """Restarts the failed step of these machines; returns a message for each.
 
-    Their troubles end, and deeds from before do not count any more:
+    Their troubles end, and actions from before do not count any more:
     what must be done once only may be done again.
     """
-    told: dict[str, str] = {}
+    messages: dict[str, str] = {}
     with store.writing() as db:
         there = {row["node"]: row for row in db.execute("SELECT node, step, stand, kept FROM bringup")}
         for node in dict.fromkeys(nodes):
             row = there.get(node)
             if row is None or row["stand"] != TROUBLE:
-                told[node] = ("is not in trouble: nothing to retry" if row is not None
+                messages[node] = ("is not in trouble: nothing to retry" if row is not None
                               else "was never begun: muster bringup run")
                 continue
             mended(db, node, now)
             forget(db, node, row["step"], now)
             stood(db, node, QUEUED, f"{who} had {row['step']} begun anew", again=now,
                   kept=_may_login(row["kept"]))
-            told[node] = f"{row['step']} begins anew"
+            messages[node] = f"{row['step']} begins anew"
             ledger.finish(db, ledger.begin(db, now, who, f"bringup retry {row['step']}", node,
-                                           "somebody looked"), told[node], now)
-    return told
+                                           "somebody looked"), messages[node], now)
+    return messages
 
 
 def _may_login(kept: str) -> dict[str, str]:

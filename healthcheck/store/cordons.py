@@ -15,11 +15,11 @@ from healthcheck.store.marks import CordonMark
 class CordonState(Enum):
     """The state of a cordon. Meant and held ones are open."""
 
-    MEANT = "meant"         # written down; whether it was done nobody has looked yet
+    MEANT = "meant"         # written down; no one has looked yet whether it was done
     HELD = "held"
     RELEASED = "released"
     VOID = "void"           # it was not done, or somebody else has taken the node over
-    ANEW = "anew"           # the node registered or was installed anew: nobody ended it, and it is not there
+    ANEW = "anew"           # the node registered or was installed anew: no one ended it, and it is not there
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ class Store:
     def writing(self) -> Iterator[sqlite3.Connection]:
         """The connection inside a transaction; waits for another writer up to
         `WAIT_S`. Raises StoreError and changes nothing."""
-        with _told(self.path):
+        with _store_errors(self.path):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self._connection
@@ -48,13 +48,13 @@ class Store:
 
     def rows(self, query: str, *values: Any) -> list[sqlite3.Row]:
         """All rows of a query; raises StoreError."""
-        with _told(self.path):
+        with _store_errors(self.path):
             return self._connection.execute(query, values).fetchall()
 
     def check(self) -> list[str]:
         """What SQLite finds wrong with the file and with the references in it, a line each;
         empty where it is whole."""
-        with _told(self.path):
+        with _store_errors(self.path):
             found = [str(row[0]) for row in self._connection.execute("PRAGMA integrity_check(20)")]
             lost = [f"{row[0]} row {row[1]} refers to a {row[2]} that is not there"
                     for row in self._connection.execute("PRAGMA foreign_key_check")]
@@ -66,7 +66,7 @@ class Store:
         descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
         os.close(descriptor)
         try:
-            with _told(target), closing(sqlite3.connect(name)) as copy:
+            with _store_errors(target), closing(sqlite3.connect(name)) as copy:
                 self._connection.backup(copy)
                 copy.execute("PRAGMA journal_mode=DELETE")      # one file, that can be copied on by itself
             with open(name, "rb") as file:
@@ -87,7 +87,7 @@ def opened(folder: Path, *, make: bool = False) -> Iterator[Store]:
     path = folder / NAME
     if not make and not path.exists():
         raise StoreError(f"{path}: there is no store yet; `muster check --store` makes one")
-    with _told(path):
+    with _store_errors(path):
         if make:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
@@ -95,7 +95,7 @@ def opened(folder: Path, *, make: bool = False) -> Iterator[Store]:
     try:
         connection.row_factory = sqlite3.Row
         store = Store(path, connection)
-        with _told(path):
+        with _store_errors(path):
             _prepare(store, connection)
         yield store
     finally:
@@ -136,7 +136,7 @@ def _version(path: Path, connection: sqlite3.Connection) -> int:
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _store_errors(path: Path) -> Iterator[None]:
     """Makes of what SQLite and the system say one line that a person can act on."""
     try:
         yield

@@ -41,15 +41,15 @@ def write(db: sqlite3.Connection, plan: Decided) -> None:
     for end in plan.ends:
         _end(db, end.id, plan.now, TRIAGE, end.why)
     for one in plan.incidents:
-        told = (one.kind, one.cause, json.dumps(one.nodes), one.why, one.owner.value,
-                json.dumps(one.symptoms), one.likelihood)
+        values = (one.kind, one.cause, json.dumps(one.nodes), one.why, one.owner.value,
+                  json.dumps(one.symptoms), one.likelihood)
         db.execute(
             "INSERT INTO incident (id, kind, cause, nodes, why, owner, symptoms, likelihood, began, seen) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE "
             "SET kind = excluded.kind, cause = excluded.cause, nodes = excluded.nodes, why = excluded.why, "
             "owner = excluded.owner, symptoms = excluded.symptoms, likelihood = excluded.likelihood, seen = "
             "excluded.seen, ended = NULL, by = '', closed = ''",
-            (one.id, *told, one.began, plan.now))
+            (one.id, *values, one.began, plan.now))
         db.executemany(
             "INSERT INTO member (incident, node, began, seen) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
             "began = excluded.began, seen = excluded.seen, ended = NULL",

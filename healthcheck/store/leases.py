@@ -45,7 +45,7 @@ def begin(
     """Writes down that nodes are about to be leased; and, by node, the open lease of the others,
     which are left out.
 
-    None where no node is left: of two musters that want one node at once, one is told here.
+    None where no node is left: of two musters that want one node at once, one learns it here.
     """
     with store.writing() as db:
         taken = {node: entry.id
@@ -67,8 +67,8 @@ def begin(
             others)
 
 
-def told(store: Store, entry: LeaseRecord, outcome: str, now: float) -> None:
-    """Writes down what became of the taking, once."""
+def record_outcome(store: Store, entry: LeaseRecord, outcome: str, now: float) -> None:
+    """Records the outcome of taking the lease, once."""
     with store.writing() as db:
         ledger.finish(db, entry.line, outcome, now)
 

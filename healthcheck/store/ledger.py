@@ -1,6 +1,6 @@
 """The ledger: each action, written before it starts, and its outcome, written after.
 
-A line without an outcome is a deed that was begun and of which nobody knows the end:
+A line without an outcome is an action that was begun and whose end is not known:
 who comes next looks, and writes it.
 """
 
@@ -46,7 +46,7 @@ def finish(db: sqlite3.Connection, number: int, outcome: str, time: float) -> No
 
 
 def lines(store: Store, nodes: Collection[str] | None = None, since: float = 0) -> list[LedgerEntry]:
-    """Deeds since, of these nodes or of all, in the order in which they were begun."""
+    """Actions since, of these nodes or of all, in the order in which they were begun."""
     found = [LedgerEntry(**dict(row))
              for row in store.rows("SELECT * FROM ledger WHERE time >= ? ORDER BY id", since)]
     return [line for line in found if nodes is None or line.node in nodes]

@@ -118,11 +118,12 @@ def decoded(node: str, time: float, rules: str, look: bytes, kept: str) -> Newes
     """One row of `rows` as a value."""
     found: dict[str, Any] = json.loads(zlib.decompress(look))
     held: dict[str, Any] = json.loads(kept)
-    told = found["shown"]
-    seen = Telemetry() if told is None else Telemetry(
-        tuple((name, outcome, seconds) for name, outcome, seconds in told["probes"]),
-        tuple(GpuTelemetry.from_document(gpu) for gpu in told["gpus"]),
-        tuple(PortTelemetry(**port) for port in told["ports"]), told["driver"], told["kernel"], told["boot"])
+    shown = found["shown"]
+    seen = Telemetry() if shown is None else Telemetry(
+        tuple((name, outcome, seconds) for name, outcome, seconds in shown["probes"]),
+        tuple(GpuTelemetry.from_document(gpu) for gpu in shown["gpus"]),
+        tuple(PortTelemetry(**port) for port in shown["ports"]),
+        shown["driver"], shown["kernel"], shown["boot"])
     return Newest(node, time, rules, found["state"], found["reason"], found["stage"], found["sku"],
                   found["statuses"], tuple(NotPassed(*each) for each in found["not_passed"]),
                   found["probes_unseen"], seen, held.get("totals", {}), held.get("xids"))

@@ -2,7 +2,7 @@
 
 Each word is one line of the ledger. What it is of is written down with the number of each newest report: what
 is reported after that is not covered, and a line that stands in the log of the same boot since before accuses
-nobody (`healthcheck.kernellog.carried.RepairStatement`).
+no one (`healthcheck.kernellog.carried.RepairStatement`).
 """
 
 from __future__ import annotations

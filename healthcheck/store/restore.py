@@ -62,13 +62,13 @@ def restore(copy: Path, folder: Path, who: str, now: float, *, replace: bool = F
             for end in ("", *_LEFT[:1]):
                 if Path(f"{copy}{end}").exists():
                     shutil.copyfile(f"{copy}{end}", made / f"{NAME}{end}")
-            was, told, newest, cordons = _made_ready(made, copy, who, now)
+            was, new, newest, cordons = _made_ready(made, copy, who, now)
             aside = _put_aside(target, now)
             (made / NAME).replace(target)
             sync_folder(str(folder))
     except OSError as error:
         raise UsageError(f"{error.filename or folder}: {error.strerror}") from error
-    return Restored(was, told, newest, cordons, aside)
+    return Restored(was, new, newest, cordons, aside)
 
 
 @contextmanager
@@ -91,7 +91,7 @@ def _made_ready(
         with opened(made) as store:
             if wrong := store.check():
                 raise StoreError(f"it is damaged: {wrong[0]}")
-            was, told = _renamed(store, str(copy), who, now)
+            was, new = _renamed(store, str(copy), who, now)
             newest = store.rows("SELECT max(started) FROM sweep")[0][0]
             cordons = store.rows("SELECT count(*) FROM cordon WHERE ended IS NULL")[0][0]
     except StoreError as error:
@@ -105,7 +105,7 @@ def _made_ready(
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-    return was, told, newest, cordons
+    return was, new, newest, cordons
 
 
 def _ours(file: Path) -> None:
@@ -121,17 +121,17 @@ def _renamed(store: Store, copy: str, who: str, now: float) -> tuple[tuple[str, 
     its names before, and this."""
     with store.writing() as db:
         was = tuple(row[0] for row in db.execute("SELECT store FROM name ORDER BY rowid"))
-        taken, told = frozenset(was), was[0]
-        while told in taken:
-            told = db.execute("SELECT lower(hex(randomblob(2)))").fetchone()[0]
-        db.execute("INSERT INTO name (store, since) VALUES (?, ?)", (told, now))
-        assert name(db) == told  # noqa: S101  (the newest is the last)
+        taken, new = frozenset(was), was[0]
+        while new in taken:
+            new = db.execute("SELECT lower(hex(randomblob(2)))").fetchone()[0]
+        db.execute("INSERT INTO name (store, since) VALUES (?, ?)", (new, now))
+        assert name(db) == new  # noqa: S101  (the newest is the last)
         db.execute("UPDATE triage_run SET finished = ?, outcome = ? WHERE finished IS NULL",
                    (now, f"{runs.SILENT}: {_RESTORED}"))
         line = ledger.begin(db, now, who, "restore", "",
-                            f"{_RESTORED}; its marks are {told} from now on", copy)
+                            f"{_RESTORED}; its marks are {new} from now on", copy)
         ledger.finish(db, line, "restored", now)
-    return was, told
+    return was, new
 
 
 def _put_aside(target: Path, now: float) -> Path | None:

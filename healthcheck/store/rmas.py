@@ -27,7 +27,7 @@ class RmaState(Enum):
 
 @dataclass(frozen=True)
 class Rma:
-    """One part, or a whole node where `slot` is empty. `serial` is empty where nobody knows it.
+    """One part, or a whole node where `slot` is empty. `serial` is empty where it is not known.
     Times are epoch seconds."""
 
     id: int
@@ -81,7 +81,7 @@ def begin(
     gives the RMA and the ledger's line that waits for its outcome.
 
     Where one is open for this slot it is that one:
-    what is told of it a second time is left as it was told first.
+    what is given for it a second time changes nothing.
     """
     with store.writing() as db:
         held = db.execute("SELECT * FROM rma WHERE node = ? AND slot = ? AND returned IS NULL",

@@ -7,22 +7,27 @@ from __future__ import annotations
 
 _FIRST = (
     """CREATE TABLE sweep (
-        id INTEGER PRIMARY KEY, started REAL NOT NULL, finished REAL NOT NULL, partial INTEGER NOT NULL, source TEXT NOT NULL,
+        id INTEGER PRIMARY KEY, started REAL NOT NULL, finished REAL NOT NULL, partial INTEGER NOT NULL,
+        source TEXT NOT NULL,
         rules TEXT NOT NULL, profiles TEXT NOT NULL, nodes INTEGER NOT NULL, unreached INTEGER NOT NULL
     )""",
     "CREATE INDEX sweep_started ON sweep (started)",
     "CREATE TABLE node (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
     # A node's states, one after the other.
     """CREATE TABLE spell (
-        id INTEGER PRIMARY KEY, node INTEGER NOT NULL REFERENCES node, state TEXT NOT NULL, reason TEXT NOT NULL, stage TEXT,
+        id INTEGER PRIMARY KEY, node INTEGER NOT NULL REFERENCES node, state TEXT NOT NULL,
+        reason TEXT NOT NULL, stage TEXT,
         began REAL NOT NULL, seen REAL NOT NULL, ended REAL, sweeps INTEGER NOT NULL
     )""",
     "CREATE UNIQUE INDEX spell_open ON spell (node) WHERE ended IS NULL",
     "CREATE INDEX spell_node ON spell (node, began)",
-    # One thing that is wrong, or cannot be measured, from when it was first seen to when a sweep showed it gone.
+    # One thing that is wrong, or cannot be measured, from when it was first seen to when a sweep showed it
+    # gone.
     """CREATE TABLE problem (
-        id INTEGER PRIMARY KEY, node INTEGER NOT NULL REFERENCES node, rule TEXT NOT NULL, subject TEXT NOT NULL,
-        component INTEGER REFERENCES component, status TEXT NOT NULL, severity TEXT NOT NULL, origin TEXT, owner TEXT,
+        id INTEGER PRIMARY KEY, node INTEGER NOT NULL REFERENCES node, rule TEXT NOT NULL,
+        subject TEXT NOT NULL,
+        component INTEGER REFERENCES component, status TEXT NOT NULL, severity TEXT NOT NULL, origin TEXT,
+        owner TEXT,
         observed TEXT NOT NULL, expected TEXT NOT NULL, reason TEXT NOT NULL, remedy TEXT NOT NULL,
         began REAL NOT NULL, seen REAL NOT NULL, ended REAL, sweeps INTEGER NOT NULL
     )""",
@@ -31,27 +36,32 @@ _FIRST = (
     "CREATE INDEX problem_component ON problem (component) WHERE component IS NOT NULL",
     "CREATE INDEX problem_ended ON problem (ended) WHERE ended IS NOT NULL",
     # What is known by its own serial number, wherever it sits.
-    "CREATE TABLE component (id INTEGER PRIMARY KEY, kind TEXT NOT NULL, serial TEXT NOT NULL, UNIQUE (kind, serial))",
+    "CREATE TABLE component (id INTEGER PRIMARY KEY, kind TEXT NOT NULL, serial TEXT NOT NULL, UNIQUE "
+    "(kind, serial))",
     """CREATE TABLE seat (
-        id INTEGER PRIMARY KEY, component INTEGER NOT NULL REFERENCES component, node INTEGER NOT NULL REFERENCES node,
+        id INTEGER PRIMARY KEY, component INTEGER NOT NULL REFERENCES component,
+        node INTEGER NOT NULL REFERENCES node,
         slot TEXT NOT NULL, began REAL NOT NULL, seen REAL NOT NULL, ended REAL
     )""",
     "CREATE UNIQUE INDEX seat_open ON seat (node, slot) WHERE ended IS NULL",
     "CREATE INDEX seat_component ON seat (component)",
     # The newest value of a counter, and every one at which it had changed.
     """CREATE TABLE counter (
-        node INTEGER NOT NULL REFERENCES node, slot TEXT NOT NULL, name TEXT NOT NULL, time REAL NOT NULL, value REAL NOT NULL,
+        node INTEGER NOT NULL REFERENCES node, slot TEXT NOT NULL, name TEXT NOT NULL, time REAL NOT NULL,
+        value REAL NOT NULL,
         PRIMARY KEY (node, slot, name, time)
     ) WITHOUT ROWID""",
-    # What muster did, and meant to do: a line is written before the deed, and told its outcome after it.
+    # What muster did, and meant to do: a line is written before the action, and its outcome after it.
     """CREATE TABLE ledger (
-        id INTEGER PRIMARY KEY, time REAL NOT NULL, who TEXT NOT NULL, action TEXT NOT NULL, node TEXT NOT NULL, why TEXT NOT NULL,
+        id INTEGER PRIMARY KEY, time REAL NOT NULL, who TEXT NOT NULL, action TEXT NOT NULL,
+        node TEXT NOT NULL, why TEXT NOT NULL,
         evidence TEXT NOT NULL, outcome TEXT, finished REAL
     )""",
     "CREATE INDEX ledger_node ON ledger (node, time)",
     # Our cordons; the number is in the mark that the back end shows. `state`: meant, held, released or void.
     """CREATE TABLE cordon (
-        id INTEGER PRIMARY KEY, node TEXT NOT NULL, backend TEXT NOT NULL, why TEXT NOT NULL, who TEXT NOT NULL, state TEXT NOT NULL,
+        id INTEGER PRIMARY KEY, node TEXT NOT NULL, backend TEXT NOT NULL, why TEXT NOT NULL,
+        who TEXT NOT NULL, state TEXT NOT NULL,
         began REAL NOT NULL, ended REAL, line INTEGER NOT NULL REFERENCES ledger
     )""",
     "CREATE UNIQUE INDEX cordon_open ON cordon (node, backend) WHERE ended IS NULL",
@@ -63,47 +73,59 @@ _SECOND = (
     "ALTER TABLE problem ADD COLUMN repair TEXT",
     # A node's boots; `began` is the first sweep that met it.
     """CREATE TABLE boot (
-        node INTEGER NOT NULL REFERENCES node, boot TEXT NOT NULL, began REAL NOT NULL, seen REAL NOT NULL, PRIMARY KEY (node, boot)
+        node INTEGER NOT NULL REFERENCES node, boot TEXT NOT NULL, began REAL NOT NULL, seen REAL NOT NULL,
+        PRIMARY KEY (node, boot)
     ) WITHOUT ROWID""",
-    # The newest looks at a node under each profile of the occasion; `against` is what kept it from being healthy, as JSON.
+    # The newest looks at a node under each profile of the occasion; `against` is what kept it from being
+    # healthy, as JSON.
     """CREATE TABLE look (
-        node INTEGER NOT NULL REFERENCES node, profile TEXT NOT NULL, time REAL NOT NULL, state TEXT NOT NULL, against TEXT NOT NULL,
+        node INTEGER NOT NULL REFERENCES node, profile TEXT NOT NULL, time REAL NOT NULL, state TEXT NOT NULL,
+        against TEXT NOT NULL,
         PRIMARY KEY (node, profile, time)
     ) WITHOUT ROWID""",
     # What triage decided, from when to when; `evidence` is JSON.
     """CREATE TABLE verdict (
-        id INTEGER PRIMARY KEY, node INTEGER NOT NULL REFERENCES node, fault TEXT NOT NULL, isolation TEXT NOT NULL, repair TEXT NOT NULL,
-        owner TEXT NOT NULL, why TEXT NOT NULL, evidence TEXT NOT NULL, began REAL NOT NULL, seen REAL NOT NULL, ended REAL
+        id INTEGER PRIMARY KEY, node INTEGER NOT NULL REFERENCES node, fault TEXT NOT NULL,
+        isolation TEXT NOT NULL, repair TEXT NOT NULL,
+        owner TEXT NOT NULL, why TEXT NOT NULL, evidence TEXT NOT NULL, began REAL NOT NULL,
+        seen REAL NOT NULL, ended REAL
     )""",
     "CREATE UNIQUE INDEX verdict_open ON verdict (node) WHERE ended IS NULL",
     "CREATE INDEX verdict_node ON verdict (node, began)",
     # One cause that is not of one node; `nodes` is JSON.
     """CREATE TABLE incident (
-        id INTEGER PRIMARY KEY, kind TEXT NOT NULL, cause TEXT NOT NULL, nodes TEXT NOT NULL, why TEXT NOT NULL, owner TEXT NOT NULL,
+        id INTEGER PRIMARY KEY, kind TEXT NOT NULL, cause TEXT NOT NULL, nodes TEXT NOT NULL,
+        why TEXT NOT NULL, owner TEXT NOT NULL,
         began REAL NOT NULL, seen REAL NOT NULL, ended REAL
     )""",
     "CREATE UNIQUE INDEX incident_open ON incident (kind, cause) WHERE ended IS NULL",
     # The verdict in whose name triage made a cordon; NULL where a person made it, whom triage leaves it to.
     "ALTER TABLE cordon ADD COLUMN verdict INTEGER REFERENCES verdict",
     # The breaker, from when it opened to when it closed.
-    "CREATE TABLE breaker (id INTEGER PRIMARY KEY, opened REAL NOT NULL, why TEXT NOT NULL, closed REAL, who TEXT, reason TEXT)",
+    "CREATE TABLE breaker (id INTEGER PRIMARY KEY, opened REAL NOT NULL, why TEXT NOT NULL, closed REAL, "
+    "who TEXT, reason TEXT)",
     "CREATE UNIQUE INDEX breaker_open ON breaker ((closed IS NULL)) WHERE closed IS NULL",
     # What a person does not want to hear of until then; `nodes` is a JSON list, `rule` a glob.
     """CREATE TABLE silence (
-        id INTEGER PRIMARY KEY, nodes TEXT NOT NULL, rule TEXT NOT NULL, why TEXT NOT NULL, who TEXT NOT NULL, began REAL NOT NULL,
+        id INTEGER PRIMARY KEY, nodes TEXT NOT NULL, rule TEXT NOT NULL, why TEXT NOT NULL, who TEXT NOT NULL,
+        began REAL NOT NULL,
         until REAL NOT NULL, ended REAL
     )""",
     "CREATE INDEX silence_until ON silence (until)",
     # What went to the vendor; `slot` is empty where it is the whole node.
     """CREATE TABLE rma (
-        id INTEGER PRIMARY KEY, node TEXT NOT NULL, slot TEXT NOT NULL, kind TEXT NOT NULL, serial TEXT NOT NULL, why TEXT NOT NULL,
-        who TEXT NOT NULL, reference TEXT NOT NULL, evidence TEXT NOT NULL, opened REAL NOT NULL, shipped REAL, returned REAL, outcome TEXT
+        id INTEGER PRIMARY KEY, node TEXT NOT NULL, slot TEXT NOT NULL, kind TEXT NOT NULL,
+        serial TEXT NOT NULL, why TEXT NOT NULL,
+        who TEXT NOT NULL, reference TEXT NOT NULL, evidence TEXT NOT NULL, opened REAL NOT NULL,
+        shipped REAL, returned REAL, outcome TEXT
     )""",
     "CREATE UNIQUE INDEX rma_open ON rma (node, slot) WHERE returned IS NULL",
     # Nodes that we hold for what is disruptive; `holder` is the process that does, as JSON.
     """CREATE TABLE lease (
-        id INTEGER PRIMARY KEY, kind TEXT NOT NULL, backend TEXT NOT NULL, name TEXT NOT NULL, nodes TEXT NOT NULL, why TEXT NOT NULL,
-        who TEXT NOT NULL, holder TEXT NOT NULL, began REAL NOT NULL, until REAL NOT NULL, ended REAL, outcome TEXT,
+        id INTEGER PRIMARY KEY, kind TEXT NOT NULL, backend TEXT NOT NULL, name TEXT NOT NULL,
+        nodes TEXT NOT NULL, why TEXT NOT NULL,
+        who TEXT NOT NULL, holder TEXT NOT NULL, began REAL NOT NULL, until REAL NOT NULL, ended REAL,
+        outcome TEXT,
         line INTEGER NOT NULL REFERENCES ledger
     )""",
     "CREATE INDEX lease_open ON lease (ended) WHERE ended IS NULL",
@@ -113,7 +135,8 @@ _SECOND = (
 # the next look is written over it.
 _THIRD = (
     """CREATE TABLE newest (
-        node INTEGER PRIMARY KEY REFERENCES node, time REAL NOT NULL, rules TEXT NOT NULL, look BLOB NOT NULL, kept TEXT NOT NULL
+        node INTEGER PRIMARY KEY REFERENCES node, time REAL NOT NULL, rules TEXT NOT NULL, look BLOB NOT NULL,
+        kept TEXT NOT NULL
     )""",
 )
 
@@ -133,12 +156,14 @@ _FIFTH = (
     "ALTER TABLE incident ADD COLUMN by TEXT NOT NULL DEFAULT ''",
     "ALTER TABLE incident ADD COLUMN closed TEXT NOT NULL DEFAULT ''",
     """CREATE TABLE member (
-        incident INTEGER NOT NULL REFERENCES incident, node TEXT NOT NULL, began REAL NOT NULL, seen REAL NOT NULL, ended REAL,
+        incident INTEGER NOT NULL REFERENCES incident, node TEXT NOT NULL, began REAL NOT NULL,
+        seen REAL NOT NULL, ended REAL,
         PRIMARY KEY (incident, node)
     ) WITHOUT ROWID""",
     "ALTER TABLE verdict ADD COLUMN incident INTEGER REFERENCES incident",
     "ALTER TABLE cordon ADD COLUMN incident INTEGER REFERENCES incident",
-    *(f"ALTER TABLE newest ADD COLUMN {name} TEXT NOT NULL DEFAULT ''" for name in ("driver", "kernel", "firmware")),
+    *(f"ALTER TABLE newest ADD COLUMN {name} TEXT NOT NULL DEFAULT ''"
+      for name in ("driver", "kernel", "firmware")),
 )
 
 # The components, versions and boot that a node's newest look read, as JSON:
@@ -149,37 +174,43 @@ _SIXTH = (
 )
 
 # Machines on their way from power-off to service: where each stands, what was done to it, what somebody has
-# to mend, which steps people had left out, and how long each step took. `counts` is 0 for deeds from before a
-# person had the step begun anew, or of an earlier way.
+# to mend, which steps people had left out, and how long each step took. `counts` is 0 for actions from before
+# a person had the step begun anew, or of an earlier way.
 _SEVENTH = (
     """CREATE TABLE bringup (
-        node TEXT PRIMARY KEY, began REAL NOT NULL, who TEXT NOT NULL, step TEXT NOT NULL, since REAL NOT NULL, stand TEXT NOT NULL,
+        node TEXT PRIMARY KEY, began REAL NOT NULL, who TEXT NOT NULL, step TEXT NOT NULL,
+        since REAL NOT NULL, stand TEXT NOT NULL,
         said TEXT NOT NULL, again REAL, looked REAL, ended REAL, kept TEXT NOT NULL
     ) WITHOUT ROWID""",
     """CREATE TABLE bringup_deed (
-        id INTEGER PRIMARY KEY, node TEXT NOT NULL, step TEXT NOT NULL, key TEXT NOT NULL, name TEXT NOT NULL, change TEXT NOT NULL,
+        id INTEGER PRIMARY KEY, node TEXT NOT NULL, step TEXT NOT NULL, key TEXT NOT NULL, name TEXT NOT NULL,
+        change TEXT NOT NULL,
         began REAL NOT NULL, ended REAL, done INTEGER, said TEXT NOT NULL, counts INTEGER NOT NULL,
         line INTEGER NOT NULL REFERENCES ledger
     )""",
     "CREATE INDEX bringup_deed_node ON bringup_deed (node)",
     """CREATE TABLE bringup_trouble (
-        id INTEGER PRIMARY KEY, node TEXT NOT NULL, step TEXT NOT NULL, what TEXT NOT NULL, owner TEXT NOT NULL, hand TEXT NOT NULL,
+        id INTEGER PRIMARY KEY, node TEXT NOT NULL, step TEXT NOT NULL, what TEXT NOT NULL,
+        owner TEXT NOT NULL, hand TEXT NOT NULL,
         part TEXT NOT NULL, slot TEXT NOT NULL, serial TEXT NOT NULL, began REAL NOT NULL, ended REAL
     )""",
-    "CREATE UNIQUE INDEX bringup_trouble_open ON bringup_trouble (node, step, what, part, slot) WHERE ended IS NULL",
+    "CREATE UNIQUE INDEX bringup_trouble_open ON bringup_trouble (node, step, what, part, slot) WHERE ended "
+    "IS NULL",
     """CREATE TABLE bringup_skip (
-        id INTEGER PRIMARY KEY, node TEXT NOT NULL, step TEXT NOT NULL, who TEXT NOT NULL, why TEXT NOT NULL, time REAL NOT NULL, ended REAL
+        id INTEGER PRIMARY KEY, node TEXT NOT NULL, step TEXT NOT NULL, who TEXT NOT NULL, why TEXT NOT NULL,
+        time REAL NOT NULL, ended REAL
     )""",
     "CREATE UNIQUE INDEX bringup_skip_open ON bringup_skip (node, step) WHERE ended IS NULL",
     # `outcome`: so, skipped or retried, NULL as long as the machine is in it; `why` is why it was skipped.
     """CREATE TABLE bringup_step (
-        id INTEGER PRIMARY KEY, node TEXT NOT NULL, step TEXT NOT NULL, began REAL NOT NULL, ended REAL, outcome TEXT, why TEXT NOT NULL
+        id INTEGER PRIMARY KEY, node TEXT NOT NULL, step TEXT NOT NULL, began REAL NOT NULL, ended REAL,
+        outcome TEXT, why TEXT NOT NULL
     )""",
     "CREATE UNIQUE INDEX bringup_step_open ON bringup_step (node) WHERE ended IS NULL",
     "CREATE INDEX bringup_step_node ON bringup_step (node, began)",
 )
 
-# Of a problem that was read from a kernel log: whose messages (empty where nobody can say,
+# Of a problem that was read from a kernel log: whose messages (empty where it is not known,
 # NULL for other problems), and how it ends.
 _EIGHTH = (
     "ALTER TABLE problem ADD COLUMN emitter TEXT",
@@ -188,12 +219,13 @@ _EIGHTH = (
 
 # What acting safely needs to remember.
 _NINTH = (
-    # The names that this store puts into its marks, the newest last. One that is restored from a copy takes a new name, so that marks which
-    # were made after the copy are not taken for its own.
+    # The names that this store puts into its marks, the newest last. One that is restored from a copy takes a
+    # new name, so that marks which were made after the copy are not taken for its own.
     "CREATE TABLE name (store TEXT NOT NULL UNIQUE, since REAL NOT NULL)",
     "INSERT INTO name SELECT lower(hex(randomblob(2))), CAST(strftime('%s', 'now') AS REAL)",
-    # In whose marks the cordon's number is (empty: of the form without a name). What it was set on: the UID of a node in Kubernetes, else
-    # the machine's identity. As which user the back end shows that we set it. When a snapshot of the back end last showed its mark.
+    # In whose marks the cordon's number is (empty: of the form without a name). What it was set on: the UID
+    # of a node in Kubernetes, else the machine's identity. As which user the back end shows that we set it.
+    # When a snapshot of the back end last showed its mark.
     "ALTER TABLE cordon ADD COLUMN store TEXT NOT NULL DEFAULT ''",
     "ALTER TABLE cordon ADD COLUMN identity TEXT NOT NULL DEFAULT ''",
     "ALTER TABLE cordon ADD COLUMN user TEXT NOT NULL DEFAULT ''",
@@ -202,42 +234,52 @@ _NINTH = (
     "ALTER TABLE cordon ADD COLUMN asked INTEGER NOT NULL DEFAULT 0",
     # When it was set, by the clock of the back end.
     "ALTER TABLE cordon ADD COLUMN stamp REAL",
-    # What the newest snapshot of a back end showed that no cordon of this store accounts for: marks of other stores or of cordons that are
-    # over, and words of a person beside a mark of ours.
+    # What the newest snapshot of a back end showed that no cordon of this store accounts for: marks of other
+    # stores or of cordons that are over, and words of a person beside a mark of ours.
     """CREATE TABLE stray (
-        backend TEXT NOT NULL, node TEXT NOT NULL, kind TEXT NOT NULL, mark TEXT NOT NULL, words TEXT NOT NULL, seen REAL NOT NULL,
+        backend TEXT NOT NULL, node TEXT NOT NULL, kind TEXT NOT NULL, mark TEXT NOT NULL,
+        words TEXT NOT NULL, seen REAL NOT NULL,
         PRIMARY KEY (backend, node)
     )""",
-    # The kind and the name of the place of the incident in whose name it was made, as they were then; empty where there was none.
+    # The kind and the name of the place of the incident in whose name it was made, as they were then; empty
+    # where there was none.
     "ALTER TABLE cordon ADD COLUMN place TEXT NOT NULL DEFAULT ''",
-    # Of a problem that was read from a kernel log: the boot, and of the newest report the record's sequence and seconds since boot.
+    # Of a problem that was read from a kernel log: the boot, and of the newest report the record's sequence
+    # and seconds since boot.
     "ALTER TABLE problem ADD COLUMN boot TEXT",
     "ALTER TABLE problem ADD COLUMN sequence INTEGER",
     "ALTER TABLE problem ADD COLUMN at REAL",
-    # A hash of the installation's machine-id, and when the newest sweep met another one than before; NULL where it never did.
+    # A hash of the installation's machine-id, and when the newest sweep met another one than before; NULL
+    # where it never did.
     "ALTER TABLE node ADD COLUMN machine TEXT NOT NULL DEFAULT ''",
     "ALTER TABLE node ADD COLUMN machine_since REAL",
     # Of the rules that have had a problem on the node, those that this snapshot measured, as JSON.
     "ALTER TABLE look ADD COLUMN measured TEXT NOT NULL DEFAULT '[]'",
-    # Of a problem that a burn-in found, as JSON: its run and length, the stages that must pass, the tests for and against.
+    # Of a problem that a burn-in found, as JSON: its run and length, the stages that must pass, the tests for
+    # and against.
     "ALTER TABLE problem ADD COLUMN evidence TEXT",
-    # Since when each thing that decides is as it is: rules, SKUs, files of the policy, muster itself; and, by node, drivers, kernels and
-    # firmwares that changed. The newest of each is what holds.
+    # Since when each thing that decides is as it is: rules, SKUs, files of the policy, muster itself; and, by
+    # node, drivers, kernels and firmwares that changed. The newest of each is what holds.
     """CREATE TABLE version (
-        id INTEGER PRIMARY KEY, kind TEXT NOT NULL, name TEXT NOT NULL, digest TEXT NOT NULL, who TEXT NOT NULL, began REAL NOT NULL,
+        id INTEGER PRIMARY KEY, kind TEXT NOT NULL, name TEXT NOT NULL, digest TEXT NOT NULL,
+        who TEXT NOT NULL, began REAL NOT NULL,
         seen REAL NOT NULL
     )""",
     "CREATE INDEX version_name ON version (kind, name, id)",
-    # Runs of triage --apply; `finished` is NULL while one is at work, or was killed. `holder` is its process, as JSON.
+    # Runs of triage --apply; `finished` is NULL while one is at work, or was killed. `holder` is its process,
+    # as JSON.
     """CREATE TABLE triage_run (
-        id INTEGER PRIMARY KEY, began REAL NOT NULL, finished REAL, who TEXT NOT NULL, host TEXT NOT NULL, outcome TEXT NOT NULL,
+        id INTEGER PRIMARY KEY, began REAL NOT NULL, finished REAL, who TEXT NOT NULL, host TEXT NOT NULL,
+        outcome TEXT NOT NULL,
         holder TEXT NOT NULL
     )""",
-    # The files that decided at the newest triage --apply: the policy's and the site's rules, and the packaged ones as one.
-    "CREATE TABLE policy_file (name TEXT PRIMARY KEY, digest TEXT NOT NULL, seen REAL NOT NULL) WITHOUT ROWID",
+    # The files that decided at the newest triage --apply: the policy's and the site's rules, and the packaged
+    # ones as one.
+    "CREATE TABLE policy_file (name TEXT PRIMARY KEY, digest TEXT NOT NULL, seen REAL NOT NULL) WITHOUT "
+    "ROWID",
 )
 
-# When a node was last screened in service, by which run, and whether that told anything of it;
+# When a node was last screened in service, by which run, and whether it was conclusive;
 # the newest of each.
 _TENTH = (
     "CREATE TABLE screened (node TEXT PRIMARY KEY, run TEXT NOT NULL, at REAL NOT NULL, told INTEGER NOT "
@@ -248,20 +290,23 @@ _TENTH = (
 # site may have rules of its own.
 _ELEVENTH = (
     "CREATE TABLE renamed (rule TEXT NOT NULL)",
-    "INSERT INTO renamed VALUES ('fabric-clique'), ('fabric-health'), ('fabric-imex'), ('fabric-manager'), ('fabric-manager-log'), "
-    "('fabric-state')",
+    "INSERT INTO renamed VALUES ('fabric-clique'), ('fabric-health'), ('fabric-imex'), ('fabric-manager'), "
+    "('fabric-manager-log'), ('fabric-state')",
     "UPDATE problem SET rule = 'nvlink-' || rule WHERE rule IN (SELECT rule FROM renamed)",
     "UPDATE version SET name = 'nvlink-' || name WHERE kind = 'rule' AND name IN (SELECT rule FROM renamed)",
     "UPDATE silence SET rule = 'nvlink-' || rule WHERE rule IN (SELECT rule FROM renamed)",
-    "INSERT INTO silence (nodes, rule, why, who, began, until, ended) SELECT nodes, 'nvlink-' || rule, why, who, began, until, ended "
-    "FROM silence WHERE substr(rule, 1, 6) = 'fabric' AND instr(rule, '*') ORDER BY id",
+    "INSERT INTO silence (nodes, rule, why, who, began, until, ended) SELECT nodes, 'nvlink-' || rule, "
+    "why, who, began, until, ended FROM silence WHERE substr(rule, 1, 6) = 'fabric' AND instr(rule, '*') "
+    "ORDER BY id",
     """UPDATE look SET measured = (
-        SELECT json_group_array(CASE WHEN value IN (SELECT rule FROM renamed) THEN 'nvlink-' || value ELSE value END)
+        SELECT json_group_array(CASE WHEN value IN (SELECT rule FROM renamed)
+                                THEN 'nvlink-' || value ELSE value END)
         FROM json_each(measured)
     ) WHERE instr(measured, '"fabric-')""",
     # A symptom begins with its rule.
     """UPDATE incident SET symptoms = (
-        SELECT json_group_array(CASE WHEN substr(value, 1, instr(value || ' ', ' ') - 1) IN (SELECT rule FROM renamed)
+        SELECT json_group_array(CASE WHEN substr(value, 1, instr(value || ' ', ' ') - 1)
+                                     IN (SELECT rule FROM renamed)
                                 THEN 'nvlink-' || value ELSE value END) FROM json_each(symptoms)
     ) WHERE instr(symptoms, '"fabric-')""",
     "DROP TABLE renamed",

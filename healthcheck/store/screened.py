@@ -17,23 +17,22 @@ FOUND = "a screening found"
 @dataclass(frozen=True)
 class Screened:
     """The newest screening of a node: its run, when it ended (epoch seconds),
-    and whether it told how it is."""
+    and whether it showed how the node is."""
 
     run: str
     at: float
-    told: bool
+    conclusive: bool
 
 
 def write(store: Store, run: str, at: float, nodes: Mapping[str, bool]) -> None:
-    """Afterwards this is the newest screening of these nodes; by node whether it told how the node is.
+    """Afterwards this is the newest screening of these nodes; by node whether it showed how the node is.
 
     Raises StoreError.
     """
     with store.writing() as db:
         db.executemany(
-            "INSERT INTO screened (node, run, at, told) VALUES (?, ?, ?, ?) ON CONFLICT (node) DO UPDATE SET "
-            "run = excluded.run, at = excluded.at, told = excluded.told",
-            [(node, run, at, told) for node, told in nodes.items()])
+            "INSERT OR REPLACE INTO screened (node, run, at, told) VALUES (?, ?, ?, ?)",
+            [(node, run, at, conclusive) for node, conclusive in nodes.items()])
 
 
 def newest(store: Store) -> dict[str, Screened]:

@@ -85,25 +85,25 @@ def record(
                     " ".join(sweep.profiles), len(kept), unreached))
         nodes = _numbers(db, [report.node for report in kept])
         writer = _Writer(db, sweep.started)
-        alike = _alike(readings)
+        ambiguous = _ambiguous(readings)
         # several that are equal come with an image, and tell nothing
         machines = Counter(seen.machine for seen in readings.values())
         _versions(db, sweep, kept, readings)
         for report in kept:
             node = nodes[report.node]
-            seats = writer.seats(node, readings[report.node], alike) if report.node in readings else {}
+            seats = writer.seats(node, readings[report.node], ambiguous) if report.node in readings else {}
             if report.node in readings and (hardware := readings[report.node].hardware) is not None:
                 write_hardware(db, node, sweep.started, hardware)
             if (report.node in readings and (machine := readings[report.node].machine)
                 and machines[machine] == 1):
                 write_machine(db, node, sweep.started, machine)
             alive = writer.problems(node, report, seats)
-            told = known[report.node] = _with_alive(report, alive)
+            judged = known[report.node] = _with_alive(report, alive)
             if not sweep.selected or not report.results:
-                writer.state(node, told)
-                writer.looks(node, told, sweep.profiles, alive)
+                writer.state(node, judged)
+                writer.looks(node, judged, sweep.profiles, alive)
                 seen = readings[report.node].shown if report.node in readings else None
-                newest.write(db, node, sweep.started, sweep.rules, told, seen)
+                newest.write(db, node, sweep.started, sweep.rules, judged, seen)
         exchanged(db, sweep.started)
     return tuple(known.get(report.node, report) for report in reports)
 
@@ -125,7 +125,7 @@ def _versions(
                              and (seen := readings[report.node].shown) is not None), sweep.who, sweep.started)
 
 
-def _alike(readings: Mapping[str, NodeReadings]) -> set[tuple[str, str]]:
+def _ambiguous(readings: Mapping[str, NodeReadings]) -> set[tuple[str, str]]:
     """Serial numbers that several places show in one sweep, such as a maker's placeholder:
     nothing can be followed by them."""
     shown = Counter((part.kind, part.serial) for seen in readings.values() for part in seen.components)
@@ -145,7 +145,7 @@ class _Problem:
     rule: str
     subject: str
     status: str
-    told: tuple[str | int | float | None, ...]
+    values: tuple[str | int | float | None, ...]
 
 
 @dataclass(frozen=True)
@@ -209,7 +209,7 @@ class _Writer:
         self, node: int, report: NodeReport, profiles: Iterable[str], alive: Iterable[_Alive] = (),
     ) -> None:
         """What this look said under the sweep's profiles; of each, the newest are kept, and this one, and
-        those while we held the node: without them nobody could say later why it was returned. `alive` stand
+        those while we held the node: without them no one could say later why it was returned. `alive` stand
         against the node beside what the look found.
 
         What seems to be later is of a clock that was wrong, or this sweep is an older one:
@@ -218,7 +218,7 @@ class _Writer:
         self._db.execute("UPDATE look SET state = ? WHERE node = ? AND time > ?",
                          (NodeState.UNKNOWN.value, node, self._now))
         found = [*((problem.rule, problem.subject, problem.status) for problem in _problems(report)
-                   if problem.told[0] != Severity.INFO.value),
+                   if problem.values[0] != Severity.INFO.value),
                  *((one.rule, one.subject, Status.FAIL.value) for one in alive
                    if one.severity is not Severity.INFO)]
         against = json.dumps(list(dict.fromkeys(found))[:_AGAINST_KEPT])
@@ -290,27 +290,29 @@ class _Writer:
         in_boot = report.log.boot if report.log is not None else ""
         for key, problem in found.items():
             component = seats.get(problem.subject.partition(",")[0])
-            of_log = in_boot if problem.told[-3] else None
+            of_log = in_boot if problem.values[-3] else None
             if key in held:
                 self._db.execute(
                     "UPDATE problem SET severity = ?, origin = ?, owner = ?, observed = ?, expected = ?, "
                     "reason = ?, remedy = ?, repair = ?, emitter = ?, ends = ?, sequence = ?, at = ?, boot = "
                     "?, seen = ?, sweeps = sweeps + 1, component = coalesce(?, component) WHERE id = ?",
-                    (*problem.told, of_log, self._now, component, held[key][0]))
+                    (*problem.values, of_log, self._now, component, held[key][0]))
             else:
                 self._db.execute(
                     "INSERT INTO problem (severity, origin, owner, observed, expected, reason, remedy, "
                     "repair, emitter, ends, sequence, at, boot, began, seen, sweeps, node, rule, subject, "
                     "status, component) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, "
                     "?, ?)",
-                    (*problem.told, of_log, self._now, self._now, node, *key, component))
+                    (*problem.values, of_log, self._now, self._now, node, *key, component))
         return alive
 
-    def seats(self, node: int, seen: NodeReadings, alike: Collection[tuple[str, str]] = ()) -> dict[str, int]:
+    def seats(
+        self, node: int, seen: NodeReadings, ambiguous: Collection[tuple[str, str]] = (),
+    ) -> dict[str, int]:
         """Where components sit now, and their counters;
         gives the components by the names that findings call them by.
 
-        `alike` are numbers that tell nothing apart.
+        `ambiguous` are numbers that tell nothing apart.
         """
         held = {row[1]: (row[0], row[2], row[3])
                 for row in self._db.execute("SELECT seat.id, slot, component, kind FROM seat "
@@ -318,7 +320,7 @@ class _Writer:
                                             "AND ended IS NULL", (node,))}
         named: dict[str, int] = {}
         for part in seen.components:
-            if (part.kind, part.serial) in alike:
+            if (part.kind, part.serial) in ambiguous:
                 continue
             self._db.execute("INSERT INTO component (kind, serial) VALUES (?, ?) ON CONFLICT DO NOTHING",
                              (part.kind, part.serial))
@@ -387,7 +389,7 @@ def _over(result: Result) -> tuple[bool, bool]:
     if result.status is Status.FAIL:
         # What was not measured beside it may hold the faults that are not named.
         return not result.reason, True
-    # A rule that the site has done away with accuses nobody any more;
+    # A rule that the site has done away with accuses no one any more;
     # one that was merely not judged this time ends nothing.
     return _dropped(result), _dropped(result)
 

@@ -23,7 +23,7 @@ UNDER = ("SELECT before.fault, before.isolation, coalesce(before.incident, 0) FR
 def write(store: Store, plan: Decided, *, opens: bool = True) -> dict[str, int]:
     """Writes down what a plan decided, in one transaction; gives the number of each node's open verdict.
     `opens`: that the breaker opens with it, too, which is to be so once the plan's steps were taken: an open
-    one lets nobody finish them."""
+    one lets no one finish them."""
     with store.writing() as db:
         names = {verdict.node for verdict in plan.verdicts}
         db.executemany("INSERT INTO node (name) VALUES (?) ON CONFLICT (name) DO NOTHING",
@@ -60,10 +60,10 @@ def _verdicts(db: sqlite3.Connection, verdicts: Sequence[Verdict], now: float) -
     for verdict in verdicts:
         before = held.pop(verdict.node, None)
         owner = verdict.owner.value if verdict.owner is not None else ""
-        told = (verdict.repair.value, owner, verdict.why, json.dumps(lines_of(verdict)))
+        values = (verdict.repair.value, owner, verdict.why, json.dumps(lines_of(verdict)))
         if before is not None and before[1:] == (verdict.fault, verdict.isolation.value, verdict.incident):
             db.execute("UPDATE verdict SET repair = ?, owner = ?, why = ?, evidence = ?, seen = ? "
-                       "WHERE id = ?", (*told, now, before[0]))
+                       "WHERE id = ?", (*values, now, before[0]))
             numbers[verdict.node] = before[0]
             continue
         if before is not None:
@@ -71,7 +71,7 @@ def _verdicts(db: sqlite3.Connection, verdicts: Sequence[Verdict], now: float) -
         number = db.execute(
             "INSERT INTO verdict (node, fault, isolation, repair, owner, why, evidence, began, seen, "
             "incident) VALUES ((SELECT id FROM node WHERE name = ?), ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (verdict.node, verdict.fault, verdict.isolation.value, *told, now, now,
+            (verdict.node, verdict.fault, verdict.isolation.value, *values, now, now,
              verdict.incident or None)).lastrowid
         assert number is not None  # noqa: S101  (an INSERT always has one)
         numbers[verdict.node] = number

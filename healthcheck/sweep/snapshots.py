@@ -45,9 +45,9 @@ class KeptSnapshots:
         boot has.
 
         Beside them it keeps the node's lifecycle, when the boot before this one was last seen
-        (`healthcheck.facts.boot`), what was unusual in its kernel log (`healthcheck.facts.seen_before`), and the
-        records on which its findings rest (`healthcheck.facts.carried_log`). A node that was not reached changes
-        nothing. Raises OSError.
+        (`healthcheck.facts.boot`), what was unusual in its kernel log (`healthcheck.facts.seen_before`), and
+        the records on which its findings rest (`healthcheck.facts.carried_log`). A node that was not reached
+        changes nothing. Raises OSError.
         """
         if recording.host is None:
             return

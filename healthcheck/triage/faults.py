@@ -83,7 +83,7 @@ def _fault(
     policy: TriagePolicy, now: float,
 ) -> Fault:
     because: list[str] = []
-    # What convicts nobody confirms nothing and asks for no repair, where other things do.
+    # What convicts no one confirms nothing and asks for no repair, where other things do.
     believed = [problem for problem in here if _convicts(problem)] or here
     history = [*believed, *(problem for problem in (before.problems if before is not None else ())
                             if _convicts(problem))]

@@ -52,7 +52,7 @@ _SEATS = ("SELECT name, component FROM seat JOIN node ON node.id = seat.node WHE
           "OR ended >= ?))")
 _CHASSIS = ("SELECT name, began FROM node CROSS JOIN seat ON seat.node = node.id AND slot = 'chassis' "
             "AND ended IS NULL")
-# Deeds of the ledger that are repairs, and how the outcome of one begins that came to a good end.
+# Actions of the ledger that are repairs, and how the outcome of one begins that came to a good end.
 _REPAIRS = ("reboot", "reset-gpu", "restart-service", REPAIRED)
 _DONE = ("done", "rebooted")
 _NONE_MEASURED: frozenset[str] = frozenset()
@@ -70,7 +70,7 @@ def _never(problem: Problem) -> bool:
     return False
 
 
-def _nobody(node: str) -> str:
+def _no_one(node: str) -> str:
     return ""
 
 
@@ -80,7 +80,7 @@ def _held(node: str, backend: str, mark: CordonMark) -> str:
 
 def gather(
     store: Store, nodes: Iterable[Node], policy: TriagePolicy, now: float, *, silenced: Silenced = _never,
-    lost: Lost = _held, others: Others = _nobody,
+    lost: Lost = _held, others: Others = _no_one,
 ) -> FleetHistory:
     """The fleet as the store knows it at `now`; raises StoreError.
 
@@ -90,8 +90,8 @@ def gather(
     """
     window = max(policy.repeat.days, policy.climb.days, policy.flap.hours / 24) * _DAY
     there = _Memory(store, policy, now, now - window, silenced, lost)
-    # Whoever closes the breaker has looked at what was isolated until then; where it closed by itself, nobody
-    # has. Until then is by the order of deeds: one that was closed by a clock that ran ahead would hide all
+    # Whoever closes the breaker has looked at what was isolated until then; where it closed by itself, no one
+    # has. Until then is by the order of actions: one that was closed by a clock that ran ahead would hide all
     # isolations until that time has come.
     closed = store.rows("SELECT coalesce(max(seen), 0) FROM breaker WHERE who IS NOT NULL")[0][0]
     # What was cut short, and found undone later, may have been done and undone: it takes room.
@@ -185,7 +185,7 @@ class _Memory:
                 "WHERE profile = ? ORDER BY time", profile):
             measured = frozenset(json.loads(rules)) if rules != "[]" else _NONE_MEASURED
             listed = json.loads(against) if against != "[]" else []
-            quiet = (listed and len(listed) < ALL_TOLD
+            quiet = (listed and len(listed) < MOST_LISTED
                      and all(self._silences(named(name, *one)) for one in listed))
             found[name].append(RequalifySnapshot(time, NodeState.HEALTHY.value if quiet else state, measured))
         return found
@@ -296,7 +296,7 @@ def change(one: VersionSpan, broad: Sequence[float]) -> VersionChange:
 
 
 _NO_VERSIONS: Mapping[str, str] = {}
-ALL_TOLD = 50      # as many as a sweep stores of a look; with so many there may be more that nobody told
+MOST_LISTED = 50    # as many as a sweep stores of a look; with so many there may be more that are not stored
 
 
 def _lists(rows: Iterable[Any]) -> Mapping[str, list[float]]:

@@ -34,7 +34,7 @@ Showing = Mapping[str, Mapping[str, tuple[Problem, ...]]]
 
 @dataclass(frozen=True)
 class IncidentUpdate:
-    """The incidents that are open now, those that end, and the rules whose UNKNOWN accuses nobody. `shared`
+    """The incidents that are open now, those that end, and the rules whose UNKNOWN accuses no one. `shared`
     are by node the incidents that it is or was in; `of` are the open ones by number, and by the numbers of
     those that became part of one; `waived` are by node the rules whose failing accuses it of nothing."""
 

@@ -35,11 +35,11 @@ def ours(fleet: FleetHistory, policy: TriagePolicy) -> tuple[list[Incident], fro
             unmeasured[rule].append(past.node)
     wide = {rule: tuple(nodes) for rule, nodes in unmeasured.items()
             if len(nodes) >= policy.ours.nodes and len(nodes) * 100 > policy.ours.percent * service}
-    alike: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    by_nodes: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for rule, nodes in sorted(wide.items()):
-        alike[nodes].append(rule)
+        by_nodes[nodes].append(rule)
     found = []
-    for nodes, together in sorted(alike.items(), key=lambda item: item[1]):
+    for nodes, together in sorted(by_nodes.items(), key=lambda item: item[1]):
         share = f"{len(nodes)} of {service} nodes in service"
         symptoms = tuple(not_measured(rule) if rule else NOT_REACHED for rule in together)
         if "" in together:
@@ -51,6 +51,6 @@ def ours(fleet: FleetHistory, policy: TriagePolicy) -> tuple[list[Incident], fro
             named = ", ".join(together[:_SHOWN]) + (f" and {len(together) - _SHOWN} more"
                                                     if len(together) > _SHOWN else "")
             why = (f"{share} cannot measure {named}: a tool, a right or a driver release that they share; "
-                   "nobody is isolated for it")
+                   "no node is isolated for it")
             found.append(Incident(UNMEASURED, together[0], nodes, why, Owner.OPERATOR, symptoms=symptoms))
     return found, frozenset(wide)

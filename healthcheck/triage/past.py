@@ -120,7 +120,7 @@ class NodeHistory:
     `domains` are its failure domains by kind (rack, leaf ...). `away` is an open RMA's words, empty where
     there is none. `state` is what the newest sweep that judged it called it, at `seen`; empty where none has.
     `versions` are those that its newest look showed (driver, kernel, firmware), `ports` its ports' leaf and
-    rail by PCI address, empty where nobody said; `shared` are the incidents that it is or was in, `excused`
+    rail by PCI address, empty where not known; `shared` are the incidents that it is or was in, `excused`
     the rules whose failing an incident answers for: they accuse it of nothing while it lasts. `sku` is what
     the inventory calls its kind, `changed` what it runs since not long ago. `anew` is set where its last
     cordon ended so, and nothing has been proven since.

@@ -27,7 +27,7 @@ class Act(Enum):
 
 @dataclass(frozen=True)
 class PlannedAction:
-    """One deed on one node. `backend` is set for a release: where our cordon `cordon` is held. `place` is
+    """One action on one node. `backend` is set for a release: where our cordon `cordon` is held. `place` is
     that of the incident in whose name a node is isolated."""
 
     act: Act

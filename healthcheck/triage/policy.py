@@ -145,8 +145,8 @@ class IncidentPolicy:
         return next((one for one in self.causes if one.covers(of, rule)), None)
 
     def may_cause(self, of: Of, rule: str) -> frozenset[str]:
-        """The kinds of place that can cause such a problem, of those that are looked for. What nobody has
-        decided on has no place: a version or a moment may explain it, and each node stands for itself."""
+        """The kinds of place that can cause such a problem, of those that are looked for. What is not
+        configured has no place: a version or a moment may explain it, and each node stands for itself."""
         key = (of, rule)
         if key not in self._found:
             found = self.cause(of, rule)

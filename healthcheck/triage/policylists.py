@@ -22,7 +22,8 @@ from inventory.located import LocatedList, LocatedMap
 
 _PLACE: Mapping[str, ValueType] = {
     "why": TEXT, "of": choice(Of), "rules": list_of("globs over the ids of rules", GLOB), "enabled": FLAG,
-    "kinds": list_of("kinds of place", ValueType(f"one of {', '.join(KINDS)}", lambda given: _kind(given), KINDS)),
+    "kinds": list_of("kinds of place",
+                     ValueType(f"one of {', '.join(KINDS)}", lambda given: _kind(given), KINDS)),
 }
 WHEN = ValueType("a time such as 2026-11-28T22:00Z, or weekly such as Sat 22:00 Europe/Berlin",
             lambda given: _moment(given))

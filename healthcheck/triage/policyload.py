@@ -67,9 +67,9 @@ NEVER = ValueType("false: a version, a delivery batch and a moment explain, and 
 
 _FAULT: Mapping[str, ValueType] = {
     "why": TEXT, "rules": list_of("globs over the ids of rules", GLOB), "of": choice(Of),
-    "severities": list_of("severities", choice(Severity)), "isolation": choice(Isolation), "repair": choice(Repair),
-    "confirm": integer(1, 1000), "reserve": FLAG, "owner": choice(Owner), "lasting": FLAG,
-    "decides": FLAG, "enabled": FLAG,
+    "severities": list_of("severities", choice(Severity)), "isolation": choice(Isolation),
+    "repair": choice(Repair), "confirm": integer(1, 1000), "reserve": FLAG, "owner": choice(Owner),
+    "lasting": FLAG, "decides": FLAG, "enabled": FLAG,
 }
 _COUNT, _PERCENT, _HOURS, _DAYS = integer(1, 1000), number(0, 100), number(0.01, 24 * 366), number(0.01, 3660)
 _SECTIONS: Mapping[str, Mapping[str, ValueType]] = {
@@ -87,7 +87,8 @@ _SECTIONS: Mapping[str, Mapping[str, ValueType]] = {
     },
     "incidents": {
         "at_least": integer(2, 100_000), "share": _PERCENT, "window_minutes": number(1, 24 * 60),
-        "likelihood": number(1, 1e12), "calm_hours": _HOURS, "reopen_days": _DAYS, "as_one": integer(1, 100_000),
+        "likelihood": number(1, 1e12), "calm_hours": _HOURS, "reopen_days": _DAYS,
+        "as_one": integer(1, 100_000),
     },
     **{f"incidents.{kind}": {"owner": choice(Owner), "isolates": NEVER if kind in EXPLAINING else FLAG}
        for kind in KINDS},
@@ -102,7 +103,7 @@ _NAMES = tuple(name for name in _SECTIONS if "." not in name)
 _TOP = ("faults", *_NAMES, "places", "windows")
 # A policy that says nothing of delivery batches looks for none.
 _MAY_LACK = ("batch",)
-# What nobody may take away: each of these always is of some fault.
+# What no policy may take away: each of these always is of some fault.
 _ALWAYS = (
     (Of.FAIL, "critical", "critical failures"),
     (Of.UNREACHED, "unreachable", "nodes that cannot be reached"),

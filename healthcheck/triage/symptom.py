@@ -43,11 +43,11 @@ def about(name: str) -> tuple[Of, str]:
 
 @lru_cache(maxsize=20_000)
 def _named(rule: str, subject: str) -> str:
-    alike = alike_in(subject)
-    return f"{rule} of {alike}" if alike else rule
+    part = shared_part(subject)
+    return f"{rule} of {part}" if part else rule
 
 
-def alike_in(subject: str) -> str:
+def shared_part(subject: str) -> str:
     """What stays of a subject where everything that only this node has is left out:
     "GPU 3" and "GPU 5" are both "GPU"."""
     kept = _OWN.sub(lambda found: found.group(1) or "", subject)

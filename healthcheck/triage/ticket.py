@@ -44,7 +44,7 @@ _PARTS = _PORTS = _REMEDIES = 3
 _EVIDENCE, _BECAUSE, _ELSEWHERE, _TRIED = 6, 4, 4, 8
 _PCI = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
 _REPAIRS = tuple(Repair)
-_PAPER = ("rma ", "silence", "unsilence", "look")      # deeds that touch no node
+_PAPER = ("rma ", "silence", "unsilence", "look")      # actions that touch no node
 _TEXT = 160     # characters of one foreign text
 # Words that no reader of Markdown takes for more: no emphasis, code, link, mention,
 # number of an issue or tag, and no bare address.
@@ -202,7 +202,7 @@ def _where(
 
 def _evidence(problems: Iterable[Problem]) -> Iterable[tuple[str, str]]:
     """(rules, text); what one tool that does not answer leaves unmeasured is one line."""
-    alike: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = {}
     for problem in problems:
         if problem.status == "fail":
             said = (f"{_code(problem.subject)} showed {_code(problem.observed)}, expected "
@@ -212,8 +212,8 @@ def _evidence(problems: Iterable[Problem]) -> Iterable[tuple[str, str]]:
         span = (f"first {utc(problem.began)}, last {utc(problem.seen)}, {problem.sweeps} "
                 f"sweep{'' if problem.sweeps == 1 else 's'}")
         over = "" if problem.ended is None else f", gone {utc(problem.ended)}"
-        alike.setdefault(f"{said}; {span}{over}", []).append(problem.rule or "not reached")
-    for text, rules in alike.items():
+        groups.setdefault(f"{said}; {span}{over}", []).append(problem.rule or "not reached")
+    for text, rules in groups.items():
         more = f" and {len(rules) - 3} more rules" if len(rules) > 3 else ""
         yield ", ".join(rules[:3]) + more, text
 
@@ -233,16 +233,16 @@ def _elsewhere(
 
 
 def _tried(past: NodeHistory, lines: Iterable[LedgerEntry], began: float) -> Iterable[str]:
-    """Deeds since it began, and what became of them, in the order of their times."""
-    told = [(line.time, f"{line.action} by {line.who} ({line.why}): {line.outcome or 'outcome not known'}")
+    """Actions since it began, and what became of them, in the order of their times."""
+    actions = [(line.time, f"{line.action} by {line.who} ({line.why}): {line.outcome or 'outcome not known'}")
             for line in lines if line.node == past.node and line.time >= began
             and not line.action.startswith(_PAPER)]
     known = {line.action for line in lines}
-    told += [(boot, "the node had been restarted, and was looked at again") for boot in past.boots[1:]
+    actions += [(boot, "the node had been restarted, and was looked at again") for boot in past.boots[1:]
              if boot >= began]
-    told += [(done.time, f"done: {done.what}{f' at {done.slot}' if done.slot else ''}")
+    actions += [(done.time, f"done: {done.what}{f' at {done.slot}' if done.slot else ''}")
              for done in past.repaired if done.time >= began and done.what not in known]
-    for time, said in sorted(told):
+    for time, said in sorted(actions):
         yield f"{utc(time)} {said}"
 
 

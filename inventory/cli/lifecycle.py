@@ -111,7 +111,7 @@ def _entry_value(value: Lifecycle) -> Any:
 
 
 def _normalised(value: Any) -> Any:
-    """Treats `rma` and {state: rma} alike."""
+    """Treats `rma` and {state: rma} as equal."""
     found = value if isinstance(value, dict) else {"state": value}
     return [found.get(key) if found.get(key) is None else str(found[key])
             for key in ("state", "owner", "until")]

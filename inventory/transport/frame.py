@@ -160,7 +160,7 @@ def shell_command(program: Program, python: str, *, become: bool, words: Sequenc
     `words` are the node's own (`Node.words`): use the root-owned helper, and what not to read.
 
     It holds no quote, newline or dollar sign from us besides shlex's quoting, so sh, bash, dash, zsh,
-    csh and fish run it alike.
+    csh and fish run it the same way.
     """
     command = [python, "-I", "-S", "-c", program.loader, program.nonce, *words]
     if become:

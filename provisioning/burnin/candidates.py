@@ -43,7 +43,7 @@ def candidates(
     found = []
     for node in nodes:
         last = known.get(node.name)
-        report = last.at if last is not None and last.told else None
+        report = last.at if last is not None and last.conclusive else None
         proven = max((at for at in (certified.get(node.name), report) if at is not None), default=None)
         tried = last.at if last is not None else None
         found.append(Candidate(node.name, places.get(node.name), proven, tried, refused.get(node.name, "")))

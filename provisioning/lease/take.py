@@ -81,7 +81,7 @@ def take(manager: LeaseManager, nodes: Sequence[str], seconds: float, why: str) 
         refused.update(looked.busy)
         held = len(entry.nodes) - len(gone)
         message = f"held, {held} of {len(entry.nodes)}" if held else f"not done: {clean(trouble, 200)}"
-        leases.told(manager.store, entry, message, clock())
+        leases.record_outcome(manager.store, entry, message, clock())
         return without(manager, LeaseGrant(entry, refused, looked.unknown), refused)
     except BaseException:
         give_back(manager, entry, "taking it was cut short")

@@ -11,8 +11,8 @@ from healthcheck.config import rulesfolder
 from healthcheck.explain.explain import explain
 from healthcheck.explain.page import document
 from healthcheck.explain.recognise import Opened, open_file, opened_of
-from healthcheck.joblog.sayings import Saying
-from healthcheck.joblog.sayingsload import load_sayings
+from healthcheck.joblog.messageload import load_messages
+from healthcheck.joblog.messages import KnownMessage
 from healthcheck.ruleset.ruleset import Ruleset, load_ruleset
 from inventory.errors import UsageError
 from tests.corpus import view
@@ -90,9 +90,9 @@ def lines(name: str) -> dict[str, list[str]]:
 
 
 def _explained(opened: Callable[[], Opened]) -> view.View:
-    rules, sayings = _known()
+    rules, messages = _known()
     try:
-        found = explain(opened(), rules, sayings, _NOW)
+        found = explain(opened(), rules, messages, _NOW)
     except UsageError as error:
         return {"exit": error.exit_code}
     return {"exit": found.exit_code, **view.explained(document(found))}
@@ -104,9 +104,9 @@ def _short(text: str, name: str) -> list[str]:
 
 
 @cache
-def _known() -> tuple[Ruleset, tuple[Saying, ...]]:
+def _known() -> tuple[Ruleset, tuple[KnownMessage, ...]]:
     folders = rulesfolder.folders(None)
-    return load_ruleset(folders), tuple(load_sayings(folders))
+    return load_ruleset(folders), tuple(load_messages(folders))
 
 
 _labelled = cache(labelled)

@@ -130,7 +130,7 @@ class BurnInAgent:
         while True:
             message = self.link.receive()
             if "leave" in message:
-                self.finish("told to")
+                self.finish("the head ended it")
                 return
             self.forward(message)
 

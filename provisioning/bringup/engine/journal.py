@@ -63,13 +63,13 @@ class Journal:
     def operation_started(self, node: str, step: str, operation: Operation, now: float) -> int:
         """An operation is about to be done; gives its number."""
         assert self._db is not None  # noqa: S101  (a dry run does nothing)
-        return notes.deed_begun(
+        return notes.action_begun(
             self._db, node, step, operation.key, operation.name, operation.change, self._who, now)
 
     def operation_ended(self, number: int, made: OperationResult, now: float) -> None:
         """What became of an operation."""
         if self._db is not None:
-            notes.deed_ended(self._db, number, made.done, clean(made.message, MOST), now)
+            notes.action_ended(self._db, number, made.done, clean(made.message, MOST), now)
 
 
 def _row(one: Trouble) -> tuple[str, str, str, str, str, str]:

@@ -124,7 +124,7 @@ def _fill(store: Store, states: Sequence[MachineState]) -> None:
         of[line.node].unlogged |= line.step == LOGIN_STEP and line.outcome == SKIPPED
         if line.ended is None and line.step == of[line.node].step:
             of[line.node].began = line.began
-    for operation in bringups.deeds(store, of):
+    for operation in bringups.actions(store, of):
         if operation.counts and operation.step == of[operation.node].step:
             of[operation.node].operations[operation.id] = PastOperation(
                 operation.key, operation.name, operation.began, operation.ended, operation.done,

@@ -209,9 +209,9 @@ def test_a_killed_rank_is_named_and_the_many_that_torchrun_ended_after_it_are_no
 
 
 @pytest.mark.parametrize(("state", "line"), [
-    ("PREEMPTED", "the scheduler preempted the job: nobody's fault"),
-    ("TIMEOUT", "the job reached its time limit: nobody's fault"),
-    ("CANCELLED by 1000", "the job was cancelled by user 1000: nobody's fault"),
+    ("PREEMPTED", "the scheduler preempted the job: no one's fault"),
+    ("TIMEOUT", "the job reached its time limit: no one's fault"),
+    ("CANCELLED by 1000", "the job was cancelled by user 1000: no one's fault"),
 ])
 def test_what_the_scheduler_ended_is_nobodys_fault(bed: Bed, state: str, line: str) -> None:
     bed.quiet()
@@ -288,7 +288,7 @@ RECORDED_JOBS = {
     "segv": ("1", "gpu002: rank 1 was ended by signal 11; likely; owner operator"),
     "exit": ("2", "gpu002: rank 1 ended with exit code 3; likely; owner user"),
     "killed": ("3", "gpu002: rank 1 was ended by signal 9; likely; owner operator"),
-    "cancel": ("4", "the job was cancelled by user 0: nobody's fault"),
+    "cancel": ("4", "the job was cancelled by user 0: no one's fault"),
     "good": ("5", "job 5 completed: nothing to blame"),
     "nodefail": ("6", "gpu002: Slurm lost the node, as the job failed; certain; owner operator"),
 }

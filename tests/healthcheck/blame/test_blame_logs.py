@@ -22,7 +22,7 @@ from healthcheck.joblog.read import MOST_BYTES, read
 from tests.command import muster
 from tests.healthcheck.blame.bed import END, START, Bed, first, stamp, wrong
 from tests.healthcheck.blame.test_blame import failure, ranks, watchdog, xid
-from tests.healthcheck.explain.cases import NOW, explained, first_line, sayings
+from tests.healthcheck.explain.cases import NOW, explained, first_line, messages
 
 RECORDINGS = Path(__file__).parents[2] / "recordings"
 JOB_LOGS = sorted(path for path in (*(RECORDINGS / "explain").iterdir(), *(RECORDINGS / "blame").rglob("*"))
@@ -39,7 +39,7 @@ def bed(tmp_path: Path) -> Bed:
 
 @pytest.mark.parametrize("path", JOB_LOGS, ids=lambda path: path.name)
 def test_blame_and_explain_name_the_same_culprit(path: Path) -> None:
-    log = read([(path.name, path.read_bytes())], LogClock(NOW), sayings())
+    log = read([(path.name, path.read_bytes())], LogClock(NOW), messages())
     window = JobWindow(NOW - 1e9, NOW + 1e9, (), whole=False)
     told = culprit(suspects(Case("job", window, "failed", NOW, tuple(evidence(log, window)))))
     lead = next((charge for charge in charges(log) if charge.cause), None)
@@ -50,13 +50,13 @@ def test_blame_and_explain_name_the_same_culprit(path: Path) -> None:
         return
     assert told is not None
     # One reads the logs for both: the first cause of explain is the charge that blame has first.
-    whole = lead.told.fault in (FaultDomain.ORDER, FaultDomain.STOP)
+    whole = lead.meaning.fault in (FaultDomain.ORDER, FaultDomain.STOP)
     assert (told.node, told.main.rank) == ("" if whole else lead.who.node or lead.who.address, lead.who.rank)
-    assert told.owner is lead.told.owner is causes[0].owner
-    assert causes[0].by == lead.told.by
+    assert told.owner is lead.meaning.owner is causes[0].owner
+    assert causes[0].by == lead.meaning.by
 
 
-LINES = [*(example for saying in sayings() for example in saying.examples),
+LINES = [*(example for message in messages() for example in message.examples),
          "srun: error: gpu017: task 12: Killed", "srun: error: Node failure on gpu023",
          "srun: error: gpu008: task 12: Out Of Memory", "[rank2]: ValueError: x",
          "MPI_ABORT was invoked on rank 3 in communicator MPI_COMM_WORLD",
@@ -66,13 +66,13 @@ LINES = [*(example for saying in sayings() for example in saying.examples),
 
 @given(st.lists(st.sampled_from(LINES), min_size=1, max_size=5))
 def test_of_any_mixture_of_lines_blame_has_first_what_the_common_reader_has_first(lines: list[str]) -> None:
-    log = read([("out", "\n".join(lines).encode())], LogClock(NOW), sayings())
+    log = read([("out", "\n".join(lines).encode())], LogClock(NOW), messages())
     window = JobWindow(0.0, 4e9, (), whole=False)
     told = culprit(suspects(Case("job", window, "failed", NOW, tuple(evidence(log, window)))))
     lead = next((charge for charge in charges(log) if charge.cause), None)
     assert (told is None) is (lead is None)
     if told is not None and lead is not None:
-        whole = lead.told.fault in (FaultDomain.ORDER, FaultDomain.STOP)
+        whole = lead.meaning.fault in (FaultDomain.ORDER, FaultDomain.STOP)
         assert (told.node, told.main.rank) == ("" if whole else lead.who.node or lead.who.address,
                                                lead.who.rank)
 
@@ -285,7 +285,7 @@ def test_the_headline_of_blame_is_what_explain_says_first(bed: Bed, text: str, w
 @pytest.mark.parametrize("text", ["loss nan_count 0\n", "inf_loss: false\n", "loss: infinite patience\n",
                                   "epoch 1 | loss 2.1 | ppl 8.0\n"])
 def test_words_that_only_look_like_a_loss_that_is_no_number_are_none(text: str) -> None:
-    log = read([("out", text.encode())], LogClock(NOW), sayings())
+    log = read([("out", text.encode())], LogClock(NOW), messages())
     assert charges(log) == []
 
 

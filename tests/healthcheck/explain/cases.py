@@ -11,8 +11,8 @@ from healthcheck.explain.explain import explain
 from healthcheck.explain.model import Explained
 from healthcheck.explain.page import page
 from healthcheck.explain.recognise import opened_of
-from healthcheck.joblog.sayings import Saying
-from healthcheck.joblog.sayingsload import load_sayings
+from healthcheck.joblog.messageload import load_messages
+from healthcheck.joblog.messages import KnownMessage
 from healthcheck.ruleset.ruleset import Ruleset, load_ruleset
 
 FOLDER = Path(__file__).resolve().parents[2] / "recordings/explain"
@@ -25,14 +25,14 @@ def rules() -> Ruleset:
 
 
 @cache
-def sayings() -> tuple[Saying, ...]:
-    return load_sayings([packaged()])
+def messages() -> tuple[KnownMessage, ...]:
+    return load_messages([packaged()])
 
 
 def explained(data: bytes | str, name: str = "file") -> Explained:
     """What is said of these bytes, or of the composed file of this name."""
     opened = opened_of((FOLDER / data).read_bytes(), data) if isinstance(data, str) else opened_of(data, name)
-    return explain(opened, rules(), sayings(), NOW)
+    return explain(opened, rules(), messages(), NOW)
 
 
 def first_line(data: bytes | str) -> str:

@@ -165,6 +165,6 @@ def test_one_line_without_an_end_takes_linear_time(piece: bytes) -> None:
     assert seconds(200_000) < 40 * max(seconds(20_000), 0.05)
 
 
-def test_a_log_of_which_only_sayings_know_a_line_is_a_jobs() -> None:
+def test_a_log_of_which_only_known_messages_match_a_line_is_a_jobs() -> None:
     assert explained(b"step 1 loss: 2.3\nstep 2 loss: nan\n").form is FileKind.JOB
     assert explained(b"rack1-gpu03: step 2 loss: nan\n").exit_code == 1

@@ -13,7 +13,7 @@ from healthcheck.joblog.charges import charges
 from healthcheck.joblog.meaning import FaultDomain, Sure
 from healthcheck.joblog.read import read
 from healthcheck.model.outcome import Owner
-from tests.healthcheck.explain.cases import sayings
+from tests.healthcheck.explain.cases import messages
 from tests.healthcheck.joblog.told import CLOCK, accused, cause, told
 
 RECORDED = Path(__file__).parents[2] / "recordings" / "blame"
@@ -58,7 +58,7 @@ def test_what_nccl_gives_up_with_is_not_the_users_program(said: str) -> None:
 ])
 def test_an_exception_that_only_echoes_another_rank_is_none_of_the_programs(line: str) -> None:
     assert not [charge for charge in told(line + "\n") if charge.cause
-                and charge.told.fault is FaultDomain.PROGRAM]
+                and charge.meaning.fault is FaultDomain.PROGRAM]
 
 
 @pytest.mark.parametrize(("line", "id_"), [
@@ -70,13 +70,13 @@ def test_an_exception_that_only_echoes_another_rank_is_none_of_the_programs(line
 def test_an_error_of_the_programs_own_is_the_programs(line: str, id_: str) -> None:
     first = cause(f"[rank3]: {line}\n")
     assert first is not None
-    assert (first.told.id, first.told.owner, first.who.rank) == (id_, Owner.USER, 3)
+    assert (first.meaning.id, first.meaning.owner, first.who.rank) == (id_, Owner.USER, 3)
 
 
 def test_a_wrong_call_of_nccl_is_the_programs() -> None:
     first = cause(BACKEND.format("invalid usage (run with NCCL_DEBUG=WARN for details)"))
     assert first is not None
-    assert (first.told.id, first.told.owner, first.told.fault) == (
+    assert (first.meaning.id, first.meaning.owner, first.meaning.fault) == (
         "nccl-error-usage", Owner.USER, FaultDomain.PROGRAM)
 
 
@@ -84,9 +84,9 @@ def test_an_exception_is_the_programs_only_where_no_error_of_nccl_or_cuda_came_b
     own, ecc = ("[rank5]: KeyError: 'batch'\n",
                 "[rank3]: RuntimeError: CUDA error: uncorrectable ECC error encountered\n")
     first = cause(own)
-    assert first is not None and first.told.id == "job-exception"
-    assert [charge.told.id for charge in told(ecc + own) if charge.cause] == ["cuda-ecc"]
-    assert "job-exception" in [charge.told.id for charge in told(own + ecc) if charge.cause]
+    assert first is not None and first.meaning.id == "job-exception"
+    assert [charge.meaning.id for charge in told(ecc + own) if charge.cause] == ["cuda-ecc"]
+    assert "job-exception" in [charge.meaning.id for charge in told(own + ecc) if charge.cause]
 
 
 @pytest.mark.parametrize("error",
@@ -95,12 +95,12 @@ def test_an_exception_is_the_programs_only_where_no_error_of_nccl_or_cuda_came_b
                           "(Send)\n", BACKEND.format("unhandled cuda error")])
 def test_an_exception_after_an_error_of_the_network_follows_from_it(error: str) -> None:
     text = error + "[rank3]: ValueError: checkpoint is empty\n"
-    assert [charge.symptom for charge in told(text) if charge.told.id == "job-exception"] == [True]
+    assert [charge.symptom for charge in told(text) if charge.meaning.id == "job-exception"] == [True]
 
 
 def test_a_slow_network_is_no_cause_of_an_exception_and_stands_behind_it() -> None:
     text = "n1:1:2 [0] NCCL INFO NET/IB : No device found.\n[rank3]: ValueError: x\n"
-    assert [charge.told.id for charge in told(text) if charge.cause] == ["job-exception"]
+    assert [charge.meaning.id for charge in told(text) if charge.cause] == ["job-exception"]
     assert [charge.wrong for charge in told(text)] == [True, False]
 
 
@@ -117,7 +117,7 @@ def test_the_rank_that_began_fewer_collectives_is_the_culprit() -> None:
             "Received a dump signal. Last enqueued NCCL work: 899, last completed NCCL work: 899.\n")
     first = cause("".join(waits(rank, 900) for rank in range(3)) + late)
     assert first is not None
-    assert (first.told.id, first.who.rank) == ("absent", 3)
+    assert (first.meaning.id, first.who.rank) == ("absent", 3)
 
 
 def test_where_all_had_begun_the_same_the_rank_that_had_finished_the_fewest_is_the_culprit() -> None:
@@ -154,9 +154,9 @@ def test_a_rank_that_ended_before_the_others_ran_out_of_time_is_named_by_its_end
     first, later = (cause(ranks + others + exits.format("01:57:00")),
                     cause(ranks + others + exits.format("02:08:00")))
     assert first is not None and later is not None
-    assert (first.told.id, first.who.rank) == ("exit-killed", 5)
+    assert (first.meaning.id, first.who.rank) == ("exit-killed", 5)
     # What torchrun killed after the timeout was not killed before it: that it did not come stands.
-    assert (later.told.id, later.who.rank) == ("absent", 5)
+    assert (later.meaning.id, later.who.rank) == ("absent", 5)
 
 
 @pytest.mark.parametrize(("text", "rank"), [
@@ -170,7 +170,7 @@ def test_a_rank_that_ended_before_the_others_ran_out_of_time_is_named_by_its_end
 def test_the_rank_that_others_name_as_missing_is_the_culprit(text: str, rank: int) -> None:
     first = cause(text)
     assert first is not None
-    assert (first.told.id, first.who.rank) == ("absent", rank)
+    assert (first.meaning.id, first.who.rank) == ("absent", rank)
 
 
 def test_a_rank_that_is_waited_for_and_waits_itself_is_no_culprit() -> None:
@@ -190,7 +190,7 @@ def test_of_those_who_never_joined_the_one_of_whom_nothing_is_heard_is_named(sai
     heard = "".join(f"{node}: starting\n" for node in ("gpu001", "gpu002", "gpu004"))
     first = cause(heard + f"gpu001: {error}", nodes)
     assert first is not None
-    assert (first.told.id, first.who.node) == ("absent", "gpu003")
+    assert (first.meaning.id, first.who.node) == ("absent", "gpu003")
     # With nobody's word of the nodes, or two that are silent, none is.
     assert cause(error) is None
     assert cause("gpu001: starting\ngpu002: starting\n" + f"gpu001: {error}", nodes) is None
@@ -207,7 +207,7 @@ def test_of_ranks_that_never_joined_the_one_that_says_nothing_is_named() -> None
 def test_the_rank_that_hung_in_a_recorded_job_is_named_by_its_log_alone() -> None:
     first = cause((RECORDED / "torchrun-recorded-hang.log").read_text())
     assert first is not None
-    assert (first.told.id, first.who.rank) == ("absent", 2)
+    assert (first.meaning.id, first.who.rank) == ("absent", 2)
 
 
 @pytest.mark.parametrize("line", [
@@ -226,10 +226,10 @@ def test_a_loss_that_is_no_number_has_several_possible_causes_and_silent_corrupt
 ) -> None:
     first = cause(f"{line}\nTraceback (most recent call last):\n")
     assert first is not None
-    assert (first.sure, first.told.owner, first.job) == (Sure.GUESS, Owner.USER, True)
+    assert (first.sure, first.meaning.owner, first.job) == (Sure.GUESS, Owner.USER, True)
     for word in ("learning rate", "data", "overflow", "Silent data corruption", "no node is accused"):
-        assert word in first.told.meaning
-    assert "muster burnin" in first.told.remedy
+        assert word in first.meaning.meaning
+    assert "muster burnin" in first.meaning.remedy
 
 
 @pytest.mark.parametrize("line", [
@@ -250,13 +250,13 @@ def test_an_ordinary_step_and_a_few_that_overflow_are_no_cause(line: str) -> Non
 def test_steps_that_overflow_again_and_again_are_one(line: str, times: int) -> None:
     assert cause("".join(line.format(at) + "\n" for at in range(times - 1))) is None
     first = cause("".join(line.format(at) + "\n" for at in range(times)))
-    assert first is not None and "Silent data corruption" in first.told.meaning
+    assert first is not None and "Silent data corruption" in first.meaning.meaning
 
 
 def test_a_gpu_that_failed_comes_before_a_loss_that_is_no_number() -> None:
     text = "step 1 loss: nan\n[rank3]: RuntimeError: CUDA error: uncorrectable ECC error encountered\n"
     first = cause(text)
-    assert first is not None and first.told.id == "cuda-ecc"
+    assert first is not None and first.meaning.id == "cuda-ecc"
 
 
 _LINES = [waits(1, 5), BACKEND.format("unhandled cuda error"), "[rank2]: ValueError: x\n",
@@ -272,7 +272,7 @@ _LINES = [waits(1, 5), BACKEND.format("unhandled cuda error"), "[rank2]: ValueEr
 def test_no_mixture_of_lines_raises_and_every_charge_is_bounded(parts: list[str]) -> None:
     data = "".join(parts).encode("utf-8", "surrogatepass")
     for nodes in ((), ("gpu001", "gpu002", "rack1-gpu03")):
-        for charge in charges(read([("a", data), ("b", data)], CLOCK, sayings(), nodes), nodes,
+        for charge in charges(read([("a", data), ("b", data)], CLOCK, messages(), nodes), nodes,
                               {"10.0.0.8": "gpu001"}):
             assert len(charge.events) <= 1000 and charge.count >= 1
             assert len(charge.who.label) < 600
@@ -283,7 +283,7 @@ def test_several_files_are_read_as_one_job() -> None:
                 ("gpu012.out",
                  b"gpu012:1:2 [0] x.cc:1 NCCL WARN NET/IB: Got completion from peer 10.20.0.17<5> with status=12 x\n"),
                 ("gpu018.out",
-                 b"gpu018:1:2 [0] x.cc:1 NCCL WARN NET/IB: Got completion from peer 10.20.0.17<5> with status=12 x\n")], CLOCK, sayings())
+                 b"gpu018:1:2 [0] x.cc:1 NCCL WARN NET/IB: Got completion from peer 10.20.0.17<5> with status=12 x\n")], CLOCK, messages())
     assert [(charge.who.node, charge.sure) for charge in charges(log) if charge.cause] == [
         ("gpu017", Sure.LIKELY)]
 
@@ -299,7 +299,7 @@ def test_the_node_that_was_there_and_says_nothing_while_all_others_wait_is_named
     there = "".join(f"rack1-gpu0{number}: step 1\n" for number in range(1, 5))
     first = cause(there + waited)
     assert first is not None
-    assert (first.told.id, first.who.node, first.who.rank,
+    assert (first.meaning.id, first.who.node, first.who.rank,
             first.sure) == ("absent", "rack1-gpu03", 2, Sure.LIKELY)
     # Of a node that has no line at all the log may not have been given.
     nodes = tuple(f"rack1-gpu0{number}" for number in range(1, 5))

@@ -90,12 +90,12 @@ def test_a_daemon_that_was_lost_is_its_nodes_and_an_operators() -> None:
     first = cause("ORTE has lost communication with a remote daemon.\n\n  HNP daemon   : [[5,0],0] on node "
                   "gpu001\n  Remote daemon: [[5,0],2] on node gpu003\n")
     assert first is not None
-    assert (first.who.node, first.told.owner) == ("gpu003", Owner.OPERATOR)
+    assert (first.who.node, first.meaning.owner) == ("gpu003", Owner.OPERATOR)
 
 
 def test_an_abort_is_what_an_error_before_it_led_to() -> None:
     text = "[gpu003:1:0:1] ib_mlx5_log.c:143  Transport retry count exceeded on mlx5_0:1/IB (synd 0x15)\n" + recorded("abort")
-    assert [(charge.told.id, charge.symptom) for charge in told(text) if charge.wrong] == [
+    assert [(charge.meaning.id, charge.symptom) for charge in told(text) if charge.wrong] == [
         ("ucx-retry", False), ("mpi-abort", True)]
 
 

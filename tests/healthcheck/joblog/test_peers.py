@@ -45,7 +45,7 @@ def test_the_peer_that_several_nodes_name_is_accused_and_not_they(form: str) -> 
         "gpu018", "10.20.0.17", form=form)
     first = cause(text)
     assert first is not None
-    assert (first.who.node, first.told.id, first.sure) == ("gpu017", "ib-retry", Sure.LIKELY)
+    assert (first.who.node, first.meaning.id, first.sure) == ("gpu017", "ib-retry", Sure.LIKELY)
     assert {who.node for who in first.by} == {"gpu012", "gpu018"}
 
 
@@ -117,7 +117,7 @@ def test_where_all_nodes_but_one_name_an_address_that_one_is_behind_it() -> None
 @pytest.mark.parametrize("form", ["old", "plain", "named", "device"])
 def test_each_status_accuses_whom_it_means(status: int, id_: str, of: str, symptom: bool, form: str) -> None:
     (charge,) = told(using("gpu017", "10.20.0.17") + retry("gpu012", "10.20.0.17", form=form, status=status))
-    assert (charge.told.id, charge.who.node, charge.symptom) == (id_, of, symptom)
+    assert (charge.meaning.id, charge.who.node, charge.symptom) == (id_, of, symptom)
 
 
 def test_flushed_work_is_no_vote() -> None:
@@ -168,7 +168,7 @@ def test_the_node_that_could_not_be_reached_for_the_rendezvous_is_accused() -> N
             "while trying to connect to (gpu001, 29500).\n")
     first = cause("gpu012: " + line.format(1) + "gpu013: " + line.format(2), ("gpu001", "gpu012", "gpu013"))
     assert first is not None
-    assert (first.who.node, first.told.id) == ("gpu001", "rendezvous")
+    assert (first.who.node, first.meaning.id) == ("gpu001", "rendezvous")
 
 
 def test_ucx_names_the_port_to_which_it_sent_and_not_the_node_that_says_so() -> None:

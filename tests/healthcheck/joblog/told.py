@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from healthcheck.joblog.charges import Charge, charges
 from healthcheck.joblog.model import JobLog, LogClock
 from healthcheck.joblog.read import read
-from tests.healthcheck.explain.cases import NOW, sayings
+from tests.healthcheck.explain.cases import NOW, messages
 
 CLOCK = LogClock(NOW)
 
 
 def log(text: str, nodes: tuple[str, ...] = ()) -> JobLog:
-    return read([("out", text.encode())], CLOCK, sayings(), nodes)
+    return read([("out", text.encode())], CLOCK, messages(), nodes)
 
 
 def told(text: str, nodes: tuple[str, ...] = (), addresses: Mapping[str, str] = {}) -> list[Charge]:

@@ -39,7 +39,7 @@ def in_trouble(store: Store, node: str = "n1", step: str = "bios") -> int:
     bringups.begin(store, [node], step, "ada", 1.0)
     with store.writing() as db:
         notes.entered(db, node, step, 2.0)
-        deed = notes.deed_begun(db, node, step, "write:7", "write BIOS settings", ("SMT: on -> off",),
+        deed = notes.action_begun(db, node, step, "write:7", "write BIOS settings", ("SMT: on -> off",),
                                 "ada", 3.0)
         notes.troubled(db, node, step, [GPU], 4.0)
         notes.stood(db, node, notes.TROUBLE, GPU[0], looked=4.0,
@@ -56,12 +56,12 @@ def test_a_machine_begins_once_and_again_only_when_its_way_has_ended(store: Stor
                                                      ("n3", "bob", "queued", "bmc", True)]
     bringups.skip(store, ["n1"], "bios", "ada", "has none", 2.0, order=ORDER)
     with store.writing() as db:
-        notes.deed_ended(db, notes.deed_begun(db, "n1", "bmc", "k", "do", (), "ada", 3.0), True, "well", 3.5)
+        notes.action_ended(db, notes.action_begun(db, "n1", "bmc", "k", "do", (), "ada", 3.0), True, "well", 3.5)
         notes.left(db, "n1", "bmc", notes.SO, None, 4.0)
     assert (at(store, "n1").stand, at(store, "n1").ended, at(store, "n1").on_its_way) == ("done", 4.0, False)
     assert bringups.begin(store, ["n1"], "bmc", "eve", 5.0) == ["n1"]
     # Of the former way no deed counts, and no skip holds.
-    assert (not bringups.deeds(store)[0].counts and bringups.skips(store) == []
+    assert (not bringups.actions(store)[0].counts and bringups.skips(store) == []
             and at(store, "n1").ended is None)
 
 
@@ -72,9 +72,9 @@ def test_a_deed_is_in_the_ledger_before_it_is_done_and_its_end_is_written_once(s
         "bringup bios", "n1", "write BIOS settings", None)
     assert line.evidence == "write:7; SMT: on -> off"
     with store.writing() as db:
-        notes.deed_ended(db, deed, None, "the answer did not come", 5.0)
-        notes.deed_ended(db, deed, True, "later", 6.0)
-    (one,) = bringups.deeds(store, ["n1"])
+        notes.action_ended(db, deed, None, "the answer did not come", 5.0)
+        notes.action_ended(db, deed, True, "later", 6.0)
+    (one,) = bringups.actions(store, ["n1"])
     assert (one.key, one.change, one.began, one.ended, one.done,
             one.line) == ("write:7", ("SMT: on -> off",), 3.0, 5.0, None, line.id)
     assert outcomes(store) == [("bringup bios", "not known: the answer did not come")]
@@ -101,9 +101,9 @@ def test_a_retry_ends_troubles_and_lets_what_is_done_once_be_done_again(store: S
                     "n3": "was never begun: muster bringup run"}
     one = at(store, "n1")
     assert (one.stand, one.again, dict(one.kept)) == ("queued", 8.0, {"serial": "7"})
-    assert bringups.troubles(store) == [] and [deed.counts for deed in bringups.deeds(store)] == [False]
+    assert bringups.troubles(store) == [] and [deed.counts for deed in bringups.actions(store)] == [False]
     assert [(each.outcome, each.ended) for each in bringups.steps(store)] == [("retried", 8.0)]
-    assert outcomes(store) == [("bringup bios", "not known: nobody looked before it was begun anew"),
+    assert outcomes(store) == [("bringup bios", "not known: no one looked before it was restarted"),
                                ("bringup retry bios", "bios begins anew")]
     assert bringups.retry(store, ["n1"], "bob", 9.0) == {"n1": "is not in trouble: nothing to retry"}
 
@@ -156,11 +156,11 @@ def test_where_a_thousand_machines_stand_is_read_at_once(store: Store) -> None:
         for node in nodes:
             for step in ORDER:
                 notes.left(db, node, step, notes.SO, "service", 2.0)
-            notes.deed_ended(db, notes.deed_begun(db, node, "boot", "k", "do", ("a", "b"), "ada", 3.0), True,
+            notes.action_ended(db, notes.action_begun(db, node, "boot", "k", "do", ("a", "b"), "ada", 3.0), True,
                              "well", 4.0)
             notes.troubled(db, node, "service", [GPU], 5.0)
     began = time.perf_counter()
     found = (bringups.progress(store), bringups.troubles(store), bringups.skips(store), bringups.steps(store),
-             bringups.deeds(store))
+             bringups.actions(store))
     assert time.perf_counter() - began < 1
     assert [len(each) for each in found] == [1000, 1000, 0, 4000, 1000]

@@ -20,7 +20,7 @@ from healthcheck.triage.correlate import KINDS, Correlation, correlate, domains
 from healthcheck.triage.likelihood import MOST, binomial, hypergeometric, odds, words
 from healthcheck.triage.past import FleetHistory, NodeHistory, Quiet
 from healthcheck.triage.policy import Causes, IncidentKind, IncidentPolicy
-from healthcheck.triage.symptom import about, alike_in, symptom
+from healthcheck.triage.symptom import about, shared_part, symptom
 from tests.healthcheck.triage.made import NOW, at, problem
 
 POLICY = IncidentPolicy(kinds={kind: IncidentKind(Owner.OPERATOR, True) for kind in KINDS})
@@ -394,14 +394,14 @@ def test_odds_are_said_to_one_figure(once_in: float, said: str) -> None:
                           ("GPU at PCI 0000:1b:00.0, Xid 79", "GPU at PCI, Xid 79"), ("driver", "driver"),
                           ("GPU 3, NVLink 4", "GPU, NVLink"), ("", "")])
 def test_of_a_subject_stays_what_other_nodes_have_as_well(subject: str, alike: str) -> None:
-    assert alike_in(subject) == alike
+    assert shared_part(subject) == alike
 
 
 @example(";\r,;")
 @given(st.text())
 def test_any_subject_gives_some_words_within_bounds(subject: str) -> None:
-    assert len(alike_in(subject)) <= 120
-    assert alike_in(alike_in(subject)) == alike_in(subject) or "Xid" in subject
+    assert len(shared_part(subject)) <= 120
+    assert shared_part(shared_part(subject)) == shared_part(subject) or "Xid" in subject
 
 
 @pytest.mark.parametrize(("of", "name", "kind", "rule"), [

@@ -16,7 +16,7 @@ from healthcheck.model.problem import Problem
 from healthcheck.store.file import Store, opened
 from healthcheck.store.leases import begin as lease
 from healthcheck.store.marks import CordonMark
-from healthcheck.triage.gather import ALL_TOLD, ANEW, changes, domains, gather, ports
+from healthcheck.triage.gather import ANEW, MOST_LISTED, changes, domains, gather, ports
 from healthcheck.triage.past import (
     Anew,
     FleetHistory,
@@ -146,7 +146,7 @@ def test_a_snapshot_is_healthy_where_all_that_was_against_the_node_is_silenced_a
 ) -> None:
     fan, gpu = ["fan", "2", "fail"], ["gpu-count", "GPU 3", "fail"]
     for hour, state, against in ((-6, "healthy", []), (-5, "degraded", [fan]), (-4, "unhealthy", [fan, gpu]),
-                                 (-3, "degraded", [fan] * ALL_TOLD), (-2, "degraded", [fan] * (ALL_TOLD - 1)),
+                                 (-3, "degraded", [fan] * MOST_LISTED), (-2, "degraded", [fan] * (MOST_LISTED - 1)),
                                  (-1, "unknown", [])):
         put(store, "look", node=71, profile="bringup", time=at(hour), state=state,
             against=json.dumps(against), measured=json.dumps(["fan"] if hour == -5 else []))

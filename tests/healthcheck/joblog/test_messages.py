@@ -1,4 +1,4 @@
-"""Sayings: each knows its own examples before any other does, a site's go first,
+"""Known messages: each knows its own examples before any other does, a site's go first,
 and every mistake is one line with file and line."""
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from healthcheck.config.rulesfolder import packaged
-from healthcheck.joblog.sayings import Saying, find
-from healthcheck.joblog.sayingsload import load_sayings
+from healthcheck.joblog.messageload import load_messages
+from healthcheck.joblog.messages import KnownMessage, find
 from inventory.errors import RulesError
-from tests.healthcheck.explain.cases import sayings
+from tests.healthcheck.explain.cases import messages
 
 GOOD = """
 - id: site-watchdog
@@ -26,17 +26,17 @@ GOOD = """
 """
 
 
-@pytest.mark.parametrize("saying", sayings(), ids=lambda saying: saying.id)
-def test_an_example_is_known_by_its_own_saying_before_any_other(saying: Saying) -> None:
-    for example in saying.examples:
-        (found,) = find(f"before\n{example}\nafter\n", sayings())
-        assert (found.saying.id, found.place, found.text) == (saying.id, 7, example)
+@pytest.mark.parametrize("message", messages(), ids=lambda message: message.id)
+def test_an_example_is_known_by_its_own_message_before_any_other(message: KnownMessage) -> None:
+    for example in message.examples:
+        (found,) = find(f"before\n{example}\nafter\n", messages())
+        assert (found.message.id, found.place, found.text) == (message.id, 7, example)
 
 
 def test_every_line_is_known_once_wherever_it_stands() -> None:
-    lines = [example for saying in sayings() for example in saying.examples]
+    lines = [example for message in messages() for example in message.examples]
     text = "\n".join(part for line in lines for part in (line, "step 12 | loss 1.2 İ"))
-    assert sorted(found.text for found in find(text, sayings())) == sorted(lines)
+    assert sorted(found.text for found in find(text, messages())) == sorted(lines)
 
 
 def site(tmp_path: Path, text: str) -> list[Path]:
@@ -45,28 +45,28 @@ def site(tmp_path: Path, text: str) -> list[Path]:
     return [packaged(), tmp_path]
 
 
-def test_a_site_adds_sayings_before_the_packaged_ones(tmp_path: Path) -> None:
+def test_a_site_adds_messages_before_the_packaged_ones(tmp_path: Path) -> None:
     own = GOOD.replace("site watchdog", "CUDA out of memory in site watchdog")
-    first, *others = load_sayings(site(tmp_path, own))
+    first, *others = load_messages(site(tmp_path, own))
     assert first.id == "site-watchdog"
-    assert len(others) == len(sayings())
+    assert len(others) == len(messages())
     (found,) = find("CUDA out of memory in site watchdog: rank 3 is stuck", [first, *others])
-    assert found.saying is first
+    assert found.message is first
 
 
-def test_a_site_overrides_a_saying_key_by_key_and_switches_one_off(tmp_path: Path) -> None:
+def test_a_site_overrides_a_message_key_by_key_and_switches_one_off(tmp_path: Path) -> None:
     folders = site(tmp_path, "- {id: cuda-ecc, owner: vendor}\n- {id: teardown, enabled: false}\n")
-    known = {saying.id: saying for saying in load_sayings(folders)}
+    known = {message.id: message for message in load_messages(folders)}
     assert known["cuda-ecc"].owner.value == "vendor"
-    assert known["cuda-ecc"].meaning == next(saying for saying in sayings()
-                                             if saying.id == "cuda-ecc").meaning
+    assert known["cuda-ecc"].meaning == next(message for message in messages()
+                                             if message.id == "cuda-ecc").meaning
     assert known["teardown"].disabled
     assert not list(find("Some NCCL operations have failed or timed out", list(known.values())))
 
 
 @pytest.mark.parametrize(("change", "said"), [
     (("sure: likely", "sure: perhaps"),
-     "site.yaml:4:9: saying site-watchdog: sure: expected one of certain, likely, a guess; got 'perhaps'"),
+     "site.yaml:4:9: message site-watchdog: sure: expected one of certain, likely, a guess; got 'perhaps'"),
     (("owner: user", "owner: users"), "did you mean 'user'?"),
     (("  source: our launcher\n", ""), "source: is missing: expected a sentence"),
     (("rank 17 is stuck']", "rank x is stuck']"), "examples: match does not match"),
@@ -85,14 +85,14 @@ def test_a_site_overrides_a_saying_key_by_key_and_switches_one_off(tmp_path: Pat
 def test_a_mistake_is_one_line_with_file_and_line(tmp_path: Path, change: tuple[str, str], said: str) -> None:
     assert change[0] in GOOD
     with pytest.raises(RulesError) as refused:
-        load_sayings(site(tmp_path, GOOD.replace(*change)))
+        load_messages(site(tmp_path, GOOD.replace(*change)))
     assert said in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
 def test_an_id_twice_and_what_is_no_list_are_refused(tmp_path: Path) -> None:
     with pytest.raises(RulesError, match="is defined twice"):
-        load_sayings(site(tmp_path, GOOD + GOOD))
+        load_messages(site(tmp_path, GOOD + GOOD))
     (tmp_path / "joblog/site.yaml").write_text("a: 1\n")
-    with pytest.raises(RulesError, match="expected a list of sayings"):
-        load_sayings([packaged(), tmp_path])
+    with pytest.raises(RulesError, match="expected a list of messages"):
+        load_messages([packaged(), tmp_path])

@@ -1,14 +1,15 @@
-"""Reads sayings from `joblog/*.yaml` of the rules folders; every mistake is one line with file,
+"""Reads known messages from `joblog/*.yaml` of the rules folders; every mistake is one line with file,
 line and column.
 
-A file is a list of sayings. A later folder overrides an earlier one by id, key by key; its own go before
+A file is a list of messages. A later folder overrides an earlier one by id, key by key; its own go before
 those of earlier folders, and the first that knows a line has it. `enabled: false` switches one off.
 
     - id: cuda-ecc
       match: 'CUDA error: uncorrectable ECC error'      # see healthcheck/config/pattern.py
       sure: certain                                     # certain, likely or a guess
       severity: critical                                # info: nothing is wrong by it
-      accuses: node                                     # node, peer, adapter or none; optional, as the next five
+      accuses: node                                     # node, peer, adapter or none; optional, as are
+                                                        # the next five
       fault: gpu                                        # gpu, network, host, node, program, speed ...
       least: 1                                          # lines before it counts
       symptom: false                                    # it follows from something else
@@ -34,7 +35,7 @@ from healthcheck.config import entry as entries
 from healthcheck.config import linear
 from healthcheck.config.rulesfolder import display_name
 from healthcheck.joblog.meaning import Culprit, FaultDomain, Sure
-from healthcheck.joblog.sayings import Saying
+from healthcheck.joblog.messages import KnownMessage
 from healthcheck.model.outcome import Owner, Severity
 from inventory.errors import Mark, RulesError
 from inventory.located import LocatedList, load_yaml
@@ -46,8 +47,8 @@ _LONGEST_PATTERN = 500
 E = TypeVar("E", bound=Enum)
 
 
-def load_sayings(folders: Iterable[Path]) -> tuple[Saying, ...]:
-    """The sayings of all folders; raises RulesError. Those of later folders come first,
+def load_messages(folders: Iterable[Path]) -> tuple[KnownMessage, ...]:
+    """The messages of all folders; raises RulesError. Those of later folders come first,
     else in file order."""
     found: dict[str, entries.Entry] = {}
     places: dict[str, int] = {}
@@ -55,22 +56,22 @@ def load_sayings(folders: Iterable[Path]) -> tuple[Saying, ...]:
         for path in sorted((folder / "joblog").glob("*.yaml")):
             document = load_yaml(path, error=RulesError)
             if not isinstance(document, LocatedList):
-                raise RulesError(f"expected a list of sayings, got {entries.kind_of(document)}",
+                raise RulesError(f"expected a list of messages, got {entries.kind_of(document)}",
                                  Mark(str(path), 1, 1))
             for at, item in enumerate(document):
                 made = entries.entry_of(item, KEYS, "id", document.value_marks[at])
                 places.setdefault(made.name, -place)
                 entries.overlay(found, made, "id")
-    return tuple(_saying(found[name]) for name in sorted(found, key=lambda name: places[name]))
+    return tuple(_message(found[name]) for name in sorted(found, key=lambda name: places[name]))
 
 
-def _saying(given: entries.Entry) -> Saying:
+def _message(given: entries.Entry) -> KnownMessage:
     match = _pattern(given)
     owner, job = _member(given, "owner", Owner), _switch(given, "job", False)
     accuses = _member(given, "accuses", Culprit) if "accuses" in given.values else Culprit.NODE
     network = owner is Owner.NETWORK or accuses in (Culprit.PEER, Culprit.ADAPTER)
     usual = FaultDomain.PROGRAM if job else FaultDomain.NETWORK if network else FaultDomain.HOST
-    made = Saying(
+    made = KnownMessage(
         id=given.name, match=match, sure=_member(given, "sure", Sure),
         severity=_member(given, "severity", Severity), meaning=_text(given, "meaning"),
         remedy=_text(given, "remedy"), owner=owner, source=_text(given, "source"), examples=_examples(given),
@@ -91,7 +92,7 @@ def _saying(given: entries.Entry) -> Saying:
 
 
 def _wrong(given: entries.Entry, key: str, said: str) -> RulesError:
-    return RulesError(f"saying {given.name}: {key}: {said}", given.marks.get(key, given.mark))
+    return RulesError(f"message {given.name}: {key}: {said}", given.marks.get(key, given.mark))
 
 
 def _text(given: entries.Entry, key: str) -> str:
@@ -131,7 +132,7 @@ def _pattern(given: entries.Entry) -> str:
     if not isinstance(value, str) or not value.strip():
         raise _wrong(given, "match", f"expected a regular expression, got {entries.kind_of(value)}")
     if len(value) > _LONGEST_PATTERN:
-        raise _wrong(given, "match", f"is over {_LONGEST_PATTERN} characters: make it several sayings")
+        raise _wrong(given, "match", f"is over {_LONGEST_PATTERN} characters: make it several messages")
     try:
         linear.check(value)
     except linear.TooSlow as problem:

@@ -1,4 +1,4 @@
-"""Sayings: known lines of job logs, their meaning, whom they accuse, and their places in a text."""
+"""Known messages of job logs: their meaning, whom they accuse, and their places in a text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Saying(Meaning):
+class KnownMessage(Meaning):
     """One kind of line; `needs` are groups of words in lower case,
     of each of which one stands in every line that it matches.
 
@@ -47,36 +47,37 @@ class Saying(Meaning):
 
 
 @dataclass(frozen=True)
-class SayingMatch:
-    """A line that matches a saying, and its offset in the text."""
+class MessageMatch:
+    """A line that matches a known message, and its offset in the text."""
 
-    saying: Saying
+    message: KnownMessage
     place: int
     text: str
 
 
-def find(text: str, sayings: Sequence[Saying]) -> Iterator[SayingMatch]:
-    """All known lines, each by the first saying that matches; in the order of the sayings, then of the lines.
+def find(text: str, messages: Sequence[KnownMessage]) -> Iterator[MessageMatch]:
+    """All known lines, each by the first message that matches;
+    in the order of the messages, then of the lines.
 
-    What each saying needs is looked for in the whole text,
-    so that a line that nobody knows costs next to nothing.
+    What each message needs is looked for in the whole text,
+    so that an unknown line costs next to nothing.
     """
     lower = (text if text.isascii() else _NOT_ASCII.sub("?", text)).lower()
     taken: set[int] = set()
-    for saying in sayings:
-        if saying.disabled:
+    for message in messages:
+        if message.disabled:
             continue
-        rarest = max(saying.needs, key=lambda words: min(map(len, words)))
-        if len(saying.needs) > 1 and min(map(len, rarest)) <= _COMMON:
-            rarest = min(saying.needs, key=lambda words: sum(map(lower.count, words)))
-        others = [words for words in saying.needs if words is not rarest]
+        rarest = max(message.needs, key=lambda words: min(map(len, words)))
+        if len(message.needs) > 1 and min(map(len, rarest)) <= _COMMON:
+            rarest = min(message.needs, key=lambda words: sum(map(lower.count, words)))
+        others = [words for words in message.needs if words is not rarest]
         for start, end in sorted(set(_lines(lower, rarest))):
             if (start in taken or not all(any(lower.find(word, start, end) >= 0 for word in words)
                                           for words in others)):
                 continue
-            if saying.knows(line := text[start:end]):
+            if message.knows(line := text[start:end]):
                 taken.add(start)
-                yield SayingMatch(saying, start, line)
+                yield MessageMatch(message, start, line)
 
 
 def _lines(lower: str, words: Sequence[str]) -> Iterator[tuple[int, int]]:
