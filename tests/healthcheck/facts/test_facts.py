@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import fields, replace
 from typing import Any
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.filesystem import parse_mountinfo
 from healthcheck.facts.kernel import MessagePattern
-from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured, reading
+from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, reading
 from healthcheck.model.recording import Capture, FileCapture, Outcome, from_json, to_json
 from healthcheck.ruleset import plugins
 from tests.healthcheck import machine
@@ -290,3 +291,19 @@ def test_a_probe_that_the_look_had_no_more_time_for_is_not_said_to_have_had_its_
     assert (built("gpus", gpu_nvml=cut).reason == "gpu.nvml had not answered after 2.1 s, when the "
             "snapshot's time was over")
     assert built("gpus", gpu_nvml=replace(cut, seconds=15.0)).reason == "gpu.nvml did not answer within 15 s"
+
+
+# How facts are written
+
+def test_no_fact_is_a_dataclass() -> None:
+    """The base's constructor is the only one; `XidTable` is in `healthcheck/xid` and beside it."""
+    plugins.load()
+    made = [kind.__name__ for kind in _derived(Fact)
+            if kind.__module__.startswith("healthcheck.facts.") and "__dataclass_fields__" in vars(kind)]
+    assert made == [] and len(list(_derived(Fact))) > 50
+
+
+def _derived(kind: type[Any]) -> Iterator[type[Any]]:
+    for one in kind.__subclasses__():
+        yield one
+        yield from _derived(one)

@@ -15,6 +15,8 @@ from tests.healthcheck.help.pages import FOLDER, ROOT, blocks
 PAGE = FOLDER / "adding-a-check.md"
 PARTS = ("inventory", "healthcheck", "provisioning", "rules", "tests", "pyproject.toml", "scripts", "README.md", "LICENSE", "CHANGELOG.md")
 LEFT_OUT = shutil.ignore_patterns("__pycache__", "recordings", "corpus", "golden")
+# Every rule has a place there, and this says so.
+POLICY = "tests/healthcheck/triage/test_policyload.py"
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
@@ -40,6 +42,17 @@ def insert(file: Path, behind: str, text: str) -> None:
     file.write_text("".join([*lines[: at + 1], text, *lines[at + 1:]]))
 
 
+def place(copy: Path, rule: str) -> None:
+    """Adds the rule where the page says so: "add `ID` to `rules` of the entry `PLACE` under `places`"."""
+    said = re.search(rf"add\s+`{rule}`\s+to\s+`rules`\s+of\s+the\s+entry\s+`([\w-]+)`\s+under\s+`places`", PAGE.read_text())
+    assert said is not None, rule
+    policy = copy / "rules/policy.yaml"
+    faults, places = policy.read_text().split("\nplaces:\n")
+    before, entry, after = places.partition(f"- id: {said[1]}\n")
+    assert entry
+    policy.write_text(f"{faults}\nplaces:\n{before}{entry}{after.replace('  rules: [', f'  rules: [{rule}, ', 1)}")
+
+
 def run(copy: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", *words], cwd=copy, text=True, capture_output=True, check=False,
                           env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(copy), "HOME": str(copy)})
@@ -51,10 +64,11 @@ def test_the_gpu_check_of_the_page_passes_its_tests(copy: Path) -> None:
         with (copy / name).open("a") as file:
             file.write(text)
     test = copy / "tests/healthcheck/checks/test_gpu_power.py"
-    for table, row in zip(("PASSING", "FAILING", "RESTS_ON"), re.findall(r"^# to .*\n(.*\n)", rows, re.MULTILINE), strict=True):
+    for table, row in zip(("PASSING", "FAILING", "RESTS_ON"), re.findall(r"^# to .*\n((?: .*\n)+)", rows, re.MULTILINE), strict=True):
         assert f"# to {table}" in rows
         insert(test, f"{table}:", row)
-    done = run(copy, "pytest", "-q", "-p", "no:cacheprovider", str(test))
+    place(copy, "gpu-shutdown-margin")
+    done = run(copy, "pytest", "-q", "-p", "no:cacheprovider", str(test), POLICY)
     assert done.returncode == 0, done.stdout[-3000:]
 
 
@@ -68,7 +82,8 @@ def test_the_host_check_of_the_page_passes_its_test(copy: Path) -> None:
     machine = copy / "tests/healthcheck/machine.py"
     insert(machine, "from healthcheck.facts.system import", "from healthcheck.facts.thp import MODE\n")
     insert(machine, '        "host.crash": done(', '        "thp.mode": held(MODE),\n')
-    done = run(copy, "pytest", "-q", "-p", "no:cacheprovider", "tests/healthcheck/checks/test_thp.py")
+    place(copy, "thp-mode")
+    done = run(copy, "pytest", "-q", "-p", "no:cacheprovider", "tests/healthcheck/checks/test_thp.py", POLICY)
     assert done.returncode == 0, done.stdout[-3000:]
     for tool in (("ruff", "check", "healthcheck/facts/thp.py", "healthcheck/checks/thp.py", "tests/healthcheck/checks/test_thp.py"),
                  ("mypy", "healthcheck/facts/thp.py", "healthcheck/checks/thp.py")):
