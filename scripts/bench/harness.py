@@ -1,4 +1,5 @@
-"""What the benches have in common. Importing it goes on in the checkout's .venv and makes its packages importable."""
+"""What the benches have in common. Importing it goes on in the checkout's .venv and makes its packages
+importable."""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ def parser(text: str | None, **defaults: Any) -> ArgumentParser:
     """With `text` as its help, and an option for each default: a number, a text, or False for a switch."""
     made = ArgumentParser(description=text, formatter_class=RawDescriptionHelpFormatter)
     for name, default in defaults.items():
-        kind: Any = {"action": "store_true"} if default is False else {"type": type(default), "default": default}
+        kind: dict[str, Any] = {"type": type(default), "default": default}
+        if default is False:
+            kind = {"action": "store_true"}
         made.add_argument(f"--{name.replace('_', '-')}", **kind)
     return made
 
@@ -55,7 +58,8 @@ def cpu_of(pid: int) -> float:
 
 
 class Clock:
-    """Seconds since it was made or, of a `with` block, that it took: `wall` by the clock, `cpu` of this process."""
+    """Seconds since it was made or, of a `with` block, that it took: `wall` by the clock, `cpu` of this
+    process."""
 
     def __init__(self) -> None:
         self._began, self._before = time.perf_counter(), time.process_time()
@@ -91,11 +95,13 @@ class Ran:
 def run(argv: list[str], stdin: IO[bytes] | int = subprocess.DEVNULL, **options: Any) -> Ran:
     """Runs a command to its end."""
     began = time.perf_counter()
-    with subprocess.Popen(argv, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options) as process:
+    with subprocess.Popen(argv, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          **options) as process:
         assert process.stdout is not None
         output = process.stdout.read()
         used = waited(process)
-    return Ran(process.returncode, output, time.perf_counter() - began, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024)
+    return Ran(process.returncode, output, time.perf_counter() - began, used.ru_utime + used.ru_stime,
+               used.ru_maxrss * 1024)
 
 
 def waited(process: subprocess.Popen[bytes]) -> resource.struct_rusage:
@@ -107,4 +113,5 @@ def waited(process: subprocess.Popen[bytes]) -> resource.struct_rusage:
 
 def again(*words: str) -> str:
     """What this bench prints when it is started with these words, in a process of its own."""
-    return subprocess.run([sys.executable, sys.argv[0], *words], stdout=subprocess.PIPE, text=True, check=True).stdout
+    return subprocess.run([sys.executable, sys.argv[0], *words], stdout=subprocess.PIPE, text=True,
+                          check=True).stdout
