@@ -1,8 +1,10 @@
-"""Installs muster from a bundle without a network; `scripts/bundle` puts this program into the bundle's head, where sh starts it.
+"""Installs muster from a bundle without a network; `scripts/bundle` puts this program into the bundle's head,
+where sh starts it.
 
-Every installation is a new folder PREFIX/releases/VERSION-XXXX; PREFIX/current, a link, is turned to it in one step once it has run. So
-a kill at any moment leaves the old one working. Its environment is made by hand (pyvenv.cfg, a link to the interpreter), because Debian's
-python3 comes without ensurepip; pip runs from its wheel. Standard library only, Python 3.10 or newer.
+Every installation is a new folder PREFIX/releases/VERSION-XXXX; PREFIX/current, a link, is turned to it in
+one step once it has run. So a kill at any moment leaves the old one working. Its environment is made by hand
+(pyvenv.cfg, a link to the interpreter), because Debian's python3 comes without ensurepip; pip runs from its
+wheel. Standard library only, Python 3.10 or newer.
 """
 
 from __future__ import annotations
@@ -63,7 +65,8 @@ def main(file: str, words: list[str]) -> int:
         place = Place(Path(options.prefix), Path(options.bin), about)
         place.check()
         if options.check:
-            print(f"{file}: whole, and fits: muster {about['version']} with Python {python} would be installed in {place.prefix}")
+            print(f"{file}: whole, and fits: muster {about['version']} with Python {python} would be "
+                  f"installed in {place.prefix}")
             return 0
         install(place, contents)
     except Refused as refused:
@@ -91,26 +94,33 @@ class Usage(argparse.ArgumentParser):
 def arguments(file: str, words: list[str]) -> argparse.Namespace:
     root = os.geteuid() == 0
     home = Path(os.path.expanduser("~"))    # noqa: PTH111  (Path.expanduser raises where there is no home)
-    parser = Usage(prog=file, description=HELP, add_help=False, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--prefix", metavar="DIR", default="/opt/cluster-muster" if root else str(home / ".local/share/muster"),
+    parser = Usage(prog=file, description=HELP, add_help=False, allow_abbrev=False,
+                   formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--prefix", metavar="DIR",
+                        default="/opt/cluster-muster" if root else str(home / ".local/share/muster"),
                         help="where it is installed; must be new, empty, or muster's [%(default)s]")
-    parser.add_argument("--bin", metavar="DIR", default="/usr/local/bin" if root else str(home / ".local/bin"),
+    parser.add_argument("--bin", metavar="DIR",
+                        default="/usr/local/bin" if root else str(home / ".local/bin"),
                         help="where the command is linked [%(default)s]")
-    parser.add_argument("--check", action="store_true", help="only say whether the file is whole and fits this machine")
+    parser.add_argument("--check", action="store_true",
+                        help="only say whether the file is whole and fits this machine")
     parser.add_argument("--list", action="store_true", help="only list what is in it, with sizes in bytes")
     parser.add_argument("--help", "-h", action="store_true", help="this text")
     options = parser.parse_args(words)
     options.usage = parser.format_help()
-    options.prefix, options.bin = os.path.abspath(options.prefix), os.path.abspath(options.bin)     # noqa: PTH100  (keeps links)
+    options.prefix = os.path.abspath(options.prefix)    # noqa: PTH100  (keeps links)
+    options.bin = os.path.abspath(options.bin)          # noqa: PTH100
     return options
 
 
 def read(file: str) -> dict[str, bytes]:
-    """What is in the bundle, by name. The last 65 bytes are the SHA-256 of all before them, so that no byte can change unseen."""
+    """What is in the bundle, by name. The last 65 bytes are the SHA-256 of all before them, so that no byte
+    can change unseen."""
     data = Path(file).read_bytes()
     body, digest = data[:-65], data[-65:]
     if digest != f"{hashlib.sha256(body).hexdigest()}\n".encode():
-        raise Refused("this copy is damaged or cut short (its checksum does not hold); copy it again. Nothing was unpacked")
+        raise Refused("this copy is damaged or cut short (its checksum does not hold); copy it again. "
+                      "Nothing was unpacked")
     start = body.index(b"\n#PAYLOAD#\n") + len("\n#PAYLOAD#\n")
     contents: dict[str, bytes] = {}
     with tarfile.open(fileobj=io.BytesIO(body[start:]), mode="r:") as tar:
@@ -121,7 +131,8 @@ def read(file: str) -> dict[str, bytes]:
 
 
 def fits(about: dict[str, Any]) -> str:
-    """This interpreter's version, if machine, C library and interpreter are what the bundle is for; raises Refused."""
+    """This interpreter's version, if machine, C library and interpreter are what the bundle is for; raises
+    Refused."""
     machine = os.uname().machine
     if machine != about["arch"]:
         raise Refused(f"this is a bundle for {about['arch']}, and this machine is {machine}")
@@ -131,10 +142,12 @@ def fits(about: dict[str, Any]) -> str:
         library = "another"
     numbers = library.removeprefix("glibc ").split(".")
     if not all(map(str.isdigit, numbers)) or tuple(map(int, numbers)) < GLIBC:
-        raise Refused(f"needs glibc {'.'.join(map(str, GLIBC))} or newer, and this machine's C library is {library}")
+        raise Refused(
+            f"needs glibc {'.'.join(map(str, GLIBC))} or newer, and this machine's C library is {library}")
     python = ".".join(map(str, sys.version_info[:2]))
     if python not in about["pythons"]:
-        raise Refused(f"this is a bundle for Python {', '.join(about['pythons'])}, and {sys.executable} is {python}; set PYTHON to another")
+        raise Refused(f"this is a bundle for Python {', '.join(about['pythons'])}, and {sys.executable} is "
+                      f"{python}; set PYTHON to another")
     return python
 
 
@@ -147,13 +160,15 @@ class Place:
         self.command = self.current / "bin" / "muster"
 
     def check(self) -> None:
-        """Raises Refused where something else is in the way, where we may not write, and where there is no room."""
+        """Raises Refused where something else is in the way, where we may not write, and where there is no
+        room."""
         if self.prefix.exists() and not self.prefix.is_dir():
             raise Refused(f"{self.prefix} is not a folder; choose another --prefix")
         if self.prefix.is_dir() and any(self.prefix.iterdir()) and not (self.prefix / MARK).is_file():
             raise Refused(f"{self.prefix} holds something else; choose another --prefix, or empty it")
         # lexists: a link that leads nowhere is somebody's too.
-        if os.path.lexists(self.link) and not (self.link.is_symlink() and os.readlink(self.link) == str(self.command)):     # noqa: PTH115
+        if os.path.lexists(self.link) and not (
+                self.link.is_symlink() and os.readlink(self.link) == str(self.command)):     # noqa: PTH115
             raise Refused(f"{self.link} is something else; move it away, or choose another --bin")
         for option, folder in (("--prefix", self.prefix), ("--bin", self.link.parent)):
             there = nearest(folder)
@@ -204,13 +219,15 @@ def install(place: Place, contents: dict[str, bytes]) -> None:
                 shutil.rmtree(other, ignore_errors=True)
     size = sum(path.lstat().st_size for path in release.rglob("*"))
     python = sys.version.split()[0]
-    print(f"muster {about['version']} is installed in {place.prefix} ({size >> 20} MiB, Python {python}); run {place.link}")
+    print(f"muster {about['version']} is installed in {place.prefix} ({size >> 20} MiB, Python {python}); "
+          f"run {place.link}")
     if str(place.link.parent) not in os.environ.get("PATH", "").split(":"):
         print(f"{place.link.parent} is not on PATH; add it: export PATH={place.link.parent}:$PATH")
 
 
 def fill(release: Path, contents: dict[str, bytes], version: str, extras: list[str]) -> None:
-    """Makes the environment in `release`, installs the wheels into it, and runs the command once; raises Refused."""
+    """Makes the environment in `release`, installs the wheels into it, and runs the command once; raises
+    Refused."""
     base = Path(sys.executable).resolve()
     python = release / "bin" / "python"
     packages = release / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
@@ -226,8 +243,10 @@ def fill(release: Path, contents: dict[str, bytes], version: str, extras: list[s
         (unpacked / Path(name).name).write_bytes(data)
     pip = next(unpacked.glob("pip-*.whl"))
     path = os.environ.get("PATH", os.defpath)
-    environment = {"PATH": path, "HOME": str(unpacked), "TMPDIR": str(unpacked), "PIP_CONFIG_FILE": os.devnull, "LC_ALL": "C.UTF-8"}
-    run([python, "-I", f"{pip}/pip", "install", "--isolated", "--quiet", "--no-input", "--no-index", "--find-links", unpacked,
+    environment = {"PATH": path, "HOME": str(unpacked), "TMPDIR": str(unpacked),
+                   "PIP_CONFIG_FILE": os.devnull, "LC_ALL": "C.UTF-8"}
+    run([python, "-I", f"{pip}/pip", "install", "--isolated", "--quiet", "--no-input", "--no-index",
+         "--find-links", unpacked,
          "--no-cache-dir", "--disable-pip-version-check", "--no-warn-script-location",
          f"cluster-muster[{','.join(extras)}]=={version}"], environment)
     shutil.rmtree(unpacked)
@@ -238,7 +257,8 @@ def fill(release: Path, contents: dict[str, bytes], version: str, extras: list[s
 
 
 def sync(folder: Path) -> None:
-    """Waits until the file system that holds `folder` is on the disk; sync(2) would wait for all others too, a dead mount among them."""
+    """Waits until the file system that holds `folder` is on the disk; sync(2) would wait for all others too,
+    a dead mount among them."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         ctypes.CDLL(None).syncfs(descriptor)
@@ -247,9 +267,11 @@ def sync(folder: Path) -> None:
 
 
 def run(command: list[Any], environment: dict[str, str]) -> str:
-    """What the command printed; raises Refused with its last words when it fails. It ends with us, at a signal too."""
-    with subprocess.Popen([str(word) for word in command], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, errors="replace", cwd="/") as child:
+    """What the command printed; raises Refused with its last words when it fails. It ends with us, at a
+    signal too."""
+    with subprocess.Popen([str(word) for word in command], env=environment, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          errors="replace", cwd="/") as child:
         try:
             output, _ = child.communicate()
         except BaseException:

@@ -1,4 +1,5 @@
-"""The ways to find the guilty that are compared: the product's own, and what others do, as their code or their papers describe it."""
+"""The ways to find the guilty that are compared: the product's own, and what others do, as their code or
+their papers describe it."""
 
 from __future__ import annotations
 
@@ -15,14 +16,16 @@ from healthcheck.burnin.weigh import PairOutcome, PairTest
 def ours(world: World, repeats: int = 1, tries: int = 12, across: int = 4, paths: int = 3) -> Tally:
     """healthcheck.burnin.isolate, as it is."""
     tally = Tally()
-    isolation = PairSearch(world.places(), repeats=repeats, tries=tries, paths=paths, across=across, seed=world.chance.randrange(1 << 30))
+    isolation = PairSearch(world.places(), repeats=repeats, tries=tries, paths=paths, across=across,
+                           seed=world.chance.randrange(1 << 30))
     while (the := isolation.next()) is not None:
         results = []
         for at, each in enumerate(the.pairs):
             one, two = number(each.first), number(each.second)
             failed = world.pair_fails(one, two)
             tally.exercised.add((min(one, two), max(one, two)))
-            results.append(PairTest(each, f"{the.stage.value}-{the.number}-{at}", PairOutcome.FAIL if failed else PairOutcome.PASS))
+            results.append(PairTest(each, f"{the.stage.value}-{the.number}-{at}",
+                                    PairOutcome.FAIL if failed else PairOutcome.PASS))
         tally.round((2, test.outcome is PairOutcome.FAIL) for test in results)
         isolation.add_results(results)
     for accused in isolation.accusations():
@@ -51,19 +54,23 @@ def of_length(length: str) -> Callable[[World], Tally]:
 
 
 def round_robin(world: World) -> Tally:
-    """All pairs, n - 1 rounds by the circle method (SuperBench); a node is bad that fails with most, else a pair is that fails.
+    """All pairs, n - 1 rounds by the circle method (SuperBench); a node is bad that fails with most, else a
+    pair is that fails.
 
-    Only tests that touch something guilty are played one by one; of the others, each round draws whether one gives a false alarm.
+    Only tests that touch something guilty are played one by one; of the others, each round draws whether one
+    gives a false alarm.
     """
     tally = Tally()
     count = world.count
-    touched = {(min(one, two), max(one, two)) for one in world.nodes for two in range(count) if one != two} | world.links
+    touched = {(min(one, two), max(one, two))
+               for one in world.nodes for two in range(count) if one != two} | world.links
     for one in range(count) if world.uplinks else ():
         touched.update((min(one, two), max(one, two)) for two in range(count)
                        if world.leaf(one) in world.uplinks and world.leaf(one) != world.leaf(two))
     bad = {(one, two) for one, two in sorted(touched) if world.pair_fails(one, two)}
     fails = Counter(node for pair in bad for node in pair)
-    # Of the circle, the pairs of one turn have one sum; the last node is the hub, and meets the one that would meet itself.
+    # Of the circle, the pairs of one turn have one sum; the last node is the hub, and meets the one that
+    # would meet itself.
     of_round = {(one + two) % (count - 1) if two < count - 1 else 2 * one % (count - 1) for one, two in bad}
     quiet = 1 - (1 - world.alarm) ** (count / 2)
     for turn in range(count - 1):
@@ -75,7 +82,8 @@ def round_robin(world: World) -> Tally:
 
 
 def bisection(world: World) -> Tally:
-    """One half after the other until one node is left; that one is taken out, and all are tested again, until they pass."""
+    """One half after the other until one node is left; that one is taken out, and all are tested again, until
+    they pass."""
     tally = Tally()
     left = list(range(world.count))
     while tally.rounds < 2000 and left and _group(world, tally, [left])[0]:
@@ -96,7 +104,8 @@ def parallel_bisection(world: World) -> Tally:
         outcomes = _group(world, tally, some)
         failing = [nodes for nodes, failed in zip(some, outcomes, strict=True) if failed]
         tally.nodes.update(nodes[0] for nodes in failing if len(nodes) == 1)
-        some = [half for nodes in failing if len(nodes) > 1 for half in (nodes[:len(nodes) // 2], nodes[len(nodes) // 2:])]
+        some = [half for nodes in failing if len(nodes) > 1
+                for half in (nodes[:len(nodes) // 2], nodes[len(nodes) // 2:])]
     return tally
 
 
@@ -107,12 +116,14 @@ def _group(world: World, tally: Tally, parts: list[list[int]]) -> list[bool]:
 
 
 def two_passes(world: World) -> Tally:
-    """Random pairs; who was in a failing one is paired with somebody who passed; who fails again is bad (Google's health scanner)."""
+    """Random pairs; who was in a failing one is paired with somebody who passed; who fails again is bad
+    (Google's health scanner)."""
     return _fixed(world, 1, 1, lambda failed, tests: failed == tests > 1)
 
 
 def fixed(first: int, again: int) -> Callable[[World], Tally]:
-    """So many rounds of random pairs, then as many for suspects with proven nodes, and the majority: what the notes propose."""
+    """So many rounds of random pairs, then as many for suspects with proven nodes, and the majority: what the
+    notes propose."""
     return lambda world: _fixed(world, first, again, lambda failed, tests: 2 * failed > tests and failed > 1)
 
 
@@ -128,7 +139,8 @@ def _fixed(world: World, first: int, again: int, bad: Callable[[int, int], bool]
         else:
             suspects = [node for node in everybody if fails[node]]
             proven = [node for node in everybody if not fails[node]]
-            pairs = list(zip(suspects, world.chance.sample(proven, min(len(proven), len(suspects))), strict=False))
+            chosen = world.chance.sample(proven, min(len(proven), len(suspects)))
+            pairs = list(zip(suspects, chosen, strict=False))
             if not pairs:
                 break
         outcomes = [world.pair_fails(*pair) for pair in pairs]

@@ -1,7 +1,9 @@
-"""A cluster in which something is wrong, as tests see it: nodes, paths between two nodes, and uplinks of leaves, steady or at times.
+"""A cluster in which something is wrong, as tests see it: nodes, paths between two nodes, and uplinks of
+leaves, steady or at times.
 
-The model of the notes that the figures beside ours are from: a test that passes takes 60 s, one that fails hangs for 180 s, starting takes
-20 s and 0.1 s a node. A leaf of 32 nodes has 32 uplinks; a pair across leaves is hashed on 8 of each leaf's, anew each time it runs.
+The model of the notes that the figures beside ours are from: a test that passes takes 60 s, one that fails
+hangs for 180 s, starting takes 20 s and 0.1 s a node. A leaf of 32 nodes has 32 uplinks; a pair across leaves
+is hashed on 8 of each leaf's, anew each time it runs.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ Pair = tuple[int, int]
 
 @dataclass
 class World:
-    """What is wrong, by number of node and leaf; `detect` is how often a guilty one shows, `alarm` how often a test fails for nothing."""
+    """What is wrong, by number of node and leaf; `detect` is how often a guilty one shows, `alarm` how often
+    a test fails for nothing."""
 
     leaves: int
     size: int
@@ -49,7 +52,8 @@ class World:
         if self.links and len(nodes) > 1:
             there = set(nodes)
             near = 1.0 if len(nodes) == 2 else 2 / (len(nodes) - 1)
-            met |= any(one in there and two in there and self.chance.random() < near and self._shows() for one, two in self.links)
+            met |= any(one in there and two in there and self.chance.random() < near and self._shows()
+                       for one, two in self.links)
         return met or self._alarmed()
 
     def pair_fails(self, one: int, two: int) -> bool:
@@ -58,7 +62,8 @@ class World:
         met |= (min(one, two), max(one, two)) in self.links and self._shows()
         leaves = (self.leaf(one), self.leaf(two))
         if leaves[0] != leaves[1]:
-            met |= any(leaf in self.uplinks and self._hashed(self.uplinks[leaf]) and self._shows() for leaf in leaves)
+            met |= any(leaf in self.uplinks and self._hashed(self.uplinks[leaf]) and self._shows()
+                       for leaf in leaves)
         return met or self._alarmed()
 
     def _hashed(self, bad: int) -> bool:
@@ -107,12 +112,13 @@ def number(node: str) -> int:
     return int(node[1:])
 
 
-def drawn(leaves: int, size: int, seed: int, *, nodes: int = 0, links: int = 0, uplinks: int = 0, detect: float = 1.0,
-          alarm: float = 0.0, one_leaf: float = 0.0) -> World:
+def drawn(leaves: int, size: int, seed: int, *, nodes: int = 0, links: int = 0, uplinks: int = 0,
+          detect: float = 1.0, alarm: float = 0.0, one_leaf: float = 0.0) -> World:
     """A world with so many guilty ones, from one seed; besides, this share of one leaf's nodes."""
     chance = random.Random(seed)  # noqa: S311
     count = leaves * size
-    bad = frozenset(chance.sample(range(count), nodes)) | frozenset(chance.sample(range(size), round(one_leaf * size)) if one_leaf else ())
+    bad = frozenset(chance.sample(range(count), nodes)) | frozenset(
+        chance.sample(range(size), round(one_leaf * size)) if one_leaf else ())
     paths: set[Pair] = set()
     while len(paths) < links:
         one, two = sorted(chance.sample(range(count), 2))

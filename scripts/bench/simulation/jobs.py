@@ -1,4 +1,5 @@
-"""A simulated scheduler with an endless queue: it starts jobs where nobody keeps them away, and they die where nodes are broken."""
+"""A simulated scheduler with an endless queue: it starts jobs where no one keeps them away, and they die
+where nodes are broken."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from simulation.world import hours
 
 
 class Scheduler:
-    """First come, first served; the next job waits until there are nodes enough. A job is hit once, whatever happens to it."""
+    """First come, first served; the next job waits until there are nodes enough. A job is hit once, whatever
+    happens to it."""
 
     def __init__(self, nodes: int, seed: int, tally: Tally) -> None:
         self._chance = random.Random(f"{seed} jobs")  # noqa: S311
@@ -81,7 +83,9 @@ class Scheduler:
         lasts = hours(self._chance, *rates.JOB_LASTS)
         if worst:
             self._hit(job)
-        heapq.heappush(self._ends, (now + (min(lasts, int(rates.DIES_AFTER * HOUR)) if "fatal" in worst else lasts), job))
+        if "fatal" in worst:
+            lasts = min(lasts, int(rates.DIES_AFTER * HOUR))
+        heapq.heappush(self._ends, (now + lasts, job))
 
     def _hit(self, job: int) -> None:
         nodes, was = self._jobs[job]

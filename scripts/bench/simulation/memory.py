@@ -1,4 +1,5 @@
-"""What sweeps would have left in the store about the simulated nodes, as the values that `gather` makes of it.
+"""What sweeps would have left in the store about the simulated nodes, as the values that `gather` makes of
+it.
 
 Silences, people's own cordons and leases are not simulated.
 """
@@ -14,7 +15,14 @@ from simulation.rates import MINUTES
 
 from healthcheck.model.outcome import NodeState, Repair
 from healthcheck.model.problem import Problem
-from healthcheck.triage.past import RETURNED, NodeHistory, OpenCordon, OpenVerdict, Repaired, RequalifySnapshot
+from healthcheck.triage.past import (
+    RETURNED,
+    NodeHistory,
+    OpenCordon,
+    OpenVerdict,
+    Repaired,
+    RequalifySnapshot,
+)
 
 EPOCH = 1_800_000_000.0
 _KEPT = 60 * 86400.0
@@ -82,7 +90,8 @@ class Memory:
     def look(self, node: int, now: int) -> None:
         """A look under the profile of requalification."""
         state = NodeState.UNHEALTHY if node in self.shown else NodeState.HEALTHY
-        self._looks[node] = [*self._looks.get(node, ())[1 - _LOOKS:], RequalifySnapshot(clock(now), state.value)]
+        self._looks[node] = [*self._looks.get(node, ())[1 - _LOOKS:],
+                             RequalifySnapshot(clock(now), state.value)]
 
     def mended(self, node: int, deed: Repair, now: int) -> None:
         """What the ledger and the RMAs say was done; a replacement changes the board with all its GPUs."""
@@ -97,8 +106,10 @@ class Memory:
         if deed in (Repair.REBOOT, Repair.INSPECT, Repair.REPLACE):
             self.boot(node, now)
 
-    def pasts(self, now: int, cordons: Mapping[int, OpenCordon], verdicts: Mapping[int, OpenVerdict]) -> tuple[NodeHistory, ...]:
-        """Every node's past; made anew for those of which there is something to say, as nothing changes for the others."""
+    def pasts(self, now: int, cordons: Mapping[int, OpenCordon],
+              verdicts: Mapping[int, OpenVerdict]) -> tuple[NodeHistory, ...]:
+        """Every node's past; made anew for those of which there is something to say, as nothing changes for
+        the others."""
         for node in {*self.shown, *cordons, *verdicts, *self.away}:
             held = cordons.get(node)
             self._pasts[node] = self.past(node, now, (held,) if held is not None else (), verdicts.get(node))
@@ -108,16 +119,19 @@ class Memory:
         """There is nothing more to say of a node: no problem shows, or nobody holds it."""
         self._pasts[node] = self.past(node, now, (), None)
 
-    def past(self, node: int, now: int, cordons: tuple[OpenCordon, ...], verdict: OpenVerdict | None) -> NodeHistory:
+    def past(self, node: int, now: int, cordons: tuple[OpenCordon, ...],
+             verdict: OpenVerdict | None) -> NodeHistory:
         """One node's past."""
         here = self.shown.get(node, {})
         since = clock(now) - _KEPT
         over = tuple(problem for problem in self._over.get(node, ()) if (problem.ended or 0.0) >= since)
         domains, ports = self._places[node]
         return NodeHistory(
-            self.names[node], problems=tuple(self._problem(node, key, shown, now) for key, shown in here.items()), over=over,
+            self.names[node], over=over,
+            problems=tuple(self._problem(node, key, shown, now) for key, shown in here.items()),
             boots=tuple(self._boots.get(node, (EPOCH - 86400,))), looks=tuple(self._looks.get(node, ())),
-            repaired=tuple(done for done in self._repaired.get(node, ()) if done.time >= since), cordons=cordons, verdict=verdict,
+            repaired=tuple(done for done in self._repaired.get(node, ()) if done.time >= since),
+            cordons=cordons, verdict=verdict,
             domains=domains, ports=ports, away=self.away.get(node, ""), left=self._left.get(node, 0.0),
             state=(NodeState.UNHEALTHY if here else NodeState.HEALTHY).value, seen=clock(now),
             versions={"driver": self.versions.get(node, "570.1")})
@@ -126,8 +140,10 @@ class Memory:
         rule, subject = key
         serial = f"S{node:05d}-{self._boards[node]}-{subject.partition(',')[0][4:]}" if shown.part else None
         status, origin = ("fail", None) if rule else ("unknown", "node")
-        return Problem(self.names[node], rule, subject, status, "critical", origin, None, "1" if rule else "", "0" if rule else "",
-                       "" if rule else "it did not answer", "", clock(shown.began), clock(now), clock(ended) if ended is not None else None,
+        return Problem(self.names[node], rule, subject, status, "critical", origin, None,
+                       "1" if rule else "", "0" if rule else "",
+                       "" if rule else "it did not answer", "", clock(shown.began), clock(now),
+                       clock(ended) if ended is not None else None,
                        now - shown.began + 1, "gpu" if shown.part else None, serial)
 
 
@@ -139,6 +155,7 @@ def _place(node: int) -> tuple[Mapping[str, tuple[str, ...]], Mapping[str, tuple
     rack, group = node // rates.RACK, node // rates.LEAF
     if rack not in _SHARED:
         leaves = [f"leaf-{group}-{rail}" for rail in range(rates.RAILS)]
-        _SHARED[rack] = ({"rack": (f"rack-{rack}",), "leaf": tuple(leaves), "power": (f"power-{node // rates.POWER}",)},
-                         {f"0000:{rail}8:00.0": (leaf, str(rail)) for rail, leaf in enumerate(leaves)})
+        _SHARED[rack] = (
+            {"rack": (f"rack-{rack}",), "leaf": tuple(leaves), "power": (f"power-{node // rates.POWER}",)},
+            {f"0000:{rail}8:00.0": (leaf, str(rail)) for rail, leaf in enumerate(leaves)})
     return _SHARED[rack]

@@ -48,7 +48,8 @@ ROWS = (
 
 @dataclass(frozen=True)
 class Outcome:
-    """Figures by name; None: there was nothing to measure. `buckets` are the node-hours of every bucket by (faulty, sick, held, busy)."""
+    """Figures by name; None: there was nothing to measure. `buckets` are the node-hours of every bucket by
+    (faulty, sick, held, busy)."""
 
     figures: dict[str, Any]
     buckets: dict[tuple[bool, ...], float]
@@ -70,22 +71,27 @@ def played(world: World, seed: int, name: str) -> Outcome:
     shared: dict[str, float | None] = {}
     for kind in SHARED:
         of_kind = [number for number, event in enumerate(world.events) if event.kind == kind]
-        shared[f"isolations_{kind}"] = statistics.mean(counts.events.get(number, 0) for number in of_kind) if of_kind else None
-        shared[f"names_{kind}"] = statistics.mean(len(counts.names.get(number, ())) for number in of_kind) if of_kind else None
+        isolations = [counts.events.get(number, 0) for number in of_kind]
+        names = [len(counts.names.get(number, ())) for number in of_kind]
+        shared[f"isolations_{kind}"] = statistics.mean(isolations) if of_kind else None
+        shared[f"names_{kind}"] = statistics.mean(names) if of_kind else None
     return Outcome({
         "faults": counts.faults, "undetected": counts.undetected,
-        "delay_median": statistics.median(delays) if delays else None, "delay_mean": statistics.mean(delays) if delays else None,
+        "delay_median": statistics.median(delays) if delays else None,
+        "delay_mean": statistics.mean(delays) if delays else None,
         "delay_p90": delays[int(0.9 * (len(delays) - 1))] if delays else None,
         "isolations": counts.isolations, "false": counts.false, "false_incident": counts.false_incident,
         **shared, **_named(world, policy.incidents()),
-        "visits": counts.visits, "needless": counts.needless, "hours_idle": idle, "hours_sick": sick, "hours_lost": idle + sick,
-        "per_cent": 100 * (idle + sick) / tally.hours(), "hits": site.jobs.hits, "jobs": site.jobs.started, "openings": counts.openings,
-    }, {each: tally.hours(faulty=each[0], sick=each[1], held=each[2], busy=each[3]) for each in product((False, True), repeat=4)},
-        counts.plans, time.monotonic() - began)
+        "visits": counts.visits, "needless": counts.needless, "hours_idle": idle, "hours_sick": sick,
+        "hours_lost": idle + sick, "per_cent": 100 * (idle + sick) / tally.hours(), "hits": site.jobs.hits,
+        "jobs": site.jobs.started, "openings": counts.openings,
+    }, {each: tally.hours(faulty=each[0], sick=each[1], held=each[2], busy=each[3])
+        for each in product((False, True), repeat=4)}, counts.plans, time.monotonic() - began)
 
 
 def _named(world: World, found: list[StoredIncident] | None) -> dict[str, int | None]:
-    """Whether incidents are where something failed. A lost connection to the head is at no place that the inventory has."""
+    """Whether incidents are where something failed. A lost connection to the head is at no place that the
+    inventory has."""
     if found is None:
         return dict.fromkeys(("incidents", "right", "wrong", "missed"))
     names = [f"gpu{node:05d}" for node in range(world.nodes)]
@@ -98,7 +104,8 @@ def _named(world: World, found: list[StoredIncident] | None) -> dict[str, int | 
         met |= exact
         right += bool(exact)
         members = {member.node for member in one.members}
-        shared = max((sum(names[node] in members for node in world.events[number].hit) for number in there), default=0)
+        shared = max((sum(names[node] in members for node in world.events[number].hit) for number in there),
+                     default=0)
         wrong += 2 * shared < len(members)
     placed = {number for number, event in enumerate(world.events) if event.kind != "management"}
     return {"incidents": len(found), "right": right, "wrong": wrong, "missed": len(placed - met)}

@@ -1,4 +1,5 @@
-"""The policies that are compared: muster's triage, with and without incidents, and two simple ones that people write first."""
+"""The policies that are compared: muster's triage, with and without incidents, and two simple ones that
+people write first."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ _RMA = "muster rma open"
 
 @dataclass(frozen=True)
 class Deeds:
-    """What is to be done with nodes now: isolated, with whether what runs is lost and in which incident's name, and given back."""
+    """What is to be done with nodes now: isolated, with whether what runs is lost and in which incident's
+    name, and given back."""
 
     isolate: tuple[tuple[int, bool, int], ...]
     release: tuple[int, ...]
@@ -35,8 +37,9 @@ class Deeds:
 
 
 class Deciding(Protocol):
-    """A policy. `patience` is how many sweeps must have seen a failure of a rule before a plan can isolate for it, `ask` what people are to
-    do to a node that is held, None for nothing yet, and `trusts` whether a node comes back as soon as they are done and nothing shows.
+    """A policy. `patience` is how many sweeps must have seen a failure of a rule before a plan can isolate
+    for it, `ask` what people are to do to a node that is held, None for nothing yet, and `trusts` whether a
+    node comes back as soon as they are done and nothing shows.
     """
 
     name: str
@@ -51,7 +54,8 @@ class Deciding(Protocol):
 
 
 class Simple:
-    """Isolates a node as soon as something critical was seen there in so many sweeps in a row; people give it back."""
+    """Isolates a node as soon as something critical was seen there in so many sweeps in a row; people give it
+    back."""
 
     trusts = True
 
@@ -75,7 +79,8 @@ class Simple:
         return Deeds(tuple((node, False, 0) for node in found), ())
 
     def ask(self, node: int) -> Repair | None:
-        """What the policy says of such faults by themselves, and one rung more for each visit that people remember, up to an inspection."""
+        """What the policy says of such faults by themselves, and one rung more for each visit that people
+        remember, up to an inspection."""
         before = [time for time in self._asked.get(node, ()) if self._now - time < REMEMBERED]
         self._asked[node] = [*before, self._now]
         rung = max(_RUNGS.index(_alone(self._policy, rule)) for rule in self._held[node])
@@ -99,7 +104,8 @@ def _alone(policy: TriagePolicy, rule: str) -> Repair:
 
 
 class Triage:
-    """The real plan, over the values that `gather` would read; its verdicts, cordons and incidents are remembered as the store would."""
+    """The real plan, over the values that `gather` would read; its verdicts, cordons and incidents are
+    remembered as the store would."""
 
     trusts = False
 
@@ -123,12 +129,14 @@ class Triage:
     def decide(self, now: int) -> Deeds:
         """Makes the plan and takes all its steps, which always come to a good end here."""
         time = clock(now)
-        self._isolated = [one for one in self._isolated if one.time > time - self._policy.breaker.hours * 3600]
+        self._isolated = [one for one in self._isolated
+                          if one.time > time - self._policy.breaker.hours * 3600]
         kept = time - max(self._policy.repeat.days, self._policy.incidents.reopen_days) * 86400
         since, why = self._open if self._open is not None else (None, "")
-        fleet = FleetHistory(time, self._memory.pasts(now, self._cordons, self._verdicts), tuple(self._isolated), since, why,
-                             max(EPOCH, kept),
-                             incidents=tuple(one for one in self._known.values() if one.ended is None or one.ended >= kept),
+        fleet = FleetHistory(time, self._memory.pasts(now, self._cordons, self._verdicts),
+                             tuple(self._isolated), since, why, max(EPOCH, kept),
+                             incidents=tuple(one for one in self._known.values()
+                                             if one.ended is None or one.ended >= kept),
                              next_incident=max(self._known, default=0) + 1)
         plan = make(fleet, self._policy)
         self._remember(plan)
@@ -144,10 +152,12 @@ class Triage:
                 self._memory.settled(node, now)
             else:
                 self._numbers += 1
-                self._cordons[node] = OpenCordon(self._numbers, "simulated", step.why, plan.now, self._verdicts[node].id)
+                self._cordons[node] = OpenCordon(self._numbers, "simulated", step.why, plan.now,
+                                                 self._verdicts[node].id)
                 self._isolated.append(Isolated(step.node, plan.now, step.verdict.incident, step.place))
                 isolate.append((node, step.verdict.isolation is Isolation.EVICT, step.verdict.incident))
-        return Deeds(tuple(isolate), tuple(release), bool(plan.opens), any(one.by_breaker for one in plan.withheld))
+        return Deeds(tuple(isolate), tuple(release), bool(plan.opens),
+                     any(one.by_breaker for one in plan.withheld))
 
     def _remember(self, plan: TriagePlan) -> None:
         """As `healthcheck.store.verdicts.write` does."""
@@ -157,9 +167,11 @@ class Triage:
             self._memory.settled(node, int((plan.now - EPOCH) // 300))
         for node, verdict in said.items():
             held = self._verdicts.get(node)
-            if held is None or (held.fault, held.isolation, held.incident) != (verdict.fault, verdict.isolation, verdict.incident):
+            if held is None or (held.fault, held.isolation, held.incident) != (
+                    verdict.fault, verdict.isolation, verdict.incident):
                 self._numbers += 1
-                self._verdicts[node] = OpenVerdict(self._numbers, verdict.fault, verdict.isolation, plan.now, verdict.incident)
+                self._verdicts[node] = OpenVerdict(self._numbers, verdict.fault, verdict.isolation, plan.now,
+                                                   verdict.incident)
         self._said = said
         if plan.opens:
             self._open = (plan.now, plan.opens)
@@ -168,17 +180,19 @@ class Triage:
         for end in plan.ends:
             if (known := self._known.get(end.id)) is not None:
                 gone = _gone(known.members, (), plan.now)
-                self._known[end.id] = replace(known, ended=plan.now, by="triage", closed=end.why, members=gone)
+                self._known[end.id] = replace(known, ended=plan.now, by="triage", closed=end.why,
+                                              members=gone)
         self._named = {self._memory.number[name] for one in plan.incidents for name in one.nodes}
         for one in plan.incidents:
             before = self._known[one.id].members if one.id in self._known else ()
             members = (*one.members, *_gone(before, {member.node for member in one.members}, plan.now))
-            self._known[one.id] = StoredIncident(one.id, one.kind, one.cause, one.symptoms, one.owner.value, one.why, one.likelihood,
-                                                 one.began,
-                                                 plan.now, tuple(sorted(members, key=lambda member: (member.began, member.node))))
+            self._known[one.id] = StoredIncident(
+                one.id, one.kind, one.cause, one.symptoms, one.owner.value, one.why, one.likelihood,
+                one.began, plan.now, tuple(sorted(members, key=lambda member: (member.began, member.node))))
 
     def ask(self, node: int) -> Repair | None:
-        """What the verdict says; nothing while an open incident names the node, or where it has only to show that it is well."""
+        """What the verdict says; nothing while an open incident names the node, or where it has only to show
+        that it is well."""
         verdict = self._said.get(node)
         if verdict is None or verdict.incident or node in self._named:
             return None
@@ -196,11 +210,14 @@ class Triage:
 
     def incidents(self) -> list[StoredIncident] | None:
         """All that it found somewhere; None where it does not look for any."""
-        return [one for one in self._known.values() if one.kind in KINDS] if self._policy.incidents.kinds else None
+        if not self._policy.incidents.kinds:
+            return None
+        return [one for one in self._known.values() if one.kind in KINDS]
 
 
 def _gone(members: Iterable[IncidentMember], but: Iterable[str], now: float) -> tuple[IncidentMember, ...]:
-    return tuple(replace(member, ended=now) if member.ended is None else member for member in members if member.node not in but)
+    return tuple(replace(member, ended=now) if member.ended is None else member for member in members
+                 if member.node not in but)
 
 
 NAMES = ("each at once", "three in a row", "triage, node by node", "triage")

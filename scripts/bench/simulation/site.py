@@ -25,7 +25,8 @@ _LOOK_AGAIN = 4 * HOUR      # people come back to a node that is still held
 
 @dataclass
 class _Trouble:
-    """A fault that is there. `hidden` grows with every repair that did not reach it; `sleeps` while it comes and goes, and is away."""
+    """A fault that is there. `hidden` grows with every repair that did not reach it; `sleeps` while it comes
+    and goes, and is away."""
 
     fault: Fault
     held: bool
@@ -78,7 +79,8 @@ class Site:
                 self._wake.discard(now)
                 self._act()
             self.jobs.start(now)
-        self.counts.undetected += sum(not trouble.isolated and not trouble.held for trouble in self._troubles.values())
+        self.counts.undetected += sum(not trouble.isolated and not trouble.held
+                                      for trouble in self._troubles.values())
         self.tally.close(self._world.ticks)
 
     def _at(self, when: int, what: Callable[..., None], *said: Any) -> None:
@@ -102,7 +104,8 @@ class Site:
             self._at(self._now + fault.heals, self._over, trouble)
 
     def _show(self, trouble: _Trouble, hidden: int) -> None:
-        if self._troubles.get(trouble.fault.node) is trouble and trouble.hidden == hidden and not trouble.shown:
+        there = self._troubles.get(trouble.fault.node) is trouble
+        if there and trouble.hidden == hidden and not trouble.shown:
             trouble.shown, trouble.sleeps = True, False
             self._condition(trouble.fault.node)
             self._seen(trouble.fault.node, _key(trouble.fault), part=trouble.fault.kind.part)
@@ -154,11 +157,14 @@ class Site:
         self._memory.hide(node, key, self._now)
 
     def _condition(self, node: int) -> None:
-        """Tells the books and the scheduler how the node is. Of one that is down the scheduler knows by itself."""
+        """Tells the books and the scheduler how the node is. Of one that is down the scheduler knows by
+        itself."""
         trouble = self._troubles.get(node)
-        events = [self._world.events[number] for number in self._in.get(node, ()) if self._world.events[number].sick]
+        events = [self._world.events[number] for number in self._in.get(node, ())
+                  if self._world.events[number].sick]
         awake = trouble is not None and not trouble.sleeps
-        how = "fatal" if events or (trouble is not None and awake and trouble.fault.kind.fatal) else "slow" if awake else ""
+        fatal = events or (trouble is not None and awake and trouble.fault.kind.fatal)
+        how = "fatal" if fatal else "slow" if awake else ""
         self.tally.turn(node, FAULTY, on=bool(events) or trouble is not None, now=self._now)
         self.tally.turn(node, SICK, on=bool(how), now=self._now)
         self.jobs.sick(node, how, self._now)
@@ -170,7 +176,8 @@ class Site:
     def _down(self, node: int) -> bool:
         trouble = self._troubles.get(node)
         return (trouble is not None and not trouble.sleeps and not trouble.fault.kind.rule) or any(
-            self._world.events[number].sick and not self._world.events[number].rule for number in self._in.get(node, ()))
+            self._world.events[number].sick and not self._world.events[number].rule
+            for number in self._in.get(node, ()))
 
     # ---- what the policy does
 
@@ -204,7 +211,8 @@ class Site:
         self.counts.isolations += 1
         for number in self._in.get(node, ()):
             self.counts.events[number] = self.counts.events.get(number, 0) + 1
-            self.counts.names.setdefault(number, set()).add(f"incident {incident}" if incident else f"node {node}")
+            names = self.counts.names.setdefault(number, set())
+            names.add(f"incident {incident}" if incident else f"node {node}")
         trouble = self._troubles.get(node)
         if trouble is not None:
             if not trouble.isolated and not trouble.held:
@@ -223,7 +231,8 @@ class Site:
     # ---- what people do
 
     def _visit(self, node: int, isolation: int) -> None:
-        """Somebody comes. Whoever has inspected a node and found nothing leaves it alone until it has a fault of its own."""
+        """Somebody comes. Whoever has inspected a node and found nothing leaves it alone until it has a fault
+        of its own."""
         if self.held.get(node) != isolation:
             return
         if node in self._visited and self._given_back(node):
@@ -259,7 +268,8 @@ class Site:
                 trouble.hidden += 1
                 self._at(self._now + hours(self._people, rates.AGAIN), self._show, trouble, trouble.hidden)
         self._memory.mended(node, deed, self._now)
-        if node in self._world.lemons and deed in (Repair.INSPECT, Repair.REPLACE) and self._people.random() < rates.CURED:
+        if (node in self._world.lemons and deed in (Repair.INSPECT, Repair.REPLACE)
+                and self._people.random() < rates.CURED):
             self._cured.add(node)
         if self.held.get(node) == isolation and not self._given_back(node):
             self._at(self._now + (1 if self._policy.trusts else _LOOK_AGAIN), self._visit, node, isolation)

@@ -10,7 +10,8 @@ FAULTY, SICK, HELD, BUSY = 8, 4, 2, 1
 
 
 class Tally:
-    """Sixteen buckets: at fault or not, sick now or not, kept from jobs or open, with a job or without. A fault that sleeps is not sick."""
+    """Sixteen buckets: at fault or not, sick now or not, kept from jobs or open, with a job or without. A
+    fault that sleeps is not sick."""
 
     def __init__(self, nodes: int) -> None:
         self._is = [0] * nodes
@@ -29,15 +30,18 @@ class Tally:
         for node in range(len(self._is)):
             self.turn(node, 0, on=True, now=now)
 
-    def hours(self, *, faulty: bool | None = None, sick: bool | None = None, held: bool | None = None, busy: bool | None = None) -> float:
+    def hours(self, *, faulty: bool | None = None, sick: bool | None = None, held: bool | None = None,
+              busy: bool | None = None) -> float:
         """Node-hours of the buckets in which these are so."""
         asked = ((FAULTY, faulty), (SICK, sick), (HELD, held), (BUSY, busy))
-        return sum(time for at, time in enumerate(self._sum) if all(want is None or bool(at & bit) == want for bit, want in asked)) / HOUR
+        return sum(time for at, time in enumerate(self._sum)
+                   if all(want is None or bool(at & bit) == want for bit, want in asked)) / HOUR
 
 
 @dataclass
 class Counts:
-    """What happened in one run. Delays are in sweeps; `events` are isolations by shared event, and `names` in how many names they were."""
+    """What happened in one run. Delays are in sweeps; `events` are isolations by shared event, and `names` in
+    how many names they were."""
 
     faults: int = 0
     delays: list[int] = field(default_factory=list)

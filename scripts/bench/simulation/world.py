@@ -14,7 +14,8 @@ from healthcheck.model.outcome import Repair
 
 @dataclass(frozen=True)
 class Fault:
-    """A failure of one node. `spells` are the sweeps in which it shows, (from, to) after `began`; None: until it is over."""
+    """A failure of one node. `spells` are the sweeps in which it shows, (from, to) after `began`; None: until
+    it is over."""
 
     node: int
     began: int
@@ -28,7 +29,8 @@ class Fault:
 
 @dataclass(frozen=True)
 class Event:
-    """What several nodes share: `nodes` and when each of them is hit. `sick`: they can do no work; else only the head does not see them."""
+    """What several nodes share: `nodes` and when each of them is hit. `sick`: they can do no work; else only
+    the head does not see them."""
 
     kind: str
     name: str
@@ -85,12 +87,14 @@ def drawn(nodes: int, days: float, seed: int, false_alarms: float = rates.FALSE_
     chance = random.Random(f"{seed} world")  # noqa: S311
     lemons = frozenset(chance.sample(range(nodes), max(1, round(nodes * rates.LEMONS))))
     whole = rates.WEEKLY * nodes / rates.WEEK
-    return World(nodes, ticks, tuple(_faults(nodes, ticks, lemons, whole, chance)),
-                 tuple(sorted(_events(nodes, ticks, random.Random(f"{seed} events")), key=lambda event: event.began)),  # noqa: S311
-                 tuple(_alarms(nodes, ticks, false_alarms, random.Random(f"{seed} alarms"))), lemons)  # noqa: S311
+    faults = tuple(_faults(nodes, ticks, lemons, whole, chance))
+    events = _events(nodes, ticks, random.Random(f"{seed} events"))  # noqa: S311
+    alarms = tuple(_alarms(nodes, ticks, false_alarms, random.Random(f"{seed} alarms")))  # noqa: S311
+    return World(nodes, ticks, faults, tuple(sorted(events, key=lambda event: event.began)), alarms, lemons)
 
 
-def _faults(nodes: int, ticks: int, lemons: frozenset[int], rate: float, chance: random.Random) -> list[Fault]:
+def _faults(nodes: int, ticks: int, lemons: frozenset[int], rate: float,
+            chance: random.Random) -> list[Fault]:
     habit = {node: (_kind(chance), chance.randrange(8)) for node in sorted(lemons)}
     often = sorted(lemons)
     others = [node for node in range(nodes) if node not in lemons]
@@ -134,25 +138,28 @@ def _events(nodes: int, ticks: int, chance: random.Random) -> list[Event]:
     for began in poisson(chance, rates.LEAF_QUARTER * leaves / (90 * DAY), ticks):
         which, there = members(rates.LEAF)
         rail = chance.randrange(rates.RAILS)
-        found.append(Event("leaf", f"leaf-{which}-{rail}", began, began + hours(chance, *rates.LEAF_LASTS), dict.fromkeys(there, began),
-                           "port-state", f"mlx5_{rail}/1 (0000:{rail}8:00.0)"))
+        found.append(Event("leaf", f"leaf-{which}-{rail}", began, began + hours(chance, *rates.LEAF_LASTS),
+                           dict.fromkeys(there, began), "port-state", f"mlx5_{rail}/1 (0000:{rail}8:00.0)"))
     for began in poisson(chance, rates.RACKS_YEAR * machines / year, ticks):
         which, there = members(rates.RACK)
-        found.append(Event("rack", f"rack-{which}", began, began + round(chance.uniform(1, 6) * HOUR), dict.fromkeys(there, began), "", "",
-                           reboots=True))
+        found.append(Event("rack", f"rack-{which}", began, began + round(chance.uniform(1, 6) * HOUR),
+                           dict.fromkeys(there, began), "", "", reboots=True))
     for began in poisson(chance, rates.POWER_YEAR * machines / year, ticks):
         which, there = members(rates.POWER)
-        found.append(Event("power", f"power-{which}", began, began + 6 * HOUR, dict.fromkeys(there, began), "", "", reboots=True))
+        found.append(Event("power", f"power-{which}", began, began + 6 * HOUR, dict.fromkeys(there, began),
+                           "", "", reboots=True))
     for began in poisson(chance, rates.LINKS_YEAR * machines / year, ticks):
         _, there = members(rates.LINK_NODES)
-        found.append(Event("management", "network", began, began + HOUR // 2, dict.fromkeys(there, began), "", "", sick=False))
+        found.append(Event("management", "network", began, began + HOUR // 2, dict.fromkeys(there, began),
+                           "", "", sick=False))
     for number, began in enumerate(poisson(chance, 1 / (rates.FIRMWARE_DAYS * DAY), ticks)):
         got = chance.sample(range(nodes), min(rates.FIRMWARE_NODES, nodes // 4))
-        bad = {node: began + chance.randrange(12 * HOUR) for node in got if chance.random() < rates.FIRMWARE_BAD}
+        bad = {node: began + chance.randrange(12 * HOUR) for node in got
+               if chance.random() < rates.FIRMWARE_BAD}
         # Who got it and is well has the version, too: hit only when it is over.
         found.append(Event("firmware", f"release-{number}", began, began + 24 * HOUR,
-                           {node: bad.get(node, began + 24 * HOUR) for node in sorted(got)}, "kernel-xid", "GPU 0, Xid 62",
-                           version=f"bad-{number}"))
+                           {node: bad.get(node, began + 24 * HOUR) for node in sorted(got)}, "kernel-xid",
+                           "GPU 0, Xid 62", version=f"bad-{number}"))
     return found
 
 
@@ -161,5 +168,6 @@ def _alarms(nodes: int, ticks: int, rate: float, chance: random.Random) -> list[
     for began in poisson(chance, rate * nodes / 1000 / DAY, ticks):
         rule, subject, _ = chance.choices(rates.FALSE, [share for *_, share in rates.FALSE])[0]
         lasts = chance.choices((1, 2, chance.randint(3, 12)), (70, 15, 15))[0]
-        found.append(Alarm(chance.randrange(nodes), began, began + lasts, rule, subject.format(chance.randrange(8))))
+        found.append(
+            Alarm(chance.randrange(nodes), began, began + lasts, rule, subject.format(chance.randrange(8))))
     return found

@@ -130,7 +130,7 @@ def test_nothing_is_done_beside_a_job_or_where_the_unit_is_masked_or_the_check_p
     assert held(home) == {}
     # What did not touch the node is no attempt, and what passes by now is left as it is.
     before = invocation(machines["n3"], "docker")
-    assert "n3: nothing to do: units-run@docker passes by now" in remediate(home, "n3", "--apply")
+    assert "n3: nothing to do: units-run@docker passes now" in remediate(home, "n3", "--apply")
     assert invocation(machines["n3"], "docker") == before
 
 
