@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from healthcheck.baseline.formats.gaps import ORDINARY_GAPS
 from healthcheck.baseline.kernelrules import KERNEL_BASELINE
 from healthcheck.explain import judging
 from healthcheck.explain.model import Cause
@@ -41,7 +42,5 @@ def explain(
 
 def unread(logs: Sequence[BootLog]) -> list[str]:
     """The known gaps of the log, but not its missing start, which is normal and covered by `CANNOT_SHOW`."""
-    ordinary = ("the start of this boot is missing", "it gives no times", "its times are of a clock",
-                "the last line has no end")
     return list(dict.fromkeys(caveat for log in logs for caveat in log.caveats
-                              if not caveat.startswith(ordinary)))
+                              if caveat not in ORDINARY_GAPS))

@@ -19,6 +19,7 @@ from __future__ import annotations
 import re
 
 from healthcheck.baseline.formats.boots import boot_logs
+from healthcheck.baseline.formats.gaps import LAST_LINE_OPEN
 from healthcheck.baseline.formats.journal import EXPORT, read_dmesg_json, read_export, read_json, read_verbose
 from healthcheck.baseline.formats.kmsg import RECORD, read_kmsg, to_kmsg
 from healthcheck.baseline.formats.lines import FORMATS, MONOTONIC, PLAIN, LineFormat, read_lines, read_text
@@ -54,7 +55,7 @@ def read(data: bytes, name: str) -> tuple[BootLog, ...]:
     if _NVIDIA in text[:4000]:
         text = _bug_report(text)
     if text and not text.endswith("\n"):
-        changed.append("the last line has no end, and may be cut")
+        changed.append(LAST_LINE_OPEN)
     rows = _without_node_name(text.split("\n"), name)
     found = _read(rows, data, console=data.count(b"\r\n") * 2 > len(rows))
     if not found.numbered:

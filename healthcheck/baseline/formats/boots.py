@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from healthcheck.baseline.formats.gaps import NO_TIMES, START_MISSING, WALL_CLOCK
 from healthcheck.baseline.formats.parsedlog import NAMES_ITSELF, ParsedLog
 from healthcheck.kernellog.model import LONGEST_LINE, BootLog, LogLine
 from healthcheck.kernellog.provenance import marked
@@ -84,15 +85,15 @@ def _log(found: ParsedLog, start: int, end: int, boot: str, caveats: Sequence[st
     if found.numbered and lines[0].sequence > 0:
         caveats_here.append(f"the {lines[0].sequence} oldest records of this boot are gone")
     elif not whole:
-        caveats_here.append("the start of this boot is missing")
+        caveats_here.append(START_MISSING)
     if found.numbered:
         caveats_here.extend(_gaps(lines))
     if found.wall:
         lines = _rebased(lines, whole)
         if not whole:
-            caveats_here.append("its times are of a wall clock, and the start of the boot is not known")
+            caveats_here.append(WALL_CLOCK)
     elif all(line.seconds is None for line in lines):
-        caveats_here.append("it gives no times")
+        caveats_here.append(NO_TIMES)
     caveats_here.extend(_dropped(lines))
     notes = (f"{found.programs} lines of other programs were left out",) if found.programs else ()
     return BootLog(tuple(lines), tuple(found.raw[start:end]), found.format, (*caveats_here, *caveats),

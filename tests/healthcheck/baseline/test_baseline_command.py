@@ -81,7 +81,7 @@ def test_a_baseline_is_learned_reviewed_approved_and_judges(learnt: Path) -> Non
     assert "on 1 of 8 nodes (gpu003)" in said
     dry = muster("baseline", "approve", "b.yaml", "--seen-on", "95%", "--boots", "3", "--why", "acceptance",
                  "--dry-run", home=learnt)
-    assert ("7 would be approved, 3 stay proposed; 2 that meet the rule are flagged: muster baseline review "
+    assert ("7 would be approved, 3 stay proposed; 2 that meet the rule are flagged; see: muster baseline review "
             "b.yaml --flagged" in dry.stdout)
     assert not _shown(learnt)["approved"]
     done = muster("baseline", "approve", "b.yaml", "--seen-on", "95%", "--boots", "3", "--why", "acceptance",

@@ -133,7 +133,7 @@ def test_standard_input_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("made", "words", "said"), [
-    (None, ("gone.log",), "cannot be read: No such file"), (b"", ("x.log",), "holds no line of a kernel log"),
+    (None, ("gone.log",), "cannot be read: No such file"), (b"", ("x.log",), "has no kernel log line"),
     (BOOT.encode(), ("x.log", "--baseline", "gone.yaml"), "gone.yaml"),
     (BOOT.encode(), ("x.log", "--sku", "gpu9"), "no such SKU"),
     (b"\x1f\x8b\x08\x00broken", ("x.log",), "x.log")])
