@@ -14,7 +14,14 @@ from simulation.rates import MINUTES
 
 from healthcheck.model.outcome import NodeState, Repair
 from healthcheck.model.problem import Problem
-from healthcheck.triage.past import RETURNED, NodeHistory, OpenCordon, OpenVerdict, Repaired, RequalifySnapshot
+from healthcheck.triage.past import (
+    RETURNED,
+    NodeHistory,
+    OpenCordon,
+    OpenVerdict,
+    Repaired,
+    RequalifySnapshot,
+)
 
 EPOCH = 1_800_000_000.0
 _KEPT = 60 * 86400.0
