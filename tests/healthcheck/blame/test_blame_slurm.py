@@ -58,6 +58,6 @@ def test_a_job_that_went_well_has_nothing_to_blame(bed: Slurm, tmp_path: Path) -
 def test_a_job_that_slurm_does_not_know_is_one_line(bed: Slurm, tmp_path: Path) -> None:
     done = blame(bed, tmp_path, "99999")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == ("muster: job 99999 is not known: sacct failed (exit 1): Slurm accounting storage "
+    assert done.stderr == ("muster: job 99999 is unknown: sacct failed (exit 1): Slurm accounting storage "
                            "is disabled; scontrol failed (exit 1): slurm_load_jobs error: Invalid job id "
                            "specified; without a record: muster blame --nodes N --since T --until T\n")
