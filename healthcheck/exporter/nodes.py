@@ -26,7 +26,7 @@ STATE = MetricFamily("muster_node_state", GAUGE,
                      ("node", "state"))
 NEWEST = MetricFamily("muster_node_newest_result_timestamp_seconds", GAUGE,
                       "When the sweep of a node's newest result began, in seconds since 1970; 0 for "
-                      "at.",
+                      "none.",
                       ("node",))
 STALE = MetricFamily("muster_node_stale", GAUGE, "Whether a node has no fresh result: its newest is too old, "
                                                  "or there is none.", ("node",))

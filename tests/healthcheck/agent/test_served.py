@@ -226,7 +226,7 @@ def result(**changes: Any) -> dict[str, Any]:
     """A result of a healthy node, of just now."""
     look = {"state": "healthy", "reason": "", "stage": None, "sku": None, "statuses": {"pass": 3},
             "not_passed": [], "probes_unseen": 0,
-            "shown": {"probes": [], "gpus": [vars(gpu(0))], "ports": [], "driver": "", "kernel": "",
+            "shown": {"probes": [], "gpus": [gpu(0).to_document()], "ports": [], "driver": "", "kernel": "",
                       "boot": "b"}}
     return {"schema": "muster.agent/1", "node": "n1", "time": NOW, "period": 300, "rules": "d" * 64,
             "bundle": "abc", "judged": True, "state": "healthy", "uptime": UP, "words": {"name": "n1"},
