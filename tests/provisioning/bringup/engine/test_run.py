@@ -559,7 +559,7 @@ def test_a_dry_run_looks_until_the_first_that_is_not_so_and_writes_nothing(fake:
     assert {name: (at, seen.stand) for name, (at, seen) in outcome.seen.items()} == {
         "n1": ("bios", StepState.NOT_SO), "n2": ("bmc", StepState.TROUBLE)}
     assert ([(event.node, event.operation.key) for event in fake.events
-             if event.stand == "deed" and event.operation] == [("n1", "it")])
+             if event.stand == "operation" and event.operation] == [("n1", "it")])
     fake.run(["n2"], *executors)
     before = (fake.folder / NAME).read_bytes()
     fake.run(["n1", "n2"], *executors, dry=True)
@@ -693,7 +693,7 @@ def test_whatever_is_raised_where_it_is_told_no_deed_is_left_of_which_nobody_kno
         return OperationResult(True, "accepted")
 
     def on_event(event: RunEvent) -> None:
-        if event.stand == "deed" and event.node == "n2":
+        if event.stand == "operation" and event.node == "n2":
             failing.set()
             raise BrokenPipeError
     failing = threading.Event()

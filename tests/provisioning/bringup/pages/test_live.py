@@ -76,7 +76,7 @@ def test_a_log_has_a_line_for_each_change_and_not_for_each_look(
     capsys: pytest.CaptureFixture[str], some: Path,
 ) -> None:
     log = LineReporter(lambda: shown(some))
-    for stand, said in (("deed", "power on"), ("made", "accepted"), ("waiting", "at 10%"),
+    for stand, said in (("operation", "power on"), ("made", "accepted"), ("waiting", "at 10%"),
                         ("waiting", "at 20%"), ("trouble", "no lease\x1b"), ("trouble", "no lease\x1b")):
         log.on_event("gpu001", "os", stand, said)
     log.on_event("", "os", "halted", "many are in trouble")

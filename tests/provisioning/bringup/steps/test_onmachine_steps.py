@@ -310,7 +310,7 @@ def test_step_ssh_compares_with_a_list_where_one_is_given(n1: Container, tmp_pat
     listed.write_text("n1 SHA256:" + "A" * 43 + "\n")
     assert observe(executor, here)["n1"].stand is StepState.TROUBLE
     listed.write_text("n7 SHA256:" + "A" * 43 + "\n")
-    assert "says nothing of" in observe(executor, here)["n1"].message
+    assert "does not list" in observe(executor, here)["n1"].message
     listed.write_text("".join(f"n1 {keys(name)}\n" for name in ("ed25519", "rsa", "ecdsa")))
     seen = observe(executor, here)["n1"]
     assert seen.operation is not None
@@ -408,7 +408,7 @@ def test_a_run_takes_two_fresh_nodes_through_ssh_base_and_agent_and_tells_the_th
     assert (outcome.done, outcome.trouble) == (("n1", "n2"), ("n3",)), events
     operations = {
         (one.node, one.operation.name.partition(",")[0]) for one in events
-        if one.operation is not None and one.stand == "deed"}
+        if one.operation is not None and one.stand == "operation"}
     assert operations >= {
         ("n2", "pin the host key"), ("n2", "apply: host_name"), ("n1", "install the agent"),
         ("n2", "install the agent")}
