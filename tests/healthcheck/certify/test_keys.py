@@ -68,7 +68,7 @@ def test_a_manifest_that_only_a_retired_key_has_signed_does_not_hold(made: Head)
 def test_a_key_that_is_another_or_none_is_told_in_one_line(made: Head, tmp_path: Path) -> None:
     path = made.state / "keys/key1.key"
     other = head(tmp_path / "other").state / "keys/key1.key"
-    for data, match in ((other.read_bytes(), "is not the private key of key1"),
+    for data, match in ((other.read_bytes(), "not the private key of key1"),
                         (b"nothing", "not a private key"), (b"", "not a private key")):
         path.write_bytes(data)
         with pytest.raises(CertificateError, match=match):

@@ -86,8 +86,8 @@ def test_each_way_in_which_a_signature_does_not_hold_is_told(signing: Head, tmp_
             (DATA + b" ", signed(signing), "altered or forged"),
             (DATA, signed(foreign), "not signed by a key trusted"),
             (DATA, signed(signing, namespace="muster-certificate"), "another purpose"),
-            (DATA, b"", "not whole"), (DATA, signed(signing).replace(b"-----BEGIN", b"-----BEGIN "),
-                                       "not whole"),
+            (DATA, b"", "incomplete"), (DATA, signed(signing).replace(b"-----BEGIN", b"-----BEGIN "),
+                                       "incomplete"),
             (DATA, armored(keys[0], "muster-gate", b"short"), "altered")):
         with pytest.raises(BadSignature, match=match):
             verified(data, signature, "muster-gate", keys)

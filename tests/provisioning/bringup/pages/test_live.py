@@ -82,7 +82,7 @@ def test_a_log_has_a_line_for_each_change_and_not_for_each_look(
     log.on_event("", "os", "halted", "many are in trouble")
     log.on_event("gpu001", "agent", "skipped", BY_POLICY)
     assert capsys.readouterr().err.splitlines() == [
-        "bringup: gpu001 os deed: power on", "bringup: gpu001 os made: accepted",
+        "bringup: gpu001 os operation: power on", "bringup: gpu001 os made: accepted",
         "bringup: gpu001 os waiting: at 10%", "bringup: gpu001 os trouble: no lease\\x1b",
         "bringup: os halted: many are in trouble"]
 
