@@ -61,10 +61,10 @@ def scenarios(folder: Path) -> None:
             machine = scenario.machine(name)
             for fault in faults:
                 PLANTS[fault].before(machine)
-            before = scenario.boot_capture(scenario.at(scenario.look(machine, Path(trees)), moment - scenario.BETWEEN_S), None)
+            before = scenario.kept(scenario.at(scenario.look(machine, Path(trees)), moment - scenario.BETWEEN_S), None)
             for fault in faults:
                 PLANTS[fault].break_it(machine)
-            saver.add(scenario.boot_capture(scenario.at(scenario.look(machine, Path(trees)), moment), before), before)
+            saver.add(scenario.kept(scenario.at(scenario.look(machine, Path(trees)), moment), before), before)
     nodes = tuple(replace(scenario.NODE, name=name) for name in planted)
     saver.finish(saved.SweepManifest(
         saved.timestamp(moment), saved.timestamp(moment + 60), False, "muster.yaml", nodes, None, (), (), scenario.rules().digest,

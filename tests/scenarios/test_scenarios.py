@@ -48,15 +48,15 @@ def story(name: str, room: Room) -> Story:
         plant = PLANTS[name]
         machine = node.machine()
         plant.before(machine)
-        before = node.boot_capture(node.earlier(node.look(machine, room.folder)), None)
+        before = node.kept(node.earlier(node.look(machine, room.folder)), None)
         plant.break_it(machine)
         sick = node.look(machine, room.folder)
         plant.mend_it(machine)
         mended = node.look(machine, room.folder)
         # Who repairs a node takes it out of service for that, and back after a look.
         out = LifecycleState.MAINTENANCE
-        with_it = node.boot_capture(node.earlier(sick), before)
-        without_it = node.boot_capture(node.earlier(mended), with_it, out)
+        with_it = node.kept(node.earlier(sick), before)
+        without_it = node.kept(node.earlier(mended), with_it, out)
         _STORIES[name] = Story(
             node.judged(sick, before, room.peers), node.judged(mended, with_it, room.peers, out),
             node.judged(mended, without_it, room.peers),

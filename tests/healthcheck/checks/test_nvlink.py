@@ -229,7 +229,7 @@ def test_errors_that_cannot_be_told_are_unknown(rule: str, at: int, like: list[A
     fewer = linked(None, like, links=lambda gpu: 17)
     assert verdict(rule, after(linked(None, like), 600),
                    fewer).reason.startswith("GPU 0 NVLink 17: the earlier snapshot has no such ")
-    assert verdict(rule, linked(None, like)).reason == "no earlier look at this node in this boot"
+    assert verdict(rule, linked(None, like)).reason == "no earlier snapshot of this node in this boot"
 
 
 @pytest.mark.parametrize(("mantissa", "exponent", "status"), [

@@ -275,7 +275,7 @@ def test_without_root_the_report_is_not_run_and_says_what_would_help(
 @pytest.mark.parametrize(("words", "message"), [([], "no node named: muster evidence gpu017, or --local"),
                                              (["n1", "--safe-mode"], "--safe-mode goes with --bug-report"),
                                              (["--local", "--sku", "toaster"], "--sku toaster: no such SKU"),
-                                             (["n[1-2]"], "n[1-2] names 2 nodes; evidence is of one")])
+                                             (["n[1-2]"], "n[1-2] names 2 nodes, expected one")])
 def test_a_mistake_is_one_line(tmp_path: Path, words: list[str], message: str) -> None:
     done = muster("evidence", *words, home=tmp_path)
     assert done.returncode == 2 and message in done.stderr and done.stderr.count("\n") == 1
@@ -338,7 +338,7 @@ def test_no_name_that_the_node_says_becomes_a_file() -> None:
 @pytest.mark.parametrize(("capture", "outcome", "words"), [
     ({"outcome": Outcome.TIMEOUT, "exit": None, "seconds": 330.0}, "timeout", "did not answer within 330 s"),
     ({"outcome": Outcome.WEDGED, "exit": None}, "wedged", "is wedged"),
-    ({"outcome": Outcome.TRUNCATED}, "truncated", "said more than"),
+    ({"outcome": Outcome.TRUNCATED}, "truncated", "gave more than"),
     ({"exit": 75}, "failed", "ended with exit status 75"),
     ({"outcome": Outcome.CRASHED, "exit": -9}, "crashed", "crashed (signal 9)")])
 def test_a_run_that_did_not_end_well_is_no_report(capture: dict[str, Any], outcome: str, words: str) -> None:
