@@ -330,7 +330,7 @@ LIES: Mapping[str, tuple[str, str, str]] = {   # what it does, then the stage an
     "escapes": ("OUT.write(ESCAPES + b'\\n'); OUT.flush(); os.write(2, ESCAPES); sys.exit(3)", "reply", "over 1 MiB of output"),
     "whispers": ("os.write(2, ESCAPES + b'\\n' + ESCAPES[:100]); sys.exit(3)", "reply", "ended without an answer"),
     "imitates": ("say('frame 4 ' + '0' * 64); OUT.write(b'null')", "reply", "checksum does not hold"),
-    "babbles": ("say('\\x1b[31mframe x'); time.sleep(3600)", "reply", "does not know"),
+    "babbles": ("say('\\x1b[31mframe x'); time.sleep(3600)", "reply", "unknown protocol line"),
     "older": ("answer(zlib.compress(json.dumps({'schema': 'muster.reply/\\x1b[31m0'}).encode()))", "reply", "of another version"),
     "cut": ("say('frame 4000 ' + '0' * 64); OUT.write(b'null')", "reply", "cut: 4 of 4000 bytes"),
 }

@@ -259,7 +259,7 @@ def test_from_a_burn_in_to_a_gate_by_commands_alone(home: Path, tmp_path: Path) 
     assert (out.count(": certified, quick of ") == 7
             and "no look has read its hardware: muster check gpu008 --store" in out)
     assert said(home, "certificate", "verify").startswith("valid: number ")
-    assert said(home, "certificate", "show", "gpu001").startswith("gpu001: stands: quick of ")
+    assert said(home, "certificate", "show", "gpu001").startswith("gpu001: valid: quick of ")
     assert said(home, "certificate", "show", "gpu008", code=1) == "gpu008: none\n"
     assert said(home, "certificate", "due", code=1) == "nothing is due\n"
     assert "8 nodes, 7 certified" in said(home, "gate", "publish")

@@ -122,7 +122,7 @@ def test_a_fault_beside_what_could_not_be_measured_ends_no_other_of_its_rule(sto
 
 @pytest.mark.parametrize(("reason", "ends"), [
     ("disabled in site.yaml", True), ("the SKU ours says that gpu_count is not judged", True),
-    ("left out by --skip", False), ("no earlier look at this node in this boot", False),
+    ("left out by --skip", False), ("no earlier snapshot of this node in this boot", False),
 ])
 def test_a_rule_that_the_site_did_away_with_accuses_nobody_any_more(
     store: Store, reason: str, ends: bool,
