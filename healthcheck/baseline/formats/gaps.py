@@ -1,4 +1,4 @@
-"""What a log that is whole as far as its format goes may lack all the same; each is a caveat of the parsed log."""
+"""What a log of any format may lack and still be ordinary; each is a caveat of the parsed log."""
 
 from __future__ import annotations
 

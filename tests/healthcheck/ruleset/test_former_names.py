@@ -121,7 +121,7 @@ def test_a_glob_that_matches_the_new_id_itself_says_nothing_of_the_former_one() 
         "*fabric-state", "fabric-state", "nvlink-fabric-state")
     assert renamed(["*", "*fabric-state"], RULES.former) == []
     assert renamed(["fabric-s*", "fabric-state"],
-                   RULES.former) == ["fabric-state is called nvlink-fabric-state now"]
+                   RULES.former) == ["fabric-state is now called nvlink-fabric-state"]
 
 
 def test_explain_takes_the_former_id_and_says_once_what_the_rule_is_called(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_a_silence_by_the_former_id_is_of_the_rule_and_ends_by_either(tmp_path: 
                                                                                "nvlink-fabric-manager-log"}
     over = muster("unsilence", "n1", "fabric-state", home=tmp_path)
     assert (over.returncode, over.stderr) == (0, NOTE)
-    assert "silence 1 (nvlink-fabric-state): is over" in over.stdout
+    assert "silence 1 (nvlink-fabric-state): has ended" in over.stdout
 
 
 def test_what_an_older_store_holds_goes_on_under_the_new_id(tmp_path: Path,

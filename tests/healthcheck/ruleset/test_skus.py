@@ -509,7 +509,7 @@ def test_what_was_not_measured_stays_as_the_nearest_sku_has_it_and_is_named(tmp_
     save(tmp_path / "monday", snapshots)
     done = muster("sku", "learn", "--from-save", "monday", home=tmp_path)
     (message,) = (line for line in done.stderr.splitlines() if "not measured" in line)
-    assert message.startswith("muster: not measured, so as hgx-h100 has it: ")
+    assert message.startswith("muster: not measured, so inherited from hgx-h100: ")
     assert set(message.partition("it: ")[2].split(", ")) == unmeasured
 
 

@@ -65,7 +65,7 @@ def test_a_machine_goes_from_power_off_over_pxe_to_service_though_the_command_is
     assert one.vm.booted == 2
     with opened(one.home / "state") as store:
         steps = {line.step: line for line in bringups.steps(store)}
-        operations = bringups.deeds(store)
+        operations = bringups.actions(store)
     assert {name: line.outcome for name, line in steps.items()} == {
         name: "skipped" if name in ("burnin", "certificate") else "so" for name in ORDER}
     assert all(operation.done for operation in operations)

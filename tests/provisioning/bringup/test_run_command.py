@@ -269,7 +269,7 @@ def test_an_interrupt_ends_what_is_under_way_and_says_how_to_go_on(
     code, _, err = typed("run", "gpu001", "--apply", "--quiet")
     assert code == 130 and "interrupted; to go on: muster bringup resume" in err
     with opened(home / "state") as store:
-        assert [(one.key, one.done) for one in bringups.deeds(store)] == [("bios:1", True)]
+        assert [(one.key, one.done) for one in bringups.actions(store)] == [("bios:1", True)]
     assert typed("resume", "--quiet")[0] == 0 and world.made == [("gpu001", "bios:1")]
 
 

@@ -89,7 +89,7 @@ def at_work(site: Site, **variables: str) -> Iterator[subprocess.Popen[str]]:
 
 def screenings(site: Site) -> dict[str, tuple[str, bool]]:
     with opened(site.home / "state") as store:
-        return {node: (one.run, one.told) for node, one in screened.newest(store).items()}
+        return {node: (one.run, one.conclusive) for node, one in screened.newest(store).items()}
 
 
 def checked(printed: str) -> dict[str, Any]:

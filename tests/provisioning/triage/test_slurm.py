@@ -185,7 +185,7 @@ def test_a_node_that_a_person_noted_upon_is_not_released_whatever_it_proves_and_
         code, said, beside = triage(bed, home, *words)
         assert code == 0 and "is released" not in said and state(bed, "gpu006") == "drained"
         assert (beside == ("note: gpu006: beside our mark a person wrote: KEEP DOWN - riser change until "
-                           "Friday; it is theirs until muster cordon adopt|forget gpu006 --reason TEXT\n"))
+                           "Friday; it belongs to a person until muster cordon adopt|forget gpu006 --reason TEXT\n"))
     done = subprocess.run(
         [str(MUSTER), "nodes"], env=environment(home), cwd=home, capture_output=True, text=True, check=False)
     assert ("note: gpu006: beside our mark a person wrote: KEEP DOWN - riser change until Friday"

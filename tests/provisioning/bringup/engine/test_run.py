@@ -130,7 +130,7 @@ def test_a_deed_is_in_the_store_before_it_is_done(fake: Fake) -> None:
 
     def make(machine: Machine, what: Operation) -> OperationResult:
         with opened(fake.folder) as store:
-            written.extend((one.key, one.ended) for one in bringups.deeds(store))
+            written.extend((one.key, one.ended) for one in bringups.actions(store))
         return OperationResult(True, "accepted")
     fake.run(["n1"],
              Acts(step("bios"), lambda machine: SO if written else not_so(operation("it", once=True)), make))
@@ -415,7 +415,7 @@ def test_of_whom_nothing_is_said_after_a_deed_done_to_many_nobody_knows(fake: Fa
     burnin = Jointly(step("burnin", together=True), forgets="n2")
     fake.run(["n1", "n2"], burnin)
     with opened(fake.folder) as store:
-        assert {one.node: (one.done, one.said) for one in bringups.deeds(store)} == {
+        assert {one.node: (one.done, one.said) for one in bringups.actions(store)} == {
             "n1": (True, "burnt"), "n2": (None, "no result was returned for it")}
 
 
@@ -472,7 +472,7 @@ def test_foreign_words_are_bounded_and_escaped_in_the_store(fake: Fake) -> None:
     fake.run(["n1"], Acts(step("bios"), observe, make),
              Acts(step("os"), lambda machine: Observation(StepState.TROUBLE, words)))
     with opened(fake.folder) as store:
-        (line,), (done,) = bringups.troubles(store), bringups.deeds(store)
+        (line,), (done,) = bringups.troubles(store), bringups.actions(store)
     for text in (line.what, done.said, fake.at("n1").said, on_event[1]):
         assert text.startswith("\\x1b[31mxxx") and len(text) == 400
 
@@ -495,7 +495,7 @@ def test_what_a_doer_raises_is_our_defect_and_the_others_go_on(fake: Fake) -> No
     assert (outcome.done, outcome.trouble) == (("n3",), ("n1", "n2"))
     with opened(fake.folder) as store:
         found = {(one.node, one.what, one.owner) for one in bringups.troubles(store)}
-        assert [(one.done, one.ended is not None) for one in bringups.deeds(store)] == [(None, True)]
+        assert [(one.done, one.ended is not None) for one in bringups.actions(store)] == [(None, True)]
     assert found == {("n1", "a defect of muster: KeyError, in a check of bios", Owner.OPERATOR.value),
                      ("n2", "a defect of muster: SystemExit, in do it", Owner.OPERATOR.value)}
     assert b"secret" not in (fake.folder / NAME).read_bytes()
@@ -542,7 +542,7 @@ def test_of_a_deed_that_nobody_knows_of_in_a_step_that_is_skipped_that_is_writte
     with opened(fake.folder, make=True) as store:
         bringups.begin(store, ["n1"], "bios", "ada", 900.0)
         with store.writing() as db:
-            bringupnotes.deed_begun(db, "n1", "bios", "it", "do it", (), "ada", 900.0)
+            bringupnotes.action_begun(db, "n1", "bios", "it", "do it", (), "ada", 900.0)
         bringups.skip(store, ["n1"], "bios", "bob", "why not", 900.0, order=("bios", "service"))
     assert fake.run(["n1"], Acts(step("bios"))).done == ("n1",)
     with opened(fake.folder) as store:
@@ -595,12 +595,12 @@ def test_after_a_retry_what_must_be_done_once_may_be_done_again(fake: Fake) -> N
         "n1",) and "was accepted, and after 60 s it does not show" in fake.at("n1").said
     fake.run(["n1"], bios)
     with opened(fake.folder) as store:
-        assert len(bringups.deeds(store)) == 1
+        assert len(bringups.actions(store)) == 1
         bringups.retry(store, ["n1"], "bob", fake.now)
     bad = False
     assert fake.run(["n1"], bios).done == ("n1",)
     with opened(fake.folder) as store:
-        assert [one.counts for one in bringups.deeds(store)] == [False, True]
+        assert [one.counts for one in bringups.actions(store)] == [False, True]
 
 
 def test_a_word_that_somebody_says_meanwhile_is_heard(fake: Fake) -> None:
@@ -625,7 +625,7 @@ def goes_on(fake: Fake, thing: Thing) -> None:
     """After a run that could not write: nothing was done twice, and the next one finds what was done."""
     assert sorted(thing.made) == ["n1", "n2"] and fake.at("n1").stand == "waiting"
     with opened(fake.folder) as store:
-        assert store.check() == [] and {one.ended for one in bringups.deeds(store)} == {None}
+        assert store.check() == [] and {one.ended for one in bringups.actions(store)} == {None}
     assert fake.run(["n1", "n2"], Acts(step("bios"), thing.observe, thing.make)).done == (
         "n1", "n2") and len(thing.made) == 2
     with opened(fake.folder) as store:
@@ -704,14 +704,14 @@ def test_whatever_is_raised_where_it_is_told_no_deed_is_left_of_which_nobody_kno
         run(RunContext(fake.folder, "ada"), [node("n1"), node("n2")], {"bios": bios},
             Plan({"bios": bios.step}), on_event)
     with opened(fake.folder) as store:
-        assert {one.node: one.done for one in bringups.deeds(store)} == {
+        assert {one.node: one.done for one in bringups.actions(store)} == {
             "n1": True, "n2": False} and made == ["n1"]
 
 
 def under_way(fake: Fake) -> bool:
     """Whether an operation is in the store."""
     with opened(fake.folder) as store:
-        return bool(bringups.deeds(store))
+        return bool(bringups.actions(store))
 
 
 def thousands(fake: Fake, number: int) -> BringupOutcome:

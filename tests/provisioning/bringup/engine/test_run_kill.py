@@ -48,7 +48,7 @@ def whole(folder: Path) -> None:
     was done twice."""
     with opened(folder / "state") as store:
         assert store.check() == []
-        written = {(one.node, one.key) for one in bringups.deeds(store)}
+        written = {(one.node, one.key) for one in bringups.actions(store)}
     effects = done(folder)
     assert set(effects) <= written
     assert {number for (_, key), number in effects.items() if key in ONCE} <= {1}
@@ -80,7 +80,7 @@ def finished(folder: Path) -> None:
             1} and {step for _, step, how in passed if how == "skipped"} == {"credentials"}
         assert len(passed) == 8 * len(well)
         assert all(line.outcome is not None for line in ledger.lines(store)) and all(
-            one.ended is not None for one in bringups.deeds(store))
+            one.ended is not None for one in bringups.actions(store))
 
 
 def test_a_run_that_lives_does_each_deed_once_and_the_next_one_nothing(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_interrupted_it_begins_nothing_more_and_writes_down_what_is_under_way(
         process.send_signal(number)
         assert process.wait(30) == 130
     with opened(tmp_path / "state") as store:
-        assert all(one.ended is not None for one in bringups.deeds(store))
+        assert all(one.ended is not None for one in bringups.actions(store))
         assert any(one.on_its_way and one.stand != "trouble" for one in bringups.progress(store))
     bring_up(tmp_path, NUMBER)
     finished(tmp_path)
@@ -160,10 +160,10 @@ def test_the_second_interrupt_leaves_at_once_and_nobody_knows_of_the_deed(tmp_pa
         assert process.poll() is None
         process.send_signal(signal.SIGINT)
         assert process.wait(10) != 0
-    assert (said == ["deed do it\n", "begun\n",
+    assert (said == ["operation do it\n", "begun\n",
                      "interrupted waiting for 1 running operations; press again to leave at once\n"])
     with opened(tmp_path) as store:
-        assert [one.ended for one in bringups.deeds(store)] == [None]
+        assert [one.ended for one in bringups.actions(store)] == [None]
 
 
 @pytest.mark.slow

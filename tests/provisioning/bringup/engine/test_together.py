@@ -79,7 +79,7 @@ def test_all_that_came_take_part_in_one_deed_each_with_its_line_before_it(tmp_pa
     assert outcome.done == ("n1", "n2", "n3")       # type: ignore[attr-defined]
     assert [sorted(one) for one in burn.cohorts] == [["n1", "n2", "n3"]]
     with opened(tmp_path) as store:
-        assert [(one.node, one.done) for one in bringups.deeds(store)] == [
+        assert [(one.node, one.done) for one in bringups.actions(store)] == [
             ("n1", True), ("n2", True), ("n3", True)]
 
 
@@ -131,7 +131,7 @@ def test_of_whom_nothing_was_said_nobody_knows_and_it_is_looked_at(tmp_path: Pat
     outcome, _ = ran(tmp_path, ["n1"], Silent(step("burnin", together=True)))
     assert outcome.done == ("n1",)      # type: ignore[attr-defined]
     with opened(tmp_path) as store:
-        assert [one.done for one in bringups.deeds(store)] in ([None], [True])
+        assert [one.done for one in bringups.actions(store)] in ([None], [True])
 
 
 @pytest.mark.timeout(120)
@@ -164,5 +164,5 @@ def test_real_ranks_take_sound_machines_to_a_certificate_and_to_service_and_leav
         (line,) = bringups.troubles(store)
         assert (line.node, line.step, line.owner, line.part, line.slot) == (
             "n3", "burnin", "vendor", "gpu", "GPU 0")
-        assert {one.key for one in bringups.deeds(store) if one.step == "burnin"} == {"burnin"}
+        assert {one.key for one in bringups.actions(store) if one.step == "burnin"} == {"burnin"}
     assert site.cordoned() == [] and len(list((of.folder / "burnin").iterdir())) == 1
