@@ -45,7 +45,7 @@ def test_a_silence_is_made_listed_narrowed_and_ended(tmp_path: Path) -> None:
     assert abs(one["until"] - time.time() - 5 * 86400) < 60
     assert typed(tmp_path, "unsilence", "gpu002") == "silence 1 (port-*): continues for gpu[001,003]\n"
     assert " port-* on gpu[001,003]  until THEN (5d 0h)  0 problems now  " in typed(tmp_path, "silence")
-    assert typed(tmp_path, "unsilence", "1", "--reason", "cable is there") == "silence 1 (port-*): is over\n"
+    assert typed(tmp_path, "unsilence", "1", "--reason", "cable is there") == "silence 1 (port-*): has ended\n"
     assert listed(tmp_path) == []
     with opened(tmp_path / "state") as store:
         assert [(line.action, line.node, line.why)
@@ -58,7 +58,7 @@ def test_all_silences_of_nodes_are_ended_or_those_of_one_rule(tmp_path: Path) ->
     for nodes, rule in (("gpu[001-002]", "port-*"), ("gpu001", "bmc-fan"), ("gpu002", "bmc-fan")):
         typed(tmp_path, "silence", nodes, rule, *CABLE, "--for", "2h")
     assert typed(tmp_path, "unsilence", "gpu[001-002]",
-                 "bmc-fan") == "silence 2 (bmc-fan): is over\nsilence 3 (bmc-fan): is over\n"
+                 "bmc-fan") == "silence 2 (bmc-fan): has ended\nsilence 3 (bmc-fan): has ended\n"
     typed(tmp_path, "silence", "gpu001", "bmc-fan", *CABLE, "--for", "2h")
     assert typed(tmp_path, "unsilence",
                  "gpu001") == "silence 1 (port-*): continues for gpu002\nsilence 4 (bmc-fan): has ended\n"
@@ -124,9 +124,9 @@ def test_what_is_missing_or_wrong_is_told_and_nothing_is_silenced(
 
 
 @pytest.mark.parametrize(("words", "said"), [
-    (("7",), "7: no silence holds; see: muster silence"),
-    (("gpu009",), "gpu009: no silence holds; see: muster silence"),
-    (("gpu001", "bmc-fan"), "gpu001: no silence for 'bmc-fan' holds; there is 1, for 'port-*'"),
+    (("7",), "7: no silence is active; see: muster silence"),
+    (("gpu009",), "gpu009: no silence is active; see: muster silence"),
+    (("gpu001", "bmc-fan"), "gpu001: no silence for 'bmc-fan' is active; there is 1, for 'port-*'"),
     (("1", "port-*"), "silence 1 already names its rule"),
 ])
 def test_what_is_not_silenced_cannot_be_ended(tmp_path: Path, words: tuple[str, ...], said: str) -> None:

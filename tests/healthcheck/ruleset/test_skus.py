@@ -510,7 +510,7 @@ def test_what_was_not_measured_stays_as_the_nearest_sku_has_it_and_is_named(tmp_
     done = muster("sku", "learn", "--from-save", "monday", home=tmp_path)
     (message,) = (line for line in done.stderr.splitlines() if "not measured" in line)
     assert message.startswith("muster: not measured, so inherited from hgx-h100: ")
-    assert set(message.partition("it: ")[2].split(", ")) == unmeasured
+    assert set(message.partition("hgx-h100: ")[2].split(", ")) == unmeasured
 
 
 def test_what_was_not_measured_is_null_where_there_is_no_sku_to_inherit_from() -> None:
