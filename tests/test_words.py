@@ -25,6 +25,7 @@ KEPT = re.compile(r"host-dimm-alike|dimm\.alike|host_dimm_alike|dimm_alike|kerne
                   r"|bringup_deed"                                      # a table of the store
                   r"|at, told\b|told INTEGER|row\[\"told\"\]"          # a column of the store's table `screened`
                   r"|= \"deed\""                                        # a weight in the JSON of `muster blame`
+                  r"|\"nobody\""                                        # a holder in the protocol muster.action/1
                   r"|guest nobody daemon")                              # users of every Linux
 WORD = re.compile(r"[a-z]+")
 

@@ -190,5 +190,5 @@ def test_a_missing_python_is_stage_python(bed: Slurm) -> None:
 
 def test_without_slurm_it_is_said_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UsageError, match="sinfo was not found: run this where Slurm's commands are"):
+    with pytest.raises(UsageError, match="sinfo was not found; run this where Slurm's commands are"):
         list(SrunTransport().run([node("gpu001")], speaker(), LIMITS))

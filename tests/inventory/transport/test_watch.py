@@ -216,10 +216,10 @@ def test_a_halt_from_another_thread_answers_for_those_at_work_and_those_who_wait
     assert found["n0"].body == b"done"
     assert {name: reply.failure and (reply.failure.stage, reply.failure.reason[:27])
             for name, reply in found.items()
-            if name != "n0"} == {"n1": (Stage.DEADLINE, "the run was stopped while: it"),
-                                 "n2": (Stage.DEADLINE, "the run was stopped while: it"),
+            if name != "n0"} == {"n1": (Stage.DEADLINE, "the run was stopped while: "),
+                                 "n2": (Stage.DEADLINE, "the run was stopped while: "),
                                  **dict.fromkeys(("n3", "n4", "n5"),
-                                                 (Stage.TURN, "the run was stopped before it"))}
+                                                 (Stage.TURN, "the run was stopped before "))}
 
 
 def test_a_halt_that_was_called_before_is_followed_at_once() -> None:
