@@ -44,7 +44,7 @@ def test_any_python_judges(program: Path, tmp_path: Path, version: str) -> None:
     assert code_ == 0 and report.startswith(
         "muster gate: note: gpu002: degraded: a fan\nmuster gate: open: 1 node")
     code_, report = gate(program, place, name="gpu009", interpreter=str(interpreter))
-    assert code_ == 1 and "gpu009: the snapshot knows no such node" in report
+    assert code_ == 1 and "gpu009: the snapshot has no such node" in report
 
 
 def test_it_ends_as_the_whole_command_does(program: Path, tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def test_a_file_that_is_missing_empty_a_folder_a_fifo_or_no_text_is_one_line(tmp
     os.mkfifo(tmp_path / "fifo", 0o600)
     assert "not a regular file" in refused(from_file(tmp_path / "fifo"))
     for data, said in (
-        (b"", "gives no password"), (b"\n\n", "gives cannot be a password"), (b"\xff\xfe\n", "not UTF-8"),
+        (b"", "gives no password"), (b"\n\n", "gives no password"), (b"\xff\xfe\n", "not UTF-8"),
         (b"a\x1bb", "cannot be a password"), (b"x" * 5000, "cannot be a password")):
         path = tmp_path / "data"
         path.write_bytes(data)

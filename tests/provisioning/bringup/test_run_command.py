@@ -151,7 +151,7 @@ def test_with_apply_machines_go_all_the_way_and_a_log_tells_each_change(
     code, out, err = typed("run", "gpu[001-002]", "--apply")
     assert code == 0 and world.made == [("gpu001", "bios:1")]
     assert out.startswith("2 machines: 2 through, 0 in trouble")
-    assert ("bringup: gpu001 bios deed: write BIOS settings\n" in err
+    assert ("bringup: gpu001 bios operation: write BIOS settings\n" in err
             and "bringup: gpu002 service done\n" in err)
     assert set(stands(home).values()) == {("service", "done")}
     # Beside a Slurm that does not answer, if there is one here, nothing is said.

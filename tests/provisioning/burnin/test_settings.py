@@ -46,9 +46,9 @@ def test_a_sku_says_how_its_machines_train(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [("burnin: {env: {NCCL_NET_PLUGIN: /tmp/evil.so}}",
-      "NCCL_NET_PLUGIN loads code, or reads or writes a file: it may stand in the inventory only"),
+      "NCCL_NET_PLUGIN loads code, or reads or writes a file: it is allowed in the inventory only"),
      ("burnin: {env: {NCCL_DEBUG_FILE: /etc/cron.d/x}}", "NCCL_DEBUG_FILE loads code"),
-     ("burnin: {env: {LD_PRELOAD: x}}", "'LD_PRELOAD' is not among"),
+     ("burnin: {env: {LD_PRELOAD: x}}", "'LD_PRELOAD' is not an allowed variable"),
      ("burnin: {env: 3}", "burnin: env: expected a map"),
      ("burnin: 3", "burnin: expected a map with profile, env and nvls"),
      ("burnin: {envs: {}}", "burnin: expected a map with profile, env and nvls"),

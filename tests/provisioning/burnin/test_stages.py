@@ -68,7 +68,7 @@ def test_each_mount_that_is_named_is_written_and_read_by_one_rank_of_every_node(
     assert (BurnInStage.NODE, TaskKind.STORAGE) in stages.asked(steps) and not any(
         task.kind is TaskKind.STORAGE for step in stages.planned(there, work(there), EVERY)
         for task in step.tasks)
-    with pytest.raises(UsageError, match=r"burnin.params: storage.path: name mounts in"):
+    with pytest.raises(UsageError, match=r"burnin.params: storage.path: list mounts in"):
         stages.check(work(there, storage__path="/x"))
 
 
