@@ -170,7 +170,7 @@ def test_the_log_never_has_the_password(bed: Bed) -> None:
 
 
 @pytest.mark.parametrize(("name", "raised"), [
-    ("nobody", ConnectionRefusedError), ("silent", TimeoutError), ("drops", (OSError, http.client.IncompleteRead)),
+    ("no_one", ConnectionRefusedError), ("silent", TimeoutError), ("drops", (OSError, http.client.IncompleteRead)),
 ])
 def test_a_connection_fails_as_planted(bed: Bed, name: str, raised: type[Exception]) -> None:
     with pytest.raises(raised):

@@ -28,8 +28,9 @@ from inventory.errors import UsageError
 from inventory.model import Lifecycle, LifecycleState, Node, PortPlan
 from provisioning.agent.bundle import build, code, modules
 from provisioning.agent.layout import CODE, FILES, NODE, RULES, command, digest
+from tests import packagedrules
 
-PACKAGED = RULES
+PACKAGED = packagedrules.RULES
 DOCUMENT = json.loads(json.dumps(compile_rules(PACKAGED)))
 PLACES = {"file", "files", "origin_file", "overridden"}
 
@@ -159,7 +160,6 @@ BLOCKED = ("yaml", "click", "paramiko", "rich", "ClusterShell", "prometheus_clie
            "sqlite3", "pytest", "_yaml")
 EVERYTHING = """
 import importlib, sys, zipfile
-from tests.packagedrules import RULES
 class Blocked:
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] in {blocked!r}:

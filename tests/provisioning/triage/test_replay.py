@@ -222,7 +222,7 @@ def test_it_is_printed_as_text_and_json_and_writes_nothing(tmp_path: Path) -> No
         before = list(store._connection.iterdump())
         findings_of = muster("triage", "--replay", "--since", "1d", home=tmp_path)
         assert (findings_of.returncode, findings_of.stderr) == (0, "")
-        assert "no difference" in findings_of.stdout and "the same: 1 isolation of n1" in findings_of.stdout
+        assert "no difference" in findings_of.stdout and "equal: 1 isolation of n1" in findings_of.stdout
         (tmp_path / "draft.yaml").write_text("faults:\n- {id: gpu-error, isolation: none, repair: watch}\n")
         told_ = json.loads(
             muster("triage", "--replay", "--policy", "draft.yaml", "--format", "json", home=tmp_path).stdout)
