@@ -569,11 +569,11 @@ def test_a_saved_sweep_is_learned_from_on_the_command_line(tmp_path: Path) -> No
 @pytest.mark.parametrize(("words", "message"), [
     (("show", "hgx-h10"), "no such SKU: 'hgx-h10'"),
     (("learn", "--from-save", "none"), "none: no manifest.json"),
-    (("learn", "x", "--from-save", "monday"), "holds no look at x"),
+    (("learn", "x", "--from-save", "monday"), "contains no recording of x"),
     (("learn", "--from-save", "monday", "--local"), "touches no node"),
     (("learn", "--from-save", "monday", "--name", "a b"), "expected letters"),
     (("learn", "--from-save", "monday", "-o", "monday"), "exists already"),
-    (("learn", "--from-save", "monday", "-o", "x/y"), "no folder x"), (("learn",), "no inventory was found")])
+    (("learn", "--from-save", "monday", "-o", "x/y"), "no folder x"), (("learn",), "no inventory found")])
 def test_a_mistake_at_sku_is_one_line(tmp_path: Path, words: tuple[str, ...], message: str) -> None:
     save(tmp_path / "monday", nodes(1))
     done = muster("sku", *words, home=tmp_path)

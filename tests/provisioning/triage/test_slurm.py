@@ -227,7 +227,7 @@ def test_marks_of_another_store_are_listed_with_what_settles_them_and_are_left_a
         bed.ask("scontrol", "update", f"nodename={node}", "state=drain", "reason=muster:beef#7: fan")
     swept(home, 1, {"gpu003": "gpu-count"})
     _, said, beside = triage(bed, home, "--apply")
-    assert (beside == ("note: marks of a store that this one does not know stand on gpu[003-004] (muster#7): "
+    assert (beside == ("note: marks of an unknown store on gpu[003-004] (muster#7): "
                        "muster cordon adopt|forget gpu[003-004] --reason TEXT\n"))
     assert ("withheld  isolate gpu003: muster#7 holds it, a mark of a store that this one does not know"
             in said)
