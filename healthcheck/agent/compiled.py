@@ -45,10 +45,10 @@ def compile_rules(ruleset: Ruleset) -> dict[str, Any]:
                                      "probes": [probe.id for probe in made.probes]}
     return {
         "schema": SCHEMA, "digest": ruleset.digest, "rules": [_rule_to_plain(rule) for rule in ruleset.rules],
-        "skus": {name: _said(to_plain(ruleset.skus[name])) for name in sorted(ruleset.skus)},
-        "profiles": {name: _said(to_plain(ruleset.profiles[name])) for name in sorted(ruleset.profiles)},
-        "xids": None if ruleset.xids is None else _said(to_plain(ruleset.xids)),
-        "kernel": None if ruleset.kernel is None else _said(to_plain(_judged(ruleset.kernel))),
+        "skus": {name: _portable(to_plain(ruleset.skus[name])) for name in sorted(ruleset.skus)},
+        "profiles": {name: _portable(to_plain(ruleset.profiles[name])) for name in sorted(ruleset.profiles)},
+        "xids": None if ruleset.xids is None else _portable(to_plain(ruleset.xids)),
+        "kernel": None if ruleset.kernel is None else _portable(to_plain(_judged(ruleset.kernel))),
         "probes": {name: probes[name] for name in sorted(probes)}, "sets": sets,
     }
 
@@ -112,7 +112,7 @@ def _rule_to_plain(rule: Rule) -> dict[str, Any]:
     """The SKU's numbers among the parameters become {"number": NAME}, which no rule can set."""
     plain = {field.name: to_plain(getattr(rule, field.name)) for field in dataclasses.fields(rule)
              if field.name not in ("checked", "parameters")}
-    return {**_said(plain), "checked": rule.checked.name, "fleet": rule.checked.fleet,
+    return {**_portable(plain), "checked": rule.checked.name, "fleet": rule.checked.fleet,
             "parameters": {name: {"number": value.name} if isinstance(value, Number) else to_plain(value)
                            for name, value in rule.parameters.items()}}
 
@@ -141,7 +141,7 @@ def _parameter(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _said(plain: Any) -> Any:
+def _portable(plain: Any) -> Any:
     """Packaged files by name only, because their folder differs between heads."""
     from healthcheck.config.rulesfolder import display_name
 

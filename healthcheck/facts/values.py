@@ -154,12 +154,13 @@ class Fact:
         # One constructor for all: @dataclass would generate a hundred, a tenth of the time to load the rules,
         # and would set fields one by one, most of the cost of hundreds of links and GPUs with 75 fields.
         def __init__(self, *values: Any, **fields: Any) -> None:
+            given = len(values) + len(fields)
             if values:
-                fields = {**dict(zip(self.FIELDS, values)), **fields}  # noqa: B905  (checked below)
-            if fields.keys() != self.FIELDS.keys() or len(values) > len(self.FIELDS):
-                wrong = ", ".join(sorted(fields.keys() ^ self.FIELDS.keys())) or f"{len(values)} values"
-                raise TypeError(f"{type(self).__name__} has the fields {', '.join(self.FIELDS)}; missing or "
-                                f"not among them: {wrong}")
+                fields = {**dict(zip(self.FIELDS, values)), **fields}  # noqa: B905  (too many are found below)
+            if given != len(self.FIELDS) or fields.keys() != self.FIELDS.keys():
+                wrong = ", ".join(sorted(fields.keys() ^ self.FIELDS.keys())) or f"{given} values"
+                raise TypeError(f"{type(self).__name__} has the fields {', '.join(self.FIELDS)}; "
+                                f"missing or not among them: {wrong}")
             self.__dict__.update(fields)
             if not _ABSENT.isdisjoint(map(type, fields.values())):
                 self._set_aside()

@@ -58,13 +58,13 @@ class Mpi:
         """One event for each notice."""
         for number, line in enumerate(lines, 1):
             if any(word in line for word in _WORDS) or "RUNNING AT" in line:
-                for event in self._said(line, lines[number:number + _NEAR], number):
+                for event in self._message_events(line, lines[number:number + _NEAR], number):
                     self.seen = True
                     if event.rank is not None and event.node:
                         self.hosts.setdefault(event.rank, event.node)
                     yield event
 
-    def _said(self, line: str, after: Sequence[str], number: int) -> Iterator[JobEvent]:
+    def _message_events(self, line: str, after: Sequence[str], number: int) -> Iterator[JobEvent]:
         # PRRTE breaks this line in two.
         joined = f"{line.strip()} {after[0].strip()}" if after else line.strip()
         if (abort := _ABORT.search(line)) is not None:

@@ -135,7 +135,7 @@ def _text(
                 caveats.append(f"{name}: more than {MOST_EVENTS} lines say something; the rest was left")
                 break
             found.append(event)
-    said = _said(lines, messages, found, nccl, clock)
+    said = _message_events(lines, messages, found, nccl, clock)
     if len(said) > MOST_EVENTS:
         caveats.append(f"{name}: more than {MOST_EVENTS} lines say something; the rest was left")
         said = sorted(said, key=lambda event: event.line)[:MOST_EVENTS]
@@ -149,7 +149,7 @@ def _text(
                   _span(rows, of, prefixes, clock), forms, tuple(dict.fromkeys(caveats)))
 
 
-def _said(
+def _message_events(
     lines: Sequence[str], messages: Sequence[KnownMessage], events: Sequence[JobEvent], nccl: Nccl,
     clock: LogClock,
 ) -> list[JobEvent]:

@@ -56,11 +56,11 @@ class SlurmMessages:
         for number, line in enumerate(lines, 1):
             if "srun" not in line and "slurmstepd" not in line and "salloc" not in line:
                 continue
-            for event in self._said(line, number, clock):
+            for event in self._message_events(line, number, clock):
                 self.seen = True
                 yield event
 
-    def _said(self, line: str, number: int, clock: LogClock) -> Iterator[JobEvent]:
+    def _message_events(self, line: str, number: int, clock: LogClock) -> Iterator[JobEvent]:
         if (tasks := _TASKS.search(line)) is not None:
             yield from self._tasks(tasks, number)
         elif (oom := _OOM.search(line)) is not None:

@@ -97,7 +97,7 @@ class Torchrun:
                 continue
             if table is not None and line.strip().startswith("==="):
                 table = None
-            yield from self._said(line, number, clock)
+            yield from self._message_events(line, number, clock)
 
     def _failure(self, row: dict[str, str], first: bool, line: int, clock: LogClock) -> Iterator[JobEvent]:
         rank, code = _RANK.match(row.get("rank", "")), _CODE.match(row.get("exitcode", ""))
@@ -111,7 +111,7 @@ class Torchrun:
         yield JobEvent(JobEventKind.EXIT, text, line, host, int(rank[1]), time,
                        int(rank[2]) if rank[2] else None, code=int(code[1]), first=first)
 
-    def _said(self, line: str, number: int, clock: LogClock) -> Iterator[JobEvent]:
+    def _message_events(self, line: str, number: int, clock: LogClock) -> Iterator[JobEvent]:
         if not any(word in line for word in _WORDS):
             return
         named = _OF_RANK.search(line)

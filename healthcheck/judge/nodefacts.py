@@ -46,8 +46,8 @@ class Input:
             value, partly = value.value, Unmeasured(value.reason)
         if type(value) is Unmeasured:
             return cls(value, nothing=value)
-        caveats = () if type(value) is tuple and value and "caveat" not in value[0].__dict__ else tuple(
-            dict.fromkeys([fact.caveat for fact in members(value) if isinstance(fact, Fact) and fact.caveat]))
+        caveats = tuple(dict.fromkeys(
+            [fact.caveat for fact in members(value) if isinstance(fact, Fact) and fact.caveat]))
         return cls(value, partly=partly, caveats=caveats, plain=partly is None and not caveats
                    and value != ())
 

@@ -196,7 +196,7 @@ def _places(
         for member in members:
             taken[member.node].update(symptoms)
         opened.append(_incident(number, kind, place, symptoms, one.nodes, members,
-                                base.began if base is not None else since, one.likelihood, _said(one, since),
+                                base.began if base is not None else since, one.likelihood, _words(one, since),
                                 policy))
     for known in left.values():
         members = tuple(member
@@ -331,7 +331,7 @@ def _incident(
                     policy.incidents.isolates(kind))
 
 
-def _said(found: Correlation, began: float) -> str:
+def _words(found: Correlation, began: float) -> str:
     """An incident in one line: where, what, on how many, how unlikely."""
     more = f" and {len(found.symptoms) - _SHOWN} more" if len(found.symptoms) > _SHOWN else ""
     what = f"{', '.join(found.symptoms[:_SHOWN])}{more}"

@@ -84,7 +84,7 @@ def suspects(fleet: FleetHistory, policy: TriagePolicy) -> tuple[list[Incident],
                 waived[node].add(rule)
         symptoms = sorted({symptom(problem) for each in rules.values() for some in each.values()
                            for problem in some} - {""})
-        why = _said(newly, rules, service)
+        why = _words(newly, rules, service)
         found.append(Incident(kind, cause, tuple(nodes), why, Owner.OPERATOR, symptoms=tuple(symptoms)))
     return found, {node: frozenset(rules) for node, rules in waived.items()}
 
@@ -172,7 +172,7 @@ def _called(change: VersionChange) -> str:
     return f"{change.kind} {change.name}" if change.kind != "muster" else f"muster {change.digest}"
 
 
-def _said(newly: _Newly, rules: Mapping[str, Mapping[str, object]], service: int) -> str:
+def _words(newly: _Newly, rules: Mapping[str, Mapping[str, object]], service: int) -> str:
     """What changed when, and what fails since on how many."""
     change = newly.change
     what = f"{change.kind} {change.digest}" if change.kind in VERSIONS else _called(change)

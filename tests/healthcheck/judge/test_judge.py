@@ -629,8 +629,9 @@ def test_a_fact_is_made_with_exactly_its_fields(given: dict[str, Any]) -> None:
     assert Pot("x", 1) == Pot(name="x", heat=1) == Pot("x", heat=1) != Pot("x", 2)
     with pytest.raises(TypeError, match="Pot has the fields name, heat; missing or not among them: "):
         Pot(**given)
-    with pytest.raises(TypeError, match="3 values"):
-        Pot("x", 1, 2)  # type: ignore[call-arg]
+    for values, named in ((("x", 1, 2), {}), (("x", 1), {"heat": 2})):
+        with pytest.raises(TypeError, match="3 values"):
+            Pot(*values, **named)
 
 
 def test_a_plug_ins_fact_that_is_a_dataclass_besides_refuses_what_it_lacks_too() -> None:

@@ -20,7 +20,7 @@ debug1: SSH2_MSG_KEXINIT sent\r
 debug1: Server host key: ecdsa-sha2-nistp256 SHA256:abc\r
 """
 LET_IN = b"""debug1: SSH2_MSG_NEWKEYS received\r
-debug1: Offering RSA public key: /root/.ssh/id_rsa\r
+debug1: Offering RSA public key: /home/ada/.ssh/id_rsa\r
 debug1: Authentications that can continue: publickey,gssapi-with-mic\r
 """
 PIECES = [
@@ -55,7 +55,7 @@ def test_the_log_of_an_old_ssh_is_followed() -> None:
     (b"No ECDSA host key is known for 10.0.0.1 and you have requested strict checking.\r\nHost key verification failed.\r\n",
      Stage.HOST_KEY, "muster inventory enroll n1"),
     (LET_IN + b"Permission denied (publickey,gssapi-with-mic).\r\n", Stage.AUTH,
-     "tried /root/.ssh/id_rsa; it allows publickey, gssapi"),
+     "tried /home/ada/.ssh/id_rsa; it allows publickey, gssapi"),
     (LET_IN + b"Received disconnect from 10.0.0.1 port 22:2: Too many authentication failures\r\n",
      Stage.AUTH, "identity_file"),
     (b"Unable to negotiate with 10.0.0.1 port 22: no matching key exchange method found. Their offer: x\r\n",

@@ -78,22 +78,22 @@ def reserving(store: Store, clock: Callable[[], float] = time.time) -> LeaseMana
 class Between(Reservation):
     """Something happens after the first look, before the nodes are held."""
 
-    def __init__(self, deed: Callable[[], object]) -> None:
+    def __init__(self, operation: Callable[[], object]) -> None:
         super().__init__(time.time)
-        self.deed: Callable[[], object] | None = deed
+        self.operation: Callable[[], object] | None = operation
 
     def hold(self, entry: object) -> None:
-        deed, self.deed = self.deed, None
-        if deed is not None:
-            deed()
+        operation, self.operation = self.operation, None
+        if operation is not None:
+            operation()
         super().hold(entry)  # type: ignore[arg-type]
 
 
 def taken_between(
-    folder: Path, deed: Callable[[], object], nodes: Sequence[str],
+    folder: Path, operation: Callable[[], object], nodes: Sequence[str],
 ) -> tuple[LeaseGrant, LeaseManager]:
     with opened(folder, make=True) as store:
-        ours = LeaseManager(store, Between(deed), "root", time.time)
+        ours = LeaseManager(store, Between(operation), "root", time.time)
         return take(ours, nodes, 300, "a test"), ours
 
 
@@ -212,13 +212,13 @@ with opened(Path(sys.argv[1]), make=True) as store:
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize(
-    ("kind", "deed"),
+    ("kind", "operation"),
     [("reservation", "create reservation"), ("reservation", "scontrol delete"),
      ("cordon", "NodeName=gpu006 State=DRAIN"), ("cordon", "NodeName=gpu006 State=UNDRAIN")])
 def test_killed_beside_a_deed_the_next_run_gives_back_what_was_left(
-    bed: Slurm, tmp_path: Path, kind: str, deed: str, when: str,
+    bed: Slurm, tmp_path: Path, kind: str, operation: str, when: str,
 ) -> None:
-    done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path), kind, when, deed],
+    done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path), kind, when, operation],
                           env={**os.environ, **bed.environment}, check=False, capture_output=True, text=True)
     assert done.returncode == -signal.SIGKILL, done.stderr
     with opened(tmp_path) as store:
@@ -284,9 +284,9 @@ class Working:
             yield Reply(node.name, b"", None, 0, 0)
 
 
-def worked(bed: Slurm, folder: Path, deed: Callable[[LeaseGrant, LeaseWatch], object],
+def worked(bed: Slurm, folder: Path, operation: Callable[[LeaseGrant, LeaseWatch], object],
            seconds: float = 300) -> tuple[list[Reply], dict[str, str], Working, LeaseGrant]:
-    """What comes of work on gpu001 and gpu002 while `deed` is done; the lease is given back afterwards."""
+    """What comes of work on gpu001 and gpu002 while `operation` is done; the lease is given back afterwards."""
     made = manager("reservation", Backend(), "root")
     work = Working()
     with opened(folder, make=True) as store:
@@ -296,7 +296,7 @@ def worked(bed: Slurm, folder: Path, deed: Callable[[LeaseGrant, LeaseWatch], ob
         def beside() -> None:
             assert work.begun.wait(60)
             try:
-                deed(taken, watch)
+                operation(taken, watch)
             finally:
                 work.end.set()
 
@@ -312,13 +312,13 @@ def worked(bed: Slurm, folder: Path, deed: Callable[[LeaseGrant, LeaseWatch], ob
 
 
 def test_a_reservation_that_somebody_deletes_stops_the_work(bed: Slurm, tmp_path: Path) -> None:
-    def deed(taken: LeaseGrant, watch: LeaseWatch) -> None:
+    def operation(taken: LeaseGrant, watch: LeaseWatch) -> None:
         assert taken.entry is not None
         bed.ask("scontrol", "delete", f"ReservationName={taken.entry.name}")
         wait_until(lambda: bool(watch.lost), what="that it is noticed")
         wait_until(lambda: not watch._working, what="that the work ends")
 
-    replies, lost, _, taken = worked(bed, tmp_path, deed)
+    replies, lost, _, taken = worked(bed, tmp_path, operation)
     assert taken.entry is not None
     why = f"reservation {taken.entry.name} is not there"
     assert ({(reply.node, reply.failure.stage, reply.failure.reason) for reply in replies if reply.failure}
@@ -327,7 +327,7 @@ def test_a_reservation_that_somebody_deletes_stops_the_work(bed: Slurm, tmp_path
 
 
 def test_a_job_that_runs_in_the_reservation_stops_the_work(bed: Slurm, tmp_path: Path) -> None:
-    def deed(taken: LeaseGrant, watch: LeaseWatch) -> None:
+    def operation(taken: LeaseGrant, watch: LeaseWatch) -> None:
         assert taken.entry is not None
         job(bed, "gpu002", f"--reservation={taken.entry.name}")
         wait_until(lambda: bool(watch.lost), what="that it is noticed")
@@ -335,18 +335,18 @@ def test_a_job_that_runs_in_the_reservation_stops_the_work(bed: Slurm, tmp_path:
         bed.ask("scancel", "-u", "root")
         wait_until(lambda: not bed.ask("squeue", "-h").strip(), what="the end of the job")
 
-    replies, lost, _, _ = worked(bed, tmp_path, deed)
+    replies, lost, _, _ = worked(bed, tmp_path, operation)
     assert all(reply.failure is not None and reply.failure.stage is Stage.LEASE for reply in replies)
     assert set(lost) == {"gpu002"} and "is on it" in lost["gpu002"]
 
 
 def test_a_lease_is_renewed_as_long_as_the_work_goes_on(bed: Slurm, tmp_path: Path) -> None:
-    def deed(taken: LeaseGrant, watch: LeaseWatch) -> None:
+    def operation(taken: LeaseGrant, watch: LeaseWatch) -> None:
         began = time.time()
         wait_until(lambda: time.time() > began + 10, 60, "twice the lease's time")
         assert taken.entry is not None and "State=ACTIVE" in shown(bed)[taken.entry.name]
 
-    replies, lost, _, _ = worked(bed, tmp_path, deed, seconds=5)
+    replies, lost, _, _ = worked(bed, tmp_path, operation, seconds=5)
     assert [reply.failure for reply in replies] == [None, None] and lost == {}
 
 
