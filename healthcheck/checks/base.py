@@ -138,6 +138,12 @@ class Check:
         return (self.subject, SNAPSHOT_TIME) if self.trend else ()
 
 
+    @cached_property
+    def inputs(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The facts that it takes, of the present snapshot and of the earlier one."""
+        return self.facts, self.earlier
+
+
 @dataclass(frozen=True)
 class Selection:
     """Chooses the subjects of a collection that checks are to judge, by other facts and the inventory."""

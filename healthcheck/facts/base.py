@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, TypeVar
@@ -88,6 +88,11 @@ class Captures:
             return build(self)
         return self._cache.fact(spec.name, [self._content(probe) for probe in spec.everything],
                                 partial(build, self))
+
+    def part(self, name: str, content: Hashable, make: Callable[[], T]) -> T:
+        """What `make` returns, which depends on this part of a capture alone: where facts are cached, equal
+        parts of any snapshots share it. `name` tells what is made of a part."""
+        return make() if self._cache is None else self._cache.part(name, content, make)
 
     def _content(self, probe: Probe) -> Content | None:
         if probe.id not in self._contents:

@@ -1,18 +1,19 @@
-"""The cache of facts, by the exact content of the captures that they are built from.
+"""The cache of facts, by the exact content of the captures, or parts of captures, that they are built from.
 
-Much of what a fleet's nodes return is identical (loaded modules, Docker's settings), and so is most of two
-snapshots of one node. The cache changes no result: a fact is a pure function of these captures, and without a
-cache it is built again.
+Much of what a fleet's nodes return is identical (loaded modules, Docker's settings, NVLinks without errors),
+and so is most of two snapshots of one node. The cache changes no result: a fact is a pure function of this
+content, and without a cache it is built again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, TypeVar
 
 from healthcheck.facts.limits import CACHE, CACHE_ENTRY, CACHED_CAPTURE
 from healthcheck.model.recording import Capture, Outcome
 
+T = TypeVar("T")
 Content = tuple[Any, ...]
 _DONE = Outcome.DONE
 
@@ -40,6 +41,13 @@ class FactCache:
         while self._size > self._most:
             self._size -= self._facts.pop(next(iter(self._facts)))[1]
         return known[0]
+
+
+    def part(self, name: str, content: Hashable, make: Callable[[], T]) -> T:
+        """As `fact`, for facts that depend on a part of a capture alone: one GPU's links, one port's
+        counters."""
+        found: T = self.fact(name, [(0, content)], make)
+        return found
 
 
 def content_of(capture: Capture | None) -> Content | None:

@@ -138,7 +138,7 @@ def _read(captures: Captures) -> tuple[_ByKind, str | None]:
     files, sysfs = captures.files(COUNTERS), captures.files(SYSFS)
     every: tuple[Port, ...] = found.value if isinstance(found, Partial) else found
     # Counters that no rule judges make no facts: they grow with traffic.
-    of_ports = [_counters(files, port.name, port.device, pci_of(sysfs, port.device), port.number)
+    of_ports = [_counters(captures, files, port.name, port.device, pci_of(sysfs, port.device), port.number)
                 for port in every]
     read: _ByKind = {meaning: tuple(chain.from_iterable([of_port[meaning] for of_port in of_ports]))
                      for meaning in _JUDGED}
@@ -163,7 +163,24 @@ def _of_kind(captures: Captures, meaning: GrowthMeaning) -> Any:
     return partial_if(read[meaning], unreadable)
 
 
-def _counters(files: CapturedFiles, port: str, device: str, pci: Any, number: int) -> _ByKind:
+def _counters(captures: Captures, files: CapturedFiles, port: str, device: str, pci: Any,
+              number: int) -> _ByKind:
+    """The counters of one port; ports of any snapshots share them where their files are equal."""
+    paths = _paths(device, number)
+    files.ignore(paths)         # one that was not read is a counter of its own that was not measured
+    content = port, device, pci, number, tuple(map(files.entry, paths))
+    return captures.part("counters of a port", content, lambda: _of_port(files, port, device, pci, number))
+
+
+def _paths(device: str, number: int) -> list[str]:
+    """The files of a port's judged counters."""
+    return [f"{BASE}/{device}/ports/{number}/{name}" for name in _NAMES]
+
+
+_NAMES = tuple(f"{counter.folder}/{counter.name}" for counters in _JUDGED.values() for counter in counters)
+
+
+def _of_port(files: CapturedFiles, port: str, device: str, pci: Any, number: int) -> _ByKind:
     found: _ByKind = {}
     for meaning, counters in _JUDGED.items():
         there = [(counter.name, path) for counter in counters

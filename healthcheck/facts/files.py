@@ -48,6 +48,10 @@ class CapturedFiles:
         entry = self._entries.get(path)
         return entry.outcome if entry is not None else None
 
+    def entry(self, path: str) -> FileCapture | None:
+        """A file as it was captured; None where it was not tried."""
+        return self._entries.get(path)
+
     def complaint(self, path: str) -> str:
         """The text beside a file that was not read in whole, such as the system's error."""
         entry = self._entries.get(path)

@@ -6,7 +6,9 @@ that it is reported once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import marshal
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import Any, TypeVar
 
 from healthcheck.facts.base import Captures, fact
@@ -148,30 +150,43 @@ _DIVIDED = Unmeasured("MIG is on, and NVML then shows links as down (a SKU of di
                       "nvlink_count: null)")
 
 
+def _by_gpu(captures: Captures, name: str, read: Sequence[str], make: Callable[[Line], Iterable[T]]) -> Any:
+    """What `make` finds in the line of a GPU. It depends on the GPU's number and the readings `read` alone:
+    GPUs with equal ones share it."""
+
+    def of_gpu(line: Line) -> Iterable[T]:
+        # Unlike a tuple of the values, it tells 1, 1.0 and True apart; without references (version 2) equal
+        # values always give equal bytes.
+        content = marshal.dumps([line.get(key) for key in ("index", "error", *read)], 2)
+        return captures.part(name, content, lambda: tuple(make(line)))
+
+    return each(captures, lambda lines: tuple(chain.from_iterable(map(of_gpu, lines))))
+
+
 @fact("gpu_links", NVML, PCI, each="gpu_link")
 def gpu_links(captures: Captures) -> Any:
     """How many links each GPU has."""
-    return each(captures, lambda lines: tuple([_gpu_links(line) for line in lines]))
+    return _by_gpu(captures, "gpu_links of a GPU", ("nvlinks", "mig"), lambda line: [_gpu_links(line)])
 
 
 @fact("nvlinks", NVML, PCI, each="nvlink")
 def nvlinks(captures: Captures) -> Any:
     """Every NVLink of every GPU."""
-    return each(captures, lambda lines: tuple([link for line in lines for link in _links(line)]))
+    return _by_gpu(captures, "nvlinks of a GPU", ("nvlinks", "mig"), _links)
 
 
 @fact("nvlink_errors", NVML, PCI, each="nvlink_counters")
 def nvlink_errors(captures: Captures) -> Any:
     """The error counters of every NVLink up to the fourth generation."""
-    return each(captures, lambda lines: tuple(
-        [link for line in lines for link in _errors(line, NvLinkErrors, _COUNTERS, _BEFORE)]))
+    return _by_gpu(captures, "nvlink_errors of a GPU", ("nvlinks",),
+                   lambda line: _errors(line, NvLinkErrors, _COUNTERS, _BEFORE))
 
 
 @fact("nvlink5_errors", NVML, PCI, each="nvlink5_counters")
 def nvlink5_errors(captures: Captures) -> Any:
     """The error counters of every NVLink of the fifth generation."""
-    return each(captures, lambda lines: tuple(
-        [link for line in lines for link in _errors(line, NvLink5Errors, _COUNTERS5, _SHORT)]))
+    return _by_gpu(captures, "nvlink5_errors of a GPU", ("nvlinks",),
+                   lambda line: _errors(line, NvLink5Errors, _COUNTERS5, _SHORT))
 
 
 def _for_all_links(index: int, kind: type[T], names: Iterable[str], why: Any) -> T:
@@ -257,12 +272,8 @@ def bit_error_ratio(value: int) -> float:
 @fact("gpu_pairs", NVML, PCI, each="gpu_pair")
 def gpu_pairs(captures: Captures) -> Any:
     """Every pair of GPUs, in both orders."""
-    found = each(captures, _every_pair)
+    found = _by_gpu(captures, "gpu_pairs of a GPU", ("p2p",), _pairs)
     return each(captures, _alone) if found == () else found
-
-
-def _every_pair(lines: Sequence[Line]) -> tuple[GpuPair, ...]:
-    return tuple([pair for line in lines for pair in _pairs(line)])
 
 
 def _alone(lines: Sequence[Line]) -> tuple[GpuPair, ...]:

@@ -19,6 +19,7 @@ from healthcheck.judge.judge import (
     clean_finding,
     conclude,
     declared_empty,
+    found_empty,
     growth_of,
     ready,
     result,
@@ -71,7 +72,7 @@ def _result_of(rule: Rule, run: CheckRun | None) -> Result:
 
 def _comparable(check: Check, facts: NodeFacts, sku: Sku | None, run: CheckRun) -> bool:
     """Whether a node has what is to be compared; otherwise `run` gets the reason."""
-    run.skipped = declared_empty(check, facts, sku)
+    run.skipped = found_empty(declared_empty(check, sku), facts)
     return not run.skipped and ready(
         check, facts, run, lambda name: Unmeasured(f"there are no {name} to compare"))
 

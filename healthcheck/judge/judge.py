@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import Any
 
 from healthcheck.checks.base import GROWTH, Check, NotJudged, NotMeasured, NotSupported, Peers
@@ -56,30 +55,57 @@ def _add_once(lines: list[str], line: str) -> None:
         lines.append(line)
 
 
+class BoundRule:
+    """A rule with the values that a SKU gives its check: what is the same for every node of that SKU."""
+
+    __slots__ = ("answer", "empty", "rule", "sku", "values")
+
+    def __init__(self, rule: Rule, sku: Sku | None) -> None:
+        self.rule = rule
+        self.sku = sku
+        self.empty = declared_empty(rule.checked, sku)
+        self.answer: Result | None = None       # where no node's facts matter
+        self.values: Mapping[str, Any] = {}
+        missing = rule.without_number(sku)
+        if rule.left_out:
+            self.answer = result(rule, Status.SKIPPED, reason=rule.left_out)
+        elif missing is None:
+            self.values = rule.values(sku)
+        elif sku is not None and sku.declines(missing):
+            self.answer = result(rule, Status.SKIPPED,
+                                 reason=f"the SKU {sku.name} says that {missing} is not judged")
+        else:
+            self.answer = result(rule, Status.UNKNOWN, reason=_no_number(missing, sku), origin=Origin.MUSTER)
+
+    def judge(self, node: NodeFacts) -> Result:
+        """The result on one node."""
+        rule, check = self.rule, self.rule.checked
+        if self.empty and not rule.left_out and (reason := found_empty(self.empty, node)):
+            return result(rule, Status.SKIPPED, reason=reason)
+        if self.answer is not None:
+            return self.answer
+        run = CheckRun()
+        if (node.plain(check) or ready(check, node, run, lambda name: _empty(name, self.sku))) \
+                and _run(check, node, self.values, run):
+            return rule.passed
+        return conclude(rule, run)
+
+
 def judge(rule: Rule, node: NodeFacts, sku: Sku | None) -> Result:
     """The result of one rule on one node."""
-    check = rule.checked
-    if reason := rule.left_out or declared_empty(check, node, sku):
-        return result(rule, Status.SKIPPED, reason=reason)
-    missing = rule.without_number(sku)
-    if missing is not None:
-        if sku is not None and sku.declines(missing):
-            return result(rule, Status.SKIPPED,
-                          reason=f"the SKU {sku.name} says that {missing} is not judged")
-        return result(rule, Status.UNKNOWN, reason=_no_number(missing, sku), origin=Origin.MUSTER)
-    run = CheckRun()
-    if (node.plain(check) or ready(check, node, run, lambda name: _empty(name, sku))) \
-            and _run(check, node, rule.values(sku), run):
-        return rule.passed
-    return conclude(rule, run)
+    return BoundRule(rule, sku).judge(node)
 
 
-def declared_empty(check: Check, node: NodeFacts, sku: Sku | None) -> str:
-    """Why a check is skipped whose collection is empty, as the SKU declares; "" otherwise."""
-    if sku is not None and sku.empty:
-        for name in check.facts:
-            if name in sku.empty and node.facts.get(name) == ():
-                return f"there are no {name}, as the SKU says"
+def declared_empty(check: Check, sku: Sku | None) -> tuple[str, ...]:
+    """The facts of a check that may be empty collections, as the SKU declares: the check is skipped then."""
+    return tuple(name for name in check.facts if name in sku.empty) if sku is not None and sku.empty else ()
+
+
+def found_empty(names: Iterable[str], node: NodeFacts) -> str:
+    """Why a check is skipped of whose collections, which may be empty, one is; "" otherwise."""
+    for name in names:
+        if node.facts.get(name) == ():
+            return f"there are no {name}, as the SKU says"
     return ""
 
 
@@ -148,14 +174,16 @@ def _run(check: Check, node: NodeFacts, values: Mapping[str, Any], run: CheckRun
             _check_failed(run, check, error)
         function, findings = check.function, run.findings
         for subject in subjects:
-            before = len(refused)
+            before, brought = len(refused), 0
             try:
-                for found in islice(function(subject, *[argument(subject) for argument in others], **values),
-                                    MOST_FINDINGS):
+                for found in function(subject, *[argument(subject) for argument in others], **values):
                     if isinstance(found, Note):
                         _add_once(run.caveats, clean(found.text))
                     else:
                         findings.append(clean_finding(found, getattr(subject, "name", "")))
+                    brought += 1
+                    if brought == MOST_FINDINGS:
+                        break
             except Refusal:
                 continue        # `refused` holds it
             except NotJudged as error:

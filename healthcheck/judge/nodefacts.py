@@ -46,8 +46,11 @@ class Input:
             value, partly = value.value, Unmeasured(value.reason)
         if type(value) is Unmeasured:
             return cls(value, nothing=value)
-        caveats = tuple(dict.fromkeys(
-            [fact.caveat for fact in members(value) if isinstance(fact, Fact) and fact.caveat]))
+        caveats = ()
+        if any(issubclass(kind, Fact) and ("caveat" in kind.FIELDS or kind.caveat)
+               for kind in set(map(type, members(value)))):
+            caveats = tuple(dict.fromkeys(
+                [fact.caveat for fact in members(value) if isinstance(fact, Fact) and fact.caveat]))
         return cls(value, partly=partly, caveats=caveats, plain=partly is None and not caveats
                    and value != ())
 
@@ -111,11 +114,10 @@ class NodeFacts:
 
     def plain(self, check: Check) -> bool:
         """Whether everything a check takes was wholly measured, without caveats."""
-        key = check.facts, check.earlier
-        known = self._plain.get(key)
+        known = self._plain.get(check.inputs)
         if known is None:
             earlier = map(self.earlier, check.earlier)
-            known = self._plain[key] = all(self.input(name).plain for name in check.facts) and all(
+            known = self._plain[check.inputs] = all(self.input(name).plain for name in check.facts) and all(
                 before is not None and before.nothing is None and before.partly is None
                 and before.value != () for before in earlier)
         return known

@@ -30,7 +30,7 @@ from healthcheck.facts.values import Partial, Unmeasured
 from healthcheck.facts.xid import Xids
 from healthcheck.judge import peers
 from healthcheck.judge.fleetjudge import judge_fleet
-from healthcheck.judge.judge import judge
+from healthcheck.judge.judge import BoundRule, judge
 from healthcheck.judge.judge import result as result_of
 from healthcheck.judge.leftout import LeftOut, addresses, left_out, with_left_out
 from healthcheck.judge.nodefacts import Facts, NodeFacts
@@ -121,6 +121,7 @@ class Assessment:
             KernelCatalogue("catalogue", self._kernel.catalogue) if self._kernel is not None
             else Unmeasured("no rules folder holds a catalogue of kernel lines", Origin.MUSTER))
         self._baselines: dict[tuple[Scope, str], KernelBaseline] = {}
+        self._bound: dict[tuple[str | None, str], tuple[BoundRule, ...]] = {}
         self._views = {name: ProfileRules.of(ruleset.under(name, *profiles))
                        for name in {node.profile for node in nodes}}
 
@@ -184,13 +185,14 @@ class Assessment:
         snapshot = NodeFacts(facts, earlier)
         results = dict(view.left_out)
         kept = set(view.fleet_facts)
-        for rule in view.single:
+        for bound in self._bound_rules(node, sku):
+            rule = bound.rule
             if rule.disruptive and disruptive.isdisjoint(probe.id for probe in rule.disruptive):
                 results[rule.id] = view.unleased[rule.id]
             elif sku is None and _needs_sku(rule):
                 kept.update(rule.fact_names)
             else:
-                results[rule.id] = judge(rule, snapshot, sku)
+                results[rule.id] = bound.judge(snapshot)
         judged = JudgedNode(node, None, sku, snapshot, results, _machine(recording),
                             probes=coverage(recording, view.requested), left_out=left)
         if sku is None:
@@ -201,6 +203,16 @@ class Assessment:
             earlier = {name: earlier[name] for name in view.previous if name in earlier and name in kept}
         judged.facts = NodeFacts({name: facts[name] for name in kept if name in facts}, earlier)
         return judged
+
+    def _bound_rules(self, node: Node, sku: Sku | None) -> tuple[BoundRule, ...]:
+        """The rules that need one node only, with the values of this SKU."""
+        single = self._views[node.profile].single
+        if sku is not self._sku_of(node):   # the node contradicts it, so that it has no numbers
+            return tuple([BoundRule(rule, sku) for rule in single])
+        key = node.profile, sku.name if sku is not None else ""
+        if key not in self._bound:
+            self._bound[key] = tuple([BoundRule(rule, sku) for rule in single])
+        return self._bound[key]
 
     def _read_log(self, judged: JudgedNode, facts: Facts, view: ProfileRules,
                   host: Host | None) -> LogView | None:
