@@ -46,7 +46,7 @@ class Input:
             value, partly = value.value, Unmeasured(value.reason)
         if type(value) is Unmeasured:
             return cls(value, nothing=value)
-        caveats = ()
+        caveats: tuple[str, ...] = ()
         if any(issubclass(kind, Fact) and ("caveat" in kind.FIELDS or kind.caveat)
                for kind in set(map(type, members(value)))):
             caveats = tuple(dict.fromkeys(
