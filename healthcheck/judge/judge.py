@@ -176,7 +176,8 @@ def _run(check: Check, node: NodeFacts, values: Mapping[str, Any], run: CheckRun
         for subject in subjects:
             before, brought = len(refused), 0
             try:
-                for found in function(subject, *[argument(subject) for argument in others], **values):
+                beside = [argument(subject) for argument in others] if others else ()
+                for found in function(subject, *beside, **values):
                     if isinstance(found, Note):
                         _add_once(run.caveats, clean(found.text))
                     else:
