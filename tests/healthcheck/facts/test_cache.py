@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
+from operator import is_
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,35 @@ def test_what_was_met_before_is_the_very_same_fact_and_is_not_made_again() -> No
     first, second = (build_fact(FACTS["hcas"], Captures(machine.recording(node), cache))
                      for node in ("n1", "n2"))
     assert first is second and first is not build_fact(FACTS["hcas"], Captures(HEALTHY))
+
+
+def test_equal_links_and_counters_of_several_nodes_share_their_facts_although_the_rest_differs() -> None:
+    cache = FactCache()
+    warm = machine.recording("n2", gpu_nvml=machine.nvml(gpu3={"temperature_c": {"ok": 71}}))
+    for name in ("nvlinks", "nvlink_errors", "nvlink5_errors", "gpu_pairs", "port_rate_counters"):
+        first, second = (build_fact(FACTS[name], Captures(recording, cache)) for recording in (HEALTHY, warm))
+        assert len(first) == len(second) > 1 and all(map(is_, first, second)), name
+
+
+LINK = [1, 7, 26562, 2, "0000:05:00.0", 0, 0, 0, 0, 0]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 17), st.integers(0, 9),
+                          st.sampled_from([0, 1, True, False, 1.0, -3, -15, None, "1", [1], {}])),
+                min_size=1, max_size=4))
+def test_links_that_python_calls_equal_and_that_are_not_share_no_fact(
+    changes: list[tuple[int, int, Any]],
+) -> None:
+    cache = FactCache()
+    for _ in range(2):
+        for number in range(len(changes) + 1):
+            rows = {f"link{link}": [*LINK[:place], value, *LINK[place + 1:]]
+                    for link, place, value in changes[:number]}
+            seen = machine.recording(gpu_nvml=machine.nvml(gpu2={"nvlinks": machine.nvlinks(**rows)}))
+            for name in ("gpu_links", "nvlinks", "nvlink_errors", "nvlink5_errors"):
+                assert plain(build_fact(FACTS[name], Captures(seen, cache))) \
+                    == plain(build_fact(FACTS[name], Captures(seen)))
 
 
 def test_only_facts_that_say_so_depend_on_more_than_captures(monkeypatch: pytest.MonkeyPatch) -> None:
