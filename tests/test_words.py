@@ -11,7 +11,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PRODUCT = sorted(path for package in ("inventory", "healthcheck", "provisioning") for path in (ROOT / package).rglob("*.py"))
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "healthcheck/help").glob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "healthcheck/help").glob("*.md")),
+             *sorted((ROOT / "rules").rglob("*.yaml"))]
 
 # What is written in place of each.
 PLAIN = {
@@ -26,7 +27,8 @@ KEPT = re.compile(r"host-dimm-alike|dimm\.alike|host_dimm_alike|dimm_alike|kerne
                   r"|at, told\b|told INTEGER|row\[\"told\"\]"          # a column of the store's table `screened`
                   r"|= \"deed\""                                        # a weight in the JSON of `muster blame`
                   r"|\"nobody\""                                        # a holder in the protocol muster.action/1
-                  r"|guest nobody daemon")                              # users of every Linux
+                  r"|guest nobody daemon"                               # users of every Linux
+                  r"|irq-nobody|nobody cared")                          # what the kernel says
 WORD = re.compile(r"[a-z]+")
 
 

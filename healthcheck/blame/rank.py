@@ -128,7 +128,7 @@ def _when(one: Evidence, case: Case) -> float:
         return 1.0 if one.by >= case.failed - NEAR else 0.55
     if after > late:
         return 0.1
-    # Between two looks: the longer they are apart, the less it says of this moment.
+    # Between two snapshots: the longer they are apart, the less it says of this moment.
     return 0.8 if after >= soon or one.by - after <= 3600 else 0.65
 
 

@@ -131,7 +131,7 @@ _SECOND = (
     "CREATE INDEX lease_open ON lease (ended) WHERE ended IS NULL",
 )
 
-# The newest look at each node, as compressed JSON, and counters of the node that only grow, as JSON;
+# The newest snapshot of each node, as compressed JSON, and counters of the node that only grow, as JSON;
 # the next look is written over it.
 _THIRD = (
     """CREATE TABLE newest (

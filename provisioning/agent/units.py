@@ -93,7 +93,7 @@ WantedBy=timers.target
 
 _EXPORTER = """# Made by muster agent install.
 [Unit]
-Description=muster: what the newest look at this node found, for Prometheus
+Description=muster: what the newest snapshot of this node found, for Prometheus
 After=network.target
 StartLimitIntervalSec=0
 

@@ -23,7 +23,7 @@ EXPECTED: Mapping[str, Expected] = {
         "optics-adapter-temperature", "mlx5_1 (0000:40:00.0) asic", "103 C|100 C, 5 below critical", "fans", "warning", "datacentre"),
     "rail-without-address": only(
         "roce-gid", "mlx5_3/1 (0000:5e:00.0)", "no RoCE v2 GID but link-local", "ip addr|NCCL_IB_GID_INDEX"),
-    "rail-of-odd-packet-size": only("roce-mtu", "mlx5_6/1 (0000:ce:00.0)", "MTU 1500|MTU 4200, as 7 of", "MTU alike", "warning"),
+    "rail-of-odd-packet-size": only("roce-mtu", "mlx5_6/1 (0000:ce:00.0)", "MTU 1500|MTU 4200, as 7 of", "MTU to the same value", "warning"),
     "rail-loses-packets": only("roce-retransmits", "mlx5_2/1 (0000:4f:00.0)", "packet_seq_err|a second", "leaf|PFC", "warning", "network"),
     "adapter-stops-its-leaf": only(
         "roce-pfc-storm", "mlx5_4 rail4", "tx_pause_storm_error_events grew by 2", "drain|PCIe", "warning"),

@@ -541,7 +541,7 @@ SWITCHES = [
     (sxid(20034, "Non-fatal, Link 3"), "kernel-sxid-watch", "LTSSM"),
     (sxid(11021, "Non-fatal, Link 3 x"), "kernel-sxid-watch", "corrected"),
     (sxid(20009, "Fatal, Link 3 x"), "kernel-sxid", "short error rate"),
-    (sxid(10003, "Data {0x0}"), "kernel-sxid-watch", "nobody handled"),
+    (sxid(10003, "Data {0x0}"), "kernel-sxid-watch", "no one handled"),
     (sxid(55555, "Fatal, Link 1"), "kernel-sxid", "Not in the table"),
     (sxid(55555, "hm"), "kernel-sxid", "Not in the table"),
     (sxid(28006, "Non-fatal, Link 46 MC TS crumbstore"), "kernel-sxid-watch", "by the driver's word"),

@@ -58,7 +58,7 @@ def test_every_alert_says_what_it_is_what_to_do_and_who_does_it(name: str) -> No
     for key in ("summary", "description", "runbook"):
         assert len(alert["annotations"][key]) > 20
     given = alert["labels"].get("owner", "")
-    assert given in {owner.value for owner in Owner} or "$labels.owner" in given or name == "MusterIncident"
+    assert given in {owner.value for owner in Owner} or "$labels.owner" in given
     assert (alert["labels"].get("severity") in ("critical", "warning")
             or 'severity="critical"' in alert["expr"])
     assert not name.startswith(("ALERT", "muster")) and name.startswith("Muster")
