@@ -60,7 +60,7 @@ def enroll(
     muster inventory enroll 'gpu[001-064]' --expect consoles/      compared with consoles/gpu001.log and so on
     muster inventory enroll @train                                 shows the fingerprints and asks
     muster inventory enroll @train --yes                           trusts the network this once
-    muster inventory enroll gpu007 --replace gpu007                after a reinstall; saves the file as FILE.old
+    muster inventory enroll gpu007 --replace gpu007                after a reinstall; keeps FILE.old
 
     NODES may also be jump hosts and, without an inventory, any host names.
 
@@ -207,8 +207,9 @@ def _show(subjects: Sequence[NodeEnrolment], *, yes: bool) -> None:
     changed = [each.node.name for each in subjects if each.decision.outcome is EnrolmentOutcome.CHANGED]
     if changed:
         names_ = shlex.quote(fold(changed))
-        click.echo(f"If {fold(changed)} {'was' if len(changed) == 1 else 'were'} reinstalled: muster inventory "
-                   f"enroll {names_} --replace {names_}")
+        were = "was" if len(changed) == 1 else "were"
+        click.echo(f"If {fold(changed)} {were} reinstalled: muster inventory enroll {names_} --replace "
+                   f"{names_}")
     if yes and any(each.done for each in changing):
         click.echo("Trusted on first use: no one has checked these keys. Compare them with the consoles when "
                    "you can.")
@@ -265,8 +266,8 @@ def _notes(subjects: Sequence[NodeEnrolment]) -> list[str]:
         lines = sorted({line for _, line in old})
         places = ", ".join(map(str, lines[:10])) + (f" and {len(lines) - 10} more" if len(lines) > 10 else "")
         name = shlex.quote(next(iter(nodes.values()))) if len(nodes) == 1 else "NAME"
-        notes.append(f"{clean(file)} still holds an old key of {fold(nodes)} (line{'s' * (len(lines) > 1)} {places}), "
-                     "which stays trusted, as muster does not edit that file; remove it with: ssh-keygen -R "
+        notes.append(f"{clean(file)} still holds an old key of {fold(nodes)} (line {places}), which stays "
+                     "trusted, as muster does not edit that file; remove it with: ssh-keygen -R "
                      f"{name} -f {clean(shlex.quote(file))}")
     return notes
 
