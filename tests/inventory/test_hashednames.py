@@ -229,7 +229,12 @@ def test_a_file_is_read_once_for_all_that_look_into_it(
 ) -> None:
     reads: list[str] = []
     real = hostkeys._KnownFile.read
-    monkeypatch.setattr(hostkeys._KnownFile, "read", lambda name: reads.append(name) or real(name))
+
+    def read(name: str) -> hostkeys._KnownFile:
+        reads.append(name)
+        return real(name)
+
+    monkeypatch.setattr(hostkeys._KnownFile, "read", read)
     one, two = str(tmp_path / "one"), str(tmp_path / "two")
     files = HostKeyFiles()
     for names in ((one,), (one, two), (two, one), (one,)):
