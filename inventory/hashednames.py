@@ -153,12 +153,13 @@ class _Guesses:
         place = start
         self.operations += 1
         if digest(messages[start]) != wanted:
-            # Negative places count from the end, so both ways lead around all names.
+            # Negative places count from the end, so both ways lead halfway around.
+            back = (many - 1) // 2
             for away in range(1, many // 2 + 1):
                 self.operations += 2
                 if digest(messages[place := start + away - many]) == wanted:
                     break
-                if digest(messages[place := start - away]) == wanted:
+                if away <= back and digest(messages[place := start - away]) == wanted:
                     break
             else:
                 return None

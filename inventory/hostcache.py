@@ -23,6 +23,7 @@ from inventory.cachefolder import cache_folder
 
 _MOST_BYTES = 64 << 20
 _MOST_NAMES = 65_536
+_MOST_FILES = 16
 _SUM = hashlib.sha256().digest_size
 HASH_BYTES = 20         # of a salt and of a digest; OpenSSH's hostfile.c takes no others
 _ID, _SALT = 16, 16     # bytes
@@ -88,7 +89,7 @@ def load(known_hosts: str) -> HostCache | None:
 
 
 def save(known_hosts: str, cache: HostCache) -> None:
-    """Writes the cache if possible: whole, and for this user only."""
+    """Writes the cache if possible: whole, and for this user only. Of more than 16 the oldest go."""
     path = _path(known_hosts)
     if path is None:
         return
@@ -102,6 +103,9 @@ def save(known_hosts: str, cache: HostCache) -> None:
                 file.flush()
                 os.fsync(file.fileno())
             Path(temporary).replace(path)
+            kept = sorted(path.parent.glob("hostkeys-*"), key=lambda each: each.stat().st_mtime)
+            for old in kept[:-_MOST_FILES]:
+                old.unlink()
         except BaseException:
             with contextlib.suppress(OSError):
                 Path(temporary).unlink()

@@ -150,7 +150,7 @@ class KnownHosts:
             file.names.find(wanted, remember=remember, progress=on_terminal(file.name, len(wanted)))
 
     def _plain(self, name: str) -> list[KnownKey]:
-        return [key for file in self._held for key in file.plainly(name)]
+        return [key for file in self._held for key in file.unhashed(name)]
 
     def _all(self, name: str) -> list[KnownKey]:
         return [key for file in self._held for key in file.all(name)]
@@ -216,7 +216,7 @@ class _KnownFile:
         found.ignored.append((name, why))
         return found
 
-    def plainly(self, name: str) -> list[KnownKey]:
+    def unhashed(self, name: str) -> list[KnownKey]:
         """The keys of plain lines and patterns."""
         keys = list(self._plain.get(name, ()))
         for length in self._lengths:
@@ -227,7 +227,7 @@ class _KnownFile:
 
     def all(self, name: str) -> list[KnownKey]:
         """The keys of all lines that fit, in the file's order."""
-        keys = self.plainly(name)
+        keys = self.unhashed(name)
         if self.hashed:
             keys += [key for each in self.names.of(name) for key in self.hashed[each]]
         return sorted(keys, key=lambda key: key.line)

@@ -24,6 +24,8 @@ from inventory.nodeset import expand, fold
 from inventory.sshconfig import default_config, parse_jump, target_for
 from inventory.text import clean
 
+_ADDRESS = re.compile(r"[\w\[][\w.:%\[\]-]*")
+
 
 @click.command(short_help="Fetch host keys from nodes and pin them in known_hosts.")
 @click.argument("nodes")
@@ -220,15 +222,15 @@ def _show(subjects: Sequence[NodeEnrolment], *, yes: bool) -> None:
 
 def _reasons(subjects: Iterable[NodeEnrolment]) -> dict[str, list[str]]:
     """Each reason with its nodes. Reasons that differ only in what the node is called are one."""
-    alike: dict[str, dict[str, list[str]]] = {}
+    equal: dict[str, dict[str, list[str]]] = {}
     for each in subjects:
         reason = each.decision.reason
         if each.stage is not None:
             reason = f"{each.stage}: {reason}"
         if reason:
-            alike.setdefault(_general(reason, each), {}).setdefault(reason, []).append(each.node.name)
+            equal.setdefault(_general(reason, each), {}).setdefault(reason, []).append(each.node.name)
     found: dict[str, list[str]] = {}
-    for general, reasons in alike.items():
+    for general, reasons in equal.items():
         words = general if len(reasons) > 1 else next(iter(reasons))
         found.setdefault(words, []).extend(name for names in reasons.values() for name in names)
     return found
@@ -240,8 +242,12 @@ def _general(reason: str, subject: NodeEnrolment) -> str:
     host = target.hostname
     names = {f"{host}:{target.port}", f"[{host}]:{target.port}", host, target.known_hosts_name,
              subject.node.name}
-    words = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
-    return re.sub(rf"(?<![\w.:-])(?:{words})(?![\w:-]|\.\w)", "the node", reason)
+
+    def swapped(match: re.Match[str]) -> str:
+        word = match[0].rstrip(".:-")
+        return "the node" + match[0][len(word):] if word in names else match[0]
+
+    return _ADDRESS.sub(swapped, reason)
 
 
 def _notes(subjects: Sequence[NodeEnrolment]) -> list[str]:

@@ -42,22 +42,19 @@ class SshTransport:
         self._jumps = Jumps()
         self._routes: Routes = {}
         self._latest: SshConfig | None = None
-        self._prepared = False
 
     def begin(
         self, program: Program, limits: Limits, watch: Watchdog, nodes: Iterable[Node] = (),
     ) -> SshSweep:
-        """One sweep, for `fan_out` to look at nodes with. What takes long for all of `nodes` one by one is
-        done here. Raises ConfigError for a broken ssh_config file."""
+        """One sweep, for `fan_out` to look at nodes with. What would take long for each of `nodes` by itself
+        is done here for all. Raises ConfigError for a broken ssh_config file."""
         # A transport that is kept reads the files again, to see edits between sweeps.
         config = (self._config if self._config is not None else SshConfig.load() if self._pool is not None
                   else default_config())
         if config != self._latest:
             self._latest, self._routes = config, {}
         sweep = SshSweep(config, program, limits, watch, self._jumps, self._pool, self._routes)
-        if not self._prepared:      # later sweeps find most nodes connected
-            sweep.prepare(nodes)
-            self._prepared = True
+        sweep.prepare(nodes)
         return sweep
 
     def run(self, nodes: Iterable[Node], program: Program, limits: Limits) -> Iterator[Reply]:
