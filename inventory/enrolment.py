@@ -126,17 +126,18 @@ def _known(subjects: Iterable[NodeEnrolment], to_replace: Collection[str]) -> di
     shown."""
     files = HostKeyFiles()
     found: dict[str, KnownHost] = {}
-    unsure: dict[tuple[str, ...], list[NodeEnrolment]] = {}
+    groups: dict[tuple[str, ...], list[NodeEnrolment]] = {}
     for each in subjects:
         if each.keys:
-            known = files.of(each.files).enough(*_host(each))
-            held = {key.blob for key in (*known.keys, *known.portless)}
-            found[each.node.name] = known
-            if not known.whole and (each.node.name in to_replace or not held.issuperset(each.keys)):
-                unsure.setdefault(each.files, []).append(each)
-    for names, those in unsure.items():
-        files.of(names).prepare(map(_host, those), remember=True)
-        found |= {each.node.name: files.of(names).about(*_host(each)) for each in those}
+            groups.setdefault(each.files, []).append(each)
+    for names, those in groups.items():
+        known_hosts = files.of(names)
+        known_hosts.prepare(map(_host, those), all_lines=False, remember=True)
+        found |= {each.node.name: known_hosts.enough(*_host(each)) for each in those}
+        unsure = [each for each in those if not found[each.node.name].whole
+                  and (each.node.name in to_replace or not found[each.node.name].holds(each.keys))]
+        known_hosts.prepare(map(_host, unsure), remember=True)
+        found |= {each.node.name: known_hosts.about(*_host(each)) for each in unsure}
     return found
 
 

@@ -65,6 +65,10 @@ class KnownHost:
     authorities: tuple[KnownKey, ...] = ()
     whole: bool = True
 
+    def holds(self, blobs: Iterable[bytes]) -> bool:
+        """Whether each of these keys is among those to trust; revoked ones may be."""
+        return {key.blob for key in (*self.keys, *self.portless)}.issuperset(blobs)
+
     @property
     def types(self) -> tuple[str, ...]:
         """The key types that could be accepted, each once, in the files' order:

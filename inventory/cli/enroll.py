@@ -270,9 +270,10 @@ def _notes(subjects: Sequence[NodeEnrolment]) -> list[str]:
     for file, old in elsewhere.items():
         nodes = {each.node.name: each.target.known_hosts_name for each, _ in old}
         lines = sorted({line for _, line in old})
-        places = ", ".join(map(str, lines[:10])) + (f" and {len(lines) - 10} more" if len(lines) > 10 else "")
+        places = f"line{'s' * (len(lines) > 1)} " + ", ".join(map(str, lines[:10]))
+        places += f" and {len(lines) - 10} more" if len(lines) > 10 else ""
         name = shlex.quote(next(iter(nodes.values()))) if len(nodes) == 1 else "NAME"
-        notes.append(f"{clean(file)} still holds an old key of {fold(nodes)} (line {places}), which stays "
+        notes.append(f"{clean(file)} still holds an old key of {fold(nodes)} ({places}), which stays "
                      "trusted, as muster does not edit that file; remove it with: ssh-keygen -R "
                      f"{name} -f {clean(shlex.quote(file))}")
     return notes

@@ -222,7 +222,7 @@ def test_an_old_key_in_a_file_of_ssh_stays_and_is_named_and_the_new_one_is_pinne
     assert place.found(server) == 3
     assert [each["where"] for each in document(done)["nodes"]["n1"]["elsewhere"]] == [
         f"{place.of_ssh}:2", f"{place.of_ssh}:3"]
-    assert f"{place.of_ssh} still holds an old key of n1 (line 2, 3)" in done.stderr
+    assert f"{place.of_ssh} still holds an old key of n1 (lines 2, 3)" in done.stderr
     command = shlex.split(done.stderr.strip().rpartition("remove it with: ")[2])
     subprocess.run(command, check=True, capture_output=True)
     assert place.of_ssh.read_text() == "# mine\n"

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,12 +19,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from inventory import hashednames, hostcache, hostkeys
+from inventory.enroll import EnrolmentOutcome
+from inventory.enrolment import decided, subject_of
 from inventory.hostcache import HostCache
 from inventory.hostkeys import HostKeyFiles, KnownHost, KnownHosts
 from inventory.model import Node
 from inventory.sshconfig import SshConfig, target_for
 from inventory.transport.trust import objection
-from tests.inventory.test_hostkeys import A, B, C, blob, text
+from tests.inventory.test_hostkeys import RSA, A, B, C, blob, text
 from tests.testbed.require import require
 from tests.testbed.sshd import hashed
 
@@ -192,6 +195,24 @@ def test_a_sweep_of_one_node_forgets_nothing_of_the_others(
     found = prepared(file)
     assert all(found.about(*host).keys for host in HOSTS)
     assert operations.since() <= 2 * N + 1
+
+
+@pytest.mark.parametrize("shown", ["the known key", "another key", "a further key"])
+@pytest.mark.parametrize("replaced", [False, True])
+def test_an_enrolment_takes_few_operations_a_node_whatever_the_nodes_show(
+    tmp_path: Path, operations: Operations, monkeypatch: pytest.MonkeyPatch, shown: str, replaced: bool,
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".ssh").mkdir()
+    (tmp_path / ".ssh" / "known_hosts").write_text(lines(NAMES))
+    subjects = [replace(subject_of(Node(name), SshConfig.parse(""), None), keys={
+        "the known key": (key(number * 10),), "another key": (key(10_000 + number),),
+        "a further key": (key(number * 10), RSA)}[shown]) for number, name in enumerate(NAMES)]
+    outcomes = {each.decision.outcome for each in decided(subjects, None, NAMES if replaced else ())}
+    assert outcomes == {{
+        "the known key": EnrolmentOutcome.KNOWN, "a further key": EnrolmentOutcome.ADD,
+        "another key": EnrolmentOutcome.REPLACE if replaced else EnrolmentOutcome.CHANGED}[shown]}
+    assert operations.since() <= 3 * N
 
 
 # threads
