@@ -221,13 +221,13 @@ class _KnownFile:
         return found
 
     def unhashed(self, name: str) -> list[KnownKey]:
-        """The keys of plain lines and patterns."""
-        keys = list(self._plain.get(name, ()))
+        """The keys of plain lines and patterns that fit, in the file's order."""
+        keys = {key.line: key for key in self._plain.get(name, ())}
         for length in self._lengths:
             for patterns, key in self._patterns.get(name[:length], ()) if length <= len(name) else ():
-                if key not in keys and _matches(name, patterns):
-                    keys.append(key)
-        return keys
+                if key.line not in keys and _matches(name, patterns):
+                    keys[key.line] = key
+        return [keys[line] for line in sorted(keys)]
 
     def all(self, name: str) -> list[KnownKey]:
         """The keys of all lines that fit, in the file's order."""
