@@ -128,7 +128,9 @@ def _written(cache: HostCache) -> bytes:
 def _read(data: bytes) -> HostCache:
     """Raises ValueError, TypeError, KeyError or IndexError for what was not written so."""
     held = json.loads(data)
-    tried, names = _bytes(held["tried"]), _bytes(held["names"])
+    salt, tried, names = (_bytes(held[key]) for key in ("salt", "tried", "names"))
+    if len(salt) != _SALT or len(tried) % (2 * HASH_BYTES) or len(names) % _ID:
+        raise ValueError
     hashes = tuple(NameHash(tried[at:at + HASH_BYTES], tried[at + HASH_BYTES:at + 2 * HASH_BYTES])
                    for at in range(0, len(tried), 2 * HASH_BYTES))
     rows = [(int(count), tuple(int(place) for place in places)) for count, places in held["rows"]]
@@ -136,7 +138,7 @@ def _read(data: bytes) -> HostCache:
     if any(not 0 <= count <= len(hashes) or any(not 0 <= place < len(hashes) for place in places)
            for count, places in rows):
         raise ValueError
-    return HostCache(_bytes(held["salt"]), hashes, dict(zip(ids, rows, strict=True)))
+    return HostCache(salt, hashes, dict(zip(ids, rows, strict=True)))
 
 
 def _text(data: bytes) -> str:
