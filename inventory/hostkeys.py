@@ -135,8 +135,17 @@ class KnownHosts:
         held = {key.blob for key in (*found.keys, *found.portless)}
         if not held:
             return self.about(host, port, alias)
-        revoking = [key for file in self._hashed for blob in held for key in file.revoking(blob, names)]
+        revoking = [key for file in self._hashed for blob in held for name in names
+                    for key in file.hashed_as(blob, (Marker.REVOKED,), name)]
         return replace(found, revoked=(*found.revoked, *revoking))
+
+    def about_key(self, blob: bytes, host: str, port: int, alias: str | None = None) -> KnownHost:
+        """As `about`, but of hashed lines only those that hold this key: enough to accept it or not."""
+        return _known(
+            _names(host, port, alias),
+            lambda name: [key for file in self._held
+                          for key in (*file.unhashed(name), *file.hashed_as(blob, Marker, name))],
+            whole=not self._hashed)
 
     def prepare(
         self, hosts: Iterable[tuple[str, int, str | None]], *, all_lines: bool = True, remember: bool = False,
@@ -189,7 +198,7 @@ class _KnownFile:
         self._plain: dict[str, list[KnownKey]] = {}
         # Each under what its patterns begin with, up to the first * or ?.
         self._patterns: dict[str, list[tuple[tuple[str, ...], KnownKey]]] = {}
-        self._revoking: dict[bytes, list[NameHash]] = {}
+        self._by_key: dict[tuple[bytes, Marker], list[NameHash]] = {}
         for number, line in enumerate(data.decode("utf-8", "surrogateescape").split("\n"), 1):
             words = line.split(None, 4)
             if words and not words[0].startswith("#"):
@@ -236,11 +245,11 @@ class _KnownFile:
             keys += [key for each in self.names.of(name) for key in self.hashed[each]]
         return sorted(keys, key=lambda key: key.line)
 
-    def revoking(self, blob: bytes, names: Iterable[str]) -> list[KnownKey]:
-        """The hashed lines that revoke a key for one of these names."""
-        return [key for each in self._revoking.get(blob, ())
-                if any(hasher(each.salt)(encoded(name)) == each.digest for name in names)
-                for key in self.hashed[each] if key.marker is Marker.REVOKED and key.blob == blob]
+    def hashed_as(self, blob: bytes, markers: Iterable[Marker], name: str) -> list[KnownKey]:
+        """The keys of hashed lines that hold this key under one of these markers and fit the name."""
+        return [key for marker in markers for each in dict.fromkeys(self._by_key.get((blob, marker), ()))
+                if hasher(each.salt)(encoded(name)) == each.digest
+                for key in self.hashed[each] if key.marker is marker and key.blob == blob]
 
     def _line(self, number: int, words: list[str]) -> str:
         """Files one line away; returns why it cannot be, or nothing."""
@@ -285,8 +294,7 @@ class _KnownFile:
         if (len(each.salt), len(each.digest)) != (HASH_BYTES, HASH_BYTES):
             return "a hash of another length than SHA-1's"
         self.hashed.setdefault(each, []).append(key)
-        if key.marker is Marker.REVOKED:
-            self._revoking.setdefault(key.blob, []).append(each)
+        self._by_key.setdefault((key.blob, key.marker), []).append(each)
         return ""
 
 

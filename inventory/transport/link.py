@@ -197,7 +197,8 @@ class SshConnection:
         offered = self.exchange(task, trust.algorithms(known, HOST_KEYS), limits)
         problem = trust.objection(target, known, believed.revoked, offered)
         if problem is not None and not known.whole:
-            problem = trust.objection(target, believed.known_hosts.about(*host), believed.revoked, offered)
+            known = believed.known_hosts.about_key(offered, *host)
+            problem = trust.objection(target, known, believed.revoked, offered)
         if problem is not None:
             raise TaskFailed(Stage.HOST_KEY, problem)
         self._log_in(task, target, believed, limits)
