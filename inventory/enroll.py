@@ -3,7 +3,7 @@ or why not."""
 
 from __future__ import annotations
 
-import shlex
+import dataclasses
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import Enum
@@ -46,24 +46,26 @@ class Decision:
     """`add` are the keys to pin, in wire form, `drop` the known ones that give way to them,
     `left_out` those shown and not pinned.
 
-    `vouched` says that --expect names every key of `add`: then there is no question to ask.
+    `vouched` says that --expect names every key of `add`: then there is no question to ask. `elsewhere` are
+    old keys in files that muster does not write, so that they stay trusted.
     """
 
     outcome: EnrolmentOutcome
     add: tuple[bytes, ...] = ()
     drop: tuple[KnownKey, ...] = ()
     left_out: tuple[bytes, ...] = ()
+    elsewhere: tuple[KnownKey, ...] = ()
     vouched: bool = False
     reason: str = ""
 
 
 def decide(
-    keys: tuple[bytes, ...], known: KnownHost, file: str, *, revoked: RevokedKeys | None = None,
+    keys: tuple[bytes, ...], known: KnownHost, ours: Collection[str], *, revoked: RevokedKeys | None = None,
     expected: Collection[Expected] | None = None,
     replace: bool = False, certified: bool = False, via: Via = Via.PARAMIKO,
 ) -> Decision:
-    """What to do about a host that has proven `keys`, to be pinned in `file`. `expected` None:
-    without --expect.
+    """What to do about a host that has proven `keys`; `ours` are the files that may be written. `expected`
+    None: without --expect.
 
     `certified` says that it has host certificates, which only `via` openssh can check. A known key that was
     proven vouches for no other, as each is shown on a connection of its own: a person must approve what is
@@ -77,8 +79,13 @@ def decide(
                                "installation")
     held = {key.blob for key in (*known.keys, *known.portless)}
     missing = tuple(blob for blob in keys if blob not in held)
+    old = tuple(key for key in known.keys if key.blob not in keys) if replace else ()
+    drop = tuple(key for key in old if key.file in ours)
+    elsewhere = tuple(key for key in old if key.file not in ours)
+    nothing_new = Decision(EnrolmentOutcome.REPLACE if drop else EnrolmentOutcome.KNOWN, drop=drop,
+                           elsewhere=elsewhere, vouched=bool(drop))
     if not missing:
-        return Decision(EnrolmentOutcome.KNOWN)
+        return nothing_new
     rival = _rival(keys, missing, known)
     if rival is None and not known.keys and known.authorities and certified and via is Via.OPENSSH:
         return Decision(EnrolmentOutcome.AUTHORITY, reason=f"{known.name} is trusted through the certificate "
@@ -95,20 +102,12 @@ def decide(
                             reason=f"--expect does not list the new keys of {known.name}: "
                                    f"{_keys_text(missing)}")
         if not add:
-            return Decision(EnrolmentOutcome.KNOWN, left_out=missing)
+            return dataclasses.replace(nothing_new, left_out=missing)
     left_out = tuple(blob for blob in missing if blob not in add)
-    if rival is None:
-        outcome = EnrolmentOutcome.ADD if known.keys else EnrolmentOutcome.PIN
-        return Decision(outcome, add, left_out=left_out, vouched=expected is not None,
-                        reason=_why_not_authority(known, via))
-    drop = tuple(key for key in known.keys if key.blob not in keys)
-    if elsewhere := [key for key in drop if key.file != file]:
-        old = elsewhere[0]
-        return Decision(EnrolmentOutcome.BLOCKED,
-                        reason=f"the old key {_key_text(old.blob)} of {known.name} is in {old.where}, but "
-                                                f"muster writes only {file}; remove it with: ssh-keygen -R "
-                                                f"{shlex.quote(known.name)} -f {shlex.quote(old.file)}")
-    return Decision(EnrolmentOutcome.REPLACE, add, drop, left_out, vouched=expected is not None)
+    outcome = (EnrolmentOutcome.REPLACE if rival is not None or drop
+               else EnrolmentOutcome.ADD if known.keys else EnrolmentOutcome.PIN)
+    return Decision(outcome, add, drop, left_out, elsewhere, vouched=expected is not None,
+                    reason=_why_not_authority(known, via))
 
 
 def _revoked(keys: Iterable[bytes], known: KnownHost, revoked: RevokedKeys | None) -> str:

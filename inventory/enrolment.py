@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 from inventory import pins
 from inventory.enroll import Decision, EnrolmentOutcome, decide
-from inventory.errors import MusterError, UsageError
+from inventory.errors import MusterError
 from inventory.expect import Expectations
-from inventory.hostkeys import KnownHosts, RevokedKeys
+from inventory.hostkeys import HostKeyFiles, KnownHost, RevokedKeys
 from inventory.model import Node
-from inventory.sshconfig import SshConfig, SshTarget, options_for, resolve
+from inventory.sshconfig import SshConfig, SshTarget, options_for, own_known_hosts, resolve
 
 _NOT_YET = Decision(EnrolmentOutcome.UNREACHED)
 _DONE = {EnrolmentOutcome.PIN: ("to pin", "pinned"), EnrolmentOutcome.ADD: ("to add to", "added to"),
@@ -21,18 +21,26 @@ _DONE = {EnrolmentOutcome.PIN: ("to pin", "pinned"), EnrolmentOutcome.ADD: ("to 
 
 @dataclass(frozen=True)
 class NodeEnrolment:
-    """One node: where it is, where its keys are looked up and pinned, and what was found and decided."""
+    """One node: where it is, where its keys are looked up (`files`), pinned (`file`) and replaced (`ours`),
+    and what was found and decided."""
 
     node: Node
     target: SshTarget
     file: str
     files: tuple[str, ...]
+    ours: frozenset[str]
     hash_names: bool
     keys: tuple[bytes, ...] = ()
     certified: bool = False
     decision: Decision = _NOT_YET
     stage: str | None = None
     done: bool = False
+
+    @property
+    def written_files(self) -> tuple[str, ...]:
+        """The files that its decision changes."""
+        return tuple(dict.fromkeys((*([self.file] if self.decision.add else []),
+                                    *(key.file for key in self.decision.drop))))
 
     @property
     def label(self) -> str:
@@ -42,10 +50,10 @@ class NodeEnrolment:
 
 
 def subject_of(node: Node, config: SshConfig, option: str | None) -> NodeEnrolment:
-    """Where a node is, and where its keys are kept: in the file that `option` names,
-    else the first that its user would write to.
+    """Where a node is, and where its keys are kept: in the file that `option` names, else the first that the
+    inventory names, else muster's own. Files of ssh are read, and written to only if named.
 
-    Raises ConfigError for an ssh_config that is broken, and UsageError for one that keeps no keys.
+    Raises ConfigError for an ssh_config that is broken.
     """
     options = options_for(node.name, config, address=node.address, user=node.user, port=node.port)
     target = resolve(node, options)
@@ -53,13 +61,13 @@ def subject_of(node: Node, config: SshConfig, option: str | None) -> NodeEnrolme
         file = os.path.expanduser(option)  # noqa: PTH111  (never raises)
         same = [each for each in target.known_hosts_files if os.path.realpath(each) == os.path.realpath(file)]
         file = same[0] if same else file
-    elif (node.known_hosts_file or options.user_known_hosts_files) == ():
-        raise UsageError(f"ssh_config keeps no known_hosts file for {node.name} (UserKnownHostsFile none); "
-                         "name one with --known-hosts FILE")
     else:
-        file = target.known_hosts_files[0]
+        file = node.known_hosts_file[0] if node.known_hosts_file else own_known_hosts()
+    musters = (own_known_hosts(), *node.known_hosts_file)
+    # HashKnownHosts is about the files that ssh writes.
+    hash_names = options.hash_known_hosts and file in target.known_hosts_files and file not in musters
     return NodeEnrolment(node, target, file, tuple(dict.fromkeys((file, *target.known_hosts_files))),
-                         options.hash_known_hosts)
+                         frozenset((file, *musters)), hash_names)
 
 
 def scanned(
@@ -89,19 +97,20 @@ def decided(
     subjects: Iterable[NodeEnrolment], expected: Expectations | None, to_replace: Collection[str],
 ) -> list[NodeEnrolment]:
     """The same, with what is to be done about each."""
-    known_hosts: dict[tuple[str, ...], KnownHosts] = {}
+    subjects = tuple(subjects)
+    known = _known(subjects, to_replace)
+    if expected is not None:
+        expected.prepare((each.node.name, each.target) for each in subjects if each.keys)
     revoked: dict[str, RevokedKeys] = {}
     found = []
     for each in subjects:
         if each.keys:
             target, list_ = each.target, each.target.revoked_host_keys
-            if each.files not in known_hosts:
-                known_hosts[each.files] = KnownHosts(each.files)
             if list_ is not None and list_ not in revoked:
                 revoked[list_] = RevokedKeys(list_)
             decision = decide(
-                each.keys, known_hosts[each.files].about(target.hostname, target.port, target.host_key_alias),
-                each.file, revoked=revoked[list_] if list_ is not None else None,
+                each.keys, known[each.node.name], each.ours,
+                revoked=revoked[list_] if list_ is not None else None,
                 expected=expected.about(each.node.name, target) if expected is not None else None,
                 replace=each.node.name in to_replace, certified=each.certified, via=each.node.transport)
             if (decision.outcome is EnrolmentOutcome.UNLISTED and expected is not None
@@ -112,28 +121,57 @@ def decided(
     return _possible(found)
 
 
-def _change(subject: NodeEnrolment) -> pins.PinChange:
-    return pins.PinChange(subject.target.known_hosts_name, subject.decision.add,
-                          tuple(key.blob for key in subject.decision.drop))
-
-
-def _by_file(subjects: Iterable[NodeEnrolment]) -> dict[str, list[NodeEnrolment]]:
-    found: dict[str, list[NodeEnrolment]] = {}
+def _known(subjects: Iterable[NodeEnrolment], to_replace: Collection[str]) -> dict[str, KnownHost]:
+    """What is known of each node, by its name: of all lines, unless plain ones hold every key that it has
+    shown."""
+    files = HostKeyFiles()
+    found: dict[str, KnownHost] = {}
+    groups: dict[tuple[str, ...], list[NodeEnrolment]] = {}
     for each in subjects:
-        if each.decision.outcome.writes:
-            found.setdefault(each.file, []).append(each)
+        if each.keys:
+            groups.setdefault(each.files, []).append(each)
+    for names, those in groups.items():
+        known_hosts = files.of(names)
+        known_hosts.prepare(map(_host, those), all_lines=False, remember=True)
+        found |= {each.node.name: known_hosts.enough(*_host(each)) for each in those}
+        unsure = [each for each in those if not found[each.node.name].whole
+                  and (each.node.name in to_replace or not found[each.node.name].holds(each.keys))]
+        known_hosts.prepare(map(_host, unsure), remember=True)
+        found |= {each.node.name: known_hosts.about(*_host(each)) for each in unsure}
     return found
+
+
+def _host(subject: NodeEnrolment) -> tuple[str, int, str | None]:
+    return subject.target.hostname, subject.target.port, subject.target.host_key_alias
+
+
+def _changes(subjects: Iterable[NodeEnrolment]) -> dict[str, list[tuple[NodeEnrolment, pins.PinChange]]]:
+    """What is to be added to each file, and removed from it. Files that get keys come first, so that a host
+    has one at any time."""
+    adding: dict[str, list[tuple[NodeEnrolment, pins.PinChange]]] = {}
+    dropping: dict[str, list[tuple[NodeEnrolment, pins.PinChange]]] = {}
+    for each in subjects:
+        name, decision = each.target.known_hosts_name, each.decision
+        if decision.outcome.writes:
+            dropped: dict[str, list[bytes]] = {each.file: []} if decision.add else {}
+            for key in decision.drop:
+                dropped.setdefault(key.file, []).append(key.blob)
+            for file, old in dropped.items():
+                add = decision.add if file == each.file else ()
+                (adding if add else dropping).setdefault(file, []).append(
+                    (each, pins.PinChange(name, add, tuple(old))))
+    return {file: [*adding.get(file, ()), *dropping.get(file, ())] for file in {**adding, **dropping}}
 
 
 def _possible(subjects: Sequence[NodeEnrolment]) -> list[NodeEnrolment]:
     """The same, with a refusal for each change that its file does not allow."""
     blocked: dict[str, str] = {}
-    for file, those in _by_file(subjects).items():
+    for file, those in _changes(subjects).items():
         try:
-            obstacles = pins.obstacles(pins.read(file), file, [_change(each) for each in those])
+            obstacles = pins.obstacles(pins.read(file), file, [change for _, change in those])
         except MusterError as error:
-            obstacles = {each.target.known_hosts_name: str(error) for each in those}
-        blocked |= {each.node.name: obstacles[name] for each in those
+            obstacles = {each.target.known_hosts_name: str(error) for each, _ in those}
+        blocked |= {each.node.name: obstacles[name] for each, _ in those
                     if (name := each.target.known_hosts_name) in obstacles}
     return refused(subjects, EnrolmentOutcome.BLOCKED, blocked)
 
@@ -150,13 +188,17 @@ def written(subjects: Sequence[NodeEnrolment]) -> list[NodeEnrolment]:
     a file that cannot be written refuses its nodes."""
     done: set[str] = set()
     failed: dict[str, str] = {}
-    for file, those in _by_file(subjects).items():
-        names = [each.node.name for each in those]
+    own = own_known_hosts()
+    for file, all_ in _changes(subjects).items():
+        those = [(each, change) for each, change in all_ if each.node.name not in failed]
+        names = [each.node.name for each, _ in those]
         try:
-            hash_names = any(each.hash_names for each in those) or pins.has_hashed_names(pins.read(file))
-            pins.write(file, [_change(each) for each in those], hash_names=hash_names)
+            hash_names = file != own and (any(each.hash_names for each, _ in those)
+                                          or pins.has_hashed_names(pins.read(file)))
+            pins.write(file, [change for _, change in those], hash_names=hash_names)
             done.update(names)
         except MusterError as error:
             failed |= dict.fromkeys(names, str(error))
+    done -= failed.keys()
     return [replace(each, done=each.node.name in done)
             for each in refused(subjects, EnrolmentOutcome.BLOCKED, failed)]

@@ -11,7 +11,7 @@ import base64
 import binascii
 import codecs
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,10 +54,15 @@ class Expectations:
         for name in dict.fromkeys((node.lower(), target.hostname.lower(), target.known_hosts_name.lower())):
             found += self._named.get(name, [])
         for known_hosts in self._lists:
-            for known in (known_hosts.about(target.hostname, target.port, target.host_key_alias),
-                          known_hosts.about(node, 22)):
-                found += _trusted(known)
+            for host in _hosts(node, target):
+                found += _trusted(known_hosts.about(*host))
         return tuple(dict.fromkeys(found))
+
+    def prepare(self, nodes: Iterable[tuple[str, SshTarget]]) -> None:
+        """Looks up many nodes in hashed lists at once, which makes `about` cheap."""
+        hosts = [host for node, target in nodes for host in _hosts(node, target)]
+        for known_hosts in self._lists:
+            known_hosts.prepare(hosts)
 
     def add(self, name: str, expected: Expected) -> None:
         self._named.setdefault(name.lower(), []).append(expected)
@@ -78,6 +83,11 @@ class Expectations:
     def why_unreadable(self, node: str) -> str:
         """Why a node's own file lists no key of it; empty when it has none, or it does."""
         return self._silent.get(node, "")
+
+
+def _hosts(node: str, target: SshTarget) -> tuple[tuple[str, int, str | None], ...]:
+    """What a known_hosts file may call a node."""
+    return (target.hostname, target.port, target.host_key_alias), (node, 22, None)
 
 
 def read_expected(path: Path, nodes: Sequence[str]) -> Expectations:

@@ -10,13 +10,16 @@ import base64
 import binascii
 import fnmatch
 import hashlib
-import hmac
 import re
 import threading
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
+
+from inventory.hashednames import HashedNames, encoded, hasher
+from inventory.hashprogress import on_terminal
+from inventory.hostcache import HASH_BYTES, NameHash
 
 _WILD = re.compile(r"[*?!]")
 _SSH1 = re.compile(r"[0-9]+\Z")
@@ -51,7 +54,8 @@ class KnownHost:
     """All that the files hold about one host.
 
     `keys` are under the very name; `portless` are under the bare host name of a host on another port than 22,
-    where OpenSSH accepts an equal key too. `revoked` keys are always refused.
+    where OpenSSH accepts an equal key too. `revoked` keys are always refused. `whole` says whether every line
+    of the files was considered (`KnownHosts.enough`).
     """
 
     name: str
@@ -59,6 +63,11 @@ class KnownHost:
     portless: tuple[KnownKey, ...] = ()
     revoked: tuple[KnownKey, ...] = ()
     authorities: tuple[KnownKey, ...] = ()
+    whole: bool = True
+
+    def holds(self, blobs: Iterable[bytes]) -> bool:
+        """Whether each of these keys is among those to trust; revoked ones may be."""
+        return {key.blob for key in (*self.keys, *self.portless)}.issuperset(blobs)
 
     @property
     def types(self) -> tuple[str, ...]:
@@ -85,94 +94,164 @@ def host_name(host: str, port: int) -> str:
 
 
 class KnownHosts:
-    """Several known_hosts files, read once. Safe to ask from many threads.
+    """Several known_hosts files. Safe to ask from many threads: none waits for another.
 
-    Plain names are indexed. A hashed line must be tried by HMAC for each new name (about 2 microseconds
-    each); as a hash fits one name only, a line that has fitted is not tried again. `ignored` lists
+    Plain names are indexed; what hashed lines cost is described in `hashednames`. `ignored` lists
     (FILE:LINE, why) of what could not be read; a missing file is no error.
     """
 
     def __init__(self, files: Iterable[str]) -> None:
-        self.files = tuple(files)
-        self.ignored: list[tuple[str, str]] = []
-        self._plain: dict[str, list[KnownKey]] = {}
-        self._patterns: list[tuple[tuple[str, ...], KnownKey]] = []
-        self._hashed: list[tuple[bytes, bytes, KnownKey]] = []
-        self._found: dict[str, list[KnownKey]] = {}
-        self._lock = threading.Lock()
-        for file in self.files:
-            self._read(file)
+        self._hold(_KnownFile.read(file) for file in files)
 
     @classmethod
     def parse(cls, data: bytes, file: str) -> KnownHosts:
         """Reads what a file holds, or would hold; `file` is what it is called in `where`."""
+        return cls._of((_KnownFile(file, data),))
+
+    @classmethod
+    def _of(cls, held: Iterable[_KnownFile]) -> KnownHosts:
         found = cls(())
-        found.files = (file,)
-        found._parse(file, data)
+        found._hold(held)
         return found
+
+    def _hold(self, held: Iterable[_KnownFile]) -> None:
+        self._held = tuple(held)
+        self._hashed = tuple(file for file in self._held if file.hashed)
+
+    @property
+    def ignored(self) -> list[tuple[str, str]]:
+        return [each for file in self._held for each in file.ignored]
 
     def about(self, host: str, port: int, alias: str | None = None) -> KnownHost:
         """What is known of `host` at `port`; `alias` (HostKeyAlias) is looked up instead,
         and without a port."""
-        name = alias.lower() if alias else host_name(host, port)
-        exact = self._all(name)
-        bare = self._all(host.lower()) if name.startswith("[") and not alias else []
-        return KnownHost(
-            name=name,
-            keys=tuple(key for key in exact if key.marker is Marker.TRUSTED),
-            portless=tuple(key for key in bare if key.marker is Marker.TRUSTED),
-            revoked=tuple(key for key in (*exact, *bare) if key.marker is Marker.REVOKED),
-            authorities=tuple(key for key in (*exact, *bare) if key.marker is Marker.AUTHORITY),
-        )
+        return _known(_names(host, port, alias), self._all)
+
+    def enough(self, host: str, port: int, alias: str | None = None) -> KnownHost:
+        """As `about`, but where plain lines hold keys of the host, hashed ones count only if they revoke one
+        of those. That is enough to accept a key, not to refuse one: it is not `whole`."""
+        names = _names(host, port, alias)
+        found = _known(names, self._plain, whole=not self._hashed)
+        held = {key.blob for key in (*found.keys, *found.portless)}
+        if not held:
+            return self.about(host, port, alias)
+        revoking = [key for file in self._hashed for blob in held for name in names
+                    for key in file.hashed_as(blob, (Marker.REVOKED,), name)]
+        return replace(found, revoked=(*found.revoked, *revoking))
+
+    def about_key(self, blob: bytes, host: str, port: int, alias: str | None = None) -> KnownHost:
+        """As `about`, but of hashed lines only those that hold this key: enough to accept it or not."""
+        return _known(
+            _names(host, port, alias),
+            lambda name: [key for file in self._held
+                          for key in (*file.unhashed(name), *file.hashed_as(blob, Marker, name))],
+            whole=not self._hashed)
+
+    def prepare(
+        self, hosts: Iterable[tuple[str, int, str | None]], *, all_lines: bool = True, remember: bool = False,
+    ) -> None:
+        """Looks up many hosts, each given as in `about`, in the hashed lines at once, which is far cheaper
+        than one by one. Without `all_lines` only those of which `enough` needs them. With `remember` it is
+        cheap for later commands too."""
+        if not self._hashed:
+            return
+        found = [_names(*host) for host in hosts]
+        wanted = [name for names in found for name in names
+                  if all_lines or not any(key.marker is Marker.TRUSTED for each in names
+                                          for key in self._plain(each))]
+        for file in self._hashed:
+            file.names.find(wanted, remember=remember, progress=on_terminal(file.name, len(wanted)))
+
+    def _plain(self, name: str) -> list[KnownKey]:
+        return [key for file in self._held for key in file.unhashed(name)]
 
     def _all(self, name: str) -> list[KnownKey]:
-        keys = list(self._plain.get(name, ()))
-        keys += [key for patterns, key in self._patterns if _matches(name, patterns)]
-        if self._hashed or self._found:
-            keys += self._unhash(name)
-        return keys
+        return [key for file in self._held for key in file.all(name)]
 
-    def _unhash(self, name: str) -> list[KnownKey]:
+
+class HostKeyFiles:
+    """known_hosts files of many hosts, each read once. Safe to ask from many threads."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, _KnownFile] = {}
+        self._made: dict[tuple[str, ...], KnownHosts] = {}
+        self._lock = threading.Lock()
+
+    def of(self, files: tuple[str, ...]) -> KnownHosts:
+        """These files, in this order."""
         with self._lock:
-            if name not in self._found:
-                message = name.encode("utf-8", "surrogateescape")
-                fitting: list[KnownKey] = []
-                others: list[tuple[bytes, bytes, KnownKey]] = []
-                for entry in self._hashed:
-                    if hmac.digest(entry[0], message, "sha1") == entry[1]:
-                        fitting.append(entry[2])
-                    else:
-                        others.append(entry)
-                self._found[name] = fitting
-                self._hashed = others
-            return self._found[name]
+            if files not in self._made:
+                for file in files:
+                    if file not in self._held:
+                        self._held[file] = _KnownFile.read(file)
+                self._made[files] = KnownHosts._of(self._held[file] for file in files)
+            return self._made[files]
 
-    def _read(self, file: str) -> None:
-        try:
-            if Path(file).is_fifo():
-                self.ignored.append((file, "a pipe, which may never be written to"))
-                return
-            with Path(file).open("rb") as stream:
-                data = stream.read(_MOST_BYTES + 1)
-        except (FileNotFoundError, NotADirectoryError):
-            return
-        except OSError as error:
-            self.ignored.append((file, error.strerror or "cannot be read"))
-            return
-        if len(data) > _MOST_BYTES:
-            self.ignored.append((file, "larger than 64 MiB"))
-            return
-        self._parse(file, data)
 
-    def _parse(self, file: str, data: bytes) -> None:
+class _KnownFile:
+    """One file, read. `names` are those of its hashed lines, in `hashed` by hash."""
+
+    def __init__(self, name: str, data: bytes = b"", *, cached: bool = False) -> None:
+        self.name = name
+        self.ignored: list[tuple[str, str]] = []
+        self.hashed: dict[NameHash, list[KnownKey]] = {}
+        self._plain: dict[str, list[KnownKey]] = {}
+        # Each under what its patterns begin with, up to the first * or ?.
+        self._patterns: dict[str, list[tuple[tuple[str, ...], KnownKey]]] = {}
+        self._by_key: dict[tuple[bytes, Marker], list[NameHash]] = {}
         for number, line in enumerate(data.decode("utf-8", "surrogateescape").split("\n"), 1):
             words = line.split(None, 4)
             if words and not words[0].startswith("#"):
-                problem = self._line(file, number, words)
+                problem = self._line(number, words)
                 if problem:
-                    self.ignored.append((f"{file}:{number}", problem))
+                    self.ignored.append((f"{name}:{number}", problem))
+        self._lengths = sorted({len(start) for start in self._patterns})
+        self.names = HashedNames(self.hashed, name if cached else None)
 
-    def _line(self, file: str, number: int, words: list[str]) -> str:
+    @classmethod
+    def read(cls, name: str) -> _KnownFile:
+        """What the file holds; nothing if it is missing or cannot be read, which is said in `ignored`."""
+        why = ""
+        try:
+            if Path(name).is_fifo():
+                why = "a pipe, which may never be written to"
+            else:
+                with Path(name).open("rb") as stream:
+                    data = stream.read(_MOST_BYTES + 1)
+                if len(data) <= _MOST_BYTES:
+                    return cls(name, data, cached=True)
+                why = "larger than 64 MiB"
+        except (FileNotFoundError, NotADirectoryError):
+            return cls(name)
+        except OSError as error:
+            why = error.strerror or "cannot be read"
+        found = cls(name)
+        found.ignored.append((name, why))
+        return found
+
+    def unhashed(self, name: str) -> list[KnownKey]:
+        """The keys of plain lines and patterns that fit, in the file's order."""
+        keys = {key.line: key for key in self._plain.get(name, ())}
+        for length in self._lengths:
+            for patterns, key in self._patterns.get(name[:length], ()) if length <= len(name) else ():
+                if key.line not in keys and _matches(name, patterns):
+                    keys[key.line] = key
+        return [keys[line] for line in sorted(keys)]
+
+    def all(self, name: str) -> list[KnownKey]:
+        """The keys of all lines that fit, in the file's order."""
+        keys = self.unhashed(name)
+        if self.hashed:
+            keys += [key for each in self.names.of(name) for key in self.hashed[each]]
+        return sorted(keys, key=lambda key: key.line)
+
+    def hashed_as(self, blob: bytes, markers: Iterable[Marker], name: str) -> list[KnownKey]:
+        """The keys of hashed lines that hold this key under one of these markers and fit the name."""
+        return [key for marker in markers for each in dict.fromkeys(self._by_key.get((blob, marker), ()))
+                if hasher(each.salt)(encoded(name)) == each.digest
+                for key in self.hashed[each] if key.marker is marker and key.blob == blob]
+
+    def _line(self, number: int, words: list[str]) -> str:
         """Files one line away; returns why it cannot be, or nothing."""
         marker = Marker.TRUSTED
         if words[0].startswith("@"):
@@ -181,32 +260,41 @@ class KnownHosts:
             marker = Marker(words.pop(0))
         if len(words) < 3:
             return "fewer than three words"
-        names, type_, encoded = words[:3]
+        names, type_, encoded_ = words[:3]
         if _SSH1.match(type_):
             return "a key of SSH version 1"
         try:
-            blob = base64.b64decode(encoded, validate=True)
+            blob = base64.b64decode(encoded_, validate=True)
         except (binascii.Error, ValueError):
             return "a key that is not base64"
         if key_type(blob) != type_:
             return "the key's type differs from the line's"
-        key = KnownKey(type_, blob, marker, file, number)
+        key = KnownKey(type_, blob, marker, self.name, number)
         if names.startswith("|"):
-            parts = names.split("|")
-            if len(parts) != 4 or parts[1] != "1":
-                return "a hash in an unknown format"
-            try:
-                self._hashed.append((base64.b64decode(parts[2], validate=True),
-                                     base64.b64decode(parts[3], validate=True), key))
-            except (binascii.Error, ValueError):
-                return "a hash that is not base64"
-            return ""
-        listed = names.lower().split(",")
+            return self._hash(names, key)
+        listed = dict.fromkeys(names.lower().split(","))
         if _WILD.search(names):
-            self._patterns.append((tuple(listed), key))
+            patterns = tuple(listed)
+            for start in {_WILD.split(each, maxsplit=1)[0] for each in listed if not each.startswith("!")}:
+                self._patterns.setdefault(start, []).append((patterns, key))
         else:
-            for name in dict.fromkeys(listed):
+            for name in listed:
                 self._plain.setdefault(name, []).append(key)
+        return ""
+
+    def _hash(self, text: str, key: KnownKey) -> str:
+        parts = text.split("|")
+        if len(parts) != 4 or parts[1] != "1":
+            return "a hash in an unknown format"
+        try:
+            each = NameHash(base64.b64decode(parts[2], validate=True),
+                            base64.b64decode(parts[3], validate=True))
+        except (binascii.Error, ValueError):
+            return "a hash that is not base64"
+        if (len(each.salt), len(each.digest)) != (HASH_BYTES, HASH_BYTES):
+            return "a hash of another length than SHA-1's"
+        self.hashed.setdefault(each, []).append(key)
+        self._by_key.setdefault((key.blob, key.marker), []).append(each)
         return ""
 
 
@@ -245,6 +333,28 @@ class RevokedKeys:
 
     def __contains__(self, blob: bytes) -> bool:
         return blob in self._blobs
+
+
+def _names(host: str, port: int, alias: str | None) -> tuple[str, ...]:
+    """The name of a host, and for another port than 22 also the one without the port."""
+    if alias:
+        return (alias.lower(),)
+    name = host_name(host, port)
+    return (name, host.lower()) if name.startswith("[") else (name,)
+
+
+def _known(
+    names: tuple[str, ...], keys_of: Callable[[str], list[KnownKey]], *, whole: bool = True,
+) -> KnownHost:
+    exact, bare = keys_of(names[0]), [key for name in names[1:] for key in keys_of(name)]
+    return KnownHost(
+        name=names[0],
+        keys=tuple(key for key in exact if key.marker is Marker.TRUSTED),
+        portless=tuple(key for key in bare if key.marker is Marker.TRUSTED),
+        revoked=tuple(key for key in (*exact, *bare) if key.marker is Marker.REVOKED),
+        authorities=tuple(key for key in (*exact, *bare) if key.marker is Marker.AUTHORITY),
+        whole=whole,
+    )
 
 
 def _matches(name: str, patterns: tuple[str, ...]) -> bool:

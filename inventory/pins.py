@@ -107,6 +107,7 @@ def obstacles(data: bytes, file: str, changes: Collection[PinChange]) -> dict[st
              for change in changes if not _NAME.fullmatch(change.name)}
     if any(change.drop for change in changes):
         left = KnownHosts.parse(forgotten(data, changes), file)
+        left.prepare(("", 22, change.name) for change in changes)
         for change in changes:
             still = [key for key in left.about("", 22, change.name).keys if key.blob in change.drop]
             if still:
@@ -140,6 +141,7 @@ def write(path: str, changes: Collection[PinChange], *, hash_names: bool) -> Non
 
 def _changed(data: bytes, path: str, changes: Collection[PinChange], *, hash_names: bool) -> bytes:
     known_hosts = KnownHosts.parse(data, path)
+    known_hosts.prepare(("", 22, change.name) for change in changes)
     new: list[tuple[str, bytes]] = []
     for change in changes:
         known = known_hosts.about("", 22, change.name)

@@ -30,6 +30,7 @@ MAX_BYTES = 4 * 1024 * 1024
 MAX_DEPTH = 16              # of Include, as in OpenSSH's readconf.c
 SYSTEM_CONFIG = Path("/etc/ssh/ssh_config")
 DEFAULT_KEYS = ("id_ed25519", "id_ecdsa", "id_rsa")     # the kinds of ssh's defaults that need no token
+OWN_KNOWN_HOSTS = "muster_known_hosts"      # of muster alone: in ~/.ssh, and never hashed
 DEFAULT_KNOWN_HOSTS = ("known_hosts", "known_hosts2")
 DEFAULT_GLOBAL_KNOWN_HOSTS = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
 
@@ -131,10 +132,15 @@ def options_for(
 
 
 def resolve(node: Node, options: SshOptions) -> SshTarget:
-    """The node's own values over the options over the defaults of ssh."""
+    """The node's own values over the options over the defaults of ssh.
+
+    Where the inventory names no known_hosts files, muster's own counts beside those of ssh.
+    """
     ssh = _home() / ".ssh"
     jump = node.proxy_jump if node.proxy_jump is not None else options.proxy_jump
-    users = node.known_hosts_file or options.user_known_hosts_files
+    users = options.user_known_hosts_files
+    if users is None:
+        users = tuple(str(ssh / name) for name in DEFAULT_KNOWN_HOSTS)
     machines = options.global_known_hosts_files
     return SshTarget(
         name=node.name,
@@ -146,9 +152,9 @@ def resolve(node: Node, options: SshOptions) -> SshTarget:
         identities_given=bool(node.identity_file or options.identity_files),
         identities_only=options.identities_only,
         identity_agent=options.identity_agent,
-        known_hosts_files=(users if users is not None
-                           else tuple(str(ssh / name) for name in DEFAULT_KNOWN_HOSTS))
-        + (machines if machines is not None else DEFAULT_GLOBAL_KNOWN_HOSTS),
+        known_hosts_files=tuple(dict.fromkeys(
+            (*(node.known_hosts_file or (own_known_hosts(), *users)),
+             *(machines if machines is not None else DEFAULT_GLOBAL_KNOWN_HOSTS)))),
         revoked_host_keys=options.revoked_host_keys,
         host_key_alias=options.host_key_alias,
         proxy_jump=None if jump is None or jump.lower() == "none" else jump,
@@ -175,6 +181,11 @@ def parse_jump(text: str) -> tuple[Hop, ...]:
             raise ConfigError(f"proxy jump {ascii(part.strip())[:80]} is not [user@]host[:port]")
         hops.append(Hop(match["v6"] or match["host"], match["user"], port))
     return tuple(hops)
+
+
+def own_known_hosts() -> str:
+    """The file in which muster pins host keys unless another is named; it need not exist."""
+    return str(_home() / ".ssh" / OWN_KNOWN_HOSTS)
 
 
 def local_user() -> str:

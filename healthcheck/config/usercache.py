@@ -9,11 +9,11 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from importlib.metadata import version
-from pathlib import Path
 
 from healthcheck.config.files import write_whole
+from inventory.cachefolder import cache_folder
 
 _MOST_BYTES = 16 << 20
 _MOST_KEPT = 4      # of a kind: two releases or rules folders in alternate use do not evict each other
@@ -30,7 +30,8 @@ def digest(made_of: Iterable[bytes]) -> str:
 
 def load(kind: str, name: str) -> bytes | None:
     """The value under this name; None if there is none, or it is damaged or another user's."""
-    for folder in _folder():
+    folder = cache_folder()
+    if folder is not None:
         with contextlib.suppress(OSError):
             with (folder / f"{kind}-{name}").open("rb") as file:
                 data = file.read(_MOST_BYTES) if os.fstat(file.fileno()).st_uid == os.geteuid() else b""
@@ -41,24 +42,11 @@ def load(kind: str, name: str) -> bytes | None:
 
 def save(kind: str, name: str, data: bytes) -> None:
     """Saves the value if possible and removes the oldest of its kind."""
-    for folder in _folder():
+    folder = cache_folder()
+    if folder is not None:
         with contextlib.suppress(OSError):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             old = sorted(folder.glob(f"{kind}-*"), key=lambda path: path.stat().st_mtime, reverse=True)
             for path in old[_MOST_KEPT - 1:]:
                 path.unlink()
             write_whole(folder / f"{kind}-{name}", hashlib.sha256(data).digest() + data)
-
-
-def _folder() -> Iterator[Path]:
-    """The user's own cache folder; none for a user without a home, and none in another user's."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    with contextlib.suppress(RuntimeError, OSError):
-        folder = (Path(base) if base and Path(base).is_absolute() else Path.home() / ".cache") / "muster"
-        # With sudo, root often keeps the user's HOME: a folder of root's would block that user.
-        if os.geteuid() != 0 or _nearest(folder).stat().st_uid == 0:
-            yield folder
-
-
-def _nearest(path: Path) -> Path:
-    return next(one for one in (path, *path.parents) if one.exists())

@@ -1,9 +1,10 @@
-"""`muster inventory enroll`: fetch host keys from nodes, have them approved, and pin them in known_hosts."""
+"""`muster inventory enroll`: fetch host keys from nodes, have them approved, and pin them."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import re
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,6 +24,8 @@ from inventory.nodeset import expand, fold
 from inventory.sshconfig import default_config, parse_jump, target_for
 from inventory.text import clean
 
+_ADDRESS = re.compile(r"[\w\[][\w.:%\[\]-]*")
+
 
 @click.command(short_help="Fetch host keys from nodes and pin them in known_hosts.")
 @click.argument("nodes")
@@ -31,7 +34,7 @@ from inventory.text import clean
 @click.option("--yes", is_flag=True, help="Pin without asking: trust on first use.")
 @click.option("--replace", "replacing", metavar="NODES", help="Replace the changed keys of these nodes.")
 @click.option("--known-hosts", metavar="FILE",
-              help="Pin here. Default: the node's known_hosts_file, else ssh_config's, else ~/.ssh.")
+              help="Pin here. Default: the node's known_hosts_file, else ~/.ssh/muster_known_hosts.")
 @click.option("--dry-run", is_flag=True, help="Fetch the keys and show what would change; write nothing.")
 @click.option("--inventory", "-i", "file", metavar="FILE",
               help="Default: MUSTER_INVENTORY, ./muster.yaml, ~/.config, /etc.")
@@ -44,18 +47,22 @@ def enroll(
     nodes: str, expect: str | None, yes: bool, replacing: str | None, known_hosts: str | None, dry_run: bool,
     file: str | None, timeout: float, fanout: int, fmt: str,
 ) -> int:
-    """Fetch the nodes' SSH host keys and pin new ones in known_hosts, so that checks can reach the nodes.
+    """Fetch the nodes' SSH host keys and pin new ones, so that checks can reach the nodes.
 
     Connects to each node as a check does (ssh_config, jump hosts). The node proves each of its keys; there is
     no login. A key is pinned if PATH lists it, else after you confirm its fingerprint. PATH holds known_hosts
     lines, lines of ssh-keygen -l, lines NAME SHA256:..., or a console log with cloud-init's block of host
     keys.
 
+    Keys go to ~/.ssh/muster_known_hosts, where names are never hashed: hashed names must be tried one by one.
+    What ssh's own known_hosts files hold counts as well; for ssh itself, add the file to its
+    UserKnownHostsFile.
+
     \b
     muster inventory enroll 'gpu[001-064]' --expect consoles/      compared with consoles/gpu001.log and so on
     muster inventory enroll @train                                 shows the fingerprints and asks
     muster inventory enroll @train --yes                           trusts the network this once
-    muster inventory enroll gpu007 --replace gpu007                after a reinstall; saves known_hosts.old
+    muster inventory enroll gpu007 --replace gpu007                after a reinstall; keeps FILE.old
 
     NODES may also be jump hosts and, without an inventory, any host names.
 
@@ -199,42 +206,76 @@ def _show(subjects: Sequence[NodeEnrolment], *, yes: bool) -> None:
             click.echo(line)
     for reason, names in _reasons(subjects).items():
         click.echo(f"{fold(names)}: {clean(reason, 1500)}")
+    changed = [each.node.name for each in subjects if each.decision.outcome is EnrolmentOutcome.CHANGED]
+    if changed:
+        names_ = shlex.quote(fold(changed))
+        were = "was" if len(changed) == 1 else "were"
+        click.echo(f"If {fold(changed)} {were} reinstalled: muster inventory enroll {names_} --replace "
+                   f"{names_}")
     if yes and any(each.done for each in changing):
         click.echo("Trusted on first use: no one has checked these keys. Compare them with the consoles when "
                    "you can.")
-    files = dict.fromkeys(each.file for each in subjects if each.done)
+    files = dict.fromkeys(file for each in subjects if each.done for file in each.written_files)
     for file in files:
         click.echo(f"Written: {clean(file)}")
 
 
 def _reasons(subjects: Iterable[NodeEnrolment]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    """Each reason with its nodes. Reasons that differ only in what the node is called are one."""
+    equal: dict[str, dict[str, list[str]]] = {}
     for each in subjects:
         reason = each.decision.reason
         if each.stage is not None:
             reason = f"{each.stage}: {reason}"
-        if each.decision.outcome is EnrolmentOutcome.CHANGED:
-            name = shlex.quote(each.node.name)
-            reason += f"; if it was reinstalled: muster inventory enroll {name} --replace {name}"
         if reason:
-            found.setdefault(reason, []).append(each.node.name)
+            equal.setdefault(_general(reason, each), {}).setdefault(reason, []).append(each.node.name)
+    found: dict[str, list[str]] = {}
+    for general, reasons in equal.items():
+        words = general if len(reasons) > 1 else next(iter(reasons))
+        found.setdefault(words, []).extend(name for names in reasons.values() for name in names)
     return found
+
+
+def _general(reason: str, subject: NodeEnrolment) -> str:
+    """A reason without the names and the address of its node."""
+    target = subject.target
+    host = target.hostname
+    names = {f"{host}:{target.port}", f"[{host}]:{target.port}", host, target.known_hosts_name,
+             subject.node.name}
+
+    def swapped(match: re.Match[str]) -> str:
+        word = match[0].rstrip(".:-")
+        return "the node" + match[0][len(word):] if word in names else match[0]
+
+    return _ADDRESS.sub(swapped, reason)
 
 
 def _notes(subjects: Sequence[NodeEnrolment]) -> list[str]:
     notes = []
     left_out: dict[str, list[str]] = {}
     unread: dict[str, list[str]] = {}
+    elsewhere: dict[str, list[tuple[NodeEnrolment, int]]] = {}
     for each in subjects:
+        for key in each.decision.elsewhere:
+            elsewhere.setdefault(key.file, []).append((each, key.line))
         if each.decision.left_out:
             left_out.setdefault(", ".join(map(key_type, each.decision.left_out)), []).append(each.node.name)
-        if each.decision.outcome.writes and each.file not in each.target.known_hosts_files:
+        if each.decision.add and each.file not in each.target.known_hosts_files:
             unread.setdefault(each.file, []).append(each.node.name)
     for types, names in left_out.items():
         notes.append(f"{fold(names)}: keys not pinned, because they are not expected or approved:  {types}")
     for file, names in unread.items():
         notes.append(f"{clean(file)} is not among the files that checks of {fold(names)} read; name it as "
                      "known_hosts_file")
+    for file, old in elsewhere.items():
+        nodes = {each.node.name: each.target.known_hosts_name for each, _ in old}
+        lines = sorted({line for _, line in old})
+        places = f"line{'s' * (len(lines) > 1)} " + ", ".join(map(str, lines[:10]))
+        places += f" and {len(lines) - 10} more" if len(lines) > 10 else ""
+        name = shlex.quote(next(iter(nodes.values()))) if len(nodes) == 1 else "NAME"
+        notes.append(f"{clean(file)} still holds an old key of {fold(nodes)} ({places}), which stays "
+                     "trusted, as muster does not edit that file; remove it with: ssh-keygen -R "
+                     f"{name} -f {clean(shlex.quote(file))}")
     return notes
 
 
@@ -259,6 +300,7 @@ def _document(subjects: Iterable[NodeEnrolment], clones: Mapping[bytes, tuple[st
             "offered": [_key(blob) for blob in each.keys],
             "added": [_key(blob) for blob in each.decision.add],
             "dropped": [{**_key(key.blob), "where": key.where} for key in each.decision.drop],
+            "elsewhere": [{**_key(key.blob), "where": key.where} for key in each.decision.elsewhere],
         } for each in subjects],
         "shared_keys": [{**_key(blob), "nodes": list(names)} for blob, names in clones.items()],
     }

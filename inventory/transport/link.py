@@ -192,9 +192,13 @@ class SshConnection:
     def open(self, task: WatchedTask, believed: Trust, limits: Limits) -> None:
         """Raises TaskFailed, ConnectionDropped or Expired; then only `shut` remains."""
         target = self._target
-        known = believed.known_hosts.about(target.hostname, target.port, target.host_key_alias)
+        host = (target.hostname, target.port, target.host_key_alias)
+        known = believed.known_hosts.enough(*host)
         offered = self.exchange(task, trust.algorithms(known, HOST_KEYS), limits)
         problem = trust.objection(target, known, believed.revoked, offered)
+        if problem is not None and not known.whole:
+            known = believed.known_hosts.about_key(offered, *host)
+            problem = trust.objection(target, known, believed.revoked, offered)
         if problem is not None:
             raise TaskFailed(Stage.HOST_KEY, problem)
         self._log_in(task, target, believed, limits)

@@ -24,11 +24,17 @@ from pathlib import Path
 
 from inventory.errors import ConfigError
 from inventory.model import Node
-from inventory.sshconfig import SYSTEM_CONFIG, SshConfig, parse_jump
+from inventory.sshconfig import (
+    DEFAULT_GLOBAL_KNOWN_HOSTS,
+    SYSTEM_CONFIG,
+    SshConfig,
+    own_known_hosts,
+    parse_jump,
+)
 from inventory.transport.base import Failure, Limits, Program, Reply, Stage
 from inventory.transport.frame import shell_command
 from inventory.transport.mux import MuxError, MuxSession
-from inventory.transport.openssh_config import Configs, quoted, version
+from inventory.transport.openssh_config import Configs, global_files, quoted, version
 from inventory.transport.openssh_log import OpenSshLog, Reached
 from inventory.transport.pipes import OutputHandler, close_process, converse, kill_group, spawn
 from inventory.transport.retry import with_retries
@@ -62,7 +68,9 @@ class OpensshTransport:
                        else (Path("~/.ssh/config").expanduser(), SYSTEM_CONFIG))
         self._masters = None if keep is None else _Masters(keep)
 
-    def begin(self, program: Program, limits: Limits, watch: Watchdog) -> OpenSshSweep:
+    def begin(
+        self, program: Program, limits: Limits, watch: Watchdog, nodes: Iterable[Node] = (),
+    ) -> OpenSshSweep:
         """One sweep, for `fan_out` to look at nodes with."""
         return OpenSshSweep(self._files, program, limits, self._masters)
 
@@ -125,10 +133,18 @@ class OpenSshSweep:
 
     def _options(self, node: Node) -> list[str]:
         """The inventory's settings as options of ssh, and the configuration. Raises TaskFailed."""
-        jump = self._jump(node)
-        options = ["-F", self._configs.path(node.identity_file, node.known_hosts_file) if jump
-                   else self._configs.path()]
-        options += _inventory_options(node)
+        jump, own, theirs = self._jump(node), own_known_hosts(), self._machine_files(node)
+        if jump:
+            config = self._configs.path(node.identity_file, (own, *node.known_hosts_file),
+                                        self._hop_files(jump))
+        else:
+            config = self._configs.path(known_hosts=() if node.known_hosts_file else (own,))
+        options = ["-F", config, *_inventory_options(node)]
+        # What `config` adds holds where ssh_config says nothing, and for the machines on the way.
+        if node.known_hosts_file and jump and theirs is None:
+            options += ["-o", global_files(DEFAULT_GLOBAL_KNOWN_HOSTS)]
+        if not node.known_hosts_file and theirs is not None:
+            options += ["-o", global_files((*theirs, own))]
         if node.known_hosts_file:
             tokens = self._version >= (8, 4)
             options += ["-o",
@@ -137,6 +153,28 @@ class OpenSshSweep:
         for path in node.identity_file:
             options += ["-o", f"IdentityFile={quoted(path)}"]
         return options
+
+    def _machine_files(self, node: Node) -> tuple[str, ...] | None:
+        """The GlobalKnownHostsFile of ssh_config for a node, as far as we can read it."""
+        with suppress(ConfigError):
+            if self._ours is not None:
+                return self._ours.lookup(node.name, address=node.address, user=node.user,
+                                         port=node.port).global_known_hosts_files
+        return None
+
+    def _hop_files(self, jump: str) -> dict[str, tuple[str, ...]]:
+        """The GlobalKnownHostsFile of ssh_config for the machines on a way that has an end, where it names
+        one, as far as we can read it."""
+        found: dict[str, tuple[str, ...]] = {}
+        ahead: str | None = jump
+        with suppress(ConfigError):
+            while ahead is not None and self._ours is not None:
+                options = [(hop.host, self._ours.lookup(hop.host, user=hop.user, port=hop.port))
+                           for hop in parse_jump(ahead)]
+                found |= {host: each.global_known_hosts_files for host, each in options
+                          if each.global_known_hosts_files is not None}
+                ahead = options[0][1].proxy_jump
+        return found
 
     def _jump(self, node: Node) -> str | None:
         """The node's jump hosts, as far as we can read the configuration. Raises TaskFailed for an invalid or

@@ -15,9 +15,10 @@ import re
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from math import ceil
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO
 
 from inventory.sshconfig import DEFAULT_GLOBAL_KNOWN_HOSTS, DEFAULT_KEYS, SYSTEM_CONFIG
@@ -28,6 +29,7 @@ _VERSION = re.compile(r"OpenSSH_(\d+)\.(\d+)")
 _INCLUDE = re.compile(r"^([ \t]*include(?:[ \t]*=[ \t]*|[ \t]+))(.*)$", re.IGNORECASE | re.MULTILINE)
 _WORD = re.compile(r'"([^"\n]*)"|(\S+)')
 _PLAIN = re.compile(r"[\w./@:+,~ -]+")
+_HOST = re.compile(r"[\w.:%-]+")
 _MOST_FILE = 1024 * 1024
 _MOST_DEPTH = 16        # of Include, as in OpenSSH's readconf.c
 
@@ -84,6 +86,12 @@ def quoted(path: str, *, tokens: bool = True) -> str:
     return '"' + (path.replace("%", "%%") if tokens else path) + '"'
 
 
+def global_files(files: Iterable[str]) -> str:
+    """The option that names known_hosts files which count besides the user's. Raises TaskFailed as `quoted`
+    does."""
+    return "GlobalKnownHostsFile=" + " ".join(quoted(path, tokens=False) for path in files)
+
+
 class Configs:
     """The files that ssh reads, kept open until `close`."""
 
@@ -92,18 +100,22 @@ class Configs:
         self._limits = limits
         self._open: dict[str, IO[bytes]] = {}
         self._names: dict[str, str] = {}
-        self._made: dict[tuple[tuple[str, ...], tuple[str, ...]], str] = {}
+        self._made: dict[str, str] = {}
         self._lock = threading.Lock()
         self._files = [self._included(path, 0) for path in files]
 
-    def path(self, keys: tuple[str, ...] = (), known_hosts: tuple[str, ...] = ()) -> str:
-        """What to give to `ssh -F`; `keys` and `known_hosts` count, besides what the files say,
-        for machines on the way."""
+    def path(
+        self, keys: tuple[str, ...] = (), known_hosts: tuple[str, ...] = (),
+        hops: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
+    ) -> str:
+        """What to give to `ssh -F`. `keys` count besides what the files say, and `known_hosts` besides what
+        they say of user's files; `hops` are machines on the way with the GlobalKnownHostsFile that they give
+        for each."""
+        text = self._text(keys, known_hosts, hops)
         with self._lock:
-            if (keys, known_hosts) not in self._made:
-                self._made[keys, known_hosts] = self._keep(self._text(keys, known_hosts),
-                                                           "the options that muster gives to ssh")
-            return self._made[keys, known_hosts]
+            if text not in self._made:
+                self._made[text] = self._keep(text, "the options that muster gives to ssh")
+            return self._made[text]
 
     def named(self, text: str) -> str:
         """`text` with our files called what a person knows them by."""
@@ -114,8 +126,12 @@ class Configs:
         for file in self._open.values():
             file.close()
 
-    def _text(self, keys: tuple[str, ...], known_hosts: tuple[str, ...]) -> str:
+    def _text(
+        self, keys: tuple[str, ...], known_hosts: tuple[str, ...], hops: Mapping[str, tuple[str, ...]],
+    ) -> str:
         lines = [_ALWAYS, *(text for since, text in _SINCE if self._version >= since)]
+        lines += [f"Match originalhost {host}\n{global_files((*files, *known_hosts))}\nMatch all\n"
+                  for host, files in hops.items() if _HOST.fullmatch(host)]
         lines += [f"Include {path}\n" for path in self._files]
         lines.append("Host *\n")
         lines.append(f"KexAlgorithms {','.join(names for since, names in _KEX if self._version >= since)}\n")
@@ -127,9 +143,7 @@ class Configs:
             usual = [str(folder / name) for name in DEFAULT_KEYS if (folder / name).exists()]
             lines += [f"IdentityFile {quoted(path)}\n" for path in (*keys, *usual)]
         if known_hosts:
-            tokens = self._version >= (8, 4)
-            lines.append(f"GlobalKnownHostsFile {' '.join(DEFAULT_GLOBAL_KNOWN_HOSTS)} "
-                         f"{' '.join(quoted(path, tokens=tokens) for path in known_hosts)}\n")
+            lines.append(f"{global_files((*DEFAULT_GLOBAL_KNOWN_HOSTS, *known_hosts))}\n")
         return "".join(lines)
 
     def _included(self, path: Path, depth: int) -> str:

@@ -26,7 +26,9 @@ class TransportSweep(Protocol):
 class SharedTransport(Protocol):
     """A transport that can share a sweep with another."""
 
-    def begin(self, program: Program, limits: Limits, watch: Watchdog) -> TransportSweep: ...
+    def begin(
+        self, program: Program, limits: Limits, watch: Watchdog, nodes: Iterable[Node] = (),
+    ) -> TransportSweep: ...
 
     def close(self) -> None: ...
 
@@ -50,7 +52,8 @@ class RemoteTransport:
             self._transports.pop(via).close()
         with ExitStack() as stack:
             for via in wanted:
-                sweeps[via] = sweep = self._transport(via).begin(program, limits, watch)
+                those = [node for node in nodes if node.transport is via]
+                sweeps[via] = sweep = self._transport(via).begin(program, limits, watch, those)
                 stack.callback(sweep.close)
             yield from fan_out(nodes, limits, lambda job: sweeps[job.node.transport].query(job), watch)
 

@@ -3,12 +3,13 @@ one connection and one program per node, every wait with an end."""
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 from inventory.errors import ConfigError
-from inventory.hostkeys import KnownHosts, RevokedKeys
+from inventory.hostkeys import HostKeyFiles, RevokedKeys
 from inventory.model import Node
 from inventory.sshconfig import SshConfig, SshTarget, default_config, target_for
 from inventory.transport.base import Failure, Limits, Program, Reply, Stage
@@ -42,20 +43,26 @@ class SshTransport:
         self._routes: Routes = {}
         self._latest: SshConfig | None = None
 
-    def begin(self, program: Program, limits: Limits, watch: Watchdog) -> SshSweep:
-        """One sweep, for `fan_out` to look at nodes with. Raises ConfigError for a broken ssh_config file."""
+    def begin(
+        self, program: Program, limits: Limits, watch: Watchdog, nodes: Iterable[Node] = (),
+    ) -> SshSweep:
+        """One sweep, for `fan_out` to look at nodes with. What would take long for each of `nodes` by itself
+        is done here for all. Raises ConfigError for a broken ssh_config file."""
         # A transport that is kept reads the files again, to see edits between sweeps.
         config = (self._config if self._config is not None else SshConfig.load() if self._pool is not None
                   else default_config())
         if config != self._latest:
             self._latest, self._routes = config, {}
-        return SshSweep(config, program, limits, watch, self._jumps, self._pool, self._routes)
+        sweep = SshSweep(config, program, limits, watch, self._jumps, self._pool, self._routes)
+        sweep.prepare(nodes)
+        return sweep
 
     def run(self, nodes: Iterable[Node], program: Program, limits: Limits) -> Iterator[Reply]:
         """See `Transport.run`. Closing the iterator closes every connection in use at once.
         Raises ConfigError as `begin`."""
+        nodes = tuple(nodes)
         watch = Watchdog()
-        sweep = self.begin(program, limits, watch)
+        sweep = self.begin(program, limits, watch, nodes)
         try:
             yield from fan_out(nodes, limits, sweep.query, watch)
         finally:
@@ -79,7 +86,7 @@ class SshSweep:
         self._program = program
         self._limits = limits
         self._keyring = Keyring()
-        self._known_hosts: dict[tuple[str, ...], KnownHosts] = {}
+        self._known_hosts = HostKeyFiles()
         self._revoked: dict[str, RevokedKeys] = {}
         self._lock = threading.Lock()
         self._pool = pool
@@ -93,6 +100,17 @@ class SshSweep:
         """Ends the connections to jump hosts, unless those through them are kept."""
         if self._pool is None:
             self._jumps.close()
+
+    def prepare(self, nodes: Iterable[Node]) -> None:
+        """Looks up the nodes in hashed known_hosts files, all at once."""
+        hosts: dict[tuple[str, ...], list[tuple[str, int, str | None]]] = {}
+        for node in nodes:
+            with contextlib.suppress(TaskFailed):       # its own turn says so
+                target, _ = self._route_of(node)
+                hosts.setdefault(target.known_hosts_files, []).append(
+                    (target.hostname, target.port, target.host_key_alias))
+        for files, those in hosts.items():
+            self._known_hosts.of(files).prepare(those, all_lines=False, remember=True)
 
     def query(self, job: NodeJob) -> bytes | Failure:
         """The answer of one node; raises TaskFailed or Expired."""
@@ -123,8 +141,7 @@ class SshSweep:
             route = route_to(target, node, self._config)
         except ConfigError as error:
             raise TaskFailed(Stage.RESOLVE, str(error)) from None
-        if self._pool is not None:
-            self._routes[node.name] = node, target, route
+        self._routes[node.name] = node, target, route
         return target, route
 
     def _dialogue(self, node: Node, target: SshTarget) -> Dialogue:
@@ -183,13 +200,11 @@ class SshSweep:
         return link
 
     def _trust(self, target: SshTarget) -> Trust:
-        files, revoked = target.known_hosts_files, target.revoked_host_keys
+        known_hosts, revoked = self._known_hosts.of(target.known_hosts_files), target.revoked_host_keys
         with self._lock:
-            if files not in self._known_hosts:
-                self._known_hosts[files] = KnownHosts(files)
             if revoked is not None and revoked not in self._revoked:
                 self._revoked[revoked] = RevokedKeys(revoked)
-            known_hosts, bad = self._known_hosts[files], None if revoked is None else self._revoked[revoked]
+            bad = None if revoked is None else self._revoked[revoked]
         return Trust(known_hosts, bad, lambda: self._identities(target))
 
     def _identities(self, target: SshTarget) -> Identities:

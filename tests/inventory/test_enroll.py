@@ -17,9 +17,11 @@ from tests.testbed.sshd import hashed
 RSA2, ECDSA = blob(b"s" * 64, "ssh-rsa"), blob(b"e" * 64, "ecdsa-sha2-nistp256")
 
 
-def decision(content: str, *keys: bytes, port: int = 22, file: str = "kh", **given: object) -> Decision:
+def decision(
+    content: str, *keys: bytes, port: int = 22, ours: tuple[str, ...] = ("kh",), **given: object,
+) -> Decision:
     known = KnownHosts.parse(content.encode(), "kh").about("gpu1", port)
-    return decide(keys, known, file, **given)  # type: ignore[arg-type]
+    return decide(keys, known, ours, **given)  # type: ignore[arg-type]
 
 
 def named(*keys: bytes, typed: bool = True) -> list[Expected]:
@@ -67,11 +69,21 @@ def test_only_where_it_is_asked_for_a_changed_key_replaces_all_that_the_host_no_
     assert decision(content, A, RSA2, ECDSA, replace=True).outcome is EnrolmentOutcome.KNOWN
 
 
-def test_an_old_key_in_a_file_that_is_not_written_stands_in_the_way() -> None:
-    found = decision(f"gpu1 {text(A)}\n", B, replace=True, file="other")
-    assert found.outcome is EnrolmentOutcome.BLOCKED
-    assert "kh:1" in found.reason
-    assert "ssh-keygen -R gpu1 -f kh" in found.reason
+def test_an_old_key_in_a_file_that_is_not_written_is_named_and_the_new_one_pinned() -> None:
+    found = decision(f"gpu1 {text(A)}\n", B, replace=True, ours=("other",))
+    assert (found.outcome, found.add, found.drop) == (EnrolmentOutcome.REPLACE, (B,), ())
+    assert [key.where for key in found.elsewhere] == ["kh:1"]
+
+
+def test_an_old_key_is_removed_though_the_new_one_is_known_already_and_nothing_is_asked_for_that() -> None:
+    content = f"gpu1 {text(A)}\ngpu1 {text(B)}\n"
+    assert decision(content, B) == Decision(EnrolmentOutcome.KNOWN)
+    found = decision(content, B, replace=True)
+    assert (found.outcome, found.add, [key.blob for key in found.drop]) == (
+        EnrolmentOutcome.REPLACE, (), [A])
+    assert found.vouched
+    found = decision(content, B, replace=True, ours=())
+    assert (found.outcome, [key.where for key in found.elsewhere]) == (EnrolmentOutcome.KNOWN, ["kh:1"])
 
 
 @pytest.mark.parametrize("replace", [False, True])

@@ -55,7 +55,8 @@ class Place:
 
     def __init__(self, home: Path) -> None:
         self.home = home
-        self.known_hosts = home / ".ssh" / "known_hosts"
+        self.known_hosts = home / ".ssh" / "muster_known_hosts"
+        self.of_ssh = home / ".ssh" / "known_hosts"
         self.known_hosts.parent.mkdir(mode=0o700)
         self.config("Host *\n HashKnownHosts no\n")
 
@@ -82,17 +83,17 @@ class Place:
             os.close(ours)
             os.close(theirs)
 
-    def ssh(self, server: Sshd, *options: str) -> int:
+    def ssh(self, server: Sshd, *options: str, file: Path | None = None) -> int:
         """How the real client ends, with nothing but our known_hosts to go by."""
         return subprocess.run(
             ["ssh", "-F", "none", "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes", "-o",
-             f"UserKnownHostsFile={self.known_hosts}", "-o", "GlobalKnownHostsFile=none", *options, "-i",
+             f"UserKnownHostsFile={file or self.known_hosts}", "-o", "GlobalKnownHostsFile=none", *options, "-i",
              str(server.user_key), "-p", str(server.port), f"{server.user}@127.0.0.1",
              "true"], capture_output=True, check=False, timeout=30).returncode
 
-    def found(self, server: Sshd) -> int:
+    def found(self, server: Sshd, file: Path | None = None) -> int:
         """How many keys ssh-keygen finds."""
-        done = subprocess.run(["ssh-keygen", "-F", server.known_name, "-f", str(self.known_hosts)],
+        done = subprocess.run(["ssh-keygen", "-F", server.known_name, "-f", str(file or self.known_hosts)],
                               capture_output=True, text=True, check=False)
         return sum(not line.startswith("#") for line in done.stdout.splitlines())
 
@@ -167,19 +168,107 @@ def test_a_dry_run_says_what_it_would_do_and_writes_nothing(place: Place, server
 
 
 @pytest.mark.parametrize("why", ["the file", "ssh_config"])
-def test_names_are_hashed_where_the_file_or_ssh_config_does_so(place: Place, server: Sshd, why: str) -> None:
+def test_names_are_hashed_in_a_named_file_of_ssh_where_it_or_ssh_config_does_so(
+    place: Place, server: Sshd, why: str,
+) -> None:
     place.inventory(server)
     old = f"{hashed('other')} {public(server.host_keys['rsa'])}\n"
     if why == "the file":
-        place.known_hosts.write_text(old)
+        place.of_ssh.write_text(old)
     else:
         place.config("Host *\n HashKnownHosts yes\n")
-    assert place.enroll("n1", "--yes").returncode == 0
-    assert "127.0.0.1" not in place.known_hosts.read_text()
-    assert place.known_hosts.read_text().startswith(old if why == "the file" else "|1|")
-    assert place.found(server) == 3
-    assert place.ssh(server) == 0
+    assert place.enroll("n1", "--yes", "--known-hosts", str(place.of_ssh)).returncode == 0
+    assert "127.0.0.1" not in place.of_ssh.read_text()
+    assert place.of_ssh.read_text().startswith(old if why == "the file" else "|1|")
+    assert place.found(server, place.of_ssh) == 3
+    assert place.ssh(server, file=place.of_ssh) == 0
     assert place.enroll("n1").stdout.split()[0] == "known"
+    assert not place.known_hosts.exists()
+
+
+def test_in_musters_own_file_names_stand_plainly_whatever_ssh_config_and_the_file_do(
+    place: Place, server: Sshd,
+) -> None:
+    place.inventory(server)
+    place.config("Host *\n HashKnownHosts yes\n UserKnownHostsFile none\n")
+    place.known_hosts.write_text(f"{hashed('other')} {public(server.host_keys['rsa'])}\n")
+    done = place.enroll("n1", "--yes")
+    assert f"Written: {place.known_hosts}\n" in done.stdout
+    assert place.known_hosts.read_text().count(f"{server.known_name} ") == 3
+
+
+def test_what_an_earlier_release_pinned_in_the_file_of_ssh_stays_known(place: Place, server: Sshd) -> None:
+    place.inventory(server)
+    place.of_ssh.write_text("".join(f"{hashed(server.known_name)} {public(key)}\n"
+                                    for key in server.host_keys.values()))
+    done = place.enroll("n1", "--yes")
+    assert done.stdout.split() == ["known", "1", "n1"]
+    assert not place.known_hosts.exists()
+
+
+def test_an_old_key_in_a_file_of_ssh_stays_and_is_named_and_the_new_one_is_pinned_in_musters_own(
+    place: Place, server: Sshd, tmp_path: Path,
+) -> None:
+    place.inventory(server)
+    old = public(make_key(tmp_path / "old"))
+    before = f"# mine\n{server.known_name} {old}\n{hashed(server.known_name)} {old}\n"
+    place.of_ssh.write_text(before)
+    place.known_hosts.write_text(f"{server.known_name},other {old}\n")
+    assert place.enroll("n1", "--yes").returncode == 1
+    done = place.enroll("n1", "--yes", "--replace", "n1", "--format", "json")
+    assert done.returncode == 0, done.stdout
+    assert place.of_ssh.read_text() == before
+    assert place.known_hosts.read_text().startswith(f"other {old}\n")
+    assert place.found(server) == 3
+    assert [each["where"] for each in document(done)["nodes"]["n1"]["elsewhere"]] == [
+        f"{place.of_ssh}:2", f"{place.of_ssh}:3"]
+    assert f"{place.of_ssh} still holds an old key of n1 (lines 2, 3)" in done.stderr
+    command = shlex.split(done.stderr.strip().rpartition("remove it with: ")[2])
+    subprocess.run(command, check=True, capture_output=True)
+    assert place.of_ssh.read_text() == "# mine\n"
+    assert "still holds" not in place.enroll("n1", "--replace", "n1").stderr
+
+
+def test_an_old_key_goes_from_each_of_musters_files_also_when_the_new_one_stands_in_another(
+    place: Place, server: Sshd, tmp_path: Path,
+) -> None:
+    old = public(make_key(tmp_path / "old"))
+    first, second = tmp_path / "first", tmp_path / "second"
+    place.inventory(server, known_hosts_file=[str(first), str(second)])
+    second.write_text(f"{server.known_name} {old}\n# kept\n")
+    done = place.enroll("n1", "--yes", "--replace", "n1")
+    assert done.returncode == 0, done.stdout
+    assert (place.found(server, first), second.read_text()) == (3, "# kept\n")
+    assert f"Written: {first}\nWritten: {second}\n" in done.stdout
+    # Killed between the two files, it is made good by the same command.
+    second.write_text(f"{server.known_name} {old}\n")
+    done = place.enroll("n1", "--replace", "n1")
+    assert done.returncode == 0, done.stdout
+    assert "replaced" in done.stdout
+    assert second.read_text() == ""
+
+
+def test_one_reason_of_many_nodes_is_one_line_with_the_nodes_as_a_set(place: Place, server: Sshd) -> None:
+    lines = [f"  n{number}: {{address: 127.0.0.{number}, port: {free_port()}}}" for number in range(1, 9)]
+    (place.home / "muster.yaml").write_text("\n".join(["version: 1", "nodes:", *lines, ""]))
+    done = place.enroll("@all", "--yes")
+    assert done.returncode == 3
+    (line,) = [line for line in done.stdout.splitlines() if "connect" in line]
+    assert line.startswith("n[1-8]: connect: the node")
+
+
+def test_changed_nodes_share_the_command_that_replaces_their_keys(
+    place: Place, server: Sshd, tmp_path: Path,
+) -> None:
+    with sshd(tmp_path / "d") as second:
+        place.inventory(server, second)
+        old = public(make_key(tmp_path / "old"))
+        place.known_hosts.write_text(f"{server.known_name},{second.known_name} {old}\n")
+        done = place.enroll("n[1-2]", "--yes")
+        assert done.returncode == 1
+        assert done.stdout.count("--replace") == 1
+        words = shlex.split(done.stdout.splitlines()[-1].partition("muster inventory ")[2])
+        assert place.enroll(*words[1:], "--yes").returncode == 0
 
 
 def test_a_known_host_keys_of_further_types_are_added_when_approved_and_left_alone_otherwise(
@@ -215,7 +304,7 @@ def test_a_changed_key_is_refused_and_replaced_only_for_the_nodes_that_are_named
     done = place.enroll("n1", "--replace", "n*", "--yes")
     assert done.returncode == 0, done.stderr
     assert place.known_hosts.read_text().startswith(f"# mine\nother {public(old)} both\n{line}")
-    assert place.known_hosts.with_name("known_hosts.old").read_text() == before
+    assert place.known_hosts.with_name("muster_known_hosts.old").read_text() == before
     assert place.found(server) == 3
     assert place.ssh(server) == 0
 
@@ -354,12 +443,9 @@ def test_the_file_of_the_inventory_the_alias_and_the_option_say_where_and_under_
 
 def test_a_place_that_keeps_nothing_is_refused(place: Place, server: Sshd) -> None:
     place.inventory(server)
-    place.config("Host *\n UserKnownHostsFile /dev/null\n")
-    done = place.enroll("n1", "--yes")
+    done = place.enroll("n1", "--yes", "--known-hosts", "/dev/null")
     assert done.returncode == 1
     assert "/dev/null is not a regular file" in done.stdout
-    place.config("Host *\n UserKnownHostsFile none\n")
-    assert "--known-hosts" in place.enroll("n1", "--yes").stderr
 
 
 # expectations

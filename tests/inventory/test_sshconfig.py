@@ -12,7 +12,17 @@ from hypothesis import strategies as st
 
 from inventory.errors import ConfigError
 from inventory.model import Node
-from inventory.sshconfig import Hop, SshConfig, SshOptions, options_for, parse_jump, resolve, target_for
+from inventory.sshconfig import (
+    DEFAULT_GLOBAL_KNOWN_HOSTS,
+    Hop,
+    SshConfig,
+    SshOptions,
+    options_for,
+    own_known_hosts,
+    parse_jump,
+    resolve,
+    target_for,
+)
 from tests.testbed.require import require
 
 TEXTS = {
@@ -67,8 +77,9 @@ def test_we_read_what_openssh_reads(tmp_path: Path, text: str, host: str) -> Non
     assert ([ours.proxy_jump] if ours.proxy_jump else []) == theirs.get("proxyjump", [])
     assert bool(ours.proxy_command) == ("proxycommand" in theirs)
     assert [ours.host_key_alias] == theirs.get("hostkeyalias", [None])
-    assert " ".join(
-        ours.known_hosts_files) == f"{theirs['userknownhostsfile'][0]} {theirs['globalknownhostsfile'][0]}"
+    own, *files = ours.known_hosts_files
+    assert own == own_known_hosts()
+    assert " ".join(files) == f"{theirs['userknownhostsfile'][0]} {theirs['globalknownhostsfile'][0]}"
     assert ["yes" if ours.identities_only else "no"] == theirs["identitiesonly"]
     assert theirs["connecttimeout"] == ["none" if ours.connect_timeout is None
                                         else f"{ours.connect_timeout:.0f}"]
@@ -105,7 +116,7 @@ def test_what_the_inventory_gives_wins_and_is_seen_by_match_and_tokens() -> None
     target = target_for(Node("gpu1", address="10.1.0.1", user="b", known_hosts_file=("/k/known",)), config)
     assert (target.hostname, target.port, target.user) == ("10.1.0.1", 2201, "b")
     assert target.identity_files == ("/k/10.1.0.1",)
-    assert target.known_hosts_files[0] == "/k/known"
+    assert target.known_hosts_files == ("/k/known", *DEFAULT_GLOBAL_KNOWN_HOSTS)
     assert target.known_hosts_name == "[10.1.0.1]:2201"
 
 
@@ -118,9 +129,18 @@ def test_whether_names_are_hashed_is_read_as_openssh_reads_it(tmp_path: Path, te
     assert ["yes" if hashes else "no"] == asked_of_openssh(path, "gpu1")["hashknownhosts"]
 
 
-def test_known_hosts_files_of_none_leave_no_file_to_trust() -> None:
+def test_known_hosts_files_of_none_leave_no_file_of_users_but_musters_own() -> None:
     options = options_for("gpu1", SshConfig.parse("UserKnownHostsFile none\nGlobalKnownHostsFile /z\n"))
-    assert resolve(Node("gpu1"), options).known_hosts_files == ("/z",)
+    assert resolve(Node("gpu1"), options).known_hosts_files == (own_known_hosts(), "/z")
+
+
+def test_musters_own_file_counts_once_where_ssh_config_names_it_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    config = SshConfig.parse("UserKnownHostsFile ~/x ~/.ssh/muster_known_hosts\nGlobalKnownHostsFile /z\n")
+    assert target_for(Node("gpu1"), config).known_hosts_files == (
+        f"{tmp_path}/.ssh/muster_known_hosts", f"{tmp_path}/x", "/z")
 
 
 def test_a_proxy_jump_of_none_in_the_inventory_means_a_direct_connection() -> None:
