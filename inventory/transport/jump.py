@@ -1,8 +1,9 @@
-"""Connections to jump hosts, shared by the nodes behind them: opened once, reopened when lost,
-each failure reported once a sweep."""
+"""Connections to jump hosts, shared by the nodes behind them: opened once, reopened when lost, asked for a
+sign of life while in use; one that cannot be opened is tried once more, and then named to all behind it."""
 
 from __future__ import annotations
 
+import queue
 import threading
 import time
 from collections.abc import Callable
@@ -21,6 +22,11 @@ Connect: TypeAlias = "Callable[[WatchedTask, SshTarget, Route], SshConnection]"
 
 MOST_HOPS = 8
 NODES_PER_CONNECTION = 64
+RETRY_PAUSE = 0.5       # seconds; a restarted sshd listens again within
+# A jump host that answers nothing for one or two of these is lost. Shorter than any step of a node behind it,
+# which would be blamed on the node.
+ALIVE_SECONDS = 4.0
+_AGAIN = (Stage.RESOLVE, Stage.CONNECT)     # another connection may succeed; another login would not
 
 
 def route_to(target: SshTarget, node: Node, config: SshConfig) -> Route:
@@ -106,11 +112,10 @@ class Jumps:
             link.shut()
 
     def wire(self, task: WatchedTask, route: Route, host: str, port: int) -> TcpStream:
-        """A stream to `host` through the non-empty route. Raises TaskFailed, ConnectionDropped or Expired."""
-        name = route[-1].name
-        task.step(self._seconds,
-                  lambda s: Failure(Stage.CONNECT,
-                                    f"the jump host {name} was not connected within {s:.3g} s"))
+        """A stream to `host` through the non-empty route. Raises TaskFailed, of stage JUMP where a hop is to
+        blame, ConnectionDropped or Expired."""
+        task.step(task.end - time.monotonic(),
+                  lambda s: Failure(Stage.JUMP, f"{self._stuck(route)}: not connected within {s:.3g} s"))
         gate = self._gate(route)
         try:
             # This wait ends: opening has its own deadline, and an aborted task already has its answer.
@@ -119,12 +124,23 @@ class Jumps:
             if gate.failure is not None:
                 raise TaskFailed(gate.failure.stage, gate.failure.reason)
             assert gate.link is not None  # noqa: S101  (once done, it is one or the other)
+            task.step(self._seconds, lambda s: Failure(
+                Stage.CONNECT, f"the jump host {route[-1].name} did not connect us to {place(host, port)} "
+                               f"within {s:.3g} s"))
             wire = gate.link.tunnel(task, host, port)
         except BaseException:
             self._leave(gate)
             raise
         wire.on_close = lambda: self._leave(gate)
         return wire
+
+    def _stuck(self, route: Route) -> str:
+        """The name of the first hop that is not connected yet."""
+        with self._lock:
+            for number, hop in enumerate(route, 1):
+                if not any(gate.done.is_set() for gate in self._gates.get(route[:number], ())):
+                    return hop.name
+        return route[-1].name
 
     def _leave(self, gate: _Gate) -> None:
         with self._lock:
@@ -145,31 +161,59 @@ class Jumps:
             if gate is None:
                 gate = _Gate()
                 gates.append(gate)
-                threading.Thread(target=self._open, args=(gate, route), name=f"muster-jump-{route[-1].name}",
+                threading.Thread(target=self._open, args=(gate, route), name=f"muster-gate-{route[-1].name}",
                                  daemon=True).start()
             gate.nodes += 1
             gate.asked = True
             return gate
 
     def _open(self, gate: _Gate, route: Route) -> None:
-        target = route[-1]
-        who = f"jump host {place(target.hostname, target.port)}"
+        found = self._attempt(route)
+        if isinstance(found, Failure) and found.stage in _AGAIN:
+            time.sleep(RETRY_PAUSE)
+            found = self._attempt(route)
+        if isinstance(found, Failure):
+            gate.fail(found if found.stage is Stage.JUMP
+                      else Failure(Stage.JUMP, f"{route[-1].name}: {found.reason}"))
+            return
+        gate.link = found
+        gate.done.set()
+        threading.Thread(target=_keep_asking, args=(found,), name=f"muster-alive-{route[-1].name}",
+                         daemon=True).start()
 
-        def overdue(failure: Failure) -> None:
-            gate.fail(Failure(failure.stage, f"{who}: {failure.reason}"))
-
-        task = WatchedTask(self._watch, time.monotonic() + self._seconds, overdue)
+    def _attempt(self, route: Route) -> SshConnection | Failure:
+        """A connection, or why there is none, in time even when a thread hangs in the resolver."""
+        answers: queue.SimpleQueue[SshConnection | Failure] = queue.SimpleQueue()
+        task = WatchedTask(self._watch, time.monotonic() + self._seconds, answers.put)
         self._watch.add(task)
-        try:
-            link = self._connect(task, target, route[:-1])
-        except TaskFailed as refused:
-            overdue(refused.failure)
-        except Expired:
-            pass
-        except Exception as error:  # noqa: BLE001  (a defect of ours must not leave the nodes behind it waiting)
-            overdue(Failure(Stage.CONNECT, f"unexpected {type(error).__name__}: {ascii(str(error))[:150]}"))
-        else:
-            gate.link = link
-            gate.done.set()
-        finally:
-            task.finish()
+
+        def connect() -> None:
+            try:
+                link = self._connect(task, route[-1], route[:-1])
+            except TaskFailed as refused:
+                answers.put(refused.failure)
+            except Expired:
+                pass        # the watchdog has given the answer
+            except Exception as error:  # noqa: BLE001  (a defect of ours must not leave the nodes behind it waiting)
+                answers.put(Failure(Stage.JUMP, f"{route[-1].name}: unexpected {type(error).__name__}: "
+                                                f"{ascii(str(error))[:150]}"))
+            else:
+                if task.failure is None:
+                    answers.put(link)
+                else:
+                    link.shut()
+            finally:
+                task.finish()
+        threading.Thread(target=connect, name=f"muster-jump-{route[-1].name}", daemon=True).start()
+        return answers.get()
+
+
+def _keep_asking(link: SshConnection) -> None:
+    """Ends a connection whose other end has gone without a word, so that the nodes behind it are not waited
+    for in vain."""
+    while not link.ends_within(ALIVE_SECONDS):
+        if link.silent:
+            link.shut()
+            return
+        # Sending waits where the other end reads nothing, and this thread must not.
+        threading.Thread(target=link.keepalive, name="muster-keepalive", daemon=True).start()

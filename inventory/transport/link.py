@@ -23,12 +23,21 @@ from inventory.transport.keys import Identities, SshIdentity
 from inventory.transport.quiet import Packetizer, paramiko
 from inventory.transport.session import MOST_STDERR, Dialogue, one_line
 from inventory.transport.watch import NodeJob, TaskFailed, WatchedTask
-from inventory.transport.wire import MOST_BEFORE_LOGIN, ConnectionDropped, TcpStream, channel_wire, place
+from inventory.transport.wire import (
+    FORBIDDEN,
+    MOST_BEFORE_LOGIN,
+    ConnectionDropped,
+    TcpStream,
+    channel_wire,
+    place,
+)
 
 _CHUNK = 256 * 1024
 _MOST_PACKET = 256 * 1024           # OpenSSH's PACKET_MAX_SIZE
 _MOST_BESIDE = 16 * 1024 * 1024     # noise before the answer, and what SSH adds
 _REFILL_SECONDS = 0.02
+_DYING_SECONDS = 1.0
+_PROHIBITED, _NO_RESOURCES = 1, 4   # reasons for not opening a channel, RFC 4254 section 5.1
 # for a connection whose far end the kernel watches: what is left to find out is a hung sshd
 QUIET_SECONDS = 60.0
 _GONE = (OSError, EOFError, paramiko.SSHException)
@@ -210,6 +219,16 @@ class SshConnection:
         self._wire.guard(True)
         self._asked = 0.0
 
+    def ends_within(self, seconds: float) -> bool:
+        """Waits for the connection to end, at most so long."""
+        self._client.join(seconds)
+        return not self.alive
+
+    @property
+    def silent(self) -> bool:
+        """Whether nothing has come since the last keepalive."""
+        return self._asked > self._wire.last_received
+
     def keepalive(self) -> None:
         """Sends a keepalive, and shuts the connection if there was no answer since the previous one.
 
@@ -217,7 +236,7 @@ class SshConnection:
         recently active ones are skipped.
         """
         now = time.monotonic()
-        if self._asked > self._wire.last_received:
+        if self.silent:
             self.shut()
             return
         if self._wire.guarded and now - self._wire.last_received < QUIET_SECONDS:
@@ -349,22 +368,44 @@ class SshConnection:
             notes.insert(0, f"it allows {', '.join(auth.allowed)}")
         return _sentence(f"{self.who} took no key of {user}; tried {names}", notes)
 
+    @property
+    def lost_hop(self) -> str | None:
+        """The jump host whose own connection has ended, and this one with it; waits a moment to be sure."""
+        return self._wire.lost_hop()
+
     def tunnel(self, task: WatchedTask, host: str, port: int) -> TcpStream:
-        """A wire to `host` from the machine at the other end. Raises TaskFailed (stage CONNECT), or
-        ConnectionDropped when this connection is gone."""
+        """A wire to `host` from the machine at the other end. Raises TaskFailed (stage JUMP where that
+        machine forwards nothing, else CONNECT), or ConnectionDropped (stage JUMP) when this connection is
+        gone."""
         self._wire.allowance = math.inf     # each tunnel has its own
+        name = self._target.name
         try:
             channel = self._client.open_channel("direct-tcpip", (host, port), ("127.0.0.1", 0),
                                                 timeout=max(0.1, task.left() + 1))
         except _GONE:
             task.check()
-            if (refusal := self._client.refusal()) is not None:
-                why = ("forwarding is forbidden there (AllowTcpForwarding)" if refusal.code == 1
-                       else refusal.text or "no reason given")
-                raise TaskFailed(Stage.CONNECT, f"the jump host {self.who} cannot connect to "
-                                                f"{place(host, port)}: {why}") from None
-            raise ConnectionDropped(f"the connection to the jump host {self.who} was lost") from None
-        return channel_wire(channel)
+            if (refusal := self._client.refusal()) is None:
+                raise ConnectionDropped(f"{self.lost_hop or name}: the connection was lost",
+                                        Stage.JUMP) from None
+            if refusal.code == _PROHIBITED:
+                raise TaskFailed(Stage.JUMP, f"{name}: {FORBIDDEN}") from None
+            if refusal.code == _NO_RESOURCES:
+                raise TaskFailed(Stage.JUMP, f"{name}: it has no room for another connection "
+                                             f"({refusal.text or 'no reason given'})") from None
+            raise TaskFailed(Stage.CONNECT, f"the jump host {self.who} cannot connect to "
+                                            f"{place(host, port)}: "
+                                            f"{refusal.text or 'no reason given'}") from None
+        wire = channel_wire(channel)
+
+        def lost_hop() -> str | None:
+            # A far end that hangs up says so through a jump host that lives, which sends an EOF first.
+            if not channel.closed or channel.eof_received:
+                return None
+            # paramiko closes the channels of a dead connection before it counts as dead.
+            return self.lost_hop or name if self.ends_within(_DYING_SECONDS) else None
+
+        wire.lost_hop = lost_hop
+        return wire
 
     def converse(
         self, command: str, dialogue: Dialogue, job: NodeJob, limits: Limits, *, keep: bool = False,

@@ -92,18 +92,20 @@ class Configs:
         self._limits = limits
         self._open: dict[str, IO[bytes]] = {}
         self._names: dict[str, str] = {}
-        self._made: dict[tuple[tuple[str, ...], tuple[str, ...]], str] = {}
+        self._made: dict[tuple[tuple[str, ...], ...], str] = {}
         self._lock = threading.Lock()
         self._files = [self._included(path, 0) for path in files]
 
-    def path(self, keys: tuple[str, ...] = (), known_hosts: tuple[str, ...] = ()) -> str:
+    def path(
+        self, keys: tuple[str, ...] = (), known_hosts: tuple[str, ...] = (), hops: tuple[str, ...] = (),
+    ) -> str:
         """What to give to `ssh -F`; `keys` and `known_hosts` count, besides what the files say,
-        for machines on the way."""
+        for machines on the way, which are `hops`."""
+        made = keys, known_hosts, hops
         with self._lock:
-            if (keys, known_hosts) not in self._made:
-                self._made[keys, known_hosts] = self._keep(self._text(keys, known_hosts),
-                                                           "the options that muster gives to ssh")
-            return self._made[keys, known_hosts]
+            if made not in self._made:
+                self._made[made] = self._keep(self._text(*made), "the options that muster gives to ssh")
+            return self._made[made]
 
     def named(self, text: str) -> str:
         """`text` with our files called what a person knows them by."""
@@ -114,9 +116,12 @@ class Configs:
         for file in self._open.values():
             file.close()
 
-    def _text(self, keys: tuple[str, ...], known_hosts: tuple[str, ...]) -> str:
+    def _text(self, keys: tuple[str, ...], known_hosts: tuple[str, ...], hops: tuple[str, ...]) -> str:
         lines = [_ALWAYS, *(text for since, text in _SINCE if self._version >= since)]
         lines += [f"Include {path}\n" for path in self._files]
+        if hops:
+            # A jump host that has gone without a word is noticed while there is time to name it.
+            lines.append(f"Host {' '.join(hops)}\nServerAliveInterval 4\nServerAliveCountMax 2\n")
         lines.append("Host *\n")
         lines.append(f"KexAlgorithms {','.join(names for since, names in _KEX if self._version >= since)}\n")
         # Ours ends first, and says more.

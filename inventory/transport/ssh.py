@@ -96,23 +96,47 @@ class SshSweep:
 
     def query(self, job: NodeJob) -> bytes | Failure:
         """The answer of one node; raises TaskFailed or Expired."""
-        node = job.node
-        target, route = self._route_of(node)
-        dialogue = self._dialogue(node, target)
+        target, route = self._route_of(job.node)
         link = self._pool.take(target, route) if self._pool is not None else None
+        if link is not None:
+            job.task.on_abort(link.shut)
+            try:
+                return self._answer(job, target, route, link, again=True)
+            except ConnectionDropped:
+                pass        # it died between two sweeps
         try:
-            if link is None:
-                self._converse(self._connect(job.task, target, route, job), dialogue, job, target, route)
-            else:
-                job.task.on_abort(link.shut)
-                self._converse(link, dialogue, job, target, route, again=True)
-        except ConnectionDropped:
-            dialogue = self._dialogue(node, target)
-            self._converse(self._connect(job.task, target, route, job), dialogue, job, target, route)
+            return self._answer(job, target, route, self._connect(job.task, target, route, job))
+        except ConnectionDropped as dropped:
+            job.task.again(Failure(dropped.stage, dropped.reason))
+            job.attempts += 1
+        try:
+            return self._answer(job, target, route, self._connect(job.task, target, route))
+        except ConnectionDropped as dropped:
+            return Failure(dropped.stage, f"{dropped.reason}, and again after it was opened anew")
+
+    def _answer(
+        self, job: NodeJob, target: SshTarget, route: Route, link: SshConnection, *, again: bool = False,
+    ) -> bytes | Failure:
+        """The answer over this connection. Raises ConnectionDropped where another one may give it: this one
+        was dead before anything was done (`again`), or a jump host was lost and nothing speaks against a
+        second run."""
+        dialogue = self._dialogue(job.node, target)
+        try:
+            self._converse(link, dialogue, job, target, route, again=again)
+            failure = dialogue.failure
+        except TaskFailed as failed:
+            failure = failed.failure
         if dialogue.body is not None:
             return dialogue.body
-        assert dialogue.failure is not None  # noqa: S101  (the dialogue is over)
-        return dialogue.failure
+        assert failure is not None  # noqa: S101  (the dialogue is over)
+        hop = link.lost_hop if route else None
+        if hop is None:
+            return failure
+        # A command that was sent may have begun, though nothing came back.
+        if self._program.repeatable or (failure.stage is Stage.LOGIN and dialogue.sent == 0):
+            raise ConnectionDropped(f"{hop}: the connection was lost while the node was at work", Stage.JUMP)
+        return Failure(Stage.JUMP, f"{hop}: the connection was lost while the program ran on the node, which "
+                                   "does not run it a second time")
 
     def _route_of(self, node: Node) -> tuple[SshTarget, Route]:
         previous = self._routes.get(node.name)
@@ -177,6 +201,11 @@ class SshSweep:
         link = SshConnection(wire, target)
         try:
             link.open(task, believed, self._limits)
+        except TaskFailed as failed:
+            link.shut()
+            if (hop := wire.lost_hop()) is not None:
+                raise ConnectionDropped(f"{hop}: the connection was lost", Stage.JUMP) from None
+            raise failed
         except BaseException:
             link.shut()
             raise
