@@ -20,6 +20,7 @@ from inventory.model import Node
 class Stage(Enum):
     """The stage that failed; each has its own next step for the operator."""
 
+    HEAD = "head"            # this machine lacks what the way to the node takes
     RESOLVE = "resolve"      # the name has no address
     JUMP = "jump host"       # a machine on the way to the node failed, so nothing is known of the node
     CONNECT = "connect"      # no TCP connection, or no SSH server on it
@@ -37,7 +38,7 @@ class Stage(Enum):
 
 
 # Nothing was learned of the node, and that is not the node's doing: its UNKNOWN is of origin muster.
-NOT_ITS_FAULT = (Stage.JUMP, Stage.LEASE, Stage.TURN, Stage.NO_AGENT)
+NOT_ITS_FAULT = (Stage.HEAD, Stage.JUMP, Stage.LEASE, Stage.TURN, Stage.NO_AGENT)
 
 
 class Halt:

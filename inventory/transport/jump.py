@@ -7,11 +7,11 @@ import queue
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TypeAlias
 
 from inventory.model import Node
-from inventory.sshconfig import SshConfig, SshTarget, parse_jump, target_for
+from inventory.sshconfig import SshConfig, SshTarget
+from inventory.sshroute import TooManyHops, hops_to
 from inventory.transport.base import Failure, Stage
 from inventory.transport.link import SshConnection
 from inventory.transport.watch import Expired, TaskFailed, Watchdog, WatchedTask
@@ -20,7 +20,6 @@ from inventory.transport.wire import TcpStream, place
 Route: TypeAlias = "tuple[SshTarget, ...]"
 Connect: TypeAlias = "Callable[[WatchedTask, SshTarget, Route], SshConnection]"
 
-MOST_HOPS = 8
 NODES_PER_CONNECTION = 64
 RETRY_PAUSE = 0.5       # seconds; a restarted sshd listens again within
 # A jump host that answers nothing for one or two of these is lost. Shorter than any step of a node behind it,
@@ -30,35 +29,24 @@ _AGAIN = (Stage.RESOLVE, Stage.CONNECT)     # another connection may succeed; an
 
 
 def route_to(target: SshTarget, node: Node, config: SshConfig) -> Route:
-    """The jump hosts, nearest to us first. Each has its own entry in ssh_config;
-    the node's own files count for it too.
+    """The jump hosts, nearest to us first. Raises ConfigError for an unreadable jump, TaskFailed for more
+    than 8 hops and for a ProxyCommand."""
+    try:
+        route = hops_to(target, node, config)
+    except TooManyHops as error:
+        raise TaskFailed(Stage.CONNECT, str(error)) from None
+    refuse_command(target, route)
+    return route
 
-    Raises ConfigError for an unreadable jump, TaskFailed for more than 8 hops
-    (probably a cycle) and for a ProxyCommand.
-    """
-    route: list[SshTarget] = []
-    jump = target.proxy_jump
-    while jump is not None:
-        hops = [_hop_target(hop.host, hop.user, hop.port, node, config) for hop in parse_jump(jump)]
-        route[:0] = hops
-        # As with ssh, only the nearest hop may name others before it.
-        jump = hops[0].proxy_jump
-        if len(route) > MOST_HOPS:
-            raise TaskFailed(Stage.CONNECT, f"over {MOST_HOPS} jump hosts on the way; does ssh_config send "
-                                            f"{hops[0].name} through itself?")
-    for each in (*route, target):
-        if (each.proxy_command is not None and each.proxy_jump is None
-            and (each is target or each is route[0])):
+
+def refuse_command(target: SshTarget, route: Route) -> None:
+    """Raises TaskFailed where a ProxyCommand would make the connection."""
+    first = route[0] if route else target
+    for each in (first, target):
+        if each.proxy_command is not None and each.proxy_jump is None:
             raise TaskFailed(Stage.CONNECT, f"ssh_config reaches {each.name} by a ProxyCommand, and commands "
-                                         "from there are not run; use ProxyJump, or `proxy_jump` in the "
-                                         "inventory")
-    return tuple(route)
-
-
-def _hop_target(host: str, user: str | None, port: int | None, node: Node, config: SshConfig) -> SshTarget:
-    own = target_for(Node(name=host, user=user, port=port), config)
-    return replace(own, identity_files=tuple(dict.fromkeys((*own.identity_files, *node.identity_file))),
-                   known_hosts_files=tuple(dict.fromkeys((*own.known_hosts_files, *node.known_hosts_file))))
+                                         "from there are not run; use ProxyJump, or `proxy_jump` or "
+                                         "`transport: auto` in the inventory")
 
 
 class _Gate:

@@ -17,6 +17,7 @@ from typing import Any, cast
 
 from inventory.hostkeys import KnownHosts, RevokedKeys
 from inventory.sshconfig import SshTarget
+from inventory.sshneeds import CIPHERS, HOST_KEYS, KEX, MACS, allowed
 from inventory.transport import trust
 from inventory.transport.base import Failure, Limits, Stage
 from inventory.transport.keys import Identities, SshIdentity
@@ -41,16 +42,6 @@ _PROHIBITED, _NO_RESOURCES = 1, 4   # reasons for not opening a channel, RFC 425
 # for a connection whose far end the kernel watches: what is left to find out is a hung sshd
 QUIET_SECONDS = 60.0
 _GONE = (OSError, EOFError, paramiko.SSHException)
-
-# The cheapest for us first; the server's own policy still decides what it accepts.
-_CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "aes128-ctr", "aes192-ctr", "aes256-ctr")
-_MACS = ("hmac-sha2-256-etm@openssh.com", "hmac-sha2-256", "hmac-sha2-512-etm@openssh.com", "hmac-sha2-512",
-         "hmac-sha1")
-_KEX = ("curve25519-sha256@libssh.org", "ecdh-sha2-nistp256", "mlkem768x25519-sha256", "ecdh-sha2-nistp384",
-        "ecdh-sha2-nistp521", "diffie-hellman-group14-sha256", "diffie-hellman-group16-sha512",
-        "diffie-hellman-group-exchange-sha256")
-HOST_KEYS = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521",
-             "rsa-sha2-512", "rsa-sha2-256")
 
 
 class _Packets(Packetizer):
@@ -202,7 +193,13 @@ class SshConnection:
         """Raises TaskFailed, ConnectionDropped or Expired; then only `shut` remains."""
         target = self._target
         known = believed.known_hosts.about(target.hostname, target.port, target.host_key_alias)
-        offered = self.exchange(task, trust.algorithms(known, HOST_KEYS), limits)
+        # An order that a person gave is kept, as OpenSSH does.
+        algorithms = (trust.algorithms(known, HOST_KEYS) if target.algorithms.host_keys is None
+                      else allowed(target.algorithms.host_keys, HOST_KEYS))
+        offered = self.exchange(task, algorithms, limits)
+        if (bits := trust.rsa_bits(offered)) is not None and bits < target.algorithms.rsa_bits:
+            raise TaskFailed(Stage.HOST_KEY, f"{self.who} shows an RSA key of {bits} bits, and "
+                                             f"RequiredRSASize in ssh_config is {target.algorithms.rsa_bits}")
         problem = trust.objection(target, known, believed.revoked, offered)
         if problem is not None:
             raise TaskFailed(Stage.HOST_KEY, problem)
@@ -272,9 +269,10 @@ class SshConnection:
                   lambda s: Failure(Stage.CONNECT,
                                     f"{self.who} did not finish the key exchange within {s:.3g} s"))
         options = self._client.get_security_options()
-        options.ciphers = _supported(_CIPHERS, self._client._cipher_info)
-        options.digests = _supported(_MACS, self._client._mac_info)
-        options.kex = _supported(_KEX, self._client._kex_info)
+        asked = self._target.algorithms
+        options.ciphers = _supported(allowed(asked.ciphers, CIPHERS), self._client._cipher_info)
+        options.digests = _supported(allowed(asked.macs, MACS), self._client._mac_info)
+        options.kex = _supported(allowed(asked.kex, KEX), self._client._kex_info)
         options.key_types = algorithms
         self._client.start_client(self._event)
         self._await(task)
@@ -322,6 +320,9 @@ class SshConnection:
             for identity in identities.in_order():
                 if not self._client.is_active():
                     break
+                bits = trust.rsa_bits(identity.blob)
+                if bits is not None and bits < target.algorithms.rsa_bits:
+                    continue
                 tried.append(identity.name)
                 if self._try(task, auth, target.user, identity):
                     identities.worked(identity)

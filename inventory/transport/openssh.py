@@ -109,7 +109,7 @@ class OpenSshSweep:
     def query(self, job: NodeJob) -> bytes | Failure:
         """The answer of one node; raises TaskFailed or Expired."""
         if not self._ssh:
-            raise TaskFailed(Stage.CONNECT,
+            raise TaskFailed(Stage.HEAD,
                              "this machine has no ssh; install it (apt-get install openssh-client), or reach "
                                          "the node with `transport: paramiko`")
         hops = self._hops(job.node)

@@ -10,10 +10,11 @@ from typing import TypeAlias
 from inventory.errors import ConfigError
 from inventory.hostkeys import KnownHosts, RevokedKeys
 from inventory.model import Node
-from inventory.sshconfig import SshConfig, SshTarget, default_config, target_for
+from inventory.sshconfig import SshConfig, SshTarget, default_config
+from inventory.sshroute import SshRoute, TooManyHops, route_for
 from inventory.transport.base import Failure, Limits, Program, Reply, Stage
 from inventory.transport.frame import shell_command
-from inventory.transport.jump import Jumps, Route, route_to
+from inventory.transport.jump import Jumps, Route, refuse_command
 from inventory.transport.keys import Identities, Keyring, agent_socket
 from inventory.transport.link import SshConnection, Trust
 from inventory.transport.pool import ConnectionPool
@@ -24,7 +25,7 @@ from inventory.transport.watch import NodeJob, TaskFailed, Watchdog, WatchedTask
 from inventory.transport.wire import ConnectionDropped, TcpStream, dial, place
 
 # How each node was reached in the previous sweep, by name; valid while its inventory entry is unchanged.
-Routes: TypeAlias = "dict[str, tuple[Node, SshTarget, Route]]"
+Routes: TypeAlias = "dict[str, tuple[Node, SshRoute]]"
 
 
 class SshTransport:
@@ -96,7 +97,12 @@ class SshSweep:
 
     def query(self, job: NodeJob) -> bytes | Failure:
         """The answer of one node; raises TaskFailed or Expired."""
-        target, route = self._route_of(job.node)
+        return self.query_by(self.route(job.node), job)
+
+    def query_by(self, found: SshRoute, job: NodeJob) -> bytes | Failure:
+        """As `query`, by a route that is known."""
+        target, route = found.target, found.hops
+        refuse_command(target, route)
         link = self._pool.take(target, route) if self._pool is not None else None
         if link is not None:
             job.task.on_abort(link.shut)
@@ -138,18 +144,20 @@ class SshSweep:
         return Failure(Stage.JUMP, f"{hop}: the connection was lost while the program ran on the node, which "
                                    "does not run it a second time")
 
-    def _route_of(self, node: Node) -> tuple[SshTarget, Route]:
+    def route(self, node: Node) -> SshRoute:
+        """How this node is to be reached; raises TaskFailed."""
         previous = self._routes.get(node.name)
         if previous is not None and previous[0] == node:
-            return previous[1], previous[2]
+            return previous[1]
         try:
-            target = target_for(node, self._config)
-            route = route_to(target, node, self._config)
+            found = route_for(node, self._config)
+        except TooManyHops as error:
+            raise TaskFailed(Stage.CONNECT, str(error)) from None
         except ConfigError as error:
             raise TaskFailed(Stage.RESOLVE, str(error)) from None
         if self._pool is not None:
-            self._routes[node.name] = node, target, route
-        return target, route
+            self._routes[node.name] = node, found
+        return found
 
     def _dialogue(self, node: Node, target: SshTarget) -> Dialogue:
         return Dialogue(self._program.of(node.name), self._limits, python=node.python, become=node.become,
