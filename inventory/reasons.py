@@ -11,13 +11,16 @@ from typing import NamedTuple
 from inventory.nodeset import fold
 from inventory.transport.base import Stage
 
+_OF_A_HOP = f"{Stage.JUMP.value}: "
+_INSIDE, _WORD = re.compile(r"[\w.-]"), re.compile(r"[\w-]")      # a name that goes on is another name
 _LONGEST = 80       # characters of what stands for many addresses
 # A word of our own commands: what follows in the sentence is typed into a shell.
 _COMMAND = re.compile(r"(?:^|[\s`(])(?:muster|ssh|ssh-keygen)\s[^;,`]*$")
-_OWN = (r"(?P<print>SHA256:[A-Za-z0-9+/]{43})"
-        r"|(?P<address>\[[0-9A-Za-z.:%_-]+\](?::\d+)?|(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?(?![\w.]))"
-        r"|(?P<number>(?<=within )[\d.]+(?= s)|(?<=after )[\d.]+(?= s)|(?<=for )[\d.]+(?= s)"
-        r"|(?<=tried )\d+(?= times)|(?<=:)\d+(?= (?:holds|expects|marks)\b))")
+_OWN = re.compile(
+    r"(?P<print>SHA256:[A-Za-z0-9+/]{43})"
+    r"|(?P<address>\[[0-9A-Za-z.:%_-]+\](?::\d+)?|(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?(?![\w.]))"
+    r"|(?P<number>(?<=within )[\d.]+(?= s)|(?<=after )[\d.]+(?= s)|(?<=for )[\d.]+(?= s)"
+    r"|(?<=tried )\d+(?= times)|(?<=:)\d+(?= (?:holds|expects|marks)\b))")
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ def fold_reasons(reasons: Iterable[tuple[str, str]]) -> list[FoldedReason]:
 
     Reasons are equal that differ only in what is the node's own: its name, its address, the fingerprint of
     its key, a waited time. Of several nodes the text names all: their node set, quoted where it stands in a
-    command to type. A jump host's address is not the nodes' own, so such reasons are equal only to the letter.
+    command to type. What is said of a jump host is no node's own, and equal only to the letter.
     """
     groups: dict[_Template, list[_Member]] = {}
     for at, (node, reason) in enumerate(reasons):
@@ -65,14 +68,25 @@ def _template(node: str, reason: str) -> tuple[_Template, tuple[str, ...]]:
     pieces: list[tuple[str, str]] = []
     values: list[str] = []
     at = 0
-    if not reason.startswith(f"{Stage.JUMP.value}: "):
-        pattern = re.compile(rf"(?P<name>(?<![\w.-]){re.escape(node)}(?![\w-]))|{_OWN}")
-        for match in pattern.finditer(reason):
-            pieces += [("", reason[at:match.start()]), (match.lastgroup or "", "")]
-            values.append(match[0])
-            at = match.end()
+    for start, end, kind in () if reason.startswith(_OF_A_HOP) else sorted(_own_words(node, reason)):
+        if start >= at:
+            pieces += [("", reason[at:start]), (kind, "")]
+            values.append(reason[start:end])
+            at = end
     pieces.append(("", reason[at:]))
     return tuple(pieces), tuple(values)
+
+
+def _own_words(node: str, reason: str) -> Iterator[tuple[int, int, str]]:
+    """Where the words stand that may be the node's own, and of which kind they are."""
+    start = reason.find(node)
+    while start >= 0:
+        end = start + len(node)
+        if not _INSIDE.match(reason[max(0, start - 1):start]) and not _WORD.match(reason[end:end + 1]):
+            yield start, end, "name"
+        start = reason.find(node, end)
+    for match in _OWN.finditer(reason):
+        yield match.start(), match.end(), match.lastgroup or ""
 
 
 def _parted(template: _Template, members: Sequence[_Member]) -> Iterator[tuple[int, FoldedReason]]:

@@ -6,7 +6,7 @@ import contextlib
 import json
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from inventory.expect import read_expected
 from inventory.hostkeys import fingerprint, key_type
 from inventory.model import Inventory, Node
 from inventory.nodeset import expand, fold
+from inventory.reasons import fold_reasons
 from inventory.sshconfig import default_config, parse_jump, target_for
 from inventory.text import clean
 
@@ -197,8 +198,8 @@ def _show(subjects: Sequence[NodeEnrolment], *, yes: bool) -> None:
     if changing and not all(each.decision.vouched for each in changing):
         for line in _fingerprints(changing):
             click.echo(line)
-    for reason, names in _reasons(subjects).items():
-        click.echo(f"{fold(names)}: {clean(reason, 1500)}")
+    for folded in fold_reasons(_reasons(subjects)):
+        click.echo(f"{folded.names}: {clean(folded.text, 1500)}")
     if yes and any(each.done for each in changing):
         click.echo("Trusted on first use: no one has checked these keys. Compare them with the consoles when "
                    "you can.")
@@ -207,8 +208,8 @@ def _show(subjects: Sequence[NodeEnrolment], *, yes: bool) -> None:
         click.echo(f"Written: {clean(file)}")
 
 
-def _reasons(subjects: Iterable[NodeEnrolment]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+def _reasons(subjects: Iterable[NodeEnrolment]) -> Iterator[tuple[str, str]]:
+    """Why something is not as it should be, by node."""
     for each in subjects:
         reason = each.decision.reason
         if each.stage is not None:
@@ -217,8 +218,7 @@ def _reasons(subjects: Iterable[NodeEnrolment]) -> dict[str, list[str]]:
             name = shlex.quote(each.node.name)
             reason += f"; if it was reinstalled: muster inventory enroll {name} --replace {name}"
         if reason:
-            found.setdefault(reason, []).append(each.node.name)
-    return found
+            yield each.node.name, reason
 
 
 def _notes(subjects: Sequence[NodeEnrolment]) -> list[str]:

@@ -74,7 +74,8 @@ class _Sweeps:
         self, transport: Callable[[Via], SharedTransport], program: Program, limits: Limits, watch: Watchdog,
         stack: ExitStack,
     ) -> None:
-        self._begin: Callable[[Via], TransportSweep] = lambda via: transport(via).begin(program, limits, watch)
+        self._transport = transport
+        self._values = program, limits, watch
         self._stack = stack
         self._sweeps: dict[Via, TransportSweep] = {}
         self._lock = threading.Lock()
@@ -83,7 +84,7 @@ class _Sweeps:
         """The sweep of this client; raises ConfigError for a broken ssh_config."""
         with self._lock:
             if via not in self._sweeps:
-                self._sweeps[via] = sweep = self._begin(via)
+                self._sweeps[via] = sweep = self._transport(via).begin(*self._values)
                 self._stack.callback(sweep.close)
             return self._sweeps[via]
 
