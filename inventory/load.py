@@ -282,8 +282,8 @@ def _check_addresses(nodes: Mapping[str, Node], merged: Mapping[str, Values]) ->
     for first, *others in seen.values():
         if others:
             raise InventoryError(
-                f"{_few(others)} {'has' if len(others) == 1 else 'have'} the address and port of {first} (given "
-                f"at {merged[first]['address'].mark}): each node in service needs its own",
+                f"{_few(others)} {'has' if len(others) == 1 else 'have'} the address and port of {first} "
+                f"(given at {merged[first]['address'].mark}): each node in service needs its own",
                 merged[others[0]]["address"].mark)
 
 
