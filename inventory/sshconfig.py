@@ -18,7 +18,6 @@ import hashlib
 import os
 import re
 import socket
-import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +25,7 @@ from pathlib import Path
 from inventory.errors import ConfigError, Mark
 from inventory.model import Node
 from inventory.sshneeds import ALIASES, CRITERIA, OPTIONS, need
+from inventory.sshowner import check_owner
 from inventory.text import clean, short
 
 MAX_BYTES = 4 * 1024 * 1024
@@ -272,7 +272,7 @@ def _read(
     try:
         with open(path, "rb") as file:
             if checked:
-                _check_owner(path, os.fstat(file.fileno()))
+                check_owner(path, os.fstat(file.fileno()))
             data = file.read(MAX_BYTES + 1)
     except (FileNotFoundError, NotADirectoryError):
         if required:
@@ -283,15 +283,6 @@ def _read(
     if len(data) > MAX_BYTES:
         raise ConfigError(f"{path}: is over {MAX_BYTES} bytes")
     return tuple(_lines(data.decode("utf-8", "surrogateescape"), str(path), folder, depth))
-
-
-def _check_owner(path: Path, found: os.stat_result) -> None:
-    if found.st_uid not in (0, os.getuid()):
-        raise ConfigError(f"{path}: bad owner: uid {found.st_uid} owns it, expected this user or root; ssh "
-                          "refuses it, and so does muster")
-    if stat.S_ISREG(found.st_mode) and found.st_mode & 0o022:
-        raise ConfigError(f"{path}: bad permissions: mode {stat.S_IMODE(found.st_mode):04o} lets others "
-                          f"write it; ssh refuses it, and so does muster; chmod go-w {path}")
 
 
 def _lines(text: str, filename: str, folder: Path, depth: int) -> Iterator[_Line]:

@@ -115,8 +115,8 @@ def _add(collected: Collected, node: _Node) -> None:
     if (means := meaning(node.states)) is not None:
         values["lifecycle"] = means[1].lifecycle.value
         if means[0] != "FUTURE":
-            collected.note(f"planned, as Slurm's state is {means[0]}: {means[1].why}; once it is there: muster "
-                           "inventory lifecycle NODE service", node.name)
+            collected.note(f"planned, as Slurm's state is {means[0]}: {means[1].why}; once it is there: "
+                           "muster inventory lifecycle NODE service", node.name)
     for word in unknown(node.states):
         collected.note(f"Slurm's state {short(word)} is not known here, and counts as in service", node.name)
     labels = {}

@@ -257,7 +257,8 @@ class OpenSshLog:
             # Only jump hosts are looked up here; the last of them looks up the node.
             remedy = ("correct `proxy_jump` in the inventory, or give it a HostName in ssh_config"
                       if self.jumps else "correct that in ssh_config")
-            return SshFailure(Stage.JUMP, f"{match['host']}: {_no_name(match, '', remedy).reason}")
+            return SshFailure(Stage.JUMP, f"{match['host']}: "
+                              f"{_no_name(match, '', remedy).reason.removeprefix(match['host'] + ' ')}")
         judged = _recognised(said, proxy)
         if judged is not None:
             # An ssh here connects to the first hop only, by TCP.

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -194,12 +195,10 @@ def test_a_hop_that_hangs_while_nodes_work_is_named_in_time(
     assert all(reply.received - reply.started < 50 for reply in replies.values())
 
 
-def alongside(replies: Iterator[Reply], act: object) -> dict[str, Reply]:
+def alongside(replies: Iterator[Reply], act: Callable[[], None]) -> dict[str, Reply]:
     """All replies, while `act` runs in a thread whose error is the test's."""
-    from concurrent.futures import ThreadPoolExecutor
-
     with ThreadPoolExecutor(1) as pool:
-        done = pool.submit(act)  # type: ignore[arg-type]
+        done = pool.submit(act)
         found = {reply.node: reply for reply in replies}
         done.result()
     return found
