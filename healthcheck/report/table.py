@@ -9,7 +9,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from healthcheck.model.outcome import NodeReport, NodeState, Origin, Owner, Result, Severity, Status
+from healthcheck.model.outcome import (
+    NodeReport,
+    NodeState,
+    Origin,
+    Owner,
+    Result,
+    Severity,
+    Status,
+    origin_of,
+)
 from healthcheck.ruleset.rule import Rule
 from healthcheck.ruleset.sku import Sku
 from healthcheck.sweep.assess import Assessed
@@ -186,7 +195,9 @@ def _print_unmeasured(line: Line, reports: Sequence[NodeReport]) -> None:
             state = those[0].state
             line("")
             line((folded.names, "bold"), "  ", (state.value, _STYLE[state]), _outside(serving))
-            line(f"  {clean(folded.text, 2000)}")
+            origins = {origin_of(report) for report in those if report.node in folded.nodes}
+            ours = " (muster)" if origins == {Origin.MUSTER} else ""
+            line(f"  {clean(folded.text, 2000)}{ours}")
 
 
 def _outside(in_service: bool) -> str:
