@@ -12,7 +12,7 @@ from inventory.nodeset import fold
 from inventory.transport.base import Stage
 
 _OF_A_HOP = f"{Stage.JUMP.value}: "
-_INSIDE, _WORD = re.compile(r"[\w.-]"), re.compile(r"[\w-]")      # a name that goes on is another name
+_INSIDE, _WORD = re.compile(r"[\w.]"), re.compile(r"[\w-]")      # a name that goes on is another name
 _LONGEST = 80       # characters of what stands for many addresses
 # A word of our own commands: what follows in the sentence is typed into a shell.
 _COMMAND = re.compile(r"(?:^|[\s`(])(?:muster|ssh|ssh-keygen)\s[^;,`]*$")

@@ -94,7 +94,7 @@ def test_no_node_is_lost_or_said_twice_of_one_reason(pairs: list[tuple[str, str]
 @given(st.lists(NAMES, min_size=1, max_size=30, unique=True), WORDS)
 def test_one_reason_about_each_nodes_own_name_is_one_line(names: list[str], text: str) -> None:
     # A name that is a word of the text anyway stands for itself there.
-    if any(re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", text) for name in names):
+    if any(re.search(rf"(?<![\w.]){re.escape(name)}(?![\w-])", text) for name in names):
         return
     (found,) = fold_reasons([(name, text.replace("NODE", name)) for name in names])
     assert list(found.nodes) == names
@@ -107,4 +107,4 @@ def test_ten_thousand_nodes_are_one_line() -> None:
              for number in range(10_000)]
     (found,) = fold_reasons(pairs)
     assert len(found.nodes) == 10_000
-    assert found.text == "connect: their addresses (10.0.0.0:22 and 9999 more) did not answer within 10 s"
+    assert found.text == "connect: 10.[0-39].0.[0-249]:22 did not answer within 10 s"
