@@ -72,13 +72,14 @@ def test_the_order_is_that_of_the_first_nodes() -> None:
     assert lines([("b", "x"), ("a", "y"), ("c", "x")]) == ["b,c: x", "a: y"]
 
 
-NAMES = st.from_regex(r"[a-z]{1,3}[0-9]{0,3}", fullmatch=True)
+NAMES = st.builds(lambda word, number: f"{word}{number}", st.sampled_from(["a", "ab", "gpu", "x-a", "n.a"]),
+                  st.sampled_from(["", 1, 2, 10, "01", "001", 99]))
 WORDS = st.lists(st.sampled_from(["NODE", "10.0.0.1", "10.0.0.2:22", "refused", "after 3 s", "after 4 s",
                                   "muster inventory enroll NODE", "[fe80::1]:22", PRINT + "xx", ";", "'", "\\1",
                                   "jump host: x"]) | st.text(max_size=8), max_size=6).map(" ".join)
 
 
-@given(st.lists(st.tuples(NAMES, WORDS), max_size=20))
+@given(st.lists(st.tuples(NAMES, WORDS), max_size=8))
 def test_no_node_is_lost_or_said_twice_of_one_reason(pairs: list[tuple[str, str]]) -> None:
     pairs = [(name, text.replace("NODE", name)) for name, text in pairs]
     found = fold_reasons(pairs)
@@ -91,7 +92,7 @@ def test_no_node_is_lost_or_said_twice_of_one_reason(pairs: list[tuple[str, str]
             assert (each.nodes[0], each.text) in pairs
 
 
-@given(st.lists(NAMES, min_size=1, max_size=30, unique=True), WORDS)
+@given(st.lists(NAMES, min_size=1, max_size=10, unique=True), WORDS)
 def test_one_reason_about_each_nodes_own_name_is_one_line(names: list[str], text: str) -> None:
     # A name that is a word of the text anyway stands for itself there.
     if any(re.search(rf"(?<![\w.]){re.escape(name)}(?![\w-])", text) for name in names):
