@@ -104,6 +104,7 @@ class OpenSshSweep:
 
     def close(self) -> None:
         """Closes what the sweep opened and does not keep."""
+        self._probes.close()
         self._configs.close()
 
     def query(self, job: NodeJob) -> bytes | Failure:

@@ -38,7 +38,17 @@ class HopProbes:
         self._environment = dict(environment)
         self._seconds = seconds
         self._probes: dict[tuple[str, tuple[Hop, ...]], _Probe] = {}
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._over = False
         self._lock = threading.Lock()
+
+    def close(self) -> None:
+        """Ends what is under way."""
+        with self._lock:
+            self._over = True
+            running = list(self._running)
+        for process in running:
+            kill_group(process)
 
     def culprit(self, config: str, hops: tuple[Hop, ...]) -> Failure | None:
         """Why no way leads through these hops, with the one that failed named first; None where one does.
@@ -91,13 +101,7 @@ class HopProbes:
                                            env=self._environment)
             except OSError as error:
                 return Failure(Stage.CONNECT, f"cannot run ssh: {error.strerror}; try a smaller --fanout?")
-            late = False
-            try:
-                _, said = process.communicate(timeout=self._seconds)
-            except subprocess.TimeoutExpired:
-                late, said = True, b""
-                kill_group(process)
-                process.wait()
+            said, late = self._until_end(process)
             log.feed(Path(file.name).read_bytes()[:_MOST_LOG])
         if log.reached in (Reached.MASTER, Reached.LOGIN, Reached.RUNNING):
             return None
@@ -107,6 +111,26 @@ class HopProbes:
         log.stderr(said)
         verdict = log.verdict(hop.host)
         return Failure(verdict.stage, verdict.reason)
+
+
+    def _until_end(self, process: subprocess.Popen[bytes]) -> tuple[bytes, bool]:
+        """Its standard error, and whether it had to be ended."""
+        with self._lock:
+            self._running.add(process)
+            over = self._over
+        if over:
+            kill_group(process)
+        late = False
+        with process:
+            try:
+                _, said = process.communicate(timeout=self._seconds)
+            except subprocess.TimeoutExpired:
+                late = True
+                kill_group(process)
+                _, said = process.communicate()
+        with self._lock:
+            self._running.discard(process)
+        return said, late
 
 
 def written(hop: Hop) -> str:
