@@ -122,6 +122,27 @@ def test_a_block_that_only_ssh_can_judge_takes_it_there_unless_it_cannot_apply(c
     assert route(f"Match {criterion} originalhost other\n User a\n").via is Via.PARAMIKO
 
 
+def test_the_files_that_distributions_ship_leave_every_host_in_this_process() -> None:
+    debian = "Host *\n SendEnv LANG LC_*\n HashKnownHosts yes\n GSSAPIAuthentication yes\n"
+    # Red Hat's 50-redhat.conf, with what its crypto policy DEFAULT includes there
+    red_hat = """Match final all
+ Ciphers aes256-gcm@openssh.com,chacha20-poly1305@openssh.com,aes256-ctr,aes128-gcm@openssh.com,aes128-ctr
+ MACs hmac-sha2-256-etm@openssh.com,umac-128-etm@openssh.com,hmac-sha2-512-etm@openssh.com,hmac-sha2-256
+ GSSAPIKeyExchange no
+ KexAlgorithms curve25519-sha256,curve25519-sha256@libssh.org,ecdh-sha2-nistp256,ecdh-sha2-nistp384
+ PubkeyAcceptedAlgorithms ecdsa-sha2-nistp256,ecdsa-sha2-nistp384,ecdsa-sha2-nistp521,ssh-ed25519,\
+rsa-sha2-256,rsa-sha2-512
+ HostKeyAlgorithms ecdsa-sha2-nistp256,ssh-ed25519,rsa-sha2-256,rsa-sha2-512
+ CASignatureAlgorithms ecdsa-sha2-nistp256,ssh-ed25519,rsa-sha2-256,rsa-sha2-512
+ RequiredRSASize 2048
+ GSSAPIAuthentication yes
+ ForwardX11Trusted yes
+""".replace("\\\n", "")
+    ubuntu = "Host unix/* vsock/*\n ProxyCommand /usr/lib/x %h %p\n ProxyUseFdpass yes\n CheckHostIP no\n"
+    for text in (debian, red_hat, ubuntu):
+        assert route(text).why == ()
+
+
 def test_an_unknown_option_that_ssh_is_to_ignore_is_ignored() -> None:
     assert route("IgnoreUnknown UseKeychain,X*\nUseKeychain yes\nXyz 1\n").via is Via.PARAMIKO
     assert route("IgnoreUnknown Other\nUseKeychain yes\n").via is Via.OPENSSH
