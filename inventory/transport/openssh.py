@@ -144,14 +144,16 @@ class OpenSshSweep:
             outcome, dropped = Failure(lost.stage, lost.reason), True
         if isinstance(outcome, bytes):
             return outcome
-        if way.hops and (way.doubtful or outcome.stage is Stage.JUMP):
+        # What a lone hop could not connect to is the node itself.
+        node_s = way.refused and len(way.hops) == 1
+        if way.hops and not node_s and (way.doubtful or outcome.stage is Stage.JUMP):
             job.task.step(job.task.end - time.monotonic(), lambda s: Failure(
                 Stage.JUMP, f"{self._probes.under_way(config, way.hops)}: not connected within {s:.3g} s"))
             culprit = self._probes.culprit(config, way.hops)
             job.task.check()
             if culprit is not None:
                 return culprit
-        on_the_way = outcome.stage is Stage.JUMP or (way.doubtful and bool(way.hops))
+        on_the_way = outcome.stage is Stage.JUMP or (way.doubtful and bool(way.hops) and not way.refused)
         if on_the_way and not way.again and (self._program.repeatable or not way.sent):
             way.again = dropped = True
         if dropped:
@@ -255,7 +257,7 @@ class OpenSshSweep:
             converse(job, dialogue, process, self._limits, handler)
             succeeded = dialogue.body is not None
         finally:
-            way.doubtful = handler.through
+            way.doubtful, way.refused = handler.through, handler.refused
             way.sent = way.sent or handler.ready
             handler.close()
             if process is not None:
@@ -275,11 +277,12 @@ class OpenSshSweep:
 @dataclass
 class _Way:
     """The jump hosts before one node, and what its attempts showed: whether the last one failed as it does
-    where a hop failed (`doubtful`), whether the node was tried again for that, and whether anything was sent
-    to a program there."""
+    where a hop failed (`doubtful`), whether a living hop could not connect further (`refused`), whether the
+    node was tried again, and whether anything was sent to a program there."""
 
     hops: tuple[Hop, ...]
     doubtful: bool = False
+    refused: bool = False
     again: bool = False
     sent: bool = False
 
@@ -351,6 +354,11 @@ class _LogFollower(OutputHandler):
             raise TaskFailed(Stage.CONNECT, f"{self._log.proxy} did not connect us to {self._log.who} within "
                                             f"{self._limits.connect_s:.3g} s{self._log.hint}")
         raise _Stale
+
+    @property
+    def refused(self) -> bool:
+        """Whether a living jump host could not connect to what comes next."""
+        return self._log.refused
 
     @property
     def through(self) -> bool:

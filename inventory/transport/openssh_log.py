@@ -163,6 +163,12 @@ class OpenSshLog:
                                            or any(map(_GONE.search, self._lines)))
 
     @property
+    def refused(self) -> bool:
+        """Whether a jump host is alive and could not connect to what comes next."""
+        match = _FORWARD.search(bytes(self._stderr).decode("utf-8", "replace"))
+        return match is not None and "administratively prohibited" not in match["why"]
+
+    @property
     def flooded(self) -> bool:
         """Whether more data came before the session than any login sends."""
         return self.fed > MOST_BYTES

@@ -122,6 +122,17 @@ def test_a_hop_that_forbids_forwarding_is_named(
             assert reason.startswith("closed: it forbids forwarding")
 
 
+def test_the_dead_machine_that_a_proxy_command_goes_through_is_named(
+    plain_sshd: Sshd, hops: dict[str, Sshd], tmp_path: Path,
+) -> None:
+    way = Way("openssh", tmp_path)
+    config = f"Host n*\n ProxyCommand ssh -F {tmp_path}/ssh_config -W %h:%p one\n" + entries(hops)
+    assert way.one(plain_sshd.node("n1"), config=config).body == b"well"
+    kill(hops["one"])
+    (reason,) = reasons(way.sweep([plain_sshd.node("n1"), plain_sshd.node("n2")], config=config))
+    assert f"127.0.0.1:{hops['one'].port} refused the connection" in reason
+
+
 def test_a_dead_node_behind_living_hops_is_blamed_itself(
     way: Way, plain_sshd: Sshd, hops: dict[str, Sshd],
 ) -> None:
