@@ -53,7 +53,7 @@ def fold_reasons(reasons: Iterable[tuple[str, str]]) -> list[FoldedReason]:
 
     Reasons are equal that differ only in what is the node's own: its name, its address, the fingerprint of
     its key, a waited time. Of several nodes the text names all: their node set, quoted where it stands in a
-    command to type. What is said of a jump host is no node's own, and equal only to the letter.
+    command to type. What is said of a jump host is no node's own, but for a waited time.
     """
     groups: dict[_Template, list[_Member]] = {}
     for at, (node, reason) in enumerate(reasons):
@@ -68,8 +68,9 @@ def _template(node: str, reason: str) -> tuple[_Template, tuple[str, ...]]:
     pieces: list[tuple[str, str]] = []
     values: list[str] = []
     at = 0
-    for start, end, kind in () if reason.startswith(_OF_A_HOP) else sorted(_own_words(node, reason)):
-        if start >= at:
+    kinds = ("number",) if reason.startswith(_OF_A_HOP) else ("name", "print", "address", "number")
+    for start, end, kind in sorted(_own_words(node, reason)):
+        if start >= at and kind in kinds:
             pieces += [("", reason[at:start]), (kind, "")]
             values.append(reason[start:end])
             at = end

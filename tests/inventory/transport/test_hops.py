@@ -17,7 +17,7 @@ from inventory.transport.base import NOT_ITS_FAULT, Program, Reply, Stage
 from tests.inventory.transport.speaker import speaker
 from tests.inventory.transport.sweeps import LIMITS, refusal
 from tests.inventory.transport.ways import Way
-from tests.testbed.sshd import Sshd, sshd, wait_until
+from tests.testbed.sshd import Sshd, listener, silent, sshd, wait_until
 
 
 @pytest.fixture(params=["paramiko", "paramiko kept", "openssh", "openssh kept"])
@@ -158,6 +158,18 @@ def test_a_hop_that_dies_while_nodes_work_is_named(
     assert killed
     (reason,) = reasons(replies)
     assert reason.startswith(f"{dead}: ")
+
+
+@pytest.mark.parametrize("name", ["paramiko", "paramiko kept"])
+def test_a_sweep_that_ends_before_a_silent_hop_is_given_up_blames_no_node(
+    plain_sshd: Sshd, hops: dict[str, Sshd], tmp_path: Path, name: str,
+) -> None:
+    with listener(silent) as port:
+        config = f"Host mute\n HostName 127.0.0.1\n Port {port}\n" + entries(hops)
+        replies = Way(name, tmp_path).sweep(
+            [plain_sshd.node(f"n{number}", proxy_jump="one,mute,two") for number in range(3)], config=config,
+            sweep_s=3, connect_s=10)
+    assert all(reason.startswith("mute: not connected within ") for reason in reasons(replies))
 
 
 def test_a_lost_connection_to_a_hop_that_lives_costs_no_node_its_answer(
