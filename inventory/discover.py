@@ -7,15 +7,17 @@ import selectors
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
 from inventory.errors import UsageError
-from inventory.model import Inventory, Node
+from inventory.model import Inventory, Lifecycle, Node
 from inventory.nodeset import MAX_NODES, NAME, expand, natural
+from inventory.slurmstates import meaning, states_in
 from inventory.text import clean, short
 
-SINFO = ("sinfo", "-h", "-N", "-o", "%N")
+SINFO = ("sinfo", "-h", "-N", "-o", "%N %T")
 SINFO_SECONDS = 30.0
 MAX_OUTPUT = 32 * 1024 * 1024      # 100,000 nodes in some partitions each, with room
 MAX_STDERR = 64 * 1024
@@ -51,12 +53,17 @@ def from_names(text: str) -> Inventory:
 
 
 def from_slurm(run: Run | None = None) -> Inventory:
-    """The nodes that `sinfo` lists, each once, in natural order; Slurm partitions are not groups here.
+    """The nodes that `sinfo` lists, each once, in natural order; Slurm partitions are not groups here. One
+    whose machine is not there now, as it is powered down, is `planned`.
 
     Raises UsageError, one line with the next step, when sinfo is missing, fails, takes over 30 seconds,
     prints too much or nothing, or lists a bad node name.
     """
-    names = dict.fromkeys(output(SINFO, run).decode("utf-8", "backslashreplace").split())
+    names: dict[str, str] = {}
+    for line in output(SINFO, run).decode("utf-8", "backslashreplace").splitlines():
+        if line.strip():
+            name, _, state = line.strip().partition(" ")
+            names[name] = state
     for name in names:
         if NAME.fullmatch(name) is None:
             raise UsageError(f"sinfo lists {short(name)}, which is not a node name")
@@ -64,7 +71,10 @@ def from_slurm(run: Run | None = None) -> Inventory:
         raise UsageError("sinfo lists no node; see: sinfo -N")
     if len(names) > MAX_NODES:
         raise UsageError(f"sinfo lists over {MAX_NODES} nodes")
-    return _inventory(sorted(names, key=natural), "nodes of Slurm")
+    found = _inventory(sorted(names, key=natural), "nodes of Slurm")
+    return replace(found, nodes=MappingProxyType({
+        node.name: node if (means := meaning(states_in(names[node.name]))) is None
+        else replace(node, lifecycle=Lifecycle(means[1].lifecycle)) for node in found}))
 
 
 def output(argv: Sequence[str], run: Run | None = None) -> bytes:

@@ -87,10 +87,10 @@ def decide(
     if not missing:
         return nothing_new
     rival = _rival(keys, missing, known)
-    if rival is None and not known.keys and known.authorities and certified and via is Via.OPENSSH:
+    if rival is None and not known.keys and known.authorities and certified and via is not Via.PARAMIKO:
         return Decision(EnrolmentOutcome.AUTHORITY, reason=f"{known.name} is trusted through the certificate "
-                                                  f"authority in {known.authorities[0].where}; transport "
-                                                  "openssh checks that, so there is nothing to pin")
+                                                  f"authority in {known.authorities[0].where}; the system's "
+                                                  "ssh checks that, so there is nothing to pin")
     if rival is not None and not replace:
         return Decision(EnrolmentOutcome.CHANGED, reason=_changed(keys, known, rival))
     add = missing
@@ -156,7 +156,7 @@ def _changed(keys: tuple[bytes, ...], known: KnownHost, rival: KnownKey) -> str:
 def _why_not_authority(known: KnownHost, via: Via) -> str:
     if known.keys or not known.authorities:
         return ""
-    why = ("the node shows no host certificate" if via is Via.OPENSSH
+    why = ("the node shows no host certificate" if via is not Via.PARAMIKO
            else "transport paramiko cannot check certificates")
     return (f"{known.name} is trusted through the certificate authority in {known.authorities[0].where}, but "
             f"{why}")

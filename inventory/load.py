@@ -275,18 +275,16 @@ def _check_controllers(nodes: Mapping[str, Node], merged: Mapping[str, Values]) 
 
 def _check_addresses(nodes: Mapping[str, Node], merged: Mapping[str, Values]) -> None:
     """Refuses two nodes in service at one address: one machine would be measured twice, the other never."""
-    seen: dict[tuple[str, int | None, str | None], str] = {}
+    seen: dict[tuple[str, int | None, str | None], list[str]] = {}
     for node in nodes.values():
-        if node.address is None or not node.in_service:
-            continue
-        other = seen.setdefault((node.address, node.port, node.proxy_jump), node.name)
-        if other != node.name:
-            place = merged[other]["address"].mark
+        if node.address is not None and node.in_service:
+            seen.setdefault((node.address, node.port, node.proxy_jump), []).append(node.name)
+    for first, *others in seen.values():
+        if others:
             raise InventoryError(
-                f"{node.name} has the address and port of {other} (given at {place}): each node in service "
-                "needs its own",
-                merged[node.name]["address"].mark,
-            )
+                f"{_few(others)} {'has' if len(others) == 1 else 'have'} the address and port of {first} "
+                f"(given at {merged[first]['address'].mark}): each node in service needs its own",
+                merged[others[0]]["address"].mark)
 
 
 # words for messages

@@ -31,6 +31,7 @@ class Privilege(Enum):
 class Via(Enum):
     """Which SSH client reaches a node."""
 
+    AUTO = "auto"            # in this process, unless ssh_config asks for what only the system's ssh can do
     PARAMIKO = "paramiko"    # in this process: cheapest
     # the system's ssh: certificates, GSSAPI, FIDO keys, everything in the user's ssh_config
     OPENSSH = "openssh"
@@ -125,7 +126,7 @@ class Node:
     address: str | None = None
     port: int | None = None
     user: str | None = None
-    transport: Via = Via.PARAMIKO
+    transport: Via = Via.AUTO
     privilege: Privilege = Privilege.UNPRIVILEGED
     identity_file: tuple[str, ...] = ()
     known_hosts_file: tuple[str, ...] = ()

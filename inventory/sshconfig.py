@@ -4,9 +4,9 @@ and merged under the inventory.
 Read here rather than by paramiko, whose reader has no Include, and runs the command of `Match exec`.
 Supported: Host, Match (all, host, originalhost, user, localuser, final, canonical, each with !), Include
 (also within a block), quotes, `~`, ${VARIABLE} in paths, and the tokens %% %C %d %h %i %k %L %l %n %p %r %u.
-Nothing is ever executed: a block under `Match exec`, and under any criterion not named above, does not apply,
-and that is said in `notes`. CanonicalizeHostname has no effect, which is said as well. Whatever it says, host
-keys are always checked strictly.
+Nothing is ever executed. What only the system's ssh can do is in `needs`: a block under `Match exec` or any
+criterion not named above, which may apply, and the options that `sshneeds` lists. Whatever it says, host keys
+are always checked strictly.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from pathlib import Path
 
 from inventory.errors import ConfigError, Mark
 from inventory.model import Node
-from inventory.text import short
+from inventory.sshneeds import ALIASES, CRITERIA, OPTIONS, need
+from inventory.sshowner import check_owner
+from inventory.text import clean, short
 
 MAX_BYTES = 4 * 1024 * 1024
 MAX_DEPTH = 16              # of Include, as in OpenSSH's readconf.c
@@ -45,13 +47,25 @@ _HOP = re.compile(r"(?:ssh://)?(?:(?P<user>[^@\s]+)@)?"
 
 
 @dataclass(frozen=True)
+class SshAlgorithms:
+    """Lists as ssh_config writes them, None where it gives none; `rsa_bits` is the least size of an RSA key
+    that is believed (OpenSSH's default of 1024)."""
+
+    kex: str | None = None
+    host_keys: str | None = None
+    ciphers: str | None = None
+    macs: str | None = None
+    rsa_bits: int = 1024
+
+
+@dataclass(frozen=True)
 class SshOptions:
     """What ssh_config gives for one host; None or () where it gives nothing,
     which is not the same as a default.
 
     Paths and names are expanded. `identity_agent` is a socket's path, "none", or "SSH_AUTH_SOCK".
-    `proxy_command` is never run by this module. `connect_timeout` is in seconds. `notes` name what the file
-    asks for and we do not do, one line each.
+    `proxy_command` is never run by this module. `connect_timeout` is in seconds. `needs` say, one line each
+    with its place, what only the system's ssh can do. `control_path` is where an ssh may keep a connection.
     """
 
     hostname: str
@@ -69,7 +83,9 @@ class SshOptions:
     connect_timeout: float | None = None
     address_family: str = "any"
     hash_known_hosts: bool = False
-    notes: tuple[str, ...] = ()
+    algorithms: SshAlgorithms = SshAlgorithms()
+    control_path: str | None = None
+    needs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -96,7 +112,9 @@ class SshTarget:
     proxy_command: str | None
     connect_timeout: float | None
     address_family: str
-    notes: tuple[str, ...]
+    algorithms: SshAlgorithms = SshAlgorithms()
+    control_path: str | None = None
+    needs: tuple[str, ...] = ()
 
     @property
     def known_hosts_name(self) -> str:
@@ -161,7 +179,9 @@ def resolve(node: Node, options: SshOptions) -> SshTarget:
         proxy_command=options.proxy_command if node.proxy_jump is None else None,
         connect_timeout=options.connect_timeout,
         address_family=options.address_family,
-        notes=options.notes,
+        algorithms=options.algorithms,
+        control_path=options.control_path,
+        needs=options.needs,
     )
 
 
@@ -212,6 +232,7 @@ class _Line:
     words: tuple[str, ...]
     rest: str
     mark: Mark
+    spelt: str
     included: tuple[tuple[_Line, ...], ...] = ()
 
 
@@ -223,11 +244,12 @@ class SshConfig:
 
     @classmethod
     def load(cls, user: Path | None = None, system: Path | None = SYSTEM_CONFIG) -> SshConfig:
-        """Reads both; a file that is not there is empty. `user` None: ~/.ssh/config. Raises ConfigError."""
+        """Reads both; a file that is not there is empty. `user` None: ~/.ssh/config. Raises ConfigError, also
+        for a file that others than its owner may change, which OpenSSH refuses."""
         folder = _home() / ".ssh"
         found = [_read(user if user is not None else folder / "config", folder, 0, required=user is not None)]
         if system is not None:
-            found.append(_read(system, SYSTEM_CONFIG.parent, 0, required=False))
+            found.append(_read(system, SYSTEM_CONFIG.parent, 0, required=False, checked=False))
         return cls(tuple(found))
 
     @classmethod
@@ -253,9 +275,15 @@ def _home() -> Path:
     return Path(os.path.expanduser("~"))  # noqa: PTH111  (never raises)
 
 
-def _read(path: Path, folder: Path, depth: int, *, required: bool) -> tuple[_Line, ...]:
+def _read(
+    path: Path, folder: Path, depth: int, *, required: bool, checked: bool = True,
+) -> tuple[_Line, ...]:
+    """`checked`: as readconf.c, which trusts only files of root or this user that no one else may write; the
+    machine's own file is not looked at, but what it includes is."""
     try:
         with open(path, "rb") as file:
+            if checked:
+                check_owner(path, os.fstat(file.fileno()))
             data = file.read(MAX_BYTES + 1)
     except (FileNotFoundError, NotADirectoryError):
         if required:
@@ -278,13 +306,14 @@ def _lines(text: str, filename: str, folder: Path, depth: int) -> Iterator[_Line
         if match is None:
             raise ConfigError(f"expected a keyword and its value, found {short(line)}", mark)
         keyword, rest = match[1].lower(), match[2]
+        keyword = ALIASES.get(keyword, keyword)
         words = _split(rest, mark)
         if not words:
             raise ConfigError(f"{match[1]} has no value", mark)
         if keyword == "match":
             _check_match(words, mark)
         included = tuple(_included(words, folder, depth, mark)) if keyword == "include" else ()
-        yield _Line(keyword, words, rest, mark, included)
+        yield _Line(keyword, words, rest, mark, match[1], included)
 
 
 def _split(text: str, mark: Mark) -> tuple[str, ...]:
@@ -328,7 +357,7 @@ def _included(words: tuple[str, ...], folder: Path, depth: int, mark: Mark) -> I
 
 
 _PLAIN_CRITERIA = ("all", "canonical", "final")
-_KNOWN_CRITERIA = ("host", "originalhost", "user", "localuser")
+_KNOWN_CRITERIA = tuple(name for name in CRITERIA if name not in _PLAIN_CRITERIA)
 
 
 def _criteria(words: tuple[str, ...]) -> Iterator[tuple[bool, str, str | None]]:
@@ -371,7 +400,7 @@ class _Lookup:
     wants_final: bool = False
     found: dict[str, _Line] = field(default_factory=dict)
     identities: list[_Line] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    needs: list[str] = field(default_factory=list)
 
     def resolve(self) -> None:
         """Ends the first pass; as in ssh, a HostName of the final pass has no effect."""
@@ -408,6 +437,7 @@ class _Lookup:
 
     def _match(self, line: _Line) -> bool:
         result = True
+        unknown = None
         for negated, criterion, argument in _criteria(line.words):
             if criterion == "final":
                 self.wants_final = True
@@ -418,11 +448,12 @@ class _Lookup:
             elif criterion in _KNOWN_CRITERIA:
                 holds = _matches(self._subject(criterion), tuple((argument or "").split(",")))
             else:
-                self._note(f"{line.mark}: Match {short(criterion)} is not evaluated, so its block does not "
-                           "apply")
-                return False
+                unknown = unknown or criterion
+                continue
             result = result and holds is not negated
-        return result
+        if result and unknown is not None:
+            self._need(f"{line.mark}: Match {unknown}: only ssh can tell whether its block applies")
+        return result and unknown is None
 
     def _subject(self, criterion: str) -> str:
         if criterion == "host":
@@ -433,9 +464,20 @@ class _Lookup:
             return self._user() or local_user()
         return local_user()
 
-    def _note(self, text: str) -> None:
-        if text not in self.notes:
-            self.notes.append(text)
+    def _need(self, text: str) -> None:
+        if (text := clean(text, 300)) not in self.needs:
+            self.needs.append(text)
+
+    def _gather_needs(self) -> None:
+        ignored: tuple[str, ...] = ()
+        for keyword, line in self.found.items():
+            if keyword == "ignoreunknown":
+                ignored = tuple(line.rest.lower().split(","))       # of what comes after it
+            # `sshroute` looks at a ProxyCommand, over which the inventory's proxy_jump wins.
+            elif (keyword not in ("proxy", "nojump")
+                  and (keyword in OPTIONS or not _matches(keyword, ignored))
+                  and (why := need(keyword, line.words)) is not None):
+                self._need(f"{line.mark}: {line.spelt}: {why}")
 
     def _first(self, keyword: str) -> str | None:
         line = self.found.get(keyword)
@@ -467,8 +509,7 @@ class _Lookup:
             usedforsecurity=False
         ).hexdigest()
         jump, command = self._proxy(tokens)
-        if (self._first("canonicalizehostname") or "no").lower() != "no":
-            self._note(f"{self.found['canonicalizehostname'].mark}: CanonicalizeHostname has no effect")
+        self._gather_needs()
         agent = self._path("identityagent", tokens)
         return SshOptions(
             hostname=hostname, port=port, user=user,
@@ -479,7 +520,10 @@ class _Lookup:
             revoked_host_keys=self._path("revokedhostkeys", tokens), host_key_alias=alias,
             proxy_jump=jump, proxy_command=command, connect_timeout=self._timeout(),
             address_family=self._choice("addressfamily", ("any", "inet", "inet6")) or "any",
-            hash_known_hosts=self._flag("hashknownhosts"), notes=tuple(self.notes),
+            hash_known_hosts=self._flag("hashknownhosts"),
+            algorithms=SshAlgorithms(self._first("kexalgorithms"), self._first("hostkeyalgorithms"),
+                                     self._first("ciphers"), self._first("macs"), self._rsa_bits()),
+            control_path=self._path("controlpath", tokens), needs=tuple(self.needs),
         )
 
     def _port(self) -> int | None:
@@ -488,6 +532,15 @@ class _Lookup:
             return None
         if not re.fullmatch(r"[0-9]{1,5}", line.words[0]) or not 1 <= int(line.words[0]) <= 65535:
             raise ConfigError(f"Port is {short(line.words[0])}, expected a number from 1 to 65535", line.mark)
+        return int(line.words[0])
+
+    def _rsa_bits(self) -> int:
+        line = self.found.get("requiredrsasize")
+        if line is None:
+            return SshAlgorithms.rsa_bits
+        if not re.fullmatch(r"[0-9]{1,6}", line.words[0]):
+            raise ConfigError(f"RequiredRSASize is {short(line.words[0])}, expected a number of bits",
+                              line.mark)
         return int(line.words[0])
 
     def _choice(self, keyword: str, choices: tuple[str, ...]) -> str | None:

@@ -15,7 +15,7 @@ from healthcheck.checks import catalogue  # noqa: F401  (it brings the checks)
 from healthcheck.collector.reply import decode
 from healthcheck.config.codec import from_plain
 from healthcheck.facts.carried_log import with_earlier
-from healthcheck.model.outcome import NodeReport, NodeState, Origin, Severity, Status, exit_code, unknowns
+from healthcheck.model.outcome import NodeReport, Origin, Severity, Status, exit_code, origin_of
 from healthcheck.model.places import LOOKS
 from healthcheck.model.recording import to_json
 from healthcheck.report import document
@@ -65,11 +65,12 @@ def judged(
     severe = _CRITICAL if code == 1 and _critical(report) else code
     took = time.time() - began
     line = f"{report.state.value}{': ' + report.reason if report.reason else ''}"
-    origin = None if report.state is not NodeState.UNKNOWN else _origin(report)
+    origin = origin_of(report)
     return AgentOutput(
         dict(result, judged=True, recording=to_json(recording),
              previous=None if previous is None else to_json(previous)),
-        dict(result, judged=True, state=report.state.value, reason=report.reason, origin=origin, code=code,
+        dict(result, judged=True, state=report.state.value, reason=report.reason,
+             origin=None if origin is None else origin.value, code=code,
              nagios=severe, counts=counts, seconds=round(took, 3), report=document.node(report),
              kept=packed[1], look=base64.b64encode(packed[0]).decode()),
         metrics.page(own, report, packed, time=result["time"], took=took, period=result["period"],
@@ -84,9 +85,3 @@ def judged(
 
 def _critical(report: NodeReport) -> bool:
     return any(one.status is Status.FAIL and one.severity is Severity.CRITICAL for one in report.results)
-
-
-def _origin(report: NodeReport) -> str:
-    """The origin of an unknown state."""
-    origins = {one.origin for one in unknowns(report)}
-    return "muster" if origins == {Origin.MUSTER} else "node"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -18,6 +17,7 @@ from healthcheck.burnin.merged import behind, node_of, task_of
 from healthcheck.burnin.model import Accusation, BurnInStage, Object, TaskResult
 from healthcheck.burnin.published import BY_SIZE, GLOO, Setting, bytes_of
 from healthcheck.burnin.setting import measures
+from inventory.reasons import fold_reasons
 from inventory.text import clean
 
 if TYPE_CHECKING:
@@ -208,12 +208,9 @@ def _table(line: Line, head: Sequence[str], rows: Sequence[Sequence[str]], left:
 
 def _not_measured(line: Line, burnin: Burnin, fold: Fold) -> None:
     """What no pass covers: why nodes are unknown, and what was not judged."""
-    reasons: dict[str, dict[str, str]] = defaultdict(dict)
-    for one in burnin.judgement.outcomes:
-        for why in one.why if one.outcome is BurnInOutcome.UNKNOWN else ():
-            reasons[_without_name(why, one.node)][one.node] = why
-    lines = [f"{fold(of)}: {clean(why if len(of) > 1 else next(iter(of.values())), 300)}"
-            for why, of in reasons.items()]
+    lines = [f"{fold(each.nodes)}: {clean(each.text, 300)}" for each in fold_reasons(
+        (one.node, why) for one in burnin.judgement.outcomes
+        for why in (one.why if one.outcome is BurnInOutcome.UNKNOWN else ()))]
     lines += [clean(remark, 300) for remark in burnin.judgement.remarks]
     if lines:
         line("")
@@ -222,8 +219,3 @@ def _not_measured(line: Line, burnin: Burnin, fold: Fold) -> None:
         line(f"  {one_line}")
     if len(lines) > limits.REASONS:
         line(f"  and {len(lines) - limits.REASONS} more; --format json has all")
-
-
-def _without_name(why: str, node: str) -> str:
-    """A reason without the node's own name, so that equal ones are one line."""
-    return re.sub(rf"(?<![\w.]){re.escape(node)}(?![\w.-])", "NODE", why)

@@ -187,11 +187,14 @@ def _summary(whole: Baseline, learner: Learner) -> str:
 
 
 def _print_skipped(what: str, nodes: dict[str, str]) -> None:
-    """On standard error, the first few; with hundreds of nodes the rest is counted."""
-    for node, why in list(nodes.items())[:_SHOWN]:
-        click.echo(f"muster: {what} {node}: {clean(why, 300)}", err=True)
-    if len(nodes) > _SHOWN:
-        click.echo(f"muster: {what} {len(nodes) - _SHOWN} more", err=True)
+    """On standard error, each reason once; of many reasons the first few, and the rest is counted."""
+    from inventory.reasons import fold_reasons
+
+    found = fold_reasons(nodes.items())
+    for each in found[:_SHOWN]:
+        click.echo(f"muster: {what} {each.names}: {clean(each.text, 300)}", err=True)
+    if more := sum(len(each.nodes) for each in found[_SHOWN:]):
+        click.echo(f"muster: {what} {more} more", err=True)
 
 
 def _of_files(files: tuple[str, ...], sku: str | None, notes: LearningNotes) -> Iterator[Digest]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from healthcheck.scrub import Scrubbed
     from healthcheck.sweep.saved import SweepManifest
     from healthcheck.sweep.sweep import SweepPlan
+    from inventory.model import Node
 
 _NO_RESTS: Mapping[str, None] = MappingProxyType({})
 _FIRST_PERSON = 1000    # the first user id that distributions give to people
@@ -86,7 +87,8 @@ def record(
     failure, counts = recording.failure, None
     if not raw:
         made = scrub(recording, replace(chosen, sku=manifest.default_sku), previous=previous,
-                     key=secrets.token_bytes(32), hosts=[*siblings, *_hosts_here()], users=_users_here(local))
+                     key=secrets.token_bytes(32), hosts=[*siblings, *_hosts_here(), *_jump_hosts(chosen)],
+                     users=_users_here(local))
         for rule, before, after in _differences(plan, recording, previous, made):
             click.echo(f"muster: replacing names changed the result of {rule} from {before} to {after}: "
                        "please report it", err=True)
@@ -207,6 +209,19 @@ def _differences(
 def _source(source: str) -> str:
     """The node's source, without folder or file names that may name a person."""
     return source if "/" not in source and not source.endswith((".yaml", ".yml")) else "muster.yaml"
+
+
+def _jump_hosts(node: Node) -> list[str]:
+    """The machines on the way to the node, which the reason of a failure names."""
+    from inventory.errors import ConfigError
+    from inventory.sshconfig import default_config
+    from inventory.sshroute import route_for
+
+    try:
+        hops = route_for(node, default_config()).hops
+    except ConfigError:
+        return []
+    return [name for hop in hops for name in (hop.name, hop.hostname)]
 
 
 def _hosts_here() -> list[str]:

@@ -125,6 +125,7 @@ def learn(
     from healthcheck.config.files import write_whole
     from healthcheck.sweep.skulearn import as_yaml, differences, propose
     from inventory.nodeset import NAME, fold
+    from inventory.reasons import fold_reasons
 
     if name is not None and NAME.fullmatch(name) is None:
         raise UsageError(f"--name {ascii(name)[:60]}: expected letters, digits, dots and dashes")
@@ -141,8 +142,8 @@ def learn(
     else:
         looks, manifest = _swept(nodes, inventory, local, timeout, fanout, ruleset)
     proposal = propose(looks, ruleset)
-    for node, why in proposal.left_out.items():
-        click.echo(f"muster: not learned from {node}: {why}", err=True)
+    for each in fold_reasons(proposal.left_out.items()):
+        click.echo(f"muster: not learned from {each.names}: {each.text}", err=True)
     chosen = name or (f"{proposal.parent.name}-site" if proposal.parent is not None else "site")
     text = as_yaml(proposal, chosen,
                    f"muster sku learn, {manifest.started[:10]}, from {fold(proposal.nodes)}")

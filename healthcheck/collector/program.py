@@ -17,7 +17,7 @@ from healthcheck.collector.joined import COLLECTOR, joined
 from healthcheck.collector.librarysubset import subset
 from healthcheck.collector.loader import LOADER, payload
 from healthcheck.config import usercache
-from healthcheck.model.probes import ProbeSet
+from healthcheck.model.probes import Effect, ProbeSet
 from inventory.transport.base import Program
 
 _NVML = Path(__file__).with_name("onnode") / "nvml.py"
@@ -32,7 +32,8 @@ def build(probes: ProbeSet, *, nvml: bool = True) -> Program:
     """
     document = json.dumps({**probes.to_json(), "helper": helper.path()}, separators=(",", ":")).encode()
     return Program(secrets.token_hex(8), LOADER, payload(collector_source(), document),
-                   nvml_extra() if nvml else {})
+                   nvml_extra() if nvml else {},
+                   repeatable=all(probe.effect is Effect.PASSIVE for probe in probes.probes))
 
 
 @functools.cache

@@ -8,6 +8,9 @@ from enum import Enum
 from operator import attrgetter
 
 from healthcheck.model.coverage import Coverage
+from inventory.transport.base import NOT_ITS_FAULT
+
+_NOT_ITS_FAULT = frozenset(stage.value for stage in NOT_ITS_FAULT)
 
 
 class IdentityEnum(Enum):
@@ -217,6 +220,17 @@ def state_by(seen: Set[tuple[Status, Severity]]) -> NodeState:
 def unknowns(report: NodeReport) -> tuple[Result, ...]:
     """The UNKNOWN results that decide its state."""
     return tuple(r for r in report.results if r.status is Status.UNKNOWN and r.severity is not Severity.INFO)
+
+
+def origin_of(report: NodeReport) -> Origin | None:
+    """Whose doing an unknown state is: muster's where nothing was learned for a reason that is not the
+    node's, such as a dead jump host, or where all that decides it is muster's. None for another state."""
+    if report.state is not NodeState.UNKNOWN:
+        return None
+    if report.stage is not None:
+        return Origin.MUSTER if report.stage in _NOT_ITS_FAULT else Origin.NODE
+    return (Origin.MUSTER if {result.origin for result in unknowns(report)} == {Origin.MUSTER}
+            else Origin.NODE)
 
 
 def exit_code(reports: Iterable[NodeReport], allowed: Callable[[Result], bool] = lambda _: False) -> int:

@@ -9,10 +9,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from healthcheck.model.outcome import NodeReport, NodeState, Origin, Owner, Result, Severity, Status
+from healthcheck.model.outcome import (
+    NodeReport,
+    NodeState,
+    Origin,
+    Owner,
+    Result,
+    Severity,
+    Status,
+    origin_of,
+)
 from healthcheck.ruleset.rule import Rule
 from healthcheck.ruleset.sku import Sku
 from healthcheck.sweep.assess import Assessed
+from inventory.reasons import fold_reasons
 from inventory.text import clean
 
 if TYPE_CHECKING:
@@ -61,9 +71,11 @@ def render(
         if names:
             line((f"{state.value:<9}", _STYLE[state]), f"  {len(names):>5}  {fold(names)}")
     for state in reversed(_ORDER[1:]):
-        for group in _equal([report for report in reports if report.state is state]):
+        found = [report for report in reports if report.state is state]
+        for group in _equal([report for report in found if _relevant(report)]):
             line("")
             _print_group(line, group, rules, fold)
+        _print_unmeasured(line, [report for report in found if not _relevant(report)])
     infos = [r for r in reports if r.state is NodeState.HEALTHY and _relevant(r)]
     for group in _equal(infos):
         line("")
@@ -175,16 +187,28 @@ def _print_not_seen(line: Line, reports: Sequence[NodeReport], fold: Fold) -> No
         line((f"{len(denied)} of {asked} probes {verbs} not seen: {', '.join(denied)}  {fold(nodes)}", "dim"))
 
 
+def _print_unmeasured(line: Line, reports: Sequence[NodeReport]) -> None:
+    """Nodes that were not reached or measured, so that no result gives a reason: each reason once."""
+    for serving in (True, False):
+        those = [report for report in reports if report.in_service is serving]
+        for folded in fold_reasons((report.node, clean(report.reason, 1000)) for report in those):
+            state = those[0].state
+            line("")
+            line((folded.names, "bold"), "  ", (state.value, _STYLE[state]), _outside(serving))
+            origins = {origin_of(report) for report in those if report.node in folded.nodes}
+            ours = " (muster)" if origins == {Origin.MUSTER} else ""
+            line(f"  {clean(folded.text, 2000)}{ours}")
+
+
+def _outside(in_service: bool) -> str:
+    return "" if in_service else "  (not in service: does not count in the exit code)"
+
+
 def _print_group(line: Line, group: Sequence[NodeReport], rules: Mapping[str, Rule], fold: Fold) -> None:
     first = group[0]
-    outside = "" if first.in_service else "  (not in service: does not count in the exit code)"
     line((fold([report.node for report in group]), "bold"), "  ", (first.state.value, _STYLE[first.state]),
-         outside)
+         _outside(first.in_service))
     relevant = _relevant(first)
-    if not relevant:
-        # It was not reached or measured, so no result gives a reason.
-        line(f"  {clean(first.reason, 1000)}")
-        return
     unknown: dict[tuple[str, str], list[str]] = {}
     for result in sorted(relevant, key=_rank):
         if result.status is Status.FAIL:
@@ -243,8 +267,7 @@ def _equal(reports: Sequence[NodeReport]) -> list[list[NodeReport]]:
     """Groups of nodes with equal results, in the order of their first nodes."""
     groups: dict[object, list[NodeReport]] = {}
     for report in reports:
-        relevant = tuple(_relevant(report)) or (report.reason,)
-        groups.setdefault((relevant, report.in_service), []).append(report)
+        groups.setdefault((tuple(_relevant(report)), report.in_service), []).append(report)
     return list(groups.values())
 
 

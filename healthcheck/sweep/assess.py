@@ -58,6 +58,7 @@ from healthcheck.ruleset.ruleset import Ruleset
 from healthcheck.ruleset.sku import Sku
 from healthcheck.xid.xidtable import XID_TABLE, XidTable
 from inventory.model import Node
+from inventory.nodeset import fold
 from inventory.text import clean
 
 
@@ -309,12 +310,15 @@ class Assessment:
             if all(judged.machine):
                 machines.setdefault(judged.machine, []).append(judged)
         for (hostname, _), same in machines.items():
-            for judged in same if len(same) > 1 else ():
+            if len(same) == 1:
+                continue
+            # The same words for all of them, so that they are one line.
+            reason = clean(f"one machine, which calls itself {hostname}, answers as "
+                           f"{fold(judged.node.name for judged in same)}: wrong address?", 1000)
+            for judged in same:
                 name = judged.node.name
                 if name.partition(".")[0] != hostname.partition(".")[0]:
-                    others = ", ".join(other.node.name for other in same if other is not judged)
-                    reason = f"the machine that answered calls itself {hostname}, and answers as {others} too"
-                    self._unreached[name] = _unknown(judged.node, clean(f"{reason}: wrong address?", 1000))
+                    self._unreached[name] = _unknown(judged.node, reason)
                     del self._judged[name]
 
     def _sku_of(self, node: Node) -> Sku | None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,10 +20,9 @@ from inventory.expect import read_expected
 from inventory.hostkeys import fingerprint, key_type
 from inventory.model import Inventory, Node
 from inventory.nodeset import expand, fold
+from inventory.reasons import fold_reasons
 from inventory.sshconfig import default_config, parse_jump, target_for
 from inventory.text import clean
-
-_ADDRESS = re.compile(r"[\w\[][\w.:%\[\]-]*")
 
 
 @click.command(short_help="Fetch host keys from nodes and pin them in known_hosts.")
@@ -204,8 +202,8 @@ def _show(subjects: Sequence[NodeEnrolment], *, yes: bool) -> None:
     if changing and not all(each.decision.vouched for each in changing):
         for line in _fingerprints(changing):
             click.echo(line)
-    for reason, names in _reasons(subjects).items():
-        click.echo(f"{fold(names)}: {clean(reason, 1500)}")
+    for folded in fold_reasons(_reasons(subjects)):
+        click.echo(f"{folded.names}: {clean(folded.text, 1500)}")
     changed = [each.node.name for each in subjects if each.decision.outcome is EnrolmentOutcome.CHANGED]
     if changed:
         names_ = shlex.quote(fold(changed))
@@ -220,34 +218,14 @@ def _show(subjects: Sequence[NodeEnrolment], *, yes: bool) -> None:
         click.echo(f"Written: {clean(file)}")
 
 
-def _reasons(subjects: Iterable[NodeEnrolment]) -> dict[str, list[str]]:
-    """Each reason with its nodes. Reasons that differ only in what the node is called are one."""
-    equal: dict[str, dict[str, list[str]]] = {}
+def _reasons(subjects: Iterable[NodeEnrolment]) -> Iterator[tuple[str, str]]:
+    """Why something is not as it should be, by node."""
     for each in subjects:
         reason = each.decision.reason
         if each.stage is not None:
             reason = f"{each.stage}: {reason}"
         if reason:
-            equal.setdefault(_general(reason, each), {}).setdefault(reason, []).append(each.node.name)
-    found: dict[str, list[str]] = {}
-    for general, reasons in equal.items():
-        words = general if len(reasons) > 1 else next(iter(reasons))
-        found.setdefault(words, []).extend(name for names in reasons.values() for name in names)
-    return found
-
-
-def _general(reason: str, subject: NodeEnrolment) -> str:
-    """A reason without the names and the address of its node."""
-    target = subject.target
-    host = target.hostname
-    names = {f"{host}:{target.port}", f"[{host}]:{target.port}", host, target.known_hosts_name,
-             subject.node.name}
-
-    def swapped(match: re.Match[str]) -> str:
-        word = match[0].rstrip(".:-")
-        return "the node" + match[0][len(word):] if word in names else match[0]
-
-    return _ADDRESS.sub(swapped, reason)
+            yield each.node.name, reason
 
 
 def _notes(subjects: Sequence[NodeEnrolment]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import shlex
+import shutil
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import fields
@@ -17,14 +18,18 @@ import click
 from inventory.errors import ConfigError, Mark, UsageError
 from inventory.load import load_inventory, load_with_origins
 from inventory.locate import find_inventory
-from inventory.model import Bmc, BurnInSettings, CordonBy, Lifecycle, Node, PortPlan, Secret
+from inventory.model import Bmc, BurnInSettings, CordonBy, Lifecycle, Node, PortPlan, Secret, Via
 from inventory.nodeset import fold
+from inventory.reasons import fold_reasons
 from inventory.select import select
+from inventory.text import clean
 
 # The root command may put functions here, in click's Context.meta, that return the names of the known SKUs
 # and profiles: these come with the rules, which this package does not know.
 _BMC = {"speaks": "protocol", "secret": "password"}      # what the file calls them
 SKUS, PROFILES = "muster.skus", "muster.profiles"
+
+_CLIENT = {"paramiko": "muster itself", "openssh": "the system's ssh"}
 
 _file = click.option(
     "--inventory", "-i", "file", metavar="FILE",
@@ -38,7 +43,7 @@ _format = click.option("--format", "fmt", type=click.Choice(("text", "json")), d
 @_file
 @click.pass_context
 def check(ctx: click.Context, file: str | None) -> None:
-    """Check the file; print a summary, or the first error with its line.
+    """Check the file; print a summary, or the first error with its line. It makes no connection.
 
     \b
     muster inventory check
@@ -56,6 +61,7 @@ def check(ctx: click.Context, file: str | None) -> None:
     click.echo(f"  rack       {_tally(node.rack for node in found)}")
     if found.cordon is not None:
         click.echo(f"  cordon     {_cordon(found.cordon)}")
+    _routes(found)
     today = dt.date.today()
     overdue = [node for node in found if node.lifecycle.until is not None and node.lifecycle.until < today]
     for state in sorted({node.lifecycle.state.value for node in overdue}):
@@ -102,8 +108,10 @@ def show(ctx: click.Context, node: str, file: str | None, fmt: str) -> None:
     if cordon is not None:
         click.echo(f"  cordon: {_cordon(cordon)}")
     click.echo(f"  ssh: {reach['error'] or reach['to']}")
-    for note in reach["notes"]:
-        click.echo(f"  ssh: {note}")
+    if reach["by"] is not None:
+        click.echo(f"  ssh: by {_CLIENT[reach['by']]}{', because:' if reach['why'] else ''}")
+    for line in reach["why"]:
+        click.echo(f"  ssh:   {line}")
 
 
 @click.command(short_help="Print the nodes that a node set names.")
@@ -198,15 +206,37 @@ def _columns(rows: Iterable[tuple[str, ...]]) -> None:
 
 def _reach(node: Node) -> dict[str, Any]:
     """How SSH would reach a node, by inventory and ssh_config; makes no connection."""
-    from inventory.sshconfig import target_for
+    from inventory.sshconfig import default_config
+    from inventory.sshroute import route_for
 
     try:
-        target = target_for(node)
+        route = route_for(node, default_config())
     except ConfigError as problem:
-        return {"to": None, "error": str(problem), "notes": []}
+        return {"to": None, "error": str(problem), "by": None, "why": []}
+    target = route.target
     jump = f" through {target.proxy_jump}" if target.proxy_jump else ""
+    why = [*route.why, *(["this machine has no ssh: install it (apt-get install openssh-client)"]
+                         if route.via is Via.OPENSSH and shutil.which("ssh") is None else [])]
     return {"to": f"{target.user}@{target.hostname} port {target.port}{jump}", "error": None,
-            "notes": list(target.notes)}
+            "by": route.via.value, "why": why}
+
+
+def _routes(nodes: Iterable[Node]) -> None:
+    """Which client reaches which nodes and why, and the nodes that none can reach; each reason once."""
+    ways: dict[str, list[str]] = {}
+    reasons: list[tuple[str, str]] = []
+    for node in nodes:
+        reach = _reach(node)
+        if reach["error"] is not None:
+            reasons.append((node.name, f"ssh cannot begin: {reach['error']}"))
+            continue
+        ways.setdefault(reach["by"], []).append(node.name)
+        reasons += [(node.name, f"by {_CLIENT[reach['by']]}: {line}") for line in reach["why"]]
+    if ways:
+        click.echo(f"  ssh        "
+                   f"{', '.join(f'{len(names)} by {_CLIENT[by]}' for by, names in ways.items())}")
+    for each in fold_reasons(reasons):
+        click.echo(f"  ssh: {each.names}: {clean(each.text)}")
 
 
 def _cordon(cordon: CordonBy) -> str:

@@ -2,10 +2,10 @@
 or the JSON of `sinfo` and `scontrol show nodes`.
 
 It takes the name; NodeAddr as address where it differs from the name; Gres and the available features as
-labels; partitions as groups. It ignores Slurm's states and reasons: a drained or failed node is still in
-service and only cordoned, which Slurm itself keeps and shows, and which may end at any time. Only FUTURE, a
-node that is configured but not there yet, is a lifecycle: it becomes `planned`. The address of a CLOUD node
-is ignored too: it changes with each start.
+labels; partitions as groups. A drained or failed node is still in service and only cordoned, which Slurm
+itself keeps and shows, and which may end at any time. A node whose machine is not there (FUTURE, or in any
+state of powering down or up) becomes `planned`, with a note; `slurmstates` has all states. The address of a
+CLOUD node is ignored: it changes with each start.
 
 Slurm 22.05 writes a node's state as text with `state_flags` beside it and features as text; newer ones
 (data_parser v0.0.39 and later) write both as lists. `sinfo --json` lists nodes up to 22.05 only. When a node
@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 from inventory.discover import Run, output
 from inventory.errors import InventoryError, Mark
 from inventory.importers.base import Collected, Imported, check_size, parse_json
+from inventory.slurmstates import meaning, states_in, unknown
 from inventory.text import clean, short
 
 # All of them: those of hidden partitions, and those that are only planned.
@@ -111,8 +112,13 @@ def _add(collected: Collected, node: _Node) -> None:
             collected.note("the address is ignored: a CLOUD node gets another with each start", node.name)
         else:
             values["address"] = node.address
-    if "FUTURE" in node.states:
-        values["lifecycle"] = "planned"
+    if (means := meaning(node.states)) is not None:
+        values["lifecycle"] = means[1].lifecycle.value
+        if means[0] != "FUTURE":
+            collected.note(f"planned, as Slurm's state is {means[0]}: {means[1].why}; once it is there: "
+                           "muster inventory lifecycle NODE service", node.name)
+    for word in unknown(node.states):
+        collected.note(f"Slurm's state {short(word)} is not known here, and counts as in service", node.name)
     labels = {}
     for key, text in (("gres", node.gres), ("features", node.features)):
         if text is not None and (len(text) > _MOST or not text.isprintable()):
@@ -219,7 +225,7 @@ def _record(lines: list[str], mark: Mark) -> _Node:
         address=_given(values.get("NodeAddr")) or _given(values.get("NodeHostName")),
         gres=_gres(values.get("Gres")),
         features=_given(values.get("AvailableFeatures")),
-        states=frozenset(re.split(r"[+*~#!%$@^-]+", values["State"].upper())),
+        states=states_in(values["State"]),
         partitions=_words(_given(values.get("Partitions"))),
         reason=reason,
         booted=date_of(values.get("BootTime", "")),

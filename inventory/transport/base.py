@@ -20,7 +20,9 @@ from inventory.model import Node
 class Stage(Enum):
     """The stage that failed; each has its own next step for the operator."""
 
+    HEAD = "head"            # this machine lacks what the way to the node takes
     RESOLVE = "resolve"      # the name has no address
+    JUMP = "jump host"       # a machine on the way to the node failed, so nothing is known of the node
     CONNECT = "connect"      # no TCP connection, or no SSH server on it
     HOST_KEY = "host key"    # unknown, changed or revoked
     AUTH = "auth"            # no key was accepted
@@ -35,8 +37,8 @@ class Stage(Enum):
     DEADLINE = "deadline"    # the time ran out while the program was at work
 
 
-# Where it was not for the node that no key is known yet.
-NOT_ITS_FAULT = (Stage.LEASE, Stage.TURN, Stage.NO_AGENT)
+# Nothing was learned of the node, and that is not the node's doing: its UNKNOWN is of origin muster.
+NOT_ITS_FAULT = (Stage.HEAD, Stage.JUMP, Stage.LEASE, Stage.TURN, Stage.NO_AGENT)
 
 
 class Halt:
@@ -91,7 +93,8 @@ class Program:
     `nonce` marks every line of ours in the output, so that noise from rc files and hostile text cannot be
     taken for it. Extras are sent only when the program asks (`want NAME`): the NVML binding goes to nodes
     that have an NVIDIA device. `words` are for single nodes, by name, that need other arguments than the
-    rest; `own` are extras for single nodes, which no other node can have.
+    rest; `own` are extras for single nodes, which no other node can have. `repeatable` says that a node may
+    run it again when a jump host failed while it ran, because it changes nothing there.
     """
 
     nonce: str
@@ -100,6 +103,7 @@ class Program:
     extras: Mapping[str, bytes] = field(default_factory=dict)
     words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     own: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict, repr=False)
+    repeatable: bool = False
 
     def of(self, node: str) -> Program:
         """The program for this node: with its own extras only."""

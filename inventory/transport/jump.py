@@ -1,16 +1,17 @@
-"""Connections to jump hosts, shared by the nodes behind them: opened once, reopened when lost,
-each failure reported once a sweep."""
+"""Connections to jump hosts, shared by the nodes behind them: opened once, reopened when lost, asked for a
+sign of life while in use; one that cannot be opened is tried once more, and then named to all behind it."""
 
 from __future__ import annotations
 
+import queue
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TypeAlias
 
 from inventory.model import Node
-from inventory.sshconfig import SshConfig, SshTarget, parse_jump, target_for
+from inventory.sshconfig import SshConfig, SshTarget
+from inventory.sshroute import TooManyHops, hops_to
 from inventory.transport.base import Failure, Stage
 from inventory.transport.link import SshConnection
 from inventory.transport.watch import Expired, TaskFailed, Watchdog, WatchedTask
@@ -19,40 +20,33 @@ from inventory.transport.wire import TcpStream, place
 Route: TypeAlias = "tuple[SshTarget, ...]"
 Connect: TypeAlias = "Callable[[WatchedTask, SshTarget, Route], SshConnection]"
 
-MOST_HOPS = 8
 NODES_PER_CONNECTION = 64
+RETRY_PAUSE = 0.5       # seconds; a restarted sshd listens again within
+# A jump host that answers nothing for one or two of these is lost. Shorter than any step of a node behind it,
+# which would be blamed on the node.
+ALIVE_SECONDS = 4.0
+_AGAIN = (Stage.RESOLVE, Stage.CONNECT)     # another connection may succeed; another login would not
 
 
 def route_to(target: SshTarget, node: Node, config: SshConfig) -> Route:
-    """The jump hosts, nearest to us first. Each has its own entry in ssh_config;
-    the node's own files count for it too.
+    """The jump hosts, nearest to us first. Raises ConfigError for an unreadable jump, TaskFailed for more
+    than 8 hops and for a ProxyCommand."""
+    try:
+        route = hops_to(target, node, config)
+    except TooManyHops as error:
+        raise TaskFailed(Stage.CONNECT, str(error)) from None
+    refuse_command(target, route)
+    return route
 
-    Raises ConfigError for an unreadable jump, TaskFailed for more than 8 hops
-    (probably a cycle) and for a ProxyCommand.
-    """
-    route: list[SshTarget] = []
-    jump = target.proxy_jump
-    while jump is not None:
-        hops = [_hop_target(hop.host, hop.user, hop.port, node, config) for hop in parse_jump(jump)]
-        route[:0] = hops
-        # As with ssh, only the nearest hop may name others before it.
-        jump = hops[0].proxy_jump
-        if len(route) > MOST_HOPS:
-            raise TaskFailed(Stage.CONNECT, f"over {MOST_HOPS} jump hosts on the way; does ssh_config send "
-                                            f"{hops[0].name} through itself?")
-    for each in (*route, target):
-        if (each.proxy_command is not None and each.proxy_jump is None
-            and (each is target or each is route[0])):
+
+def refuse_command(target: SshTarget, route: Route) -> None:
+    """Raises TaskFailed where a ProxyCommand would make the connection."""
+    first = route[0] if route else target
+    for each in (first, target):
+        if each.proxy_command is not None and each.proxy_jump is None:
             raise TaskFailed(Stage.CONNECT, f"ssh_config reaches {each.name} by a ProxyCommand, and commands "
-                                         "from there are not run; use ProxyJump, or `proxy_jump` in the "
-                                         "inventory")
-    return tuple(route)
-
-
-def _hop_target(host: str, user: str | None, port: int | None, node: Node, config: SshConfig) -> SshTarget:
-    own = target_for(Node(name=host, user=user, port=port), config)
-    return replace(own, identity_files=tuple(dict.fromkeys((*own.identity_files, *node.identity_file))),
-                   known_hosts_files=tuple(dict.fromkeys((*own.known_hosts_files, *node.known_hosts_file))))
+                                         "from there are not run; use ProxyJump, or `proxy_jump` or "
+                                         "`transport: auto` in the inventory")
 
 
 class _Gate:
@@ -106,11 +100,10 @@ class Jumps:
             link.shut()
 
     def wire(self, task: WatchedTask, route: Route, host: str, port: int) -> TcpStream:
-        """A stream to `host` through the non-empty route. Raises TaskFailed, ConnectionDropped or Expired."""
-        name = route[-1].name
-        task.step(self._seconds,
-                  lambda s: Failure(Stage.CONNECT,
-                                    f"the jump host {name} was not connected within {s:.3g} s"))
+        """A stream to `host` through the non-empty route. Raises TaskFailed, of stage JUMP where a hop is to
+        blame, ConnectionDropped or Expired."""
+        task.step(task.end - time.monotonic(),
+                  lambda s: Failure(Stage.JUMP, f"{self._stuck(route)}: not connected within {s:.3g} s"))
         gate = self._gate(route)
         try:
             # This wait ends: opening has its own deadline, and an aborted task already has its answer.
@@ -119,12 +112,23 @@ class Jumps:
             if gate.failure is not None:
                 raise TaskFailed(gate.failure.stage, gate.failure.reason)
             assert gate.link is not None  # noqa: S101  (once done, it is one or the other)
+            task.step(self._seconds, lambda s: Failure(
+                Stage.CONNECT, f"the jump host {route[-1].name} did not connect us to {place(host, port)} "
+                               f"within {s:.3g} s"))
             wire = gate.link.tunnel(task, host, port)
         except BaseException:
             self._leave(gate)
             raise
         wire.on_close = lambda: self._leave(gate)
         return wire
+
+    def _stuck(self, route: Route) -> str:
+        """The name of the first hop that is not connected yet."""
+        with self._lock:
+            for number, hop in enumerate(route, 1):
+                if not any(gate.done.is_set() for gate in self._gates.get(route[:number], ())):
+                    return hop.name
+        return route[-1].name
 
     def _leave(self, gate: _Gate) -> None:
         with self._lock:
@@ -145,31 +149,59 @@ class Jumps:
             if gate is None:
                 gate = _Gate()
                 gates.append(gate)
-                threading.Thread(target=self._open, args=(gate, route), name=f"muster-jump-{route[-1].name}",
+                threading.Thread(target=self._open, args=(gate, route), name=f"muster-gate-{route[-1].name}",
                                  daemon=True).start()
             gate.nodes += 1
             gate.asked = True
             return gate
 
     def _open(self, gate: _Gate, route: Route) -> None:
-        target = route[-1]
-        who = f"jump host {place(target.hostname, target.port)}"
+        found = self._attempt(route)
+        if isinstance(found, Failure) and found.stage in _AGAIN:
+            time.sleep(RETRY_PAUSE)
+            found = self._attempt(route)
+        if isinstance(found, Failure):
+            gate.fail(found if found.stage is Stage.JUMP
+                      else Failure(Stage.JUMP, f"{route[-1].name}: {found.reason}"))
+            return
+        gate.link = found
+        gate.done.set()
+        threading.Thread(target=_keep_asking, args=(found,), name=f"muster-alive-{route[-1].name}",
+                         daemon=True).start()
 
-        def overdue(failure: Failure) -> None:
-            gate.fail(Failure(failure.stage, f"{who}: {failure.reason}"))
-
-        task = WatchedTask(self._watch, time.monotonic() + self._seconds, overdue)
+    def _attempt(self, route: Route) -> SshConnection | Failure:
+        """A connection, or why there is none, in time even when a thread hangs in the resolver."""
+        answers: queue.SimpleQueue[SshConnection | Failure] = queue.SimpleQueue()
+        task = WatchedTask(self._watch, time.monotonic() + self._seconds, answers.put)
         self._watch.add(task)
-        try:
-            link = self._connect(task, target, route[:-1])
-        except TaskFailed as refused:
-            overdue(refused.failure)
-        except Expired:
-            pass
-        except Exception as error:  # noqa: BLE001  (a defect of ours must not leave the nodes behind it waiting)
-            overdue(Failure(Stage.CONNECT, f"unexpected {type(error).__name__}: {ascii(str(error))[:150]}"))
-        else:
-            gate.link = link
-            gate.done.set()
-        finally:
-            task.finish()
+
+        def connect() -> None:
+            try:
+                link = self._connect(task, route[-1], route[:-1])
+            except TaskFailed as refused:
+                answers.put(refused.failure)
+            except Expired:
+                pass        # the watchdog has given the answer
+            except Exception as error:  # noqa: BLE001  (a defect of ours must not leave the nodes behind it waiting)
+                answers.put(Failure(Stage.JUMP, f"{route[-1].name}: unexpected {type(error).__name__}: "
+                                                f"{ascii(str(error))[:150]}"))
+            else:
+                if task.failure is None:
+                    answers.put(link)
+                else:
+                    link.shut()
+            finally:
+                task.finish()
+        threading.Thread(target=connect, name=f"muster-jump-{route[-1].name}", daemon=True).start()
+        return answers.get()
+
+
+def _keep_asking(link: SshConnection) -> None:
+    """Ends a connection whose other end has gone without a word, so that the nodes behind it are not waited
+    for in vain."""
+    while not link.ends_within(ALIVE_SECONDS):
+        if link.silent:
+            link.shut()
+            return
+        # Sending waits where the other end reads nothing, and this thread must not.
+        threading.Thread(target=link.keepalive, name="muster-keepalive", daemon=True).start()

@@ -17,31 +17,31 @@ from typing import Any, cast
 
 from inventory.hostkeys import KnownHosts, RevokedKeys
 from inventory.sshconfig import SshTarget
+from inventory.sshneeds import CIPHERS, HOST_KEYS, KEX, MACS, allowed
 from inventory.transport import trust
 from inventory.transport.base import Failure, Limits, Stage
 from inventory.transport.keys import Identities, SshIdentity
 from inventory.transport.quiet import Packetizer, paramiko
 from inventory.transport.session import MOST_STDERR, Dialogue, one_line
 from inventory.transport.watch import NodeJob, TaskFailed, WatchedTask
-from inventory.transport.wire import MOST_BEFORE_LOGIN, ConnectionDropped, TcpStream, channel_wire, place
+from inventory.transport.wire import (
+    FORBIDDEN,
+    MOST_BEFORE_LOGIN,
+    ConnectionDropped,
+    TcpStream,
+    channel_wire,
+    place,
+)
 
 _CHUNK = 256 * 1024
 _MOST_PACKET = 256 * 1024           # OpenSSH's PACKET_MAX_SIZE
 _MOST_BESIDE = 16 * 1024 * 1024     # noise before the answer, and what SSH adds
 _REFILL_SECONDS = 0.02
+_DYING_SECONDS = 1.0
+_PROHIBITED, _NO_RESOURCES = 1, 4   # reasons for not opening a channel, RFC 4254 section 5.1
 # for a connection whose far end the kernel watches: what is left to find out is a hung sshd
 QUIET_SECONDS = 60.0
 _GONE = (OSError, EOFError, paramiko.SSHException)
-
-# The cheapest for us first; the server's own policy still decides what it accepts.
-_CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "aes128-ctr", "aes192-ctr", "aes256-ctr")
-_MACS = ("hmac-sha2-256-etm@openssh.com", "hmac-sha2-256", "hmac-sha2-512-etm@openssh.com", "hmac-sha2-512",
-         "hmac-sha1")
-_KEX = ("curve25519-sha256@libssh.org", "ecdh-sha2-nistp256", "mlkem768x25519-sha256", "ecdh-sha2-nistp384",
-        "ecdh-sha2-nistp521", "diffie-hellman-group14-sha256", "diffie-hellman-group16-sha512",
-        "diffie-hellman-group-exchange-sha256")
-HOST_KEYS = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521",
-             "rsa-sha2-512", "rsa-sha2-256")
 
 
 class _Packets(Packetizer):
@@ -194,7 +194,13 @@ class SshConnection:
         target = self._target
         host = (target.hostname, target.port, target.host_key_alias)
         known = believed.known_hosts.enough(*host)
-        offered = self.exchange(task, trust.algorithms(known, HOST_KEYS), limits)
+        # An order that a person gave is kept, as OpenSSH does.
+        algorithms = (trust.algorithms(known, HOST_KEYS) if target.algorithms.host_keys is None
+                      else allowed(target.algorithms.host_keys, HOST_KEYS))
+        offered = self.exchange(task, algorithms, limits)
+        if (bits := trust.rsa_bits(offered)) is not None and bits < target.algorithms.rsa_bits:
+            raise TaskFailed(Stage.HOST_KEY, f"{self.who} shows an RSA key of {bits} bits, and "
+                                             f"RequiredRSASize in ssh_config is {target.algorithms.rsa_bits}")
         problem = trust.objection(target, known, believed.revoked, offered)
         if problem is not None and not known.whole:
             known = believed.known_hosts.about_key(offered, *host)
@@ -214,6 +220,16 @@ class SshConnection:
         self._wire.guard(True)
         self._asked = 0.0
 
+    def ends_within(self, seconds: float) -> bool:
+        """Waits for the connection to end, at most so long."""
+        self._client.join(seconds)
+        return not self.alive
+
+    @property
+    def silent(self) -> bool:
+        """Whether nothing has come since the last keepalive."""
+        return self._asked > self._wire.last_received
+
     def keepalive(self) -> None:
         """Sends a keepalive, and shuts the connection if there was no answer since the previous one.
 
@@ -221,7 +237,7 @@ class SshConnection:
         recently active ones are skipped.
         """
         now = time.monotonic()
-        if self._asked > self._wire.last_received:
+        if self.silent:
             self.shut()
             return
         if self._wire.guarded and now - self._wire.last_received < QUIET_SECONDS:
@@ -257,9 +273,10 @@ class SshConnection:
                   lambda s: Failure(Stage.CONNECT,
                                     f"{self.who} did not finish the key exchange within {s:.3g} s"))
         options = self._client.get_security_options()
-        options.ciphers = _supported(_CIPHERS, self._client._cipher_info)
-        options.digests = _supported(_MACS, self._client._mac_info)
-        options.kex = _supported(_KEX, self._client._kex_info)
+        asked = self._target.algorithms
+        options.ciphers = _supported(allowed(asked.ciphers, CIPHERS), self._client._cipher_info)
+        options.digests = _supported(allowed(asked.macs, MACS), self._client._mac_info)
+        options.kex = _supported(allowed(asked.kex, KEX), self._client._kex_info)
         options.key_types = algorithms
         self._client.start_client(self._event)
         self._await(task)
@@ -307,6 +324,9 @@ class SshConnection:
             for identity in identities.in_order():
                 if not self._client.is_active():
                     break
+                bits = trust.rsa_bits(identity.blob)
+                if bits is not None and bits < target.algorithms.rsa_bits:
+                    continue
                 tried.append(identity.name)
                 if self._try(task, auth, target.user, identity):
                     identities.worked(identity)
@@ -353,22 +373,44 @@ class SshConnection:
             notes.insert(0, f"it allows {', '.join(auth.allowed)}")
         return _sentence(f"{self.who} took no key of {user}; tried {names}", notes)
 
+    @property
+    def lost_hop(self) -> str | None:
+        """The jump host whose own connection has ended, and this one with it; waits a moment to be sure."""
+        return self._wire.lost_hop()
+
     def tunnel(self, task: WatchedTask, host: str, port: int) -> TcpStream:
-        """A wire to `host` from the machine at the other end. Raises TaskFailed (stage CONNECT), or
-        ConnectionDropped when this connection is gone."""
+        """A wire to `host` from the machine at the other end. Raises TaskFailed (stage JUMP where that
+        machine forwards nothing, else CONNECT), or ConnectionDropped (stage JUMP) when this connection is
+        gone."""
         self._wire.allowance = math.inf     # each tunnel has its own
+        name = self._target.name
         try:
             channel = self._client.open_channel("direct-tcpip", (host, port), ("127.0.0.1", 0),
                                                 timeout=max(0.1, task.left() + 1))
         except _GONE:
             task.check()
-            if (refusal := self._client.refusal()) is not None:
-                why = ("forwarding is forbidden there (AllowTcpForwarding)" if refusal.code == 1
-                       else refusal.text or "no reason given")
-                raise TaskFailed(Stage.CONNECT, f"the jump host {self.who} cannot connect to "
-                                                f"{place(host, port)}: {why}") from None
-            raise ConnectionDropped(f"the connection to the jump host {self.who} was lost") from None
-        return channel_wire(channel)
+            if (refusal := self._client.refusal()) is None:
+                raise ConnectionDropped(f"{self.lost_hop or name}: the connection was lost",
+                                        Stage.JUMP) from None
+            if refusal.code == _PROHIBITED:
+                raise TaskFailed(Stage.JUMP, f"{name}: {FORBIDDEN}") from None
+            if refusal.code == _NO_RESOURCES:
+                raise TaskFailed(Stage.JUMP, f"{name}: it has no room for another connection "
+                                             f"({refusal.text or 'no reason given'})") from None
+            raise TaskFailed(Stage.CONNECT, f"the jump host {self.who} cannot connect to "
+                                            f"{place(host, port)}: "
+                                            f"{refusal.text or 'no reason given'}") from None
+        wire = channel_wire(channel)
+
+        def lost_hop() -> str | None:
+            # A far end that hangs up says so through a jump host that lives, which sends an EOF first.
+            if not channel.closed or channel.eof_received:
+                return None
+            # paramiko closes the channels of a dead connection before it counts as dead.
+            return self.lost_hop or name if self.ends_within(_DYING_SECONDS) else None
+
+        wire.lost_hop = lost_hop
+        return wire
 
     def converse(
         self, command: str, dialogue: Dialogue, job: NodeJob, limits: Limits, *, keep: bool = False,

@@ -18,8 +18,9 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from inventory.errors import ConfigError
@@ -27,6 +28,7 @@ from inventory.model import Node
 from inventory.sshconfig import (
     DEFAULT_GLOBAL_KNOWN_HOSTS,
     SYSTEM_CONFIG,
+    Hop,
     SshConfig,
     own_known_hosts,
     parse_jump,
@@ -35,6 +37,7 @@ from inventory.transport.base import Failure, Limits, Program, Reply, Stage
 from inventory.transport.frame import shell_command
 from inventory.transport.mux import MuxError, MuxSession
 from inventory.transport.openssh_config import Configs, global_files, quoted, version
+from inventory.transport.openssh_hops import HopProbes
 from inventory.transport.openssh_log import OpenSshLog, Reached
 from inventory.transport.pipes import OutputHandler, close_process, converse, kill_group, spawn
 from inventory.transport.retry import with_retries
@@ -106,42 +109,77 @@ class OpenSshSweep:
         self._environment = {key: value for key, value in os.environ.items()
                              if key not in ("DISPLAY", "WAYLAND_DISPLAY", "SSH_ASKPASS")}
         self._environment["SSH_ASKPASS_REQUIRE"] = "never"
+        self._probes = HopProbes(self._ssh, self._environment, limits.connect_s + limits.auth_s)
 
     def close(self) -> None:
         """Closes what the sweep opened and does not keep."""
+        self._probes.close()
         self._configs.close()
 
     def query(self, job: NodeJob) -> bytes | Failure:
         """The answer of one node; raises TaskFailed or Expired."""
         if not self._ssh:
-            raise TaskFailed(Stage.CONNECT,
+            raise TaskFailed(Stage.HEAD,
                              "this machine has no ssh; install it (apt-get install openssh-client), or reach "
                                          "the node with `transport: paramiko`")
-        options = self._options(job.node)
+        hops = self._hops(job.node)
+        options = self._options(job.node, hops)
         master = self._masters.path([job.node.name, *options]) if self._masters is not None else None
+        way = _Way(hops)
+
         def attempt() -> bytes | Failure:
             nonlocal master
             try:
-                return self._try(job, options, master)
+                return self._try(job, options, master, way)
             except _Stale:
                 assert self._masters is not None and master is not None  # noqa: S101  (only they can be stale)
                 self._masters.drop(master)
                 master = None
-            return self._try(job, options, None)
+            return self._try(job, options, None, way)
 
-        return with_retries(job.task, attempt, job)
+        return with_retries(job.task, lambda: self._through(job, options[1], way, attempt), job)
 
-    def _options(self, node: Node) -> list[str]:
+    def _through(
+        self, job: NodeJob, config: str, way: _Way, attempt: Callable[[], bytes | Failure],
+    ) -> bytes | Failure:
+        """What `attempt` gives, unless a jump host failed and not the node: then that is named. Where all of
+        them let us in, the node is tried once more."""
+        dropped = False
+        try:
+            outcome = attempt()
+        except TaskFailed as failed:
+            outcome = failed.failure
+        except ConnectionDropped as lost:
+            outcome, dropped = Failure(lost.stage, lost.reason), True
+        if isinstance(outcome, bytes):
+            return outcome
+        # What a lone hop could not connect to is the node itself.
+        node_s = way.refused and len(way.hops) == 1
+        if way.hops and not node_s and (way.doubtful or outcome.stage is Stage.JUMP):
+            job.task.step(job.task.end - time.monotonic(), lambda s: Failure(
+                Stage.JUMP, f"{self._probes.under_way(config, way.hops)}: not connected within {s:.3g} s"))
+            culprit = self._probes.culprit(config, way.hops)
+            job.task.check()
+            if culprit is not None:
+                return culprit
+        on_the_way = outcome.stage is Stage.JUMP or (way.doubtful and bool(way.hops) and not way.refused)
+        if on_the_way and not way.again and (self._program.repeatable or not way.sent):
+            way.again = dropped = True
+        if dropped:
+            raise ConnectionDropped(outcome.reason, outcome.stage)
+        return outcome
+
+    def _options(self, node: Node, hops: tuple[Hop, ...]) -> list[str]:
         """The inventory's settings as options of ssh, and the configuration. Raises TaskFailed."""
-        jump, own, theirs = self._jump(node), own_known_hosts(), self._machine_files(node)
-        if jump:
+        own, theirs = own_known_hosts(), self._machine_files(node)
+        if hops:
             config = self._configs.path(node.identity_file, (own, *node.known_hosts_file),
-                                        self._hop_files(jump))
+                                        tuple(dict.fromkeys(hop.host for hop in hops)), self._hop_files(hops))
         else:
             config = self._configs.path(known_hosts=() if node.known_hosts_file else (own,))
         options = ["-F", config, *_inventory_options(node)]
         # What `config` adds holds where ssh_config says nothing, and for the machines on the way.
-        if node.known_hosts_file and jump and theirs is None:
+        if node.known_hosts_file and hops and theirs is None:
             options += ["-o", global_files(DEFAULT_GLOBAL_KNOWN_HOSTS)]
         if not node.known_hosts_file and theirs is not None:
             options += ["-o", global_files((*theirs, own))]
@@ -162,61 +200,60 @@ class OpenSshSweep:
                                          port=node.port).global_known_hosts_files
         return None
 
-    def _hop_files(self, jump: str) -> dict[str, tuple[str, ...]]:
-        """The GlobalKnownHostsFile of ssh_config for the machines on a way that has an end, where it names
-        one, as far as we can read it."""
+    def _hop_files(self, hops: tuple[Hop, ...]) -> dict[str, tuple[str, ...]]:
+        """The GlobalKnownHostsFile of ssh_config for the machines on the way, where it names one, as far as
+        we can read it."""
         found: dict[str, tuple[str, ...]] = {}
-        ahead: str | None = jump
-        with suppress(ConfigError):
-            while ahead is not None and self._ours is not None:
-                options = [(hop.host, self._ours.lookup(hop.host, user=hop.user, port=hop.port))
-                           for hop in parse_jump(ahead)]
-                found |= {host: each.global_known_hosts_files for host, each in options
-                          if each.global_known_hosts_files is not None}
-                ahead = options[0][1].proxy_jump
+        if self._ours is not None:
+            for hop in hops:
+                with suppress(ConfigError):
+                    files = self._ours.lookup(hop.host, user=hop.user, port=hop.port).global_known_hosts_files
+                    if files is not None:
+                        found[hop.host] = files
         return found
 
-    def _jump(self, node: Node) -> str | None:
-        """The node's jump hosts, as far as we can read the configuration. Raises TaskFailed for an invalid or
-        endless route: ssh would start itself again and again."""
-        first = jump = node.proxy_jump
+    def _hops(self, node: Node) -> tuple[Hop, ...]:
+        """The node's jump hosts, nearest to us first, as far as we can read the configuration. Raises
+        TaskFailed for an invalid or endless route: ssh would start itself again and again."""
+        jump = node.proxy_jump
+        route: tuple[Hop, ...] = ()
         try:
-            if first is None and self._ours is not None:
-                first = jump = self._ours.lookup(node.name, address=node.address, user=node.user,
-                                                 port=node.port).proxy_jump
-            if jump is None or jump.lower() == "none":
-                return None
-            hops = 0
-            while jump is not None:
-                route = parse_jump(jump)
-                hops += len(route)
-                if hops > MOST_HOPS:
+            if jump is None and self._ours is not None:
+                jump = self._ours.lookup(node.name, address=node.address, user=node.user,
+                                         port=node.port).proxy_jump
+            while jump is not None and jump.lower() != "none":
+                route = (*parse_jump(jump), *route)
+                if len(route) > MOST_HOPS:
                     raise TaskFailed(Stage.CONNECT, f"over {MOST_HOPS} jump hosts on the way; does "
-                                                 f"ssh_config send {route[0].host} through itself?")
+                                                    f"ssh_config send {route[0].host} through itself?")
                 jump = (None if self._ours is None
                         else self._ours.lookup(route[0].host, user=route[0].user,
                                                port=route[0].port).proxy_jump)
         except ConfigError as error:
             if node.proxy_jump is not None:
                 raise TaskFailed(Stage.RESOLVE, str(error)) from None
-        return first
+        return route
 
-    def _try(self, job: NodeJob, options: list[str], master: str | None) -> bytes | Failure:
+    def _try(
+        self, job: NodeJob, options: list[str], master: str | None, way: _Way,
+    ) -> bytes | Failure:
         node = job.node
         dialogue = Dialogue(self._program.of(node.name), self._limits, python=node.python, become=node.become,
                             by_hand=shlex.join(["ssh", *_inventory_options(node), node.name]))
         command = shell_command(self._program, node.python, become=node.become,
                                 words=self._program.arguments(node))
         if master is not None and Path(master).exists():
-            self._share(job, dialogue, master, command)
+            self._share(job, dialogue, master, command, way)
         else:
-            self._start(job, dialogue, options, master, command)
+            self._start(job, dialogue, options, master, command, way)
         if dialogue.body is not None:
             return dialogue.body
         assert dialogue.failure is not None  # noqa: S101  (the dialogue is over)
         return dialogue.failure
 
-    def _share(self, job: NodeJob, dialogue: Dialogue, master: str, command: str) -> None:
+    def _share(
+        self, job: NodeJob, dialogue: Dialogue, master: str, command: str, way: _Way,
+    ) -> None:
         """Uses a kept connection; raises _Stale if that is dead."""
         seconds = min(_MASTER_SECONDS, self._limits.connect_s)
         job.task.step(3 * seconds + self._limits.login_s, dialogue.timed_out)
@@ -230,18 +267,21 @@ class OpenSshSweep:
             who = place(job.node.address or job.node.name, job.node.port or 22)
             converse(job, dialogue, session, self._limits, _SharedOutput(dialogue, who))
         finally:
+            way.sent, way.doubtful = True, session.returncode == 255
             session.close()
             if dialogue.body is None and self._masters is not None:
                 self._masters.drop(master)
 
     def _start(
         self, job: NodeJob, dialogue: Dialogue, options: list[str], master: str | None, command: str,
+        way: _Way,
     ) -> None:
         """Starts an ssh, which may leave a connection behind that is kept."""
         node = job.node
         succeeded = False
         process = None
-        handler = _LogFollower(dialogue, job, self._limits, self._configs, master is not None)
+        handler = _LogFollower(dialogue, job, self._limits, self._configs, master is not None,
+                               first=not way.again)
         try:
             argv = [self._ssh, *options, "-E", handler.path, "-o", "LogLevel=DEBUG1", "-T",
                     *self._sharing(master), "--", node.name, command]
@@ -254,6 +294,8 @@ class OpenSshSweep:
             converse(job, dialogue, process, self._limits, handler)
             succeeded = dialogue.body is not None
         finally:
+            way.doubtful, way.refused = handler.through, handler.refused
+            way.sent = way.sent or handler.ready
             handler.close()
             if process is not None:
                 close_process(process, kill=not succeeded)
@@ -267,6 +309,19 @@ class OpenSshSweep:
             return ["-o", "ControlMaster=no", "-o", "ControlPath=none"]
         return ["-o", "ControlMaster=auto", "-o", f"ControlPath={master}", "-o",
                 f"ControlPersist={self._masters.seconds}"]
+
+
+@dataclass
+class _Way:
+    """The jump hosts before one node, and what its attempts showed: whether the last one failed as it does
+    where a hop failed (`doubtful`), whether a living hop could not connect further (`refused`), whether the
+    node was tried again, and whether anything was sent to a program there."""
+
+    hops: tuple[Hop, ...]
+    doubtful: bool = False
+    refused: bool = False
+    again: bool = False
+    sent: bool = False
 
 
 class _SharedOutput(OutputHandler):
@@ -287,13 +342,16 @@ class _LogFollower(OutputHandler):
     """Follows ssh's log to know its stage, and limits the time of each stage."""
 
     def __init__(
-        self, dialogue: Dialogue, job: NodeJob, limits: Limits, configs: Configs, shared: bool,
+        self, dialogue: Dialogue, job: NodeJob, limits: Limits, configs: Configs, shared: bool, *,
+        first: bool,
     ) -> None:
         super().__init__(dialogue)
         self._job = job
         self._limits = limits
         self._configs = configs
         self._shared = shared
+        self._first = first
+        self._cut = False       # the connection ended, not the program
         self.ready = False
         self._log = OpenSshLog(place(job.node.address or job.node.name, job.node.port or 22))
         self._end = time.monotonic() + limits.connect_s
@@ -329,7 +387,20 @@ class _LogFollower(OutputHandler):
             self._bounded()
 
     def timed_out_waiting(self) -> None:
+        if self._log.reached is Reached.BANNER:
+            raise TaskFailed(Stage.CONNECT, f"{self._log.proxy} did not connect us to {self._log.who} within "
+                                            f"{self._limits.connect_s:.3g} s{self._log.hint}")
         raise _Stale
+
+    @property
+    def refused(self) -> bool:
+        """Whether a living jump host could not connect to what comes next."""
+        return self._log.refused
+
+    @property
+    def through(self) -> bool:
+        """Whether it ended as it does where a machine on the way failed."""
+        return self._log.through or (self._cut and self._log.proxy is not None)
 
     def ended(self, exit_status: int | None) -> None:
         log, dialogue = self._log, self.dialogue
@@ -337,7 +408,7 @@ class _LogFollower(OutputHandler):
             or (self._shared and log.proxy is not None and log.reached <= Reached.BANNER)):
             # When the connection is to be kept, ssh hides why it failed.
             raise _Stale
-        cut = exit_status == 255 and not log.exited and (log.own or log.troubled)
+        cut = self._cut = exit_status == 255 and not log.exited and (log.own or log.troubled)
         if log.reached < Reached.RUNNING or (cut and dialogue.stage is Stage.LOGIN):
             verdict = log.verdict(self._job.node.name)
             reason = self._configs.named(verdict.reason)
@@ -366,6 +437,9 @@ class _LogFollower(OutputHandler):
         seconds = max(0.0, self._end - time.monotonic())
         if reached is Reached.BANNER and self._log.proxy is not None:
             seconds = self._limits.connect_s * 2 + self._limits.auth_s
+            if self._log.jumps and self._first:
+                # Look for the hop that hangs while there is time to name it.
+                self.deadline = time.monotonic() + self._limits.connect_s
         elif reached is Reached.EXCHANGE:
             seconds = self._limits.connect_s
         elif reached is Reached.AUTH:

@@ -105,13 +105,13 @@ class Configs:
         self._files = [self._included(path, 0) for path in files]
 
     def path(
-        self, keys: tuple[str, ...] = (), known_hosts: tuple[str, ...] = (),
-        hops: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
+        self, keys: tuple[str, ...] = (), known_hosts: tuple[str, ...] = (), hops: tuple[str, ...] = (),
+        hop_files: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
     ) -> str:
         """What to give to `ssh -F`. `keys` count besides what the files say, and `known_hosts` besides what
-        they say of user's files; `hops` are machines on the way with the GlobalKnownHostsFile that they give
-        for each."""
-        text = self._text(keys, known_hosts, hops)
+        they say of user's files. `hops` are the machines on the way, and `hop_files` the GlobalKnownHostsFile
+        of those for which the files name one."""
+        text = self._text(keys, known_hosts, hops, hop_files)
         with self._lock:
             if text not in self._made:
                 self._made[text] = self._keep(text, "the options that muster gives to ssh")
@@ -127,12 +127,16 @@ class Configs:
             file.close()
 
     def _text(
-        self, keys: tuple[str, ...], known_hosts: tuple[str, ...], hops: Mapping[str, tuple[str, ...]],
+        self, keys: tuple[str, ...], known_hosts: tuple[str, ...], hops: tuple[str, ...],
+        hop_files: Mapping[str, tuple[str, ...]],
     ) -> str:
         lines = [_ALWAYS, *(text for since, text in _SINCE if self._version >= since)]
         lines += [f"Match originalhost {host}\n{global_files((*files, *known_hosts))}\nMatch all\n"
-                  for host, files in hops.items() if _HOST.fullmatch(host)]
+                  for host, files in hop_files.items() if _HOST.fullmatch(host)]
         lines += [f"Include {path}\n" for path in self._files]
+        if hops:
+            # A jump host that has gone without a word is noticed while there is time to name it.
+            lines.append(f"Host {' '.join(hops)}\nServerAliveInterval 4\nServerAliveCountMax 2\n")
         lines.append("Host *\n")
         lines.append(f"KexAlgorithms {','.join(names for since, names in _KEX if self._version >= since)}\n")
         # Ours ends first, and says more.

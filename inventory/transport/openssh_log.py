@@ -16,7 +16,7 @@ from enum import IntEnum
 
 from inventory.transport.base import Stage
 from inventory.transport.session import last_line, one_line
-from inventory.transport.wire import place
+from inventory.transport.wire import FORBIDDEN, place
 
 MOST_BYTES = 1024 * 1024        # of log and other words before the session; a login takes some 6 KB
 _LONGEST_LINE = 4096
@@ -122,7 +122,7 @@ class OpenSshLog:
         self.who = place
         self.reached = Reached.START
         self.proxy: str | None = None
-        self._jumps = False         # the proxy is ssh itself, on its way through jump hosts
+        self.jumps = False         # the proxy is ssh itself, on its way through jump hosts
         self.exited = False         # the remote command, of its own accord
         self.own = False            # a connection of this ssh's own, not one that was kept
         self.fed = 0
@@ -154,6 +154,19 @@ class OpenSshLog:
         self.fed += len(data)
         self._stderr += data
         del self._stderr[:-64 * 1024]
+
+    @property
+    def through(self) -> bool:
+        """Whether the way leads through a proxy that may have failed, not the node: there was no banner yet,
+        or a connection ended without a reason."""
+        return self.proxy is not None and (self.reached <= Reached.BANNER
+                                           or any(map(_GONE.search, self._lines)))
+
+    @property
+    def refused(self) -> bool:
+        """Whether a jump host is alive and could not connect to what comes next."""
+        match = _FORWARD.search(bytes(self._stderr).decode("utf-8", "replace"))
+        return match is not None and "administratively prohibited" not in match["why"]
 
     @property
     def flooded(self) -> bool:
@@ -226,7 +239,7 @@ class OpenSshLog:
         elif "command" in match.re.groupindex:
             hop = _HOP.search(match["command"])
             self.proxy = f"the jump host {hop[1]}" if hop else "the ProxyCommand"
-            self._jumps = hop is not None
+            self.jumps = hop is not None
         self.reached = max(self.reached, reached)
 
     def _proxy_failure(self, said: list[str]) -> SshFailure | None:
@@ -236,23 +249,28 @@ class OpenSshLog:
         if match := _FORWARD.search(text):
             why = match["why"].removeprefix("connect failed: ")
             if "administratively prohibited" in why:
-                why = "forwarding is forbidden there (AllowTcpForwarding)"
+                # Of a chain this is any hop but the last: which one, an examination finds out.
+                return SshFailure(Stage.JUMP, f"{_hop_name(proxy)}: {FORBIDDEN}")
             return SshFailure(Stage.CONNECT, f"{proxy} cannot connect to {self.who}: {why}")
+        hop = _hop_name(proxy) if self.jumps else proxy
         if match := _UNKNOWN.search(text):
-            return SshFailure(Stage.HOST_KEY, f"{proxy}: {match['name']} is not known by its {match['type']} "
-                                           "host key; compare that with its console, then enrol it with: "
-                                           f"ssh -o StrictHostKeyChecking=ask {_hop_name(proxy)} true")
+            return SshFailure(Stage.JUMP, f"{hop}: {match['name']} is not known by its {match['type']} "
+                                          "host key; compare that with its console, then enrol it with: "
+                                          f"ssh -o StrictHostKeyChecking=ask {_hop_name(proxy)} true")
         if not said:
             return None
         if match := _NO_NAME.search(text):
             # Only jump hosts are looked up here; the last of them looks up the node.
-            if self._jumps:
-                return _no_name(match, "jump host ",
-                                "correct `proxy_jump` in the inventory, or give it a HostName in ssh_config")
-            return _no_name(match, f"{proxy}: ", "correct that in ssh_config")
+            remedy = ("correct `proxy_jump` in the inventory, or give it a HostName in ssh_config"
+                      if self.jumps else "correct that in ssh_config")
+            return SshFailure(Stage.JUMP, f"{match['host']}: "
+                              f"{_no_name(match, '', remedy).reason.removeprefix(match['host'] + ' ')}")
         judged = _recognised(said, proxy)
         if judged is not None:
-            return judged
+            # An ssh here connects to the first hop only, by TCP.
+            dialled = _NO_TCP.search(text)
+            first = (dialled["host"] or dialled["address"]) if dialled is not None else hop
+            return SshFailure(Stage.JUMP, f"{first}: {judged.reason.removeprefix(f'{proxy}: ')}")
         if _GONE.search(text):
             return SshFailure(Stage.CONNECT, f"{proxy} dropped the connection: {said[-1]}", again=True)
         return SshFailure(Stage.CONNECT, f"{proxy} ended without a connection to {self.who}: {said[-1]}")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import shutil
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from typing import Protocol
+from typing import Any, Protocol
 
 from inventory.model import Node, Via
-from inventory.transport.base import Failure, Limits, Program, Reply
-from inventory.transport.watch import NodeJob, Watchdog, fan_out
+from inventory.transport.base import Failure, Limits, Program, Reply, Stage
+from inventory.transport.watch import NodeJob, TaskFailed, Watchdog, fan_out
 
 
 class TransportSweep(Protocol):
@@ -46,16 +48,15 @@ class RemoteTransport:
         Raises ConfigError for a broken ssh_config."""
         nodes = tuple(nodes)
         watch = Watchdog()
-        sweeps: dict[Via, TransportSweep] = {}
         wanted = {node.transport for node in nodes}
-        for via in self._transports.keys() - wanted:
+        used = {*wanted, *((Via.PARAMIKO, Via.OPENSSH) if Via.AUTO in wanted else ())}
+        for via in self._transports.keys() - used:
             self._transports.pop(via).close()
         with ExitStack() as stack:
+            sweeps = _Sweeps(self._transport, program, limits, watch, nodes, stack)
             for via in wanted:
-                those = [node for node in nodes if node.transport is via]
-                sweeps[via] = sweep = self._transport(via).begin(program, limits, watch, those)
-                stack.callback(sweep.close)
-            yield from fan_out(nodes, limits, lambda job: sweeps[job.node.transport].query(job), watch)
+                sweeps.of(Via.PARAMIKO if via is Via.AUTO else via)
+            yield from fan_out(nodes, limits, sweeps.query, watch)
 
     def close(self) -> None:
         """Closes kept connections."""
@@ -66,6 +67,49 @@ class RemoteTransport:
         if via not in self._transports:
             self._transports[via] = _create(via, self._keep)
         return self._transports[via]
+
+
+class _Sweeps:
+    """The sweeps of one run by client; the system's ssh is begun when the first node takes it."""
+
+    def __init__(
+        self, transport: Callable[[Via], SharedTransport], program: Program, limits: Limits, watch: Watchdog,
+        nodes: Sequence[Node], stack: ExitStack,
+    ) -> None:
+        self._transport = transport
+        self._values = program, limits, watch
+        self._nodes = nodes
+        self._stack = stack
+        self._sweeps: dict[Via, TransportSweep] = {}
+        self._lock = threading.Lock()
+
+    def of(self, via: Via) -> TransportSweep:
+        """The sweep of this client; raises ConfigError for a broken ssh_config."""
+        with self._lock:
+            if via not in self._sweeps:
+                those = [node for node in self._nodes if node.transport in (via, Via.AUTO)]
+                self._sweeps[via] = sweep = self._transport(via).begin(*self._values, those)
+                self._stack.callback(sweep.close)
+            return self._sweeps[via]
+
+    def query(self, job: NodeJob) -> bytes | Failure:
+        """The answer of one node; raises TaskFailed or Expired."""
+        if job.node.transport is not Via.AUTO:
+            return self.of(job.node.transport).query(job)
+        ours: Any = self.of(Via.PARAMIKO)
+        route = ours.route(job.node)
+        if route.via is Via.PARAMIKO:
+            answer: bytes | Failure = ours.query_by(route, job)
+            return answer
+        if shutil.which("ssh") is None:
+            raise TaskFailed(Stage.HEAD, no_ssh(route.why))
+        return self.of(Via.OPENSSH).query(job)
+
+
+def no_ssh(why: Sequence[str]) -> str:
+    """That this machine has no ssh, though a node needs it."""
+    return ("this machine has no ssh, which the way there takes; install it (apt-get install "
+            f"openssh-client): {'; '.join(why[:3])}")
 
 
 def _create(via: Via, keep: float | None) -> SharedTransport:

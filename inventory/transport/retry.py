@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from inventory.transport.base import Failure, Stage
+from inventory.transport.base import Failure
 from inventory.transport.watch import NodeJob, TaskFailed, WatchedTask
 from inventory.transport.wire import ConnectionDropped
 
@@ -25,7 +25,8 @@ def with_retries(task: WatchedTask, attempt: Callable[[], T], job: NodeJob | Non
     """Returns what `attempt` returns; retries after growing pauses while it raises ConnectionDropped,
     for 30 s or until the task's end.
 
-    Raises TaskFailed (stage connect) when that time is over, Expired, and what else `attempt` raises.
+    Raises TaskFailed (of the stage of the last ConnectionDropped) when that time is over, Expired, and what
+    else `attempt` raises.
     """
     end = min(task.end, time.monotonic() + RETRY_SECONDS)
     tried = 0
@@ -40,6 +41,6 @@ def with_retries(task: WatchedTask, attempt: Callable[[], T], job: NodeJob | Non
             pause = min(FIRST_PAUSE * 2 ** min(tried - 1, 10), LONGEST_PAUSE) * random.uniform(0.5, 1.5)  # noqa: S311  (jitter)
             reason = f"{dropped.reason}; tried {tried} times"
             if time.monotonic() + pause > end:
-                raise TaskFailed(Stage.CONNECT, reason) from None
-            task.again(Failure(Stage.CONNECT, reason))
+                raise TaskFailed(dropped.stage, reason) from None
+            task.again(Failure(dropped.stage, reason))
             time.sleep(pause)

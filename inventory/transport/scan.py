@@ -10,9 +10,10 @@ from inventory.errors import ConfigError
 from inventory.hostkeys import key_type
 from inventory.model import Node, Via
 from inventory.sshconfig import SshConfig, SshTarget
+from inventory.sshneeds import HOST_KEYS
 from inventory.transport.base import Failure, Limits, Program, Stage
 from inventory.transport.jump import Route, route_to
-from inventory.transport.link import HOST_KEYS, SshConnection
+from inventory.transport.link import SshConnection
 from inventory.transport.retry import with_retries
 from inventory.transport.ssh import SshSweep, SshTransport
 from inventory.transport.watch import NodeJob, TaskFailed, Watchdog, WatchedTask, fan_out
@@ -69,7 +70,7 @@ class _Scanner:
     def query(self, job: NodeJob) -> bytes:
         """Leaves the keys of one node in `found`."""
         target = self._targets[job.node.name]
-        if (job.node.transport is Via.OPENSSH and target.proxy_command is not None
+        if (job.node.transport is not Via.PARAMIKO and target.proxy_command is not None
             and target.proxy_jump is None):
             raise TaskFailed(Stage.CONNECT, f"ssh_config reaches {job.node.name} by a ProxyCommand, which "
                                          "muster does not run; compare with the node's console, then pin it "

@@ -11,10 +11,11 @@ from typing import TypeAlias
 from inventory.errors import ConfigError
 from inventory.hostkeys import HostKeyFiles, RevokedKeys
 from inventory.model import Node
-from inventory.sshconfig import SshConfig, SshTarget, default_config, target_for
+from inventory.sshconfig import SshConfig, SshTarget, default_config
+from inventory.sshroute import SshRoute, TooManyHops, route_for
 from inventory.transport.base import Failure, Limits, Program, Reply, Stage
 from inventory.transport.frame import shell_command
-from inventory.transport.jump import Jumps, Route, route_to
+from inventory.transport.jump import Jumps, Route, refuse_command
 from inventory.transport.keys import Identities, Keyring, agent_socket
 from inventory.transport.link import SshConnection, Trust
 from inventory.transport.pool import ConnectionPool
@@ -25,7 +26,7 @@ from inventory.transport.watch import NodeJob, TaskFailed, Watchdog, WatchedTask
 from inventory.transport.wire import ConnectionDropped, TcpStream, dial, place
 
 # How each node was reached in the previous sweep, by name; valid while its inventory entry is unchanged.
-Routes: TypeAlias = "dict[str, tuple[Node, SshTarget, Route]]"
+Routes: TypeAlias = "dict[str, tuple[Node, SshRoute]]"
 
 
 class SshTransport:
@@ -106,7 +107,7 @@ class SshSweep:
         hosts: dict[tuple[str, ...], list[tuple[str, int, str | None]]] = {}
         for node in nodes:
             with contextlib.suppress(TaskFailed):       # its own turn says so
-                target, _ = self._route_of(node)
+                target = self.route(node).target
                 hosts.setdefault(target.known_hosts_files, []).append(
                     (target.hostname, target.port, target.host_key_alias))
         for files, those in hosts.items():
@@ -114,35 +115,66 @@ class SshSweep:
 
     def query(self, job: NodeJob) -> bytes | Failure:
         """The answer of one node; raises TaskFailed or Expired."""
-        node = job.node
-        target, route = self._route_of(node)
-        dialogue = self._dialogue(node, target)
+        return self.query_by(self.route(job.node), job)
+
+    def query_by(self, found: SshRoute, job: NodeJob) -> bytes | Failure:
+        """As `query`, by a route that is known."""
+        target, route = found.target, found.hops
+        refuse_command(target, route)
         link = self._pool.take(target, route) if self._pool is not None else None
+        if link is not None:
+            job.task.on_abort(link.shut)
+            try:
+                return self._answer(job, target, route, link, again=True)
+            except ConnectionDropped:
+                pass        # it died between two sweeps
         try:
-            if link is None:
-                self._converse(self._connect(job.task, target, route, job), dialogue, job, target, route)
-            else:
-                job.task.on_abort(link.shut)
-                self._converse(link, dialogue, job, target, route, again=True)
-        except ConnectionDropped:
-            dialogue = self._dialogue(node, target)
-            self._converse(self._connect(job.task, target, route, job), dialogue, job, target, route)
+            return self._answer(job, target, route, self._connect(job.task, target, route, job))
+        except ConnectionDropped as dropped:
+            job.task.again(Failure(dropped.stage, dropped.reason))
+            job.attempts += 1
+        try:
+            return self._answer(job, target, route, self._connect(job.task, target, route))
+        except ConnectionDropped as dropped:
+            return Failure(dropped.stage, f"{dropped.reason}, and again after it was opened anew")
+
+    def _answer(
+        self, job: NodeJob, target: SshTarget, route: Route, link: SshConnection, *, again: bool = False,
+    ) -> bytes | Failure:
+        """The answer over this connection. Raises ConnectionDropped where another one may give it: this one
+        was dead before anything was done (`again`), or a jump host was lost and nothing speaks against a
+        second run."""
+        dialogue = self._dialogue(job.node, target)
+        try:
+            self._converse(link, dialogue, job, target, route, again=again)
+            failure = dialogue.failure
+        except TaskFailed as failed:
+            failure = failed.failure
         if dialogue.body is not None:
             return dialogue.body
-        assert dialogue.failure is not None  # noqa: S101  (the dialogue is over)
-        return dialogue.failure
+        assert failure is not None  # noqa: S101  (the dialogue is over)
+        hop = link.lost_hop if route else None
+        if hop is None:
+            return failure
+        # A command that was sent may have begun, though nothing came back.
+        if self._program.repeatable or (failure.stage is Stage.LOGIN and dialogue.sent == 0):
+            raise ConnectionDropped(f"{hop}: the connection was lost while the node was at work", Stage.JUMP)
+        return Failure(Stage.JUMP, f"{hop}: the connection was lost while the program ran on the node, which "
+                                   "does not run it a second time")
 
-    def _route_of(self, node: Node) -> tuple[SshTarget, Route]:
+    def route(self, node: Node) -> SshRoute:
+        """How this node is to be reached; raises TaskFailed."""
         previous = self._routes.get(node.name)
         if previous is not None and previous[0] == node:
-            return previous[1], previous[2]
+            return previous[1]
         try:
-            target = target_for(node, self._config)
-            route = route_to(target, node, self._config)
+            found = route_for(node, self._config)
+        except TooManyHops as error:
+            raise TaskFailed(Stage.CONNECT, str(error)) from None
         except ConfigError as error:
             raise TaskFailed(Stage.RESOLVE, str(error)) from None
-        self._routes[node.name] = node, target, route
-        return target, route
+        self._routes[node.name] = node, found
+        return found
 
     def _dialogue(self, node: Node, target: SshTarget) -> Dialogue:
         return Dialogue(self._program.of(node.name), self._limits, python=node.python, become=node.become,
@@ -194,6 +226,11 @@ class SshSweep:
         link = SshConnection(wire, target)
         try:
             link.open(task, believed, self._limits)
+        except TaskFailed as failed:
+            link.shut()
+            if (hop := wire.lost_hop()) is not None:
+                raise ConnectionDropped(f"{hop}: the connection was lost", Stage.JUMP) from None
+            raise failed
         except BaseException:
             link.shut()
             raise

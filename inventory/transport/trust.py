@@ -20,6 +20,17 @@ def algorithms(known: KnownHost, supported: tuple[str, ...]) -> tuple[str, ...]:
     return (*first, *(name for name in supported if name not in first))
 
 
+def rsa_bits(blob: bytes) -> int | None:
+    """The size of an RSA key in wire form (RFC 4253 section 6.6); None for another kind of key."""
+    if key_type(blob) != "ssh-rsa":
+        return None
+    at, part = 0, b""
+    for _ in range(3):      # type, exponent, modulus
+        size = int.from_bytes(blob[at:at + 4], "big")
+        part, at = blob[at + 4:at + 4 + size], at + 4 + size
+    return int.from_bytes(part, "big").bit_length()
+
+
 def objection(target: SshTarget, known: KnownHost, revoked: RevokedKeys | None, blob: bytes) -> str | None:
     """Why the key that the server has proven to own is refused, with what to type next;
     None when it is known and not revoked.

@@ -315,7 +315,10 @@ class _Workers:
             waiting, jobs = list(self._waiting), list(self._jobs)
             self._waiting.clear()
         for job in jobs:
-            job.task.abort(Failure(Stage.DEADLINE, f"{what} while: {job.task.overdue().reason}"))
+            now_at = job.task.overdue()
+            # It waits for a jump host, and nothing is known of the node.
+            job.task.abort(Failure(Stage.JUMP, f"{now_at.reason}, when {what}") if now_at.stage is Stage.JUMP
+                           else Failure(Stage.DEADLINE, f"{what} while: {now_at.reason}"))
         now = time.time()
         for node in waiting:
             reason = f"{what} before its turn; allow more time (--timeout) or more at once (--fanout)"

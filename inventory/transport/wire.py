@@ -19,6 +19,7 @@ from inventory.transport.watch import TaskFailed, WatchedTask
 
 # Key exchange and login take some 10 KB, and sshd's login banner may add to it.
 MOST_BEFORE_LOGIN = 1024 * 1024
+FORBIDDEN = "it forbids forwarding (AllowTcpForwarding or PermitOpen there)"      # a jump host
 _MOST_BEFORE_BANNER = 256 * 1024
 _BANNER = re.compile(rb"^SSH-([0-9.]+)-[^\r\n]*\r?\n", re.MULTILINE)
 _CHUNK = 64 * 1024
@@ -30,11 +31,13 @@ _FAMILIES = {"any": socket.AF_UNSPEC, "inet": socket.AF_INET, "inet6": socket.AF
 
 
 class ConnectionDropped(Exception):
-    """The server closed the connection before the login; a retry may succeed."""
+    """The server closed the connection before the login, or a jump host (`stage` JUMP) was lost; a retry may
+    succeed."""
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, stage: Stage = Stage.CONNECT) -> None:
         super().__init__(reason)
         self.reason = reason
+        self.stage = stage
 
 
 class Stream(Protocol):
@@ -47,6 +50,10 @@ class Stream(Protocol):
     def close(self) -> None: ...
 
 
+def _no_hop() -> str | None:
+    return None
+
+
 class TcpStream:
     """paramiko's socket: reads in large pieces, never times out by itself (the watchdog closes it),
     safe to shut.
@@ -55,7 +62,8 @@ class TcpStream:
     closed by the reader, so that no other connection can get its number while it is in use. More than
     `allowance` bytes from the other side end the connection. `last_received` is when the other side last sent
     something, by time.monotonic; `on_close` is called once, when the descriptor is closed. `keepalive` turns
-    the kernel's keepalive on and off, where there is one.
+    the kernel's keepalive on and off, where there is one. `lost_hop` names the jump host, nearest to us
+    first, whose own connection has ended and this stream with it; None where it is not to blame.
     """
 
     def __init__(
@@ -71,6 +79,7 @@ class TcpStream:
         self._at = 0
         self._reach = _LEAST
         self.on_close: Callable[[], None] | None = None
+        self.lost_hop: Callable[[], str | None] = _no_hop
         self._closed = False    # paramiko looks at it, as if at a socket's, when the process ends
 
     def recv(self, most: int) -> bytes:
@@ -169,6 +178,9 @@ def socket_wire(sock: socket.socket) -> TcpStream:
 
 class Tunnel(Stream, Protocol):
     """What a channel can do beyond a stream."""
+
+    closed: bool
+    eof_received: bool
 
     def send_ready(self) -> bool: ...
 

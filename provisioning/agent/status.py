@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from inventory.reasons import fold_reasons
 from inventory.text import clean
 from provisioning.agent.install import AgentResult
 
@@ -92,7 +93,9 @@ def show(all_: Sequence[AgentStatus], *, as_json: bool) -> int:
         rows = [("NODE", "AGENT", "VERSION", "STATE", "AGE", "TIMER", "PYTHON", "")]
         rows += [(one.node, one.installed or "-", one.version or "-", one.state or "-",
                   "-" if one.age is None else _span(one.age), one.timer or "-", one.python or "-",
-                  one.trouble) for one in all_]
+                  one.trouble) for one in all_ if one.answered]
+        rows += [(each.names, "-", "-", "-", "-", "-", "-", each.text) for each in fold_reasons(
+            (one.node, one.trouble) for one in all_ if not one.answered)]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         for row in rows:
             click.echo("  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)).rstrip())

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from healthcheck.cli.agentrun import run
+from inventory.cli.folded import echo_folded
 from inventory.cli.span import span
 from inventory.errors import UsageError
 
@@ -219,14 +220,16 @@ def _act(
         results = install.act(chosen, RemoteTransport(), desired, limits, made, helped)
     for one in results:
         done.append(one)
-        if not as_json and desired.do is not install.AgentAction.STATUS:
-            click.echo(f"{one.node}: {'' if one.ok else 'NOT done: '}{one.message}")
+        if one.ok and not as_json and desired.do is not install.AgentAction.STATUS:
+            click.echo(f"{one.node}: {one.message}")
     order = {node.name: number for number, node in enumerate(chosen)}
     done.sort(key=lambda one: order[one.node])
     if desired.do is install.AgentAction.STATUS:
         from provisioning.agent import status as report
 
         return report.show([report.status(one) for one in done], as_json=as_json)
+    if not as_json:
+        echo_folded((one.node, f"NOT done: {one.message}") for one in done if not one.ok)
     if as_json:
         click.echo(json.dumps({
             "schema": "muster.agent-done/1", "do": desired.do.value,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from inventory.cli.chosen import who
+from inventory.cli.folded import echo_folded
 from inventory.errors import UsageError
 from inventory.model import Inventory, Node
 from inventory.nodeset import fold
@@ -44,8 +45,7 @@ def _change(
     from provisioning.bmc.permission import why_not
 
     refused = why_not(inventory, named, off=off)
-    for name, why in refused.items():
-        click.echo(f"{name}: not done: {why}")
+    echo_folded((name, f"not done: {why}") for name, why in refused.items())
     affected = [node for node in named if node.name not in refused]
     if not apply:
         if affected:
@@ -56,6 +56,7 @@ def _change(
     at = folder(state)
     with opened(at, make=True) if affected else nullcontext() as store:
         lines: dict[str, int] = {}
+        done: list[tuple[str, str]] = []
         if store is not None:
             with store.writing() as db:
                 lines = {
@@ -73,7 +74,8 @@ def _change(
             if store is not None:
                 with store.writing() as db:
                     ledger.finish(db, lines[node.name], message, time.time())
-            click.echo(f"{node.name}: {what}: {message}")
+            done.append((node.name, f"{what}: {message}"))
+    echo_folded(done)
     return code
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from inventory.cli.folded import echo_folded
 from inventory.errors import UsageError
 from inventory.nodeset import fold
 from inventory.text import clean
@@ -120,9 +121,7 @@ def _show(found: Sequence[ControllerEnrolment], *, done: bool, listed: bool) -> 
     if writing and not listed:
         for line in _prints(writing):
             click.echo(line)
-    for one in found:
-        if one.why:
-            click.echo(f"{one.node}: {clean(one.why)}")
+    echo_folded((one.node, clean(one.why)) for one in found if one.why)
 
 
 def _label(one: ControllerEnrolment, done: bool) -> str:

@@ -12,6 +12,7 @@ import click
 from inventory.cli.chosen import chosen as chosen_names
 from inventory.cli.chosen import who
 from inventory.cli.completing import nodes as node_sets
+from inventory.cli.folded import echo_folded
 from inventory.errors import UsageError
 from provisioning.bringup.engine.model import ORDER
 from provisioning.cli.base import base
@@ -215,10 +216,4 @@ def skip(nodes: str, steps: tuple[str, ...], reason: str, inventory: str | None,
 
 def _print(results: dict[str, str]) -> None:
     """Prints the result for each machine, equal ones on one line."""
-    from inventory.nodeset import fold
-
-    groups: dict[str, list[str]] = {}
-    for node, message in results.items():
-        groups.setdefault(message, []).append(node)
-    for message, names in groups.items():
-        click.echo(f"{fold(names)}: {message}")
+    echo_folded(results.items())

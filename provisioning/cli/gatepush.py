@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from inventory.cli.folded import echo_folded
 from inventory.cli.span import span
 from inventory.errors import CertificateError, UsageError
 
@@ -71,9 +72,12 @@ def push(
     if become:
         chosen = [node if node.become else replace(node, privilege=Privilege.BECOME) for node in chosen]
     lines = "".join(key.public.line(NAMESPACES[:1]) for key in keys.trusted)
-    well = True
+    undone: list[tuple[str, str]] = []
     for one in pushed(chosen, RemoteTransport(), bounds(len(chosen), timeout, fanout),
                       keys=lines if trust else None, source=f"{source}\n" if source else None, snapshot=pair):
-        well = well and one.ok
-        click.echo(f"{one.node}: {'' if one.ok else 'NOT done: '}{one.message}")
-    return int(not well)
+        if one.ok:
+            click.echo(f"{one.node}: {one.message}")
+        else:
+            undone.append((one.node, f"NOT done: {one.message}"))
+    echo_folded(undone)
+    return int(bool(undone))

@@ -87,8 +87,8 @@ def of_leases(leases: Iterable[DhcpLease]) -> Iterator[Claim]:
 
 
 def of_hardware(hardware: Mapping[str, tuple[float, Now]], when: Mapping[str, str]) -> Iterator[Claim]:
-    """What the newest snapshot of each node read: the board's, GPUs' and adapters' numbers. `when` has the time
-    of a look, for people."""
+    """What the newest snapshot of each node read: the board's, GPUs' and adapters' numbers. `when` has the
+    time of a snapshot, for people."""
     for name, (_, seen) in hardware.items():
         where = f"the look of {when[name]}"
         for slot, part in seen.hardware.items():

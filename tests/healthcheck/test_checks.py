@@ -316,7 +316,7 @@ def test_two_names_for_one_machine_make_neither_stand_for_the_other() -> None:
     assessment.add(replace(machine.recording("gpu001"), node="gpu002"))
     first, second = assessment.finish().reports
     assert (first.state, second.state) == (NodeState.HEALTHY, NodeState.UNKNOWN)
-    assert second.reason == "the machine that answered calls itself gpu001, and answers as gpu001 too: wrong address?"
+    assert second.reason == "one machine, which calls itself gpu001, answers as gpu[001-002]: wrong address?"
 
 
 def test_dead_daemons_on_most_nodes_do_not_become_what_is_expected() -> None:

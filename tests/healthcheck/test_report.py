@@ -19,10 +19,12 @@ from healthcheck.model.outcome import (
     Finding,
     NodeReport,
     NodeState,
+    Origin,
     Result,
     Severity,
     Status,
     exit_code,
+    origin_of,
     state_of,
 )
 from healthcheck.model.recording import Capture, Outcome, Recording
@@ -81,6 +83,26 @@ def page(of: Assessed) -> str:
 
 def test_the_table_folds_equal_nodes_and_tells_each_sick_ones_story() -> None:
     golden("table.txt", page(assessed()))
+
+
+def test_each_dead_jump_host_is_one_line_with_the_nodes_behind_it_and_of_origin_muster() -> None:
+    reports = [NodeReport(f"gpu{number:03}", NodeState.UNKNOWN,
+                          f"jump host: {hop}: 10.0.0.{at}:22 refused the connection", (), stage="jump host")
+               for number in range(1, 129) for at, hop in [(1, "east") if number % 2 else (2, "west")]]
+    lines = page(Assessed(tuple(reports))).splitlines()
+    assert [line[:11] if line.startswith("gpu[") else line for line in lines[-5:]] == [
+        "gpu[001,003", "  jump host: east: 10.0.0.1:22 refused the connection (muster)", "",
+        "gpu[002,004", "  jump host: west: 10.0.0.2:22 refused the connection (muster)"]
+    assert {origin_of(report) for report in reports} == {Origin.MUSTER}
+
+
+def test_sixty_four_mistyped_names_are_a_few_lines() -> None:
+    reports = [NodeReport(f"gup{number:03}", NodeState.UNKNOWN,
+                          f"resolve: gup{number:03} has no address (Name or service not known)", (),
+                          stage="resolve") for number in range(1, 65)]
+    text = page(Assessed(tuple(reports)))
+    assert len(text.splitlines()) < 10
+    assert "resolve: gup[001-064] has no address" in text
 
 
 def test_the_table_without_a_sku_says_what_it_expects_and_who_differs() -> None:

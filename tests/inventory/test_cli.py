@@ -58,6 +58,7 @@ def test_check_counts_what_a_right_file_holds_and_notes_dates_that_have_passed()
         "  lifecycle  7 service, 1 rma\n"
         "  sku        8 hgx-h100 (names not checked)\n"
         "  rack       4 r01, 4 r02\n"
+        "  ssh        8 by muster itself\n"
         "  note: lifecycle rma is overdue: gpu007\n"
     )
 
@@ -109,7 +110,7 @@ def test_show_names_the_line_of_each_value() -> None:
     assert ["user", "muster", "muster.yaml:2:12"] in lines
     assert ["privilege", "unprivileged", "default"] in lines
     assert ["ports.0000:18:00.0", "rail", "0", "muster.yaml:6:37"] in lines
-    assert lines[-1] == ["ssh:", "muster@10.1.0.7", "port", "22"]
+    assert lines[-2:] == [["ssh:", "muster@10.1.0.7", "port", "22"], ["ssh:", "by", "muster", "itself"]]
 
 
 def test_show_says_how_ssh_config_bends_the_way(folder: Path) -> None:

@@ -49,10 +49,15 @@ def refused() -> str:
 
 
 def test_slurms_nodes_are_taken_once_each_in_natural_order(sinfo: Callable[[str], None]) -> None:
-    sinfo('[ "$*" = "-h -N -o %N" ] && printf "gpu10\\ngpu2\\ngpu10\\ngpu1\\n"')
+    sinfo('[ "$*" = "-h -N -o %N %T" ] && printf "gpu10 idle\\ngpu2 mixed\\ngpu10 idle\\ngpu1 down*\\n"')
     found = from_slurm()
     assert list(found.nodes) == ["gpu1", "gpu2", "gpu10"]
     assert found.source == "nodes of Slurm"
+
+
+def test_nodes_that_are_powered_down_do_not_count_as_in_service(sinfo: Callable[[str], None]) -> None:
+    sinfo('printf "a idle~\\nb powering_up\\nc idle%%\\nd mixed#\\ne drained*\\nf allocated\\n"')
+    assert [node.name for node in from_slurm() if node.in_service] == ["e", "f"]
 
 
 def test_a_missing_sinfo_says_what_to_do_instead(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -344,7 +344,7 @@ def test_a_host_known_by_its_certificate_is_pinned_for_paramiko_only(place: Plac
         assert done.returncode == 0
         assert "by authority" in done.stdout
         assert place.known_hosts.read_text() == line
-        place.inventory(server)
+        place.inventory(server, transport="paramiko")
         assert "pinned" in place.enroll("n1", "--yes").stdout
 
 

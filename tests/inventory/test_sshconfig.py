@@ -107,7 +107,7 @@ def test_match_exec_never_runs_its_command_and_says_so(tmp_path: Path) -> None:
                           SshConfig.parse(f'Match exec "touch {touched}"\n User a\nHost *\n User b\n'))
     assert not touched.exists()
     assert options.user == "b"
-    assert options.notes == ("ssh_config:1:1: Match 'exec' is not evaluated, so its block does not apply",)
+    assert options.needs == ("ssh_config:1:1: Match exec: only ssh can tell whether its block applies",)
 
 
 def test_what_the_inventory_gives_wins_and_is_seen_by_match_and_tokens() -> None:

@@ -6,6 +6,7 @@ machine-id come with an image.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Iterator, Mapping
 
 from healthcheck.model.outcome import Owner
@@ -32,10 +33,11 @@ def mixed(who: NodeIdentity, others: Mapping[str, NodeIdentity], boards: Mapping
     wrong = [name for name in twins
              if proof is not True and not (_called(who, who.node) and not _called(others[name], name))]
     if wrong:
-        yield Trouble(f"the addresses of {who.node} and {fold(wrong)} reach the same machine ({_text(who)})",
-                      Owner.OPERATOR,
+        # The same words for each of them, so that they are one line.
+        them = fold([who.node, *wrong])
+        yield Trouble(f"the addresses of {them} reach the same machine ({_text(who)})", Owner.OPERATOR,
                       "correct the address in the inventory, DHCP or DNS, then: muster bringup retry "
-                      f"{fold([who.node, *wrong])}", "node", serial=who.serial)
+                      f"{shlex.quote(them)}", "node", serial=who.serial)
         return
     rest = {name: other for name, other in others.items() if name not in twins}
     yield from _image(

@@ -175,6 +175,8 @@ class Ssh:
 
 def _unreached(machine: Machine, failure: Failure) -> Observation:
     message = clean(f"{failure.stage.value}: {failure.reason}")
+    if failure.stage in (Stage.JUMP, Stage.HEAD):
+        return Observation(StepState.UNKNOWN, message)      # nothing is wrong with this machine
     advice = _ADVICE.get(failure.stage, "check its console and its network")
     stuck = _stuck(message, f"{advice}, then: muster bringup retry {machine.name}")
     if failure.stage is Stage.CONNECT or (

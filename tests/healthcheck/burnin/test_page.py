@@ -108,4 +108,4 @@ def test_reasons_that_differ_by_the_node_s_name_alone_are_one_line() -> None:
         NodeOutcome(name, BurnInOutcome.UNKNOWN, (f"known was not finished in node-known-{name}",))
         for name in ("gpu1", "gpu2", "gpu10"))
     text = page(replace(burnin(), judgement=Judgement(outcomes)))
-    assert "gpu[1-2,10]: known was not finished in node-known-NODE" in text
+    assert "gpu[1-2,10]: known was not finished in node-known-gpu[1-2,10]" in text

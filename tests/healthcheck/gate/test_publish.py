@@ -125,6 +125,10 @@ def test_an_unknown_tells_whose_doing_it_is_and_which_rules_it_is_of(
         swept(store, report("n1", stage=Stage.CONNECT), report("n2", stage=Stage.TURN), at=NOW + 30)
         found = told(made, inventory)
         assert (found["n1"]["origin"], found["n2"]["origin"]) == ("node", "muster")
+        for number, stage in enumerate((Stage.JUMP, Stage.HEAD), 31):
+            swept(store, report("n1", stage=stage), report("n2"), at=NOW + number)
+            assert told(made, inventory)["n1"]["origin"] == "muster"
+        swept(store, report("n1", stage=Stage.CONNECT), report("n2", stage=Stage.TURN), at=NOW + 40)
         # A look that did not reach it is none.
         assert (found["n1"]["looked"], found["n2"]["looked"]) == (NOW, NOW)
         with store.writing() as db:

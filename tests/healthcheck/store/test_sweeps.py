@@ -149,7 +149,7 @@ def test_a_node_in_whose_place_another_machine_answered_is_unknown_and_its_fault
     assert told(store) == [("gpu-ecc", "GPU 3", "fail", 0, None, 1), ("", "", "unknown", 1, None, 1)]
 
 
-@pytest.mark.parametrize("stage", ["turn", "lease"])
+@pytest.mark.parametrize("stage", ["turn", "lease", "jump host", "head"])
 def test_a_node_that_was_not_asked_is_unknown_for_our_sake_and_is_not_counted_as_one_that_did_not_answer(
     store: Store, stage: str,
 ) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from healthcheck.config.rulesfolder import packaged
-from healthcheck.model.outcome import Finding, NodeReport, Result, Severity, Status, state_of
+from healthcheck.model.outcome import Finding, NodeReport, NodeState, Result, Severity, Status, state_of
 from healthcheck.store import file, schema
 from healthcheck.store.cordons import CordonState, mean
 from healthcheck.store.cordons import settle as settle_cordon
@@ -20,6 +20,7 @@ from healthcheck.store.sweeps import SweepRecord, record
 from healthcheck.store.verdicts import close_breaker
 from healthcheck.triage.gather import gather
 from healthcheck.triage.past import NodeHistory
+from healthcheck.triage.plan import make
 from healthcheck.triage.policyload import load_policy
 from inventory.model import Node
 from tests.packagedrules import RULES
@@ -240,3 +241,20 @@ def test_no_statement_looks_through_all_rows_once_for_each_row(
         inner = steps[next((at for at, step in enumerate(steps) if step.startswith("CORRELATED")),
                            len(steps)):]
         assert not any(step.startswith("SCAN") for step in inner), sql
+
+
+@pytest.mark.parametrize("stage", ["jump host", "head"])
+def test_a_dead_jump_host_makes_no_fault_of_the_nodes_behind_it_however_long_it_lasts(
+    tmp_path: Path, stage: str,
+) -> None:
+    nodes = [Node(f"n{number}") for number in range(3)]
+    with opened(tmp_path, make=True) as store:
+        for hour in range(50):
+            record(store, SweepRecord(hour * HOUR, hour * HOUR + 9, False, "test", "digest"),
+                   [NodeReport(node.name, NodeState.UNKNOWN, f"{stage}: one: refused", (), stage=stage)
+                    for node in nodes])
+        known = gather(store, nodes, POLICY, 50 * HOUR)
+    made = make(known, POLICY)
+    assert made.steps == ()
+    assert made.verdicts == ()
+    assert made.incidents == ()

@@ -387,7 +387,8 @@ def test_every_format_of_the_same_nodes_gives_the_same_nodes(nodes: dict[str, di
         labels = {key: value for key, value in (("gres", node["gres"]),
                                                 ("features", ",".join(node["features"]))) if value}
         expected[name] = {**({"address": node["address"]} if node["address"] else {}),
-                          **({"lifecycle": "planned"} if node["future"] else {}),
+                          **({"lifecycle": "planned"} if node["future"] or "POWERED_DOWN" in node["flags"]
+                             else {}),
                           **({"labels": labels} if labels else {})}
         for partition in node["partitions"]:
             groups.setdefault(partition, []).append(name)

@@ -174,7 +174,7 @@ def test_without_ssh_the_reason_names_the_package(
     plain_sshd: Sshd, way: Way, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
-    assert "apt-get install openssh-client" in refusal(way.one(plain_sshd.node()), Stage.CONNECT)
+    assert "apt-get install openssh-client" in refusal(way.one(plain_sshd.node()), Stage.HEAD)
 
 
 def test_the_inventory_chooses_the_client(

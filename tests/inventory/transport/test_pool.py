@@ -257,7 +257,7 @@ def test_a_jump_host_that_was_down_is_tried_again_in_the_next_sweep(server: Sshd
         secret = bastion.authorized.read_text()
         bastion.authorized.write_text("")
         keeping = Keeping(jump_config(bastion))
-        refusal(keeping(server.node(proxy_jump="bastion"))["n1"], Stage.AUTH)
+        refusal(keeping(server.node(proxy_jump="bastion"))["n1"], Stage.JUMP)
         bastion.authorized.write_text(secret)
         assert keeping(server.node(proxy_jump="bastion"))["n1"].body == b"well"
         keeping.transport.close()

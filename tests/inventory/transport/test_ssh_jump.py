@@ -54,7 +54,7 @@ def test_a_jump_host_whose_key_is_not_known_is_refused_and_named(
 ) -> None:
     config = jump_config(bastion).replace(str(bastion.known_hosts), str(tmp_path / "empty"))
     node = plain_sshd.node(proxy_jump="bastion", known_hosts_file=())
-    reason = refusal(one(node, config=config), Stage.HOST_KEY)
+    reason = refusal(one(node, config=config), Stage.JUMP)
     assert f"127.0.0.1:{bastion.port}" in reason or "bastion" in reason
 
 
@@ -70,7 +70,7 @@ def test_a_jump_host_that_refuses_is_named_for_every_node_behind_it(plain_sshd: 
     replies = sweep([plain_sshd.node(f"n{number}", proxy_jump="bastion") for number in range(3)],
                     config=config)
     for reply in replies.values():
-        assert "127.0.0.1:1" in refusal(reply, Stage.CONNECT)
+        assert refusal(reply, Stage.JUMP).startswith("bastion: 127.0.0.1:1 refused")
 
 
 def test_a_node_that_the_jump_host_cannot_reach_is_told_apart_from_the_jump_host(
@@ -89,11 +89,11 @@ def test_a_silent_node_behind_a_jump_host_is_stage_connect_within_its_limit(
                     connect_s=1), Stage.CONNECT)
 
 
-def test_a_silent_jump_host_is_stage_connect_and_named(plain_sshd: Sshd) -> None:
+def test_a_silent_jump_host_is_named(plain_sshd: Sshd) -> None:
     with listener(silent) as port:
         config = f"Host bastion\n HostName 127.0.0.1\n Port {port}\n"
         assert f"127.0.0.1:{port}" in refusal(one(plain_sshd.node(proxy_jump="bastion"), config=config,
-                                                  connect_s=1), Stage.CONNECT)
+                                                  connect_s=1), Stage.JUMP)
 
 
 def test_a_lost_jump_connection_is_opened_again_for_the_next_node(plain_sshd: Sshd, bastion: Sshd) -> None:

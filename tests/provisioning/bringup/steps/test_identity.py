@@ -67,7 +67,7 @@ def test_of_two_addresses_of_one_machine_the_one_that_it_is_called_by_is_right()
     assert troubles(met["gpu1"], met) == []
     (one,) = troubles(met["gpu2"], met)
     assert (one.owner, one.part, one.serial) == (Owner.OPERATOR, "node", "S1")
-    assert one.what == "the addresses of gpu2 and gpu1 reach the same machine (serial S1)"
+    assert one.what == "the addresses of gpu[1-2] reach the same machine (serial S1)"
     # Where it is called neither, no one can tell.
     met = {name: replace(who, name="ubuntu") for name, who in met.items()}
     assert [len(troubles(who, met)) for who in met.values()] == [1, 1]

@@ -1,0 +1,139 @@
+"""Finds the jump host that failed where the system's ssh did not get through: each is logged in to, nearest
+first, by an ssh of its own, once for all nodes behind it."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from inventory.sshconfig import Hop
+from inventory.transport.base import Failure, Stage
+from inventory.transport.openssh_log import OpenSshLog, Reached
+from inventory.transport.pipes import kill_group
+from inventory.transport.wire import FORBIDDEN, place
+
+_MOST_LOG = 1024 * 1024
+# What a session through a jump host asks for is not opened: the login is what counts.
+_NOWHERE = "127.0.0.1:9"
+
+
+@dataclass
+class _Probe:
+    """One examination of a route; nodes that fail while it is under way share it."""
+
+    done: threading.Event = field(default_factory=threading.Event)
+    at: str = ""
+    culprit: Failure | None = None
+
+
+class HopProbes:
+    """The examinations of one sweep. `ssh` is its path, `seconds` bounds the login to one hop."""
+
+    def __init__(self, ssh: str, environment: Mapping[str, str], seconds: float) -> None:
+        self._ssh = ssh
+        self._environment = dict(environment)
+        self._seconds = seconds
+        self._probes: dict[tuple[str, tuple[Hop, ...]], _Probe] = {}
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._over = False
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        """Ends what is under way."""
+        with self._lock:
+            self._over = True
+            running = list(self._running)
+        for process in running:
+            kill_group(process)
+
+    def culprit(self, config: str, hops: tuple[Hop, ...]) -> Failure | None:
+        """Why no way leads through these hops, with the one that failed named first; None where one does.
+
+        A hop that failed stays so for the sweep. `config` is what to give to `ssh -F`.
+        """
+        key = config, hops
+        with self._lock:
+            probe = self._probes.get(key)
+            mine = probe is None or (probe.done.is_set() and probe.culprit is None)
+            if probe is None or mine:
+                probe = self._probes[key] = _Probe()
+        if mine:
+            try:
+                probe.culprit = self._first_failed(config, hops, probe)
+            finally:
+                probe.done.set()
+        probe.done.wait()
+        return probe.culprit
+
+    def under_way(self, config: str, hops: tuple[Hop, ...]) -> str:
+        """The hop that is being examined now."""
+        with self._lock:
+            probe = self._probes.get((config, hops))
+        return probe.at if probe is not None and probe.at else hops[-1].host
+
+    def _first_failed(self, config: str, hops: tuple[Hop, ...], probe: _Probe) -> Failure | None:
+        for number, hop in enumerate(hops):
+            probe.at = hop.host
+            failure = self._log_in(config, hops[:number], hop)
+            if failure is None:
+                continue
+            if number and FORBIDDEN in failure.reason:
+                return Failure(Stage.JUMP, f"{hops[number - 1].host}: {FORBIDDEN}")
+            return Failure(Stage.JUMP, f"{hop.host}: {failure.reason}")
+        return None
+
+    def _log_in(self, config: str, before: tuple[Hop, ...], hop: Hop) -> Failure | None:
+        """Why this hop lets us not in; None where it does, whatever it forwards."""
+        log = OpenSshLog(place(hop.host, hop.port or 22))
+        words = [self._ssh, "-F", config, "-o", "LogLevel=DEBUG1", "-W", _NOWHERE]
+        if before:
+            words += ["-o", f"ProxyJump={','.join(map(written, before))}"]
+        words += [*(("-l", hop.user) if hop.user else ()), *(("-p", str(hop.port)) if hop.port else ())]
+        with tempfile.NamedTemporaryFile(prefix="muster-hop-") as file:
+            try:
+                process = subprocess.Popen([*words, "-E", file.name, "--", hop.host],
+                                           stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                           stderr=subprocess.PIPE, start_new_session=True,
+                                           env=self._environment)
+            except OSError as error:
+                return Failure(Stage.CONNECT, f"cannot run ssh: {error.strerror}; try a smaller --fanout?")
+            said, late = self._until_end(process)
+            log.feed(Path(file.name).read_bytes()[:_MOST_LOG])
+        if log.reached in (Reached.MASTER, Reached.LOGIN, Reached.RUNNING):
+            return None
+        if late:
+            return Failure(Stage.CONNECT, f"{log.who} did not let us in within {self._seconds:.3g} s (host "
+                                          "down, a firewall that drops, or a hung sshd)")
+        log.stderr(said)
+        verdict = log.verdict(hop.host)
+        return Failure(verdict.stage, verdict.reason)
+
+
+    def _until_end(self, process: subprocess.Popen[bytes]) -> tuple[bytes, bool]:
+        """Its standard error, and whether it had to be ended."""
+        with self._lock:
+            self._running.add(process)
+            over = self._over
+        if over:
+            kill_group(process)
+        late = False
+        with process:
+            try:
+                _, said = process.communicate(timeout=self._seconds)
+            except subprocess.TimeoutExpired:
+                late = True
+                kill_group(process)
+                _, said = process.communicate()
+        with self._lock:
+            self._running.discard(process)
+        return said, late
+
+
+def written(hop: Hop) -> str:
+    """A hop as ProxyJump takes it."""
+    host = f"[{hop.host}]" if ":" in hop.host else hop.host
+    return f"{hop.user + '@' if hop.user else ''}{host}{f':{hop.port}' if hop.port else ''}"
