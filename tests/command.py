@@ -7,9 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests import forked
+
 MUSTER = Path(sys.executable).parent / "muster"
 # One for all tests, as a user has one for all commands: what is kept there is named by the digest of all that it was made of.
 CACHE = Path(sys.prefix) / "muster-tests-cache"
+
+# What Python reads when it starts, and not later: a command with such a variable is not forked.
+AT_START = ("PYTHON", "LANG", "LC_", "LD_", "OPENSSL_")
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
@@ -20,6 +25,8 @@ def environment(home: Path, **more: str) -> dict[str, str]:
 
 def muster(*words: str, home: Path, timeout: float = 60, **more: str) -> subprocess.CompletedProcess[str]:
     """The finished command, with its output as text."""
+    if not any(name.startswith(AT_START) for name in more):
+        return forked.run([str(MUSTER), *words], cwd=home, env=environment(home, **more), timeout=timeout)
     return subprocess.run(
         [str(MUSTER), *words], cwd=home, env=environment(home, **more), text=True, capture_output=True, timeout=timeout, check=False,
         stdin=subprocess.DEVNULL,
