@@ -1,6 +1,6 @@
 """Runs `muster` in a fork of a process that has imported all of it, which saves each command of a test a quarter of a second of imports.
 
-All else is as when it is started: a process of its own, with its own environment, folder, descriptors and umask, the `main` of the installed
+All else is as when it is started: a process of its own, with its own environment, folder and descriptors, the `main` of the installed
 command, and its exit code.
 """
 
@@ -11,7 +11,6 @@ import contextlib
 import functools
 import gc
 import importlib
-import io
 import json
 import os
 import pkgutil
@@ -38,7 +37,7 @@ def run(argv: Sequence[str], *, cwd: Path, env: dict[str, str], timeout: float) 
     """The finished command, with its output as text. Raises subprocess.TimeoutExpired, after the command has been killed."""
     ours, theirs = socket.socketpair()
     (out, out_end), (err, err_end) = os.pipe(), os.pipe()
-    request = {"argv": list(argv), "cwd": str(cwd), "env": env, "umask": _umask()}
+    request = {"argv": list(argv), "cwd": str(cwd), "env": env}
     with theirs, open(os.devnull, "rb") as nothing:
         socket.send_fds(_server(), [json.dumps(request).encode()], [nothing.fileno(), out_end, err_end, theirs.fileno()])
     os.close(out_end)
@@ -61,12 +60,6 @@ def run(argv: Sequence[str], *, cwd: Path, env: dict[str, str], timeout: float) 
                     continue
                 selector.unregister(key.fileobj)
     return subprocess.CompletedProcess(list(argv), code, read[out].decode(), read[err].decode())
-
-
-def _umask() -> int:
-    kept = os.umask(0o077)
-    os.umask(kept)
-    return kept
 
 
 @functools.cache
@@ -131,17 +124,15 @@ def _become(request: dict[str, Any], files: list[int]) -> None:
         for number, file in enumerate(files[:3]):
             os.dup2(file, number)
         os.closerange(3, _MOST_OPEN)
-        os.umask(request["umask"])
         os.environ.clear()
         os.environ.update(request["env"])
         time.tzset()
         os.chdir(request["cwd"])
         sys.argv = request["argv"]
-        sys.stdin = io.TextIOWrapper(open(0, "rb"), encoding="utf-8")
-        sys.stdout = io.TextIOWrapper(open(1, "wb"), encoding="utf-8")
-        sys.stderr = io.TextIOWrapper(open(2, "wb"), encoding="utf-8", errors="backslashreplace", line_buffering=True)
+        sys.stdin, sys.stdout = os.fdopen(0, encoding="utf-8"), os.fdopen(1, "w", encoding="utf-8")
+        sys.stderr = os.fdopen(2, "w", encoding="utf-8", errors="backslashreplace", buffering=1)
         importlib.import_module("healthcheck.cli.main").main()
-    except BaseException:
+    except BaseException:  # noqa: BLE001  (printed, as Python would)
         sys.excepthook(*sys.exc_info())
     finally:
         sys.stderr.flush()
