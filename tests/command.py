@@ -25,7 +25,7 @@ def environment(home: Path, **more: str) -> dict[str, str]:
 
 def muster(*words: str, home: Path, timeout: float = 60, **more: str) -> subprocess.CompletedProcess[str]:
     """The finished command, with its output as text."""
-    if any(name.startswith(AT_START) for name in more):
+    if any(name.startswith(AT_START) and value != "C" for name, value in more.items()):     # the locale C is UTF-8 to Python, as here
         return started(*words, home=home, timeout=timeout, **more)
     return forked.run([str(MUSTER), *words], cwd=home, env=environment(home, **more), timeout=timeout)
 
