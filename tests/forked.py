@@ -42,9 +42,10 @@ def run(argv: Sequence[str], *, cwd: Path, env: dict[str, str], timeout: float) 
         socket.send_fds(_server(), [json.dumps(request).encode()], [nothing.fileno(), out_end, err_end, theirs.fileno()])
     os.close(out_end)
     os.close(err_end)
-    read, code, until = {out: b"", err: b""}, _KILLED, time.monotonic() + timeout
+    read, code = {out: b"", err: b""}, _KILLED
     with ours, os.fdopen(out, "rb"), os.fdopen(err, "rb"), selectors.DefaultSelector() as selector:
-        pid = int(ours.recv(20))
+        pid = int(ours.recv(20))        # the first comes when all is imported
+        until = time.monotonic() + timeout
         for each in (out, err, ours):
             selector.register(each, selectors.EVENT_READ)
         while selector.get_map():
