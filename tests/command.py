@@ -7,9 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests import forked
+
 MUSTER = Path(sys.executable).parent / "muster"
 # One for all tests, as a user has one for all commands: what is kept there is named by the digest of all that it was made of.
 CACHE = Path(sys.prefix) / "muster-tests-cache"
+
+# What Python and libraries read when they start, and muster as it is loaded: a command with such a variable is not forked.
+AT_START = ("PYTHON", "LANG", "LC_", "LD_", "OPENSSL_", "MUSTER_ROOT")
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
@@ -20,6 +25,13 @@ def environment(home: Path, **more: str) -> dict[str, str]:
 
 def muster(*words: str, home: Path, timeout: float = 60, **more: str) -> subprocess.CompletedProcess[str]:
     """The finished command, with its output as text."""
+    if any(name.startswith(AT_START) and value != "C" for name, value in more.items()):     # the locale C is UTF-8 to Python, as here
+        return started(*words, home=home, timeout=timeout, **more)
+    return forked.run([str(MUSTER), *words], cwd=home, env=environment(home, **more), timeout=timeout)
+
+
+def started(*words: str, home: Path, timeout: float = 60, **more: str) -> subprocess.CompletedProcess[str]:
+    """The same, of a process that was started as a shell starts it: for what other processes see of it, and for what starting it takes."""
     return subprocess.run(
         [str(MUSTER), *words], cwd=home, env=environment(home, **more), text=True, capture_output=True, timeout=timeout, check=False,
         stdin=subprocess.DEVNULL,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 from collections.abc import Iterator
 from itertools import islice
@@ -57,6 +58,8 @@ _BETWEEN = 6
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # What is made while the tests are read stays until the end: it is not looked through for garbage then, nor, after that, again and again.
+    gc.disable()
     # xdist would begin with the files of most tests, and those that take longest have few.
     config.option.loadscopereorder = False
     # What a shell sends to the background has SIGINT ignored, and under nohup SIGHUP; children inherit that, and tests send both to
@@ -79,6 +82,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     short = iter(sorted(files.keys() - set(LONGEST)))
     order = [name for longest in LONGEST if longest in files for name in (longest, *islice(short, _BETWEEN))]
     items[:] = [item for name in (*order, *short) for item in files[name]]
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 BETWEEN_S = 900.0
@@ -35,8 +36,8 @@ def inventory(sweep: Path, home: Path) -> list[str]:
     return sorted(places)
 
 
-def looked(sweep: Path, state: Path, at: float) -> None:
-    """The store has seen the sweep at this time."""
+def looked(sweep: Path, state: Path, times: Iterable[float]) -> None:
+    """The store has seen the sweep at these times."""
     from dataclasses import replace
 
     from healthcheck.cli.check import _stored
@@ -48,8 +49,9 @@ def looked(sweep: Path, state: Path, at: float) -> None:
 
     plan, outcome = replay(sweep, load_ruleset(rulesfolder.folders(None)), (), (), None)
     found = {one.node: readings(one) for one, _ in saved.recordings(sweep, saved.load_manifest(sweep)) if one.host is not None}
-    stored = _stored(state, plan, replace(outcome, started=saved.timestamp(at), finished=saved.timestamp(at + 30)), found)
-    assert not stored.troubles, stored.troubles
+    for at in times:
+        stored = _stored(state, plan, replace(outcome, started=saved.timestamp(at), finished=saved.timestamp(at + 30)), found)
+        assert not stored.troubles, stored.troubles
 
 
 def main() -> None:
@@ -60,9 +62,8 @@ def main() -> None:
     names = inventory(sweep, home)
     (home / "shared").mkdir()
     os.chdir(home)
-    os.environ.update(HOME=str(home), MUSTER_STATE=str(home / "state"), XDG_CACHE_HOME=str(home / "cache"))
-    for time_ in range(_TIMES):
-        looked(sweep, home / "state", began + time_ * BETWEEN_S)
+    os.environ.update(HOME=str(home), MUSTER_STATE=str(home / "state"))
+    looked(sweep, home / "state", [began + time_ * BETWEEN_S for time_ in range(_TIMES)])
     from click.testing import CliRunner
 
     from healthcheck.cli.main import root

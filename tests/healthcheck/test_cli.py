@@ -13,7 +13,7 @@ from healthcheck.cli.check import choose
 from healthcheck.cli.main import COMMANDS
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.ruleset.ruleset import load_ruleset
-from tests.command import MUSTER, environment, muster
+from tests.command import MUSTER, environment, muster, started
 
 GOOD = "version: 1\nnodes:\n  gpu[001-004]: {sku: hgx-h100}\n"
 BOMB = ("version: 1\na: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c "
@@ -80,7 +80,7 @@ def test_an_unknown_check_in_a_sites_rules_is_one_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", [[], ["check"], ["explain"], ["inventory", "check"],
                                      ["inventory", "nodes"], ["inventory", "show"], ["demo"]])
 def test_help_teaches_with_an_example(tmp_path: Path, command: list[str]) -> None:
-    done = muster(*command, "--help", home=tmp_path)
+    done = started(*command, "--help", home=tmp_path)
     assert done.returncode == 0 and "muster " in done.stdout.partition("Options")[0].partition("\n")[2]
 
 

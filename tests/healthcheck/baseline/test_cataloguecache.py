@@ -56,33 +56,33 @@ def test_what_is_kept_is_what_is_read(cache: Path, site: Path) -> None:
 
 
 def test_a_file_that_changed_is_read_again_and_a_mistake_in_it_is_reported(cache: Path, site: Path) -> None:
-    assert catalogue([packaged(), site]).by_id("site-fault") is not None
+    assert catalogue([site]).by_id("site-fault") is not None
     (site / "kernel" / "ours.yaml").write_text(ENTRY.replace("critical", "warning"))
-    changed = catalogue([packaged(), site]).by_id("site-fault")
+    changed = catalogue([site]).by_id("site-fault")
     assert changed is not None and changed.severity.value == "warning"
     (site / "kernel" / "ours.yaml").write_text(ENTRY.replace("exploded'\n", "(a+)+$ exploded'\n", 1))
     with pytest.raises(RulesError):
-        catalogue([packaged(), site])
+        catalogue([site])
 
 
 def test_an_emitter_that_changed_is_read_again_and_a_mistake_in_it_is_reported(
     cache: Path, site: Path,
 ) -> None:
     lines = ("frobnicator 3: it has exploded", "frobnicator of 3: it has exploded")
-    assert [getattr(catalogue([packaged(), site]).find(line), "id", None) for line in lines] == [
+    assert [getattr(catalogue([site]).find(line), "id", None) for line in lines] == [
         "site-fault", None]
     (site / "emitter" / "ours.yaml").write_text(EMITTER.replace("frobnicator \\", "frobnicator (?:of )?\\"))
-    changed = catalogue([packaged(), site])
+    changed = catalogue([site])
     assert [getattr(changed.find(line), "id", None) for line in lines] == ["site-fault", "site-fault"]
-    assert catalogue([packaged(), site]) == changed == load_catalogue([packaged(), site])
+    assert catalogue([site]) == changed == load_catalogue([site])
     (site / "emitter" / "ours.yaml").write_text(EMITTER.replace("frobnicator", "other"))
     with pytest.raises(RulesError, match="there is no emitter 'frobnicator'"):
-        catalogue([packaged(), site])
+        catalogue([site])
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]x", '[{"id": 3}]', '{"a": 1}', "null"])
 def test_what_is_no_catalogue_is_read_past(cache: Path, site: Path, text: str) -> None:
-    read = catalogue([packaged(), site])
+    read = catalogue([site])
     (kept,) = cache.iterdir()
     kept.write_bytes(hashlib.sha256(text.encode()).digest() + text.encode())
-    assert catalogue([packaged(), site]) == read
+    assert catalogue([site]) == read

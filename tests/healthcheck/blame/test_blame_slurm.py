@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.command import MUSTER, environment
+from tests.command import muster
 from tests.testbed.require import require
 from tests.testbed.slurm import WHY_NOT, Slurm, can_run
 from tests.testbed.slurm import slurm as cluster
@@ -32,9 +32,7 @@ def run(bed: Slurm, folder: Path, script: str) -> str:
 
 
 def blame(bed: Slurm, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([str(MUSTER), "blame", *words], cwd=folder,
-                          env=environment(folder, **bed.environment), text=True, capture_output=True,
-                          timeout=60, check=False)
+    return muster("blame", *words, home=folder, **bed.environment)
 
 
 def test_the_node_of_the_task_that_was_killed_is_named(bed: Slurm, tmp_path: Path) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import subprocess
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-pytest.importorskip("torch", reason="scripts/bench/falsealarms draws its numbers with PyTorch")
+# Looked for, not imported: each worker reads this file, and an import takes more than a second.
+pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="scripts/bench/falsealarms draws its numbers with PyTorch")
 BENCH = Path(__file__).resolve().parents[3] / "scripts/bench/falsealarms"
 
 

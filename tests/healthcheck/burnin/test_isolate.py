@@ -34,6 +34,11 @@ PASS, FAIL, UNKNOWN = PairOutcome.PASS, PairOutcome.FAIL, PairOutcome.UNKNOWN
 Answer = Callable[[NodePair, Round], PairOutcome]
 
 
+def seeds(quick: int, slow: int) -> pytest.MarkDecorator:
+    """A few, and the others in the slow tier: each takes some tenths of a second."""
+    return pytest.mark.parametrize("seed", [*range(quick), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(quick, slow))])
+
+
 def node(at: int) -> str:
     return f"n{at:04d}"
 
@@ -167,7 +172,8 @@ def test_leaves_whose_uplinks_are_bad_are_named_and_no_node_or_other_leaf_is(
     assert all(len(accused.tests_for) <= 17 and accused.confirmed for accused in found)
 
 
-def test_a_leaf_that_met_only_guilty_ones_is_cleared_by_one_more_round_with_proven_leaves() -> None:
+@seeds(2, 6)
+def test_a_leaf_that_met_only_guilty_ones_is_cleared_by_one_more_round_with_proven_leaves(seed: int) -> None:
     places = cluster(8, 32)
     leaf = leaf_of(places)
     isolation = PairSearch(places)
@@ -179,11 +185,10 @@ def test_a_leaf_that_met_only_guilty_ones_is_cleared_by_one_more_round_with_prov
         isolation.add_results(Sample(each, "t", PASS) for each in round_.pairs)
     guilty = met["leaf05"] - {"leaf05"}
     assert len(guilty) == 4
-    for seed in range(6):
-        isolation = PairSearch(places)
-        rounds = played(isolation, uplinks(places, 0.25, guilty, seed))
-        assert len(rounds) <= 10
-        assert named(isolation.accusations()) == {(Object.LEAF, leaf) for leaf in guilty}
+    isolation = PairSearch(places)
+    rounds = played(isolation, uplinks(places, 0.25, guilty, seed))
+    assert len(rounds) <= 10
+    assert named(isolation.accusations()) == {(Object.LEAF, leaf) for leaf in guilty}
 
 
 def test_a_leaf_in_which_everything_fails_is_named_instead_of_its_nodes() -> None:
@@ -436,12 +441,12 @@ def wrong_in(sizes: tuple[int, ...], guilty: set[int]) -> set[tuple[Object, str]
     *(((size,), 2) for size in (5, 6, 8)), ((16,), 4), *(((size,) * 4, 2) for size in (5, 6)),
     *(((8,) * 4, count) for count in (2, 4, 5, 6, 7)), ((5, 7, 3), 2),
 ])
+@seeds(2, 5)
 def test_several_bad_nodes_of_one_leaf_are_those_nodes_and_not_their_leaf(
-    sizes: tuple[int, ...], count: int,
+    sizes: tuple[int, ...], count: int, seed: int,
 ) -> None:
-    for seed in range(5):
-        guilty = set(random.Random(seed).sample(range(sizes[0]), count))
-        assert wrong_in(sizes, guilty) == {(Object.NODE, node(at)) for at in guilty}, seed
+    guilty = set(random.Random(seed).sample(range(sizes[0]), count))
+    assert wrong_in(sizes, guilty) == {(Object.NODE, node(at)) for at in guilty}
 
 
 def test_of_a_leaf_with_24_bad_nodes_of_32_each_is_named_and_the_leaf_is_not() -> None:
@@ -486,14 +491,15 @@ def at_times(places: list[Participant], guilty: set[str], share: float, noise: f
     return {each.name for each in isolation.accusations() if each.object is not Object.UNEXPLAINED}
 
 
-def test_nodes_that_fail_in_three_of_ten_tests_are_mostly_found_and_no_other() -> None:
+@pytest.mark.parametrize(("runs", "most"), [(8, 13), pytest.param(20, 34, marks=pytest.mark.slow)])
+def test_nodes_that_fail_in_three_of_ten_tests_are_mostly_found_and_no_other(runs: int, most: int) -> None:
     places, found = cluster(4, 16), 0
-    for seed in range(20):
+    for seed in range(runs):
         guilty = {node(at) for at in random.Random(seed).sample(range(64), 2)}
         accused = at_times(places, guilty, 0.3, 0.005, seed)
         assert accused <= guilty
         found += len(accused)
-    assert found >= 34
+    assert found >= most
 
 
 def test_noise_accuses_no_one() -> None:

@@ -12,6 +12,7 @@ import pickle
 import tarfile
 import time
 import zipfile
+from functools import partial
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -73,7 +74,7 @@ def test_an_empty_file_is_refused(data: bytes) -> None:
         opened_of(data, "nothing.log")
 
 
-@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress, bz2.compress])
+@pytest.mark.parametrize("pack", [gzip.compress, partial(lzma.compress, preset=0), bz2.compress])
 def test_a_packed_bomb_is_refused_before_it_is_whole(pack: object) -> None:
     bomb = pack(bytes(MOST + 10))  # type: ignore[operator]
     assert len(bomb) < 1 << 20

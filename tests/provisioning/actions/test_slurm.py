@@ -15,6 +15,7 @@ import pytest
 from healthcheck.store.cordons import CordonState, open_cordons
 from healthcheck.store.file import opened
 from healthcheck.store.ledger import lines
+from tests import command
 from tests.command import MUSTER, environment
 from tests.testbed.marks import plain
 from tests.testbed.require import require
@@ -45,8 +46,7 @@ def all_idle(bed: Slurm) -> Iterator[None]:
 
 
 def muster(bed: Slurm, home: Path, *words: str) -> tuple[int, str, str]:
-    done = subprocess.run([str(MUSTER), *words], env=environment(home, **bed.environment), cwd=home,
-                          capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL)
+    done = command.muster(*words, home=home, **bed.environment)
     return done.returncode, plain(done.stdout), plain(done.stderr)
 
 

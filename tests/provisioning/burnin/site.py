@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.command import MUSTER, environment
+from tests.command import MUSTER, environment, muster
 from tests.testbed import badgpu
 from tests.testbed.collector import MARK
 
@@ -63,7 +63,7 @@ class Site:
     ) -> None:
         self.home = home
         self.names = [f"n{number}" for number in range(1, nodes + 1)]
-        self.marked = marked
+        self.marks = {MARK: marked} if marked else {}
         self.held = home / "held.json"
         self.held.write_text("{}")
         program = home / "site-cordon"
@@ -94,18 +94,14 @@ class Site:
                 "doc.json", *more]
 
     def environment(self, **more: str) -> dict[str, str]:
-        return environment(self.home, **{MARK: self.marked} if self.marked else {}, **more)
+        return environment(self.home, **self.marks, **more)
 
     def run(self, *more: str, launcher: str = "local", **variables: str) -> subprocess.CompletedProcess[str]:
         """A burn-in of all nodes, to its end."""
-        return subprocess.run(
-            self.words(*more, launcher=launcher), cwd=self.home, env=self.environment(**variables), text=True,
-            capture_output=True, timeout=110, check=False, stdin=subprocess.DEVNULL)
+        return self.muster(*self.words(*more, launcher=launcher)[1:], timeout=110, **variables)
 
-    def muster(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [str(MUSTER), *words], cwd=self.home, env=self.environment(**variables), text=True,
-            capture_output=True, timeout=60, check=False, stdin=subprocess.DEVNULL)
+    def muster(self, *words: str, timeout: float = 60, **variables: str) -> subprocess.CompletedProcess[str]:
+        return muster(*words, home=self.home, timeout=timeout, **self.marks, **variables)
 
     def document(self) -> dict[str, Any]:
         """What the last run wrote."""

@@ -42,9 +42,9 @@ def test_well_nodes_pass_every_stage_and_are_given_back_with_a_page_a_document_a
 
 
 def test_a_bad_gpu_is_named_leaves_the_later_stages_and_the_others_go_on(tmp_path: Path) -> None:
-    site = Site(tmp_path, torches.python(), ranks=2)
+    site = Site(tmp_path, torches.python(), nodes=3, ranks=2)
     site.plant({"fault": "product", "node": "n3", "gpu": 1})
-    done = site.run()
+    done = site.run("--stages", "node,leaf-pairs,all")
     assert done.returncode == 1, (done.stdout, done.stderr)
     found = site.document()
     assert [(one["object"], one["name"], one["fault"]) for one in found["accusations"]] == [

@@ -19,7 +19,7 @@ from healthcheck.store.file import opened
 from healthcheck.store.leases import open_leases
 from healthcheck.store.ledger import lines
 from provisioning.demo.fleet import DemoFleet
-from tests.command import MUSTER, environment
+from tests.command import MUSTER, environment, muster
 from tests.testbed.marks import plain
 from tests.testbed.memory import base_in_memory
 from tests.testbed.processes import alive
@@ -100,8 +100,7 @@ def check(
 ) -> tuple[int, dict[str, Any], str]:
     """The exit code, by node its dcgm result (its whole entry where it was not reached), and what was said
     beside."""
-    done = subprocess.run(words(fleet, nodes, *more), env=environment(home, **bed.environment), cwd=home,
-                          capture_output=True, text=True, timeout=100, check=False, stdin=subprocess.DEVNULL)
+    done = muster(*words(fleet, nodes, *more)[1:], home=home, timeout=100, **bed.environment)
     assert done.stdout, done.stderr
     return done.returncode, told(done.stdout), done.stderr
 

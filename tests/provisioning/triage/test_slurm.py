@@ -20,7 +20,7 @@ from healthcheck.store.file import opened
 from healthcheck.store.ledger import lines
 from healthcheck.store.sweeps import SweepRecord, record
 from provisioning.triage.onerun import LOCK
-from tests.command import MUSTER, environment
+from tests.command import MUSTER, environment, muster
 from tests.testbed.marks import plain
 from tests.testbed.require import require
 from tests.testbed.slurm import WHY_NOT, Slurm, can_run
@@ -76,9 +76,7 @@ def swept(home: Path, minutes: float, bad: dict[str, str], profile: str = "") ->
 
 
 def triage(bed: Slurm, home: Path, *words: str, **more: str) -> tuple[int, str, str]:
-    done = subprocess.run([str(MUSTER), "triage", *words, "--rules", "rules"],
-                          env=environment(home, **{**bed.environment, **more}), cwd=home, capture_output=True,
-                          text=True, timeout=100, check=False, stdin=subprocess.DEVNULL)
+    done = muster("triage", *words, "--rules", "rules", home=home, timeout=100, **{**bed.environment, **more})
     return done.returncode, plain(done.stdout), plain(done.stderr)
 
 
