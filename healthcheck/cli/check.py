@@ -90,6 +90,7 @@ def check(
     \b
     muster check 'gpu[001-064]'
     muster check @train --only 'gpu-*' --format json | jq .summary
+    muster check --format json | jq -r '.nodes[] | select(.counts.unknown > 0) | .node'
     muster check --save monday; muster check --replay monday
     muster check --store; muster history --still what is wrong, and since when
     muster check gpu007 --disruptive --only dcgm-diag-medium

@@ -256,3 +256,14 @@ def test_the_document_is_explained_as_the_older_one_was(words: tuple[str, ...], 
         explained.append(muster("explain", "check.json", home=tmp_path))
     new, old = explained
     assert new.stdout == old.stdout and "gpu002: GPU 5: 35; expected at most 0" in new.stdout and new.returncode == old.returncode == 1
+
+
+def test_the_examples_of_jq_on_the_page_about_results_find_something(tmp_path: Path) -> None:
+    page = (Path(__file__).resolve().parents[2] / "healthcheck/help/results.md").read_text()
+    lines = [line for line in page.splitlines() if line.startswith("jq ")]
+    assert len(lines) == 5
+    (tmp_path / "check.json").write_text(muster("check", "--replay", str(SWEEP), "--format", "json", home=tmp_path).stdout)
+    for line in lines:
+        done = subprocess.run(["bash", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0 and done.stdout.strip() and not done.stderr, (line, done.stderr)
+        assert len(done.stdout.splitlines()) > 1, line
