@@ -113,7 +113,7 @@ def test_it_installs_and_muster_works_without_a_network_a_home_the_venv_module_e
     checked = muster("check", "--local", "--sku", "cpu-only", "--format", "json")
     assert checked.returncode in (0, 1, 3), checked.stderr
     document = json.loads(checked.stdout)
-    assert document["schema"] == "muster.check/1" and sum(document["summary"].values()) == 1
+    assert document["schema"] == "muster.check/2" and sum(document["summary"].values()) == 1
     (tmp_path / "muster.yaml").write_text("version: 1\ngroups: {train: 'gpu[001-003]'}\nnodes: {'gpu[001-004]': {}}\n")
     assert "OK, 4 nodes, 1 group" in muster("inventory", "check").stdout
     assert muster("inventory", "nodes", "@train!gpu002").stdout == "gpu[001,003]\n"

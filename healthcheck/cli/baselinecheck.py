@@ -54,6 +54,7 @@ def check(files: tuple[str, ...], baseline: str | None, sku: str | None, rules: 
     Exit: 0 fine, 1 a warning or critical fault, 2 usage, 3 nothing failed but no baseline fits. The report
     names gaps in a log (a missing beginning, lost records).
     """
+    from healthcheck.cli.pieces import write_pieces
     from healthcheck.config import rulesfolder
     from healthcheck.model.outcome import exit_code
     from healthcheck.report import document
@@ -69,9 +70,10 @@ def check(files: tuple[str, ...], baseline: str | None, sku: str | None, rules: 
     if fmt == "table":
         _page(reports, chosen, ended - started)
     else:
-        whole = document.document(reports, started=timestamp(started), finished=timestamp(ended),
-                                  partial=False)
-        click.echo(document.as_json(whole) if fmt == "json" else document.as_jsonl(whole))
+        write = document.as_json if fmt == "json" else document.as_jsonl
+        # Names of files are no node names, which alone can be folded.
+        write_pieces(write(reports, started=timestamp(started), finished=timestamp(ended), partial=False,
+                           full=True))
     return exit_code(reports)
 
 

@@ -53,6 +53,8 @@ def _profiles(ctx: click.Context, parameter: click.Parameter, incomplete: str) -
 @click.option("--skip", metavar="GLOB", multiple=True, help="Skip rules whose id matches; repeatable.")
 @RULES
 @click.option("--format", "fmt", type=click.Choice(FORMATS), default="table", show_default=True)
+@click.option("--full", is_flag=True,
+              help="With json or jsonl: list every result at its node, passed and skipped ones too.")
 @click.option("--save", metavar="DIR", help="Keep the recordings in a new folder, for --replay.")
 @click.option("--store", is_flag=True,
               help="Keep the results in the state folder's store; see muster history.")
@@ -77,7 +79,7 @@ def check(
     sku: str | None, profile: tuple[str, ...], only: tuple[str, ...], skip: tuple[str, ...],
     rules: str | None, fmt: str, save: str | None, store: bool, state: str | None, timeout: float | None,
     fanout: int, every: float | None, count: int | None, disruptive: bool, lease: str | None,
-    from_agent: bool, max_age: float | None, jobs: int | None,
+    from_agent: bool, max_age: float | None, jobs: int | None, full: bool,
 ) -> int:
     """Sweep nodes over SSH, one exec each, and report what is wrong, with evidence and remedy.
 
@@ -88,6 +90,7 @@ def check(
     \b
     muster check 'gpu[001-064]'
     muster check @train --only 'gpu-*' --format json | jq .summary
+    muster check --format json | jq -r '.nodes[] | select(.counts.unknown > 0) | .node'
     muster check --save monday; muster check --replay monday
     muster check --store; muster history --still what is wrong, and since when
     muster check gpu007 --disruptive --only dcgm-diag-medium
@@ -109,6 +112,8 @@ def check(
                if used]
     if len(sources) > 1:
         raise UsageError(f"{' and '.join(sources)} exclude each other")
+    if full and fmt == "table":
+        raise UsageError("--full goes with --format json or jsonl")
     ruleset = load_ruleset(rulesfolder.folders(rules))
     check_sku(sku, ruleset)
     ruleset.named(*profile)
@@ -155,12 +160,12 @@ def check(
         if every is not None:
             from healthcheck.cli.every import rounds
 
-            return rounds(planned, sweeper, fmt, every, count)
+            return rounds(planned, sweeper, fmt, every, count, full)
         plan = planned()
         outcome = sweeper(plan)
     # A closed output (`| head`) does not change the result; rich raises SystemExit then.
     with contextlib.suppress(BrokenPipeError, SystemExit):
-        show(plan, outcome, fmt)
+        show(plan, outcome, fmt, full)
     for trouble in outcome.troubles:
         click.echo(f"muster: {trouble}", err=True)
     if not any(node.in_service for node in plan.nodes):
@@ -367,16 +372,15 @@ def _stored(
     return replace(outcome, assessed=replace(outcome.assessed, reports=known))
 
 
-def show(plan: SweepPlan, outcome: SweepResult, fmt: str) -> None:
-    """Prints the sweep on standard output in the given form."""
-    from healthcheck.report import document
-
+def show(plan: SweepPlan, outcome: SweepResult, fmt: str, full: bool = False) -> None:
+    """Prints the sweep on standard output in the given form; a document with every result if `full`."""
     if fmt != "table":
-        whole = document.document(
-            outcome.assessed.reports, started=outcome.started, finished=outcome.finished,
-            partial=outcome.partial,
-        )
-        click.echo(document.as_json(whole) if fmt == "json" else document.as_jsonl(whole))
+        from healthcheck.cli.pieces import write_pieces
+        from healthcheck.report import document
+
+        write = document.as_json if fmt == "json" else document.as_jsonl
+        write_pieces(write(outcome.assessed.reports, started=outcome.started, finished=outcome.finished,
+                           partial=outcome.partial, full=full))
         return
     from rich.console import Console
 

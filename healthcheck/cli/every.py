@@ -22,6 +22,7 @@ Shown = frozenset[tuple[object, ...]]
 
 def rounds(
     planned: Callable[[], SweepPlan], sweep_once: LiveSweeps, fmt: str, every: float, count: int | None,
+    full: bool = False,
 ) -> int:
     """Sweeps every so many seconds, `count` times or until interrupted;
     returns the exit code of the last sweep.
@@ -48,7 +49,7 @@ def rounds(
             now = _visible(outcome)
             try:
                 if fmt != "table":
-                    show(plan, outcome, fmt)
+                    show(plan, outcome, fmt, full)
                 elif now != before:
                     click.echo(f"{outcome.started}")
                     show(plan, outcome, fmt)

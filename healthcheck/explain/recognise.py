@@ -182,7 +182,7 @@ def _of_json(document: Any) -> FileKind | None:
     schema = document.get("schema")
     if schema == "muster.recording/1":
         return FileKind.RECORDING
-    if schema == "muster.check/1":
+    if schema in ("muster.check/2", "muster.check/1"):     # what failed is in both the same way
         return FileKind.CHECK
     if any(isinstance(document.get(root), Mapping) for root in ROOTS):
         return FileKind.DCGM

@@ -1,15 +1,21 @@
-"""The muster.check/1 document: a sweep's results for programs."""
+"""The muster.check/2 document: a sweep's results for programs, written node by node.
+
+A result that says nothing of its node alone (passed without a note, or skipped) is counted at the node, and
+listed once by rule with the names of all such nodes folded. With `full`, nodes list all their results, and
+nothing is left for that list. Whatever failed, is unknown or passed with a note is always at its node.
+"""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from healthcheck.model.outcome import Finding, NodeReport, NodeState, Result
+from healthcheck.model.outcome import Finding, NodeReport, NodeState, Result, Status
+from inventory.nodeset import fold
 
-SCHEMA = "muster.check/1"
+SCHEMA = "muster.check/2"
 
 
 def summary(reports: Iterable[NodeReport]) -> dict[str, int]:
@@ -19,29 +25,131 @@ def summary(reports: Iterable[NodeReport]) -> dict[str, int]:
             for state in (NodeState.HEALTHY, NodeState.DEGRADED, NodeState.UNHEALTHY, NodeState.UNKNOWN)}
 
 
-def document(reports: Sequence[NodeReport], *, started: str, finished: str, partial: bool) -> dict[str, Any]:
-    """The whole document. `partial` is there, and true, only when the sweep was interrupted."""
-    head: dict[str, Any] = {"schema": SCHEMA, "started": started, "finished": finished}
-    if partial:
-        head["partial"] = True
-    return {**head, "summary": summary(reports), "nodes": [node(report) for report in reports]}
+def document(reports: Sequence[NodeReport], *, started: str, finished: str, partial: bool,
+             full: bool = False) -> dict[str, Any]:
+    """The whole document at once; `as_json` and `as_jsonl` write the same without holding it."""
+    rest = _Rest(full)
+    return {**_head(reports, started, finished, partial, full),
+            "nodes": [rest.node(report) for report in reports], "rules": list(rest.rules())}
+
+
+def as_json(reports: Sequence[NodeReport], *, started: str, finished: str, partial: bool,
+            full: bool = False) -> Iterator[str]:
+    """The document in pieces: a line for each result. One that was cut off is no JSON.
+
+    ASCII, so that no byte from a node can act on a terminal.
+    """
+    rest = _Rest(full)
+    yield "{\n"
+    for name, value in _head(reports, started, finished, partial, full).items():
+        yield f" {json.dumps(name)}: {json.dumps(value)},\n"
+    yield ' "nodes": ['
+    between = "\n  "
+    for report in reports:
+        entry = rest.node(report)
+        results = ",\n   ".join(map(json.dumps, entry.pop("results")))
+        lines = f"\n   {results}" if results else ""
+        yield f'{between}{json.dumps(entry)[:-1]}, "results": [{lines}]}}'
+        between = ",\n  "
+    yield '\n ],\n "rules": ['
+    between = "\n  "
+    for rule in rest.rules():
+        yield f"{between}{json.dumps(rule)}"
+        between = ",\n  "
+    yield "\n ]\n}\n"
+
+
+def as_jsonl(reports: Sequence[NodeReport], *, started: str, finished: str, partial: bool,
+             full: bool = False) -> Iterator[str]:
+    """One line for each node, and a last line with everything else: by its `schema` a reader knows that
+    nothing is missing before it."""
+    rest = _Rest(full)
+    for report in reports:
+        yield f"{_compact(rest.node(report))}\n"
+    yield f"{_compact({**_head(reports, started, finished, partial, full), 'rules': list(rest.rules())})}\n"
 
 
 def node(report: NodeReport) -> dict[str, Any]:
-    """One node of the document. `service` is false for a node that does not count in the exit code.
+    """One node with all its results. `service` is false for a node that does not count in the exit code.
 
     `sku` is null if none was named or the node was not reached. `probes` is null for a node that was not
     reached; else how many its rules asked for, and which were not seen without root.
     """
+    return _node(report, report.results)
+
+
+def _node(report: NodeReport, listed: Iterable[Result]) -> dict[str, Any]:
     seen = report.probes
+    counts = Counter(result.status for result in report.results)
     return {
         "node": report.node, "state": report.state.value, "reason": report.reason,
         "service": report.in_service, "sku": report.sku, "probes": None if seen is None else {
             "asked": seen.asked, "captured": seen.captured, "need_root": seen.need_root,
             "denied": list(seen.denied),
         },
-        "results": [_result(result) for result in report.results],
+        "counts": {status.value: counts[status] for status in Status},
+        "results": [_result(result) for result in listed],
     }
+
+
+class _Rest:
+    """The results that nodes do not list, by rule."""
+
+    def __init__(self, full: bool) -> None:
+        self._full = full
+        self._names: list[str] = []
+        # Each with the nodes' numbers as runs, begin and end by turns: a fleet of equal nodes is one run.
+        self._runs: dict[tuple[str, Status, str], tuple[Result, list[int]]] = {}
+
+    def node(self, report: NodeReport) -> dict[str, Any]:
+        """The node's entry; what it does not list is kept for `rules`."""
+        if self._full:
+            return node(report)
+        number = len(self._names)
+        self._names.append(report.node)
+        listed = []
+        for result in report.results:
+            if not _says_nothing(result):
+                listed.append(result)
+                continue
+            _, runs = self._runs.setdefault((result.rule, result.status, result.reason), (result, []))
+            if runs and runs[-1] == number:
+                runs[-1] = number + 1
+            else:
+                runs += (number, number + 1)
+        return _node(report, listed)
+
+    def rules(self) -> Iterator[dict[str, Any]]:
+        """An entry for each rule, status and reason, in the order of rules."""
+        folded: dict[tuple[int, ...], str] = {}     # most rules have the same nodes
+        for rule, status, reason in sorted(self._runs, key=lambda key: (key[0], key[1].value, key[2])):
+            result, runs = self._runs[rule, status, reason]
+            nodes = tuple(runs)
+            if nodes not in folded:
+                folded[nodes] = fold(name for begin, end in _pairs(runs) for name in self._names[begin:end])
+            yield {"rule": rule, "check": result.check, "status": status.value,
+                   "severity": result.severity.value, "reason": reason,
+                   "count": sum(end - begin for begin, end in _pairs(runs)), "nodes": folded[nodes]}
+
+
+def _pairs(runs: Sequence[int]) -> Iterator[tuple[int, int]]:
+    return zip(runs[::2], runs[1::2], strict=True)
+
+
+def _says_nothing(result: Result) -> bool:
+    """Whether a result says nothing of its node alone."""
+    return result.status is Status.SKIPPED or (result.status is Status.PASS and not result.reason)
+
+
+def _head(reports: Sequence[NodeReport], started: str, finished: str, partial: bool,
+          full: bool) -> dict[str, Any]:
+    """`partial` is there, and true, only when the sweep was interrupted."""
+    return {"schema": SCHEMA, "started": started, "finished": finished,
+            **({"partial": True} if partial else {}), "full": full, "summary": summary(reports)}
+
+
+def _compact(entry: dict[str, Any]) -> str:
+    return json.dumps(entry, separators=(",", ":"))
 
 
 def _result(result: Result) -> dict[str, Any]:
@@ -71,14 +179,3 @@ def _finding(finding: Finding) -> dict[str, Any]:
         document["log"] = {"emitter": log.emitter, "ends": log.ends, "count": log.count, "first_s": log.first,
                            "last_s": log.last}
     return document
-
-
-def as_json(whole: dict[str, Any]) -> str:
-    """One JSON document, indented for people; ASCII, so that no byte from a node can act on a terminal."""
-    return json.dumps(whole, indent=1)
-
-
-def as_jsonl(whole: dict[str, Any]) -> str:
-    """One line for each node, and a last line with everything else."""
-    head = {key: value for key, value in whole.items() if key != "nodes"}
-    return "\n".join(json.dumps(line, separators=(",", ":")) for line in (*whole["nodes"], head))

@@ -6,7 +6,7 @@ provisional SKU, which is what most nodes show. Only the facts of a node that ar
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
@@ -56,6 +56,7 @@ from healthcheck.ruleset import sku as skus
 from healthcheck.ruleset.rule import Rule
 from healthcheck.ruleset.ruleset import Ruleset
 from healthcheck.ruleset.sku import Sku
+from healthcheck.sweep.sharing import SharedParts
 from healthcheck.xid.xidtable import XID_TABLE, XidTable
 from inventory.model import Node
 from inventory.nodeset import fold
@@ -75,7 +76,7 @@ class JudgedNode:
     unreached: NodeReport | None = None
     sku: Sku | None = None
     facts: NodeFacts = field(default_factory=lambda: NodeFacts({}))
-    results: dict[str, Result] = field(default_factory=dict)
+    results: MutableMapping[str, Result] = field(default_factory=dict)
     machine: tuple[str, str] = ("", "")
     learned: Mapping[str, Any] = field(default_factory=dict)
     empty: Mapping[str, bool] = field(default_factory=dict)
@@ -109,6 +110,7 @@ class Assessment:
         its own captures, which changes no result.
         """
         self._cache = FactCache() if cached else None
+        self._shared = SharedParts()
         self._nodes = nodes
         self._by_name = {node.name: node for node in nodes}
         self._ruleset = ruleset
@@ -159,6 +161,10 @@ class Assessment:
         if judged.unreached is not None:
             self._unreached[name] = judged.unreached
         else:
+            judged.results = self._shared.results(judged.results)
+            facts, earlier = judged.facts.facts, judged.facts.previous
+            judged.facts = NodeFacts(self._shared.facts(facts),
+                                     None if earlier is None else self._shared.facts(earlier))
             self._judged[name] = judged
 
     def _judge(self, node: Node, recording: Recording, previous: Recording | None) -> JudgedNode:
@@ -277,6 +283,8 @@ class Assessment:
         for name, why in withheld.items():
             if (lost := self._judged.get(name)) is not None:
                 self._withhold(lost, why)
+        for judged in self._judged.values():
+            judged.facts = NodeFacts({})        # no one asks for them any more, and reports need their room
         reports = tuple(self._report(node, unfinished) for node in self._nodes)
         similar = {skus.closest(node.learned, self._ruleset.skus) for node in without_sku}
         nothing_learned = learned is not None and not learned.numbers
@@ -345,7 +353,10 @@ class Assessment:
                           if rule.id not in judged.results}
                 sku = next(iter(members.values())).sku or learned
                 for name, result in judge_fleet(rule, cohort, sku).items():
-                    members[name].results[rule.id] = result
+                    members[name].results[rule.id] = self._shared.result(result)
+                if rule.checked.trend:      # what was derived from both snapshots takes more than these do
+                    for judged in members.values():
+                        judged.facts = NodeFacts(judged.facts.facts, judged.facts.previous)
 
     def _report(self, node: Node, unfinished: str) -> NodeReport:
         if node.name in self._unreached:
@@ -358,6 +369,7 @@ class Assessment:
         if judged.left_out:
             results = tuple(with_left_out(result, rule, judged.left_out)
                             for rule, result in zip(self._ruleset.rules, results, strict=True))
+        results = self._shared.whole(results)
         return NodeReport(node.name, state, reason_of(state, results), results, node.in_service,
                           probes=judged.probes, sku=judged.sku.name if judged.sku else None, log=judged.log)
 

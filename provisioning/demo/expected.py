@@ -78,7 +78,7 @@ HEALTHY = Expectation("healthy")
 def compare(
     report: Mapping[str, Any], planted: Mapping[str, Sequence[str]], *, later: bool = False,
 ) -> list[str]:
-    """What a muster.check/1 document misses of what was planted, and what it says beyond that: one line each,
+    """What a muster.check document misses of what was planted, and what it says beyond that: one line each,
     none if it is right.
 
     `planted` holds every node of the fleet with its faults (none or one). `later`: this sweep is the second

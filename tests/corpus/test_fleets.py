@@ -16,6 +16,7 @@ from tests.corpus.archives import Unpacked
 from tests.corpus.files import RECORDINGS, Use, of
 from tests.corpus.kept import same
 from tests.corpus.test_files import run
+from tests.documents import all_results
 from tests.scenarios.test_scenarios import EXPECTED
 
 SLOW = {f"demo-{seed}" for seed in range(2, 7)}      # their days: a head's day takes some seconds
@@ -30,7 +31,7 @@ def test_the_fleets_of_six_seeds_and_the_scenarios_are_recorded() -> None:
 @pytest.mark.parametrize("name", archives.NAMES)
 def test_a_recorded_fleet_is_judged_as_ever(name: str, unpacked: Unpacked) -> None:
     code, document = run("check", "--replay", str(unpacked(name)), "--format", "json")
-    same(f"sweep-{name}", {"exit": code, **view.sweep(document)})
+    same(f"sweep-{name}", {"exit": code, **view.sweep(all_results(document))})
     if name in DEMOS:
         assert compare(document, json.loads((unpacked(name) / "planted.json").read_text()), later=True) == []
     if name == "scenarios":
@@ -41,7 +42,7 @@ def test_a_recorded_fleet_is_judged_as_ever(name: str, unpacked: Unpacked) -> No
 @pytest.mark.parametrize("name", OLD)
 def test_an_old_recording_is_judged_as_ever(name: str) -> None:
     code, document = run("check", "--replay", str(OLD[name]), "--format", "json")
-    same(f"sweep-{name}", {"exit": code, **view.sweep(document)})
+    same(f"sweep-{name}", {"exit": code, **view.sweep(all_results(document))})
 
 
 def test_every_saved_sweep_is_judged() -> None:

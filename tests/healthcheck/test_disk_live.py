@@ -47,7 +47,7 @@ def ext4(folder: Path) -> Iterator[Path]:
 def asked(home: Path, *rules: str) -> dict[str, dict[str, Any]]:
     """What these rules say of this machine."""
     chosen = [word for rule in rules for word in ("--only", rule)]
-    done = muster("check", "--local", "--sku", "cpu-only", *chosen, "--rules", site(home), "--format", "json", home=home, timeout=90)
+    done = muster("check", "--local", "--sku", "cpu-only", *chosen, "--rules", site(home), "--format", "json", "--full", home=home, timeout=90)
     (node,) = json.loads(done.stdout)["nodes"]
     return {result["rule"]: result for result in node["results"]}
 

@@ -41,7 +41,7 @@ def rules(home: Path) -> str:
 
 def asked(home: Path, *words: str, **more: str) -> tuple[int, dict[str, Any]]:
     """The exit code and the result of docker-answers."""
-    done = muster("check", *words, "--only", "docker-answers", "--sku", "box", "--rules", rules(home), "--format", "json", home=home, timeout=60, **more)
+    done = muster("check", *words, "--only", "docker-answers", "--sku", "box", "--rules", rules(home), "--format", "json", "--full", home=home, timeout=60, **more)
     node = json.loads(done.stdout)["nodes"][0]
     assert node["results"], node["reason"]
     result: dict[str, Any] = next(result for result in node["results"] if result["rule"] == "docker-answers")
@@ -108,7 +108,7 @@ def judged(home: Path, client: Path, *only: str, site: str = "") -> dict[str, An
     if site:
         (Path(folder) / "site.yaml").write_text(site)
     done = muster("check", "--local", *(word for glob in only for word in ("--only", glob)), "--sku", "box", "--rules", folder,
-                  "--format", "json", home=home, timeout=60, PATH=f"{client}:{os.environ['PATH']}")
+                  "--format", "json", "--full", home=home, timeout=60, PATH=f"{client}:{os.environ['PATH']}")
     assert done.stdout, done.stderr
     node = json.loads(done.stdout)["nodes"][0]
     return {result["rule"]: result for result in node["results"] if result["reason"] != "left out by --only"}

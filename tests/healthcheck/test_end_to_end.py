@@ -52,7 +52,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoFleet]:
 
 
 def by_name(text: str) -> dict[str, dict[str, Any]]:
-    """The nodes of a muster.check/1 document."""
+    """The nodes of a muster.check/2 document."""
     return {node["node"]: node for node in json.loads(text)["nodes"]}
 
 
@@ -86,7 +86,7 @@ def in_time(folder: Path, nodes: int, each: int, timeout: float) -> None:
                              snapshots=KeptSnapshots(folder / "state"))
         seconds = time.monotonic() - began
     assert timeout <= seconds < timeout + PATIENCE_S
-    told = document(outcome.assessed.reports, started="", finished="", partial=outcome.partial)
+    told = document(outcome.assessed.reports, started="", finished="", partial=outcome.partial, full=True)
     nodes_told = {node["node"]: node for node in told["nodes"]}
     assert nodes_told[stopped]["reason"].startswith("deadline: "), nodes_told[stopped]["reason"]
     rest = {name: faults for name, faults in fleet.planted.items() if name != stopped}
@@ -117,14 +117,14 @@ def contents(folder: Path) -> dict[str, tuple[int, bytes]]:
 
 
 def test_replay_gives_what_the_live_sweep_gave_byte_for_byte_and_writes_nothing(fleet: DemoFleet, tmp_path: Path) -> None:
-    words = ("check", "-i", str(fleet.inventory), "gpu[001-005,007-008]", "--format", "json")
+    words = ("check", "-i", str(fleet.inventory), "gpu[001-005,007-008]", "--format", "json", "--full")
     muster(*words, home=tmp_path)
     fleet.advance()
     live = muster(*words, "--save", "saved", home=tmp_path)
     assert statuses(by_name(live.stdout)["gpu008"])["port-link-downed"] == "fail", live.stderr
     assert (tmp_path / "saved" / "previous" / "gpu008.json").is_file()
     before = contents(tmp_path)
-    again = muster("check", "--replay", "saved", "--format", "json", home=tmp_path)
+    again = muster("check", "--replay", "saved", "--format", "json", "--full", home=tmp_path)
     assert (again.stdout, again.returncode) == (live.stdout, live.returncode)
     assert again.stderr == "" and contents(tmp_path) == before
     shutil.rmtree(tmp_path / "state")
@@ -169,7 +169,7 @@ def sweeping(*words: str, home: Path) -> Iterator[subprocess.Popen[str]]:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_a_sweep_says_what_it_has_and_leaves_nothing_running(fleet: DemoFleet, tmp_path: Path, number: signal.Signals) -> None:
-    with sweeping("-i", str(fleet.inventory), "gpu[001-007]", "--format", "json", "--save", "saved", home=tmp_path) as process:
+    with sweeping("-i", str(fleet.inventory), "gpu[001-007]", "--format", "json", "--full", "--save", "saved", home=tmp_path) as process:
         looks = tmp_path / "state" / "looks"
         wait_until(lambda: len(list(looks.glob("*.json"))) == 5 and hung_tools(fleet, "gpu006"), 30, "five answers and a hung tool")
         process.send_signal(number)
@@ -181,10 +181,11 @@ def test_interrupted_a_sweep_says_what_it_has_and_leaves_nothing_running(fleet: 
         assert set(statuses(nodes[name])) == {rule.id for rule in RULES.rules}
     assert nodes["gpu001"]["state"] == "healthy" and nodes["gpu002"]["state"] == "unhealthy"
     assert nodes["gpu006"] == {"node": "gpu006", "state": "unknown", "reason": "interrupted before this node had answered",
-                               "service": True, "sku": None, "probes": None, "results": []}
+                               "service": True, "sku": None, "probes": None,
+                               "counts": {"pass": 0, "fail": 0, "unknown": 0, "skipped": 0}, "results": []}
     for name in ("gpu001", "gpu006"):
         wait_until(lambda: not on_node(fleet.nodes[name].tree), 10, "the end of all that ran on the node")  # noqa: B023
-    again = muster("check", "--replay", "saved", "--format", "json", home=tmp_path)
+    again = muster("check", "--replay", "saved", "--format", "json", "--full", home=tmp_path)
     assert again.stdout == out and again.returncode == 1
 
 
@@ -261,7 +262,7 @@ def test_with_nothing_but_names_the_page_names_the_node_that_differs_from_the_ot
 
 
 def test_with_nothing_but_names_json_holds_the_same(home: Path) -> None:
-    done = muster("check", FIVE, "--format", "json", home=home)
+    done = muster("check", FIVE, "--format", "json", "--full", home=home)
     nodes = by_name(done.stdout)
     assert done.returncode == 1 and {name: node["state"] for name, node in nodes.items()} == {
         "gpu001": "healthy", "gpu002": "unhealthy", "gpu003": "healthy", "gpu004": "healthy", "gpu005": "healthy"}
@@ -312,7 +313,7 @@ def test_json_lines_hold_one_node_each_and_the_summary_last(fleet: DemoFleet, tm
     done = muster("check", "-i", str(fleet.inventory), "gpu[001-003]", "--format", "jsonl", home=tmp_path)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert [line["node"] for line in lines[:-1]] == ["gpu001", "gpu002", "gpu003"]
-    assert lines[-1]["schema"] == "muster.check/1" and lines[-1]["summary"] == {"healthy": 2, "degraded": 0, "unhealthy": 1, "unknown": 0}, done.stdout
+    assert lines[-1]["schema"] == "muster.check/2" and lines[-1]["summary"] == {"healthy": 2, "degraded": 0, "unhealthy": 1, "unknown": 0}, done.stdout
     assert done.stderr == ""
 
 

@@ -99,7 +99,7 @@ def test_json_lines_come_for_every_sweep(fleet: DemoFleet, tmp_path: Path) -> No
                   "--format", "jsonl", home=tmp_path)
     documents = [json.loads(line) for line in done.stdout.splitlines()]
     assert [document.get("node", document.get("schema")) for document in documents] == [
-        "gpu001", "muster.check/1"] * 2
+        "gpu001", "muster.check/2"] * 2
     assert documents[1]["started"] < documents[3]["started"]
     assert done.returncode == 0
 

@@ -73,7 +73,7 @@ def nodes_of(fleet: DemoFleet) -> tuple[Node, ...]:
 
 def as_json(outcome: sweep.SweepResult) -> str:
     """All that a sweep says, without its times."""
-    return json.dumps(document(outcome.assessed.reports, started="", finished="", partial=outcome.partial), indent=1)
+    return json.dumps(document(outcome.assessed.reports, started="", finished="", partial=outcome.partial, full=True), indent=1)
 
 
 def states(outcome: sweep.SweepResult) -> dict[str, str]:

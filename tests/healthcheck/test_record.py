@@ -92,9 +92,9 @@ def test_a_recording_of_a_node_is_private_names_nobody_and_replays_as_the_live_l
     text = path.read_text()
     assert name not in text and str(fleet.folder) not in text and from_json(json.loads(text)).node == "node1"
     before = snapshot(tmp_path)
-    again = muster("check", "--replay", "out.json", "--format", "json", home=tmp_path)
+    again = muster("check", "--replay", "out.json", "--format", "json", "--full", home=tmp_path)
     assert snapshot(tmp_path) == before and again.stderr == ""
-    live = muster("check", name, "-i", str(fleet.inventory), "--format", "json", home=tmp_path)
+    live = muster("check", name, "-i", str(fleet.inventory), "--format", "json", "--full", home=tmp_path)
     assert ((again.returncode, told(nodes_of(again.stdout)[0]))
             == (live.returncode, told(nodes_of(live.stdout)[0])) and live.returncode == 1)
     page = muster("check", "--replay", "out.json", "--only", "gpu-ecc-un*d", "--only", "gpu-count",
@@ -113,7 +113,7 @@ def test_an_earlier_look_goes_into_the_file_and_stays_the_earlier_look(
     fleet.advance()
     done = muster("record", name, "-i", str(fleet.inventory), "-o", "out.json", home=tmp_path)
     assert done.returncode == 0 and snapshot(tmp_path / "state") == before
-    again = muster("check", "--replay", "out.json", "--format", "json", home=tmp_path)
+    again = muster("check", "--replay", "out.json", "--format", "json", "--full", home=tmp_path)
     assert told(nodes_of(again.stdout)[0])["port-link-downed"] == ("fail", 1)
 
 

@@ -8,7 +8,6 @@ import json
 import os
 from pathlib import Path
 
-import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,10 +34,12 @@ from inventory.model import Lifecycle, LifecycleState, Node
 from inventory.nodeset import fold
 from inventory.text import clean
 from inventory.transport.base import Failure, Stage
+from tests.documents import all_results, validate
 from tests.healthcheck import machine
 from tests.packagedrules import RULES
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
+WHEN = {"started": "2026-01-01T00:00:00.000Z", "finished": "2026-01-01T00:00:03.250Z"}
 
 
 def golden(name: str, text: str) -> None:
@@ -110,22 +111,30 @@ def test_the_table_without_a_sku_says_what_it_expects_and_who_differs() -> None:
 
 
 def test_the_document_is_as_the_contract_says() -> None:
-    whole = document(assessed().reports, started="2026-01-01T00:00:00.000Z",
-                     finished="2026-01-01T00:00:03.250Z", partial=False)
-    golden("check.json", as_json(whole) + "\n")
-    jsonschema.validate(whole, json.loads((GOLDEN / "check.schema.json").read_text()))
+    reports = assessed().reports
+    text = "".join(as_json(reports, **WHEN, partial=False))
+    golden("check.json", text)
+    whole = json.loads(text)
+    validate(whole, "check-2")
+    assert whole == document(reports, **WHEN, partial=False)
+    full = json.loads("".join(as_json(reports, **WHEN, partial=False, full=True)))
+    validate(full, "check-2")
+    assert all_results(whole) == full == document(reports, **WHEN, partial=False, full=True)
 
 
 def test_json_lines_hold_a_line_a_node_and_the_rest_last() -> None:
-    whole = document(assessed().reports, started="a", finished="b", partial=True)
-    lines = [json.loads(line) for line in as_jsonl(whole).splitlines()]
-    assert lines[:-1] == whole["nodes"]
-    assert lines[-1] == {"schema": "muster.check/1", "started": "a", "finished": "b", "partial": True,
-                         "summary": whole["summary"]}
+    reports = assessed().reports
+    text = "".join(as_jsonl(reports, **WHEN, partial=True))
+    golden("check.jsonl", text)
+    *lines, last = map(json.loads, text.splitlines())
+    for line in (*lines, last):
+        validate(line, "check-line-2")
+    assert {**last, "nodes": lines} == document(reports, **WHEN, partial=True)
+    assert last["partial"] is True
 
 
 def test_invariant_6_nothing_a_node_says_acts_on_a_terminal() -> None:
-    text = page(assessed()) + as_json(document(assessed().reports, started="", finished="", partial=False))
+    text = page(assessed()) + "".join(as_json(assessed().reports, started="", finished="", partial=False))
     assert "[bold]\\x1b[2J\\x07\\xff hostile" in text
     assert not set(text) & {chr(c) for c in range(32) if c != 10} and "\x7f" not in text
 

@@ -218,7 +218,7 @@ def test_over_ssh_home_judges_what_agents_left_and_replays_it_alike(tmp_path: Pa
             at.mkdir()
             installed = install(at, made, inventory.nodes[name], node.tree)
             assert installed.run().returncode in (0, 1, 3)
-        words = ("check", "--inventory", str(fleet.inventory), "--from-agent", "--format", "json")
+        words = ("check", "--inventory", str(fleet.inventory), "--from-agent", "--format", "json", "--full")
         live = muster(*words, "--save", "kept", "--store", home=tmp_path)
         assert live.returncode == 1, live.stderr
         told = {one["node"]: one for one in json.loads(live.stdout)["nodes"]}
@@ -229,6 +229,6 @@ def test_over_ssh_home_judges_what_agents_left_and_replays_it_alike(tmp_path: Pa
         (fleet.nodes["gpu001"].tree / PATH.lstrip("/")).write_bytes(b"")
         emptied = json.loads(muster(*words, home=tmp_path).stdout)["nodes"][0]
         assert (emptied["state"], emptied["reason"]) == ("unknown", "agent: its agent's file is cut")
-    again = muster("check", "--replay", "kept", "--format", "json", home=tmp_path)
+    again = muster("check", "--replay", "kept", "--format", "json", "--full", home=tmp_path)
     assert json.loads(again.stdout)["nodes"] == json.loads(live.stdout)["nodes"]
     assert "gpu002" in muster("history", "--still", home=tmp_path).stdout

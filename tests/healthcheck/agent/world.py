@@ -71,7 +71,7 @@ class World:
     def check(self, home: Path, *words: str) -> dict[str, Any]:
         """What `muster check --local` says of the same tree."""
         done = subprocess.run(
-            [str(Path(sys.executable).parent / "muster"), "check", "--local", "--format", "json", *words],
+            [str(Path(sys.executable).parent / "muster"), "check", "--local", "--format", "json", "--full", *words],
             cwd=home, text=True, env={**self.env, "HOME": str(home), "MUSTER_STATE": str(home / "state"),
                                       "MUSTER_ROOT": str(self.tree)}, capture_output=True,
             timeout=120, check=False, stdin=subprocess.DEVNULL)

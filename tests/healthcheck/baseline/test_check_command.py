@@ -50,7 +50,7 @@ def test_a_clean_log_has_no_finding_and_says_that_no_baseline_judged_what_is_new
     (tmp_path / "gpu007.dmesg").write_text(BOOT)
     code, document = checked(tmp_path, "gpu007.dmesg")
     assert (code, document["schema"], document["nodes"][0]["node"], findings(document)) == (
-        3, "muster.check/1", "gpu007.dmesg", [])
+        3, "muster.check/2", "gpu007.dmesg", [])
     unknown = [result for result in document["nodes"][0]["results"] if result["status"] == "unknown"]
     assert [(one["rule"], one["origin"]) for one in unknown] == [("kernel-baseline", "muster")]
 

@@ -18,9 +18,9 @@ from healthcheck.burnin.model import TaskResult
 from healthcheck.burnin.published import BUSBW
 from inventory.nodeset import fold
 from tests.command import muster
+from tests.documents import schema
 from tests.healthcheck.burnin import made
 
-GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 EIGHT = made.places(8)
 
 
@@ -139,7 +139,7 @@ def test_the_command_prints_both_forms_and_its_exit_code_says_whether_anything_g
     assert (muster("burnin", "compare", "b", "a", home=tmp_path).returncode
             == muster("burnin", "compare", "a", "a", home=tmp_path).returncode == 0)
     document = json.loads(muster("burnin", "compare", "a", "b", "--format", "json", home=tmp_path).stdout)
-    jsonschema.validate(document, json.loads((GOLDEN / "burnin-compare.schema.json").read_text()))
+    jsonschema.validate(document, schema("burnin-compare-1"))
     assert document["slower"] and document["schema"] == "muster.burnin-compare/1"
     assert muster("burnin", "compare", "a", "c",
                   home=tmp_path).stderr.endswith("no such burn-in is stored; see: muster burnin show --list\n")
@@ -148,5 +148,4 @@ def test_the_command_prints_both_forms_and_its_exit_code_says_whether_anything_g
 def test_the_document_is_as_its_schema_says() -> None:
     after = run("b", made.changed(scaled(BUSBW, 0.9), "node-rate-gpu003", "gpu003:5",
                                   figures={"tflops_bf16": 600.0}))
-    jsonschema.validate(document(compare(run("a"), after)),
-                        json.loads((GOLDEN / "burnin-compare.schema.json").read_text()))
+    jsonschema.validate(document(compare(run("a"), after)), schema("burnin-compare-1"))

@@ -20,11 +20,11 @@ from healthcheck.burnin.judgement import BurnInOutcome
 from healthcheck.burnin.limits import DOCUMENT_BYTES
 from healthcheck.burnin.model import RankEnd, WrongData
 from inventory.errors import ConfigError, UsageError
+from tests.documents import schema
 from tests.healthcheck.burnin.faulty import faulty
 from tests.healthcheck.burnin.made import FLOORS, GIB, burnin, changed, places, sound
 
-GOLDEN = Path(__file__).resolve().parents[2] / "golden"
-SCHEMA = json.loads((GOLDEN / "burnin.schema.json").read_text())
+SCHEMA = schema("burnin-1")
 SOUND = as_bytes(burnin())
 FAULTY = as_bytes(faulty())
 

@@ -314,13 +314,13 @@ def test_the_manifest_carries_each_nodes_profile_and_an_older_one_has_none() -> 
 
 
 def test_what_was_left_out_live_is_left_out_in_the_replay(tmp_path: Path) -> None:
-    live = muster("check", "--local", "--sku", "cpu-only", "--profile", "unprivileged", "--format", "json",
+    live = muster("check", "--local", "--sku", "cpu-only", "--profile", "unprivileged", "--format", "json", "--full",
                   "--save", "saved", home=tmp_path)
-    again = muster("check", "--replay", "saved", "--format", "json", home=tmp_path)
+    again = muster("check", "--replay", "saved", "--format", "json", "--full", home=tmp_path)
     assert live.stdout == again.stdout and live.returncode == again.returncode
     assert live.stdout.count("left out by profile unprivileged") == len(
         [rule for rule in RULES.under("unprivileged") if rule.left_out == "left out by profile unprivileged"])
-    other = muster("check", "--replay", "saved", "--profile", "gate", "--format", "json", home=tmp_path)
+    other = muster("check", "--replay", "saved", "--profile", "gate", "--format", "json", "--full", home=tmp_path)
     assert "left out by profile unprivileged" not in other.stdout
     assert "left out by profile gate" in other.stdout
     refused = muster("check", "--local", "--profile", "quiet", home=tmp_path)

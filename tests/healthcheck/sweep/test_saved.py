@@ -20,7 +20,7 @@ from healthcheck.facts.boot import BOOT_CAPTURE
 from healthcheck.facts.carried_log import LOG_CAPTURE
 from healthcheck.facts.seen_before import UNUSUAL_CAPTURE
 from healthcheck.model.recording import Capture, Outcome, Recording, RecordingError, from_json, to_json
-from healthcheck.report.document import as_json, document
+from healthcheck.report.document import as_json
 from healthcheck.report.progress import progress
 from healthcheck.sweep import sweep
 from healthcheck.sweep.saved import Saver
@@ -78,8 +78,8 @@ def swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[SweepPlan, S
 
 
 def text(outcome: Swept) -> str:
-    return as_json(document(outcome.assessed.reports, started=outcome.started, finished=outcome.finished,
-                            partial=outcome.partial))
+    return "".join(as_json(outcome.assessed.reports, started=outcome.started, finished=outcome.finished,
+                           partial=outcome.partial))
 
 
 def snapshot(folder: Path) -> dict[str, bytes]:
@@ -262,7 +262,7 @@ def test_a_sweep_saved_by_the_first_version_is_still_read_and_judged_the_same() 
     here = Path(__file__).resolve().parents[2]
     ruleset = RULES.select(FIRST)
     first = replace(ruleset, rules=tuple(rule for rule in ruleset.rules if not rule.left_out))
-    again = text(sweep.replay(here / "recordings" / "demo-sweep", first, (), (), None)[1]) + "\n"
+    again = text(sweep.replay(here / "recordings" / "demo-sweep", first, (), (), None)[1])
     golden = here / "golden" / "demo-sweep.json"
     if os.environ.get("MUSTER_GOLDEN") == "update":
         golden.write_text(again)

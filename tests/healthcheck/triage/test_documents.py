@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import jsonschema
 import pytest
@@ -19,16 +17,11 @@ from healthcheck.triage.past import NodeHistory, OpenCordon
 from healthcheck.triage.plan import TriagePlan, make
 from healthcheck.triage.windows import ChangeWindow
 from inventory.nodeset import fold
+from tests.documents import schema
 from tests.healthcheck.triage.made import NOW, at, looks, problem
 from tests.healthcheck.triage.test_breaker import bounded, fleet, packaged_policy, ports
 from tests.healthcheck.triage.test_suspect import plan as suspecting
 from tests.healthcheck.triage.test_suspect import sick
-
-GOLDEN = Path(__file__).resolve().parents[2] / "golden"
-
-
-def schema(name: str) -> Any:
-    return json.loads((GOLDEN / f"{name}.schema.json").read_text())
 
 
 def lines(plan: TriagePlan) -> list[str]:
@@ -58,12 +51,12 @@ PLANS = {
 @pytest.mark.parametrize("name", PLANS)
 def test_a_plan_is_by_its_schema(name: str) -> None:
     whole = json.loads(json.dumps(document(PLANS[name]())))
-    jsonschema.Draft202012Validator.check_schema(schema("triage"))
-    jsonschema.validate(whole, schema("triage"))
+    jsonschema.Draft202012Validator.check_schema(schema("triage-1"))
+    jsonschema.validate(whole, schema("triage-1"))
     for key in whole:
         wrong = {other: value for other, value in whole.items() if other != key}
         with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate(wrong, schema("triage"))
+            jsonschema.validate(wrong, schema("triage-1"))
 
 
 def test_what_is_isolated_for_one_reason_is_one_line() -> None:
@@ -99,7 +92,7 @@ def test_a_trial_is_by_its_schema_and_says_how_to_switch_it_on() -> None:
                     2.0, 6.0)
     found = PolicyComparison(at(-24), NOW, (IsolationPair(ours, None, False),),
                              Side(1, 1, 10.0, ((at(-20), "many"),)), Side(0, 0, 0.0, ()), 3, 40, people)
-    jsonschema.validate(json.loads(json.dumps(report.document(found))), schema("replay"))
+    jsonschema.validate(json.loads(json.dumps(report.document(found))), schema("replay-1"))
     said = "\n".join(report.text(found, fold))
     assert ("people cordoned 2 times: triage agrees with 1, of which it would have isolated 1 earlier, by "
             "2.0 h in the median" in said)

@@ -240,7 +240,7 @@ def test_a_look_by_the_unit_sees_what_a_look_over_ssh_sees(machines: dict[str, M
     report = result(n1)["report"]
     assert isinstance(report, dict)
     own = {one["rule"]: (one["status"], one["reason"]) for one in report["results"]}
-    (swept,) = json.loads(muster("check", "n1", "--profile", "timer", "--format", "json", home=home,
+    (swept,) = json.loads(muster("check", "n1", "--profile", "timer", "--format", "json", "--full", home=home,
                                  timeout=120).stdout)["nodes"]
     far = {
         one["rule"]: (one["status"], one["reason"]) for one in swept["results"]

@@ -19,8 +19,8 @@ from provisioning.bringup.engine.model import ORDER
 from provisioning.bringup.engine.site import LOCK
 from provisioning.lease.runlock import alone
 from tests.command import MUSTER, environment, muster, started, unread
+from tests.documents import schema
 from tests.provisioning.bringup.filled import many, small
-from tests.provisioning.bringup.pages.test_report import GOLDEN
 
 INVENTORY = """version: 1
 groups: {rack1: 'gpu[001-008]'}
@@ -72,7 +72,7 @@ def test_status_as_a_document(begun: Path) -> None:
     with alone(begun / "state", LOCK, "bringup run"):
         done = muster("bringup", "status", "@rack1", "--json", home=begun)
     found = json.loads(done.stdout)
-    jsonschema.validate(found, json.loads((GOLDEN / "bringup.schema.json").read_text()))
+    jsonschema.validate(found, schema("bringup-1"))
     assert [one["node"] for one in found["machines"]] == [
         f"gpu{number:03d}" for number in range(1, 9)] and found["running"] is True
 

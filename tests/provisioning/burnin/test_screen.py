@@ -22,6 +22,7 @@ from healthcheck.certify.manifest import issue, load_manifest
 from healthcheck.store import screened
 from healthcheck.store.file import opened
 from healthcheck.store.history import problems
+from tests.documents import schema
 from tests.provisioning.burnin.site import Site, kept
 from tests.testbed import torches
 from tests.testbed.collector import await_none_with, processes_with
@@ -33,7 +34,6 @@ from tests.testbed.sshd import wait_until
 
 # An all-reduce that lasts, for those who come in the middle of it.
 LONG = {"allreduce.run_s": 300}
-GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 SCREEN = ("burnin", "screen", "--rules", "rules", "--launcher", "local")
 
 
@@ -95,7 +95,7 @@ def screenings(site: Site) -> dict[str, tuple[str, bool]]:
 def checked(printed: str) -> dict[str, Any]:
     """The document, which its schema describes."""
     found: dict[str, Any] = json.loads(printed)
-    jsonschema.validate(found, json.loads((GOLDEN / "screen.schema.json").read_text()))
+    jsonschema.validate(found, schema("screen-1"))
     return found
 
 

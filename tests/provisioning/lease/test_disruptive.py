@@ -92,7 +92,7 @@ def as_before(bed: Slurm, fleet: DemoFleet) -> Iterator[None]:
 
 def words(fleet: DemoFleet, nodes: str, *more: str) -> list[str]:
     return [str(MUSTER), "check", nodes, "--inventory", str(fleet.inventory), "--disruptive", "--format",
-            "json", *more, *QUICK]
+            "json", "--full", *more, *QUICK]
 
 
 def check(
@@ -170,7 +170,7 @@ def test_a_busy_node_is_refused_and_the_others_go_on(bed: Slurm, fleet: DemoFlee
         "needs a lease: job ") and found["gpu001"]["reason"].endswith("(RUNNING) is on it")
     assert ran(fleet, "gpu001") == [] and bed.ask("squeue", "-h", "-t", "R").strip()
     replayed = subprocess.run(
-        [str(MUSTER), "check", "--replay", "saved", "--format", "json"], env=environment(tmp_path),
+        [str(MUSTER), "check", "--replay", "saved", "--format", "json", "--full"], env=environment(tmp_path),
         cwd=tmp_path, capture_output=True, text=True, check=False)
     assert replayed.returncode == 3 and told(replayed.stdout) == found
 
@@ -346,7 +346,7 @@ def test_without_a_scheduler_a_file_of_hosts_holds_and_the_gpus_prove(
     inventory.write_text(fleet.inventory.read_text().replace(
         "version: 1\n", f"version: 1\ncordon: {{hostfile: {tmp_path}/bad}}\n"))
     done = subprocess.run([str(MUSTER), "check", "gpu[001-002]", "--inventory", str(inventory),
-                           "--disruptive", "--format", "json", *QUICK], env=environment(tmp_path),
+                           "--disruptive", "--format", "json", "--full", *QUICK], env=environment(tmp_path),
                           cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 0 and {
         result["status"] for result in told(done.stdout).values()} == {"pass"}, done.stderr

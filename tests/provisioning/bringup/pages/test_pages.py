@@ -30,10 +30,11 @@ from provisioning.bringup.pages.masked import masked
 from provisioning.bringup.pages.plan import refusals
 from provisioning.bringup.pages.progress import STANDS, BringupStatus, code, document, progress
 from provisioning.lease.runlock import alone, locked
+from tests.documents import schema
 from tests.provisioning.bringup.filled import LOGIN, NOW, OWNERS, PSU, many, place, shown, small, walked
-from tests.provisioning.bringup.pages.test_report import GOLDEN, golden
+from tests.provisioning.bringup.pages.test_report import golden
 
-SCHEMA = json.loads((GOLDEN / "bringup.schema.json").read_text())
+SCHEMA = schema("bringup-1")
 
 
 def plain(text: str, kind: str) -> str:
