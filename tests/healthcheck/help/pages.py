@@ -88,5 +88,5 @@ def of_line(page: str, line: str) -> Iterator[Shown]:
 def spans(page: Path) -> Iterator[Shown]:
     """Each muster command in the prose; capital words stand for what a reader fills in."""
     for span in code(page):
-        if span.startswith("muster ") and not span.startswith("muster -"):
+        if re.match(r"(?:\.venv/bin/)?muster (?!-)", span):
             yield from of_line(name(page), span)
