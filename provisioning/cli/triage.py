@@ -12,6 +12,7 @@ import click
 from inventory.cli.chosen import who
 from inventory.cli.span import span
 from inventory.errors import UsageError
+from provisioning.cli.typed import again
 
 if TYPE_CHECKING:
     from healthcheck.model.problem import Problem
@@ -150,7 +151,7 @@ def triage(
                 if late:
                     click.echo(f"note: {late}", err=True)
         if form == "text" and plan.steps:
-            click.echo("This is a plan. To do it: muster triage --apply")
+            click.echo(f"This is a plan. To do it: {again('--apply')}")
         return _code(plan, [])
     assert through is not None  # noqa: S101  (or it would have been raised)
     name = f"triage ({who()})"
