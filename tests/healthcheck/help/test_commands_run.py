@@ -150,7 +150,7 @@ def test_what_a_page_asks_to_type_does_its_work(page: Path, request: pytest.Fixt
                 code, said = endless(these[0], tmp_path)
                 assert code in (0, 130), f"{these[0]}\n{said}"
                 continue
-            printed = "".join(ran(shown, tmp_path) for shown in these)
+            printed = "".join(ran(shown, tmp_path) for shown in these).replace(f"{tmp_path}/", "~/")
             if name(page) not in RECORDED:
                 missing = gone(line.output, printed.splitlines())
                 assert missing == "", f"{name(page)} shows what `{line.text}` does not print (any more, or there):\n{missing}\n\n{printed}"
