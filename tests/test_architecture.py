@@ -1,4 +1,4 @@
-"""The rules of DESIGN section 3, read off the source: who may import whom, and what facts and checks must not touch."""
+"""The rules of healthcheck/help/architecture.md, read off the source: who may import whom, and what facts and checks must not touch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DESIGN section 3's ladder of packages, and what keeps a reader's map simple."""
+"""The ladder of packages of healthcheck/help/architecture.md, and what keeps a reader's map simple."""
 
 from __future__ import annotations
 

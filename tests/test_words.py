@@ -1,4 +1,7 @@
-"""Names, messages, comments and documentation use the words of an engineer at work, one word for one thing (DESIGN section 9)."""
+"""Names, messages, comments and documentation use the words of an engineer at work, one word for one thing.
+
+`PLAIN` has the words that are not used, each with what is written in its place.
+"""
 
 from __future__ import annotations
 
@@ -72,6 +75,19 @@ def test_messages_and_comments_are_in_plain_words(package: str) -> None:
     found = [f"{path.relative_to(ROOT)}:{number} {', '.join(wrong(line))}"
              for path in PRODUCT if path.relative_to(ROOT).parts[0] == package
              for number, line in enumerate(path.read_text().splitlines(), 1) if wrong(line)]
+    assert found == []
+
+
+def test_what_is_referred_to_is_in_the_repository() -> None:
+    """A section of a page that readers do not have explains nothing, and `invariant N` is one of those that architecture lists."""
+    page = (ROOT / "healthcheck/help/architecture.md").read_text()
+    listed = set(re.findall(r"^([1-9])\. \*\*", page.partition("## What always holds")[2].partition("\n## ")[0], re.MULTILINE))
+    assert listed == set("12345678")
+    elsewhere = re.compile(r"\bDESIGN\b")
+    number = re.compile(r"invariant[ _](\d+)", re.IGNORECASE)
+    tests = [path for path in sorted((ROOT / "tests").rglob("*.py")) if path != Path(__file__).resolve()]
+    found = [f"{path.relative_to(ROOT)}: {text}" for path in (*PRODUCT, *DOCUMENTS, *tests)
+             for text in [*elsewhere.findall(path.read_text()), *set(number.findall(path.read_text())) - listed]]
     assert found == []
 
 

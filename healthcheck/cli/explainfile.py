@@ -20,7 +20,7 @@ def is_file(asked: str, ids: Collection[str]) -> bool:
 
 
 def explain_file(path: str, ruleset: Ruleset, folders: Sequence[Path], fmt: str) -> int:
-    """Prints the file's explanation and returns the exit code of DESIGN section 8;
+    """Prints the file's explanation and returns the exit code (healthcheck/help/results.md);
     raises UsageError for an unknown kind of file."""
     from healthcheck.explain.explain import explain, explain_folder
     from healthcheck.explain.page import document, page

@@ -128,7 +128,7 @@ def _unraisable(lost: sys.UnraisableHookArgs) -> None:
 
 def main() -> None:
     """The `muster` command. User errors are one line on standard error;
-    exit codes are those of DESIGN section 8."""
+    exit codes are those of healthcheck/help/results.md."""
     relax_collector()
     handle_signals()
     try:

@@ -30,7 +30,7 @@ _COLOURS = {"unhealthy": "red", "unknown": "magenta", "never-seen": "magenta", "
 @click.option("--is", "states", metavar="STATE", type=click.Choice(_STATES), multiple=True,
               help=f"Only these: {', '.join(_STATES)}.")
 @click.option("--isolation", type=click.Choice(("none", "no-new-jobs", "evict")), multiple=True,
-              help="Only with this verdict.")
+              help="Only with this verdict. For evict running jobs should end; muster ends none.")
 @click.option("--owner", type=click.Choice(("user", "operator", "network", "datacentre", "vendor")),
               multiple=True, help="Only nodes that this owner must repair.")
 @click.option("--all", "every", is_flag=True, help="Also list each healthy node.")

@@ -89,7 +89,7 @@ class Explained:
     @property
     def exit_code(self) -> int:
         """1 where something is wrong, 3 where nothing was found in a file that was not wholly read,
-        else 0 (DESIGN section 8)."""
+        else 0 (healthcheck/help/results.md, Exit codes)."""
         if any(cause.wrong for cause in self.causes):
             return 1
         return 3 if self.unread else 0

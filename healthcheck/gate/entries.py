@@ -42,7 +42,7 @@ class SnapshotEntries:
                 Status.UNKNOWN.value, Severity.INFO.value):
             self._unknown[name].append((rule, origin))
         # The same UNKNOWN on many nodes is an incident on muster,
-        # and accuses none of them (DESIGN section 6).
+        # and accuses none of them (healthcheck/help/triage.md, Unmeasured and unreachable nodes).
         self._ours = [(kind, frozenset(json.loads(nodes))) for kind, nodes in store.rows(
             "SELECT kind, nodes FROM incident WHERE ended IS NULL AND kind IN ('unreached', 'unmeasured')")]
         self._verdicts = {row[0]: (row[1], row[2])

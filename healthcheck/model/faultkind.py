@@ -10,7 +10,11 @@ from healthcheck.model.outcome import Owner, Repair, Severity
 
 
 class Isolation(Enum):
-    """What jobs may do on a node; the order of the members is from least to most."""
+    """What jobs may do on a node; the order of the members is from least to most.
+
+    For EVICT muster does what it does for NO_NEW_JOBS, and shows the command that ends the running jobs: it
+    ends none itself.
+    """
 
     NONE = "none"
     NO_NEW_JOBS = "no-new-jobs"

@@ -1,4 +1,7 @@
-"""The lease: permission to run what is disruptive; nothing disruptive runs beside a job (invariant 8)."""
+"""The lease: permission to run what is disruptive; nothing disruptive runs beside a job.
+
+Invariant 8 of healthcheck/help/architecture.md.
+"""
 
 from __future__ import annotations
 

@@ -235,7 +235,7 @@ def origin_of(report: NodeReport) -> Origin | None:
 
 def exit_code(reports: Iterable[NodeReport], allowed: Callable[[Result], bool] = lambda _: False) -> int:
     """0 fine, 1 a warning or critical FAIL on a node in service, 3 nothing failed but something is unknown
-    (DESIGN section 8).
+    (healthcheck/help/results.md, Exit codes).
 
     An allowed UNKNOWN does not count, but a node where nothing passed or failed always counts.
     """

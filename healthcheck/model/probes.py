@@ -101,7 +101,10 @@ class ProbeSet:
     cpu_seconds: float | None = None
 
     def __post_init__(self) -> None:
-        """Invariant 8: only a probe set can be sent; raises ValueError for a disruptive one without lease."""
+        """Only a probe set can be sent; raises ValueError for a disruptive one without lease.
+
+        Invariant 8 of healthcheck/help/architecture.md.
+        """
         disruptive = [probe.id for probe in self.probes if probe.effect is not Effect.PASSIVE]
         if disruptive and self.lease is None:
             raise ValueError(f"disruptive without a lease: {', '.join(disruptive)}")

@@ -119,7 +119,7 @@ def remarks(
     """Remarks: the number of nodes, the age of the newest sweep, and nodes not seen for long, or ever."""
     age = (f"the newest sweep is {ago(now - newest)} old" if newest is not None
            else "no sweep is stored: muster check --store")
-    unfit = sum(one.isolation is not Isolation.NONE for one in rows)
+    unfit = sum(one.isolation is not Isolation.NONE and one.in_service for one in rows)
     yield (f"{len(rows)} node{'s' * (len(rows) != 1)}, {sum(one.in_service for one in rows)} in service; "
            f"{unfit} not fit for new jobs; {age}")
     if stale := [one.node for one in rows if one.stale and one.in_service]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from healthcheck.model.faultkind import Isolation
@@ -15,11 +15,19 @@ from healthcheck.triage.plan import Act, PlannedAction, TriagePlan, Withheld
 from inventory.text import clean
 
 Fold = Callable[[Iterable[str]], str]
+# How a person ends the jobs that run on some nodes: a command, or words where none is known.
+EndJobs = Callable[[Sequence[str]], str]
 _WIDE = 150
+
+
+def no_command(nodes: Sequence[str]) -> str:
+    """Where the back end names no command that ends jobs."""
+    return "by the scheduler's own command"
 
 
 def text(
     plan: TriagePlan, nodes: int, serving: int, newest: float | None, fold: Fold, *, silenced: int = 0,
+    end_jobs: EndJobs = no_command,
 ) -> Iterator[str]:
     """The plan, line by line, most important first. `newest` is when the newest stored sweep began."""
     if plan.is_open:
@@ -32,9 +40,8 @@ def text(
         yield (f"change window until {minute(window.until)}: {clean(window.why, 200)}; nothing is isolated "
                f"{but}; releases go on")
     age = "no sweep is stored" if newest is None else f"the newest sweep is {ago(plan.now - newest)} old"
-    kept = sum(verdict.isolation is not Isolation.NONE for verdict in plan.verdicts)
     quiet = f", {silenced} problem{'s' * (silenced != 1)} silenced" if silenced else ""
-    yield f"{nodes} nodes, {serving} in service; {kept} not fit for new jobs{quiet}; {age}"
+    yield f"{nodes} nodes, {serving} in service; {len(plan.unfit)} not fit for new jobs{quiet}; {age}"
     for incident in plan.incidents:
         where = fold(incident.nodes) if incident.nodes else "no node any more"
         number = f" {incident.id}" if incident.id else ""
@@ -47,10 +54,15 @@ def text(
                "muster nodes")
     yield from _withheld(plan, fold)
     acted = {step.node for step in plan.steps} | {one.node for one in plan.withheld}
-    held = [verdict for verdict in plan.verdicts if verdict.isolation is not Isolation.NONE
+    kept = [verdict for verdict in plan.verdicts if verdict.isolation is not Isolation.NONE
             and verdict.node not in acted]
-    yield from _folded((("held", one.node, clean(one.why if one.incident else f"{one.fault}: {one.why}",
-                                                 _WIDE) + f"  {_asked(one)}") for one in held), fold)
+    held = [one for one in kept if one.node in plan.held or one.node not in plan.out]
+    yield from _folded((("held", one.node, _cause(one)) for one in held), fold)
+    yield from _folded((("not in service", one.node, f"{plan.out[one.node]}; {_cause(one)}") for one in kept
+                        if one not in held), fold)
+    if plan.to_end:
+        yield (f"by hand   {fold(plan.to_end)}: end the jobs that still run there; muster ends none: "
+               f"{end_jobs(plan.to_end)}")
     watched: dict[tuple[str, str], list[str]] = defaultdict(list)
     for verdict in plan.verdicts:
         if verdict.isolation is Isolation.NONE and verdict.faults:
@@ -72,6 +84,11 @@ def _folded(each: Iterable[tuple[str, str, str]], fold: Fold) -> Iterator[str]:
 
 def _why(step: PlannedAction) -> str:
     return clean(step.why, _WIDE) + (f"  {_asked(step.verdict)}" if step.act is Act.ISOLATE else "")
+
+
+def _cause(verdict: Verdict) -> str:
+    why = verdict.why if verdict.incident else f"{verdict.fault}: {verdict.why}"
+    return f"{clean(why, _WIDE)}  {_asked(verdict)}"
 
 
 def _withheld(plan: TriagePlan, fold: Fold) -> Iterator[str]:
@@ -104,7 +121,7 @@ def ago(seconds: float) -> str:
     return f"{max(0.0, seconds):.0f} s"
 
 
-def document(plan: TriagePlan) -> dict[str, Any]:
+def document(plan: TriagePlan, end_jobs: EndJobs = no_command) -> dict[str, Any]:
     """The plan as one JSON document."""
     return {
         "schema": "muster.triage/1", "time": _iso(plan.now),
@@ -117,6 +134,8 @@ def document(plan: TriagePlan) -> dict[str, Any]:
                       for one in plan.incidents],
         "ends": [{"incident": one.id, "why": one.why, "into": one.into or None} for one in plan.ends],
         "unmeasured": list(plan.unmeasured),
+        "by_hand": [{"nodes": list(plan.to_end), "what": "end-jobs", "how": end_jobs(plan.to_end)}]
+        if plan.to_end else [],
         "steps": [{"act": step.act.value, "node": step.node, "why": step.why}
                   | ({"backend": step.backend} if step.backend else {})
                   for step in plan.steps],

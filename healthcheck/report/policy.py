@@ -73,7 +73,8 @@ NUMBERS: Mapping[str, str] = {
 }
 _JOBS = {Isolation.NONE: "jobs run and start",
          Isolation.NO_NEW_JOBS: "running jobs continue, no new ones start",
-         Isolation.EVICT: "running jobs are ended, no new ones start"}
+         Isolation.EVICT: "no new jobs start; running ones should end: muster ends none, triage shows the "
+         "command for it"}
 _WRAPPED: Any = {"subsequent_indent": " " * 13, "break_long_words": False, "break_on_hyphens": False}
 _MADE_OF = {Of.FAIL: "rules that failed", Of.UNKNOWN: "rules that the node could not measure",
             Of.UNREACHED: "a node that no sweep has reached"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from healthcheck.model.faultkind import Isolation
@@ -69,7 +69,8 @@ class TriagePlan:
     it stands afterwards.
 
     `incidents` are those that are open with it, `ends` those that end. `unmeasured` are nodes in service of
-    which the newest sweeps cannot say how they are: that there is no step for them says nothing.
+    which the newest sweeps cannot say how they are: that there is no step for them says nothing. `held` are
+    nodes that a cordon of ours holds already, and `out` those that are not in service, with their lifecycle.
     """
 
     now: float
@@ -83,6 +84,22 @@ class TriagePlan:
     unmeasured: tuple[str, ...] = ()
     ends: tuple[IncidentEnd, ...] = ()
     windows: tuple[InWindow, ...] = ()
+    held: frozenset[str] = frozenset()
+    out: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def unfit(self) -> tuple[str, ...]:
+        """Nodes in service that jobs must keep away from, by their verdicts."""
+        return tuple(verdict.node for verdict in self.verdicts
+                     if verdict.isolation is not Isolation.NONE and verdict.node not in self.out)
+
+    @property
+    def to_end(self) -> tuple[str, ...]:
+        """Nodes whose running jobs should end, by their verdicts: those that are isolated or held. Muster
+        ends none."""
+        kept = self.held | {step.node for step in self.steps if step.act is Act.ISOLATE}
+        return tuple(verdict.node for verdict in self.verdicts
+                     if verdict.isolation is Isolation.EVICT and verdict.node in kept)
 
 
 def make(fleet: FleetHistory, policy: TriagePolicy, at_most: int | None = None) -> TriagePlan:
@@ -147,7 +164,8 @@ def make(fleet: FleetHistory, policy: TriagePolicy, at_most: int | None = None) 
                       breaker.opens, breaker.closes, breaker.is_open,
                       tuple(past.node for past in fleet.nodes if past.in_service
                             and not _measured(past, policy, fleet.now)), life.ends,
-                      windows)
+                      windows, frozenset(past.node for past in fleet.nodes if past.cordons),
+                      {past.node: past.lifecycle for past in fleet.nodes if not past.in_service})
 
 
 def _measured(past: NodeHistory, policy: TriagePolicy, now: float) -> bool:

@@ -12,7 +12,7 @@ carries another mark or none: that is a person's.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, runtime_checkable
@@ -160,6 +160,15 @@ class SupportsRunning(Protocol):
 
     def running(self, nodes: Collection[str]) -> Mapping[str, str]:
         """By node what runs on it; a node that is not in it has nothing. Raises ActionError."""
+
+
+@runtime_checkable
+class SupportsEndJobs(Protocol):
+    """What a back end can do beside, whose scheduler has a command that ends what runs on nodes. Muster shows
+    it to people and never runs it."""
+
+    def end_jobs(self, nodes: Sequence[str]) -> str:
+        """The command for these nodes, one or more, as a person types it."""
 
 
 @runtime_checkable

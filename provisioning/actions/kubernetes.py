@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+import shlex
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from healthcheck.store.marks import mark_of
@@ -113,6 +114,14 @@ class Kubernetes:
             return cordoned(document, reason)
 
         self._write_event(self._change(node, edit), "Warning", "MusterCordoned", reason)
+
+    def end_jobs(self, nodes: Sequence[str]) -> str:
+        """kubectl evicts all pods but those of DaemonSets."""
+        config = f" --kubeconfig {shlex.quote(self._there.config)}" if self._there.config else ""
+        context = f" --context {shlex.quote(self._there.context)}" if self._there.context else ""
+        which = (f"--selector '{self._there.label} in ({','.join(nodes)})'" if self._there.label is not None
+                 else " ".join(self._named(node) or node for node in nodes))
+        return f"kubectl{config}{context} drain {which} --ignore-daemonsets --delete-emptydir-data"
 
     def rewrite(self, node: str, shown: str, reason: str) -> None:
         """The mark of `reason` stands in place of the one that the node has, if that still shows these words;

@@ -45,7 +45,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from healthcheck.store.marks import mark_of
 from inventory.discover import Run, output
@@ -96,6 +96,10 @@ class SlurmBackend:
         """Takes the drain away, and that alone: RESUME would also bring back a node that went down
         meanwhile."""
         self._ask("scontrol", "update", f"NodeName={node}", "State=UNDRAIN")
+
+    def end_jobs(self, nodes: Sequence[str]) -> str:
+        """scancel cancels each job that uses any of the nodes."""
+        return f"scancel --nodelist={fold(nodes)}"
 
     def taken_from(self, before: NodeHold, after: NodeHold) -> str:
         """24.11 leaves the reason where it takes the drain away: one that is not that of before was written

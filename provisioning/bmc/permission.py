@@ -1,5 +1,5 @@
 """Decides whether a machine may be turned off or have its next boot changed: what is not proven idle is
-refused (invariant 8)."""
+refused (invariant 8 of healthcheck/help/architecture.md)."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def _write(file: str, data: bytes, option: str) -> None:
 
 
 def code(burnt: Burnin) -> int:
-    """The exit code of its verdict (DESIGN section 8)."""
+    """The exit code of its verdict (healthcheck/help/results.md, Exit codes)."""
     from healthcheck.burnin.judgement import BurnInOutcome
 
     return {BurnInOutcome.PASS: 0, BurnInOutcome.FAIL: 1, BurnInOutcome.UNKNOWN: 3}[burnt.judgement.verdict]

@@ -10,6 +10,7 @@ import click
 
 from inventory.cli.chosen import who
 from inventory.errors import UsageError
+from provisioning.cli.typed import again
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -164,6 +165,6 @@ def _plan(works: list[PlannedStep], lefts: list[ExcludedNode], store: Store, pol
     for left in lefts:
         click.echo(f"{left.node}: left: {left.why}")
     if works:
-        click.echo("This is a plan. To do it: muster remediate --apply")
+        click.echo(f"This is a plan. To do it: {again('--apply')}")
     elif not lefts and not cut:
         click.echo("nothing to do")

@@ -12,6 +12,7 @@ import click
 from inventory.cli.chosen import who
 from inventory.cli.span import span
 from inventory.errors import UsageError
+from provisioning.cli.typed import again
 
 if TYPE_CHECKING:
     from healthcheck.model.problem import Problem
@@ -63,12 +64,13 @@ def triage(
     --apply only show the plan.
 
     Faults come from `muster check --store`. A fault keeps jobs away as the policy says (muster explain
-    policy). A node comes back after two clean snapshots with --profile bringup since its repair. Triage never
-    touches what people hold. The breaker limits new isolations, whatever their cause: to the policy's number
-    of nodes, plus one rack, leaf, power or NVLink domain. Once open, it stays open until --close-breaker;
-    releases go on. Nodes with one symptom that share a leaf, a rack or the like are one incident, and are
-    isolated and released together: muster incident list. --replay is a trial: what --apply would have done,
-    next to what triage and people did.
+    policy). Muster ends no running job: where one should end, the plan shows the command. A node comes back
+    after two clean snapshots with --profile bringup since its repair. Triage never touches what people hold.
+    The breaker limits new isolations, whatever their cause: to the policy's number of nodes, plus one rack,
+    leaf, power or NVLink domain. Once open, it stays open until --close-breaker; releases go on. Nodes with
+    one symptom that share a leaf, a rack or the like are one incident, and are isolated and released
+    together: muster incident list. --replay is a trial: what --apply would have done, next to what triage and
+    people did.
 
     \b
     muster check --store && muster triage
@@ -138,7 +140,7 @@ def triage(
             except MusterError as error:
                 trouble = str(error)
                 fleet, silenced, seen = _fleet(store, there, policy, None)
-            plan = _print(store, fleet, policy, form, silenced, trouble, at_most)
+            plan = _print(store, fleet, policy, form, silenced, trouble, at_most, through)
             if through is not None and not trouble:
                 found = [*mend(store, through, "", time.time, dry=True),
                          *newnodes.admit(store, through, fleet, plan, policy, "", time.time, dry=True)]
@@ -149,7 +151,7 @@ def triage(
                 if late:
                     click.echo(f"note: {late}", err=True)
         if form == "text" and plan.steps:
-            click.echo("This is a plan. To do it: muster triage --apply")
+            click.echo(f"This is a plan. To do it: {again('--apply')}")
         return _code(plan, [])
     assert through is not None  # noqa: S101  (or it would have been raised)
     name = f"triage ({who()})"
@@ -167,10 +169,11 @@ def triage(
             fleet, silenced, seen = _fleet(store, there, policy, through, keep=True)
         except ActionError as error:
             fleet, silenced, _ = _fleet(store, there, policy, None)
-            write(store, _print(store, fleet, policy, form, silenced, str(error), at_most), opens=False)
+            write(store, _print(store, fleet, policy, form, silenced, str(error), at_most, through),
+                  opens=False)
             raise ActionError(f"{error}; the verdicts are stored and nothing was done. Run muster triage "
                               "--apply again") from None
-        plan = _print(store, fleet, policy, form, silenced, "", at_most)
+        plan = _print(store, fleet, policy, form, silenced, "", at_most, through)
         _beside(seen, through)
         done += applying.apply(store, through, plan, name, time.time,
                                lambda one: click.echo(f"{one.node}: {one.message}", err=form == "json"))
@@ -240,20 +243,22 @@ def _beside(seen: BackendView | None, through: Backend | None) -> None:
 
 
 def _print(store: Store, fleet: FleetHistory, policy: TriagePolicy, form: str, silenced: int, trouble: str,
-           at_most: int | None) -> TriagePlan:
+           at_most: int | None, through: Backend | None) -> TriagePlan:
     from healthcheck.report import plan as report
     from healthcheck.triage.plan import make
     from inventory.nodeset import fold
+    from provisioning.actions.base import SupportsEndJobs
 
     plan = make(fleet, policy, at_most)
+    end_jobs = through.end_jobs if isinstance(through, SupportsEndJobs) else report.no_command
     if form == "json":
-        click.echo(json.dumps(report.document(plan), indent=1))
+        click.echo(json.dumps(report.document(plan, end_jobs), indent=1))
         return plan
     if trouble:
         click.echo(f"note: the holders of nodes come from the store alone: {trouble}", err=True)
     newest = store.rows("SELECT max(started) FROM sweep")[0][0]
     for line in report.text(plan, len(fleet.nodes), sum(past.in_service for past in fleet.nodes), newest,
-                            fold, silenced=silenced):
+                            fold, silenced=silenced, end_jobs=end_jobs):
         click.echo(line)
     return plan
 
@@ -271,14 +276,12 @@ def _close(store: Store, name: str, reason: str) -> None:
 
 
 def _code(plan: TriagePlan, done: list[CordonResult]) -> int:
-    from healthcheck.model.faultkind import Isolation
     from healthcheck.triage.ours import OURS
     from healthcheck.triage.suspect import suspected
 
     if plan.is_open or any(one.by_breaker for one in plan.withheld):
         return 4
-    if any(one.failed for one in done) or any(
-        verdict.isolation is not Isolation.NONE for verdict in plan.verdicts):
+    if any(one.failed for one in done) or plan.unfit:
         return 1
     doubted = any(one.kind in OURS or suspected(one.kind, one.cause) for one in plan.incidents)
     return 3 if plan.unmeasured or doubted else 0

@@ -84,6 +84,7 @@ def document(tmp_path: Path, *words: str) -> dict[str, Any]:
 def test_a_fault_a_rule_and_what_is_called_like_both_are_explained(tmp_path: Path) -> None:
     assert "covers     4: gpu-ecc-uncorrected, kernel-sxid, kernel-xid, kernel-xid-nvlink" in explained(
         tmp_path, "gpu-error")
+    assert "isolation  evict: no new jobs start; running ones should end: muster ends none," in explained(tmp_path, "gpu-lost")
     rule = explained(tmp_path, "gpu-count")
     assert (rule.startswith("gpu-count  (critical)")
             and "fails      gpu-lost: isolation evict, repair reboot, after 1 sweep\n" in rule)

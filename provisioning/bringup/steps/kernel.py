@@ -45,8 +45,8 @@ class Kernel:
 
 
 def of_log(report: NodeReport, known: NodeReadings | None) -> Observation:
-    """What a sweep by these rules says of one machine. What is merely new in its log keeps no one (DESIGN
-    section 6); that nothing was held against a baseline does."""
+    """What a sweep by these rules says of one machine. What is merely new in its log keeps no one
+    (healthcheck/help/baseline.md); that nothing was held against a baseline does."""
     seen = judged(report, known)
     why = _without(report)
     if seen.stand is not StepState.SO or not why:

@@ -1,10 +1,10 @@
-"""The healthy machine with some files of one probe changed: another text, or None for a file that is not
-there."""
+"""The healthy machine with another capture of one probe: other files, or another answer of a command."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -13,7 +13,7 @@ from tests.healthcheck import machine
 
 
 def files(probe: str, texts: Mapping[str, str | Outcome | None]) -> Recording:
-    """Paths may be given by their ends; one that fits no file is a new file. An Outcome in place of a text is
+    """Another text of each file, or None for one that is not there. Paths may be given by their ends; one that fits no file is a new file. An Outcome in place of a text is
     how reading it ended."""
     held = machine.captures()[probe]
     found = dict(held.files)
@@ -25,6 +25,12 @@ def files(probe: str, texts: Mapping[str, str | Outcome | None]) -> Recording:
                 found[path] = (FileCapture(text)
                                if isinstance(text, Outcome) else FileCapture(Outcome.DONE, text))
     return machine.recording(**{probe: replace(held, files=found)})
+
+
+def printed(probe: str, text: str, **more: Any) -> Recording:
+    """Another answer of one command; `more` are other fields of its Capture, such as `exit` and `stderr`."""
+    return machine.recording(
+        **{probe.replace(".", "_", 1): replace(machine.captures()[probe], text=text, **more)})
 
 
 @st.composite

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,7 +15,7 @@ from healthcheck.model.outcome import Status
 from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
 from provisioning.demo import host as demo
 from tests.healthcheck import machine
-from tests.healthcheck.checks.changed import files
+from tests.healthcheck.checks.changed import files, printed
 from tests.healthcheck.checks.verdicts import cohort, findings_of, ids, verdict
 
 RULES = ids("bmc.yaml") | ids("service.yaml") | ids("module.yaml") | {
@@ -40,12 +39,6 @@ FILES = {
     "module-forbidden": ("module.loaded", "/proc/modules"),
     "module-expected": ("module.loaded", "/proc/modules"),
 }
-
-
-def printed(probe: str, text: str, **more: Any) -> Recording:
-    """The healthy machine, with another answer of one command."""
-    return machine.recording(
-        **{probe.replace(".", "_", 1): replace(machine.captures()[probe], text=text, **more)})
 
 
 def healthy(probe: str) -> str:

@@ -53,22 +53,33 @@ def code(page: Path) -> Iterator[str]:
         yield " ".join(found[1].split())
 
 
-def lines(page: Path) -> Iterator[tuple[str, str]]:
-    """The lines that a page asks to type, with the language of their block: all of sh, of console those after a prompt, and crontab's."""
-    for language, text in blocks(page):
-        for line in text.splitlines():
-            if language == "sh" and line and not line.startswith("#"):
-                yield language, line
-            elif language == "console" and line.startswith("$ "):
-                yield language, line.removeprefix("$ ")
-            elif line.startswith("*/"):
-                yield language, line.split(maxsplit=6)[6]
+@dataclass(frozen=True)
+class TypedLine:
+    """A line that a page asks to type, and what the page shows as its output, without lines that stand for others."""
+
+    text: str
+    output: tuple[str, ...] = ()
+
+
+def lines(language: str, text: str) -> Iterator[TypedLine]:
+    """What a block asks to type: all of sh, of console the lines after a prompt, and crontab's."""
+    if language == "console":
+        for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+            typed, *shown = part.splitlines()
+            yield TypedLine(typed, tuple(line for line in shown if line.strip() and not line.strip().startswith("...")))
+        return
+    for line in text.splitlines():
+        if language == "sh" and line and not line.startswith("#"):
+            yield TypedLine(line)
+        elif line.startswith("*/"):
+            yield TypedLine(line.split(maxsplit=6)[6])
 
 
 def commands(page: Path) -> Iterator[Shown]:
     """Each muster command that the page asks to type."""
-    for _, line in lines(page):
-        yield from of_line(name(page), line)
+    for language, text in blocks(page):
+        for line in lines(language, text):
+            yield from of_line(name(page), line.text)
 
 
 def of_line(page: str, line: str) -> Iterator[Shown]:
@@ -88,5 +99,5 @@ def of_line(page: str, line: str) -> Iterator[Shown]:
 def spans(page: Path) -> Iterator[Shown]:
     """Each muster command in the prose; capital words stand for what a reader fills in."""
     for span in code(page):
-        if span.startswith("muster ") and not span.startswith("muster -"):
+        if re.match(r"(?:\.venv/bin/)?muster (?!-)", span):
             yield from of_line(name(page), span)

@@ -73,7 +73,7 @@ def test_the_gpu_check_of_the_page_passes_its_tests(copy: Path) -> None:
 
 
 def test_the_host_check_of_the_page_passes_its_test(copy: Path) -> None:
-    _, _, fact, check, line, test = shown("python")
+    _, _, fact, check, line, test, *_ = shown("python")
     for name, text in (("healthcheck/facts/thp.py", fact), ("healthcheck/checks/thp.py", check), ("rules/thp.yaml", shown("yaml")[1]),
                        ("tests/healthcheck/checks/test_thp.py", test)):
         assert name in PAGE.read_text()
@@ -88,4 +88,62 @@ def test_the_host_check_of_the_page_passes_its_test(copy: Path) -> None:
     for tool in (("ruff", "check", "healthcheck/facts/thp.py", "healthcheck/checks/thp.py", "tests/healthcheck/checks/test_thp.py"),
                  ("mypy", "healthcheck/facts/thp.py", "healthcheck/checks/thp.py")):
         linted = run(copy, *tool)
+        assert linted.returncode == 0, linted.stdout + linted.stderr
+
+
+# What the page leaves out of the fact of a command, as it says so of files.
+COMMAND = """\"\"\"SELinux: its mode.\"\"\"
+
+from __future__ import annotations
+
+from healthcheck.facts.base import Captures, fact
+from healthcheck.facts.values import Fact
+from healthcheck.model.probes import Probe, ProbeKind
+from healthcheck.model.recording import Outcome
+
+
+class SeLinux(Fact):
+    \"\"\"`mode` is enforcing, permissive or disabled.\"\"\"
+
+    name: str
+    mode: str
+
+
+"""
+COMMAND_TEST = """
+from healthcheck.facts.base import FACTS, Captures, build_fact
+from healthcheck.facts.selinux import selinux
+from healthcheck.facts.values import UNSUPPORTED, Unmeasured, reading
+from healthcheck.model.recording import Capture, Outcome
+from tests.healthcheck import machine
+from tests.healthcheck.checks.changed import printed
+
+
+def mode(recording):
+    found = build_fact(FACTS["selinux"], Captures(recording))
+    return found if isinstance(found, Unmeasured) else reading(found, "mode")
+
+
+def test_the_command_is_read():
+    assert mode(machine.recording()) == "permissive"
+    assert mode(machine.recording(selinux_mode=Capture(Outcome.MISSING))) is UNSUPPORTED
+    answers = [mode(recording) for recording in (%s)]
+    assert answers[0] == "enforcing" and all(isinstance(one, Unmeasured) for one in answers[1:]) and len(answers) == 3
+    assert "not permitted" in answers[1].reason and "did not answer" in answers[2].reason
+"""
+
+
+def test_the_command_of_the_page_is_read_as_it_says(copy: Path) -> None:
+    *_, fact, tool, changes = shown("python")
+    (copy / "healthcheck/facts/selinux.py").write_text(COMMAND + fact)
+    insert(copy / "provisioning/demo/host.py", "    files = machine.files", tool)
+    answer = re.search(r"`(\"selinux\.mode\": said\([^`]*),`", PAGE.read_text())
+    assert answer is not None
+    insert(copy / "tests/healthcheck/machine.py", '        "host.crash": done(', f"        {answer[1]},\n")
+    test = copy / "tests/healthcheck/facts/test_selinux.py"
+    test.write_text(COMMAND_TEST % ", ".join(changes.splitlines()))
+    done = run(copy, "pytest", "-q", "-p", "no:cacheprovider", str(test))
+    assert done.returncode == 0, done.stdout[-3000:]
+    for linter in (("ruff", "check"), ("mypy",)):
+        linted = run(copy, *linter, "healthcheck/facts/selinux.py")
         assert linted.returncode == 0, linted.stdout + linted.stderr

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import re
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from inventory.nodeset import fold
 from provisioning.demo.fleet import DemoFleet
 from tests.command import muster
 from tests.healthcheck.help.pages import FOLDER, ROOT, blocks
 
 RECORDINGS = ROOT / "tests" / "recordings"
-TRAIN = "gpu[001-008]"
 
 
 @dataclass(frozen=True)
@@ -37,11 +39,11 @@ class World:
 
 
 def begin(home: Path, fleet: DemoFleet) -> World:
-    """The fleet's inventory with a group and a file of hosts that keeps jobs away."""
+    """The fleet's inventory with a group of all nodes and a file of hosts that keeps jobs away."""
     text = fleet.inventory.read_text()
     for key in ("identity_file", "known_hosts_file"):
         text = re.sub(rf"{key}: (\w+)", lambda found: f"{found[0].rpartition(' ')[0]} {fleet.folder}/{found[1]}", text)
-    text = text.replace("version: 1\n", f'version: 1\ncordon: {{hostfile: bad-hosts}}\ngroups: {{train: "{TRAIN}"}}\n')
+    text = text.replace("version: 1\n", f'version: 1\ncordon: {{hostfile: bad-hosts}}\ngroups: {{train: "{fold(fleet.nodes)}"}}\n')
     (home / "muster.yaml").write_text(text)
     return World(home, fleet)
 
@@ -50,6 +52,16 @@ def _inventory(world: World) -> None:
     """The file that the topic shows, in the place of the fleet's."""
     (text,) = (text for language, text in blocks(FOLDER / "inventory.md") if language == "yaml")
     (world.home / "muster.yaml").write_text(text)
+
+
+def _readme(world: World) -> None:
+    """As the README begins: no inventory, and the user's ssh_config says how the nodes are reached."""
+    (world.home / "muster.yaml").unlink()
+    (world.home / ".ssh").mkdir()
+    (world.home / ".ssh" / "config").write_text("".join(
+        f"Host {name}\n  HostName 127.0.0.1\n  Port {node.port}\n  User {pwd.getpwuid(os.getuid()).pw_name}\n"
+        f"  IdentityFile {world.fleet.folder}/id_ed25519\n  UserKnownHostsFile {world.fleet.folder}/known_hosts\n"
+        for name, node in world.fleet.nodes.items()))
 
 
 def _importing(world: World) -> None:
@@ -77,16 +89,15 @@ def _blame(world: World) -> None:
 
 
 def _ssh(world: World) -> None:
-    """What each node has printed on its console, as cloud-init does."""
+    """What each node has printed on its console, as cloud-init does; gpu003 had another key then. No key is pinned."""
     (world.home / "consoles").mkdir()
-    for line in (world.fleet.folder / "known_hosts").read_text().splitlines():
-        host, _, key = line.partition(" ")
-        for name, node in world.fleet.nodes.items():
-            if host.endswith(f":{node.port}"):
-                (world.home / "consoles" / f"{name}.log").write_text(
-                    f"-----BEGIN SSH HOST KEY KEYS-----\n{key} root@{name}\n-----END SSH HOST KEY KEYS-----\n")
-    pinned = world.home / "pinned"
-    world.edit(f"known_hosts_file: {world.fleet.folder}/known_hosts", f"known_hosts_file: {pinned}")
+    keys = {host.rpartition(":")[2]: key for host, _, key in
+            (line.partition(" ") for line in (world.fleet.folder / "known_hosts").read_text().splitlines())}
+    for name, node in world.fleet.nodes.items():
+        key = keys[str(node.port if name != "gpu003" else world.fleet.nodes["gpu001"].port)]
+        (world.home / "consoles" / f"{name}.log").write_text(
+            f"-----BEGIN SSH HOST KEY KEYS-----\n{key} root@{name}\n-----END SSH HOST KEY KEYS-----\n")
+    world.edit(f"  known_hosts_file: {world.fleet.folder}/known_hosts\n", "")
 
 
 def _stored(world: World) -> None:
@@ -112,6 +123,6 @@ def _triage(world: World) -> None:
 
 
 WORLDS: Mapping[str, Callable[[World], None]] = {
-    "inventory": _inventory, "importing": _importing, "kernel-log": _kernel_log, "baseline": _baseline, "explain": _explain, "blame": _blame,
+    "README": _readme, "inventory": _inventory, "importing": _importing, "kernel-log": _kernel_log, "baseline": _baseline, "explain": _explain, "blame": _blame,
     "ssh": _ssh, "history": _stored, "incidents": _stored, "nodes": _held, "cordon": _cordon, "triage": _triage, "remediate": _stored, "disruptive": _stored,
 }

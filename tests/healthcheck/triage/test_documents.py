@@ -17,6 +17,7 @@ from healthcheck.triage.past import NodeHistory, OpenCordon
 from healthcheck.triage.plan import TriagePlan, make
 from healthcheck.triage.windows import ChangeWindow
 from inventory.nodeset import fold
+from provisioning.actions.slurm import SlurmBackend
 from tests.documents import schema
 from tests.healthcheck.triage.made import NOW, at, looks, problem
 from tests.healthcheck.triage.test_breaker import bounded, fleet, packaged_policy, ports
@@ -80,6 +81,36 @@ def test_one_node_beyond_is_a_line_with_its_fault() -> None:
     said = lines(make(fleet(64, {1: ("kernel-xid",), 40: ("host-memory",)}), bounded(1)))
     assert any(line.startswith("withheld  isolate n040: host-hardware, 1 node: the breaker is open")
                for line in said), said
+
+
+def test_jobs_that_should_end_are_left_to_a_person_with_the_command_for_it() -> None:
+    held = NodeHistory("n007", problems=(problem("gpu-count", node="n007"),),
+                       cordons=(OpenCordon(7, "slurm", "why", at(-8), 1),))
+    some = fleet(64, {1: ("gpu-count",), 40: ("kernel-xid",)})
+    plan = make(replace(some, nodes=(*some.nodes, held)), bounded(4))
+    assert plan.to_end == ("n001", "n007")
+    said = list(text(plan, 64, 64, NOW - 60, fold, end_jobs=SlurmBackend().end_jobs))
+    assert ("by hand   n[001,007]: end the jobs that still run there; muster ends none: "
+            "scancel --nodelist=n[001,007]") in said
+    whole = json.loads(json.dumps(document(plan, SlurmBackend().end_jobs)))
+    jsonschema.validate(whole, schema("triage"))
+    assert whole["by_hand"] == [{"nodes": ["n001", "n007"], "what": "end-jobs", "how": "scancel --nodelist=n[001,007]"}]
+    assert any(line.endswith("muster ends none: by the scheduler's own command") for line in lines(plan))
+
+
+def test_a_node_that_is_not_isolated_keeps_its_jobs() -> None:
+    plan = make(fleet(64, {1: ("gpu-count",)}), bounded(4), 0)
+    assert plan.to_end == () and not any(line.startswith("by hand") for line in lines(plan))
+
+
+def test_a_sick_node_out_of_service_is_not_called_held_unless_we_hold_it() -> None:
+    away = NodeHistory("n001", in_service=False, lifecycle="rma", problems=(problem("gpu-count"),))
+    ours = replace(away, node="n002", cordons=(OpenCordon(7, "slurm", "why", at(-8), 1),))
+    plan = make(replace(fleet(32, {}), nodes=(away, ours)), bounded(4))
+    said = lines(plan)
+    assert any(line.startswith("not in service n001: rma; gpu-lost: gpu-count") for line in said), said
+    assert next(line for line in said if line.startswith("held ")).startswith("held      n002: gpu-lost: ")
+    assert plan.unfit == () and "; 0 not fit for new jobs; " in said[0]
 
 
 def hold(node: str, began: float, ended: float | None, why: str = "kernel-xid", back: str = "") -> Hold:

@@ -114,7 +114,7 @@ def test_what_is_wrong_has_a_line_and_the_rest_is_folded(home: Path) -> None:
     assert folded == ["gpu005: never-seen", "gpu006: healthy?", "gpu[007-010]: healthy",
                       "gpu011: healthy, bringup"]
     first, *warnings = said.splitlines()
-    assert (first.startswith("12 nodes, 10 in service; 3 not fit for new jobs; the newest sweep is ")
+    assert (first.startswith("12 nodes, 10 in service; 2 not fit for new jobs; the newest sweep is ")
             and first.endswith(" min old"))
     assert warnings == [
         "warning: no full sweep of gpu006 for over 24 h; the states shown are older",

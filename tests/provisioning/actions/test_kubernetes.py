@@ -759,3 +759,15 @@ def test_a_node_that_nobody_holds_is_the_same_after_a_cordon_and_its_release(
         assert released(node)["spec"]["unschedulable"] is True
     if unproven(node):
         assert not unproven(proven(node)) and len(proven(node)["spec"]["taints"]) < len(taints)
+
+
+def test_the_command_that_ends_jobs_names_the_cluster_and_the_nodes_as_kubectl_does() -> None:
+    def command(there: InKubernetes) -> str:
+        return Kubernetes(there, Api(None, None, 20)).end_jobs(["GPU1", "gpu2"])
+
+    ends = "--ignore-daemonsets --delete-emptydir-data"
+    assert command(InKubernetes()) == f"kubectl drain gpu1 gpu2 {ends}"
+    assert command(InKubernetes(config="/etc/a b", context="prod", name="{node}.example")) == (
+        f"kubectl --kubeconfig '/etc/a b' --context prod drain gpu1.example gpu2.example {ends}")
+    assert command(InKubernetes(label="example.org/machine")) == (
+        f"kubectl drain --selector 'example.org/machine in (GPU1,gpu2)' {ends}")

@@ -267,6 +267,7 @@ def test_without_a_controller_nothing_is_lost_and_the_next_run_acts(bed: Slurm, 
         note, error = trouble.splitlines()
         assert code == 2 and "isolate   gpu001: gpu-lost" in said and note.startswith(
             "note: the holders of nodes come from the store")
+        assert "by hand   gpu001: end the jobs that still run there; muster ends none: scancel --nodelist=gpu001" in said
         assert error.startswith("muster: scontrol ") and error.endswith(
             "nothing was done. Run muster triage --apply again")
         code, said, trouble = triage(bed, home, SLURM_CONF=str(home / "slurm.conf"))
