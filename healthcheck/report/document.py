@@ -13,10 +13,12 @@ SCHEMA = "muster.check/1"
 
 
 def summary(reports: Iterable[NodeReport]) -> dict[str, int]:
-    """How many nodes are in each state, best first."""
-    counts = Counter(report.state for report in reports)
-    return {state.value: counts[state]
-            for state in (NodeState.HEALTHY, NodeState.DEGRADED, NodeState.UNHEALTHY, NodeState.UNKNOWN)}
+    """How many of the nodes that were visited are in each state, best first; then, if there are any, how many
+    were left out, being healthy by their agents."""
+    counts = Counter(report.state if report.agent is None else None for report in reports)
+    found = {state.value: counts[state]
+             for state in (NodeState.HEALTHY, NodeState.DEGRADED, NodeState.UNHEALTHY, NodeState.UNKNOWN)}
+    return {**found, "healthy_by_agent": counts[None]} if counts[None] else found
 
 
 def document(reports: Sequence[NodeReport], *, started: str, finished: str, partial: bool) -> dict[str, Any]:
@@ -31,16 +33,21 @@ def node(report: NodeReport) -> dict[str, Any]:
     """One node of the document. `service` is false for a node that does not count in the exit code.
 
     `sku` is null if none was named or the node was not reached. `probes` is null for a node that was not
-    reached; else how many its rules asked for, and which were not seen without root.
+    reached; else how many its rules asked for, and which were not seen without root. `by_agent` is there for
+    a node that was left out, which is healthy by its agent alone: when and by what the agent judged, and from
+    which target Prometheus has it.
     """
     seen = report.probes
+    agent = report.agent
+    by_agent = {} if agent is None else {"by_agent": {"at": agent.at, "target": agent.target,
+                                                      **vars(agent.basis)}}
     return {
         "node": report.node, "state": report.state.value, "reason": report.reason,
         "service": report.in_service, "sku": report.sku, "probes": None if seen is None else {
             "asked": seen.asked, "captured": seen.captured, "need_root": seen.need_root,
             "denied": list(seen.denied),
         },
-        "results": [_result(result) for result in report.results],
+        "results": [_result(result) for result in report.results], **by_agent,
     }
 
 
