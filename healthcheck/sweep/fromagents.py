@@ -21,8 +21,9 @@ from healthcheck.model.agentmetric import AgentBasis, AgentEvidence
 from healthcheck.store.leftout import KnownNode
 from healthcheck.sweep.agentseries import AgentClaim
 
-# A sample of 20 misses no value that half of a cohort holds, but once in 2^20; GPUs and ports give 8 each.
-SAMPLE = 20
+# A tenth of the healthy nodes of a cohort, within these bounds: three are needed to compare, and one may fail
+# to answer.
+_LEAST_SAMPLE, _MOST_SAMPLE = 4, 20
 VISIT_S = 86400.0       # the longest that no head looks at a node itself
 _SOONEST_S = 43200.0    # from when on nodes become due, one after another
 # A sweep may be late by that much and the visit is in time still.
@@ -122,7 +123,8 @@ def choose(
             of_cohort[node.sku].append(node.name)
     samples = {}
     for sku, names in sorted(of_cohort.items()):
-        drawn = rng.sample(names, min(SAMPLE, len(names)))
+        wanted = min(_MOST_SAMPLE, max(_LEAST_SAMPLE, round(len(names) / 10)))
+        drawn = rng.sample(names, min(wanted, len(names)))
         for name in drawn:
             visits[name] = Visit.SAMPLE
             del left_out[name]

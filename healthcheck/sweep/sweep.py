@@ -6,7 +6,7 @@ import datetime as dt
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
@@ -64,7 +64,7 @@ class SweepPlan:
     only: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()
     profiles: tuple[str, ...] = ()
-    samples: Mapping[str, FleetSample] = MappingProxyType({})
+    samples: Mapping[str, FleetSample] = field(default_factory=dict)
 
 
 def limits(timeout_s: float | None, fanout: int) -> Limits:
