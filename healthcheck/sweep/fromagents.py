@@ -211,7 +211,7 @@ def line(choice: SweepChoice) -> str:
     """The choice in one line: how many nodes were left out, and how many visited for which reason."""
     total = len(choice.visits) + len(choice.left_out)
     if choice.trouble:
-        return f"--from-prometheus: {choice.trouble}; so all {total} nodes are visited"
+        return f"--from-prometheus: {choice.trouble}; so all nodes are visited"
     counts = Counter(choice.visits.values())
     why = "; ".join(f"{counts[visit]} because {visit.value}" for visit in Visit if counts[visit])
     return (f"--from-prometheus: {len(choice.left_out)} of {total} nodes are healthy by their agents and "
