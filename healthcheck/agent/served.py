@@ -152,8 +152,9 @@ def _result(data: bytes, node: Node | None) -> _Result:
     samples = [(PERIOD, PERIOD.sample(period, own.name)),
                (metrics.RULES, metrics.RULES.sample(1, bundle, own.name, rules[:12]))]
     if result["judged"] is True:
-        basis = AgentBasis(now.shown.boot, entry_digest(result["words"]), _text(result, "profile"), rules,
-                           now.sku or "", _text(result, "version"))
+        profile, version = (_text(result, key) if key in result else "" for key in ("profile", "version"))
+        basis = AgentBasis(now.shown.boot, entry_digest(result.get("words")), profile, rules, now.sku or "",
+                           version)
         samples += run_samples(own.name, now.state == NodeState.HEALTHY.value, when, basis)
     if "seconds" in result:
         samples.insert(1, (metrics.TOOK, metrics.TOOK.sample(_number(result, "seconds"), own.name)))

@@ -11,7 +11,16 @@ import pytest
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.gate.entries import SnapshotEntries
 from healthcheck.model.agentmetric import AgentBasis, AgentEvidence
-from healthcheck.model.outcome import Finding, NodeReport, NodeState, Origin, Result, Severity, Status, state_of
+from healthcheck.model.outcome import (
+    Finding,
+    NodeReport,
+    NodeState,
+    Origin,
+    Result,
+    Severity,
+    Status,
+    state_of,
+)
 from healthcheck.store.file import Store, opened
 from healthcheck.store.hardware import newest_hardware
 from healthcheck.store.history import prune

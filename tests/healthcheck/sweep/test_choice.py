@@ -16,7 +16,16 @@ from hypothesis import strategies as st
 from healthcheck.model.agentmetric import HEALTHY, PERIOD, RUN_INFO, RUN_TIME
 from healthcheck.store.leftout import KnownNode
 from healthcheck.sweep.agentseries import claims
-from healthcheck.sweep.fromagents import VISIT_S, HeadBasis, SweepChoice, Visit, WantedNode, choose, line, visit_all
+from healthcheck.sweep.fromagents import (
+    VISIT_S,
+    HeadBasis,
+    SweepChoice,
+    Visit,
+    WantedNode,
+    choose,
+    line,
+    visit_all,
+)
 from healthcheck.sweep.prometheus import PrometheusError
 
 NOW = 1_795_000_000.0

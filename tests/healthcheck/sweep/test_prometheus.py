@@ -132,7 +132,7 @@ def test_a_certificate_that_no_authority_signed_gets_no_password(tmp_path: Path,
     with server(http(EMPTY), context) as (port, asked):
         url = url_of(f"https://localhost:{port}/prom/")
         login = login_of(None, url)
-        with pytest.raises(PrometheusError, match="certificate is not valid: self.signed"):
+        with pytest.raises(PrometheusError, match=r"certificate is not valid: self.signed"):
             ask(url, QUERY, login, 10.0)
         assert asked == []
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert"))
@@ -144,7 +144,7 @@ def test_a_login_is_read_from_a_file_of_the_users_own_or_from_the_environment_on
     file = tmp_path / "auth"
     file.write_text("head:from file\n")
     here = url_of("http://127.0.0.1:9090")
-    with pytest.raises(UsageError, match="others may read it .* chmod 600"):
+    with pytest.raises(UsageError, match=r"others may read it .* chmod 600"):
         file.chmod(0o644)
         login_of(str(file), here)
     file.chmod(0o600)
