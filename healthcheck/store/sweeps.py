@@ -84,9 +84,9 @@ def record(
     with store.writing() as db:
         unreached = sum(report.stage is not None for report in kept)
         db.execute("INSERT INTO sweep (started, finished, partial, source, rules, profiles, nodes, "
-                   "unreached) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                   "unreached, left_out) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                    (sweep.started, sweep.finished, sweep.partial, sweep.source, sweep.rules,
-                    " ".join(sweep.profiles), len(kept), unreached))
+                    " ".join(sweep.profiles), len(kept), unreached, len(left)))
         nodes = _numbers(db, [*(report.node for report in kept), *left])
         write_left_out(db, sweep.started, {nodes[name]: evidence for name, evidence in left.items()})
         end_left_out(db, [nodes[report.node] for report in kept])

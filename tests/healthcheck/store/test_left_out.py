@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from healthcheck.blame.stored import _looks
 from healthcheck.config.rulesfolder import packaged
+from healthcheck.exporter.fleet import head
+from healthcheck.exporter.stored import _head
 from healthcheck.gate.entries import SnapshotEntries
 from healthcheck.model.agentmetric import AgentBasis, AgentEvidence
 from healthcheck.model.outcome import (
@@ -27,7 +31,7 @@ from healthcheck.store.history import prune
 from healthcheck.store.leftout import KnownNode, known_to_head, left_out_nodes, newest_sweep
 from healthcheck.store.readings import readings
 from healthcheck.store.sweeps import SweepRecord, record
-from healthcheck.triage.gather import gather
+from healthcheck.triage.gather import changes, gather
 from healthcheck.triage.policy import TriagePolicy
 from healthcheck.triage.policyload import load_policy
 from healthcheck.triage.requalify import requalified
@@ -152,3 +156,30 @@ def test_the_head_knows_a_boot_and_a_visit_by_its_own_sweeps_only(store: Store) 
     assert known_to_head(store) == {"n1": KnownNode(BOOT, NOW - 3000, healthy=False)}
     sweep(store, 40, NodeReport("n1", NodeState.UNKNOWN, "connect: no route", (), stage="connect"))
     assert known_to_head(store) == {"n1": KnownNode(BOOT, None, healthy=False)} and newest_sweep(store) == NOW - 2400
+
+
+def test_a_sweep_that_left_most_nodes_out_looked_at_most_of_them_for_what_a_change_brings(store: Store) -> None:
+    reports = [NodeReport(f"n{number}", NodeState.HEALTHY, "", visited().results) for number in range(2, 12)]
+    for ago in (90, 60, 30):
+        at = NOW - 60 * ago
+        left = [NodeReport(one.node, NodeState.HEALTHY, "", (), agent=by_agent().agent) for one in reports] if ago < 90 else reports
+        record(store, SweepRecord(at, at + 5, False, "test", "digest"), [visited(), *left])
+    with store.writing() as db:
+        for began, digest in ((NOW - 6000, "old"), (NOW - 80 * 60, "new")):
+            db.execute("INSERT INTO version (kind, name, digest, who, began, seen) VALUES ('rule', 'gpu-count', ?, 't', ?, ?)", (digest, began, NOW))
+    (change,) = changes(store, NOW - 86400, NOW)
+    assert (change.digest, change.until) == ("new", NOW - 30 * 60)
+    assert [tuple(row) for row in store.rows("SELECT nodes, left_out FROM sweep ORDER BY id")] == [(11, 0), (1, 10), (1, 10)]
+
+
+def test_blame_takes_no_sweep_for_a_visit_that_left_the_node_out(store: Store) -> None:
+    for ago, report in ((50, visited()), (40, by_agent()), (30, by_agent()), (20, visited()), (10, by_agent())):
+        sweep(store, ago, report)
+    window = SimpleNamespace(start=NOW - 2400, end=NOW - 600, nodes={"n1"})
+    assert _looks(store, window) == {"n1": [NOW - 3000, NOW - 1200]}     # type: ignore[arg-type]
+
+
+def test_the_exporter_says_how_many_nodes_the_newest_sweep_left_out(store: Store) -> None:
+    sweep(store, 10, by_agent())
+    page = {family.name: line for family, line in head(_head(store, NOW))}
+    assert page["muster_sweep_newest_left_out_nodes"].endswith(" 1.0\n") and page["muster_sweep_newest_nodes"].endswith(" 0.0\n")

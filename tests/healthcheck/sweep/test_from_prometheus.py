@@ -19,6 +19,7 @@ from provisioning.demo.fleet import DemoFleet
 from tests.command import muster
 from tests.healthcheck.agent.world import World, bundle, install
 from tests.testbed.memory import base_in_memory
+from tests.testbed.ports import free_port
 from tests.testbed.prometheus import Monitoring, monitoring, require_prometheus
 from tests.testbed.require import require_fleet
 from tests.testbed.sshd import wait_until
@@ -122,3 +123,28 @@ def test_only_what_may_be_sick_and_a_sample_is_visited_and_the_rest_is_shown_as_
     assert "healthy, by their agents; not visited by the newest sweep" in nodes.stdout
     told = json.loads(muster("nodes", "-i", str(bed.fleet.inventory), "--format", "json", home=bed.home).stdout)
     assert {node["node"] for node in told["nodes"] if node["by_agent"] is not None} == out
+
+
+def test_a_node_that_was_booted_is_visited_once_and_then_the_head_knows_its_boot(bed: Bed) -> None:
+    (node, *_) = sorted(set(NAMES) - {SICK})
+    bed.check()
+    boot = bed.fleet.nodes[node].tree / "proc/sys/kernel/random/boot_id"
+    boot.write_text("0d5bdb6e-0000-4000-8000-000000000001\n")
+    bed.run_agents()
+    document, done = bed.check()
+    assert "1 because they were booted since the head saw them" in done.stderr and node not in left_out(document)
+    document, done = bed.check()
+    assert "booted since" not in done.stderr and len(left_out(document)) >= 2
+
+
+def test_without_an_answer_that_counts_every_node_is_visited_and_one_line_says_why(bed: Bed, tmp_path: Path) -> None:
+    bed.run_agents()
+    document, done = bed.check(url=f"http://127.0.0.1:{free_port()}")
+    assert left_out(document) == set() and all(node["results"] for node in document["nodes"]) and done.returncode == 1
+    (line,) = [line for line in done.stderr.splitlines() if "--from-prometheus" in line]
+    assert line.endswith("no answer: Connection refused; so all nodes are visited")
+    # Prometheus' own page instead of its API.
+    document, done = bed.check(url=f"{bed.prometheus.url}/graph")
+    assert left_out(document) == set() and "so all nodes are visited" in done.stderr
+    document, done = bed.check("--max-age", "1s")
+    assert left_out(document) == set() and "because their agents' results are too old" in done.stderr
