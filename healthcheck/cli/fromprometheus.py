@@ -32,13 +32,13 @@ class FromPrometheus:
     used."""
 
     def __init__(self, url: str, auth: str | None, most_age: float | None, seconds: float | None) -> None:
-        """`seconds` bounds the question to Prometheus, beside a bound of its own."""
+        """`seconds` are those of the whole sweep, of which the question to Prometheus may take a quarter."""
         from healthcheck.sweep.prometheus import SECONDS, login_of, url_of
 
         self._url = url_of(url)
         self._login = login_of(auth, self._url)
         self._most_age = most_age
-        self._seconds = min(SECONDS, seconds if seconds is not None else SECONDS)
+        self._seconds = SECONDS if seconds is None else min(SECONDS, max(1.0, seconds / 4))
 
     def choose(self, plan: SweepPlan, state: Path) -> SweepChoice:
         """Which nodes of the plan to visit, by the store in this state folder; raises StoreError."""

@@ -16,14 +16,16 @@ from healthcheck.model.agentmetric import AgentBasis, AgentEvidence
 from healthcheck.model.outcome import NodeState
 from healthcheck.store.file import Store
 
+_NO_BOOT = ("", 0.0)
+
 
 @dataclass(frozen=True)
 class KnownNode:
     """What the head itself knows of a node. `boot_id` is that of the last visit that reached it, empty if
     unknown.
 
-    `visited` is when a whole sweep last reached it (epoch seconds), None if never; `healthy` whether that
-    found it healthy. `held`: by a cordon or a verdict of ours.
+    `visited` is when a whole sweep last reached it in that boot (epoch seconds), None if never; `healthy`
+    whether that found it healthy. `held`: by a cordon or a verdict of ours.
     """
 
     boot_id: str = ""
@@ -43,17 +45,19 @@ class LeftOutNode:
 def known_to_head(store: Store) -> dict[str, KnownNode]:
     """By node what the head knows, from its own visits alone; raises StoreError."""
     # Of the bare columns beside max() SQLite takes the values of that row.
-    boots = {row[0]: row[1] for row in store.rows(
-        "SELECT name, boot, max(seen) FROM boot JOIN node ON node.id = boot.node GROUP BY boot.node")}
+    boots = {row[0]: (row[1], row[2]) for row in store.rows(
+        "SELECT name, boot, began, max(seen) FROM boot JOIN node ON node.id = boot.node GROUP BY boot.node")}
     held = {row[0] for row in store.rows(
         "SELECT node FROM cordon WHERE ended IS NULL UNION SELECT name FROM verdict JOIN node "
         "ON node.id = verdict.node WHERE ended IS NULL")}
-    found = {name: KnownNode(boots.get(name, ""), seen if stage is None else None,
+    found = {name: KnownNode(boots.get(name, _NO_BOOT)[0],
+                             # A sweep of some rules may have met a boot that no whole one has.
+                             seen if stage is None and seen >= boots.get(name, _NO_BOOT)[1] else None,
                              state == NodeState.HEALTHY.value, name in held)
              for name, state, stage, seen in store.rows(
                  "SELECT name, state, stage, seen FROM spell JOIN node ON node.id = spell.node "
                  "WHERE ended IS NULL")}
-    return {name: found.get(name, KnownNode(boots.get(name, ""), held=name in held))
+    return {name: found.get(name, KnownNode(boots.get(name, _NO_BOOT)[0], held=name in held))
             for name in {*found, *boots, *held}}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -52,11 +53,11 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield held
 
 
-def sweep(store: Store, ago_minutes: float, report: NodeReport, *, selected: bool = False) -> None:
+def sweep(store: Store, ago_minutes: float, report: NodeReport, *, selected: bool = False, boot: str = BOOT) -> None:
     """A sweep under the profile that may return nodes; what is visited is read as well."""
     at = NOW - 60 * ago_minutes
     record(store, SweepRecord(at, at + 5, False, "test", "digest", (POLICY.requalify.profile,), selected), [report],
-           {} if report.agent is not None or report.stage else {"n1": readings(LOOK)})
+           {} if report.agent is not None or report.stage else {"n1": replace(readings(LOOK), boot=boot)})
 
 
 def visited(status: Status = Status.PASS) -> NodeReport:
@@ -153,7 +154,13 @@ def test_the_head_knows_a_boot_and_a_visit_by_its_own_sweeps_only(store: Store) 
     # A sweep of some rules is no visit, though it has met the boot.
     assert known_to_head(store) == {"n1": KnownNode(BOOT)}
     sweep(store, 50, visited(Status.FAIL))
-    assert known_to_head(store) == {"n1": KnownNode(BOOT, NOW - 3000, healthy=False)}
+    sweep(store, 48, visited(), selected=True, boot="later")
+    # It was booted, and only some rules were judged since.
+    assert known_to_head(store) == {"n1": KnownNode("later", None, healthy=False)}
+    sweep(store, 46, visited(), boot="later")
+    assert known_to_head(store) == {"n1": KnownNode("later", NOW - 2760, healthy=True)}
+    sweep(store, 44, visited(Status.FAIL))
+    assert known_to_head(store) == {"n1": KnownNode(BOOT, NOW - 2640, healthy=False)}
     sweep(store, 40, NodeReport("n1", NodeState.UNKNOWN, "connect: no route", (), stage="connect"))
     assert known_to_head(store) == {"n1": KnownNode(BOOT, None, healthy=False)} and newest_sweep(store) == NOW - 2400
 

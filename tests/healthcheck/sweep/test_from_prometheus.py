@@ -96,8 +96,7 @@ def left_out(document: dict[str, Any]) -> set[str]:
 def test_only_what_may_be_sick_and_a_sample_is_visited_and_the_rest_is_shown_as_not_visited(bed: Bed) -> None:
     first, done = bed.check()
     # The head has never seen their boots itself.
-    assert left_out(first) == set() and "8 because the head has not seen" not in done.stderr
-    assert "0 of 8 nodes are healthy by their agents" in done.stderr
+    assert left_out(first) == set() and "0 of 8 nodes are healthy by their agents" in done.stderr
     assert "7 because the head has not seen their boot itself" in done.stderr
     bed.run_agents()
     second, done = bed.check()
