@@ -68,8 +68,8 @@ def wanted(plan: SweepPlan) -> list[WantedNode]:
     from healthcheck.config.nodeentry import entry_digest, plain_entry
     from healthcheck.sweep.fromagents import WantedNode
 
-    return [WantedNode(node.name, node.sku or plan.default_sku or "", entry_digest(plain_entry(node)))
-            for node in plan.nodes]
+    return [WantedNode(node.name, node.sku or plan.default_sku or "", entry_digest(plain_entry(node)),
+                       node.profile or "") for node in plan.nodes]
 
 
 def to_visit(plan: SweepPlan, choice: SweepChoice) -> SweepPlan:

@@ -62,11 +62,13 @@ class Visit(Enum):
 
 @dataclass(frozen=True)
 class WantedNode:
-    """One node of the plan, as the head would judge it; `sku` is empty where no one names one."""
+    """One node of the plan, as the head would judge it; `sku` is empty where no one names one, and so is its
+    own `profile`."""
 
     name: str
     sku: str
     entry: str
+    profile: str = ""
 
 
 @dataclass(frozen=True)
@@ -111,29 +113,33 @@ def choose(
     """Which nodes to visit; `rng` draws the samples."""
     visits: dict[str, Visit] = {}
     left_out: dict[str, AgentEvidence] = {}
-    of_cohort: dict[str, list[str]] = defaultdict(list)
-    visited: dict[str, list[str]] = defaultdict(list)
+    groups: dict[tuple[str, str], list[str]] = defaultdict(list)
+    others: dict[str, list[str]] = defaultdict(list)
     for node in nodes:
         found = _judged(node, claims.get(node.name), known.get(node.name, KnownNode()), head)
         if isinstance(found, Visit):
             visits[node.name] = found
-            visited[node.sku].append(node.name)
+            others[node.sku].append(node.name)
         else:
             left_out[node.name] = found
-            of_cohort[node.sku].append(node.name)
-    samples = {}
-    for sku, names in sorted(of_cohort.items()):
+            groups[node.sku, node.profile].append(node.name)
+    drawn: dict[str, list[str]] = defaultdict(list)
+    healthy: Counter[str] = Counter()
+    # A node's profile may leave fleet rules out, so that each has a sample of its own.
+    for (sku, _), names in sorted(groups.items()):
         wanted = min(_MOST_SAMPLE, max(_LEAST_SAMPLE, round(len(names) / 10)))
-        drawn = rng.sample(names, min(wanted, len(names)))
-        for name in drawn:
+        drawn[sku] += rng.sample(names, min(wanted, len(names)))
+        healthy[sku] += len(names)
+    samples = {}
+    for sku, names in drawn.items():
+        for name in names:
             visits[name] = Visit.SAMPLE
             del left_out[name]
-        if len(drawn) == len(names):
-            continue
-        # As many of those that are visited anyway as there would be in a sample of the whole cohort.
-        others = visited[sku]
-        share = min(len(others), round(len(drawn) * len(others) / len(names)))
-        samples[sku] = FleetSample(frozenset((*drawn, *rng.sample(others, share))), len(names) - len(drawn))
+        if len(names) < healthy[sku]:
+            # As many of those that are visited anyway as there would be in a sample of the whole cohort.
+            share = min(len(others[sku]), round(len(names) * len(others[sku]) / healthy[sku]))
+            samples[sku] = FleetSample(frozenset((*names, *rng.sample(others[sku], share))),
+                                       healthy[sku] - len(names))
     return SweepChoice(visits, left_out, samples)
 
 

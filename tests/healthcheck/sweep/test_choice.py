@@ -207,6 +207,15 @@ def test_each_cohort_has_a_sample_of_its_own_and_a_small_one_is_visited_whole() 
     assert not choice.samples["hgx-h100"].names & choice.left_out.keys()
 
 
+def test_each_profile_of_a_cohort_has_a_sample_of_its_own_and_they_stand_for_it_together() -> None:
+    nodes, body, known = fleet(40)
+    mixed = [replace(node, profile="storage") if number < 6 else node for number, node in enumerate(nodes)]
+    choice = choose(mixed, claims(body, known.keys()), known, HEAD, random.Random(1))
+    drawn = Counter(node.profile for node in mixed if node.name in choice.visits)
+    assert drawn == {"storage": 4, "": 4} and choice.samples["hgx-h100"].names == choice.visits.keys()
+    assert choice.samples["hgx-h100"].left_out == 32
+
+
 def test_what_stands_for_a_cohort_holds_as_many_of_its_sick_as_there_are() -> None:
     nodes, body, known = fleet(200)
     for name in list(known)[:100]:
