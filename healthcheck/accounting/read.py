@@ -24,7 +24,8 @@ def read(
 ) -> SummaryInput:
     """What is stored of these nodes, or of all, from `since` to `now`; raises StoreError."""
     sweeps = [(row[0], row[1])
-              for row in store.rows("SELECT started, nodes FROM sweep WHERE started <= ? ORDER BY started",
+              for row in store.rows("SELECT started, nodes + left_out FROM sweep WHERE started <= ? "
+                                    "ORDER BY started",
                                     now)]
     most = max((number for _, number in sweeps), default=0)
     ran = both(watched((start for start, _ in sweeps), policy.fresh_hours * _HOUR), [(since, now)])

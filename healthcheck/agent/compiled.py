@@ -15,6 +15,7 @@ from healthcheck.baseline.catalogue import Catalogue
 from healthcheck.baseline.kernelrules import KernelRules
 from healthcheck.checks.base import CHECKS, Check
 from healthcheck.config.codec import from_plain, to_plain
+from healthcheck.config.nodeentry import plain_entry
 from healthcheck.model.outcome import Owner, Severity
 from healthcheck.model.probes import Effect
 from healthcheck.ruleset.profile import Profile
@@ -23,7 +24,7 @@ from healthcheck.ruleset.ruleset import Ruleset
 from healthcheck.ruleset.sku import Sku
 from healthcheck.xid.xidtable import XidTable
 from inventory.errors import UsageError
-from inventory.model import Lifecycle, Node
+from inventory.model import Node
 
 SCHEMA = "muster.rules/1"
 AT_HOME = "judged at home"
@@ -58,11 +59,8 @@ def compile_node(
 ) -> dict[str, Any]:
     """A node's own settings, its interval and occasion (a profile, or empty);
     nothing about how it is reached."""
-    sent = Node(node.name, sku=node.sku, profile=node.profile, lifecycle=Lifecycle(node.lifecycle.state),
-                rack=node.rack, leaf=node.leaf, ports=node.ports, nvlink_domain=node.nvlink_domain,
-                power=node.power, unread=node.unread)
-    return {"schema": "muster.node/1", "node": to_plain(sent), "default_sku": default_sku, "period": period,
-            "occasion": occasion, "version": version}
+    return {"schema": "muster.node/1", "node": plain_entry(node), "default_sku": default_sku,
+            "period": period, "occasion": occasion, "version": version}
 
 
 def _occasions(ruleset: Ruleset) -> Iterator[Occasion]:

@@ -14,7 +14,9 @@ from healthcheck.agent.unjudged import failed, unknown
 from healthcheck.checks import catalogue  # noqa: F401  (it brings the checks)
 from healthcheck.collector.reply import decode
 from healthcheck.config.codec import from_plain
+from healthcheck.config.nodeentry import entry_digest
 from healthcheck.facts.carried_log import with_earlier
+from healthcheck.model.agentmetric import AgentBasis
 from healthcheck.model.outcome import NodeReport, Origin, Severity, Status, exit_code, origin_of
 from healthcheck.model.places import LOOKS
 from healthcheck.model.recording import to_json
@@ -65,6 +67,9 @@ def judged(
     severe = _CRITICAL if code == 1 and _critical(report) else code
     took = time.time() - began
     line = f"{report.state.value}{': ' + report.reason if report.reason else ''}"
+    basis = AgentBasis(clean(recording.host.boot_id, 64) if recording.host is not None else "",
+                       entry_digest(result["words"]), result["profile"], result["rules"], report.sku or "",
+                       result["version"])
     origin = origin_of(report)
     return AgentOutput(
         dict(result, judged=True, recording=to_json(recording),
@@ -74,8 +79,7 @@ def judged(
              nagios=severe, counts=counts, seconds=round(took, 3), report=document.node(report),
              kept=packed[1], look=base64.b64encode(packed[0]).decode()),
         metrics.page(own, report, packed, time=result["time"], took=took, period=result["period"],
-                     rules=result["rules"], bundle=result["bundle"], python=result["python"],
-                     version=result["version"]),
+                     bundle=result["bundle"], python=result["python"], basis=basis),
         f"{own.name}: {line} ({', '.join(f'{count} {name}' for name, count in counts.items())}; "
         f"{took:.1f} s)",
         nagios(severe, line if own.in_service else f"{own.lifecycle.state.value}: {line}", counts, took),

@@ -11,19 +11,18 @@ from healthcheck.exporter import nodes
 from healthcheck.exporter.fleet import BUILD
 from healthcheck.exporter.source import NodeNow
 from healthcheck.facts.base import Captures
+from healthcheck.model.agentmetric import HEALTHY, PERIOD, RUN_INFO, RUN_TIME, AgentBasis, samples
 from healthcheck.model.exposition import GAUGE, MetricFamily
-from healthcheck.model.outcome import NodeReport
+from healthcheck.model.outcome import NodeReport, NodeState
 from healthcheck.model.recording import Recording
 from healthcheck.store import newest
 from healthcheck.store.shown import Telemetry, shown
 from inventory.model import Node
 
-PERIOD = MetricFamily("muster_agent_period_seconds", GAUGE, "Interval of a node's agent; a result older than "
-                                                            "two of these counts as unknown.", ("node",))
 TOOK = MetricFamily("muster_agent_run_seconds", GAUGE, "Duration of the agent's newest run.", ("node",))
 RULES = MetricFamily("muster_agent_info", GAUGE, "Rules and installed version of the agent's newest run; "
                                                  "always 1.", ("bundle", "node", "rules"))
-FAMILIES = (PERIOD, TOOK, RULES, BUILD)
+FAMILIES = (PERIOD, HEALTHY, RUN_TIME, TOOK, RULES, RUN_INFO, BUILD)
 
 
 def seen(recording: Recording) -> Telemetry | None:
@@ -33,13 +32,15 @@ def seen(recording: Recording) -> Telemetry | None:
 
 def page(
     node: Node, report: NodeReport, look: tuple[bytes, str], *, time: float, took: float, period: float,
-    rules: str, bundle: str, python: str, version: str,
+    bundle: str, python: str, basis: AgentBasis,
 ) -> str:
     """The file's text; `look` is `newest.packed` of this snapshot and the earlier counters."""
-    now = newest.decoded(node.name, time, rules, *look)
+    now = newest.decoded(node.name, time, basis.rules, *look)
     lines = nodes.lines(NodeNow(node.name, node, now), time, period)
     pairs = ((family, lines.of[at]) for at, family in enumerate(nodes.FAMILIES) if family is not nodes.STALE)
     own = ((PERIOD, period, (node.name,)), (TOOK, round(took, 3), (node.name,)),
-           (RULES, 1, (bundle, node.name, rules[:12])), (BUILD, 1, (python, version)))
-    return "".join((*(family.head + "".join(samples) for family, samples in pairs if samples),
+           (RULES, 1, (bundle, node.name, basis.rules[:12])), (BUILD, 1, (python, basis.version)))
+    run = samples(node.name, report.state is NodeState.HEALTHY, time, basis)
+    return "".join((*(family.head + "".join(found) for family, found in pairs if found),
+                    *(family.head + line for family, line in run),
                     *(family.head + family.sample(value, *labels) for family, value, labels in own)))

@@ -20,7 +20,10 @@ from typing import Any
 from healthcheck.agent import metrics
 from healthcheck.agent.keep import MOST
 from healthcheck.config.codec import from_plain
+from healthcheck.config.nodeentry import entry_digest
 from healthcheck.exporter.source import FleetStatus, NodeNow
+from healthcheck.model.agentmetric import PERIOD, AgentBasis
+from healthcheck.model.agentmetric import samples as run_samples
 from healthcheck.model.outcome import NodeState
 from healthcheck.model.places import RESULT, SCHEMA
 from healthcheck.store import newest
@@ -146,8 +149,13 @@ def _result(data: bytes, node: Node | None) -> _Result:
                      (), None, Telemetry(), kept.get("totals", {}), kept.get("xids"))
     if now.state not in {state.value for state in NodeState} or now.state != result["state"]:
         raise _Unread("does not name exactly one state")
-    samples = [(metrics.PERIOD, metrics.PERIOD.sample(period, own.name)),
+    samples = [(PERIOD, PERIOD.sample(period, own.name)),
                (metrics.RULES, metrics.RULES.sample(1, bundle, own.name, rules[:12]))]
+    if result["judged"] is True:
+        profile, version = (_text(result, key) if key in result else "" for key in ("profile", "version"))
+        basis = AgentBasis(now.shown.boot, entry_digest(result.get("words")), profile, rules, now.sku or "",
+                           version)
+        samples += run_samples(own.name, now.state == NodeState.HEALTHY.value, when, basis)
     if "seconds" in result:
         samples.insert(1, (metrics.TOOK, metrics.TOOK.sample(_number(result, "seconds"), own.name)))
     return _Result(own, now, period, uptime, tuple(samples))

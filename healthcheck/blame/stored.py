@@ -88,16 +88,20 @@ def stored_evidence(store: Store, window: JobWindow) -> StoreEvidence:
 
 
 def _looks(store: Store, window: JobWindow) -> Mapping[str, Sequence[float]]:
-    """By node the times of sweeps that reached it, as far as its states tell; from a day before the job."""
+    """By node the times of sweeps that reached it, as far as its states tell; from a day before the job. Of
+    sweeps that left nodes out only the first and the last of a state are known to have reached it."""
     since, until = window.start - 86400.0, window.end + AFTER
-    times = [row[0] for row in store.rows("SELECT started FROM sweep WHERE started BETWEEN ? AND ? "
-                                          "ORDER BY started", since, until)]
+    sweeps = store.rows("SELECT started, left_out FROM sweep WHERE started BETWEEN ? AND ? ORDER BY started",
+                        since, until)
+    times = [started for started, left_out in sweeps if not left_out]
+    partly = {started for started, left_out in sweeps if left_out}
     found: dict[str, list[float]] = defaultdict(list)
     for name, began, seen in store.rows(
             "SELECT name, began, seen FROM spell JOIN node ON node.id = spell.node WHERE seen >= ? "
             "AND began <= ? AND stage IS NULL ORDER BY began", since, until):
         if name in window.nodes:
-            found[name] += times[bisect_left(times, began):bisect_right(times, seen)]
+            found[name] += sorted({*times[bisect_left(times, began):bisect_right(times, seen)],
+                                   *({began, seen} & partly)})
     return found
 
 

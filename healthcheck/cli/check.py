@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from healthcheck.cli import fromprometheus
 from healthcheck.cli.options import FANOUT, INVENTORY, RULES, TIMEOUT, check_sku
 from inventory.cli.span import span
 from inventory.errors import StoreError, UsageError
 from inventory.model import Inventory, Node, Privilege
 
 if TYPE_CHECKING:
+    from healthcheck.cli.fromprometheus import FromPrometheus
     from healthcheck.model.recording import Recording
     from healthcheck.ruleset.ruleset import Ruleset
     from healthcheck.store.readings import NodeReadings
@@ -65,8 +67,13 @@ def _profiles(ctx: click.Context, parameter: click.Parameter, incomplete: str) -
 @click.option("--every", metavar="SPAN", callback=span(1, 7 * 86400),
               help="Sweep repeatedly (30s, 5m) and keep the connections.")
 @click.option("--from-agent", is_flag=True, help="Judge what the nodes' agents recorded; run no probes.")
+@click.option("--from-prometheus", metavar="URL",
+              help="Leave out nodes that are healthy by their agents' metrics; see muster help prometheus. "
+                   "Implies --store.")
+@click.option("--prometheus-auth", metavar="FILE",
+              help="USER:PASSWORD for Prometheus, readable for you alone. [MUSTER_PROMETHEUS_AUTH]")
 @click.option("--max-age", metavar="SPAN", callback=span(1, 7 * 86400),
-              help="With --from-agent: the greatest age. [two periods]")
+              help="With --from-agent, --from-prometheus: the greatest age. [two periods]")
 @click.option("--disruptive", is_flag=True,
               help="Also run disruptive probes, on nodes that are leased and proven idle.")
 @click.option("--lease", type=click.Choice(("reservation", "cordon")),
@@ -79,7 +86,8 @@ def check(
     sku: str | None, profile: tuple[str, ...], only: tuple[str, ...], skip: tuple[str, ...],
     rules: str | None, fmt: str, save: str | None, store: bool, state: str | None, timeout: float | None,
     fanout: int, every: float | None, count: int | None, disruptive: bool, lease: str | None,
-    from_agent: bool, max_age: float | None, jobs: int | None, full: bool,
+    from_agent: bool, max_age: float | None, jobs: int | None, full: bool, from_prometheus: str | None,
+    prometheus_auth: str | None,
 ) -> int:
     """Sweep nodes over SSH, one exec each, and report what is wrong, with evidence and remedy.
 
@@ -121,7 +129,7 @@ def check(
         for name, value in (("NODES", nodes), ("--inventory", inventory), ("--save", save),
                             ("--timeout", timeout), ("--every", every), ("--store", store or None),
                             ("--disruptive", disruptive or None), ("--from-agent", from_agent or None),
-                            ("--max-age", max_age)):
+                            ("--max-age", max_age), ("--from-prometheus", from_prometheus)):
             if value is not None:
                 raise UsageError(f"{name} does not go with --replay")
         plan, outcome = sweep.replay(Path(replay), ruleset, only, skip, sku, profile, jobs or cores())
@@ -149,14 +157,25 @@ def check(
             raise UsageError("--lease goes with --disruptive")
         if from_agent and disruptive:
             raise UsageError("--from-agent runs no probes, but --disruptive does; use one of them")
-        if max_age is not None and not from_agent:
-            raise UsageError("--max-age goes with --from-agent")
-        if from_agent and not profile and "timer" in ruleset.profiles:
+        if max_age is not None and not from_agent and from_prometheus is None:
+            raise UsageError("--max-age goes with --from-agent and --from-prometheus")
+        if prometheus_auth is not None and from_prometheus is None:
+            raise UsageError("--prometheus-auth goes with --from-prometheus")
+        if (from_agent or from_prometheus is not None) and not profile and "timer" in ruleset.profiles:
             profile = ("timer",)        # the profile of an agent
+        chooser = None
+        if from_prometheus is not None:
+            fromprometheus.refuse({"--local": local, "--from-agent": from_agent, "--disruptive": disruptive,
+                                   "--only": only, "--skip": skip, "--save": save})
+            if len(profile) != 1:
+                raise UsageError("--from-prometheus takes one --profile: an agent judges by one")
+            chooser = fromprometheus.FromPrometheus(from_prometheus, prometheus_auth, max_age,
+                                                    timeout if timeout is not None else every)
+            store = True
         leases = _leases(lease, inventory, state, timeout, fanout) if disruptive else None
         sweeper = LiveSweeps(local, timeout, fanout, save, state, every,
                              quiet=fmt != "table" and not sys.stderr.isatty(), store=store, leases=leases,
-                             agents=Agents(max_age) if from_agent else None)
+                             agents=Agents(max_age) if from_agent else None, chooser=chooser)
         if every is not None:
             from healthcheck.cli.every import rounds
 
@@ -280,7 +299,7 @@ class LiveSweeps:
     def __init__(
         self, local: bool, timeout: float | None, fanout: int, save: str | None, state: str | None,
         every: float | None, *, quiet: bool, store: bool = False, leases: LeaseSource | None = None,
-        agents: Agents | None = None,
+        agents: Agents | None = None, chooser: FromPrometheus | None = None,
     ) -> None:
         from healthcheck.sweep.snapshots import KeptSnapshots
         from healthcheck.sweep.sweep import limits
@@ -295,6 +314,7 @@ class LiveSweeps:
         self._save = save
         self._leases = leases
         self._agents = agents
+        self._chooser = chooser
         self._looks = KeptSnapshots(state_dir(state)) if agents is None else None   # an agent keeps its own
         self._folder = state_dir(state)
         self._store = self._folder if store else None
@@ -321,8 +341,15 @@ class LiveSweeps:
         found: dict[str, NodeReadings] = {}
         with opened(self._store, make=True):
             pass        # report a broken store before asking any node
-        outcome = self._sweep(plan, saver,
-                              lambda recording: found.update({recording.node: readings(recording)}))
+        def read(recording: Recording) -> None:
+            found[recording.node] = readings(recording)
+
+        if self._chooser is None:
+            outcome = self._sweep(plan, saver, read)
+        else:
+            choice = self._chooser.choose(plan, self._store)
+            outcome = fromprometheus.with_left_out(
+                plan, choice, self._sweep(fromprometheus.to_visit(plan, choice), saver, read))
         return _stored(self._store, plan, outcome, found)
 
     def _sweep(

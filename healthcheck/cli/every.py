@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from healthcheck.cli.check import LiveSweeps, ended, show
-from healthcheck.model.outcome import NodeReport
+from healthcheck.model.outcome import NodeReport, NodeState
 from healthcheck.report.document import summary
 from inventory.errors import MusterError
 
@@ -87,16 +87,21 @@ def _again(planned: Callable[[], SweepPlan], plan: SweepPlan) -> SweepPlan:
 def _visible(outcome: SweepResult) -> Shown:
     """What makes two pages differ: states, stages, whether a node counts, each rule's status and findings;
     not measured figures that always differ."""
-    return frozenset(_signature(report) for report in outcome.assessed.reports)
+    reports = outcome.assessed.reports
+    # Which healthy nodes are visited changes from sweep to sweep, by chance.
+    brief = any(report.agent is not None for report in reports)
+    return frozenset(_signature(report, brief=brief) for report in reports)
 
 
-def _signature(report: NodeReport) -> tuple[object, ...]:
+def _signature(report: NodeReport, *, brief: bool) -> tuple[object, ...]:
+    if brief and report.state is NodeState.HEALTHY:
+        return report.node, report.state
     results = frozenset((each.rule, each.status, frozenset(finding.subject for finding in each.findings))
                         for each in report.results)
     return report.node, report.state, report.stage, report.in_service, results
 
 
 def _unchanged(outcome: SweepResult) -> str:
-    counts = ", ".join(f"{number} {state}" for state, number in summary(outcome.assessed.reports).items()
-                       if number)
+    found = summary(outcome.assessed.reports).items()
+    counts = ", ".join(f"{number} {state.replace('_', ' ')}" for state, number in found if number)
     return f"{outcome.started}  {outcome.seconds:.1f} s  {counts}  (unchanged)"

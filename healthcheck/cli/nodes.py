@@ -110,6 +110,7 @@ def _rows(
     """A row for each selected node, in natural order, and the nodes that only the store has."""
     from healthcheck.report.nodes import row
     from healthcheck.store.history import known_nodes, newest_spells
+    from healthcheck.store.leftout import left_out_nodes
     from healthcheck.store.rmas import RmaState, alarms, rmas
     from healthcheck.store.silences import active
     from healthcheck.store.silences import silenced as whose
@@ -145,8 +146,10 @@ def _rows(
     wrong = alarms(store, past_rmas)
     alarm = {one.node: wrong[one.id] for one in past_rmas if one.id in wrong}
     pasts = {past.node: past for past in fleet.nodes}
+    by_agent = {name: one.evidence.at for name, one in left_out_nodes(store).items()}
     rows = [row(pasts[name], spells.get(name), verdicts.get(name), now, stale_s, ",".join(away.get(name, ())),
-                alarm.get(name, ""), shared.get(name, ())) for name in sorted(names, key=natural)]
+                alarm.get(name, ""), shared.get(name, ()), by_agent.get(name))
+            for name in sorted(names, key=natural)]
     return rows, sorted(set(known) - set(there.nodes), key=natural) if there is not None else []
 
 

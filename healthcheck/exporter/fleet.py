@@ -33,7 +33,10 @@ SWEEPS = MetricFamily("muster_sweeps_total", COUNTER, "Stored sweeps.")
 SWEEP_STARTED = MetricFamily("muster_sweep_newest_started_timestamp_seconds", GAUGE,
                              "When the newest stored sweep began; 0 for none.")
 SWEEP_SECONDS = MetricFamily("muster_sweep_newest_seconds", GAUGE, "Duration of the newest stored sweep.")
-SWEEP_NODES = MetricFamily("muster_sweep_newest_nodes", GAUGE, "Nodes in the newest stored sweep.")
+SWEEP_NODES = MetricFamily("muster_sweep_newest_nodes", GAUGE, "Nodes that the newest stored sweep visited.")
+SWEEP_LEFT_OUT = MetricFamily("muster_sweep_newest_left_out_nodes", GAUGE,
+                              "Nodes that the newest stored sweep did not visit, being healthy by their "
+                              "agents.")
 SWEEP_UNREACHED = MetricFamily("muster_sweep_newest_unreached_nodes", GAUGE,
                                "Nodes that the newest stored sweep did not reach.")
 SWEEP_PARTIAL = MetricFamily("muster_sweep_newest_partial", GAUGE,
@@ -67,7 +70,8 @@ STARTED = MetricFamily("process_start_time_seconds", GAUGE,
                        "Start time of the process since unix epoch in seconds.")
 FILES = MetricFamily("process_open_fds", GAUGE, "Number of open file descriptors.")
 FAMILIES = (PROBES, PROBE_MEDIAN, PROBE_LONGEST, BREAKER, BREAKER_SINCE, VERDICTS, INCIDENTS, SILENCES,
-            LEASES, RMAS, UNFINISHED, SWEEPS, SWEEP_STARTED, SWEEP_SECONDS, SWEEP_NODES, SWEEP_UNREACHED,
+            LEASES, RMAS, UNFINISHED, SWEEPS, SWEEP_STARTED, SWEEP_SECONDS, SWEEP_NODES, SWEEP_LEFT_OUT,
+            SWEEP_UNREACHED,
             SWEEP_PARTIAL, TRIAGE_ENDED, TRIAGE_SUCCESS, STORE_BYTES, UP, INVENTORY, BUILD, STALE_AFTER,
             READING, PAGES, SERIES, LEFT_OUT, REFUSED, SWEEPER, SWEEPER_STARTS, CPU, MEMORY, STARTED, FILES)
 
@@ -119,7 +123,8 @@ def head(known: HeadStatus) -> Iterator[Sample]:
         (SILENCES, known.silences), (LEASES, known.leases), (RMAS, known.rmas),
         (UNFINISHED, known.unfinished), (SWEEPS, known.sweeps), (SWEEP_STARTED, started or 0),
         (SWEEP_SECONDS, finished - started if started is not None and finished is not None else 0),
-        (SWEEP_NODES, known.sweep_nodes), (SWEEP_UNREACHED, known.sweep_unreached),
+        (SWEEP_NODES, known.sweep_nodes), (SWEEP_LEFT_OUT, known.sweep_left_out),
+        (SWEEP_UNREACHED, known.sweep_unreached),
         (SWEEP_PARTIAL, known.sweep_partial), (TRIAGE_ENDED, known.triage_ended or 0),
         (TRIAGE_SUCCESS, known.triage_success), (STORE_BYTES, known.store_bytes),
     ):

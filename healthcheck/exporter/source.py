@@ -45,6 +45,7 @@ class HeadStatus:
     sweep_finished: float | None = None
     sweep_nodes: int = 0
     sweep_unreached: int = 0
+    sweep_left_out: int = 0
     sweep_partial: bool = False
     store_bytes: int = 0
     triage_ended: float | None = None

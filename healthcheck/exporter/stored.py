@@ -135,10 +135,10 @@ def _head(store: Store, now: float) -> HeadStatus:
     incidents = {(row[0], row[1]): row[2] for row in store.rows(
         "SELECT kind, owner, count(*) FROM incident WHERE ended IS NULL GROUP BY kind, owner")}
     last = store.rows(
-        "SELECT started, finished, nodes, unreached, partial FROM sweep ORDER BY id DESC LIMIT 1")
-    started, finished, nodes, unreached, partial = last[0] if last else (None, None, 0, 0, 0)
+        "SELECT started, finished, nodes, unreached, left_out, partial FROM sweep ORDER BY id DESC LIMIT 1")
+    started, finished, nodes, unreached, left_out, partial = last[0] if last else (None, None, 0, 0, 0, 0)
     opened_at, silences, leases, rmas, unfinished, sweeps = counts
     run = runs.last(store)
     return HeadStatus(opened_at, verdicts, incidents, silences, leases, rmas, unfinished, sweeps, started,
-                      finished, nodes, unreached, bool(partial), store.path.stat().st_size,
+                      finished, nodes, unreached, left_out, bool(partial), store.path.stat().st_size,
                       run.finished if run is not None else None, run is not None and run.success)

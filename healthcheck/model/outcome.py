@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from operator import attrgetter
 
+from healthcheck.model.agentmetric import AgentEvidence
 from healthcheck.model.coverage import Coverage
 from inventory.transport.base import NOT_ITS_FAULT
 
@@ -178,7 +179,8 @@ class NodeReport:
     it was not reached.
 
     `sku` is None where no one named one, so that it was judged by what most nodes show, if at all. `log` is
-    None where no rule read the kernel log, or it could not be read.
+    None where no rule read the kernel log, or it could not be read. `agent` is the evidence by which the
+    sweep left the node out: then it was not looked at, is healthy by its agent alone, and has no results.
     """
 
     node: str
@@ -190,6 +192,7 @@ class NodeReport:
     probes: Coverage | None = None
     sku: str | None = None
     log: LogView | None = None
+    agent: AgentEvidence | None = None
 
 
 def state_of(results: Iterable[Result]) -> NodeState:

@@ -165,7 +165,8 @@ def read(store: Store, profile: str, since: float) -> StoreHistory:
     """The history since a time, and earlier data that still counts;
     `profile` is that of requalification. Raises StoreError."""
     found = StoreHistory(
-        Sweeps(tuple(row) for row in store.rows("SELECT started, finished, profiles, nodes FROM sweep")))
+        Sweeps(tuple(row) for row in store.rows(
+            "SELECT started, finished, profiles, nodes + left_out FROM sweep")))
     for rma in rmas(store):
         found.rmas[rma.node].append(rma)
     _seats(store, found, _problems(store, found, since), since)

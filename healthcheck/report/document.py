@@ -12,17 +12,19 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from healthcheck.model.outcome import Finding, NodeReport, NodeState, Result, Status
+from healthcheck.model.outcome import Finding, NodeReport, NodeState, Result, Status, origin_of
 from inventory.nodeset import fold
 
 SCHEMA = "muster.check/2"
 
 
 def summary(reports: Iterable[NodeReport]) -> dict[str, int]:
-    """How many nodes are in each state, best first."""
-    counts = Counter(report.state for report in reports)
-    return {state.value: counts[state]
-            for state in (NodeState.HEALTHY, NodeState.DEGRADED, NodeState.UNHEALTHY, NodeState.UNKNOWN)}
+    """How many of the nodes that were visited are in each state, best first; then, if there are any, how many
+    were left out, being healthy by their agents."""
+    counts = Counter(report.state if report.agent is None else None for report in reports)
+    found = {state.value: counts[state]
+             for state in (NodeState.HEALTHY, NodeState.DEGRADED, NodeState.UNHEALTHY, NodeState.UNKNOWN)}
+    return {**found, "healthy_by_agent": counts[None]} if counts[None] else found
 
 
 def document(reports: Sequence[NodeReport], *, started: str, finished: str, partial: bool,
@@ -71,9 +73,12 @@ def as_jsonl(reports: Sequence[NodeReport], *, started: str, finished: str, part
 
 def node(report: NodeReport) -> dict[str, Any]:
     """One node with all its results. `service` is false for a node that does not count in the exit code.
+    `origin` says whose doing an unknown state is.
 
     `sku` is null if none was named or the node was not reached. `probes` is null for a node that was not
-    reached; else how many its rules asked for, and which were not seen without root.
+    reached; else how many its rules asked for, and which were not seen without root. `by_agent` is there for
+    a node that was left out, which is healthy by its agent alone: when and by what the agent judged, and from
+    which target Prometheus has it.
     """
     return _node(report, report.results)
 
@@ -81,13 +86,17 @@ def node(report: NodeReport) -> dict[str, Any]:
 def _node(report: NodeReport, listed: Iterable[Result]) -> dict[str, Any]:
     seen = report.probes
     counts = Counter(result.status for result in report.results)
+    origin, agent = origin_of(report), report.agent
+    by_agent = {} if agent is None else {"by_agent": {"at": agent.at, "target": agent.target,
+                                                      **vars(agent.basis)}}
     return {
         "node": report.node, "state": report.state.value, "reason": report.reason,
-        "service": report.in_service, "sku": report.sku, "probes": None if seen is None else {
+        "origin": origin.value if origin is not None else None, "service": report.in_service,
+        "sku": report.sku, "probes": None if seen is None else {
             "asked": seen.asked, "captured": seen.captured, "need_root": seen.need_root,
             "denied": list(seen.denied),
         },
-        "counts": {status.value: counts[status] for status in Status},
+        "counts": {status.value: counts[status] for status in Status}, **by_agent,
         "results": [_result(result) for result in listed],
     }
 

@@ -30,7 +30,8 @@ _WHY = 150
 class NodeRow:
     """One node. `seen` is when a full sweep last saw it, None if never; `stale`: too long ago to rely on.
 
-    `since` is when the cause of its isolation, or else its state, began. Texts may be empty.
+    `since` is when the cause of its isolation, or else its state, began. Texts may be empty. `by_agent` is
+    when its agent judged it healthy, where the newest sweep left it out for that; None where it was visited.
     """
 
     node: str
@@ -50,6 +51,7 @@ class NodeRow:
     rma: str
     alarm: str
     incidents: tuple[int, ...] = ()
+    by_agent: float | None = None
 
     @property
     def quiet(self) -> bool:
@@ -61,7 +63,7 @@ class NodeRow:
 
 def row(
     past: NodeHistory, spell: Spell | None, verdict: Verdict | None, now: float, stale_s: float,
-    rma: str = "", alarm: str = "", incidents: tuple[int, ...] = (),
+    rma: str = "", alarm: str = "", incidents: tuple[int, ...] = (), by_agent: float | None = None,
 ) -> NodeRow:
     """The row of one node; a node that no sweep has seen is never healthy."""
     began = spell.began if spell is not None else None
@@ -78,7 +80,8 @@ def row(
         verdict.fault if verdict is not None else "",
         began,
         (verdict.why if verdict is not None else "") or (spell.reason if spell is not None else ""),
-        ",".join(str(cordon.mark) for cordon in past.cordons), past.silenced, rma, alarm, incidents)
+        ",".join(str(cordon.mark) for cordon in past.cordons), past.silenced, rma, alarm, incidents,
+        by_agent)
 
 
 def lines(
@@ -93,20 +96,22 @@ def lines(
         kind = shown[number - 1].state if number else "head"
         padded[2] = paint(padded[2], kind)
         yield "  ".join([*padded, line[-1]]).rstrip()
-    quiet: dict[tuple[str, str, bool], list[str]] = {}
+    quiet: dict[tuple[str, str, bool, bool], list[str]] = {}
     for one in rows:
         if not every and one.quiet:
-            quiet.setdefault((one.state, one.lifecycle if not one.in_service else "", one.stale),
-                             []).append(one.node)
-    for (state, lifecycle, stale), names in quiet.items():
-        yield f"{fold(names)}: {paint(state + '?' * stale, state)}{f', {lifecycle}' if lifecycle else ''}"
+            quiet.setdefault((one.state, one.lifecycle if not one.in_service else "", one.stale,
+                              one.by_agent is not None), []).append(one.node)
+    for (state, lifecycle, stale, by_agent), names in quiet.items():
+        yield (f"{fold(names)}: {paint(state + '?' * stale, state)}{f', {lifecycle}' if lifecycle else ''}"
+               f"{', by their agents; not visited by the newest sweep' if by_agent else ''}")
 
 
 def _cells(one: NodeRow, now: float) -> tuple[str, ...]:
     old = f"not checked for {ago(now - one.seen)}" if one.stale and one.seen is not None else ""
     shared = "; ".join(f"in incident {number}" for number in one.incidents
                        if not one.why.startswith(f"incident {number}:"))
-    why = "; ".join(text for text in (one.alarm, old, shared, one.why) if text)
+    agent = f"not visited, healthy by its agent at {utc(one.by_agent)}" if one.by_agent is not None else ""
+    why = "; ".join(text for text in (one.alarm, old, agent, shared, one.why) if text)
     return (one.node, one.lifecycle, one.state + "?" * one.stale, one.isolation.value if one.fault else "-",
             one.repair or "-", one.owner or "-", one.fault or "-",
             utc(one.since) if one.since is not None else "-", one.cordon or "-",

@@ -55,13 +55,15 @@ def render(
     """Prints the page. Node output is never markup: every line is a Text object of cleaned pieces."""
     from rich.text import Text
 
-    reports, learned = assessed.reports, assessed.provisional
+    reports = tuple(report for report in assessed.reports if report.agent is None)
+    left_out = [report.node for report in assessed.reports if report.agent is not None]
+    learned = assessed.provisional
 
     def line(*pieces: str | tuple[str, str]) -> None:
         console.print(Text.assemble(*pieces), soft_wrap=True, highlight=False)
 
     partial = ", interrupted: PARTIAL" if heading.partial else ""
-    line((f"{_count(len(reports), 'node')} ({clean(heading.source)}), {heading.rules} rules, "
+    line((f"{_count(len(assessed.reports), 'node')} ({clean(heading.source)}), {heading.rules} rules, "
           f"{heading.seconds:.1f} s{partial}", "bold"))
     if learned is not None:
         _print_learned(line, learned, assessed.looks_like)
@@ -70,6 +72,9 @@ def render(
         names = [report.node for report in reports if report.state is state]
         if names:
             line((f"{state.value:<9}", _STYLE[state]), f"  {len(names):>5}  {fold(names)}")
+    if left_out:
+        line(("not visited", _STYLE[NodeState.HEALTHY]), f"  {len(left_out):>3}  {fold(left_out)}: healthy "
+             "by their agents' metrics alone")
     for state in reversed(_ORDER[1:]):
         found = [report for report in reports if report.state is state]
         for group in _equal([report for report in found if _relevant(report)]):

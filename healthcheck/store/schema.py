@@ -312,5 +312,15 @@ _ELEVENTH = (
     "DROP TABLE renamed",
 )
 
+# Nodes that their newest sweep left out, being healthy by their agents: when that sweep began, when the agent
+# judged, where its metrics came from, and by what it judged, as JSON. How many nodes each sweep left out.
+_TWELFTH = (
+    """CREATE TABLE left_out (
+        node INTEGER PRIMARY KEY REFERENCES node, swept REAL NOT NULL, at REAL NOT NULL, target TEXT NOT NULL,
+        basis TEXT NOT NULL
+    )""",
+    "ALTER TABLE sweep ADD COLUMN left_out INTEGER NOT NULL DEFAULT 0",
+)
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH,
-                                           _EIGHTH, _NINTH, _TENTH, _ELEVENTH)
+                                           _EIGHTH, _NINTH, _TENTH, _ELEVENTH, _TWELFTH)

@@ -27,6 +27,7 @@ from healthcheck.store import newest, versions
 from healthcheck.store.accused import exchanged
 from healthcheck.store.file import Store
 from healthcheck.store.hardware import write_hardware, write_machine
+from healthcheck.store.leftout import end_left_out, write_left_out
 from healthcheck.store.logproof import Reported, number, proven
 from healthcheck.store.readings import NodeReadings
 from healthcheck.store.versions import Version
@@ -71,19 +72,24 @@ def record(
     reported what nothing has proven to have ended fails, though this sweep did not see it. Raises StoreError,
     and stores nothing of it.
 
-    A node that was not asked before the sweep was interrupted is left as it was. Some rules alone give no
+    A node that was not asked before the sweep was interrupted is left as it was, and so is one that was left
+    out, beside which its agent's evidence is kept (`healthcheck.store.leftout`). Some rules alone give no
     state: they tell of their faults.
     """
     reports = tuple(reports)
     known: dict[str, NodeReport] = {}
-    kept = [report for report in reports if report.results or report.stage is not None or not sweep.partial]
+    left = {report.node: report.agent for report in reports if report.agent is not None}
+    kept = [report for report in reports if report.node not in left
+            and (report.results or report.stage is not None or not sweep.partial)]
     with store.writing() as db:
         unreached = sum(report.stage is not None for report in kept)
         db.execute("INSERT INTO sweep (started, finished, partial, source, rules, profiles, nodes, "
-                   "unreached) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                   "unreached, left_out) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                    (sweep.started, sweep.finished, sweep.partial, sweep.source, sweep.rules,
-                    " ".join(sweep.profiles), len(kept), unreached))
-        nodes = _numbers(db, [report.node for report in kept])
+                    " ".join(sweep.profiles), len(kept), unreached, len(left)))
+        nodes = _numbers(db, [*(report.node for report in kept), *left])
+        write_left_out(db, sweep.started, {nodes[name]: evidence for name, evidence in left.items()})
+        end_left_out(db, [nodes[report.node] for report in kept])
         writer = _Writer(db, sweep.started)
         ambiguous = _ambiguous(readings)
         # several that are equal come with an image, and tell nothing

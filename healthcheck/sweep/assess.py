@@ -35,6 +35,7 @@ from healthcheck.judge.judge import result as result_of
 from healthcheck.judge.leftout import LeftOut, addresses, left_out, with_left_out
 from healthcheck.judge.nodefacts import Facts, NodeFacts
 from healthcheck.judge.nodereport import reason_of, unreached
+from healthcheck.judge.samplejudge import FleetSample, judge_by_sample
 from healthcheck.judge.view import ProfileRules
 from healthcheck.kernellog.carried import NO_RECORDS
 from healthcheck.kernellog.logresults import finding_records, without_repaired
@@ -102,13 +103,16 @@ class Assessment:
     """Takes recordings in any order; `finish` gives the reports, which do not depend on that order."""
 
     def __init__(self, nodes: Sequence[Node], ruleset: Ruleset, default_sku: str | None = None,
-                 sent: Collection[str] = (), profiles: Sequence[str] = (), *, cached: bool = True) -> None:
+                 sent: Collection[str] = (), profiles: Sequence[str] = (), *, cached: bool = True,
+                 samples: Mapping[str, FleetSample] = MappingProxyType({})) -> None:
         """`sent` are the ids of the probes that were sent: a disruptive rule is judged where its probe was
         sent or was recorded.
 
         `profiles` are those of the occasion, beside each node's own. Without `cached` every fact is made from
-        its own captures, which changes no result.
+        its own captures, which changes no result. `samples` are the cohorts, by SKU, of which the sweep left
+        nodes out.
         """
+        self._samples = samples
         self._cache = FactCache() if cached else None
         self._shared = SharedParts()
         self._nodes = nodes
@@ -347,12 +351,16 @@ class Assessment:
         for rule in self._judged_rules():
             if not rule.checked.fleet:
                 continue
-            for members in cohorts.values():
+            for key, members in cohorts.items():
                 # A profile may have left the rule out for some.
                 cohort = {name: judged.facts for name, judged in members.items()
                           if rule.id not in judged.results}
                 sku = next(iter(members.values())).sku or learned
-                for name, result in judge_fleet(rule, cohort, sku).items():
+                # What contradicts its SKU is no peer of the nodes that were left out.
+                sample = self._samples.get(key[0]) if len(key) == 1 else None
+                found = (judge_fleet(rule, cohort, sku) if sample is None
+                         else judge_by_sample(rule, cohort, sample, sku))
+                for name, result in found.items():
                     members[name].results[rule.id] = self._shared.result(result)
                 if rule.checked.trend:      # what was derived from both snapshots takes more than these do
                     for judged in members.values():

@@ -6,7 +6,7 @@ import datetime as dt
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
@@ -14,6 +14,7 @@ from types import MappingProxyType
 from healthcheck.collector import program, reply
 from healthcheck.collector.reply import within
 from healthcheck.facts.carried_log import with_earlier, with_statements
+from healthcheck.judge.samplejudge import FleetSample
 from healthcheck.kernellog.carried import RepairStatement
 from healthcheck.model.lease import Lease
 from healthcheck.model.probes import Effect, Probe, ProbeSet
@@ -52,7 +53,8 @@ class SweepPlan:
     """What to sweep: nodes, selected rules, the SKU for nodes that name none, where the nodes are from, and
     the occasion.
 
-    `profiles` are those of the occasion, beside each node's own.
+    `profiles` are those of the occasion, beside each node's own. `samples` are the cohorts, by SKU, of which
+    nodes were left out.
     """
 
     nodes: Sequence[Node]
@@ -62,6 +64,7 @@ class SweepPlan:
     only: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()
     profiles: tuple[str, ...] = ()
+    samples: Mapping[str, FleetSample] = field(default_factory=dict)
 
 
 def limits(timeout_s: float | None, fanout: int) -> Limits:
@@ -117,7 +120,7 @@ def live(plan: SweepPlan, transport: Transport, bounds: Limits, progress: Progre
     probe_set = _probe_set(plan, seconds, lease)
     sent = probe_set if agents is None else agents.probes
     assessment = Assessment(plan.nodes, plan.ruleset, plan.default_sku,
-                            {probe.id for probe in probe_set.probes}, plan.profiles)
+                            {probe.id for probe in probe_set.probes}, plan.profiles, samples=plan.samples)
     partial = False
     try:
         withheld = lease.refused if lease is not None else {}

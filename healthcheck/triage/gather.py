@@ -280,10 +280,10 @@ def changes(store: Store, since: float, now: float) -> list[VersionChange]:
     if not found:
         return []
     # The sweeps that looked at most nodes: one node may be looked at with a new rule
-    # long before the others are.
-    broad = [row[0] for row in store.rows("SELECT started FROM sweep WHERE started >= ? AND started <= ? "
-                                          "AND 2 * nodes >= (SELECT max(nodes) FROM sweep) ORDER BY started",
-                                          min(one.began for one in found), now)]
+    # long before the others are. At nodes left out their agents looked, by the same rules.
+    broad = [row[0] for row in store.rows(
+        "SELECT started FROM sweep WHERE started >= ? AND started <= ? AND 2 * (nodes + left_out) >= "
+        "(SELECT max(nodes + left_out) FROM sweep) ORDER BY started", min(one.began for one in found), now)]
     return [change(one, broad) for one in found]
 
 

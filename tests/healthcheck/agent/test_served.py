@@ -61,7 +61,7 @@ def looked(tmp_path_factory: pytest.TempPathFactory, made: Bundle) -> World:
     sick = h100.healthy(HERE, random.Random(1))
     sick.scenario["gpu.3.ecc.volatile.uncorrected"] = "4"
     node = world(tmp_path_factory.mktemp("node"), made, Node(HERE, sku="hgx-h100", rack="r1"), sick)
-    assert node.run().returncode == 1
+    assert node.run("--textfile", str(node.at)).returncode == 1
     return node
 
 
@@ -130,13 +130,22 @@ def test_a_node_serves_its_result_ready_and_ends_well(looked: World) -> None:
         assert there.process.wait(30) == 0
 
 
+def test_its_page_gives_the_evidence_for_leaving_it_out_as_its_text_file_does(looked: World) -> None:
+    page, text = (set(said.splitlines()) for said in (once(looked), (looked.at / "muster.prom").read_text()))
+    evidence = {line for line in text if line.startswith(("muster_agent_run_", "muster_agent_healthy"))
+                and not line.startswith("muster_agent_run_seconds")}
+    assert len(evidence) == 3 and evidence <= page and f'muster_agent_healthy{{node="{HERE}"}} 0.0' in evidence
+
+
 def test_its_page_is_what_the_head_says_of_the_same_look(looked: World, tmp_path: Path) -> None:
     swept(tmp_path / "state", from_json(looked.look["recording"]))
     (tmp_path / "muster.yaml").write_text(f"version: 1\nnodes:\n  {HERE}: {{sku: hgx-h100, rack: r1}}\n")
     head = families(muster("exporter", "--once", home=tmp_path).stdout)
     own = families(once(looked))
     assert {name for name in own if name.startswith("muster_agent")} == own.keys() - head.keys() \
-        == {"muster_agent_period_seconds", "muster_agent_run_seconds", "muster_agent_info"}
+        == {"muster_agent_period_seconds", "muster_agent_run_seconds", "muster_agent_info", "muster_agent_healthy",
+            "muster_agent_run_info", "muster_agent_run_timestamp_seconds"}
+
     about = ("muster_node_state", "muster_node_info", "muster_node_lifecycle", "muster_node_probe_seconds",
              "muster_gpu_info", "muster_gpu_temperature_celsius", "muster_node_gpu_power_watts",
              "muster_node_software_info", "muster_node_xids_total", "muster_probes")

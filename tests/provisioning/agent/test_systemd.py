@@ -17,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from healthcheck.sweep.agentseries import QUERY, claims
+from healthcheck.sweep.prometheus import ask, url_of
 from provisioning.agent.units import EXPORTER_EXPOSURE, EXPOSURE
 from tests.command import MUSTER, environment, muster
 from tests.testbed import fuse
@@ -110,6 +112,12 @@ def test_from_installation_over_prometheus_upgrade_and_rollback_to_nothing_left(
             assert states == {state: str(int(state == result(n1)["state"])) for state in states}
             assert len(states) == 4
         assert bed.query('muster_source_up{job="muster"}')[0]["value"][1] == "1"
+        # Through a real node_exporter, and through the agent's own: each brings all that a sweep leaves nodes out by.
+        (claim,) = claims(ask(url_of(bed.url), QUERY, None), {"n1"}).values()
+        assert claim.twice and not claim.lacks and {job for job, _ in claim.targets} == {"node", "muster"}
+        (through,) = claims(ask(url_of(bed.url), QUERY.replace("}", ', job="node"}'), None), {"n1"}).values()
+        assert not through.twice and through.basis is not None and through.basis.boot_id and through.basis.sku == "cpu-only"
+        assert through.time == pytest.approx(float(str(result(n1)["time"])), abs=30) and through.period == 10
         assert "nothing to do" in agent(home, "install", "n1", "--period", "10s", "--exporter", there)
 
         # The timer goes on, and no one has started it: the next look is by the new version, and the one after
