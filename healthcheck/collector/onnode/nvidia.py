@@ -9,7 +9,7 @@ import zlib
 from typing import TYPE_CHECKING, Any, Dict, List
 
 from healthcheck.collector.onnode.child import Child
-from healthcheck.collector.onnode.shortage import RAISE
+from healthcheck.collector.onnode.shortage import RAISE, words_of
 from healthcheck.collector.onnode.system import ROOT, capture, clock, contents, text
 
 if TYPE_CHECKING:
@@ -62,6 +62,13 @@ def not_needed(found: Dict[str, Any]) -> str:
     return ""
 
 
+def own_error(data: bytes) -> str:
+    """The reader's error in starting NVML that is none of NVML's; empty without one."""
+    first = json.loads(text(data).partition("\n")[0] or "{}")
+    error = first.get("error") if isinstance(first, dict) else None
+    return str(error[1]) if isinstance(error, list) and error[0] == -1 else ""
+
+
 class NvmlReader(Child):
     """The NVML reader (`onnode.nvml`) with its subset of pynvml: prints one line of JSON for each GPU."""
 
@@ -95,6 +102,8 @@ class NvmlReader(Child):
             # A signal may be the library's fault; an error in Python is ours.
             crashed = self.status < 0 and not self.lacked(noise)
             outcome, exit_status = ("crashed", self.status) if crashed else ("unable", None)
+        elif own_error(whole):
+            outcome, trouble = "unable", words_of(own_error(whole)) or own_error(whole)
         elif self.run.short and (b'"error"' in whole or whole.count(b"\n") < 2):
             # NVML has one number for a file that it may not open and for one that it finds no descriptor for.
             outcome, trouble = "unable", "NVML had errors, and %s; %s" % (self.run.short, RAISE)

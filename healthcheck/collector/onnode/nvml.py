@@ -68,10 +68,11 @@ def own_trouble(error: Exception) -> List[Any]:
             import ctypes
             ctypes.CDLL("libnvidia-ml.so.1")
     except (OSError, MemoryError) as lacking:
-        words = ("Too many open files", "Cannot allocate memory", "failed to map segment", "MemoryError",
-                 "cannot create shared object descriptor")
+        words = ("Too many open files", "Error 24", "Cannot allocate memory", "failed to map segment",
+                 "cannot create shared object descriptor", "MemoryError")
         message = "%s: %s" % (type(lacking).__name__, lacking)
-        if any(word in message for word in words):
+        # A library on a file system that is mounted noexec cannot be mapped either.
+        if any(word in message for word in words) and "not permitted" not in message:
             return [-1, message]
     return []
 

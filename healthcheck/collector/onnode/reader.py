@@ -146,7 +146,7 @@ class Reader(Child):
                     "timeout", note="its turn never came" + (": " + why if self.step else ""))
 
     def ended_itself(self) -> str:
-        """Why this child has ended, which no file can make it do: an error of ours, or for want of something."""
+        """Why this child has ended, which no file can make it do: an error of ours, or something lacked."""
         noise = text(contents(self.err, 300, True)[0]).strip()
         return self.lacked(noise) or "our reader of files ended by itself (%s)" % (
             noise or ("signal %d" % -self.status if self.status < 0 else "exit %d" % self.status))

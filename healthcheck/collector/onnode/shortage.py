@@ -1,6 +1,6 @@
-"""Failures of our own programs for want of descriptors, memory, processes or room: they say nothing of the node.
+"""Failures of our own programs for want of descriptors, memory, processes or room; no fault of the node.
 
-The limits are those of getrlimit(2); a login gets them from limits.conf(5), a unit from its Limit...= settings.
+The limits are those of getrlimit(2). A login gets them from limits.conf(5), a unit from its Limit...=.
 """
 
 from __future__ import annotations
@@ -41,8 +41,9 @@ LACKING = {
 WORDS = (
     (errno.ENFILE, "too many open files in system|Errno 23\\]"),
     (errno.EMFILE, "too many open files|error 24\\b|Errno 24\\]|EMFILE"),
-    (errno.ENOMEM, "cannot allocate memory|failed to map segment|cannot create shared object descriptor|"
-                   "bad_alloc|MemoryError|runtime: out of memory|runtime: cannot allocate|Errno 12\\]|ENOMEM"),
+    (errno.ENOMEM, "cannot allocate memory|failed to map segment(?!.*not permitted)|bad_alloc|MemoryError|"
+                   "cannot create shared object descriptor|runtime: out of memory|"
+                   "runtime: cannot allocate|Errno 12\\]|ENOMEM"),
     (errno.EAGAIN, "resource temporarily unavailable|failed to create new OS thread|pthread_create|"
                    "can(?:no|')t (?:fork|start new thread)|unable to fork|Errno 11\\]|EAGAIN"),
     (errno.ENOSPC, "no space left on device|Errno 28\\]"),
@@ -99,7 +100,7 @@ def group_limit(name: str) -> str:
     """The limit of this process's control group, or of the nearest above it that has one; empty without."""
     try:
         with open("/proc/self/cgroup", encoding="ascii", errors="replace") as file:
-            path = [line[3:].strip() for line in file if line.startswith("0::")][0].rstrip("/")
+            path = next(line[3:].strip() for line in file if line.startswith("0::")).rstrip("/")
         while path:
             try:
                 with open("/sys/fs/cgroup%s/%s" % (path, name), encoding="ascii") as file:
@@ -109,13 +110,13 @@ def group_limit(name: str) -> str:
             if value != "max":
                 return "this login's control group %s has %s = %s" % (path, name, value)
             path = path.rpartition("/")[0]
-    except (OSError, ValueError, IndexError, MemoryError):
+    except (OSError, ValueError, StopIteration, MemoryError):
         pass
     return ""
 
 
 def own_failure(error: BaseException) -> str:
-    """What our own program lacked when it met this error; empty for what the node itself may have answered."""
+    """What our own program lacked when it met this error; empty for what may be the node's answer."""
     if isinstance(error, OwnFailure):
         return str(error)
     if isinstance(error, MemoryError):
