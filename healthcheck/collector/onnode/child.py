@@ -165,7 +165,6 @@ class Command(Child):
         os.execvpe(  # noqa: S606  (an argv list, and never a shell)
             self.probe["argv"][0], self.probe["argv"],
             dict(os.environ, LC_ALL="C", LANG="C", PATH=search_path()))
-        return 127
 
     def stumbled(self, error: BaseException) -> None:
         # Its exit status must not be taken for one of the program, which has not started.
