@@ -115,6 +115,9 @@ class SrunStep:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
+            for pipe in (self._process.stdout, self._process.stderr):
+                assert pipe is not None  # noqa: S101  (narrowing: they are pipes)
+                pipe.close()
 
     def _waiting(self) -> bool:
         return any(not task.over for task in self._tasks.values())
