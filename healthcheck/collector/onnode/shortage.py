@@ -96,23 +96,39 @@ def lacked(number: int) -> str:
     return "%s: %s" % (errno.errorcode[number], "; ".join((why, RAISE)) if why else what)
 
 
-def group_limit(name: str) -> str:
-    """The limit of this process's control group, or of the nearest above it that has one; empty without."""
+def group_limit(name: str, proc: str = "/proc", groups: str = "/sys/fs/cgroup") -> str:
+    """The limit of this process's control group, or of the nearest above it that has one; empty without.
+
+    `name` is that of cgroup v2, pids.max or memory.max; of v1 the same is read.
+    """
     try:
-        with open("/proc/self/cgroup", encoding="ascii", errors="replace") as file:
-            path = next(line[3:].strip() for line in file if line.startswith("0::")).rstrip("/")
-        while path:
-            try:
-                with open("/sys/fs/cgroup%s/%s" % (path, name), encoding="ascii") as file:
-                    value = file.read(32).strip()
-            except FileNotFoundError:
-                value = "max"
-            if value != "max":
-                return "this login's control group %s has %s = %s" % (path, name, value)
-            path = path.rpartition("/")[0]
-    except (OSError, ValueError, StopIteration, MemoryError):
+        with open(proc + "/self/cgroup", encoding="ascii", errors="replace") as file:
+            lines = [line.strip().split(":", 2) for line in file]
+        for _, controllers, path in lines:
+            first = controllers and name.split(".")[0] in controllers.split(",")
+            if controllers and not first:
+                continue
+            base = groups + ("/" + controllers if first else "")
+            wanted = "memory.limit_in_bytes" if first and name == "memory.max" else name
+            path = path.rstrip("/")
+            while path:
+                value = read_limit("%s%s/%s" % (base, path, wanted))
+                if value:
+                    return "this login's control group %s has %s = %s" % (path, wanted, value)
+                path = path.rpartition("/")[0]
+    except (OSError, ValueError, MemoryError):
         pass
     return ""
+
+
+def read_limit(path: str) -> str:
+    """The number in a limit's file; empty without one, and where it is no limit."""
+    try:
+        with open(path, encoding="ascii") as file:
+            value = file.read(32).strip()
+    except FileNotFoundError:
+        return ""
+    return value if value.isdigit() and int(value) < 1 << 60 else ""
 
 
 def own_failure(error: BaseException) -> str:

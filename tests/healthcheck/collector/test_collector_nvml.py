@@ -399,6 +399,11 @@ def test_a_reader_that_fails_tells_its_error(tree: Path) -> None:
     assert capture.outcome is Outcome.UNABLE and capture.note == "KeyError: 'what'"
 
 
+def test_a_python_without_a_module_is_no_fault_of_the_driver(tree: Path) -> None:
+    capture, _ = look(tree, "import no_such_module\n" + LINES)
+    assert capture.outcome is Outcome.UNABLE and "lacks a module of its standard library" in capture.note
+
+
 def test_what_the_library_prints_does_not_get_into_the_answer(tree: Path) -> None:
     capture, _ = look(tree, "import os\ndef lines(nvml):\n    os.system('echo noise')\n    print('noise', "
                             "flush=True)\n    yield {}\n")

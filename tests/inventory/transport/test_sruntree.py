@@ -328,10 +328,12 @@ def test_who_is_neither_root_nor_slurmuser_is_told_what_to_type(monkeypatch: pyt
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_hundred_and_twenty_eight_nodes_of_which_two_are_dead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hundred_and_twenty_eight_nodes_of_which_two_are_dead(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch,
+) -> None:
     require(can_run(), WHY_NOT)
     names = [f"gpu{number:03d}" for number in range(1, 129)]
-    with cluster(tmp_path, names) as bed:
+    with cluster(tmp_path_factory.mktemp("s"), names) as bed:
         for name, value in bed.environment.items():
             monkeypatch.setenv(name, value)
         os.kill(bed.processes["gpu017"].pid, signal.SIGKILL)
