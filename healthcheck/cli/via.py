@@ -24,15 +24,14 @@ def refuse_with(via: str, **given: bool) -> None:
 
 
 def remote_transport(via: str, keep: float | None) -> Transport:
-    """The transport to other machines; `keep` as for `RemoteTransport`."""
+    """The transport to other machines; `keep` as for `RemoteTransport`, and srun keeps nothing."""
+    if via == SLURM:
+        from inventory.transport.sruntree import SlurmTransport
+
+        return SlurmTransport()
     from inventory.transport.remote import RemoteTransport
 
-    ssh = RemoteTransport(keep=keep)
-    if via == SSH:
-        return ssh
-    from inventory.transport.sruntree import SlurmTransport
-
-    return SlurmTransport(ssh=ssh)
+    return RemoteTransport(keep=keep)
 
 
 def ways(transport: Transport) -> tuple[str, ...]:

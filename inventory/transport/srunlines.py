@@ -11,6 +11,7 @@ from dataclasses import dataclass
 _LABEL = re.compile(rb"\s*(\d{1,7}): ?(.*)", re.DOTALL)
 _LAUNCH = re.compile(r"Task launch for \S+ failed on node (\S+): (.+)")
 _LONGEST = 64 * 1024
+_LONGEST_RECORD = 4096
 
 
 class Labelled:
@@ -27,6 +28,29 @@ class Labelled:
         for line in lines:
             found = _LABEL.fullmatch(line)
             yield (int(found[1]), found[2]) if found else (-1, line)
+
+
+class Records:
+    """Puts together what `sruntask` and its shell write: records begin with one of `.!=` and end with `~`.
+
+    At the end of a task Slurm sends what is left in pieces, cut anywhere, and srun ends each with a newline.
+    """
+
+    def __init__(self) -> None:
+        self._begun: dict[int, bytes] = {}
+
+    def add(self, task: int, line: bytes) -> bytes | None:
+        """The whole record that this line ends, without its `~`; another line as it is; None for a part."""
+        begun = self._begun.pop(task, b"")
+        if not begun and line[:1] not in (b".", b"!", b"="):
+            return line
+        whole = begun + line
+        if whole.endswith(b"~"):
+            return whole[:-1]
+        if len(whole) > _LONGEST_RECORD:
+            return whole        # it cannot be decoded
+        self._begun[task] = whole
+        return None
 
 
 @dataclass(frozen=True)

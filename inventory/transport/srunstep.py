@@ -20,11 +20,11 @@ from inventory.model import Node
 from inventory.transport.base import Failure, Limits, Program, Reply, Stage
 from inventory.transport.lifelines import Lifelines
 from inventory.transport.session import Dialogue, last_line, one_line
-from inventory.transport.srunlines import Labelled, carried, launch_failure
+from inventory.transport.srunlines import Labelled, Records, carried, launch_failure
 
 # From srun's start to the program's first line; srun gives up on a silent slurmd after 20 s.
 START_S = 30.0
-_TURN_S = 1.0           # for noticing that the run is over
+_TURN_S = 0.5           # for noticing that the run is over, and limits that have passed
 _ARGUMENT = 100_000     # bytes; the kernel's MAX_ARG_STRLEN is 131072
 _NOISE = 1 << 20        # bytes of a node that are not the program's output
 _CHUNK = 1 << 16
@@ -60,9 +60,12 @@ class SrunStep:
         self._limits = limits
         self._lifelines = lifelines
         self._name = f"{id(self):x}"
-        self._mark = f"muster:{program.nonce}:".encode()
+        self._mark = f"={program.nonce} ".encode()
+        self._records = Records()
         self._tasks = {node.name: _Task(node, program, limits) for node in nodes}
         self._numbered: dict[int, _Task] = {}
+        self._refused: dict[str, list[Node]] = {}
+        self._left = len(self._tasks)       # tasks that are not over
         self._began = time.time()
         self._process: subprocess.Popen[bytes] | None = None
         self._errors = b""
@@ -88,15 +91,19 @@ class SrunStep:
         with selectors.DefaultSelector() as ready:
             for fd in parsers:
                 ready.register(fd, selectors.EVENT_READ)
-            while ready.get_map() and not over.is_set() and self._waiting():
-                for key, _ in ready.select(max(0.0, min(self._until(start_end), _TURN_S))):
+            expire_at = began + _TURN_S
+            while ready.get_map() and not over.is_set() and self._left:
+                for key, _ in ready.select(_TURN_S):
                     data = os.read(key.fd, _CHUNK)
                     if not data:
                         ready.unregister(key.fd)
                     parser, handle = parsers[key.fd]
                     for number, line in parser.feed(data):
                         handle(number, line)
-                self._expire(start_end)
+                self._hand_over_refused()
+                if (now := time.monotonic()) >= expire_at:
+                    expire_at = now + _TURN_S
+                    self._expire(now, start_end)
         if not over.is_set():
             said = last_line(self._errors)
             self._hand_over(self.unstarted(), f"srun did not start it{f': {said}' if said else ''}")
@@ -119,17 +126,7 @@ class SrunStep:
                 assert pipe is not None  # noqa: S101  (narrowing: they are pipes)
                 pipe.close()
 
-    def _waiting(self) -> bool:
-        return any(not task.over for task in self._tasks.values())
-
-    def _until(self, start_end: float) -> float:
-        now = time.monotonic()
-        ends = [task.started + self._limits.node_s if task.started else start_end
-                for task in self._tasks.values() if not task.over]
-        return min(ends, default=now) - now
-
-    def _expire(self, start_end: float) -> None:
-        now = time.monotonic()
+    def _expire(self, now: float, start_end: float) -> None:
         if now >= start_end:
             self._hand_over(self.unstarted(), f"srun had not started it after {START_S:g} s")
         for task in self._tasks.values():
@@ -146,10 +143,22 @@ class SrunStep:
         failed = launch_failure(line)
         task = self._tasks.get(failed.node) if failed is not None else None
         if failed is not None and task is not None and not task.over and not task.started:
-            self._hand_over([task.node], f"srun could not start it: {one_line(failed.reason)}")
+            why = f"srun could not start it: {one_line(failed.reason)}"
+            # Many come at once: one run of SSH takes them all.
+            self._refused.setdefault(why, []).append(task.node)
+
+    def _hand_over_refused(self) -> None:
+        for why, nodes in self._refused.items():
+            self._hand_over([node for node in nodes if not self._tasks[node.name].started], why)
+        self._refused.clear()
 
     def _line(self, number: int, line: bytes) -> None:
         """A line of a task's output."""
+        record = self._records.add(number, line)
+        if record is not None:
+            self._record(number, record)
+
+    def _record(self, number: int, line: bytes) -> None:
         task = self._numbered.get(number)
         if task is None:
             if line.startswith(self._mark + b"at "):
@@ -173,10 +182,11 @@ class SrunStep:
             status = line[len(self._mark) + 5:].strip()
             dialogue.ended(int(status) if status.isdigit() and len(status) < 5 else None)
         else:
+            # Not the program's: the shell's, or Python's before it runs.
             dialogue.output(line + b"\n")
-            task.noise += len(line)
-            if not line.startswith(self._mark):
+            if not line.startswith(b"muster:"):
                 dialogue.errors(line + b"\n")
+            task.noise += len(line)
             if task.noise > _NOISE:
                 dialogue.failure = Failure(Stage.REPLY, "over 1 MiB of output that is not our program's")
         if dialogue.over:
@@ -196,13 +206,17 @@ class SrunStep:
     def _hand_over(self, nodes: Sequence[Node], why: str) -> None:
         for node in nodes:
             task = self._tasks[node.name]
-            task.over = True
+            self._end(task)
             if task.number >= 0:
                 self._lifelines.close_one(self._name, task.number)
         self._give(nodes, why)
 
-    def _finish(self, task: _Task) -> None:
+    def _end(self, task: _Task) -> None:
+        self._left -= not task.over
         task.over = True
+
+    def _finish(self, task: _Task) -> None:
+        self._end(task)
         self._lifelines.close_one(self._name, task.number)
         dialogue = task.dialogue
         failure = dialogue.failure
@@ -222,9 +236,9 @@ class SrunStep:
         sizes = " ".join(str(len(part)) for part in parts)
         bundle = base64.b64encode(b"".join(parts)).decode()
         words = [bundle[at:at + _ARGUMENT] for at in range(0, len(bundle), _ARGUMENT)]
-        script = (f"echo {self._mark.decode()}at $SLURMD_NODENAME; echo {self._mark.decode()}login; "
+        script = (f"echo {self._mark.decode()}at $SLURMD_NODENAME~; echo muster:{program.nonce}:login; "
                   f"{shlex.join([nodes[0].python, '-I', '-S', '-c', _START, sizes])} \"$@\" 2>&1; "
-                  f"echo {self._mark.decode()}exit $?")
+                  f"echo {self._mark.decode()}exit $?~")
         return ["srun", "--quiet", "--no-allocate", f"--nodelist={','.join(node.name for node in nodes)}",
                 f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1", "--label", "--input=none",
                 "--job-name=muster", "--chdir=/", f"--export=PATH={_PATH},LC_ALL=C", "--mpi=none",

@@ -5,8 +5,8 @@ input before every node of the step is connected, and none at all where one is d
 program reads comes along as arguments, and the lifeline is a connection of our own to the head: where that
 ends, the program's input ends. Python 3.8.
 
-Lines on standard output: `.` and base64 of the program's output; `!` and base64 of the end of its error
-output; `muster:NONCE:no REASON` where the program was not started.
+Records on standard output: `.` and base64 of the program's output; `!` and base64 of the end of its error
+output; `=NONCE no REASON` where the program was not started. Each ends with `~` and a newline.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import threading
 import time
 from typing import Dict, List, Sequence
 
-PIECE = 570             # bytes of output in a line of 761; Slurm cuts lines after 1024
+PIECE = 570             # bytes of output in a line of 762; Slurm cuts lines after 1024
 ENDING_S = 6.0          # for the program after its input has ended
 CONNECT_S = 4.0
 MOST_ERRORS = 4096
@@ -83,7 +83,7 @@ def lifeline(hosts: Sequence[str], port: int, greeting: bytes) -> socket.socket:
 def send(mark: bytes, data: bytes) -> None:
     """Prints bytes as lines."""
     for at in range(0, len(data), PIECE):
-        line = memoryview(mark + base64.b64encode(data[at:at + PIECE]) + b"\n")
+        line = memoryview(mark + base64.b64encode(data[at:at + PIECE]) + b"~\n")
         while line:
             line = line[os.write(1, line):]
 
@@ -167,7 +167,7 @@ def relay(document: Dict[str, object], parts: List[bytes]) -> None:
         program = subprocess.Popen(argv, bufsize=0, start_new_session=True, stdin=subprocess.PIPE,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     except Unfit as error:
-        os.write(1, ("muster:%s:no %s\n" % (nonce, error)).encode())
+        os.write(1, ("=%s no %s~\n" % (nonce, error)).encode())
         sys.exit(75)
     except FileNotFoundError as error:
         os.write(1, ("%s: not found\n" % error.filename).encode())

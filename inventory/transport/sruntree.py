@@ -34,14 +34,14 @@ AT_ONCE = 8             # sruns
 
 
 class SlurmTransport:
-    """`Transport` for sweeps: through srun where a slurmd answers, over `ssh` elsewhere.
+    """`Transport` for sweeps: through srun where a slurmd answers, elsewhere over what `ssh` makes.
 
     After a run, `ways` has the reason for each node that srun was not used for; `summary` is in words.
     """
 
-    def __init__(self, run: Run | None = None, ssh: Transport | None = None) -> None:
+    def __init__(self, run: Run | None = None, ssh: Callable[[], Transport] = RemoteTransport) -> None:
         self._ask = run
-        self._ssh = ssh if ssh is not None else RemoteTransport()
+        self._ssh = ssh
         self.ways: dict[str, str] = {}
         self.through_srun: set[str] = set()
 
@@ -56,12 +56,6 @@ class SlurmTransport:
             self.ways, self.through_srun = sweep.ways, sweep.through_srun
             sweep.close()
 
-    def close(self) -> None:
-        """Closes kept connections of SSH."""
-        close = getattr(self._ssh, "close", None)
-        if close is not None:
-            close()
-
     def summary(self) -> list[str]:
         """Which way the nodes of the last run went, in a few lines."""
         lines = [f"through srun: {fold(sorted(self.through_srun)) or 'no node'}"]
@@ -73,7 +67,8 @@ class SlurmTransport:
 
 
 class _TreeSweep:
-    def __init__(self, nodes: tuple[Node, ...], program: Program, limits: Limits, ssh: Transport) -> None:
+    def __init__(self, nodes: tuple[Node, ...], program: Program, limits: Limits,
+                 ssh: Callable[[], Transport]) -> None:
         self._nodes = nodes
         self._program = program
         self._limits = limits
@@ -158,7 +153,8 @@ class _TreeSweep:
     def _over_ssh(self, nodes: Sequence[Node], why: str) -> None:
         limits = replace(self._limits, sweep_s=max(1.0, self.left()), halt=self._halt)
         try:
-            for reply in self._ssh.run(nodes, self._program, limits):
+            # One of its own: several runs of one would close each other's connections.
+            for reply in self._ssh().run(nodes, self._program, limits):
                 if reply.failure is not None:
                     reason = f"{reply.failure.reason} (over SSH, as {why})"
                     reply = replace(reply, failure=replace(reply.failure, reason=reason))

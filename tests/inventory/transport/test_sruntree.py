@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -42,6 +43,9 @@ class OverSsh:
 
     def __init__(self) -> None:
         self.asked: list[str] = []
+
+    def __call__(self) -> OverSsh:
+        return self
 
     def run(self, nodes: Iterable[Node], program: Program, limits: Limits) -> Iterator[Reply]:
         for node in nodes:
@@ -107,8 +111,7 @@ def test_bytes_of_all_kinds_and_megabytes_of_them_come_whole_and_apart(bed: Slur
     source = ("import random; name = os.environ['SLURMD_NODENAME']; "
               "answer(want('all') + name.encode() + random.Random(name).randbytes(3_000_000))")
     found = sweep(*NODES, program=speaker(source, extras={"all": every}))
-    import random
-
+    assert {name: reply.failure for name, reply in found.items() if reply.failure is not None} == {}
     assert {name: hashlib.sha256(body or b"").hexdigest() for name, body in bodies(found).items()} == {
         name: hashlib.sha256(every + name.encode() + random.Random(name).randbytes(3_000_000)).hexdigest() for name in NODES}
 
