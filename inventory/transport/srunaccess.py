@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from inventory.discover import Run, output
 from inventory.errors import UsageError
 
-_NODES = ("sinfo", "--all", "--noheader", "--Node", "--format=%N|%T")
+# Without its answer the sweep goes on, so it gets less than the 30 s that others have.
+_NODES = ("timeout", "10", "sinfo", "--all", "--noheader", "--Node", "--format=%N|%T")
 _CONFIG = ("scontrol", "show", "config")
 # sinfo(1): suffixes of a node's state that mean that no slurmd can be there.
 _OFF = {"*": "does not respond", "~": "is powered off", "#": "is being powered up",

@@ -51,10 +51,12 @@ class SrunStep:
 
     def __init__(
         self, nodes: Sequence[Node], command: Sequence[str], program: Program, limits: Limits,
-        lifelines: Lifelines, answer: Callable[[Reply], None],
+        lifelines: Lifelines, started: Callable[[str], None], answer: Callable[[Reply], None],
         hand_over: Callable[[Sequence[Node], str], None],
     ) -> None:
-        """`answer` gets the reply of each node, `hand_over` the nodes that srun did not reach, and why."""
+        """`started` gets the name of each node where the program starts, `answer` each node's reply, and
+        `hand_over` the nodes that srun did not reach, and why."""
+        self._started = started
         self._answer = answer
         self._give = hand_over
         self._limits = limits
@@ -106,11 +108,15 @@ class SrunStep:
                     self._expire(now, start_end)
         if not over.is_set():
             said = last_line(self._errors)
-            self._hand_over(self.unstarted(), f"srun did not start it{f': {said}' if said else ''}")
-            for task in self._tasks.values():
-                if not task.over:
-                    task.dialogue.lost(f"{task.node.name} through srun")
-                    self._finish(task)
+            self.give_up(f"srun did not start it{f': {said}' if said else ''}")
+
+    def give_up(self, why: str) -> None:
+        """Hands over what has not started, and fails what has started and is not done."""
+        self._hand_over(self.unstarted(), why)
+        for task in self._tasks.values():
+            if not task.over:
+                task.dialogue.lost(f"{task.node.name} through srun")
+                self._finish(task)
 
     def close(self) -> None:
         """Ends srun and what it left on the nodes."""
@@ -202,6 +208,7 @@ class SrunStep:
         else:
             task.number, task.started = number, time.monotonic()
             self._numbered[number] = task
+            self._started(name)
 
     def _hand_over(self, nodes: Sequence[Node], why: str) -> None:
         for node in nodes:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import queue
+import resource
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -31,6 +32,7 @@ from inventory.transport.srunstep import SrunStep
 
 PER_STEP = 256          # nodes of one srun; one connection each, in srun and here
 AT_ONCE = 8             # sruns
+_SPARE_FILES = 256      # for SSH, files and pipes
 
 
 class SlurmTransport:
@@ -66,6 +68,19 @@ class SlurmTransport:
                         for why, names in sorted(reasons.items())]
 
 
+def _room() -> tuple[int, int]:
+    """How many sruns at once, and nodes of each: as our open files allow, of which each node takes one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = AT_ONCE * PER_STEP + _SPARE_FILES
+    if soft == resource.RLIM_INFINITY:
+        return AT_ONCE, PER_STEP
+    if soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    at_once = max(1, min(AT_ONCE, (soft - _SPARE_FILES) // PER_STEP))
+    return at_once, max(1, min(PER_STEP, (soft - _SPARE_FILES) // at_once))
+
+
 class _TreeSweep:
     def __init__(self, nodes: tuple[Node, ...], program: Program, limits: Limits,
                  ssh: Callable[[], Transport]) -> None:
@@ -78,7 +93,8 @@ class _TreeSweep:
         self._halt = Halt()
         self._over = threading.Event()
         self._lifelines: Lifelines | None = None
-        self._steps = threading.Semaphore(AT_ONCE)
+        at_once, self._per_step = _room()
+        self._steps = threading.Semaphore(at_once)
         self.ways: dict[str, str] = {}
         self.through_srun: set[str] = set()
 
@@ -105,8 +121,8 @@ class _TreeSweep:
         for why, nodes in aside.items():
             self.hand_over(nodes, why)
         for group in groups.values():
-            for at in range(0, len(group), PER_STEP):
-                threading.Thread(target=self._step, args=(group[at:at + PER_STEP],), name="muster-srun",
+            for at in range(0, len(group), self._per_step):
+                threading.Thread(target=self._step, args=(group[at:at + self._per_step],), name="muster-srun",
                                  daemon=True).start()
         while waiting:
             try:
@@ -119,11 +135,12 @@ class _TreeSweep:
                 yield reply
         now = time.time()
         for name in waiting:
+            begun = name in self.through_srun or name in self.ways
             what = ("the run was stopped" if time.monotonic() < self._end
                     else f"the sweep's {self._limits.sweep_s:g} s were over")
-            yield Reply(name, None, Failure(Stage.DEADLINE if name in self.through_srun else Stage.TURN,
+            yield Reply(name, None, Failure(Stage.DEADLINE if begun else Stage.TURN,
                                             f"{what} before it had answered; allow more time (--timeout)"),
-                        now, now, attempts=1 if name in self.through_srun else 0)
+                        now, now, attempts=int(begun))
 
     def close(self) -> None:
         """Ends all that runs, here and on the nodes."""
@@ -137,16 +154,12 @@ class _TreeSweep:
         """Seconds of the sweep that are left."""
         return max(0.0, self._end - time.monotonic())
 
-    def answer(self, reply: Reply) -> None:
-        """The reply of a node that went through srun."""
-        self.through_srun.add(reply.node)
-        self._queue.put(reply)
-
     def hand_over(self, nodes: Sequence[Node], why: str) -> None:
         """Sends these over SSH, in what is left of the sweep."""
         if not nodes or self._over.is_set():
             return
         self.ways.update({node.name: why for node in nodes})
+        self.through_srun.difference_update(node.name for node in nodes)
         threading.Thread(target=self._over_ssh, args=(nodes, why), name="muster-srun-ssh",
                          daemon=True).start()
 
@@ -175,10 +188,10 @@ class _TreeSweep:
                 return
             assert self._lifelines is not None  # noqa: S101  (there are groups)
             step = SrunStep(nodes, self._command(nodes[0]), self._program, self._limits, self._lifelines,
-                            self.answer, self.hand_over)
+                            self.through_srun.add, self._queue.put, self.hand_over)
             try:
                 step.run(self._over)
             except Exception as error:  # noqa: BLE001  (a defect of ours costs this step its nodes, not the sweep)
-                self.hand_over(step.unstarted(), one_line(f"srun failed: {type(error).__name__}: {error}"))
+                step.give_up(one_line(f"srun failed: {type(error).__name__}: {error}"))
             finally:
                 step.close()
