@@ -30,7 +30,7 @@ class Labelled:
             yield (int(found[1]), found[2]) if found else (-1, line)
 
 
-class Records:
+class TaskRecords:
     """Puts together what `sruntask` and its shell write: records begin with one of `.!=` and end with `~`.
 
     At the end of a task Slurm sends what is left in pieces, cut anywhere, and srun ends each with a newline.

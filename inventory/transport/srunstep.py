@@ -20,7 +20,7 @@ from inventory.model import Node
 from inventory.transport.base import Failure, Limits, Program, Reply, Stage
 from inventory.transport.lifelines import Lifelines
 from inventory.transport.session import Dialogue, last_line, one_line
-from inventory.transport.srunlines import Labelled, Records, carried, launch_failure
+from inventory.transport.srunlines import Labelled, TaskRecords, carried, launch_failure
 
 # From srun's start to the program's first line; srun gives up on a silent slurmd after 20 s.
 START_S = 30.0
@@ -63,7 +63,7 @@ class SrunStep:
         self._lifelines = lifelines
         self._name = f"{id(self):x}"
         self._mark = f"={program.nonce} ".encode()
-        self._records = Records()
+        self._records = TaskRecords()
         self._tasks = {node.name: _Task(node, program, limits) for node in nodes}
         self._numbered: dict[int, _Task] = {}
         self._refused: dict[str, list[Node]] = {}

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inventory.transport import sruntask
-from inventory.transport.srunlines import Labelled, LaunchFailed, Records, carried, launch_failure
+from inventory.transport.srunlines import Labelled, LaunchFailed, TaskRecords, carried, launch_failure
 
 LINES = st.lists(st.tuples(st.integers(0, 99_999), st.binary(max_size=80).filter(lambda line: b"\n" not in line)), max_size=20)
 
@@ -59,7 +59,7 @@ def test_what_is_carried_comes_back(data: bytes) -> None:
     with os.fdopen(read, "rb") as file:
         lines = file.read().splitlines()
     assert all(len(line) < 1000 for line in lines)
-    records = Records()
+    records = TaskRecords()
     assert b"".join(carried(records.add(0, line) or b"") or b"" for line in lines) == data
 
 
@@ -68,7 +68,7 @@ def test_records_that_slurm_cuts_anywhere_come_whole(data: bytes, drawn: st.Data
     """As it sends what is left when a task ends: pieces without regard to lines, each of which srun ends with a newline."""
     stream = b"".join(b"." + base64.b64encode(data[at:at + 570]) + b"~\n" for at in range(0, len(data), 570)) + b"=0 exit 0~\n"
     cuts = sorted(drawn.draw(st.lists(st.integers(0, len(stream)), max_size=8)))
-    records, found = Records(), b""
+    records, found = TaskRecords(), b""
     ended = False
     for at, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
         for line in stream[at:end].removesuffix(b"\n").split(b"\n"):
@@ -81,7 +81,7 @@ def test_records_that_slurm_cuts_anywhere_come_whole(data: bytes, drawn: st.Data
 
 
 def test_a_record_without_an_end_is_not_kept_for_ever() -> None:
-    records = Records()
+    records = TaskRecords()
     assert any(records.add(0, b"." + b"A" * 1000) is not None for _ in range(8))
 
 
