@@ -7,6 +7,7 @@ or banner. The collector ends by itself, whatever a probe does; if not, it is ki
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -25,6 +26,7 @@ MOST = 32 << 20         # bytes of an answer, compressed
 SLACK_S = 10.0          # beyond the collector's own limit and its five seconds for the answer
 _HEAD = 4096
 _NOISE = 4096
+_LACKING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
 
 
 class CollectorReply(NamedTuple):
@@ -64,15 +66,20 @@ def collect(
     """The collector's answer with a verified checksum; raises NoAnswer."""
     nonce = secrets.token_hex(8)
     argv = [sys.executable or "python3", "-I", "-S", "-c", LOADER, nonce, *words]
-    noise = (os.memfd_create("muster-stderr") if hasattr(os, "memfd_create")
-             else os.open(os.devnull, os.O_RDWR))
+    noise = -1
     try:
+        noise = (os.memfd_create("muster-stderr") if hasattr(os, "memfd_create")
+                 else os.open(os.devnull, os.O_RDWR))
         child = subprocess.Popen(
             argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=noise, start_new_session=True,
             env=dict(os.environ, **({"MUSTER_ROOT": root} if root else {})))
     except OSError as error:
-        os.close(noise)
-        raise NoAnswer("python", f"the collector cannot be started: {error.strerror}") from None
+        if noise >= 0:
+            os.close(noise)
+        reason = f"the collector cannot be started: {error.strerror}"
+        if error.errno in _LACKING:
+            reason += f" ({errno.errorcode[error.errno]}); raise the limits of the agent's unit (Limit...=)"
+        raise NoAnswer("python", reason) from None
     talk = _Talk(child, nonce, payload(source, json.dumps(probes).encode(), 1), extras)
     try:
         return talk.listen(time.monotonic() + probes["seconds"] + SLACK_S, noise)

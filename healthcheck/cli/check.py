@@ -15,6 +15,7 @@ import click
 
 from healthcheck.cli import fromprometheus
 from healthcheck.cli.options import FANOUT, INVENTORY, RULES, TIMEOUT, check_sku
+from healthcheck.cli.via import SSH, VIA, refuse_with, remote_transport, ways
 from inventory.cli.span import span
 from inventory.errors import StoreError, UsageError
 from inventory.model import Inventory, Node, Privilege
@@ -64,6 +65,7 @@ def _profiles(ctx: click.Context, parameter: click.Parameter, incomplete: str) -
               help="Where each node's newest snapshot is kept. Default: MUSTER_STATE, XDG, /var/lib/muster.")
 @TIMEOUT
 @FANOUT
+@VIA
 @click.option("--every", metavar="SPAN", callback=span(1, 7 * 86400),
               help="Sweep repeatedly (30s, 5m) and keep the connections.")
 @click.option("--from-agent", is_flag=True, help="Judge what the nodes' agents recorded; run no probes.")
@@ -87,7 +89,7 @@ def check(
     rules: str | None, fmt: str, save: str | None, store: bool, state: str | None, timeout: float | None,
     fanout: int, every: float | None, count: int | None, disruptive: bool, lease: str | None,
     from_agent: bool, max_age: float | None, jobs: int | None, full: bool, from_prometheus: str | None,
-    prometheus_auth: str | None,
+    prometheus_auth: str | None, via: str,
 ) -> int:
     """Sweep nodes over SSH, one exec each, and report what is wrong, with evidence and remedy.
 
@@ -122,6 +124,7 @@ def check(
         raise UsageError(f"{' and '.join(sources)} exclude each other")
     if full and fmt == "table":
         raise UsageError("--full goes with --format json or jsonl")
+    refuse_with(via, local=local, replay=replay is not None, disruptive=disruptive)
     ruleset = load_ruleset(rulesfolder.folders(rules))
     check_sku(sku, ruleset)
     ruleset.named(*profile)
@@ -175,7 +178,7 @@ def check(
         leases = _leases(lease, inventory, state, timeout, fanout) if disruptive else None
         sweeper = LiveSweeps(local, timeout, fanout, save, state, every,
                              quiet=fmt != "table" and not sys.stderr.isatty(), store=store, leases=leases,
-                             agents=Agents(max_age) if from_agent else None, chooser=chooser)
+                             agents=Agents(max_age) if from_agent else None, chooser=chooser, via=via)
         if every is not None:
             from healthcheck.cli.every import rounds
 
@@ -299,7 +302,7 @@ class LiveSweeps:
     def __init__(
         self, local: bool, timeout: float | None, fanout: int, save: str | None, state: str | None,
         every: float | None, *, quiet: bool, store: bool = False, leases: LeaseSource | None = None,
-        agents: Agents | None = None, chooser: FromPrometheus | None = None,
+        agents: Agents | None = None, chooser: FromPrometheus | None = None, via: str = SSH,
     ) -> None:
         from healthcheck.sweep.snapshots import KeptSnapshots
         from healthcheck.sweep.sweep import limits
@@ -324,9 +327,7 @@ class LiveSweeps:
 
             self._transport = LocalTransport()
         else:
-            from inventory.transport.remote import RemoteTransport
-
-            self._transport = RemoteTransport(keep=every)
+            self._transport = remote_transport(via, every)
 
     def __call__(self, plan: SweepPlan) -> SweepResult:
         """One sweep."""
@@ -362,8 +363,9 @@ class LiveSweeps:
         words = words_in(self._folder, {node.name for node in plan.nodes})
         bar = progress(len(plan.nodes), "check", quiet=self._quiet)
         if self._leases is None:
-            return sweep.live(plan, self._transport, self._limits, bar, snapshots=self._looks, saver=saver,
-                              on_recording=on_recording, agents=self._agents, repairs=words)
+            outcome = sweep.live(plan, self._transport, self._limits, bar, snapshots=self._looks, saver=saver,
+                                 on_recording=on_recording, agents=self._agents, repairs=words)
+            return replace(outcome, troubles=(*outcome.troubles, *ways(self._transport)))
         with self._leases(plan, self._transport) as granted:
             return sweep.live(plan, granted.transport, granted.bounds, bar, snapshots=self._looks,
                               saver=saver, on_recording=on_recording, lease=granted.lease, repairs=words)

@@ -17,8 +17,8 @@ _ONNODE = Path(__file__).with_name("onnode")
 # Each module stands after those that it needs.
 COLLECTOR = tuple(
     _ONNODE / f"{name}.py"
-    for name in ("__init__", "system", "folder", "child", "devices", "helperchild", "nvidia", "config",
-                 "reader", "answer", "run")
+    for name in ("__init__", "shortage", "system", "folder", "child", "devices", "helperchild", "nvidia",
+                 "config", "reader", "answer", "run")
 )
 # What the root-owned helper has in addition.
 HELPER = (*COLLECTOR, _ONNODE / "helper.py")

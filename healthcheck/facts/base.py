@@ -36,6 +36,8 @@ def why(probe: Probe, capture: Capture | None) -> str:
         return f"{what} gave more than {probe.limit // 1024} KiB; the rest was dropped{note}"
     if capture.outcome is Outcome.CRASHED:
         return f"{what} crashed" + (f" (signal {-capture.exit})" if capture.exit is not None else "") + note
+    if capture.outcome is Outcome.UNABLE:
+        return f"{what}: our own program could not do its work{note}"
     if capture.outcome is Outcome.WEDGED:
         return f"{what} is wedged{note}"
     lines = capture.stderr.strip().splitlines()

@@ -123,7 +123,7 @@ def _by_nvml(captures: Captures) -> _DriverReport:
     capture = captures.capture(NVML)
     if (capture is None or capture.outcome not in (Outcome.DONE, Outcome.TIMEOUT, Outcome.TRUNCATED)
             or "\n" not in capture.text):
-        crashed = capture is not None and capture.outcome is Outcome.CRASHED
+        crashed = capture is not None and capture.outcome is Outcome.CRASHED and capture.exit is not None
         return _DriverReport(None, why(NVML, capture), "crashed" if crashed else "")
     head = json.loads(capture.text[:capture.text.find("\n")])
     if not isinstance(head, dict):
@@ -147,7 +147,7 @@ def _by_smi(captures: Captures) -> _DriverReport:
     if refusal is not None:
         return _refusal(refusal[0], f"nvidia-smi: {refusal[1]}")
     capture = captures.capture(SMI)
-    if capture is not None and capture.outcome is Outcome.CRASHED:
+    if capture is not None and capture.outcome is Outcome.CRASHED and capture.exit is not None:
         return _DriverReport(None, why(SMI, capture), "crashed")
     try:
         return _DriverReport(True, head=captures.once(smi.log).head)

@@ -14,7 +14,7 @@ T = TypeVar("T")
 _FILE_WHY = {
     Outcome.MISSING: "no such file", Outcome.DENIED: "permission denied", Outcome.TIMEOUT: "reading it hung",
     Outcome.TRUNCATED: "longer than its limit", Outcome.CRASHED: "reading it failed",
-    Outcome.WEDGED: "reading it is wedged",
+    Outcome.WEDGED: "reading it is wedged", Outcome.UNABLE: "our own reader could not read it",
 }
 # Looked up once: an enum's members cost more than the rest of reading a small file.
 _DONE, _MISSING = Outcome.DONE, Outcome.MISSING

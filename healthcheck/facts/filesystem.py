@@ -190,6 +190,8 @@ def _answer(files: CapturedFiles, point: str, since_earlier: bool) -> Any:
         return Unmeasured("the probe's time was over before its turn")
     if outcome is Outcome.DONE:
         return ""
+    if outcome is Outcome.UNABLE:
+        return Unmeasured("our own reader could not ask it")
     if outcome in (Outcome.TIMEOUT, Outcome.WEDGED):
         return "wedged" if since_earlier else "hung"
     if outcome in (Outcome.DENIED, Outcome.MISSING):

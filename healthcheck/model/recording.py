@@ -33,6 +33,8 @@ class Outcome(Enum):
     CRASHED = "crashed"        # ended by a signal, or an I/O error while reading
     # Not started: its predecessor is past its limit and still there; or it cannot be killed
     WEDGED = "wedged"
+    # Our own program lacked something (a descriptor, memory, a process, a module): says nothing of the node
+    UNABLE = "unable"
 
 
 class FileCapture(NamedTuple):

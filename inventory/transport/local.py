@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from inventory.model import Node
 from inventory.transport.base import Failure, Limits, Program, Reply, Stage
 from inventory.transport.pipes import close_process, converse, spawn
-from inventory.transport.session import Dialogue
+from inventory.transport.session import Dialogue, lacking
 from inventory.transport.watch import NodeJob, TaskFailed, Watchdog, fan_out
 
 
@@ -45,6 +45,8 @@ def _start(argv: list[str]) -> subprocess.Popen[bytes]:
     try:
         return spawn(argv)
     except OSError as error:
+        if what := lacking((error.strerror or "").encode()):
+            raise TaskFailed(Stage.CONNECT, f"cannot run {argv[0]}: {error.strerror}; {what}") from None
         if argv[0] == "sudo":
             raise TaskFailed(Stage.BECOME, f"cannot run sudo: {error.strerror}") from None
         raise TaskFailed(Stage.PYTHON,

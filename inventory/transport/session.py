@@ -21,6 +21,22 @@ _NO_SUDO = re.compile(r"sudo['\"]?: (?:command )?not found|not found: sudo|unkno
                       r"file.*sudo", re.IGNORECASE)
 _SUDO_NO_PROGRAM = re.compile(r"^sudo: .*: command not found$")
 
+# What a shell or Python writes that cannot start for want of something, and what to do about it.
+_LACKING = (
+    (re.compile(rb"Too many open files|Error 24\b|Errno 24\]"),
+     "EMFILE: let the login open more files on the node (ulimit -n)"),
+    (re.compile(rb"MemoryError|[Cc]annot allocate memory|Out of memory|failed to map segment"),
+     "ENOMEM: let the login use more memory on the node (ulimit -v, ulimit -d), or free some"),
+    (re.compile(rb"[Cc]an(?:no|')t fork|fork: |unable to fork|Resource temporarily unavailable"),
+     "EAGAIN: let the login start more processes on the node (ulimit -u), or end some"),
+    (re.compile(rb"No space left on device"), "ENOSPC: free some room on the node"),
+)
+
+
+def lacking(text: bytes) -> str:
+    """What kept a program from starting or working by what it wrote, and what to do; empty without a sign."""
+    return next((what for pattern, what in _LACKING if pattern.search(text)), "")
+
 
 def one_line(text: bytes | str, most: int = 200) -> str:
     """Foreign text as one line for a person: no control characters, runs of white space as one,
@@ -132,7 +148,12 @@ class Dialogue:
         message = last_line(bytes(self._stderr))
         status = ("" if exit_status is None else f"signal {-exit_status}" if exit_status < 0
                   else f"exit {exit_status}")
-        if self.python is not None:
+        if "ulimit" not in message and (lacked := lacking(bytes(self._stderr))):
+            what = (self._framer.cut() if self.python is not None else f"{self._named} could not be started"
+                    if self._logged_in else "the login shell could not start our command")
+            self._fail(Stage.REPLY if self.python is not None else self.stage,
+                       f"{_join(what, status, message)}; {lacked}")
+        elif self.python is not None:
             self._fail(Stage.REPLY, _join(self._framer.cut(), status, message))
         elif not self._logged_in:
             message = message or last_line(self._hint)

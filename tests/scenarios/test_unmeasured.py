@@ -24,7 +24,7 @@ from tests.scenarios.conftest import Room
 # A baseline is each site's own: without one it is unknown on the healthiest node.
 RULES = {rule.id: rule for rule in node.rules().rules if not rule.left_out and rule.id != "kernel-baseline"}
 JUDGED = sorted(rule.id for rule in RULES.values() if not rule.disruptive and rule.probes)
-WAYS = ("absent", "missing", "denied", "timeout", "timeout with nothing", "truncated", "truncated with nothing", "crashed", "wedged")
+WAYS = ("absent", "missing", "denied", "timeout", "timeout with nothing", "truncated", "truncated with nothing", "crashed", "wedged", "unable")
 
 
 

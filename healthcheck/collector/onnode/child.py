@@ -7,6 +7,7 @@ import resource
 import signal
 from typing import TYPE_CHECKING, Any, Dict, Optional
 
+from healthcheck.collector.onnode.shortage import OwnFailure, own_failure, why_ended
 from healthcheck.collector.onnode.system import (
     GRACE,
     SIGNALS,
@@ -31,14 +32,24 @@ class Child:
     def __init__(self, run: CollectorRun, key: str, seconds: float) -> None:
         self.run = run
         self.key = key
-        self.out, self.err = memory(), memory()
+        self.out = memory()
+        try:
+            self.err = memory()
+        except OSError:
+            os.close(self.out)
+            raise
         self.began = clock()
         self.seconds = seconds
         self.deadline = min(self.began + seconds, run.end)
         self.killed = False
         self.status = 0
         left = None if run.budget is None else int(max(0.0, run.budget - run.spent())) + 1
-        self.pid = os.fork()
+        try:
+            self.pid = os.fork()
+        except OSError:
+            os.close(self.out)
+            os.close(self.err)
+            raise
         if not self.pid:
             code = 70
             try:
@@ -62,7 +73,7 @@ class Child:
                     resource.setrlimit(resource.RLIMIT_CPU, (min(left, most), most))
                 code = self.work()
             except BaseException as error:
-                os.write(2, ("%s: %s" % (type(error).__name__, error)).encode("utf-8", "replace"))
+                self.stumbled(error)
             finally:
                 os._exit(code)
         run.live.append(self)
@@ -73,9 +84,19 @@ class Child:
         """In the child: does its work and returns the exit status."""
         raise NotImplementedError
 
+    def stumbled(self, error: BaseException) -> None:
+        """In the child: an error ends its work with exit status 70."""
+        message = own_failure(error) or "%s: %s" % (type(error).__name__, error)
+        os.write(self.err, message.encode("utf-8", "replace"))
+
     def ended(self, trouble: str) -> None:
         """In the parent: the child has ended, or cannot be ended if there is trouble."""
         raise NotImplementedError
+
+    def lacked(self, message: str) -> str:
+        """In the parent: what it lacked if it ended by itself, with this message; see `why_ended`."""
+        run = self.run
+        return "" if self.killed else why_ended(self.status, message, run.short, run.budget is not None)
 
     def overdue(self) -> bool:
         """Whether its time is over."""
@@ -129,29 +150,33 @@ class Command(Child):
         self.failed, self.fail = os.pipe()
         try:
             Child.__init__(self, run, "probe " + probe["id"], probe["seconds"])
+        except OSError:
+            os.close(self.failed)
+            raise
         finally:
             os.close(self.fail)
 
     def work(self) -> int:
-        try:
-            os.dup2(self.out, 1)
-            # The kernel bounds what it prints.
-            most, hard = max(4 * self.probe["limit"], 1 << 20), resource.getrlimit(resource.RLIMIT_FSIZE)[1]
-            most = most if hard == resource.RLIM_INFINITY else min(most, hard)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
-            os.execvpe(  # noqa: S606  (an argv list, and never a shell)
-                self.probe["argv"][0], self.probe["argv"],
-                dict(os.environ, LC_ALL="C", LANG="C", PATH=search_path()))
-        except Exception as error:
-            os.write(self.fail, b"%d" % (getattr(error, "errno", 0) or 0))
-        return 127
+        os.dup2(self.out, 1)
+        # The kernel bounds what it prints.
+        most, hard = max(4 * self.probe["limit"], 1 << 20), resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+        os.execvpe(  # noqa: S606  (an argv list, and never a shell)
+            self.probe["argv"][0], self.probe["argv"],
+            dict(os.environ, LC_ALL="C", LANG="C", PATH=search_path()))
+
+    def stumbled(self, error: BaseException) -> None:
+        # Its exit status must not be taken for one of the program, which has not started.
+        message = "%d %s" % (getattr(error, "errno", 0) or 0, own_failure(error) or type(error).__name__)
+        os.write(self.fail, message.encode("utf-8", "replace")[:4096])
 
     def ended(self, trouble: str) -> None:
         os.set_blocking(self.failed, False)
         try:
-            unstarted = os.read(self.failed, 16)
+            unstarted = text(os.read(self.failed, 4096))
         except OSError:
-            unstarted = b""
+            unstarted = ""
         os.close(self.failed)
         data, size = contents(self.out, self.probe["limit"], self.probe["tail"])
         noise, _ = contents(self.err, STDERR, True)
@@ -159,14 +184,21 @@ class Command(Child):
         if trouble:
             outcome, exit_status = "wedged", None
         elif unstarted:
-            outcome, trouble = failure(OSError(int(unstarted), ""))
+            number, _, own = unstarted.partition(" ")
+            try:
+                outcome, trouble = failure(OSError(int(number), "")) if int(number) else ("unable", own)
+            except OwnFailure:
+                outcome, trouble = "unable", own
             exit_status = None
         elif self.killed:
             outcome, exit_status = "timeout", None
-        elif size > self.probe["limit"] or self.status == -signal.SIGXFSZ:
+        elif size > self.probe["limit"] or (self.status == -signal.SIGXFSZ and not self.run.short):
             outcome = "truncated"
         else:
             outcome = "crashed" if self.status < 0 else "done"
+            trouble = self.lacked(text(noise) + text(data[-STDERR:]))
+            if trouble:
+                outcome = "unable"
         self.store(capture(outcome, clock() - self.began, size, exit=exit_status, text=text(data),
                            stderr=text(noise), note=self.note(trouble)))
 

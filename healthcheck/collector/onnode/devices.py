@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, Dict, List
 
 from healthcheck.collector.onnode.child import Child, Command, search_path
+from healthcheck.collector.onnode.shortage import own_failure
 from healthcheck.collector.onnode.system import (
     LEFT_OUT,
     ROOT,
@@ -32,9 +33,7 @@ class DeviceLister(Child):
         Child.__init__(self, run, "probe " + probe["id"], probe["seconds"])
 
     def work(self) -> int:
-        import glob
-        root = glob.escape(ROOT)
-        found = {path[len(ROOT):] for pattern in self.probe["each"] for path in glob.glob(root + pattern)}
+        found = {path for pattern in self.probe["each"] for path in matching("", pattern.split("/")[1:])}
         names = {path: excluded_device(path, self.run.excluded) for path in found}
         found = {path for path in found if not names[path]}
         notes = sorted(LEFT_OUT + name for name in set(names.values()) if name)
@@ -52,12 +51,31 @@ class DeviceLister(Child):
             run.fail([probe], "missing", "", seconds)
         elif self.status:
             noise = text(contents(self.err, 300, True)[0]).strip()
-            run.fail([probe], "crashed", "the devices cannot be listed: " + noise, seconds)
+            run.fail([probe], "unable", "the devices cannot be listed: " + (self.lacked(noise) or noise),
+                     seconds)
         else:
             words = [word for word in text(contents(self.out, 1 << 20, False)[0]).split("\0") if word]
             paths = [word for word in words if word[0] == "/"]
             note = "; ".join(word for word in words if word[0] != "/")
             run.devices.append(DeviceQueue(run, probe, self.began, paths, note))
+
+
+def matching(base: str, parts: List[str]) -> List[str]:
+    """The paths that match a pattern. glob(3) and Python's would take a folder for empty that could not be
+    opened for want of a descriptor. Raises OSError then."""
+    import fnmatch
+    for at, part in enumerate(parts):
+        if "*" in part or "?" in part or "[" in part:
+            try:
+                names = os.listdir(ROOT + (base or "/"))
+            except OSError as error:
+                if own_failure(error):
+                    raise
+                return []
+            return [path for name in sorted(fnmatch.filter(names, part))
+                    if name[0] != "." for path in matching(base + "/" + name, parts[at + 1:])]
+        base += "/" + part
+    return [base] if os.path.lexists(ROOT + base) else []
 
 
 class DeviceQueue:
@@ -105,7 +123,7 @@ class DeviceQueue:
         self.busy = False
         noise = made.get("stderr", "").strip().splitlines()
         message = made.get("note", "")
-        if "exit" in made:
+        if "exit" in made and made["outcome"] != "unable":
             message = "exit %d" % made["exit"] + (": " + noise[-1][:200] if noise else "")
         self.files[path] = [made["outcome"], message + "\n" + made.get("text", "")]
         if made["outcome"] == "timeout" and clock() >= self.end:
@@ -134,7 +152,7 @@ class DeviceCommand(Command):
             Command.__init__(self, run, probe)
         except OSError as error:
             devices.add_result(
-                path, capture("crashed", note="no child could be started: %s" % (error.strerror or error)))
+                path, capture("unable", note="no child could be started: %s" % (own_failure(error) or error)))
 
     def store(self, made: Dict[str, Any]) -> None:
         self.devices.add_result(self.path, made)

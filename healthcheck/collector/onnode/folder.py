@@ -43,7 +43,11 @@ class RunFolder:
         limit does not matter.
         """
         now = time.clock_gettime(time.CLOCK_BOOTTIME)
-        for name in os.listdir(self.fd)[:ENTRIES]:
+        try:
+            names = os.listdir(self.fd)[:ENTRIES]
+        except OSError:
+            return
+        for name in names:
             try:
                 pid = int(name.rpartition("child-")[2])
                 fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=self.fd)

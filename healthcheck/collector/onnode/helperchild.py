@@ -10,6 +10,7 @@ import zlib
 from typing import TYPE_CHECKING, Any, Dict, List
 
 from healthcheck.collector.onnode.child import Child
+from healthcheck.collector.onnode.shortage import own_failure
 from healthcheck.collector.onnode.system import GRACE, STDERR, capture, clock, contents, text
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class HelperChild(Child):
             os.write(2, ("there is no sudo on the node" if error.filename != self.path else
                          "it is not installed at %s" % self.path).encode())
         except (OSError, ValueError) as error:
-            os.write(2, str(error).encode("utf-8", "replace"))
+            os.write(2, (own_failure(error) or str(error)).encode("utf-8", "replace"))
         return 2
 
     def overdue(self) -> bool:
@@ -111,6 +112,9 @@ class HelperChild(Child):
                 outcome, note = "denied", "the helper on the node is of another version: reinstall it"
             except (ValueError, KeyError, TypeError, AttributeError, RecursionError, zlib.error):
                 pass
+        lacked = "" if found or self.late or trouble else self.lacked(text(noise))
+        if lacked:
+            outcome, note = "unable", note + "; " + lacked
         for probe in self.probes:
             made = found.get(probe["id"] + " " + digest(probe))
             if not isinstance(made, dict):

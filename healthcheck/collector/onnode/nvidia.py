@@ -9,6 +9,7 @@ import zlib
 from typing import TYPE_CHECKING, Any, Dict, List
 
 from healthcheck.collector.onnode.child import Child
+from healthcheck.collector.onnode.shortage import RAISE, words_of
 from healthcheck.collector.onnode.system import ROOT, capture, clock, contents, text
 
 if TYPE_CHECKING:
@@ -45,7 +46,8 @@ class Detector(Child):
             self.run.start_nvidia(self.probes)
             return
         elif self.status != 3:
-            outcome, note = "crashed", "the PCI bus cannot be read: " + text(contents(self.err, 300, True)[0])
+            noise = text(contents(self.err, 300, True)[0])
+            outcome, note = "unable", "the PCI bus cannot be read: " + (self.lacked(noise) or noise)
         self.run.fail(self.probes, outcome, note, clock() - self.began)
 
 
@@ -58,6 +60,13 @@ def not_needed(found: Dict[str, Any]) -> str:
     if found["outcome"] in ("done", "truncated") and first and "error" not in json.loads(first):
         return "not needed: NVML answered"
     return ""
+
+
+def own_error(data: bytes) -> str:
+    """The reader's error in starting NVML that is none of NVML's; empty without one."""
+    first = json.loads(text(data).partition("\n")[0] or "{}")
+    error = first.get("error") if isinstance(first, dict) else None
+    return str(error[1]) if isinstance(error, list) and error[0] == -1 else ""
 
 
 class NvmlReader(Child):
@@ -88,9 +97,16 @@ class NvmlReader(Child):
         elif self.killed:
             outcome = "timeout"
         elif self.status:
-            outcome = "crashed"
-            trouble = text(contents(self.err, 300, True)[0])
-            exit_status = self.status if self.status < 0 else None
+            noise = text(contents(self.err, 300, True)[0])
+            trouble = self.lacked(noise) or noise
+            # A signal may be the library's fault; an error in Python is ours.
+            crashed = self.status < 0 and not self.lacked(noise)
+            outcome, exit_status = ("crashed", self.status) if crashed else ("unable", None)
+        elif own_error(whole):
+            outcome, trouble = "unable", words_of(own_error(whole)) or own_error(whole)
+        elif self.run.short and (b'"error"' in whole or whole.count(b"\n") < 2):
+            # NVML has one number for a file that it may not open and for one that it finds no descriptor for.
+            outcome, trouble = "unable", "NVML had errors, and %s; %s" % (self.run.short, RAISE)
         else:
             outcome = "done" if len(whole) == size else "truncated"
         self.run.captures[self.probe["id"]] = capture(

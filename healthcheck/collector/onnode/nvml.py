@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 MOST_GPUS = 1024
 MOST_LINKS = 64
 INVALID_ARGUMENT, NOT_SUPPORTED, FUNCTION_NOT_FOUND, VERSION_MISMATCH, UNKNOWN = 2, 3, 13, 25, 999
+LIBRARY_NOT_FOUND = 12
 
 # R535 is the oldest driver in wide use; the fields of its nvml.h end below this number. An unknown id is
 # INVALID_ARGUMENT in some drivers and NOT_SUPPORTED in others: for a newer field both mean that this driver
@@ -32,7 +33,7 @@ def lines(nvml: Any) -> Iterator[Dict[str, Any]]:
     try:
         nvml.nvmlInit()
     except Exception as error:
-        yield {"error": trouble(error)}
+        yield {"error": own_trouble(error) or trouble(error)}
         return
     head = {key: reading(nvml, read, None) for key, read in DRIVER.items()}
     yield head
@@ -56,6 +57,24 @@ def trouble(error: Exception) -> List[Any]:
     """NVML's number and words for an error; -1 for others, such as a call that an older pynvml lacks."""
     code = getattr(error, "value", None)
     return [code, str(error)] if isinstance(code, int) else [-1, "%s: %s" % (type(error).__name__, error)]
+
+
+def own_trouble(error: Exception) -> List[Any]:
+    """[-1, message] where this process lacks what it takes to load the library or to open a device: NVML then
+    answers as if there were no library or no driver. Empty otherwise."""
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY))
+        if getattr(error, "value", None) == LIBRARY_NOT_FOUND:
+            import ctypes
+            ctypes.CDLL("libnvidia-ml.so.1")
+    except (OSError, MemoryError) as lacking:
+        words = ("Too many open files", "Error 24", "Cannot allocate memory", "failed to map segment",
+                 "cannot create shared object descriptor", "MemoryError")
+        message = "%s: %s" % (type(lacking).__name__, lacking)
+        # A library on a file system that is mounted noexec cannot be mapped either.
+        if any(word in message for word in words) and "not permitted" not in message:
+            return [-1, message]
+    return []
 
 
 def reading(nvml: Any, read: Read, handle: Any, late: bool = False) -> Dict[str, Any]:

@@ -6,11 +6,13 @@ import json
 import marshal
 import os
 import re
+import signal
 import stat
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Set, Tuple
 
 from healthcheck.collector.onnode.child import Child
 from healthcheck.collector.onnode.config import registers
+from healthcheck.collector.onnode.shortage import OwnFailure, own_failure
 from healthcheck.collector.onnode.system import (
     BLOCK,
     ENTRIES,
@@ -20,6 +22,7 @@ from healthcheck.collector.onnode.system import (
     ROOT,
     capture,
     clock,
+    contents,
     excluded_device,
     failure,
     text,
@@ -120,9 +123,12 @@ class Reader(Child):
         if state.at >= len(state.probes):
             return
         made = captures.get(state.probe["id"])
-        why = "%s: %s" % (self.step, trouble or ("reading it took over %g s" % state.probe["each_s"]))
+        budget = self.run.budget is not None and self.status == -signal.SIGXCPU
+        own = "" if trouble or self.killed or budget else self.ended_itself()
+        why = "%s: %s" % (self.step, trouble or own or (
+            "reading it took over %g s" % state.probe["each_s"]))
         if self.step and made is not None:
-            outcome = "wedged" if trouble else "timeout" if self.killed else "crashed"
+            outcome = "wedged" if trouble else "unable" if own else "timeout"
             state.hung[self.step] = outcome, why
             if trouble:
                 self.note_step()
@@ -131,11 +137,19 @@ class Reader(Child):
         if self.step.startswith("/") and made is not None:
             made["files"][self.step] = [state.hung[self.step][0]]
         for probe in state.probes[state.at:]:
-            if probe["id"] in captures:
+            if own:
+                captures[probe["id"]] = capture("unable", note=why if self.step else own)
+            elif probe["id"] in captures:
                 captures[probe["id"]].update(note=why, seconds=round(clock() - state.started, 4))
             else:
                 captures[probe["id"]] = capture(
                     "timeout", note="its turn never came" + (": " + why if self.step else ""))
+
+    def ended_itself(self) -> str:
+        """Why this child has ended, which no file can make it do: an error of ours, or something lacked."""
+        noise = text(contents(self.err, 300, True)[0]).strip()
+        return self.lacked(noise) or "our reader of files ended by itself (%s)" % (
+            noise or ("signal %d" % -self.status if self.status < 0 else "exit %d" % self.status))
 
     # In the child.
     def work(self) -> int:
@@ -159,6 +173,10 @@ class Reader(Child):
                 outcome = "truncated" if self.cut else "done"
             except EndProbe as enough:
                 outcome = str(enough)
+            except Exception as error:
+                # What was read may lack more than is known: nothing of it counts.
+                outcome = "unable"
+                self.send("note", own_failure(error) or "%s: %s" % (type(error).__name__, error))
             self.send("done", outcome, clock())
         self.flush()
         return 0
@@ -209,6 +227,8 @@ class Reader(Child):
 
     def note_hung(self, path: str) -> None:
         outcome, why = self.state.hung[path]
+        if outcome == "unable":
+            raise OwnFailure(why)
         self.put(path, outcome)
         self.send("note", why)
 
@@ -346,7 +366,8 @@ class Reader(Child):
         try:
             with open(ROOT + info, "rb") as file:
                 lines = file.read(probe["limit"]).decode("utf-8", "surrogateescape").split("\n")
-        except OSError:
+        except OSError as error:
+            failure(error)
             return
         for line in lines:
             before, _, after = line.partition(" - ")
@@ -434,14 +455,18 @@ class Reader(Child):
 
 
 def proc(pid: str, name: str) -> bytes:
-    """A file of one process; empty if the process has ended or the file is not readable."""
+    """A file of one process; empty if the process has ended or the file is not readable.
+
+    Raises OwnFailure.
+    """
     try:
         fd = os.open("%s/proc/%s/%s" % (ROOT, pid, name), os.O_RDONLY)
         try:
             return os.read(fd, 8192)
         finally:
             os.close(fd)
-    except OSError:
+    except OSError as error:
+        failure(error)
         return b""
 
 

@@ -21,6 +21,14 @@ from healthcheck.collector.onnode.folder import RunFolder
 from healthcheck.collector.onnode.helperchild import HelperChild
 from healthcheck.collector.onnode.nvidia import Detector, NvmlReader, not_needed
 from healthcheck.collector.onnode.reader import Reader, ReaderProgress
+from healthcheck.collector.onnode.shortage import (
+    FEWEST_FILES,
+    RAISE,
+    limit,
+    own_failure,
+    raise_limits,
+    short_of,
+)
 from healthcheck.collector.onnode.system import (
     BLOCK,
     NETWORK,
@@ -28,7 +36,6 @@ from healthcheck.collector.onnode.system import (
     SIGNALS,
     capture,
     clock,
-    failure,
     first_line,
     kill_all,
 )
@@ -46,6 +53,11 @@ class CollectorRun:
     def __init__(self, nonce: str, probes: Dict[str, Any], channel: int) -> None:
         self.nonce = nonce
         self.probes = probes
+        raise_limits()
+        self.short = short_of()     # what this login may use less of than our programs need
+        files = limit("RLIMIT_NOFILE")
+        self.tight = "" if files < 0 or files >= FEWEST_FILES else (
+            "not started: %s, and %d are needed; %s" % (short_of(("RLIMIT_NOFILE",)), FEWEST_FILES, RAISE))
         self.input = channel
         self.end: float = clock() + probes["seconds"]
         self.budget: Optional[float] = probes.get("cpu_seconds")
@@ -128,6 +140,8 @@ class CollectorRun:
                 self.fail([probe], "denied", "the root-owned helper cannot leave out devices")
             elif rooting:
                 rooted.append(probe)
+            elif self.tight and probe["kind"] in ("nvml", "command"):
+                self.fail([probe], "unable", self.tight)
             elif probe["kind"] == "nvml" or probe["needs"]:
                 nvidia.append(probe)
             elif probe["kind"] == "command":
@@ -208,7 +222,7 @@ class CollectorRun:
         self.fail_request("timeout", "")
 
     def not_started(self, probes: List[Dict[str, Any]], error: OSError) -> None:
-        self.fail(probes, "crashed", "no child could be started: " + failure(error)[1])
+        self.fail(probes, "unable", "no child could be started: %s" % (own_failure(error) or error))
 
     def fail(self, probes: List[Dict[str, Any]], outcome: str, note: str, seconds: float = 0.0) -> None:
         for probe in probes:
@@ -342,13 +356,23 @@ def lower_priority() -> None:
 def main(nonce: str, probes: bytes, stdin: BinaryIO) -> None:
     """Captures this probe set (JSON) and replies under the nonce, as long as `stdin` stays open."""
     lower_priority()
-    run = CollectorRun(nonce, json.loads(probes.decode()), stdin.fileno())
+    live: List[Child] = []
+    status = 1
     try:
+        run = CollectorRun(nonce, json.loads(probes.decode()), stdin.fileno())
+        live = run.live
         # The probe set is the same for all nodes; the last arguments are this node's own.
         words = sys.argv[2:]
         run.excluded = [word[8:] for word in words if word.startswith("without=")]
         run.collect(helper="helper" in words and os.geteuid() != 0)
         run.answer()
+        status = 0
+    except (OSError, MemoryError, ImportError) as error:
+        why = own_failure(error)
+        if not why:
+            raise
+        # The head shows the last line.
+        os.write(2, ("\nthe collector could not do its work: %s\n" % why).encode("utf-8", "replace"))
     finally:
-        kill_all([child.pid for child in run.live])
-    os._exit(0)
+        kill_all([child.pid for child in live])
+    os._exit(status)

@@ -9,6 +9,8 @@ import signal
 import time
 from typing import Any, Dict, Sequence, Tuple
 
+from healthcheck.collector.onnode.shortage import OwnFailure, own_failure
+
 GRACE = 0.5             # seconds for a killed child to die
 ENTRIES = 16384         # files of one probe, names of one directory
 STDERR = 4096
@@ -35,14 +37,21 @@ def process(pid: int) -> Tuple[str, int, int]:
 
 
 def kill_all(leaders: Sequence[int]) -> None:
-    """Kills these leaders' sessions: a grandchild may lead its own process group (timeout(1))."""
+    """Kills these leaders' sessions: a grandchild may lead its own process group (timeout(1)).
+
+    Without a free descriptor only what is in the leaders' own groups is found.
+    """
     for pid in leaders:
         for kill in (os.kill, os.killpg):
             try:
                 kill(pid, signal.SIGKILL)
             except OSError:
                 pass
-    for name in os.listdir("/proc") if leaders else ():
+    try:
+        names = os.listdir("/proc") if leaders else []
+    except OSError:
+        return
+    for name in names:
         if name.isdigit() and process(int(name))[1] in leaders:
             try:
                 os.kill(int(name), signal.SIGKILL)
@@ -51,10 +60,12 @@ def kill_all(leaders: Sequence[int]) -> None:
 
 
 def memory() -> int:
-    """A file without a name."""
+    """A file without a name. Raises OSError."""
     try:
         return os.memfd_create("muster")
-    except (AttributeError, OSError):
+    except (AttributeError, OSError) as error:
+        if own_failure(error):
+            raise
         import tempfile
         fd, path = tempfile.mkstemp()
         os.unlink(path)
@@ -72,7 +83,13 @@ def text(data: bytes) -> str:
 
 
 def failure(error: OSError) -> Tuple[str, str]:
-    """The outcome for a system error, and its name if the outcome alone is not clear."""
+    """The outcome for a system error, and its name if the outcome alone is not clear.
+
+    Raises OwnFailure for one that our own program met for want of something.
+    """
+    why = own_failure(error)
+    if why:
+        raise OwnFailure(why)
     if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENODEV):
         return "missing", ""
     if error.errno in (errno.EACCES, errno.EPERM):
@@ -88,10 +105,13 @@ def capture(outcome: str, seconds: float = 0.0, size: int = 0, **rest: Any) -> D
 
 
 def first_line(path: str) -> str:
+    """The first line of a file; empty without one. Raises OSError where we lack what reading it needs."""
     try:
         with open(ROOT + path, "rb") as file:
             return text(file.readline(256)).strip()
-    except OSError:
+    except OSError as error:
+        if own_failure(error):
+            raise
         return ""
 
 

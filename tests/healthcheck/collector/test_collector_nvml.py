@@ -396,7 +396,12 @@ def test_a_library_that_crashes_reports_it(tree: Path) -> None:
 
 def test_a_reader_that_fails_tells_its_error(tree: Path) -> None:
     capture, _ = look(tree, LINES + "raise KeyError('what')\n")
-    assert capture.outcome is Outcome.CRASHED and capture.note == "KeyError: 'what'"
+    assert capture.outcome is Outcome.UNABLE and capture.note == "KeyError: 'what'"
+
+
+def test_a_python_without_a_module_is_no_fault_of_the_driver(tree: Path) -> None:
+    capture, _ = look(tree, "import no_such_module\n" + LINES)
+    assert capture.outcome is Outcome.UNABLE and "lacks a module of its standard library" in capture.note
 
 
 def test_what_the_library_prints_does_not_get_into_the_answer(tree: Path) -> None:
@@ -414,9 +419,9 @@ def test_past_the_limit_whole_lines_are_kept(tree: Path) -> None:
 
 
 @pytest.mark.parametrize("source", [b"not compressed", zlib.compress(b"def lines(\0")])
-def test_a_damaged_source_is_a_crash_and_not_the_end_of_the_answer(tree: Path, source: bytes) -> None:
+def test_a_damaged_source_is_a_failure_of_ours_and_not_the_end_of_the_answer(tree: Path, source: bytes) -> None:
     capture, _ = look(tree, extras={"nvml": source})
-    assert capture.outcome is Outcome.CRASHED and "rror" in capture.note
+    assert capture.outcome is Outcome.UNABLE and "rror" in capture.note
 
 
 def test_a_head_without_the_binding_is_reported_apart_from_a_node_without_gpus(tree: Path) -> None:

@@ -1,0 +1,102 @@
+"""Connections that nodes hold to the head; what runs there ends when we close them, or end ourselves."""
+
+from __future__ import annotations
+
+import secrets
+import selectors
+import socket
+import threading
+from contextlib import suppress
+
+_GREETING = 64
+
+
+class Lifelines:
+    """Listens on a port of every address. A peer that does not know the token is dropped.
+
+    `close_one` ends one task's connection, `close` all. When this process ends, the kernel closes them.
+    """
+
+    def __init__(self) -> None:
+        """Raises OSError without a free port or descriptor."""
+        self.token = secrets.token_hex(16)
+        self._listener = _listen()
+        self.port: int = self._listener.getsockname()[1]
+        self._lock = threading.Lock()
+        self._lines: dict[tuple[str, int], socket.socket] = {}
+        self._over: set[tuple[str, int]] = set()
+        self._closed = False
+        self._waker, self._wake = socket.socketpair()
+        threading.Thread(target=self._serve, name="muster-lifelines", daemon=True).start()
+
+    def greeting(self, step: str) -> str:
+        """What the tasks of this step send first, before their number."""
+        return f"{self.token}-{step}"
+
+    def close_one(self, step: str, task: int) -> None:
+        """Ends the lifeline of a task, now or as soon as it is there."""
+        with self._lock:
+            self._over.add((step, task))
+            line = self._lines.pop((step, task), None)
+        if line is not None:
+            _close(line)
+
+    def close(self) -> None:
+        """Ends all."""
+        with self._lock:
+            self._closed = True
+            lines, self._lines = list(self._lines.values()), {}
+        for line in lines:
+            _close(line)
+        _close(self._listener)
+        with suppress(OSError):
+            self._wake.send(b"!")
+
+    def _serve(self) -> None:
+        with selectors.DefaultSelector() as ready, suppress(OSError, ValueError):
+            ready.register(self._listener, selectors.EVENT_READ)
+            ready.register(self._waker, selectors.EVENT_READ)
+            while not self._closed:
+                for key, _ in ready.select():
+                    if key.fileobj is self._listener:
+                        self._accept(ready)
+                    elif key.fileobj is not self._waker:
+                        assert isinstance(key.fileobj, socket.socket)  # noqa: S101  (narrowing)
+                        ready.unregister(key.fileobj)
+                        self._greet(key.fileobj)
+        _close(self._waker)
+        _close(self._wake)
+
+    def _accept(self, ready: selectors.BaseSelector) -> None:
+        with suppress(OSError):
+            line, _ = self._listener.accept()
+            line.setblocking(False)
+            ready.register(line, selectors.EVENT_READ)
+
+    def _greet(self, line: socket.socket) -> None:
+        try:
+            word, _, number = line.recv(_GREETING + 32).strip().decode("ascii").partition(" ")
+            token, _, step = word.partition("-")
+            key = step, int(number)
+        except (OSError, ValueError):
+            _close(line)
+            return
+        with self._lock:
+            known = (secrets.compare_digest(token, self.token) and not self._closed
+                     and key not in self._over and key not in self._lines)
+            if known:
+                self._lines[key] = line
+        if not known:
+            _close(line)
+
+
+def _listen() -> socket.socket:
+    if socket.has_dualstack_ipv6():
+        with suppress(OSError):
+            return socket.create_server(("", 0), family=socket.AF_INET6, backlog=1024, dualstack_ipv6=True)
+    return socket.create_server(("", 0), backlog=1024)
+
+
+def _close(line: socket.socket) -> None:
+    with suppress(OSError):
+        line.close()
