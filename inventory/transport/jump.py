@@ -11,13 +11,13 @@ from typing import TypeAlias
 
 from inventory.model import Node
 from inventory.sshconfig import SshConfig, SshTarget, parse_jump, target_for
-from inventory.transport.base import Failure, Stage
+from inventory.transport.base import Failure, Limits, Stage
 from inventory.transport.link import SshConnection
 from inventory.transport.watch import Expired, TaskFailed, Watchdog, WatchedTask
 from inventory.transport.wire import TcpStream, place
 
 Route: TypeAlias = "tuple[SshTarget, ...]"
-Connect: TypeAlias = "Callable[[WatchedTask, SshTarget, Route], SshConnection]"
+Connect: TypeAlias = "Callable[[WatchedTask, SshTarget, Route, Limits], SshConnection]"
 
 MOST_HOPS = 8
 NODES_PER_CONNECTION = 64
@@ -58,17 +58,20 @@ def _hop_target(host: str, user: str | None, port: int | None, node: Node, confi
 class _Gate:
     """One connection to the last machine of a route, being opened, open, or failed for good."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits    # of the node that asked first
         self.done = threading.Event()
         self.link: SshConnection | None = None
         self.failure: Failure | None = None
         self.nodes = 0
         self.asked = True       # for a way to a node, since `begin`
 
-    @property
-    def usable(self) -> bool:
-        return (self.failure is not None
-                or ((self.link is None or self.link.alive) and self.nodes < NODES_PER_CONNECTION))
+    def usable(self, limits: Limits) -> bool:
+        """Whether a node with these limits may wait for it; once it is open, it serves any."""
+        if self.link is None:
+            same = (self.limits.connect_s, self.limits.auth_s) == (limits.connect_s, limits.auth_s)
+            return same and (self.failure is not None or self.nodes < NODES_PER_CONNECTION)
+        return self.link.alive and self.nodes < NODES_PER_CONNECTION
 
     @property
     def serves(self) -> bool:
@@ -87,14 +90,13 @@ class Jumps:
         self._gates: dict[Route, list[_Gate]] = {}
         self._lock = threading.Lock()
 
-    def begin(self, watch: Watchdog, connect: Connect, seconds: float) -> None:
+    def begin(self, watch: Watchdog, connect: Connect) -> None:
         """Drops failed and lost connections, and ends those that the previous sweep did not use.
 
-        `connect` opens a connection from now on; `seconds` is the time that it may take.
+        `connect` opens a connection from now on.
         """
         self._watch = watch
         self._connect = connect
-        self._seconds = seconds
         with self._lock:
             gates = [gate for gates in self._gates.values() for gate in gates]
             self._gates = {route: left for route, gates in self._gates.items()
@@ -105,19 +107,26 @@ class Jumps:
         for link in unused:
             link.shut()
 
-    def wire(self, task: WatchedTask, route: Route, host: str, port: int) -> TcpStream:
-        """A stream to `host` through the non-empty route. Raises TaskFailed, ConnectionDropped or Expired."""
+    def forget_failures(self) -> None:
+        """Whoever asks from now on has the jump hosts that failed tried again."""
+        with self._lock:
+            for gates in self._gates.values():
+                gates[:] = [gate for gate in gates if gate.failure is None]
+
+    def wire(self, task: WatchedTask, route: Route, host: str, port: int, limits: Limits) -> TcpStream:
+        """A stream to `host` through the non-empty route, whose machines have the node's limits each. Raises
+        TaskFailed, ConnectionDropped or Expired."""
         name = route[-1].name
-        task.step(self._seconds,
+        task.step(len(route) * limits.hop_s,
                   lambda s: Failure(Stage.CONNECT,
                                     f"the jump host {name} was not connected within {s:.3g} s"))
-        gate = self._gate(route)
+        gate = self._gate(route, limits)
         try:
             # This wait ends: opening has its own deadline, and an aborted task already has its answer.
             gate.done.wait()
             task.check()
             if gate.failure is not None:
-                raise TaskFailed(gate.failure.stage, gate.failure.reason)
+                raise TaskFailed(gate.failure.stage, gate.failure.reason, stuck=gate.failure.stuck)
             assert gate.link is not None  # noqa: S101  (once done, it is one or the other)
             wire = gate.link.tunnel(task, host, port)
         except BaseException:
@@ -138,12 +147,12 @@ class Jumps:
             if gate.link is not None:
                 gate.link.shut()
 
-    def _gate(self, route: Route) -> _Gate:
+    def _gate(self, route: Route, limits: Limits) -> _Gate:
         with self._lock:
             gates = self._gates.setdefault(route, [])
-            gate = next((gate for gate in gates if gate.usable), None)
+            gate = next((gate for gate in gates if gate.usable(limits)), None)
             if gate is None:
-                gate = _Gate()
+                gate = _Gate(limits)
                 gates.append(gate)
                 threading.Thread(target=self._open, args=(gate, route), name=f"muster-jump-{route[-1].name}",
                                  daemon=True).start()
@@ -156,12 +165,12 @@ class Jumps:
         who = f"jump host {place(target.hostname, target.port)}"
 
         def overdue(failure: Failure) -> None:
-            gate.fail(Failure(failure.stage, f"{who}: {failure.reason}"))
+            gate.fail(replace(failure, reason=f"{who}: {failure.reason}"))
 
-        task = WatchedTask(self._watch, time.monotonic() + self._seconds, overdue)
+        task = WatchedTask(self._watch, time.monotonic() + len(route) * gate.limits.hop_s, overdue)
         self._watch.add(task)
         try:
-            link = self._connect(task, target, route[:-1])
+            link = self._connect(task, target, route[:-1], gate.limits)
         except TaskFailed as refused:
             overdue(refused.failure)
         except Expired:

@@ -413,7 +413,8 @@ class SshConnection:
                 raise TaskFailed(Stage.LOGIN, f"{self.who} opens no session: "
                                               f"{refusal.text or 'no reason given'}") from None
             raise TaskFailed(Stage.LOGIN, f"{self.who} hung up after the login "
-                                          f"({self._client.said or 'no message'})") from None
+                                          f"({self._client.said or 'no message'})",
+                             stuck=Stage.LOGIN) from None
         try:
             channel.exec_command(command)
         except _GONE as error:
@@ -449,7 +450,8 @@ class SshConnection:
                 job.task.check()
                 if dialogue.python is not None and not started:
                     started = True
-                    job.task.step(limits.node_s, dialogue.timed_out)
+                    job.begun()
+                    job.task.step(limits.work_s, dialogue.timed_out)
                 if dialogue.over or busy:
                     continue
                 if ended:

@@ -71,7 +71,7 @@ class OpensshTransport:
         watch = Watchdog()
         sweep = self.begin(program, limits, watch)
         try:
-            yield from fan_out(nodes, limits, sweep.query, watch)
+            yield from fan_out(nodes, limits, sweep.query, watch, sweep.again)
         finally:
             sweep.close()
 
@@ -92,7 +92,7 @@ class OpenSshSweep:
         self._masters = masters
         self._ssh = shutil.which("ssh") or ""
         self._version = version(self._ssh) if self._ssh else (0, 0)
-        self._configs = Configs(files, self._version, limits)
+        self._configs = Configs(files, self._version)
         self._ours = _read(files)
         # No window may ask for a password.
         self._environment = {key: value for key, value in os.environ.items()
@@ -103,31 +103,36 @@ class OpenSshSweep:
         """Closes what the sweep opened and does not keep."""
         self._configs.close()
 
+    def again(self) -> None:
+        """Second tries follow; each ssh is new anyhow."""
+
     def query(self, job: NodeJob) -> bytes | Failure:
         """The answer of one node; raises TaskFailed or Expired."""
+        limits = self._limits.of(job.node)
         if not self._ssh:
             raise TaskFailed(Stage.CONNECT,
                              "this machine has no ssh; install it (apt-get install openssh-client), or reach "
                                          "the node with `transport: paramiko`")
-        options = self._options(job.node)
+        hops = self._hops(job.node)
+        job.task.extend(hops * limits.hop_s)
+        options = self._options(job.node, limits, hops)
         master = self._masters.path([job.node.name, *options]) if self._masters is not None else None
         def attempt() -> bytes | Failure:
             nonlocal master
             try:
-                return self._try(job, options, master)
+                return self._try(job, options, master, limits, hops)
             except _Stale:
                 assert self._masters is not None and master is not None  # noqa: S101  (only they can be stale)
                 self._masters.drop(master)
                 master = None
-            return self._try(job, options, None)
+            return self._try(job, options, None, limits, hops)
 
         return with_retries(job.task, attempt, job)
 
-    def _options(self, node: Node) -> list[str]:
+    def _options(self, node: Node, limits: Limits, hops: int) -> list[str]:
         """The inventory's settings as options of ssh, and the configuration. Raises TaskFailed."""
-        jump = self._jump(node)
-        options = ["-F", self._configs.path(node.identity_file, node.known_hosts_file) if jump
-                   else self._configs.path()]
+        options = ["-F", self._configs.path(limits.connect_s, node.identity_file, node.known_hosts_file)
+                   if hops else self._configs.path(limits.connect_s)]
         options += _inventory_options(node)
         if node.known_hosts_file:
             tokens = self._version >= (8, 4)
@@ -138,17 +143,17 @@ class OpenSshSweep:
             options += ["-o", f"IdentityFile={quoted(path)}"]
         return options
 
-    def _jump(self, node: Node) -> str | None:
-        """The node's jump hosts, as far as we can read the configuration. Raises TaskFailed for an invalid or
-        endless route: ssh would start itself again and again."""
-        first = jump = node.proxy_jump
+    def _hops(self, node: Node) -> int:
+        """The number of the node's jump hosts, as far as we can read the configuration. Raises TaskFailed for
+        an invalid or endless route: ssh would start itself again and again."""
+        jump = node.proxy_jump
+        hops = 0
         try:
-            if first is None and self._ours is not None:
-                first = jump = self._ours.lookup(node.name, address=node.address, user=node.user,
-                                                 port=node.port).proxy_jump
+            if jump is None and self._ours is not None:
+                jump = self._ours.lookup(node.name, address=node.address, user=node.user,
+                                         port=node.port).proxy_jump
             if jump is None or jump.lower() == "none":
-                return None
-            hops = 0
+                return 0
             while jump is not None:
                 route = parse_jump(jump)
                 hops += len(route)
@@ -161,36 +166,41 @@ class OpenSshSweep:
         except ConfigError as error:
             if node.proxy_jump is not None:
                 raise TaskFailed(Stage.RESOLVE, str(error)) from None
-        return first
+            return max(1, hops)
+        return hops
 
-    def _try(self, job: NodeJob, options: list[str], master: str | None) -> bytes | Failure:
+    def _try(
+        self, job: NodeJob, options: list[str], master: str | None, limits: Limits, hops: int,
+    ) -> bytes | Failure:
         node = job.node
-        dialogue = Dialogue(self._program.of(node.name), self._limits, python=node.python, become=node.become,
+        dialogue = Dialogue(self._program.of(node.name), limits, python=node.python, become=node.become,
                             by_hand=shlex.join(["ssh", *_inventory_options(node), node.name]))
         command = shell_command(self._program, node.python, become=node.become,
                                 words=self._program.arguments(node))
         if master is not None and Path(master).exists():
-            self._share(job, dialogue, master, command)
+            self._share(job, dialogue, master, command, limits)
         else:
-            self._start(job, dialogue, options, master, command)
+            self._start(job, dialogue, options, master, command, limits, hops)
         if dialogue.body is not None:
             return dialogue.body
         assert dialogue.failure is not None  # noqa: S101  (the dialogue is over)
         return dialogue.failure
 
-    def _share(self, job: NodeJob, dialogue: Dialogue, master: str, command: str) -> None:
+    def _share(
+        self, job: NodeJob, dialogue: Dialogue, master: str, command: str, limits: Limits,
+    ) -> None:
         """Uses a kept connection; raises _Stale if that is dead."""
-        seconds = min(_MASTER_SECONDS, self._limits.connect_s)
-        job.task.step(3 * seconds + self._limits.login_s, dialogue.timed_out)
+        seconds = min(_MASTER_SECONDS, limits.connect_s)
+        job.task.step(3 * seconds + limits.login_s, dialogue.timed_out)
         try:
             session = MuxSession(master, command, seconds)
         except MuxError:
             job.task.check()
             raise _Stale from None
         try:
-            job.task.step(self._limits.login_s, dialogue.timed_out)
+            job.task.step(limits.login_s, dialogue.timed_out)
             who = place(job.node.address or job.node.name, job.node.port or 22)
-            converse(job, dialogue, session, self._limits, _SharedOutput(dialogue, who))
+            converse(job, dialogue, session, limits, _SharedOutput(dialogue, who))
         finally:
             session.close()
             if dialogue.body is None and self._masters is not None:
@@ -198,12 +208,13 @@ class OpenSshSweep:
 
     def _start(
         self, job: NodeJob, dialogue: Dialogue, options: list[str], master: str | None, command: str,
+        limits: Limits, hops: int,
     ) -> None:
         """Starts an ssh, which may leave a connection behind that is kept."""
         node = job.node
         succeeded = False
         process = None
-        handler = _LogFollower(dialogue, job, self._limits, self._configs, master is not None)
+        handler = _LogFollower(dialogue, job, limits, self._configs, master is not None, hops)
         try:
             argv = [self._ssh, *options, "-E", handler.path, "-o", "LogLevel=DEBUG1", "-T",
                     *self._sharing(master), "--", node.name, command]
@@ -211,9 +222,10 @@ class OpenSshSweep:
                 process = spawn(argv, self._environment)
             except OSError as error:
                 raise TaskFailed(Stage.CONNECT,
-                                 f"cannot run ssh: {error.strerror}; try a smaller --fanout?") from None
+                                 f"cannot run ssh: {error.strerror}; try a smaller --fanout?",
+                                 stuck=Stage.CONNECT) from None
             job.task.on_abort(lambda: kill_group(process))
-            converse(job, dialogue, process, self._limits, handler)
+            converse(job, dialogue, process, limits, handler)
             succeeded = dialogue.body is not None
         finally:
             handler.close()
@@ -249,13 +261,14 @@ class _LogFollower(OutputHandler):
     """Follows ssh's log to know its stage, and limits the time of each stage."""
 
     def __init__(
-        self, dialogue: Dialogue, job: NodeJob, limits: Limits, configs: Configs, shared: bool,
+        self, dialogue: Dialogue, job: NodeJob, limits: Limits, configs: Configs, shared: bool, hops: int,
     ) -> None:
         super().__init__(dialogue)
         self._job = job
         self._limits = limits
         self._configs = configs
         self._shared = shared
+        self._hops = max(1, hops)       # a ProxyCommand is one
         self.ready = False
         self._log = OpenSshLog(place(job.node.address or job.node.name, job.node.port or 22))
         self._end = time.monotonic() + limits.connect_s
@@ -264,7 +277,7 @@ class _LogFollower(OutputHandler):
             self.log, self._writer = os.pipe()
         except OSError as error:
             raise TaskFailed(Stage.CONNECT, f"this machine has no free pipe ({error.strerror}); try a "
-                                            "smaller --fanout") from None
+                                            "smaller --fanout", stuck=Stage.CONNECT) from None
         os.set_blocking(self.log, False)
         # ssh closes inherited files, so it opens the pipe by name. The pipe ends with us.
         self.path = f"/proc/{os.getpid()}/fd/{self._writer}"
@@ -305,7 +318,7 @@ class _LogFollower(OutputHandler):
             reason = self._configs.named(verdict.reason)
             if verdict.again:
                 raise ConnectionDropped(reason)
-            raise TaskFailed(verdict.stage, reason)
+            raise TaskFailed(verdict.stage, reason, stuck=verdict.stage if verdict.late else None)
         if cut:
             dialogue.lost(log.who)
         else:
@@ -327,7 +340,7 @@ class _LogFollower(OutputHandler):
                          if reached is Reached.MASTER else None)
         seconds = max(0.0, self._end - time.monotonic())
         if reached is Reached.BANNER and self._log.proxy is not None:
-            seconds = self._limits.connect_s * 2 + self._limits.auth_s
+            seconds = self._hops * self._limits.hop_s
         elif reached is Reached.EXCHANGE:
             seconds = self._limits.connect_s
         elif reached is Reached.AUTH:

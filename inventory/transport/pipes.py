@@ -114,7 +114,8 @@ def converse(
                                                   dialogue.python)
             if dialogue.python is not None and not working:
                 working = True
-                task.step(limits.node_s, dialogue.timed_out)
+                job.begun()
+                task.step(limits.work_s, dialogue.timed_out)
             if ended and not dialogue.over:
                 # The status first: after it, no more output can arrive.
                 status = _exit_status(process, task.left())

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from inventory.model import Node, Via
 from inventory.transport.base import Failure, Limits, Program, Reply
+from inventory.transport.hung import HungLogins
 from inventory.transport.watch import NodeJob, Watchdog, fan_out
 
 
@@ -16,6 +17,10 @@ class TransportSweep(Protocol):
 
     def query(self, job: NodeJob) -> bytes | Failure:
         """The answer of one node; raises TaskFailed or Expired."""
+        ...
+
+    def again(self) -> None:
+        """Second tries follow, over new connections."""
         ...
 
     def close(self) -> None:
@@ -32,17 +37,20 @@ class SharedTransport(Protocol):
 
 
 class RemoteTransport:
-    """`Transport` over SSH. With `keep` (seconds from one sweep to the next)
-    connections live on between sweeps, until `close`."""
+    """`Transport` over SSH. With `keep` (seconds from one sweep to the next) connections live on between
+    sweeps, until `close`, and nodes whose last login hung are left alone for a while."""
 
     def __init__(self, keep: float | None = None) -> None:
         self._keep = keep
+        self._hung = None if keep is None else HungLogins(keep)
         self._transports: dict[Via, SharedTransport] = {}
 
     def run(self, nodes: Iterable[Node], program: Program, limits: Limits) -> Iterator[Reply]:
         """See `Transport.run`. Closing the iterator closes all connections in use.
         Raises ConfigError for a broken ssh_config."""
         nodes = tuple(nodes)
+        resting = {} if self._hung is None else self._hung.resting(nodes)
+        once = frozenset() if self._hung is None else self._hung.names
         watch = Watchdog()
         sweeps: dict[Via, TransportSweep] = {}
         wanted = {node.transport for node in nodes}
@@ -52,7 +60,17 @@ class RemoteTransport:
             for via in wanted:
                 sweeps[via] = sweep = self._transport(via).begin(program, limits, watch)
                 stack.callback(sweep.close)
-            yield from fan_out(nodes, limits, lambda job: sweeps[job.node.transport].query(job), watch)
+            def again() -> None:
+                for sweep in sweeps.values():
+                    sweep.again()
+
+            yield from resting.values()
+            by_name = {node.name: node for node in nodes if node.name not in resting}
+            for reply in fan_out(by_name.values(), limits,
+                                 lambda job: sweeps[job.node.transport].query(job), watch, again, once):
+                if self._hung is not None:
+                    self._hung.saw(by_name[reply.node], reply)
+                yield reply
 
     def close(self) -> None:
         """Closes kept connections."""

@@ -40,6 +40,6 @@ def with_retries(task: WatchedTask, attempt: Callable[[], T], job: NodeJob | Non
             pause = min(FIRST_PAUSE * 2 ** min(tried - 1, 10), LONGEST_PAUSE) * random.uniform(0.5, 1.5)  # noqa: S311  (jitter)
             reason = f"{dropped.reason}; tried {tried} times"
             if time.monotonic() + pause > end:
-                raise TaskFailed(Stage.CONNECT, reason) from None
-            task.again(Failure(Stage.CONNECT, reason))
+                raise TaskFailed(Stage.CONNECT, reason, stuck=Stage.CONNECT) from None
+            task.again(Failure(Stage.CONNECT, reason, Stage.CONNECT))
             time.sleep(pause)

@@ -157,7 +157,7 @@ class Dialogue:
                                           message))
         else:
             self._fail(self.stage, _join(f"the connection to {who} was lost before the program ran", "",
-                                         message or last_line(self._hint)))
+                                         message or last_line(self._hint)), stuck=self.stage)
 
     def timed_out(self, seconds: float) -> Failure:
         """The failure to report when the time for what is being waited for has run out."""
@@ -194,8 +194,8 @@ class Dialogue:
                          message)
         return _join(f"sudo did not start {self._named}", status, message)
 
-    def _fail(self, stage: Stage, reason: str) -> None:
-        self.failure = Failure(stage, reason)
+    def _fail(self, stage: Stage, reason: str, *, stuck: Stage | None = None) -> None:
+        self.failure = Failure(stage, reason, stuck)
 
 
 def _join(what: str, status: str, message: str) -> str:

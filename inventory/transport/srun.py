@@ -23,7 +23,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from inventory.discover import Run, output
 from inventory.errors import InventoryError, MusterError
@@ -68,7 +68,8 @@ class SrunTransport:
                    for node in one.nodes}
         sweep = _Sweep(program, limits, self._reservation, partitions, running)
         try:
-            yield from fan_out(nodes, limits, sweep.visit, Watchdog())
+            # What does not start is in Slurm's queue, and its order is Slurm's.
+            yield from fan_out(nodes, replace(limits, twice=False), sweep.visit, Watchdog())
         finally:
             sweep.close(self._ask)
 

@@ -57,7 +57,7 @@ class SshTransport:
         watch = Watchdog()
         sweep = self.begin(program, limits, watch)
         try:
-            yield from fan_out(nodes, limits, sweep.query, watch)
+            yield from fan_out(nodes, limits, sweep.query, watch, sweep.again)
         finally:
             sweep.close()
 
@@ -87,28 +87,36 @@ class SshSweep:
         self._routes = routes
         if pool is not None:
             pool.begin()
-        jumps.begin(watch, self._connect, limits.connect_s * 2 + limits.auth_s)
+        jumps.begin(watch, self._connect)
 
     def close(self) -> None:
         """Ends the connections to jump hosts, unless those through them are kept."""
         if self._pool is None:
             self._jumps.close()
 
+    def again(self) -> None:
+        """Second tries follow, over new connections."""
+        self._jumps.forget_failures()
+
     def query(self, job: NodeJob) -> bytes | Failure:
         """The answer of one node; raises TaskFailed or Expired."""
         node = job.node
+        limits = self._limits.of(node)
         target, route = self._route_of(node)
+        job.task.extend(len(route) * limits.hop_s)
         dialogue = self._dialogue(node, target)
         link = self._pool.take(target, route) if self._pool is not None else None
         try:
             if link is None:
-                self._converse(self._connect(job.task, target, route, job), dialogue, job, target, route)
+                link = self._connect(job.task, target, route, limits, job)
+                self._converse(link, dialogue, job, target, route, limits)
             else:
                 job.task.on_abort(link.shut)
-                self._converse(link, dialogue, job, target, route, again=True)
+                self._converse(link, dialogue, job, target, route, limits, again=True)
         except ConnectionDropped:
             dialogue = self._dialogue(node, target)
-            self._converse(self._connect(job.task, target, route, job), dialogue, job, target, route)
+            link = self._connect(job.task, target, route, limits, job)
+            self._converse(link, dialogue, job, target, route, limits)
         if dialogue.body is not None:
             return dialogue.body
         assert dialogue.failure is not None  # noqa: S101  (the dialogue is over)
@@ -132,28 +140,28 @@ class SshSweep:
                         by_hand=by_hand(target))
 
     def _converse(
-        self, link: SshConnection, dialogue: Dialogue, job: NodeJob, target: SshTarget, route: Route, *,
-        again: bool = False,
+        self, link: SshConnection, dialogue: Dialogue, job: NodeJob, target: SshTarget, route: Route,
+        limits: Limits, *, again: bool = False,
     ) -> None:
         command = shell_command(self._program, job.node.python, become=job.node.become,
                                 words=self._program.arguments(job.node))
-        if (link.converse(command, dialogue, job, self._limits, keep=self._pool is not None, again=again)
+        if (link.converse(command, dialogue, job, limits, keep=self._pool is not None, again=again)
             and self._pool is not None):
             self._pool.give(target, route, link)
 
     def _connect(
-        self, task: WatchedTask, target: SshTarget, route: Route, job: NodeJob | None = None,
+        self, task: WatchedTask, target: SshTarget, route: Route, limits: Limits, job: NodeJob | None = None,
     ) -> SshConnection:
         """A logged-in connection; raises TaskFailed or Expired."""
-        return with_retries(task, lambda: self._try(task, target, route), job)
+        return with_retries(task, lambda: self._try(task, target, route, limits), job)
 
-    def reach(self, task: WatchedTask, target: SshTarget, route: Route) -> TcpStream:
+    def reach(self, task: WatchedTask, target: SshTarget, route: Route, limits: Limits) -> TcpStream:
         """A stream to the server, directly or through jump hosts, with its banner to be read next;
         raises as `_try`."""
         who = place(target.hostname, target.port)
-        seconds = min(self._limits.connect_s, target.connect_timeout or self._limits.connect_s)
+        seconds = min(limits.connect_s, target.connect_timeout or limits.connect_s)
         if route:
-            wire = self._jumps.wire(task, route, target.hostname, target.port)
+            wire = self._jumps.wire(task, route, target.hostname, target.port, limits)
             task.step(seconds, lambda s: _no_response(who, s))
         else:
             wire = dial(task, target.hostname, target.port, seconds, target.address_family)
@@ -166,9 +174,9 @@ class SshSweep:
             raise
         return wire
 
-    def _try(self, task: WatchedTask, target: SshTarget, route: Route) -> SshConnection:
+    def _try(self, task: WatchedTask, target: SshTarget, route: Route, limits: Limits) -> SshConnection:
         """A logged-in connection, in one attempt; raises TaskFailed, ConnectionDropped or Expired."""
-        wire = self.reach(task, target, route)
+        wire = self.reach(task, target, route, limits)
         try:
             believed = self._trust(target)
         except BaseException:
@@ -176,7 +184,7 @@ class SshSweep:
             raise
         link = SshConnection(wire, target)
         try:
-            link.open(task, believed, self._limits)
+            link.open(task, believed, limits)
         except BaseException:
             link.shut()
             raise
