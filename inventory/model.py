@@ -131,6 +131,9 @@ class StageLimits:
             (self.node, other.node))))
 
 
+NO_LIMITS = StageLimits()
+
+
 @dataclass(frozen=True)
 class Node:
     """One machine. `name` is its identity; a field that is None was not given,
@@ -164,8 +167,8 @@ class Node:
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     unread: tuple[str, ...] = ()
     burnin: BurnInSettings = BurnInSettings()
-    limits: StageLimits = StageLimits()
-    default_limits: StageLimits = StageLimits()
+    limits: StageLimits = NO_LIMITS
+    default_limits: StageLimits = NO_LIMITS
 
     @property
     def words(self) -> tuple[str, ...]:

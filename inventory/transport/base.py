@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Protocol
 
-from inventory.model import Node, StageLimits
+from inventory.model import NO_LIMITS, Node
 
 
 class Stage(Enum):
@@ -103,7 +103,7 @@ class Limits:
     def of(self, node: Node) -> Limits:
         """These limits with the node's own; `node_s` grows and shrinks with them."""
         own = node.limits.over(node.default_limits)
-        if own == _NO_LIMITS and self.patience == 1.0:
+        if own == NO_LIMITS and self.patience == 1.0:
             return self
         made = replace(
             self, patience=1.0, connect_s=self.patience * _first(own.connect, self.connect_s),
@@ -126,9 +126,6 @@ class Limits:
     def work_s(self) -> float:
         """What the program takes at most."""
         return self.node_s if self.program_s is None else self.program_s
-
-
-_NO_LIMITS = StageLimits()
 
 
 def _first(own: float | None, otherwise: float) -> float:

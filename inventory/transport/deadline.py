@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from inventory.model import Node
-from inventory.transport.base import Limits
+from inventory.nodeset import fold
+from inventory.transport.base import Failure, Limits
 from inventory.transport.watch import logins_at_once
 
 NODES_PER_CORE, LEAST_NODES, MOST_NODES = 32, 64, 256
@@ -22,14 +23,27 @@ def width(cores: int | None = None) -> int:
     return min(max(NODES_PER_CORE * found, LEAST_NODES), MOST_NODES)
 
 
-def deadline(nodes: Sequence[Node], limits: Limits) -> float:
-    """Seconds in which every node has its turn and a second try, even if each uses all of its limits.
+def second_tries(reached: Mapping[str, Failure]) -> tuple[str, ...]:
+    """A line for each stage at which first tries failed of nodes that a second one has reached."""
+    by_stage: dict[str, list[str]] = {}
+    for name, first in reached.items():
+        by_stage.setdefault(first.stage.value, []).append(name)
+    return tuple(f"reached by a second try, after the first was stuck at {stage}: {fold(names)} "
+                 f"({reached[names[0]].reason})" for stage, names in by_stage.items())
 
-    Nodes come in rounds of the fan-out, each as long as its slowest node may take; one more round of the
-    slowest is for second tries. Each jump host that the inventory names adds a login.
+
+def rounds_s(nodes: Sequence[Node], limits: Limits) -> float:
+    """Seconds in which every node has its turn, even if each uses all of its limits.
+
+    Nodes come in rounds of the fan-out, each as long as its slowest node may take. Each jump host that the
+    inventory names adds a login.
     """
-    each = sorted((_node_s(node, limits) for node in nodes), reverse=True)
-    return sum(each[::max(1, limits.fanout)]) + max(each, default=0.0)
+    return sum(_each(nodes, limits)[::max(1, limits.fanout)])
+
+
+def deadline(nodes: Sequence[Node], limits: Limits) -> float:
+    """As `rounds_s`, and one more round of the slowest node for second tries."""
+    return rounds_s(nodes, limits) + max(_each(nodes, limits), default=0.0)
 
 
 def bounded(nodes: Sequence[Node], limits: Limits, timeout: float | None) -> Limits:
@@ -44,6 +58,11 @@ def announced(nodes: int, limits: Limits, timeout: float | None) -> str:
     why = "--timeout" if timeout is not None else "by nodes, fan-out and limits; --timeout sets another"
     return (f"{nodes} node{'' if nodes == 1 else 's'}, {wide} at a time, {logins} of them logging in; "
             f"deadline {_spelt(limits.sweep_s)} ({why})")
+
+
+def _each(nodes: Sequence[Node], limits: Limits) -> list[float]:
+    """What each node may take, the longest first."""
+    return sorted((_node_s(node, limits) for node in nodes), reverse=True)
 
 
 def _node_s(node: Node, limits: Limits) -> float:

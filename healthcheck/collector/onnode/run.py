@@ -342,10 +342,14 @@ def lower_priority() -> None:
 def main(nonce: str, probes: bytes, stdin: BinaryIO) -> None:
     """Captures this probe set (JSON) and replies under the nonce, as long as `stdin` stays open."""
     lower_priority()
-    run = CollectorRun(nonce, json.loads(probes.decode()), stdin.fileno())
+    # The probe set is the same for all nodes; the last arguments are this node's own.
+    words = sys.argv[2:]
+    document = json.loads(probes.decode())
+    for word in words:
+        if word.startswith("seconds="):
+            document["seconds"] = float(word[8:])
+    run = CollectorRun(nonce, document, stdin.fileno())
     try:
-        # The probe set is the same for all nodes; the last arguments are this node's own.
-        words = sys.argv[2:]
         run.excluded = [word[8:] for word in words if word.startswith("without=")]
         run.collect(helper="helper" in words and os.geteuid() != 0)
         run.answer()
