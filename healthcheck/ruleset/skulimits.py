@@ -21,14 +21,15 @@ def read_limits(found: Any, mark: Mark, base: StageLimits) -> StageLimits:
         raise RulesError(f"limits: expected a map with {', '.join(STAGES)}, got {kind_of(found)}", mark)
     limits: dict[str, float] = {}
     for key, value in found.items():
+        located = found if isinstance(found, LocatedMap) else None
         if key not in STAGES:
             raise RulesError(f"limits: unknown key {ascii(key)[:60]}{nearest(str(key), list(STAGES))}; "
-                             f"known: {', '.join(STAGES)}", found.key_marks[key] if isinstance(found, LocatedMap) else mark)
+                             f"known: {', '.join(STAGES)}", located.key_marks[key] if located else mark)
         try:
             limits[key] = seconds(value)
         except ValueError:
             raise RulesError(f"limits: {key}: expected {EXPECTED}, got {kind_of(value)}",
-                             found.value_marks[key] if isinstance(found, LocatedMap) else mark) from None
+                             located.value_marks[key] if located else mark) from None
     return StageLimits(**limits).over(base)
 
 

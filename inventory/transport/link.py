@@ -362,7 +362,8 @@ class SshConnection:
                 why = ("forwarding is forbidden there (AllowTcpForwarding)" if refusal.code == 1
                        else refusal.text or "no reason given")
                 raise TaskFailed(Stage.CONNECT, f"the jump host {self.who} cannot connect to "
-                                                f"{place(host, port)}: {why}") from None
+                                                f"{place(host, port)}: {why}",
+                                 stuck=Stage.CONNECT if "timed out" in why else None) from None
             raise ConnectionDropped(f"the connection to the jump host {self.who} was lost") from None
         return channel_wire(channel)
 

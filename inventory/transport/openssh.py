@@ -92,7 +92,7 @@ class OpenSshSweep:
         self._masters = masters
         self._ssh = shutil.which("ssh") or ""
         self._version = version(self._ssh) if self._ssh else (0, 0)
-        self._configs = Configs(files, self._version)
+        self._configs = Configs(files, self._version, limits)
         self._ours = _read(files)
         # No window may ask for a password.
         self._environment = {key: value for key, value in os.environ.items()
@@ -117,6 +117,11 @@ class OpenSshSweep:
         job.task.extend(hops * limits.hop_s)
         options = self._options(job.node, limits, hops)
         master = self._masters.path([job.node.name, *options]) if self._masters is not None else None
+        if job.first is not None and self._masters is not None and master is not None:
+            # The first try's may still be there, and is stuck.
+            self._masters.drop(master)
+            master = self._masters.path([job.node.name, *options])
+
         def attempt() -> bytes | Failure:
             nonlocal master
             try:
@@ -131,8 +136,8 @@ class OpenSshSweep:
 
     def _options(self, node: Node, limits: Limits, hops: int) -> list[str]:
         """The inventory's settings as options of ssh, and the configuration. Raises TaskFailed."""
-        options = ["-F", self._configs.path(limits.connect_s, node.identity_file, node.known_hosts_file)
-                   if hops else self._configs.path(limits.connect_s)]
+        options = ["-F", self._configs.path(node.identity_file, node.known_hosts_file, limits.connect_s)
+                   if hops else self._configs.path(connect_s=limits.connect_s)]
         options += _inventory_options(node)
         if node.known_hosts_file:
             tokens = self._version >= (8, 4)

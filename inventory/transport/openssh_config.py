@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO
 
 from inventory.sshconfig import DEFAULT_GLOBAL_KNOWN_HOSTS, DEFAULT_KEYS, SYSTEM_CONFIG
-from inventory.transport.base import Stage
+from inventory.transport.base import Limits, Stage
 from inventory.transport.watch import TaskFailed
 
 _VERSION = re.compile(r"OpenSSH_(\d+)\.(\d+)")
@@ -87,20 +87,21 @@ def quoted(path: str, *, tokens: bool = True) -> str:
 class Configs:
     """The files that ssh reads, kept open until `close`."""
 
-    def __init__(self, files: Iterable[Path], version: tuple[int, int]) -> None:
+    def __init__(self, files: Iterable[Path], version: tuple[int, int], limits: Limits) -> None:
         self._version = version
+        self._limits = limits
         self._open: dict[str, IO[bytes]] = {}
         self._names: dict[str, str] = {}
-        self._made: dict[tuple[float, tuple[str, ...], tuple[str, ...]], str] = {}
+        self._made: dict[tuple[tuple[str, ...], tuple[str, ...], float], str] = {}
         self._lock = threading.Lock()
         self._files = [self._included(path, 0) for path in files]
 
     def path(
-        self, connect_s: float, keys: tuple[str, ...] = (), known_hosts: tuple[str, ...] = (),
+        self, keys: tuple[str, ...] = (), known_hosts: tuple[str, ...] = (), connect_s: float | None = None,
     ) -> str:
-        """What to give to `ssh -F`. `connect_s` is for a connection to each machine; `keys` and `known_hosts`
-        count, besides what the files say, for machines on the way."""
-        wanted = (connect_s, keys, known_hosts)
+        """What to give to `ssh -F`; `keys` and `known_hosts` count, besides what the files say, for machines
+        on the way. A node may have a `connect_s` of its own."""
+        wanted = keys, known_hosts, self._limits.connect_s if connect_s is None else connect_s
         with self._lock:
             if wanted not in self._made:
                 self._made[wanted] = self._keep(self._text(*wanted), "the options that muster gives to ssh")
@@ -115,7 +116,7 @@ class Configs:
         for file in self._open.values():
             file.close()
 
-    def _text(self, connect_s: float, keys: tuple[str, ...], known_hosts: tuple[str, ...]) -> str:
+    def _text(self, keys: tuple[str, ...], known_hosts: tuple[str, ...], connect_s: float) -> str:
         lines = [_ALWAYS, *(text for since, text in _SINCE if self._version >= since)]
         lines += [f"Include {path}\n" for path in self._files]
         lines.append("Host *\n")

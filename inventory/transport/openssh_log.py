@@ -185,7 +185,7 @@ class OpenSshLog:
         own = [line for line in self._lines if not _NOTHING.match(line)]
         if self.proxy is not None and self.reached <= Reached.BANNER and _WAITED.search("\n".join(own)):
             return SshFailure(Stage.CONNECT,
-                              f"{self.proxy} did not connect us to {self.who} in time{self.hint}")
+                              f"{self.proxy} did not connect us to {self.who} in time{self.hint}", late=True)
         # ssh always writes errors of its command line, and some fatal ones, to standard error.
         return self._judge([*said, *own] if self.reached is Reached.START else own or said, name)
 
@@ -239,7 +239,8 @@ class OpenSshLog:
             why = match["why"].removeprefix("connect failed: ")
             if "administratively prohibited" in why:
                 why = "forwarding is forbidden there (AllowTcpForwarding)"
-            return SshFailure(Stage.CONNECT, f"{proxy} cannot connect to {self.who}: {why}")
+            return SshFailure(Stage.CONNECT, f"{proxy} cannot connect to {self.who}: {why}",
+                              late="timed out" in why)
         if match := _UNKNOWN.search(text):
             return SshFailure(Stage.HOST_KEY, f"{proxy}: {match['name']} is not known by its {match['type']} "
                                            "host key; compare that with its console, then enrol it with: "
