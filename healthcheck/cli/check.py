@@ -64,7 +64,8 @@ def _profiles(ctx: click.Context, parameter: click.Parameter, incomplete: str) -
 @LIMIT
 @FANOUT
 @click.option("--every", metavar="SPAN", callback=span(1, 7 * 86400),
-              help="Sweep repeatedly (30s, 5m) and keep the connections.")
+              help="Sweep repeatedly (30s, 5m) and keep the connections. A node whose login hung is left "
+                   "alone for a minute or an interval, then twice as long each time, up to 1h.")
 @click.option("--from-agent", is_flag=True, help="Judge what the nodes' agents recorded; run no probes.")
 @click.option("--max-age", metavar="SPAN", callback=span(1, 7 * 86400),
               help="With --from-agent: the greatest age. [two periods]")
