@@ -28,7 +28,7 @@ from inventory.errors import UsageError
 from inventory.model import Node
 from inventory.text import short
 from inventory.transport.base import RETURN_S, Failure, Limits, Transport
-from inventory.transport.deadline import bounded, rounds_s, second_tries
+from inventory.transport.deadline import bounded, second_tries
 
 _PROGRAM_S = 45.0      # for the collector, unless limits say otherwise
 _NO_REPAIRS: Mapping[str, Sequence[RepairStatement]] = MappingProxyType({})
@@ -87,8 +87,7 @@ def leased_limits(plan: SweepPlan, timeout_s: float | None, fanout: int) -> tupl
     node = Limits.node_s + sum(probe.seconds for probe in probes)
     if timeout_s is not None:
         return replace(base, node_s=min(node, timeout_s)), probes
-    base = replace(base, node_s=node)
-    return replace(base, sweep_s=rounds_s(plan.nodes, base) + Limits.node_s), probes
+    return bounded(plan.nodes, replace(base, node_s=node), None), probes
 
 
 def _probe_set(plan: SweepPlan, seconds: float, lease: Lease | None) -> ProbeSet:

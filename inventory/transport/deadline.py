@@ -32,18 +32,14 @@ def second_tries(reached: Mapping[str, Failure]) -> tuple[str, ...]:
                  f"({reached[names[0]].reason})" for stage, names in by_stage.items())
 
 
-def rounds_s(nodes: Sequence[Node], limits: Limits) -> float:
-    """Seconds in which every node has its turn, even if each uses all of its limits.
-
-    Nodes come in rounds of the fan-out, each as long as its slowest node may take. Each jump host that the
-    inventory names adds a login.
-    """
-    return sum(_each(nodes, limits)[::max(1, limits.fanout)])
-
-
 def deadline(nodes: Sequence[Node], limits: Limits) -> float:
-    """As `rounds_s`, and one more round of the slowest node for second tries."""
-    return rounds_s(nodes, limits) + max(_each(nodes, limits), default=0.0)
+    """Seconds in which every node has its turn and a second try, even if each uses all of its limits.
+
+    Nodes come in rounds of the fan-out, each as long as its slowest node may take; one more round of the
+    slowest is for second tries. Each jump host that the inventory names adds a login.
+    """
+    each = sorted((_node_s(node, limits) for node in nodes), reverse=True)
+    return sum(each[::max(1, limits.fanout)]) + max(each, default=0.0)
 
 
 def bounded(nodes: Sequence[Node], limits: Limits, timeout: float | None) -> Limits:
@@ -58,11 +54,6 @@ def announced(nodes: int, limits: Limits, timeout: float | None) -> str:
     why = "--timeout" if timeout is not None else "by nodes, fan-out and limits; --timeout sets another"
     return (f"{nodes} node{'' if nodes == 1 else 's'}, {wide} at a time, {logins} of them logging in; "
             f"deadline {_spelt(limits.sweep_s)} ({why})")
-
-
-def _each(nodes: Sequence[Node], limits: Limits) -> list[float]:
-    """What each node may take, the longest first."""
-    return sorted((_node_s(node, limits) for node in nodes), reverse=True)
 
 
 def _node_s(node: Node, limits: Limits) -> float:

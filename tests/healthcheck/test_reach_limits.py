@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from healthcheck.sweep import sweep
+from healthcheck.sweep.sweep import _own_seconds
+from inventory.model import Node, StageLimits
 from tests.command import muster
 from tests.inventory.transport.test_slow_nodes import hanging, slow_login
 from tests.testbed.sshd import Sshd, sshd
@@ -137,3 +140,12 @@ def test_sweep_after_sweep_no_more_logins_hang_and_the_node_is_unknown_with_the_
     assert {one["state"] for one in nodes} == {"unknown"}
     assert ["left alone until" in one["reason"] for one in nodes] == [False, *[True] * 5]
     assert done.returncode == 3
+
+
+def test_only_nodes_with_a_time_of_their_own_are_given_another_than_the_probe_set_has() -> None:
+    nodes = [Node("n1"), Node("n2", limits=StageLimits(node=90.0)), Node("n3", limits=StageLimits(node=10.0)),
+             Node("n4", default_limits=StageLimits(node=45.0)), Node("n5", limits=StageLimits(login=60.0))]
+    bounds = sweep.limits(None, 64, nodes)
+    assert _own_seconds(nodes, bounds, 45.0) == {"n2": ("seconds=90",), "n3": ("seconds=10",)}
+    hurried = sweep.limits(20.0, 64, nodes)
+    assert _own_seconds(nodes, hurried, 15.0) == {"n3": ("seconds=10",)}, "the sweep's end counts too"
