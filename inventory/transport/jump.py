@@ -126,7 +126,9 @@ class Jumps:
             gate.done.wait()
             task.check()
             if gate.failure is not None:
-                raise TaskFailed(gate.failure.stage, gate.failure.reason, stuck=gate.failure.stuck)
+                # Wherever the jump host got stuck, the node itself was not connected.
+                raise TaskFailed(gate.failure.stage, gate.failure.reason,
+                                 stuck=None if gate.failure.stuck is None else Stage.CONNECT)
             assert gate.link is not None  # noqa: S101  (once done, it is one or the other)
             wire = gate.link.tunnel(task, host, port)
         except BaseException:

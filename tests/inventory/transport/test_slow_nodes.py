@@ -160,6 +160,22 @@ def test_jump_hosts_have_the_limits_of_the_node_behind_them(
     assert replies["long"].body == b"well", replies["long"].failure
 
 
+@pytest.mark.root
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root: sshd takes keys of a command from root's alone")
+def test_a_jump_host_that_hangs_at_the_login_is_no_login_that_hangs_on_the_node(
+    way: Way, plain_sshd: Sshd, tmp_path: Path,
+) -> None:
+    config = ("AuthorizedKeysFile none\nAuthorizedKeysCommandUser root\n"
+              "AuthorizedKeysCommand /bin/sh -c \"sleep 30\"")
+    with sshd(tmp_path / "jump", config=config) as jump:
+        through = (f"Host bastion\n HostName 127.0.0.1\n Port {jump.port}\n User {jump.user}\n"
+                   f" IdentityFile {jump.user_key}\n UserKnownHostsFile {jump.known_hosts}\n")
+        reply = way.one(plain_sshd.node(proxy_jump="bastion"), config=through, connect_s=2, auth_s=1,
+                        twice=False)
+    assert reply.failure is not None
+    assert reply.failure.stuck is Stage.CONNECT, reply.failure
+
+
 def test_a_program_is_given_the_time_that_the_node_says_and_no_more(way: Way, plain_sshd: Sshd) -> None:
     program = speaker("time.sleep(3); answer(b'well')")
     limits = {**SHORT, "login_s": 10.0, "program_s": 1.0}
