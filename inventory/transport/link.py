@@ -433,7 +433,7 @@ class SshConnection:
         channel.settimeout(0.0)
         channel.in_buffer.set_event(bell)
         channel.in_stderr_buffer.set_event(bell)
-        unsent = dialogue.opening()
+        unsent = b""
         started = False
         try:
             while not dialogue.over:

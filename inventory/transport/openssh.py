@@ -274,7 +274,6 @@ class _LogFollower(OutputHandler):
         self._configs = configs
         self._shared = shared
         self._hops = max(1, hops)       # a ProxyCommand is one
-        self.ready = False
         self._log = OpenSshLog(place(job.node.address or job.node.name, job.node.port or 22))
         self._end = time.monotonic() + limits.connect_s
         job.task.step(limits.connect_s, self._overdue)
@@ -351,7 +350,6 @@ class _LogFollower(OutputHandler):
         elif reached is Reached.AUTH:
             seconds = self._limits.auth_s
         elif reached >= Reached.LOGIN:
-            self.ready = True
             if self.dialogue.python is None:
                 self._job.task.step(self._limits.login_s, self.dialogue.timed_out)
             return

@@ -80,10 +80,6 @@ class Dialogue:
             return Stage.BECOME if self._become else Stage.PYTHON
         return Stage.DEADLINE
 
-    def opening(self) -> bytes:
-        """What to write first."""
-        return self._send(self._program.payload)
-
     def output(self, data: bytes) -> bytes:
         """Takes standard output; returns what to write in answer (often nothing)."""
         self.received += len(data)
@@ -95,11 +91,17 @@ class Dialogue:
                 self._logged_in = True
             elif isinstance(event, LoaderStarted):
                 self._logged_in = True
+                if self.python is not None:
+                    self._fail(Stage.REPLY, "Python started twice there")
+                    break
                 self.python = event.version
                 if not event.supported:
                     self._fail(Stage.PYTHON,
                                f"{self._named} is Python {event.version}, and 3.8 or newer is needed; "
                                              "name another with `python:` in the inventory")
+                    break
+                # Not sooner: what hangs before, and goes on once we have given up, finds nothing to run.
+                answer += self._send(self._program.payload)
             elif isinstance(event, ExtraRequested):
                 if event.name in self._given:
                     # A request is 34 bytes, and the answer thousands of times that.

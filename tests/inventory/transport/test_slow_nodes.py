@@ -23,7 +23,7 @@ from tests.inventory.transport.sweeps import LIMITS, refusal
 from tests.inventory.transport.ways import Way
 from tests.testbed.relay import Relay
 from tests.testbed.require import require
-from tests.testbed.sshd import Sshd, listener, public, sshd
+from tests.testbed.sshd import Sshd, listener, public, sshd, wait_until
 
 WAYS = ("paramiko", "paramiko kept", "openssh", "openssh kept")
 SHORT = {"connect_s": 10.0, "auth_s": 10.0, "login_s": 1.0, "twice": False}
@@ -218,6 +218,20 @@ def test_what_ran_our_program_is_never_run_again(way: Way, plain_sshd: Sshd, tmp
     reply = way.one(plain_sshd.node(), program, node_s=6)
     refusal(reply, Stage.DEADLINE)
     assert (reply.attempts, reply.first) == (1, None)
+    assert note.read_text() == "x"
+
+
+def test_a_login_that_goes_on_after_it_was_given_up_runs_nothing(way: Way, tmp_path: Path) -> None:
+    first, go, over, note = (tmp_path / name for name in ("first", "go", "over", "note"))
+    shell = script(tmp_path / "shell", (
+        f"if mkdir {first} 2>/dev/null; then while [ ! -e {go} ]; do sleep 0.1; done; "
+        f'(eval "$SSH_ORIGINAL_COMMAND"); : > {over}; else eval "$SSH_ORIGINAL_COMMAND"; fi'))
+    with sshd(tmp_path / "d", config=f"ForceCommand {shell}") as server:
+        reply = way.one(server.node(), speaker(f"open({str(note)!r}, 'a').write('x'); answer(b'well')"),
+                        login_s=2)
+        go.touch()
+        wait_until(over.exists, what="the end of the first login")
+    assert (reply.body, reply.first and reply.first.stage) == (b"well", Stage.LOGIN)
     assert note.read_text() == "x"
 
 
