@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from inventory.model import NO_LIMITS, Node, StageLimits
+from inventory.model import Node, StageLimits
 
 STAGES = ("connect", "auth", "login", "node")
 EXPECTED = "seconds from 1s to 1h, such as 60s or 2m"
@@ -33,5 +33,4 @@ def seconds(value: Any) -> float:
 
 def limited(nodes: Iterable[Node], given: StageLimits) -> tuple[Node, ...]:
     """The nodes, for each of which `given` holds whatever the inventory says."""
-    return tuple(node if given == NO_LIMITS else replace(node, limits=given.over(node.limits))
-                 for node in nodes)
+    return tuple(replace(node, limits=given.over(node.limits)) if given else node for node in nodes)

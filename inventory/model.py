@@ -124,6 +124,10 @@ class StageLimits:
     login: float | None = None
     node: float | None = None
 
+    def __bool__(self) -> bool:
+        """Whether anything is said."""
+        return self != NO_LIMITS
+
     def over(self, other: StageLimits) -> StageLimits:
         """These, and the other's where these say nothing."""
         return StageLimits(*(theirs if ours is None else ours for ours, theirs in (

@@ -118,7 +118,8 @@ def check(
     ruleset.named(*profile)
     if replay is not None:
         for name, value in (("NODES", nodes), ("--inventory", inventory), ("--save", save),
-                            ("--timeout", timeout), ("--every", every), ("--store", store or None),
+                            ("--timeout", timeout), ("--limit", given() or None), ("--every", every),
+                            ("--store", store or None),
                             ("--disruptive", disruptive or None), ("--from-agent", from_agent or None),
                             ("--max-age", max_age)):
             if value is not None:

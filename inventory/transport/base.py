@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Protocol
 
-from inventory.model import NO_LIMITS, Node
+from inventory.model import Node
 
 
 class Stage(Enum):
@@ -103,7 +103,7 @@ class Limits:
     def of(self, node: Node) -> Limits:
         """These limits with the node's own; `node_s` grows and shrinks with them."""
         own = node.limits.over(node.default_limits)
-        if own == NO_LIMITS and self.patience == 1.0:
+        if not own and self.patience == 1.0:
             return self
         made = replace(
             self, patience=1.0, connect_s=self.patience * _first(own.connect, self.connect_s),

@@ -149,3 +149,8 @@ def test_only_nodes_with_a_time_of_their_own_are_given_another_than_the_probe_se
     assert _own_seconds(nodes, bounds, 45.0) == {"n2": ("seconds=90",), "n3": ("seconds=10",)}
     hurried = sweep.limits(20.0, 64, nodes)
     assert _own_seconds(nodes, hurried, 15.0) == {"n3": ("seconds=10",)}, "the sweep's end counts too"
+
+
+def test_limits_do_not_go_with_a_replay_which_reaches_no_node(home: Path) -> None:
+    done = muster("check", "--replay", "monday", "--limit", "login=60s", home=home)
+    assert (done.returncode, "--limit does not go with --replay" in done.stderr) == (2, True)
