@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inventory.errors import InventoryError
@@ -81,6 +81,7 @@ def test_two_sets_that_disagree_on_a_limit_are_refused(tmp_path: Path) -> None:
                          "  n[2-3]: {limits: {login: 6s}}\n")
 
 
+@settings(deadline=None)     # a busy machine is slow
 @given(st.one_of(st.text(max_size=12), st.floats(), st.integers(), st.booleans(), st.none(),
                  st.from_regex(r"[0-9]{1,7}(\.[0-9]{1,4})?[smhd]?", fullmatch=True)))
 def test_a_limit_is_seconds_within_bounds_or_is_refused(value: object) -> None:

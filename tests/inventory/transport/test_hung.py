@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inventory.model import Node
@@ -35,6 +35,7 @@ def test_a_minute_or_one_interval_and_twice_as_long_each_time_up_to_an_hour(
     assert [rest_s(hung, every) for hung in range(1, len(rests) + 1)] == rests
 
 
+@settings(deadline=None)     # a busy machine is slow
 @given(st.integers(1, 10_000), st.floats(1, 7 * 86400))
 def test_no_sweep_comes_back_at_once_and_every_node_is_tried_again_some_time(
     hung: int, every: float,
