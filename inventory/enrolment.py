@@ -71,16 +71,18 @@ def subject_of(node: Node, config: SshConfig, option: str | None) -> NodeEnrolme
 
 
 def scanned(
-    subjects: Sequence[NodeEnrolment], config: SshConfig, timeout: float, fanout: int,
+    subjects: Sequence[NodeEnrolment], config: SshConfig, timeout: float | None, fanout: int,
 ) -> list[NodeEnrolment]:
     """The same, with the keys that each node has proven,
-    or the stage and the reason why it was not reached."""
+    or the stage and the reason why it was not reached; `timeout` None: as long as their limits need."""
     from inventory.transport.base import Limits
+    from inventory.transport.deadline import bounded
     from inventory.transport.scan import scan
 
     targets = {each.node.name: each.target for each in subjects}
-    scans = {each.node: each for each in scan([each.node for each in subjects], targets, config,
-                                              Limits(sweep_s=timeout, fanout=fanout))}
+    nodes = [each.node for each in subjects]
+    scans = {each.node: each
+             for each in scan(nodes, targets, config, bounded(nodes, Limits(fanout=fanout), timeout))}
     found = []
     for each in subjects:
         seen = scans[each.node.name]

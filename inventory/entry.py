@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from inventory.errors import ConfigError, InventoryError, Mark
+from inventory.limits import EXPECTED, STAGES, seconds
 from inventory.located import LocatedList, LocatedMap
 from inventory.model import Lifecycle, LifecycleState, PortPlan, Privilege, Secret, SecretFrom, Speaks, Via
 from inventory.nodeset import did_you_mean
@@ -39,7 +40,8 @@ _ALSO_CALLED = {
     "ansible_user": "user", "ansible_port": "port", "username": "user", "login": "user", "sudo": "become",
     "key": "identity_file", "userknownhostsfile": "known_hosts_file", "jump": "proxy_jump",
     "bastion": "proxy_jump", "state": "lifecycle", "ipmi": "bmc", "redfish": "bmc", "pdu": "power",
-    "switch": "leaf", "tags": "labels", "nics": "ports", "interpreter": "python",
+    "switch": "leaf", "tags": "labels", "nics": "ports", "interpreter": "python", "timeout": "limits",
+    "timeouts": "limits", "connecttimeout": "limits",
 }
 
 
@@ -50,7 +52,7 @@ class LocatedValue(NamedTuple):
     mark: Mark
 
 
-Key = str | tuple[str, str]     # a node's key, or (labels, ports, burnin or bmc, key within)
+Key = str | tuple[str, str]     # a node's key, or (labels, ports, burnin, bmc or limits, key within)
 Values = dict[Key, LocatedValue]
 
 
@@ -158,10 +160,10 @@ class EntryReader:
             "power": _Spot.text,
             "unread": _unread,
         }
-        self._keys = (*self._readers, "become", "ports", "labels", "burnin", "bmc")
+        self._keys = (*self._readers, "become", "ports", "labels", "burnin", "bmc", "limits")
 
     def entry(self, found: LocatedMap) -> Values:
-        """The checked values of one entry; those of labels, ports, burnin and bmc one by one."""
+        """The checked values of one entry; those of labels, ports, burnin, bmc and limits one by one."""
         check_keys(found, self._keys, "an entry for nodes")
         values: Values = {}
         for key, value in found.items():
@@ -179,6 +181,8 @@ class EntryReader:
                 values.update(_ports(spot))
             elif key == "burnin":
                 values.update(_burnin(spot))
+            elif key == "limits":
+                values.update(_limits(spot))
             elif key == "bmc":
                 values.update(self._bmc(spot, found.key_marks[key]))
             else:
@@ -392,6 +396,20 @@ def _burnin(spot: _Spot) -> Values:
     }
     return {("burnin", key): LocatedValue(readers[key](spot.within(key)), spot.value.key_marks[key])
             for key in spot.value}
+
+
+def _limits(spot: _Spot) -> Values:
+    if not isinstance(spot.value, LocatedMap):
+        raise spot.wrong(f"a map with {', '.join(STAGES)}")
+    check_keys(spot.value, STAGES, "limits")
+    values: Values = {}
+    for key in spot.value:
+        inner = spot.within(key)
+        try:
+            values["limits", key] = LocatedValue(seconds(inner.value), spot.value.key_marks[key])
+        except ValueError:
+            raise inner.wrong(EXPECTED) from None
+    return values
 
 
 def _words(spot: _Spot, expected: str) -> tuple[str, ...]:

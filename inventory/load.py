@@ -25,6 +25,7 @@ from inventory.model import (
     Privilege,
     Secret,
     Speaks,
+    StageLimits,
     Via,
 )
 from inventory.nodeset import MAX_NODES, NAME, Groups, did_you_mean, fold
@@ -40,7 +41,7 @@ _TOP_KEYS = ("version", "cordon", "burnin", "defaults", "groups", "nodes")
 @dataclass(frozen=True)
 class LoadedInventory:
     """An inventory with, for each node, where each of its values came from; those of labels, ports,
-    burnin and bmc as `labels.KEY`."""
+    burnin, bmc and limits as `labels.KEY`."""
 
     inventory: Inventory
     origins: Mapping[str, Mapping[str, Mark]]
@@ -52,10 +53,10 @@ def load_inventory(
 ) -> Inventory:
     """The inventory that a file describes; nodes in the file's order, groups expanded.
 
-    An entry for one node refines entries for sets, and both refine `defaults`; labels, ports, burnin and bmc
-    merge key by key. Names of SKUs and profiles are checked only where the known ones are given. A relative
-    path of a file is taken from the inventory's own folder. Raises InventoryError: one line with file, line
-    and column, the key, and what was expected.
+    An entry for one node refines entries for sets, and both refine `defaults`; labels, ports, burnin, bmc and
+    limits merge key by key. Names of SKUs and profiles are checked only where the known ones are given. A
+    relative path of a file is taken from the inventory's own folder. Raises InventoryError: one line with
+    file, line and column, the key, and what was expected.
     """
     return _load(path, known_skus, known_profiles)[0]
 
@@ -103,7 +104,7 @@ def _read(
     defaults = reader.entry(_submap(document, "defaults"))
     written = _groups(_submap(document, "groups"))
     merged = _merge(_submap(document, "nodes"), defaults, Groups(written), reader)
-    nodes = {name: _node(name, values) for name, values in merged.items()}
+    nodes = {name: _node(name, values, defaults) for name, values in merged.items()}
     _check_addresses(nodes, merged)
     _check_controllers(nodes, merged)
     return (Inventory(MappingProxyType(nodes), MappingProxyType(_expand_groups(written, nodes)), source,
@@ -236,16 +237,19 @@ def _join(name: str, into: Values, values: Values) -> None:
             )
 
 
-def _node(name: str, values: Values) -> Node:
+def _node(name: str, values: Values, defaults: Values) -> Node:
     plain: dict[str, Any] = {}
     nested: dict[str, dict[str, Any]] = {}
     for key, given in values.items():
         if isinstance(key, str):
             plain[key] = given.value
+        elif key[0] == "limits" and defaults.get(key) is given:
+            nested.setdefault("default_limits", {})[key[1]] = given.value
         else:
             nested.setdefault(key[0], {})[key[1]] = given.value
     for key, inner in nested.items():
         plain[key] = (BurnInSettings(**inner) if key == "burnin" else _bmc(**inner) if key == "bmc"
+                      else StageLimits(**inner) if key in ("limits", "default_limits")
                       else MappingProxyType(inner))
     return Node(name, **plain)
 

@@ -113,13 +113,41 @@ class BurnInSettings:
 
 
 @dataclass(frozen=True)
+class StageLimits:
+    """The most seconds that a stage of reaching a node may take; None where it is not said.
+
+    `connect` is for name, TCP and banner, and again for the key exchange; `auth` until a key was accepted;
+    `login` until the shell has run our command; `node` for the program's work on the node.
+    """
+
+    connect: float | None = None
+    auth: float | None = None
+    login: float | None = None
+    node: float | None = None
+
+    def __bool__(self) -> bool:
+        """Whether anything is said."""
+        return self != NO_LIMITS
+
+    def over(self, other: StageLimits) -> StageLimits:
+        """These, and the other's where these say nothing."""
+        return StageLimits(*(theirs if ours is None else ours for ours, theirs in (
+            (self.connect, other.connect), (self.auth, other.auth), (self.login, other.login),
+            (self.node, other.node))))
+
+
+NO_LIMITS = StageLimits()
+
+
+@dataclass(frozen=True)
 class Node:
     """One machine. `name` is its identity; a field that is None was not given,
     and ssh_config or a default decides.
 
     `address` and `port` are what to connect to (None: ssh_config's HostName and Port, else the name itself
     and 22). `ports` is keyed by PCI address in full form, "0000:18:00.0". `unread` are network devices of
-    which nothing is read, by name or PCI address, with * and ? as in file names.
+    which nothing is read, by name or PCI address, with * and ? as in file names. `limits` are those of the
+    node's entries, `default_limits` those of the file's `defaults`; those of its SKU count between them.
     """
 
     name: str
@@ -144,6 +172,8 @@ class Node:
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     unread: tuple[str, ...] = ()
     burnin: BurnInSettings = BurnInSettings()
+    limits: StageLimits = NO_LIMITS
+    default_limits: StageLimits = NO_LIMITS
 
     @property
     def words(self) -> tuple[str, ...]:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from healthcheck.cli.options import CATALOGUE, FANOUT, INVENTORY, TIMEOUT, check_sku
+from healthcheck.cli.options import CATALOGUE, INVENTORY, TIMEOUT, check_sku
+from inventory.cli.limits import FANOUT, LIMIT, announce
 from inventory.cli.span import span
 from inventory.errors import UsageError
 from inventory.text import clean, short
@@ -45,6 +46,7 @@ _SHOWN = 5      # caveats of single nodes that are printed; the rest is counted
 @click.option("--local", is_flag=True, help="Learn from this machine, without SSH.")
 @CATALOGUE
 @TIMEOUT
+@LIMIT
 @FANOUT
 def learn(
     nodes: tuple[str, ...], files: tuple[str, ...], replay: str | None, output: str, merge: bool,
@@ -242,7 +244,7 @@ def _swept(
     from healthcheck.sweep import sweep
     from inventory.transport.base import Transport
 
-    chosen = choose(nodes, inventory, local, False, ruleset)
+    chosen = choose(nodes, inventory, local, False, ruleset, sku)
     transport: Transport
     if local:
         from inventory.transport.local import LocalTransport
@@ -252,7 +254,9 @@ def _swept(
         from inventory.transport.remote import RemoteTransport
 
         transport = RemoteTransport()
-    limits, asked = sweep.limits(timeout, fanout), probes()
+    limits, asked = sweep.limits(timeout, fanout, chosen), probes()
+    if not local:
+        announce(chosen, limits, timeout)
     skus = {node.name: sku or node.sku or "" for node in chosen}
     with progress(len(chosen), "baseline learn") as bar:
         for answer in transport.run(list(chosen), program.build(asked, nvml=False), limits):

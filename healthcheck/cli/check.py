@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 import click
 
 from healthcheck.cli import fromprometheus
-from healthcheck.cli.options import FANOUT, INVENTORY, RULES, TIMEOUT, check_sku
+from healthcheck.cli.options import INVENTORY, RULES, TIMEOUT, check_sku
 from healthcheck.cli.via import SSH, VIA, refuse_with, remote_transport, ways
+from inventory.cli.limits import FANOUT, LIMIT, given
 from inventory.cli.span import span
 from inventory.errors import StoreError, UsageError
 from inventory.model import Inventory, Node, Privilege
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from healthcheck.sweep.leases import LeaseSource
     from healthcheck.sweep.saved import Saver
     from healthcheck.sweep.sweep import SweepPlan, SweepResult
+    from inventory.transport.base import Limits
 
 FORMATS = ("table", "json", "jsonl")
 
@@ -64,10 +66,12 @@ def _profiles(ctx: click.Context, parameter: click.Parameter, incomplete: str) -
 @click.option("--state", metavar="DIR",
               help="Where each node's newest snapshot is kept. Default: MUSTER_STATE, XDG, /var/lib/muster.")
 @TIMEOUT
+@LIMIT
 @FANOUT
 @VIA
 @click.option("--every", metavar="SPAN", callback=span(1, 7 * 86400),
-              help="Sweep repeatedly (30s, 5m) and keep the connections.")
+              help="Sweep repeatedly (30s, 5m) and keep the connections. A node whose login hung is left "
+                   "alone for a minute or an interval, then twice as long each time, up to 1h.")
 @click.option("--from-agent", is_flag=True, help="Judge what the nodes' agents recorded; run no probes.")
 @click.option("--from-prometheus", metavar="URL",
               help="Leave out nodes that are healthy by their agents' metrics; see muster help prometheus. "
@@ -130,7 +134,8 @@ def check(
     ruleset.named(*profile)
     if replay is not None:
         for name, value in (("NODES", nodes), ("--inventory", inventory), ("--save", save),
-                            ("--timeout", timeout), ("--every", every), ("--store", store or None),
+                            ("--timeout", timeout), ("--limit", given() or None), ("--every", every),
+                            ("--store", store or None),
                             ("--disruptive", disruptive or None), ("--from-agent", from_agent or None),
                             ("--max-age", max_age), ("--from-prometheus", from_prometheus)):
             if value is not None:
@@ -143,7 +148,7 @@ def check(
         formerids.report((*only, *skip), ruleset.former)
 
         def planned() -> SweepPlan:
-            chosen = choose(nodes, inventory, local, from_slurm, ruleset)
+            chosen = choose(nodes, inventory, local, from_slurm, ruleset, sku)
             if not disruptive:
                 ruleset.refuse_disruptive(only)
             return sweep.SweepPlan(chosen, ruleset.select(only, skip), sku, chosen.source, only, skip,
@@ -188,8 +193,8 @@ def check(
     # A closed output (`| head`) does not change the result; rich raises SystemExit then.
     with contextlib.suppress(BrokenPipeError, SystemExit):
         show(plan, outcome, fmt, full)
-    for trouble in outcome.troubles:
-        click.echo(f"muster: {trouble}", err=True)
+    for line in (*outcome.remarks, *outcome.troubles):
+        click.echo(f"muster: {line}", err=True)
     if not any(node.in_service for node in plan.nodes):
         click.echo("muster: none of these nodes is in lifecycle `service`, so the exit code is 0", err=True)
     if replay is None:
@@ -240,16 +245,22 @@ class _Chosen(tuple[Node, ...]):
     source: str
 
 
-def _chosen(nodes: Sequence[Node], source: str) -> _Chosen:
-    chosen = _Chosen(nodes)
+def _chosen(nodes: Sequence[Node], source: str, ruleset: Ruleset, sku: str | None) -> _Chosen:
+    from healthcheck.ruleset.skulimits import limited
+
+    chosen = _Chosen(limited(nodes, ruleset.skus, sku, given()))
     chosen.source = source
     if not chosen:
         raise UsageError(f"no node to check in {source}")
     return chosen
 
 
-def choose(nodes: str | None, option: str | None, local: bool, from_slurm: bool, ruleset: Ruleset) -> _Chosen:
-    """The nodes that a command's options name, in order; raises UsageError if none."""
+def choose(
+    nodes: str | None, option: str | None, local: bool, from_slurm: bool, ruleset: Ruleset,
+    sku: str | None = None,
+) -> _Chosen:
+    """The nodes that a command's options name, in order, with the limits that hold for them; raises
+    UsageError if none. `sku` is that of nodes without one."""
     from inventory.discover import from_names
     from inventory.discover import from_slurm as nodes_of_slurm
     from inventory.load import load_inventory
@@ -269,17 +280,17 @@ def choose(nodes: str | None, option: str | None, local: bool, from_slurm: bool,
         known = found.nodes.get(name) if found is not None else None
         # A file must not decide which program runs here, and as whom.
         return _chosen([replace(known or Node(name=name), python=sys.executable,
-                                privilege=Privilege.UNPRIVILEGED)], "this machine")
+                                privilege=Privilege.UNPRIVILEGED)], "this machine", ruleset, sku)
     if from_slurm:
         cluster = nodes_of_slurm()
-        return _chosen(select(cluster, nodes), cluster.source)
+        return _chosen(select(cluster, nodes), cluster.source, ruleset, sku)
     if found is not None:
-        return _chosen(select(found, nodes), found.source)
+        return _chosen(select(found, nodes), found.source, ruleset, sku)
     if nodes is None:
         raise UsageError("no inventory found and no node named: muster check 'gpu[001-064]', or --inventory "
                          "FILE, or --local")
     names = from_names(nodes)
-    return _chosen(list(names), names.source)
+    return _chosen(list(names), names.source, ruleset, sku)
 
 
 def _leases(
@@ -305,14 +316,13 @@ class LiveSweeps:
         agents: Agents | None = None, chooser: FromPrometheus | None = None, via: str = SSH,
     ) -> None:
         from healthcheck.sweep.snapshots import KeptSnapshots
-        from healthcheck.sweep.sweep import limits
         from inventory.locate import state_dir
         from inventory.transport.base import Transport
 
         if save is not None and every is not None:
             raise UsageError("--save keeps one sweep, but --every makes many; use one of them")
-        # A sweep that takes longer than the interval would make the next one late.
-        self._limits = limits(min(every, 120.0) if timeout is None and every is not None else timeout, fanout)
+        self._timeout, self._fanout = timeout, fanout
+        self._announced: str | None = None if local else ""     # nothing logs in on this machine
         self._quiet = quiet
         self._save = save
         self._leases = leases
@@ -361,14 +371,26 @@ class LiveSweeps:
         from healthcheck.sweep import sweep
 
         words = words_in(self._folder, {node.name for node in plan.nodes})
+        limits = sweep.limits(self._timeout, self._fanout, plan.nodes)
+        if self._leases is None:
+            self._announce(plan, limits)
         bar = progress(len(plan.nodes), "check", quiet=self._quiet)
         if self._leases is None:
-            outcome = sweep.live(plan, self._transport, self._limits, bar, snapshots=self._looks, saver=saver,
+            outcome = sweep.live(plan, self._transport, limits, bar, snapshots=self._looks, saver=saver,
                                  on_recording=on_recording, agents=self._agents, repairs=words)
-            return replace(outcome, troubles=(*outcome.troubles, *ways(self._transport)))
+            return replace(outcome, remarks=(*outcome.remarks, *ways(self._transport)))
         with self._leases(plan, self._transport) as granted:
             return sweep.live(plan, granted.transport, granted.bounds, bar, snapshots=self._looks,
                               saver=saver, on_recording=on_recording, lease=granted.lease, repairs=words)
+
+    def _announce(self, plan: SweepPlan, limits: Limits) -> None:
+        """Says how wide the sweep is and when it ends, once for equal sweeps."""
+        from inventory.transport.deadline import announced
+
+        line = announced(len(plan.nodes), limits, self._timeout)
+        if not self._quiet and self._announced is not None and line != self._announced:
+            self._announced = line
+            click.echo(f"muster: {line}", err=True)
 
     def close(self) -> None:
         """Ends the connections that were kept."""

@@ -61,8 +61,8 @@ def rounds(
                 # with standard output on /dev/null.
                 return ended(plan, outcome)
             before = now
-            for trouble in outcome.troubles:
-                click.echo(f"muster: {trouble}", err=True)
+            for line in (*outcome.remarks, *outcome.troubles):
+                click.echo(f"muster: {line}", err=True)
             if outcome.partial:
                 return 130
             if done == count:

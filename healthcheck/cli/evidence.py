@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from healthcheck.cli.options import INVENTORY, check_sku
+from inventory.cli.limits import LIMIT
 from inventory.errors import UsageError
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 @click.option("--output", "-o", metavar="DIR",
               help="A new or empty folder. Default: STATE/evidence/NODE/TIME.")
 @INVENTORY
+@LIMIT
 @click.option("--local", is_flag=True, help="Check this machine, without SSH.")
 @click.option("--sku", metavar="NAME", help="The node's SKU, if the inventory names none.")
 @click.option("--state", metavar="DIR", help="The state folder. Default: MUSTER_STATE, XDG, /var/lib/muster.")
@@ -67,7 +69,7 @@ def evidence(
         raise UsageError("--safe-mode goes with --bug-report")
     ruleset = load_ruleset(rulesfolder.folders(None))
     check_sku(sku, ruleset)
-    chosen = choose(node, inventory, local, False, ruleset)
+    chosen = choose(node, inventory, local, False, ruleset, sku)
     target = _only(node, chosen)
     states = state_dir(state)
     started = time.time()

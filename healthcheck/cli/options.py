@@ -27,9 +27,7 @@ CATALOGUE = click.option("--rules", metavar="DIR",
 STATE = click.option("--state", metavar="DIR",
                      help="Where the store is. Default: MUSTER_STATE, XDG, /var/lib/muster.")
 TIMEOUT = click.option("--timeout", metavar="SPAN", callback=span(1, 86400),
-                       help="Deadline of the whole sweep: 90, 90s, 2m. [120s]")
-FANOUT = click.option("--fanout", metavar="N", type=click.IntRange(1, 1024), default=64, show_default=True,
-                      help="Nodes at a time.")
+                       help="Deadline of the whole sweep: 90, 90s, 2m. [by nodes, fan-out and limits]")
 
 
 def check_sku(name: str | None, ruleset: Ruleset) -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from healthcheck.cli.options import INVENTORY, RULES, check_sku
+from inventory.cli.limits import LIMIT
 from inventory.errors import UsageError
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ _FIRST_PERSON = 1000    # the first user id that distributions give to people
 @click.option("--state", metavar="DIR",
               help="Where earlier snapshots are read from. Default: MUSTER_STATE, XDG, /var/lib/muster.")
 @click.option("--timeout", metavar="S", type=click.FloatRange(min=1, max=86400),
-              help="Deadline in seconds. [60]")
+              help="Deadline in seconds. [by the limits]")
+@LIMIT
 def record(
     node: str | None, output: str, inventory: str | None, local: bool, sku: str | None, rules: str | None,
     raw: bool, state: str | None, timeout: float | None,
@@ -123,7 +125,7 @@ def _plan(
     from inventory.load import load_inventory
     from inventory.locate import find_inventory
 
-    chosen = choose(node, inventory, local, False, ruleset)
+    chosen = choose(node, inventory, local, False, ruleset, sku)
     if len(chosen) != 1:
         raise UsageError(f"{node} names {len(chosen)} nodes, expected one")
     path = find_inventory(inventory)
@@ -181,7 +183,7 @@ def _sweep(
 
         transport = RemoteTransport()
     kept = Kept()
-    sweep.live(plan, transport, sweep.limits(timeout or 60.0, 1), progress(1, "record", quiet=True),
+    sweep.live(plan, transport, sweep.limits(timeout, 1, plan.nodes), progress(1, "record", quiet=True),
                snapshots=Earlier(state_dir(state)), saver=kept, repairs=words_in(state_dir(state)))
     if kept.manifest is None or not kept.looks or kept.manifest.partial:
         raise KeyboardInterrupt

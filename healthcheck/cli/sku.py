@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from healthcheck.cli.options import FANOUT, INVENTORY, RULES, TIMEOUT
+from healthcheck.cli.options import INVENTORY, RULES, TIMEOUT
+from inventory.cli.limits import FANOUT, LIMIT, announce
 from inventory.errors import UsageError
 
 if TYPE_CHECKING:
@@ -75,10 +76,15 @@ def show(name: str, rules: str | None, fmt: str) -> None:
         ports = {pci: {"role": plan.role, "rail": plan.rail} for pci, plan in chosen.ports.items()}
         click.echo(json.dumps({
             "sku": chosen.name, "title": chosen.title, "numbers": dict(chosen.numbers),
-            "empty": sorted(chosen.empty), "ports": ports, "source": chosen.source, "file": chosen.file,
+            "empty": sorted(chosen.empty), "ports": ports,
+            "limits": _limits(chosen), "source": chosen.source, "file": chosen.file,
         }, indent=1))
         return
     click.echo(_text(chosen))
+
+
+def _limits(known: Sku) -> dict[str, float]:
+    return {stage: limit for stage, limit in vars(known.limits).items() if limit is not None}
 
 
 def _text(known: Sku) -> str:
@@ -88,6 +94,7 @@ def _text(known: Sku) -> str:
         rows["may be none"] = ", ".join(sorted(known.empty))
     for pci, plan in known.ports.items():
         rows[f"port {pci}"] = f"{plan.role}, rail {plan.rail}" if plan.rail is not None else str(plan.role)
+    rows |= {f"limit {stage}": f"{limit:g} s" for stage, limit in _limits(known).items()}
     rows |= {"source": known.source, "file": known.file}
     width = max(len(key) for key in rows)
     return "\n".join(
@@ -105,6 +112,7 @@ def _text(known: Sku) -> str:
               help="Write the proposal to a new file instead of printing it.")
 @RULES
 @TIMEOUT
+@LIMIT
 @FANOUT
 def learn(
     nodes: str | None, inventory: str | None, local: bool, from_save: str | None, name: str | None,
@@ -237,8 +245,10 @@ def _swept(
         transport = RemoteTransport()
     kept = Kept()
     plan = sweep.SweepPlan(plan_nodes, ruleset, None, plan_nodes.source)
-    sweep.live(plan, transport, sweep.limits(timeout, fanout), progress(len(plan_nodes), "sku learn"),
-               saver=kept)
+    limits = sweep.limits(timeout, fanout, plan_nodes)
+    if not local:
+        announce(plan_nodes, limits, timeout)
+    sweep.live(plan, transport, limits, progress(len(plan_nodes), "sku learn"), saver=kept)
     if kept.manifest is None or kept.manifest.partial:
         raise KeyboardInterrupt
     order = {node.name: at for at, node in enumerate(plan_nodes)}

@@ -32,6 +32,7 @@ from healthcheck.ruleset.rule import Number, Proven, Rule, UnsupportedPolicy
 from healthcheck.ruleset.ruleset import NOT_RULES, Ruleset
 from healthcheck.ruleset.sku import EMPTY_FACTS, LEARNERS, Sku
 from healthcheck.ruleset.skuburnin import read_burnin
+from healthcheck.ruleset.skulimits import read_limits
 from healthcheck.xid.xidtableload import NAMES as TABLES
 from healthcheck.xid.xidtableload import load_xid_table
 from inventory.errors import Mark, RulesError, UsageError
@@ -39,7 +40,7 @@ from inventory.located import LocatedList, LocatedMap, load_yaml
 
 _RULE_KEYS = ("id", "formerly", "check", "with", "severity", "unsupported", "effect", "remedy", "owner",
               "source", "proven", "enabled")
-_SKU_KEYS = ("sku", "title", "inherit", "numbers", "empty", "ports", "burnin", "source")
+_SKU_KEYS = ("sku", "title", "inherit", "numbers", "empty", "ports", "burnin", "limits", "source")
 _NUMBER_TYPES = (int, float, bool, str, type(None))
 
 
@@ -168,7 +169,9 @@ def _sku(name: str, entries: Mapping[str, Entry], above: tuple[str, ...]) -> Sku
     return Sku(name, str(title), {**base.numbers, **numbers}, base.empty | frozenset(empty),
                entry.mark.file, ports=MappingProxyType(ports),
                burnin=read_burnin(entry.values.get("burnin", {}), entry.marks.get("burnin", entry.mark),
-                                  base.burnin), source=" ".join(str(entry.values.get("source", "")).split()))
+                                  base.burnin), source=" ".join(str(entry.values.get("source", "")).split()),
+               limits=read_limits(entry.values.get("limits", {}), entry.marks.get("limits", entry.mark),
+                                  base.limits))
 
 
 def _refuse_unused(entries: Iterable[Entry], wanted: Set[str]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from healthcheck.facts.port import most_common_kind
 from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured, Unsupported, reading
-from inventory.model import PortPlan
+from inventory.model import NO_LIMITS, PortPlan, StageLimits
 from inventory.text import clean
 
 Facts = Mapping[str, Any]
@@ -32,7 +32,7 @@ class BurninEnv:
 class Sku:
     """Numbers by name, None for one that this SKU declines to judge. `empty` names the facts that may be
     empty collections, `ports` the role of each port by PCI address, `burnin` the NCCL settings of its
-    all-reduces.
+    all-reduces, `limits` how long the stages of reaching such a machine may take.
 
     `why_unknown` says for a provisional SKU why it lacks a number.
     """
@@ -47,6 +47,7 @@ class Sku:
     burnin: BurninEnv = BurninEnv()
     why_unknown: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     source: str = ""
+    limits: StageLimits = NO_LIMITS
 
     def __post_init__(self) -> None:
         for name, others in (("gpus", OF_GPUS), ("ports", OF_PORTS)):

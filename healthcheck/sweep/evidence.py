@@ -36,6 +36,7 @@ from healthcheck.ruleset import plugins
 from inventory.model import Node, Privilege
 from inventory.text import clean, short
 from inventory.transport.base import Limits, Transport
+from inventory.transport.deadline import deadline
 
 SCHEMA = "muster.evidence/1"
 STAMP = "%Y%m%dT%H%M%SZ"    # the folder's name, in UTC
@@ -167,7 +168,8 @@ def bug_report_probes(probe: Probe) -> ProbeSet:
 
 def collect(node: Node, probes: ProbeSet, transport: Transport, node_s: float) -> Recording:
     """Runs the probes on one node in one exec; failures are in the recording."""
-    limits = Limits(sweep_s=node_s + 60.0, node_s=node_s, fanout=1, reply_bytes=REPLY_BYTES)
+    limits = Limits(node_s=node_s, fanout=1, reply_bytes=REPLY_BYTES)
+    limits = replace(limits, sweep_s=deadline((node,), limits))
     replies = transport.run((node,), program.build(probes), limits)
     try:
         return within(reply.decode(next(replies), limit=REPLY_BYTES), probes)

@@ -28,17 +28,17 @@ from healthcheck.sweep.snapshots import KeptSnapshots
 from inventory.errors import UsageError
 from inventory.model import Node
 from inventory.text import short
-from inventory.transport.base import Limits, Transport
+from inventory.transport.base import RETURN_S, Failure, Limits, Transport
+from inventory.transport.deadline import bounded, second_tries
 
-# The collector stops this much before a node's deadline, so that a node with a slow tool still answers in
-# time.
-_RETURN_S = 5.0
+_PROGRAM_S = 45.0      # for the collector, unless limits say otherwise
 _NO_REPAIRS: Mapping[str, Sequence[RepairStatement]] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
 class SweepResult:
-    """A finished or interrupted sweep. `troubles` say, a line each, what could not be kept or saved."""
+    """A finished or interrupted sweep. `troubles` say, a line each, what could not be kept or saved;
+    `remarks` what else a person should know of it."""
 
     assessed: Assessed
     started: str
@@ -46,6 +46,7 @@ class SweepResult:
     seconds: float
     partial: bool
     troubles: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -67,13 +68,14 @@ class SweepPlan:
     samples: Mapping[str, FleetSample] = field(default_factory=dict)
 
 
-def limits(timeout_s: float | None, fanout: int) -> Limits:
-    """The transport's limits for a whole-sweep deadline; by default 120 s for it and 60 s for a node."""
-    base = Limits(fanout=fanout)
-    if timeout_s is None:
-        return base
-    return replace(base, sweep_s=timeout_s, node_s=min(base.node_s, timeout_s),
-                   connect_s=min(base.connect_s, timeout_s))
+def limits(timeout_s: float | None, fanout: int, nodes: Sequence[Node] = ()) -> Limits:
+    """The transport's limits for a sweep of these nodes: its deadline is `timeout_s`, or else what they need
+    (`inventory.transport.deadline`)."""
+    base = Limits(fanout=fanout, program_s=_PROGRAM_S + RETURN_S)
+    if timeout_s is not None:
+        base = replace(base, node_s=min(base.node_s, timeout_s), connect_s=min(base.connect_s, timeout_s),
+                       program_s=min(base.work_s, timeout_s))
+    return bounded(nodes, base, timeout_s) if nodes or timeout_s is not None else base
 
 
 def leased_limits(plan: SweepPlan, timeout_s: float | None, fanout: int) -> tuple[Limits, tuple[Probe, ...]]:
@@ -82,14 +84,13 @@ def leased_limits(plan: SweepPlan, timeout_s: float | None, fanout: int) -> tupl
 
     `timeout_s` bounds the sweep; without it the probes' own limits do.
     """
-    probes = tuple(probe for probe in _probe_set(plan, 45.0, Lease(frozenset(), "")).probes
+    probes = tuple(probe for probe in _probe_set(plan, _PROGRAM_S, Lease(frozenset(), "")).probes
                    if probe.effect is Effect.DISRUPTIVE)
-    base = limits(timeout_s, fanout)
+    base = replace(limits(timeout_s, fanout), program_s=None)
     node = Limits.node_s + sum(probe.seconds for probe in probes)
     if timeout_s is not None:
         return replace(base, node_s=min(node, timeout_s)), probes
-    rounds = -(-len(plan.nodes) // fanout)
-    return replace(base, node_s=node, sweep_s=rounds * node + Limits.node_s), probes
+    return bounded(plan.nodes, replace(base, node_s=node), None), probes
 
 
 def _probe_set(plan: SweepPlan, seconds: float, lease: Lease | None) -> ProbeSet:
@@ -114,9 +115,11 @@ def live(plan: SweepPlan, transport: Transport, bounds: Limits, progress: Progre
         snapshots.prepare()
     started = time.time()
     troubles: dict[str, str] = {}
+    second: dict[str, Failure] = {}
     states = {node.name: node.lifecycle.state for node in plan.nodes}
     # Under a lease no job waits, and a diagnostic may use the node's whole time.
-    seconds = max(1.0, min(bounds.node_s if lease is not None else 45.0, bounds.node_s - _RETURN_S))
+    seconds = max(1.0, bounds.node_s - RETURN_S if lease is not None
+                  else min(_PROGRAM_S, bounds.work_s - RETURN_S))
     probe_set = _probe_set(plan, seconds, lease)
     sent = probe_set if agents is None else agents.probes
     assessment = Assessment(plan.nodes, plan.ruleset, plan.default_sku,
@@ -126,10 +129,13 @@ def live(plan: SweepPlan, transport: Transport, bounds: Limits, progress: Progre
         withheld = lease.refused if lease is not None else {}
         refused = [node for node in plan.nodes if node.name in withheld]
         granted = [node for node in plan.nodes if node.name not in withheld]
-        passive = _probe_set(plan, 45.0, None)
-        short_bounds = limits(min(bounds.sweep_s, 120.0), bounds.fanout)
-        replies = transport.run(granted, program.build(sent, nvml=agents is None),
-                                bounds) if granted else iter(())
+        passive = _probe_set(plan, _PROGRAM_S, None)
+        short_bounds = limits(None, bounds.fanout, refused)
+        short_bounds = replace(short_bounds, sweep_s=min(bounds.sweep_s, short_bounds.sweep_s))
+        made = program.build(sent, nvml=agents is None)
+        if lease is None:
+            made = replace(made, words=_own_seconds(plan.nodes, bounds, seconds))
+        replies = transport.run(granted, made, bounds) if granted else iter(())
         others = transport.run(refused, program.build(passive), short_bounds) if refused else iter(())
         with _closing(replies), _closing(others), progress:
             for answer in chain(others, replies):
@@ -159,6 +165,8 @@ def live(plan: SweepPlan, transport: Transport, bounds: Limits, progress: Progre
                     troubles["snapshots"] = (
                         f"the newest snapshot of {recording.node} could not be kept in the state folder: "
                         f"{error.strerror}")
+                if answer.first is not None and answer.failure is None:
+                    second[answer.node] = answer.first
                 progress.done(recording.node, recording.host is not None)
     except KeyboardInterrupt:
         partial = True
@@ -175,7 +183,17 @@ def live(plan: SweepPlan, transport: Transport, bounds: Limits, progress: Progre
                 f"--save: the manifest could not be written, so nothing is saved: {error.strerror}")
     seconds = _seconds(begun, finished)
     return SweepResult(assessment.finish(_UNFINISHED, withheld), begun, finished, seconds, partial,
-                       tuple(troubles.values()))
+                       tuple(troubles.values()), second_tries(second))
+
+
+def _own_seconds(nodes: Sequence[Node], bounds: Limits, seconds: float) -> dict[str, tuple[str, ...]]:
+    """The collector's argument for nodes that give it another time than the probe set's."""
+    found: dict[str, tuple[str, ...]] = {}
+    for node in nodes:
+        own = max(1.0, min(bounds.of(node).work_s, bounds.sweep_s) - RETURN_S)
+        if node.limits.over(node.default_limits).node is not None and own != seconds:
+            found[node.name] = (f"seconds={own:g}",)
+    return found
 
 
 _UNFINISHED = "interrupted before this node had answered"

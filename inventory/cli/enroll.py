@@ -13,11 +13,13 @@ from typing import Any
 
 import click
 
+from inventory.cli.limits import FANOUT, LIMIT, given
 from inventory.enroll import Decision, EnrolmentOutcome, shared
 from inventory.enrolment import NodeEnrolment, decided, scanned, subject_of, written
 from inventory.errors import InventoryError, UsageError
 from inventory.expect import read_expected
 from inventory.hostkeys import fingerprint, key_type
+from inventory.limits import limited
 from inventory.model import Inventory, Node
 from inventory.nodeset import expand, fold
 from inventory.reasons import fold_reasons
@@ -36,14 +38,14 @@ from inventory.text import clean
 @click.option("--dry-run", is_flag=True, help="Fetch the keys and show what would change; write nothing.")
 @click.option("--inventory", "-i", "file", metavar="FILE",
               help="Default: MUSTER_INVENTORY, ./muster.yaml, ~/.config, /etc.")
-@click.option("--timeout", metavar="S", type=click.FloatRange(min=1, max=86400), default=300.0,
-              show_default=True, help="Deadline of asking all nodes, in seconds.")
-@click.option("--fanout", metavar="N", type=click.IntRange(1, 1024), default=64, show_default=True,
-              help="Nodes at a time.")
+@click.option("--timeout", metavar="S", type=click.FloatRange(min=1, max=86400),
+              help="Deadline of asking all nodes, in seconds. [by nodes, fan-out and limits]")
+@LIMIT
+@FANOUT
 @click.option("--format", "fmt", type=click.Choice(("text", "json")), default="text", show_default=True)
 def enroll(
     nodes: str, expect: str | None, yes: bool, replacing: str | None, known_hosts: str | None, dry_run: bool,
-    file: str | None, timeout: float, fanout: int, fmt: str,
+    file: str | None, timeout: float | None, fanout: int, fmt: str,
 ) -> int:
     """Fetch the nodes' SSH host keys and pin new ones, so that checks can reach the nodes.
 
@@ -72,7 +74,7 @@ def enroll(
             "--yes and --expect exclude each other: --expect checks the keys, --yes trusts them unchecked")
     config = default_config()
     find = _finder(file)
-    chosen = find(nodes)
+    chosen = limited(find(nodes), given())
     to_replace = {node.name for node in find(replacing)} if replacing is not None else set()
     if others := to_replace - {node.name for node in chosen}:
         raise UsageError(

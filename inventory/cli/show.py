@@ -18,7 +18,17 @@ import click
 from inventory.errors import ConfigError, Mark, UsageError
 from inventory.load import load_inventory, load_with_origins
 from inventory.locate import find_inventory
-from inventory.model import Bmc, BurnInSettings, CordonBy, Lifecycle, Node, PortPlan, Secret, Via
+from inventory.model import (
+    Bmc,
+    BurnInSettings,
+    CordonBy,
+    Lifecycle,
+    Node,
+    PortPlan,
+    Secret,
+    StageLimits,
+    Via,
+)
 from inventory.nodeset import fold
 from inventory.reasons import fold_reasons
 from inventory.select import select
@@ -148,13 +158,16 @@ def nodes(
 
 
 def node_values(node: Node) -> dict[str, Any]:
-    """A node's values for JSON, in the model's order; labels, ports, burnin and bmc one by one,
-    as `labels.zone`."""
+    """A node's values for JSON, in the model's order; labels, ports, burnin, bmc and limits one by
+    one, as `labels.zone`."""
     values: dict[str, Any] = {}
     for field in fields(node):
         value = getattr(node, field.name)
-        if field.name == "name":
+        if field.name in ("name", "default_limits"):
             continue
+        if isinstance(value, StageLimits):
+            value = {key: inner for key, inner in vars(value.over(node.default_limits)).items()
+                     if inner is not None}
         if isinstance(value, BurnInSettings):
             value = {key: inner for key, inner in vars(value).items() if inner not in (None, ())}
         if isinstance(value, Bmc):

@@ -37,6 +37,11 @@ class Stage(Enum):
     DEADLINE = "deadline"    # the time ran out while the program was at work
 
 
+# The stages before our program runs at which a busy machine, ours or theirs, answers too late.
+BUSY = (Stage.RESOLVE, Stage.JUMP, Stage.CONNECT, Stage.AUTH, Stage.LOGIN, Stage.BECOME, Stage.PYTHON)
+# Those of them that leave a process on the node when they hang.
+HANGS = (Stage.AUTH, Stage.LOGIN, Stage.BECOME, Stage.PYTHON)
+
 # Nothing was learned of the node, and that is not the node's doing: its UNKNOWN is of origin muster.
 NOT_ITS_FAULT = (Stage.HEAD, Stage.JUMP, Stage.LEASE, Stage.TURN, Stage.NO_AGENT)
 
@@ -66,24 +71,67 @@ class Halt:
         callback()
 
 
+# Beyond the program's own time: for what it had measured to come back.
+RETURN_S = 5.0
+
+
 @dataclass(frozen=True)
 class Limits:
-    """Bounds in seconds and bytes. `sweep_s` bounds the whole run,
-    `node_s` one node from first packet to last.
+    """Bounds in seconds and bytes. `sweep_s` bounds the whole run, `node_s` one node from first packet to
+    last, and `program_s` (None: as `node_s`) the program on it from its first line to the end of its answer.
 
-    `connect_s` covers resolve, TCP and SSH banner of one attempt; `login_s` from the exec request to the
-    program's first line. `halt` ends the run sooner.
+    `connect_s` covers resolve, TCP and SSH banner of one attempt, and again the key exchange; `login_s` is
+    from the exec request to the program's first line. A node's own limits replace these (`of`). `patience`
+    multiplies those before the program, for when all nodes start at once. At most `fanout` nodes are in work,
+    and of these `logins` (None: by the cores) on their way to the program, see `inventory.transport.watch`.
+    With `twice`, a node that did not get so far in time is tried again at the end. `halt` ends the run
+    sooner.
     """
 
     sweep_s: float = 120.0
-    node_s: float = 60.0
+    node_s: float = 105.0
     connect_s: float = 10.0
     auth_s: float = 20.0
     login_s: float = 15.0
+    program_s: float | None = None
     reply_bytes: int = 32 * 1024 * 1024
     stderr_bytes: int = 16 * 1024
     fanout: int = 64
     halt: Halt | None = None
+    patience: float = 1.0
+    logins: int | None = None
+    twice: bool = True
+
+    def of(self, node: Node) -> Limits:
+        """These limits with the node's own; `node_s` grows and shrinks with them."""
+        own = node.limits.over(node.default_limits)
+        if not own and self.patience == 1.0:
+            return self
+        made = replace(
+            self, patience=1.0, connect_s=self.patience * _first(own.connect, self.connect_s),
+            auth_s=self.patience * _first(own.auth, self.auth_s),
+            login_s=self.patience * _first(own.login, self.login_s))
+        node_s = self.node_s + made.hop_s + made.login_s - self.hop_s - self.login_s
+        if own.node is None:
+            return replace(made, node_s=node_s)
+        program_s = own.node + RETURN_S
+        if self.program_s is None:      # a program with a time of its own, which is not cut
+            return replace(made, node_s=max(node_s, made.hop_s + made.login_s + program_s))
+        return replace(made, node_s=node_s + program_s - self.program_s, program_s=program_s)
+
+    @property
+    def hop_s(self) -> float:
+        """What logging in to one machine takes at most."""
+        return 2 * self.connect_s + self.auth_s
+
+    @property
+    def work_s(self) -> float:
+        """What the program takes at most."""
+        return self.node_s if self.program_s is None else self.program_s
+
+
+def _first(own: float | None, otherwise: float) -> float:
+    return otherwise if own is None else own
 
 
 @dataclass(frozen=True)
@@ -116,10 +164,15 @@ class Program:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why there is no answer: the stage, and one line for a person (already free of control characters)."""
+    """Why there is no answer: the stage, and one line for a person (already free of control characters).
+
+    `stuck` is the stage, one of BUSY, at which there was no answer in time or the connection was lost; None
+    where something else failed, or our program had begun.
+    """
 
     stage: Stage
     reason: str
+    stuck: Stage | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -128,7 +181,7 @@ class Reply:
 
     `started` and `received` are the head's clock (seconds since the epoch) when the attempt began and when
     the frame was complete; `sent_bytes` and `received_bytes` count what crossed the channel; `attempts`
-    counts connections tried.
+    counts connections tried. `first` is how the first try failed, where this is of the second.
     """
 
     node: str
@@ -140,6 +193,7 @@ class Reply:
     received_bytes: int = 0
     attempts: int = 1
     python: str | None = None
+    first: Failure | None = None
 
 
 class Transport(Protocol):

@@ -12,13 +12,13 @@ from typing import TypeAlias
 from inventory.model import Node
 from inventory.sshconfig import SshConfig, SshTarget
 from inventory.sshroute import TooManyHops, hops_to
-from inventory.transport.base import Failure, Stage
+from inventory.transport.base import Failure, Limits, Stage
 from inventory.transport.link import SshConnection
 from inventory.transport.watch import Expired, TaskFailed, Watchdog, WatchedTask
 from inventory.transport.wire import TcpStream, place
 
 Route: TypeAlias = "tuple[SshTarget, ...]"
-Connect: TypeAlias = "Callable[[WatchedTask, SshTarget, Route], SshConnection]"
+Connect: TypeAlias = "Callable[[WatchedTask, SshTarget, Route, Limits], SshConnection]"
 
 NODES_PER_CONNECTION = 64
 RETRY_PAUSE = 0.5       # seconds; a restarted sshd listens again within
@@ -52,17 +52,20 @@ def refuse_command(target: SshTarget, route: Route) -> None:
 class _Gate:
     """One connection to the last machine of a route, being opened, open, or failed for good."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits    # of the node that asked first
         self.done = threading.Event()
         self.link: SshConnection | None = None
         self.failure: Failure | None = None
         self.nodes = 0
         self.asked = True       # for a way to a node, since `begin`
 
-    @property
-    def usable(self) -> bool:
-        return (self.failure is not None
-                or ((self.link is None or self.link.alive) and self.nodes < NODES_PER_CONNECTION))
+    def usable(self, limits: Limits) -> bool:
+        """Whether a node with these limits may wait for it; once it is open, it serves any."""
+        if self.link is None:
+            same = (self.limits.connect_s, self.limits.auth_s) == (limits.connect_s, limits.auth_s)
+            return same and (self.failure is not None or self.nodes < NODES_PER_CONNECTION)
+        return self.link.alive and self.nodes < NODES_PER_CONNECTION
 
     @property
     def serves(self) -> bool:
@@ -81,14 +84,13 @@ class Jumps:
         self._gates: dict[Route, list[_Gate]] = {}
         self._lock = threading.Lock()
 
-    def begin(self, watch: Watchdog, connect: Connect, seconds: float) -> None:
+    def begin(self, watch: Watchdog, connect: Connect) -> None:
         """Drops failed and lost connections, and ends those that the previous sweep did not use.
 
-        `connect` opens a connection from now on; `seconds` is the time that it may take.
+        `connect` opens a connection from now on.
         """
         self._watch = watch
         self._connect = connect
-        self._seconds = seconds
         with self._lock:
             gates = [gate for gates in self._gates.values() for gate in gates]
             self._gates = {route: left for route, gates in self._gates.items()
@@ -99,20 +101,26 @@ class Jumps:
         for link in unused:
             link.shut()
 
-    def wire(self, task: WatchedTask, route: Route, host: str, port: int) -> TcpStream:
-        """A stream to `host` through the non-empty route. Raises TaskFailed, of stage JUMP where a hop is to
-        blame, ConnectionDropped or Expired."""
+    def forget_failures(self) -> None:
+        """Whoever asks from now on has the jump hosts that failed tried again."""
+        with self._lock:
+            for gates in self._gates.values():
+                gates[:] = [gate for gate in gates if gate.failure is None]
+
+    def wire(self, task: WatchedTask, route: Route, host: str, port: int, limits: Limits) -> TcpStream:
+        """A stream to `host` through the non-empty route, whose machines have the node's limits each. Raises
+        TaskFailed, of stage JUMP where a hop is to blame, ConnectionDropped or Expired."""
         task.step(task.end - time.monotonic(),
                   lambda s: Failure(Stage.JUMP, f"{self._stuck(route)}: not connected within {s:.3g} s"))
-        gate = self._gate(route)
+        gate = self._gate(route, limits)
         try:
             # This wait ends: opening has its own deadline, and an aborted task already has its answer.
             gate.done.wait()
             task.check()
             if gate.failure is not None:
-                raise TaskFailed(gate.failure.stage, gate.failure.reason)
+                raise TaskFailed(gate.failure.stage, gate.failure.reason, stuck=gate.failure.stuck)
             assert gate.link is not None  # noqa: S101  (once done, it is one or the other)
-            task.step(self._seconds, lambda s: Failure(
+            task.step(limits.hop_s, lambda s: Failure(
                 Stage.CONNECT, f"the jump host {route[-1].name} did not connect us to {place(host, port)} "
                                f"within {s:.3g} s"))
             wire = gate.link.tunnel(task, host, port)
@@ -142,12 +150,12 @@ class Jumps:
             if gate.link is not None:
                 gate.link.shut()
 
-    def _gate(self, route: Route) -> _Gate:
+    def _gate(self, route: Route, limits: Limits) -> _Gate:
         with self._lock:
             gates = self._gates.setdefault(route, [])
-            gate = next((gate for gate in gates if gate.usable), None)
+            gate = next((gate for gate in gates if gate.usable(limits)), None)
             if gate is None:
-                gate = _Gate()
+                gate = _Gate(limits)
                 gates.append(gate)
                 threading.Thread(target=self._open, args=(gate, route), name=f"muster-gate-{route[-1].name}",
                                  daemon=True).start()
@@ -156,28 +164,30 @@ class Jumps:
             return gate
 
     def _open(self, gate: _Gate, route: Route) -> None:
-        found = self._attempt(route)
+        found = self._attempt(route, gate.limits)
         if isinstance(found, Failure) and found.stage in _AGAIN:
             time.sleep(RETRY_PAUSE)
-            found = self._attempt(route)
+            found = self._attempt(route, gate.limits)
         if isinstance(found, Failure):
+            # Wherever it got stuck, for the nodes behind it that was on the way.
             gate.fail(found if found.stage is Stage.JUMP
-                      else Failure(Stage.JUMP, f"{route[-1].name}: {found.reason}"))
+                      else Failure(Stage.JUMP, f"{route[-1].name}: {found.reason}",
+                                   Stage.JUMP if found.stuck is not None else None))
             return
         gate.link = found
         gate.done.set()
         threading.Thread(target=_keep_asking, args=(found,), name=f"muster-alive-{route[-1].name}",
                          daemon=True).start()
 
-    def _attempt(self, route: Route) -> SshConnection | Failure:
+    def _attempt(self, route: Route, limits: Limits) -> SshConnection | Failure:
         """A connection, or why there is none, in time even when a thread hangs in the resolver."""
         answers: queue.SimpleQueue[SshConnection | Failure] = queue.SimpleQueue()
-        task = WatchedTask(self._watch, time.monotonic() + self._seconds, answers.put)
+        task = WatchedTask(self._watch, time.monotonic() + len(route) * limits.hop_s, answers.put)
         self._watch.add(task)
 
         def connect() -> None:
             try:
-                link = self._connect(task, route[-1], route[:-1])
+                link = self._connect(task, route[-1], route[:-1], limits)
             except TaskFailed as refused:
                 answers.put(refused.failure)
             except Expired:

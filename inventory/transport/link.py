@@ -397,9 +397,10 @@ class SshConnection:
             if refusal.code == _NO_RESOURCES:
                 raise TaskFailed(Stage.JUMP, f"{name}: it has no room for another connection "
                                              f"({refusal.text or 'no reason given'})") from None
+            why = refusal.text or "no reason given"
             raise TaskFailed(Stage.CONNECT, f"the jump host {self.who} cannot connect to "
-                                            f"{place(host, port)}: "
-                                            f"{refusal.text or 'no reason given'}") from None
+                                            f"{place(host, port)}: {why}",
+                             stuck=Stage.CONNECT if "timed out" in why else None) from None
         wire = channel_wire(channel)
 
         def lost_hop() -> str | None:
@@ -459,7 +460,8 @@ class SshConnection:
                 raise TaskFailed(Stage.LOGIN, f"{self.who} opens no session: "
                                               f"{refusal.text or 'no reason given'}") from None
             raise TaskFailed(Stage.LOGIN, f"{self.who} hung up after the login "
-                                          f"({self._client.said or 'no message'})") from None
+                                          f"({self._client.said or 'no message'})",
+                             stuck=Stage.LOGIN) from None
         try:
             channel.exec_command(command)
         except _GONE as error:
@@ -477,7 +479,7 @@ class SshConnection:
         channel.settimeout(0.0)
         channel.in_buffer.set_event(bell)
         channel.in_stderr_buffer.set_event(bell)
-        unsent = dialogue.opening()
+        unsent = b""
         started = False
         try:
             while not dialogue.over:
@@ -495,7 +497,8 @@ class SshConnection:
                 job.task.check()
                 if dialogue.python is not None and not started:
                     started = True
-                    job.task.step(limits.node_s, dialogue.timed_out)
+                    job.begun()
+                    job.task.step(limits.work_s, dialogue.timed_out)
                 if dialogue.over or busy:
                     continue
                 if ended:

@@ -24,6 +24,7 @@ class LocalTransport:
 
 def _visit(job: NodeJob, program: Program, limits: Limits) -> bytes | Failure:
     node = job.node
+    limits = limits.of(node)
     job.attempts = 1
     become = node.become and os.geteuid() != 0
     dialogue = Dialogue(program.of(node.name), limits, python=node.python, become=become, shell=False)

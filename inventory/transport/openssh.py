@@ -82,7 +82,7 @@ class OpensshTransport:
         watch = Watchdog()
         sweep = self.begin(program, limits, watch)
         try:
-            yield from fan_out(nodes, limits, sweep.query, watch)
+            yield from fan_out(nodes, limits, sweep.query, watch, sweep.again)
         finally:
             sweep.close()
 
@@ -116,16 +116,26 @@ class OpenSshSweep:
         self._probes.close()
         self._configs.close()
 
+    def again(self) -> None:
+        """Second tries follow; each ssh is new anyhow."""
+        self._probes.forget_failures()
+
     def query(self, job: NodeJob) -> bytes | Failure:
         """The answer of one node; raises TaskFailed or Expired."""
+        limits = self._limits.of(job.node)
         if not self._ssh:
             raise TaskFailed(Stage.HEAD,
                              "this machine has no ssh; install it (apt-get install openssh-client), or reach "
                                          "the node with `transport: paramiko`")
         hops = self._hops(job.node)
-        options = self._options(job.node, hops)
+        job.task.extend(len(hops) * limits.hop_s)
+        options = self._options(job.node, limits, hops)
         master = self._masters.path([job.node.name, *options]) if self._masters is not None else None
-        way = _Way(hops)
+        if job.first is not None and self._masters is not None and master is not None:
+            # The first try's may still be there, and is stuck.
+            self._masters.drop(master)
+            master = self._masters.path([job.node.name, *options])
+        way = _Way(hops, limits)
 
         def attempt() -> bytes | Failure:
             nonlocal master
@@ -150,7 +160,7 @@ class OpenSshSweep:
         except TaskFailed as failed:
             outcome = failed.failure
         except ConnectionDropped as lost:
-            outcome, dropped = Failure(lost.stage, lost.reason), True
+            outcome, dropped = Failure(lost.stage, lost.reason, lost.stage), True
         if isinstance(outcome, bytes):
             return outcome
         # What a lone hop could not connect to is the node itself.
@@ -169,14 +179,16 @@ class OpenSshSweep:
             raise ConnectionDropped(outcome.reason, outcome.stage)
         return outcome
 
-    def _options(self, node: Node, hops: tuple[Hop, ...]) -> list[str]:
+    def _options(self, node: Node, limits: Limits, hops: tuple[Hop, ...]) -> list[str]:
         """The inventory's settings as options of ssh, and the configuration. Raises TaskFailed."""
         own, theirs = own_known_hosts(), self._machine_files(node)
         if hops:
             config = self._configs.path(node.identity_file, (own, *node.known_hosts_file),
-                                        tuple(dict.fromkeys(hop.host for hop in hops)), self._hop_files(hops))
+                                        tuple(dict.fromkeys(hop.host for hop in hops)), self._hop_files(hops),
+                                        connect_s=limits.connect_s)
         else:
-            config = self._configs.path(known_hosts=() if node.known_hosts_file else (own,))
+            config = self._configs.path(known_hosts=() if node.known_hosts_file else (own,),
+                                        connect_s=limits.connect_s)
         options = ["-F", config, *_inventory_options(node)]
         # What `config` adds holds where ssh_config says nothing, and for the machines on the way.
         if node.known_hosts_file and hops and theirs is None:
@@ -238,7 +250,7 @@ class OpenSshSweep:
         self, job: NodeJob, options: list[str], master: str | None, way: _Way,
     ) -> bytes | Failure:
         node = job.node
-        dialogue = Dialogue(self._program.of(node.name), self._limits, python=node.python, become=node.become,
+        dialogue = Dialogue(self._program.of(node.name), way.limits, python=node.python, become=node.become,
                             by_hand=shlex.join(["ssh", *_inventory_options(node), node.name]))
         command = shell_command(self._program, node.python, become=node.become,
                                 words=self._program.arguments(node))
@@ -255,19 +267,20 @@ class OpenSshSweep:
         self, job: NodeJob, dialogue: Dialogue, master: str, command: str, way: _Way,
     ) -> None:
         """Uses a kept connection; raises _Stale if that is dead."""
-        seconds = min(_MASTER_SECONDS, self._limits.connect_s)
-        job.task.step(3 * seconds + self._limits.login_s, dialogue.timed_out)
+        limits = way.limits
+        seconds = min(_MASTER_SECONDS, limits.connect_s)
+        job.task.step(3 * seconds + limits.login_s, dialogue.timed_out)
         try:
             session = MuxSession(master, command, seconds)
         except MuxError:
             job.task.check()
             raise _Stale from None
         try:
-            job.task.step(self._limits.login_s, dialogue.timed_out)
+            job.task.step(limits.login_s, dialogue.timed_out)
             who = place(job.node.address or job.node.name, job.node.port or 22)
-            converse(job, dialogue, session, self._limits, _SharedOutput(dialogue, who))
+            converse(job, dialogue, session, limits, _SharedOutput(dialogue, who))
         finally:
-            way.sent, way.doubtful = True, session.returncode == 255
+            way.sent, way.doubtful = way.sent or dialogue.sent > 0, session.returncode == 255
             session.close()
             if dialogue.body is None and self._masters is not None:
                 self._masters.drop(master)
@@ -280,8 +293,7 @@ class OpenSshSweep:
         node = job.node
         succeeded = False
         process = None
-        handler = _LogFollower(dialogue, job, self._limits, self._configs, master is not None,
-                               first=not way.again)
+        handler = _LogFollower(dialogue, job, way, self._configs, master is not None)
         try:
             argv = [self._ssh, *options, "-E", handler.path, "-o", "LogLevel=DEBUG1", "-T",
                     *self._sharing(master), "--", node.name, command]
@@ -289,13 +301,14 @@ class OpenSshSweep:
                 process = spawn(argv, self._environment)
             except OSError as error:
                 raise TaskFailed(Stage.CONNECT,
-                                 f"cannot run ssh: {error.strerror}; try a smaller --fanout?") from None
+                                 f"cannot run ssh: {error.strerror}; try a smaller --fanout?",
+                                 stuck=Stage.CONNECT) from None
             job.task.on_abort(lambda: kill_group(process))
-            converse(job, dialogue, process, self._limits, handler)
+            converse(job, dialogue, process, way.limits, handler)
             succeeded = dialogue.body is not None
         finally:
             way.doubtful, way.refused = handler.through, handler.refused
-            way.sent = way.sent or handler.ready
+            way.sent = way.sent or dialogue.sent > 0
             handler.close()
             if process is not None:
                 close_process(process, kill=not succeeded)
@@ -318,6 +331,7 @@ class _Way:
     node was tried again, and whether anything was sent to a program there."""
 
     hops: tuple[Hop, ...]
+    limits: Limits      # the node's
     doubtful: bool = False
     refused: bool = False
     again: bool = False
@@ -342,17 +356,16 @@ class _LogFollower(OutputHandler):
     """Follows ssh's log to know its stage, and limits the time of each stage."""
 
     def __init__(
-        self, dialogue: Dialogue, job: NodeJob, limits: Limits, configs: Configs, shared: bool, *,
-        first: bool,
+        self, dialogue: Dialogue, job: NodeJob, way: _Way, configs: Configs, shared: bool,
     ) -> None:
         super().__init__(dialogue)
         self._job = job
-        self._limits = limits
+        self._limits = limits = way.limits
         self._configs = configs
         self._shared = shared
-        self._first = first
+        self._first = not way.again
         self._cut = False       # the connection ended, not the program
-        self.ready = False
+        self._hops = max(1, len(way.hops))      # a ProxyCommand is one
         self._log = OpenSshLog(place(job.node.address or job.node.name, job.node.port or 22))
         self._end = time.monotonic() + limits.connect_s
         job.task.step(limits.connect_s, self._overdue)
@@ -360,7 +373,7 @@ class _LogFollower(OutputHandler):
             self.log, self._writer = os.pipe()
         except OSError as error:
             raise TaskFailed(Stage.CONNECT, f"this machine has no free pipe ({error.strerror}); try a "
-                                            "smaller --fanout") from None
+                                            "smaller --fanout", stuck=Stage.CONNECT) from None
         os.set_blocking(self.log, False)
         # ssh closes inherited files, so it opens the pipe by name. The pipe ends with us.
         self.path = f"/proc/{os.getpid()}/fd/{self._writer}"
@@ -414,7 +427,7 @@ class _LogFollower(OutputHandler):
             reason = self._configs.named(verdict.reason)
             if verdict.again:
                 raise ConnectionDropped(reason)
-            raise TaskFailed(verdict.stage, reason)
+            raise TaskFailed(verdict.stage, reason, stuck=verdict.stage if verdict.late else None)
         if cut:
             dialogue.lost(log.who)
         else:
@@ -436,7 +449,7 @@ class _LogFollower(OutputHandler):
                          if reached is Reached.MASTER else None)
         seconds = max(0.0, self._end - time.monotonic())
         if reached is Reached.BANNER and self._log.proxy is not None:
-            seconds = self._limits.connect_s * 2 + self._limits.auth_s
+            seconds = self._hops * self._limits.hop_s
             if self._log.jumps and self._first:
                 # Look for the hop that hangs while there is time to name it.
                 self.deadline = time.monotonic() + self._limits.connect_s
@@ -445,7 +458,6 @@ class _LogFollower(OutputHandler):
         elif reached is Reached.AUTH:
             seconds = self._limits.auth_s
         elif reached >= Reached.LOGIN:
-            self.ready = True
             if self.dialogue.python is None:
                 self._job.task.step(self._limits.login_s, self.dialogue.timed_out)
             return

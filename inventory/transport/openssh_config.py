@@ -106,12 +106,13 @@ class Configs:
 
     def path(
         self, keys: tuple[str, ...] = (), known_hosts: tuple[str, ...] = (), hops: tuple[str, ...] = (),
-        hop_files: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
+        hop_files: Mapping[str, tuple[str, ...]] = MappingProxyType({}), connect_s: float | None = None,
     ) -> str:
         """What to give to `ssh -F`. `keys` count besides what the files say, and `known_hosts` besides what
         they say of user's files. `hops` are the machines on the way, and `hop_files` the GlobalKnownHostsFile
-        of those for which the files name one."""
-        text = self._text(keys, known_hosts, hops, hop_files)
+        of those for which the files name one. A node may have a `connect_s` of its own."""
+        text = self._text(keys, known_hosts, hops, hop_files,
+                          self._limits.connect_s if connect_s is None else connect_s)
         with self._lock:
             if text not in self._made:
                 self._made[text] = self._keep(text, "the options that muster gives to ssh")
@@ -128,7 +129,7 @@ class Configs:
 
     def _text(
         self, keys: tuple[str, ...], known_hosts: tuple[str, ...], hops: tuple[str, ...],
-        hop_files: Mapping[str, tuple[str, ...]],
+        hop_files: Mapping[str, tuple[str, ...]], connect_s: float,
     ) -> str:
         lines = [_ALWAYS, *(text for since, text in _SINCE if self._version >= since)]
         lines += [f"Match originalhost {host}\n{global_files((*files, *known_hosts))}\nMatch all\n"
@@ -140,7 +141,7 @@ class Configs:
         lines.append("Host *\n")
         lines.append(f"KexAlgorithms {','.join(names for since, names in _KEX if self._version >= since)}\n")
         # Ours ends first, and says more.
-        lines.append(f"ConnectTimeout {ceil(self._limits.connect_s) + 1}\nServerAliveInterval "
+        lines.append(f"ConnectTimeout {ceil(connect_s) + 1}\nServerAliveInterval "
                      "15\nServerAliveCountMax 3\n")
         if keys:
             folder = Path("~/.ssh").expanduser()

@@ -53,7 +53,7 @@ class HopProbes:
     def culprit(self, config: str, hops: tuple[Hop, ...]) -> Failure | None:
         """Why no way leads through these hops, with the one that failed named first; None where one does.
 
-        A hop that failed stays so for the sweep. `config` is what to give to `ssh -F`.
+        A hop that failed stays so until `forget_failures`. `config` is what to give to `ssh -F`.
         """
         key = config, hops
         with self._lock:
@@ -69,6 +69,11 @@ class HopProbes:
         probe.done.wait()
         return probe.culprit
 
+    def forget_failures(self) -> None:
+        """Hops that failed are examined again from now on."""
+        with self._lock:
+            self._probes = {key: probe for key, probe in self._probes.items() if probe.culprit is None}
+
     def under_way(self, config: str, hops: tuple[Hop, ...]) -> str:
         """The hop that is being examined now."""
         with self._lock:
@@ -83,7 +88,8 @@ class HopProbes:
                 continue
             if number and FORBIDDEN in failure.reason:
                 return Failure(Stage.JUMP, f"{hops[number - 1].host}: {FORBIDDEN}")
-            return Failure(Stage.JUMP, f"{hop.host}: {failure.reason}")
+            return Failure(Stage.JUMP, f"{hop.host}: {failure.reason}",
+                           Stage.JUMP if failure.stuck is not None else None)
         return None
 
     def _log_in(self, config: str, before: tuple[Hop, ...], hop: Hop) -> Failure | None:
@@ -107,7 +113,7 @@ class HopProbes:
             return None
         if late:
             return Failure(Stage.CONNECT, f"{log.who} did not let us in within {self._seconds:.3g} s (host "
-                                          "down, a firewall that drops, or a hung sshd)")
+                                          "down, a firewall that drops, or a hung sshd)", Stage.CONNECT)
         log.stderr(said)
         verdict = log.verdict(hop.host)
         return Failure(verdict.stage, verdict.reason)

@@ -104,11 +104,13 @@ _TEMPORARY = re.compile(r"[Tt]emporary failure")
 
 @dataclass(frozen=True)
 class SshFailure:
-    """Why ssh ended; `again` when the other side dropped us before the login, so that a retry may succeed."""
+    """Why ssh ended; `again` when the other side dropped us before the login, so that a retry may succeed;
+    `late` when there was no answer in time, or the connection was lost after the login."""
 
     stage: Stage
     reason: str
     again: bool = False
+    late: bool = False
 
 
 class OpenSshLog:
@@ -196,7 +198,7 @@ class OpenSshLog:
         own = [line for line in self._lines if not _NOTHING.match(line)]
         if self.proxy is not None and self.reached <= Reached.BANNER and _WAITED.search("\n".join(own)):
             return SshFailure(Stage.CONNECT,
-                              f"{self.proxy} did not connect us to {self.who} in time{self.hint}")
+                              f"{self.proxy} did not connect us to {self.who} in time{self.hint}", late=True)
         # ssh always writes errors of its command line, and some fatal ones, to standard error.
         return self._judge([*said, *own] if self.reached is Reached.START else own or said, name)
 
@@ -251,7 +253,8 @@ class OpenSshLog:
             if "administratively prohibited" in why:
                 # Of a chain this is any hop but the last: which one, an examination finds out.
                 return SshFailure(Stage.JUMP, f"{_hop_name(proxy)}: {FORBIDDEN}")
-            return SshFailure(Stage.CONNECT, f"{proxy} cannot connect to {self.who}: {why}")
+            return SshFailure(Stage.CONNECT, f"{proxy} cannot connect to {self.who}: {why}",
+                              late="timed out" in why)
         hop = _hop_name(proxy) if self.jumps else proxy
         if match := _UNKNOWN.search(text):
             return SshFailure(Stage.JUMP, f"{hop}: {match['name']} is not known by its {match['type']} "
@@ -298,7 +301,7 @@ class OpenSshLog:
                                   f"{self.who} opens no session: {match['why'] or 'refused by the node'}")
             if _NO_COMMAND.search(text):
                 return SshFailure(Stage.LOGIN, f"{self.who} refuses to run a command for this user")
-            return SshFailure(Stage.LOGIN, f"{self.who} hung up after the login ({said or last})")
+            return SshFailure(Stage.LOGIN, f"{self.who} hung up after the login ({said or last})", late=True)
         if self.reached is Reached.AUTH:
             return SshFailure(
                 Stage.AUTH, "; ".join([f"{self.who} closed the connection during the login ({said or last}); "
@@ -388,7 +391,7 @@ def _recognised(lines: list[str], who: str) -> SshFailure | None:
         return _no_name(match, "", "give one with `address` in the inventory or HostName in ssh_config")
     if match := _NO_TCP.search(text):
         return SshFailure(Stage.CONNECT, _no_tcp(place(match["host"] or match["address"], int(match["port"])),
-                                                 match["why"]))
+                                                 match["why"]), late="timed out" in match["why"])
     if match := _NEGOTIATE.search(text):
         return SshFailure(Stage.CONNECT, f"no key exchange with {who}: {match['why']}")
     if _CHANGED.search(text) or _REVOKED.search(text) or "Host key verification failed" in text:
@@ -400,14 +403,15 @@ def _recognised(lines: list[str], who: str) -> SshFailure | None:
                                          f"{next(line for line in lines if _CONFIG.search(line))}")
     if _WAITED.search(text):
         return SshFailure(Stage.CONNECT,
-                          f"{who} did not answer (host down, a firewall that drops, or a hung sshd)")
+                          f"{who} did not answer (host down, a firewall that drops, or a hung sshd)",
+                          late=True)
     return None
 
 
 def _no_name(match: re.Match[str], what: str, remedy: str) -> SshFailure:
     if _TEMPORARY.search(match["why"]):
         return SshFailure(Stage.RESOLVE, f"cannot look up {what}{match['host']}: the resolver does not "
-                                         "answer; check /etc/resolv.conf here")
+                                         "answer; check /etc/resolv.conf here", late=True)
     return SshFailure(Stage.RESOLVE, f"{what}{match['host']} has no address ({match['why']}); {remedy}")
 
 

@@ -42,7 +42,6 @@ class OutputHandler:
 
     log: int | None = None              # a descriptor to follow besides the pipes
     deadline: float | None = None       # when to call `timed_out_waiting`, by time.monotonic
-    ready: bool = True                  # whether our input can reach the program
 
     def __init__(self, dialogue: Dialogue) -> None:
         self.dialogue = dialogue
@@ -89,10 +88,10 @@ def converse(
         ready.register(process.stderr, selectors.EVENT_READ)
         if handler.log is not None:
             ready.register(handler.log, selectors.EVENT_READ)
-        unsent = dialogue.opening()
+        unsent = b""
         working = False
         while not dialogue.over:
-            _register(ready, process.stdin, bool(unsent) and (handler.ready or dialogue.python is not None))
+            _register(ready, process.stdin, bool(unsent))
             events = {key.fileobj for key, _ in ready.select(_seconds(handler))}
             task.check()
             _follow(handler)
@@ -114,7 +113,8 @@ def converse(
                                                   dialogue.python)
             if dialogue.python is not None and not working:
                 working = True
-                task.step(limits.node_s, dialogue.timed_out)
+                job.begun()
+                task.step(limits.work_s, dialogue.timed_out)
             if ended and not dialogue.over:
                 # The status first: after it, no more output can arrive.
                 status = _exit_status(process, task.left())

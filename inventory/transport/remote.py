@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from inventory.model import Node, Via
 from inventory.transport.base import Failure, Limits, Program, Reply, Stage
+from inventory.transport.hung import HungLogins
 from inventory.transport.watch import NodeJob, TaskFailed, Watchdog, fan_out
 
 
@@ -18,6 +19,10 @@ class TransportSweep(Protocol):
 
     def query(self, job: NodeJob) -> bytes | Failure:
         """The answer of one node; raises TaskFailed or Expired."""
+        ...
+
+    def again(self) -> None:
+        """Second tries follow, over new connections."""
         ...
 
     def close(self) -> None:
@@ -36,17 +41,20 @@ class SharedTransport(Protocol):
 
 
 class RemoteTransport:
-    """`Transport` over SSH. With `keep` (seconds from one sweep to the next)
-    connections live on between sweeps, until `close`."""
+    """`Transport` over SSH. With `keep` (seconds from one sweep to the next) connections live on between
+    sweeps, until `close`, and nodes whose last login hung are left alone for a while."""
 
     def __init__(self, keep: float | None = None) -> None:
         self._keep = keep
+        self._hung = None if keep is None else HungLogins(keep)
         self._transports: dict[Via, SharedTransport] = {}
 
     def run(self, nodes: Iterable[Node], program: Program, limits: Limits) -> Iterator[Reply]:
         """See `Transport.run`. Closing the iterator closes all connections in use.
         Raises ConfigError for a broken ssh_config."""
         nodes = tuple(nodes)
+        resting = {} if self._hung is None else self._hung.resting(nodes)
+        once = frozenset() if self._hung is None else self._hung.names
         watch = Watchdog()
         wanted = {node.transport for node in nodes}
         used = {*wanted, *((Via.PARAMIKO, Via.OPENSSH) if Via.AUTO in wanted else ())}
@@ -56,7 +64,12 @@ class RemoteTransport:
             sweeps = _Sweeps(self._transport, program, limits, watch, nodes, stack)
             for via in wanted:
                 sweeps.of(Via.PARAMIKO if via is Via.AUTO else via)
-            yield from fan_out(nodes, limits, sweeps.query, watch)
+            yield from resting.values()
+            by_name = {node.name: node for node in nodes if node.name not in resting}
+            for reply in fan_out(by_name.values(), limits, sweeps.query, watch, sweeps.again, once):
+                if self._hung is not None:
+                    self._hung.saw(by_name[reply.node], reply)
+                yield reply
 
     def close(self) -> None:
         """Closes kept connections."""
@@ -91,6 +104,13 @@ class _Sweeps:
                 self._sweeps[via] = sweep = self._transport(via).begin(*self._values, those)
                 self._stack.callback(sweep.close)
             return self._sweeps[via]
+
+    def again(self) -> None:
+        """Second tries follow, over new connections."""
+        with self._lock:
+            sweeps = list(self._sweeps.values())
+        for sweep in sweeps:
+            sweep.again()
 
     def query(self, job: NodeJob) -> bytes | Failure:
         """The answer of one node; raises TaskFailed or Expired."""

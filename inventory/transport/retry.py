@@ -41,6 +41,6 @@ def with_retries(task: WatchedTask, attempt: Callable[[], T], job: NodeJob | Non
             pause = min(FIRST_PAUSE * 2 ** min(tried - 1, 10), LONGEST_PAUSE) * random.uniform(0.5, 1.5)  # noqa: S311  (jitter)
             reason = f"{dropped.reason}; tried {tried} times"
             if time.monotonic() + pause > end:
-                raise TaskFailed(dropped.stage, reason) from None
-            task.again(Failure(dropped.stage, reason))
+                raise TaskFailed(dropped.stage, reason, stuck=dropped.stage) from None
+            task.again(Failure(dropped.stage, reason, dropped.stage))
             time.sleep(pause)

@@ -46,9 +46,10 @@ def scan(
     """
     watch = Watchdog()
     transport = SshTransport(config)
-    scanner = _Scanner(transport.begin(_NOTHING, limits, watch), targets, config, limits)
+    sweep = transport.begin(_NOTHING, limits, watch)
+    scanner = _Scanner(sweep, targets, config, limits)
     try:
-        for reply in fan_out(nodes, limits, scanner.query, watch):
+        for reply in fan_out(nodes, limits, scanner.query, watch, sweep.again):
             if reply.failure is not None:
                 yield Scan(reply.node, failure=reply.failure)
             else:
@@ -79,12 +80,14 @@ class _Scanner:
             route = route_to(target, job.node, self._config)
         except ConfigError as error:
             raise TaskFailed(Stage.RESOLVE, str(error)) from None
+        limits = self._limits.of(job.node)
+        job.task.extend(len(route) * limits.hop_s)
         keys: dict[str, bytes] = {}
         wanted: tuple[str, ...] = HOST_KEYS
         certified = False
         while wanted:
             blob, offered = with_retries(
-                job.task, lambda: self._exchange(job.task, target, route, wanted), job)  # noqa: B023
+                job.task, lambda: self._exchange(job.task, target, route, wanted, limits), job)  # noqa: B023
             chosen = next((_type(name) for name in wanted if name in offered), "")
             if key_type(blob) != chosen:
                 raise TaskFailed(Stage.HOST_KEY, f"{place(target.hostname, target.port)} shows a key of "
@@ -96,11 +99,11 @@ class _Scanner:
         return b""
 
     def _exchange(
-        self, task: WatchedTask, target: SshTarget, route: Route, wanted: tuple[str, ...],
+        self, task: WatchedTask, target: SshTarget, route: Route, wanted: tuple[str, ...], limits: Limits,
     ) -> tuple[bytes, tuple[str, ...]]:
-        link = SshConnection(self._sweep.reach(task, target, route), target)
+        link = SshConnection(self._sweep.reach(task, target, route, limits), target)
         try:
-            return link.exchange(task, wanted, self._limits), link.algorithms
+            return link.exchange(task, wanted, limits), link.algorithms
         finally:
             link.shut()
 

@@ -96,10 +96,6 @@ class Dialogue:
             return Stage.BECOME if self._become else Stage.PYTHON
         return Stage.DEADLINE
 
-    def opening(self) -> bytes:
-        """What to write first."""
-        return self._send(self._program.payload)
-
     def output(self, data: bytes) -> bytes:
         """Takes standard output; returns what to write in answer (often nothing)."""
         self.received += len(data)
@@ -111,11 +107,17 @@ class Dialogue:
                 self._logged_in = True
             elif isinstance(event, LoaderStarted):
                 self._logged_in = True
+                if self.python is not None:
+                    self._fail(Stage.REPLY, "Python started twice there")
+                    break
                 self.python = event.version
                 if not event.supported:
                     self._fail(Stage.PYTHON,
                                f"{self._named} is Python {event.version}, and 3.8 or newer is needed; "
                                              "name another with `python:` in the inventory")
+                    break
+                # Not sooner: what hangs before, and goes on once we have given up, finds nothing to run.
+                answer += self._send(self._program.payload)
             elif isinstance(event, ExtraRequested):
                 if event.name in self._given:
                     # A request is 34 bytes, and the answer thousands of times that.
@@ -178,7 +180,7 @@ class Dialogue:
                                           message))
         else:
             self._fail(self.stage, _join(f"the connection to {who} was lost before the program ran", "",
-                                         message or last_line(self._hint)))
+                                         message or last_line(self._hint)), stuck=self.stage)
 
     def timed_out(self, seconds: float) -> Failure:
         """The failure to report when the time for what is being waited for has run out."""
@@ -215,8 +217,8 @@ class Dialogue:
                          message)
         return _join(f"sudo did not start {self._named}", status, message)
 
-    def _fail(self, stage: Stage, reason: str) -> None:
-        self.failure = Failure(stage, reason)
+    def _fail(self, stage: Stage, reason: str, *, stuck: Stage | None = None) -> None:
+        self.failure = Failure(stage, reason, stuck)
 
 
 def _join(what: str, status: str, message: str) -> str:

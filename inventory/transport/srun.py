@@ -23,7 +23,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from inventory.discover import Run, output
 from inventory.errors import InventoryError, MusterError
@@ -68,7 +68,8 @@ class SrunTransport:
                    for node in one.nodes}
         sweep = _Sweep(program, limits, self._reservation, partitions, running)
         try:
-            yield from fan_out(nodes, limits, sweep.visit, Watchdog())
+            # What does not start is in Slurm's queue, and its order is Slurm's.
+            yield from fan_out(nodes, replace(limits, twice=False), sweep.visit, Watchdog())
         finally:
             sweep.close(self._ask)
 
@@ -88,7 +89,6 @@ class _Sweep:
         self._name = reservation if reservation is not None else f"muster-{program.nonce}"
         self._environment = {key: value for key, value in os.environ.items() if key in _KEPT_VARIABLES
                              or not key.startswith(_FOREIGN_PREFIXES)}
-        self._wait_s = max(1.0, _WAITS * limits.connect_s)
         self._lock = threading.Lock()
         self._started: list[subprocess.Popen[bytes]] = []
 
@@ -100,9 +100,10 @@ class _Sweep:
             raise TaskFailed(Stage.CONNECT, "salloc was not found: run this where Slurm's commands are")
         if node.name not in self._partitions:
             raise TaskFailed(Stage.RESOLVE, "sinfo lists it in no partition; see: sinfo --all -N")
-        dialogue = Dialogue(self._program.of(node.name), self._limits, python=node.python, become=node.become)
+        limits = self._limits.of(node)
+        dialogue = Dialogue(self._program.of(node.name), limits, python=node.python, become=node.become)
         handler = _SlurmOutput(dialogue)
-        job.task.step(self._wait_s + self._limits.login_s, handler.overdue)
+        job.task.step(_wait_s(limits) + limits.login_s, handler.overdue)
         try:
             process = spawn(self.argv(node), self._environment)
         except OSError as error:
@@ -111,7 +112,7 @@ class _Sweep:
         with self._lock:
             self._started.append(process)
         try:
-            converse(job, dialogue, process, self._limits, handler)
+            converse(job, dialogue, process, limits, handler)
         finally:
             _close(process)
             if dialogue.body is None:
@@ -123,15 +124,16 @@ class _Sweep:
 
     def argv(self, node: Node) -> list[str]:
         """The command for one node."""
+        limits = self._limits.of(node)
         within = [f"--reservation={self._reservation}"] if self._reservation is not None else []
         command = shell_command(self._program, node.python, become=node.become,
                                 words=self._program.arguments(node))
-        where = [f"--nodelist={node.name}", f"--immediate={math.ceil(self._wait_s)}", "--chdir=/"]
+        where = [f"--nodelist={node.name}", f"--immediate={math.ceil(_wait_s(limits))}", "--chdir=/"]
         job = self._jobs.get(node.name)
         started = ["srun", f"--jobid={job}", *where] if job is not None else [
             "salloc", "--quiet", f"--job-name={self._name}", f"--comment={self._comment}", *within,
             f"--partition={self._partitions[node.name]}", "--nodes=1", *where, "--exclusive", "--mem=0",
-            f"--time={math.ceil((self._limits.node_s + self._limits.login_s) / 60) + 1}", "srun"]
+            f"--time={math.ceil((limits.node_s + limits.login_s) / 60) + 1}", "srun"]
         return [
             *started, "--quiet", "--overlap", "--nodes=1", "--ntasks=1", "--input=all", "--output=all",
             "--error=all", "--mpi=none", "--cpu-bind=quiet,none", "--propagate=NONE", "--kill-on-bad-exit=0",
@@ -161,6 +163,11 @@ class _Sweep:
         end = time.monotonic() + _CANCEL_S
         for process in left:
             _wait(process, end - time.monotonic())
+
+
+def _wait_s(limits: Limits) -> float:
+    """How long to wait for a free node."""
+    return max(1.0, _WAITS * limits.connect_s)
 
 
 class _SlurmOutput(OutputHandler):

@@ -39,7 +39,6 @@ class _Task:
         self.node = node
         become = node.become and os.geteuid() != 0
         self.dialogue = Dialogue(program, limits, python=node.python, become=become)
-        self.dialogue.opening()
         self.number = -1
         self.started = 0.0          # by time.monotonic; 0 until its first line
         self.noise = 0

@@ -65,7 +65,7 @@ class SshTransport:
         watch = Watchdog()
         sweep = self.begin(program, limits, watch, nodes)
         try:
-            yield from fan_out(nodes, limits, sweep.query, watch)
+            yield from fan_out(nodes, limits, sweep.query, watch, sweep.again)
         finally:
             sweep.close()
 
@@ -95,12 +95,16 @@ class SshSweep:
         self._routes = routes
         if pool is not None:
             pool.begin()
-        jumps.begin(watch, self._connect, limits.connect_s * 2 + limits.auth_s)
+        jumps.begin(watch, self._connect)
 
     def close(self) -> None:
         """Ends the connections to jump hosts, unless those through them are kept."""
         if self._pool is None:
             self._jumps.close()
+
+    def again(self) -> None:
+        """Second tries follow, over new connections."""
+        self._jumps.forget_failures()
 
     def prepare(self, nodes: Iterable[Node]) -> None:
         """Looks up the nodes in hashed known_hosts files, all at once."""
@@ -121,32 +125,37 @@ class SshSweep:
         """As `query`, by a route that is known."""
         target, route = found.target, found.hops
         refuse_command(target, route)
+        limits = self._limits.of(job.node)
+        job.task.extend(len(route) * limits.hop_s)
         link = self._pool.take(target, route) if self._pool is not None else None
         if link is not None:
             job.task.on_abort(link.shut)
             try:
-                return self._answer(job, target, route, link, again=True)
+                return self._answer(job, target, route, link, limits, again=True)
             except ConnectionDropped:
                 pass        # it died between two sweeps
         try:
-            return self._answer(job, target, route, self._connect(job.task, target, route, job))
+            link = self._connect(job.task, target, route, limits, job)
+            return self._answer(job, target, route, link, limits)
         except ConnectionDropped as dropped:
-            job.task.again(Failure(dropped.stage, dropped.reason))
+            job.task.again(Failure(dropped.stage, dropped.reason, dropped.stage))
             job.attempts += 1
         try:
-            return self._answer(job, target, route, self._connect(job.task, target, route))
+            return self._answer(job, target, route, self._connect(job.task, target, route, limits), limits)
         except ConnectionDropped as dropped:
-            return Failure(dropped.stage, f"{dropped.reason}, and again after it was opened anew")
+            return Failure(dropped.stage, f"{dropped.reason}, and again after it was opened anew",
+                           dropped.stage)
 
     def _answer(
-        self, job: NodeJob, target: SshTarget, route: Route, link: SshConnection, *, again: bool = False,
+        self, job: NodeJob, target: SshTarget, route: Route, link: SshConnection, limits: Limits, *,
+        again: bool = False,
     ) -> bytes | Failure:
         """The answer over this connection. Raises ConnectionDropped where another one may give it: this one
         was dead before anything was done (`again`), or a jump host was lost and nothing speaks against a
         second run."""
         dialogue = self._dialogue(job.node, target)
         try:
-            self._converse(link, dialogue, job, target, route, again=again)
+            self._converse(link, dialogue, job, target, route, limits, again=again)
             failure = dialogue.failure
         except TaskFailed as failed:
             failure = failed.failure
@@ -181,28 +190,28 @@ class SshSweep:
                         by_hand=by_hand(target))
 
     def _converse(
-        self, link: SshConnection, dialogue: Dialogue, job: NodeJob, target: SshTarget, route: Route, *,
-        again: bool = False,
+        self, link: SshConnection, dialogue: Dialogue, job: NodeJob, target: SshTarget, route: Route,
+        limits: Limits, *, again: bool = False,
     ) -> None:
         command = shell_command(self._program, job.node.python, become=job.node.become,
                                 words=self._program.arguments(job.node))
-        if (link.converse(command, dialogue, job, self._limits, keep=self._pool is not None, again=again)
+        if (link.converse(command, dialogue, job, limits, keep=self._pool is not None, again=again)
             and self._pool is not None):
             self._pool.give(target, route, link)
 
     def _connect(
-        self, task: WatchedTask, target: SshTarget, route: Route, job: NodeJob | None = None,
+        self, task: WatchedTask, target: SshTarget, route: Route, limits: Limits, job: NodeJob | None = None,
     ) -> SshConnection:
         """A logged-in connection; raises TaskFailed or Expired."""
-        return with_retries(task, lambda: self._try(task, target, route), job)
+        return with_retries(task, lambda: self._try(task, target, route, limits), job)
 
-    def reach(self, task: WatchedTask, target: SshTarget, route: Route) -> TcpStream:
+    def reach(self, task: WatchedTask, target: SshTarget, route: Route, limits: Limits) -> TcpStream:
         """A stream to the server, directly or through jump hosts, with its banner to be read next;
         raises as `_try`."""
         who = place(target.hostname, target.port)
-        seconds = min(self._limits.connect_s, target.connect_timeout or self._limits.connect_s)
+        seconds = min(limits.connect_s, target.connect_timeout or limits.connect_s)
         if route:
-            wire = self._jumps.wire(task, route, target.hostname, target.port)
+            wire = self._jumps.wire(task, route, target.hostname, target.port, limits)
             task.step(seconds, lambda s: _no_response(who, s))
         else:
             wire = dial(task, target.hostname, target.port, seconds, target.address_family)
@@ -215,9 +224,9 @@ class SshSweep:
             raise
         return wire
 
-    def _try(self, task: WatchedTask, target: SshTarget, route: Route) -> SshConnection:
+    def _try(self, task: WatchedTask, target: SshTarget, route: Route, limits: Limits) -> SshConnection:
         """A logged-in connection, in one attempt; raises TaskFailed, ConnectionDropped or Expired."""
-        wire = self.reach(task, target, route)
+        wire = self.reach(task, target, route, limits)
         try:
             believed = self._trust(target)
         except BaseException:
@@ -225,7 +234,7 @@ class SshSweep:
             raise
         link = SshConnection(wire, target)
         try:
-            link.open(task, believed, self._limits)
+            link.open(task, believed, limits)
         except TaskFailed as failed:
             link.shut()
             if (hop := wire.lost_hop()) is not None:

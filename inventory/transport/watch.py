@@ -3,34 +3,48 @@ and yields each reply on time even if the work hangs.
 
 Work runs in daemon threads, because a thread in getaddrinfo(3) or on a dead mount cannot be interrupted. When
 its time is over, the node gets a failure, its connections are closed, and the next node takes its place.
+
+How many at a time: `Limits.fanout` nodes are in work, of which at most eight per core of this machine are on
+their way to the program. A login that has taken two seconds no longer counts among these: it waits for the
+other side, and not for our cores. So many slow or hung logins hold back no others below the fan-out, while a
+busy machine begins no more logins than it can carry on.
+
+Who got stuck on the way (`Failure.stuck`) has a second try when all others have been answered for. The first
+never ran our program, so no node runs it twice.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import replace
 from typing import TypeAlias
 
 from inventory.model import Node
-from inventory.transport.base import Failure, Limits, Reply, Stage
+from inventory.transport.base import BUSY, Failure, Limits, Reply, Stage
 from inventory.transport.session import one_line
 from inventory.transport.switchinterval import longer_switch_interval
 
 _LONGEST_REASON = 1500
+# A login costs a slow core 6 to 18 ms, and 30 more where the nodes are on this machine, so that these take
+# it half a second.
+LOGINS_PER_CORE = 8
+PATIENT_S = 2.0
 
 Overdue: TypeAlias = "Callable[[float], Failure]"
 
 
 class TaskFailed(Exception):
-    """Work ends here, with this failure."""
+    """Work ends here, with this failure; `stuck` as in it."""
 
-    def __init__(self, stage: Stage, reason: str) -> None:
+    def __init__(self, stage: Stage, reason: str, *, stuck: Stage | None = None) -> None:
         super().__init__(reason)
-        self.failure = Failure(stage, reason)
+        self.failure = Failure(stage, reason, stuck)
 
 
 class Expired(Exception):
@@ -72,6 +86,10 @@ class WatchedTask:
         if self.failure is not None:
             raise Expired
 
+    def extend(self, seconds: float) -> None:
+        """Puts the task's end off, before its steps begin: for the machines on the way."""
+        self.end += seconds
+
     def left(self) -> float:
         """Seconds left of the current step, never negative."""
         return max(0.0, self.until - time.monotonic())
@@ -96,6 +114,8 @@ class WatchedTask:
     def overdue(self) -> Failure:
         """The failure of the current step if its time were over now."""
         failure = self._overdue(time.monotonic() - self._since)
+        if failure.stage in BUSY:
+            failure = replace(failure, stuck=failure.stage)
         cut = self.until >= self.end and failure.stage in (Stage.RESOLVE, Stage.CONNECT)
         return self._before if self._before is not None and cut else failure
 
@@ -175,41 +195,86 @@ class Watchdog:
 
 
 class NodeJob:
-    """One node's work in progress: its task, and what its reply contains besides the outcome."""
+    """One node's work in progress: its task, and what its reply contains besides the outcome.
+
+    `first` is the reply of the first try, where this is the second.
+    """
 
     def __init__(
         self, node: Node, watch: Watchdog, end: float,
         answer: Callable[[NodeJob, bytes | None, Failure | None], None],
+        begun: Callable[[NodeJob], None] = lambda _: None, first: Reply | None = None,
     ) -> None:
         self.node = node
+        self.first = first
         self.started = time.time()
         self.attempts = 0
         self.sent = 0
         self.received = 0
         self.python: str | None = None
         self.answered = False
+        self.cut = ""       # what ended the whole run
         self.task = WatchedTask(watch, end, lambda failure: answer(self, None, failure))
+        self._begun = begun
+        self._patience = WatchedTask(watch, time.monotonic() + PATIENT_S, lambda _: begun(self))
         watch.add(self.task)
+        watch.add(self._patience)
+
+    def begun(self) -> None:
+        """The program runs: the next node may log in."""
+        self._patience.finish()
+        self._begun(self)
+
+    def finish(self) -> None:
+        """Removes finished work from the watchdog."""
+        self.task.finish()
+        self._patience.finish()
 
     def reply(self, body: bytes | None, failure: Failure | None) -> Reply:
+        """The node's reply; a second try's holds what both have cost."""
+        first, before = self.first, None if self.first is None else self.first.failure
+        if failure is not None and before is not None:
+            failure = _of_both(before, failure, self.cut)
         if failure is not None:
             # A reason may quote a node, a file or a name: clean it before it reaches a terminal.
-            failure = Failure(failure.stage, one_line(failure.reason, _LONGEST_REASON))
-        return Reply(self.node.name, body, failure, self.started, time.time(), sent_bytes=self.sent,
-                     received_bytes=self.received, attempts=max(1, self.attempts), python=self.python)
+            failure = replace(failure, reason=one_line(failure.reason, _LONGEST_REASON))
+        return Reply(
+            self.node.name, body, failure, self.started, time.time(),
+            sent_bytes=self.sent + (0 if first is None else first.sent_bytes),
+            received_bytes=self.received + (0 if first is None else first.received_bytes),
+            attempts=max(1, self.attempts) + (0 if first is None else first.attempts), python=self.python,
+            first=before)
+
+
+def _of_both(first: Failure, second: Failure, cut: str) -> Failure:
+    """How a node failed twice; what `cut` a second try short says nothing about the node."""
+    if cut:
+        return replace(first, reason=f"{first.reason}; {cut} during a second try")
+    if first.stage is second.stage:
+        return replace(second, reason=f"{second.reason}; tried twice")
+    return replace(second, reason=f"{second.reason}; a first try failed at {first.stage.value}: "
+                                  f"{first.reason}")
 
 
 Work: TypeAlias = Callable[[NodeJob], "bytes | Failure"]
 
 
-def fan_out(nodes: Iterable[Node], limits: Limits, work: Work, watch: Watchdog) -> Iterator[Reply]:
+def logins_at_once(limits: Limits) -> int:
+    """How many nodes may be on their way to the program."""
+    return LOGINS_PER_CORE * len(os.sched_getaffinity(0)) if limits.logins is None else limits.logins
+
+
+def fan_out(
+    nodes: Iterable[Node], limits: Limits, work: Work, watch: Watchdog,
+    again: Callable[[], None] = lambda: None, once: Collection[str] = (),
+) -> Iterator[Reply]:
     """Yields one reply per node as each is known, all by `limits.sweep_s`. Closing
     the iterator aborts the work in progress.
 
-    `watch` is stopped at the end. An unexpected exception in `work` becomes that node's failure,
-    not the sweep's.
+    `watch` is stopped at the end; `again` is called before the second tries, which the nodes in `once` do not
+    have. An unexpected exception in `work` becomes that node's failure, not the sweep's.
     """
-    workers = _Workers(nodes, limits, work, watch)
+    workers = _Workers(nodes, limits, work, watch, again, once)
     if limits.halt is not None:
         limits.halt.follow(workers.halt)
     try:
@@ -220,15 +285,23 @@ def fan_out(nodes: Iterable[Node], limits: Limits, work: Work, watch: Watchdog) 
 
 
 class _Workers:
-    def __init__(self, nodes: Iterable[Node], limits: Limits, work: Work, watch: Watchdog) -> None:
-        self._waiting = deque(nodes)
+    def __init__(
+        self, nodes: Iterable[Node], limits: Limits, work: Work, watch: Watchdog, again: Callable[[], None],
+        once: Collection[str],
+    ) -> None:
+        self._waiting: deque[tuple[Node, Reply | None]] = deque((node, None) for node in nodes)
         self._total = len(self._waiting)
         self._limits = limits
+        self._logins = logins_at_once(limits)
         self._work = work
         self._watch = watch
+        self._again = again
+        self._once = once
         self._end = time.monotonic() + limits.sweep_s
         self._done: queue.SimpleQueue[Reply] = queue.SimpleQueue()
         self._jobs: set[NodeJob] = set()
+        self._entering: set[NodeJob] = set()        # of these, those on their way to the program
+        self._stuck: list[tuple[Node, Reply]] = []     # for a second try
         self._lock = threading.Lock()
         self._over = False
 
@@ -236,8 +309,7 @@ class _Workers:
         sweep = WatchedTask(self._watch, self._end,
                             lambda _: self._abort_all(f"the sweep's {self._limits.sweep_s:g} s were over"))
         self._watch.add(sweep)
-        for _ in range(min(self._limits.fanout, self._total)):
-            self._next()
+        self._fill()
         for _ in range(self._total):
             yield self._done.get()
         sweep.finish()
@@ -246,28 +318,38 @@ class _Workers:
         with self._lock:
             self._over = True
             self._waiting.clear()
+            self._stuck.clear()
         self._watch.stop(Failure(Stage.DEADLINE, "interrupted"))
 
-    def _next(self) -> None:
+    def _fill(self) -> None:
+        """Starts as many nodes as may be."""
         while (job := self._take()) is not None:
             try:
                 threading.Thread(target=self._run, args=(job,), name=f"muster-{job.node.name}",
                                  daemon=True).start()
             except RuntimeError:
-                self._complete(job, None,
-                               Failure(Stage.CONNECT, "this machine cannot start another thread (ulimit "
-                                                      "-u?); try a smaller --fanout"))
-            else:
-                return
+                self._complete(job, None, Failure(
+                    Stage.CONNECT, "this machine cannot start another thread (ulimit -u?); try a smaller "
+                                   "--fanout", Stage.CONNECT))
 
     def _take(self) -> NodeJob | None:
         with self._lock:
-            if self._over or not self._waiting:
+            if (self._over or not self._waiting or len(self._jobs) >= self._limits.fanout
+                or len(self._entering) >= self._logins):
                 return None
-            job = NodeJob(self._waiting.popleft(), self._watch, time.monotonic() + self._limits.node_s,
-                          self._answer)
+            node, first = self._waiting.popleft()
+            job = NodeJob(node, self._watch, time.monotonic() + self._limits.of(node).node_s, self._answer,
+                          self._begun, first)
             self._jobs.add(job)
+            self._entering.add(job)
             return job
+
+    def _begun(self, job: NodeJob) -> None:
+        with self._lock:
+            if job not in self._entering:
+                return
+            self._entering.discard(job)
+        self._fill()
 
     def _run(self, job: NodeJob | None) -> None:
         """Runs job after job, until another thread has replied for one and taken over its place."""
@@ -293,7 +375,7 @@ class _Workers:
 
     def _answer(self, job: NodeJob, body: bytes | None, failure: Failure | None) -> None:
         if self._complete(job, body, failure):
-            self._next()
+            self._fill()
 
     def _complete(self, job: NodeJob, body: bytes | None, failure: Failure | None) -> bool:
         with self._lock:
@@ -301,9 +383,27 @@ class _Workers:
                 return False
             job.answered = True
             self._jobs.discard(job)
-        job.task.finish()
-        self._done.put(job.reply(body, failure))
+            self._entering.discard(job)
+            reply = job.reply(body, failure)
+            withheld = (self._limits.twice and not self._over and job.first is None
+                        and reply.failure is not None and reply.failure.stuck is not None
+                        and job.node.name not in self._once)
+            if withheld:
+                self._stuck.append((job.node, reply))
+            all_tried = bool(self._stuck) and not self._over and not self._waiting and not self._jobs
+        job.finish()
+        if not withheld:
+            self._done.put(reply)
+        if all_tried:
+            self._try_again()
         return True
+
+    def _try_again(self) -> None:
+        self._again()
+        with self._lock:
+            self._waiting.extend(self._stuck)
+            self._stuck.clear()
+        self._fill()
 
     def halt(self) -> None:
         """Fails every unfinished node."""
@@ -312,14 +412,22 @@ class _Workers:
     def _abort_all(self, what: str) -> None:
         with self._lock:
             self._over = True
-            waiting, jobs = list(self._waiting), list(self._jobs)
+            waiting, jobs = [*self._waiting, *self._stuck], list(self._jobs)
             self._waiting.clear()
+            self._stuck.clear()
         for job in jobs:
+            job.cut = what
             now_at = job.task.overdue()
-            # It waits for a jump host, and nothing is known of the node.
-            job.task.abort(Failure(Stage.JUMP, f"{now_at.reason}, when {what}") if now_at.stage is Stage.JUMP
-                           else Failure(Stage.DEADLINE, f"{what} while: {now_at.reason}"))
+            # Where it waits for a jump host, nothing is known of the node.
+            job.task.abort(
+                Failure(Stage.JUMP, f"{now_at.reason}, when {what}", now_at.stuck)
+                if now_at.stage is Stage.JUMP
+                else Failure(Stage.DEADLINE, f"{what} while: {now_at.reason}", now_at.stuck))
         now = time.time()
-        for node in waiting:
+        for node, first in waiting:
+            if first is not None and (failure := first.failure) is not None:
+                reason = one_line(f"{failure.reason}; {what} before a second try", _LONGEST_REASON)
+                self._done.put(replace(first, failure=replace(failure, reason=reason)))
+                continue
             reason = f"{what} before its turn; allow more time (--timeout) or more at once (--fanout)"
             self._done.put(Reply(node.name, None, Failure(Stage.TURN, reason), now, now, attempts=0))

@@ -244,7 +244,7 @@ def dial(task: WatchedTask, host: str, port: int, seconds: float, family: str = 
             sock = socket.socket(kind, socket.SOCK_STREAM)
         except OSError as error:
             raise TaskFailed(Stage.CONNECT, f"this machine has no free socket ({_error_text(error)}); try a "
-                                            "smaller --fanout") from None
+                                            "smaller --fanout", stuck=Stage.CONNECT) from None
         try:
             # An address that swallows packets must leave time for the ones after it.
             share = task.left() / (len(addresses) - index)
@@ -254,7 +254,8 @@ def dial(task: WatchedTask, host: str, port: int, seconds: float, family: str = 
             sock.close()
             task.check()
             if index + 1 == len(addresses):
-                raise TaskFailed(Stage.CONNECT, _why(who, error)) from None
+                raise TaskFailed(Stage.CONNECT, _why(who, error),
+                                 stuck=Stage.CONNECT if isinstance(error, TimeoutError) else None) from None
         else:
             sock.settimeout(None)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -273,7 +274,7 @@ def _resolve(host: str, port: int, wanted: int) -> list[tuple[int, tuple[str, in
     except socket.gaierror as error:
         if error.errno == socket.EAI_AGAIN:
             raise TaskFailed(Stage.RESOLVE, f"cannot look up {host}: the resolver does not answer; check "
-                                            "/etc/resolv.conf here") from None
+                                            "/etc/resolv.conf here", stuck=Stage.RESOLVE) from None
         raise TaskFailed(Stage.RESOLVE, f"{host} has no address ({_error_text(error)}); give one with "
                                      "`address` in the inventory or HostName in ssh_config") from None
     except (UnicodeError, ValueError, OverflowError):

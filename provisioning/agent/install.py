@@ -8,7 +8,6 @@ is meant for one node is named on its command line, as `Node.words` are.
 from __future__ import annotations
 
 import json
-import math
 import secrets
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +23,7 @@ from healthcheck.model.places import METRICS, RESULT, STATE, TEXTFILE_FOLDERS
 from inventory.model import Node
 from inventory.text import clean
 from inventory.transport.base import Limits, Program, Transport
+from inventory.transport.deadline import bounded
 from provisioning.agent import units
 from provisioning.agent.bundle import Bundle
 from provisioning.agent.layout import BASE, CODE, FILES, NODE, PERIOD_S, RULES, command, exporter
@@ -132,11 +132,11 @@ def act(
             yield _done(reply.node, reply.body or b"")
 
 
-def bounds(nodes: int, timeout: float | None, fanout: int) -> Limits:
-    """The transport's limits: two minutes for a node, and as many turns of that as it takes."""
+def bounds(nodes: Sequence[Node], timeout: float | None, fanout: int) -> Limits:
+    """The transport's limits: two minutes for a node, beyond what its own limits add, and as many turns of
+    that as it takes."""
     node = _NODE_S if timeout is None else min(_NODE_S, timeout)
-    return Limits(
-        sweep_s=timeout or node * math.ceil(nodes / fanout), node_s=node, reply_bytes=_MOST, fanout=fanout)
+    return bounded(nodes, Limits(node_s=node, reply_bytes=_MOST, fanout=fanout), timeout)
 
 
 def _done(node: str, body: bytes) -> AgentResult:

@@ -4,7 +4,6 @@ usual transport."""
 from __future__ import annotations
 
 import json
-import math
 import secrets
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from healthcheck.collector import joined
 from healthcheck.collector.loader import LOADER, payload
 from inventory.model import Node
 from inventory.transport.base import Limits, Program, Transport
+from inventory.transport.deadline import bounded
 from provisioning.agent import onnode
 from provisioning.base.desired import BaseSettings
 from provisioning.base.identity import NodeIdentity, who
@@ -69,6 +69,5 @@ def _sent(
 
 
 def _limits(nodes: Sequence[Node], node_s: float, fanout: int, seconds: float | None) -> Limits:
-    sweep = node_s * math.ceil(len(nodes) / fanout)
-    return Limits(
-        sweep_s=seconds or sweep, node_s=min(node_s, seconds or node_s), reply_bytes=MOST, fanout=fanout)
+    return bounded(nodes, Limits(node_s=min(node_s, seconds or node_s), reply_bytes=MOST, fanout=fanout),
+                   seconds)

@@ -226,12 +226,10 @@ class Conductor:
 
 
 def _all_at_once(limits: Limits, nodes: int, seconds: float, halt: Halt) -> Limits:
-    """Roster stay, so no node can wait for another's turn: all log in at once, and each may take as long as
-    its turn would have come."""
-    turns = max(1.0, nodes / limits.fanout)
-    return replace(
-        limits, sweep_s=seconds, node_s=seconds, fanout=max(1, nodes), halt=halt,
-        connect_s=limits.connect_s * turns, auth_s=limits.auth_s * turns, login_s=limits.login_s * turns)
+    """Roster stay, so no node can wait for another's turn, nor for a second try at the end: all log in at
+    once, and each may take as long as its turn would have come."""
+    return replace(limits, sweep_s=seconds, node_s=seconds, fanout=max(1, nodes), halt=halt, twice=False,
+                   patience=max(1.0, nodes / limits.fanout))
 
 
 def addresses(nodes: Iterable[Node]) -> list[str]:

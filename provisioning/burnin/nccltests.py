@@ -26,6 +26,7 @@ from healthcheck.model.recording import Capture, Outcome
 from inventory.model import Node
 from inventory.text import clean
 from inventory.transport.base import Failure, Limits, Stage
+from inventory.transport.deadline import bounded
 from inventory.transport.srun import partitions_of
 from provisioning.burnin.headrun import HeadCommand, in_parallel
 
@@ -151,8 +152,7 @@ class NcclTests:
                                         limit=MOST_BYTES, effect=effect) for at, argv in enumerate(argvs)],
                                  sum(seconds) + 5.0, lease=self._granted.lease)
             each = sum(seconds) + AWAY_S
-            bounds = Limits(
-                sweep_s=each * math.ceil(len(nodes) / self._fanout), node_s=each, fanout=self._fanout)
+            bounds = bounded(nodes, Limits(node_s=each, fanout=self._fanout), None)
             for answer in self._granted.transport.run(nodes, program.build(probes, nvml=False), bounds):
                 recording = reply.within(reply.decode(answer, limit=bounds.reply_bytes), probes)
                 nothing = recording.failure or Failure(Stage.REPLY, "its reply lacks what was requested")

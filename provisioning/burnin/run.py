@@ -24,6 +24,7 @@ from healthcheck.ruleset.sku import Sku
 from healthcheck.sweep.sweep import SweepPlan
 from inventory.model import Node
 from inventory.transport.base import Limits
+from inventory.transport.deadline import deadline
 from provisioning.burnin import counters, ramp
 from provisioning.burnin.conductor import Conductor
 from provisioning.burnin.engines import TORCH, Engines, left_to_torch, unjudged
@@ -128,7 +129,8 @@ def _measure(
 ) -> None:
     """Looks at the nodes, runs all steps, and looks again. Raises KeyboardInterrupt where the user or the
     lease ends that early."""
-    bounds = replace(Limits(fanout=request.fanout), sweep_s=CHECK_S)
+    bounds = Limits(fanout=request.fanout)
+    bounds = replace(bounds, sweep_s=max(CHECK_S, deadline(held, bounds)))
     seen = sample(held, granted.transport, bounds)
     _check_lease(granted)
     places = places_of(request, seen)

@@ -11,6 +11,7 @@ import click
 
 from healthcheck.cli.agentrun import run
 from inventory.cli.folded import echo_folded
+from inventory.cli.limits import FANOUT, LIMIT, announce
 from inventory.cli.span import span
 from inventory.errors import UsageError
 
@@ -44,8 +45,7 @@ agent.add_command(run)
 
 def _common(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
-        click.option("--fanout", metavar="N", type=click.IntRange(1, 1024), default=64, show_default=True,
-                     help="Nodes at a time."),
+        FANOUT, LIMIT,
         click.option("--timeout", metavar="SPAN", callback=span(1, 86400),
                      help="Time limit for the whole command. [2m a node]"),
         click.option("--become", is_flag=True, help="Go through sudo, whatever the inventory says."),
@@ -206,14 +206,16 @@ def _act(
         raise UsageError(
             f"--sku {desired.default_sku}: no such SKU; there are {', '.join(sorted(ruleset.skus))}")
     ruleset.named(desired.occasion)
-    chosen: list[Node] = list(choose(nodes, inventory, False, False, ruleset))
+    chosen: list[Node] = list(choose(nodes, inventory, False, False, ruleset, desired.default_sku))
     helped = [node for node in chosen if node.privilege is Privilege.HELPER]
     if become:
         chosen = [node if node.become else replace(node, privilege=Privilege.BECOME) for node in chosen]
     made = bundle.build(
         ruleset) if desired.do in (install.AgentAction.INSTALL, install.AgentAction.UPGRADE) else None
     done = []
-    limits = install.bounds(len(chosen), timeout, fanout)
+    limits = install.bounds(chosen, timeout, fanout)
+    if not as_json:
+        announce(chosen, limits, timeout)
     if desired.do in (install.AgentAction.UPGRADE, install.AgentAction.ROLLBACK):
         results = act_keeping(chosen, RemoteTransport(), desired, given, limits, ruleset, made, helped)
     else:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import click
 
+from inventory.cli.limits import FANOUT, LIMIT
 from inventory.cli.span import span
 from inventory.model import Node
 
@@ -18,8 +19,8 @@ from inventory.model import Node
 @click.option("--become", is_flag=True, help="Go through sudo, whatever the inventory says.")
 @click.option("--rules", metavar="DIR",
               help="Site rules, as for muster check; `base:` in bringup.yaml is the desired state.")
-@click.option("--fanout", metavar="N", type=click.IntRange(1, 1024), default=64, show_default=True,
-              help="Nodes at a time.")
+@LIMIT
+@FANOUT
 @click.option("--timeout", metavar="SPAN", callback=span(1, 86400),
               help="Time limit for the whole command. [1m a node; 4m with --apply]")
 @click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check.")

@@ -13,6 +13,7 @@ from inventory.cli.chosen import chosen as chosen_names
 from inventory.cli.chosen import who
 from inventory.cli.completing import nodes as node_sets
 from inventory.cli.folded import echo_folded
+from inventory.cli.limits import FANOUT, LIMIT
 from inventory.errors import UsageError
 from provisioning.bringup.engine.model import ORDER
 from provisioning.cli.base import base
@@ -27,9 +28,7 @@ def work(function: _F) -> _F:
         (click.option("--until", metavar="STEP", type=click.Choice(ORDER),
                       help="Stop when each machine has passed this step."),
          click.option("--sku", metavar="NAME", help="SKU of machines that name none, such as hgx-h100."),
-         click.option(
-             "--fanout", metavar="N", type=click.IntRange(1, 1024), default=64, show_default=True,
-             help="Machines checked over SSH at a time. The policy limits how many are in each step."),
+         LIMIT, FANOUT,
          click.option("--quiet", is_flag=True, help="Show no progress."),
          click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check."),
          click.option("--rules", metavar="DIR",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from inventory.cli.limits import given
 from inventory.errors import RulesError, UsageError
 from inventory.text import clean, short
 
@@ -42,6 +43,7 @@ def surroundings(
     """All of it as the options say; raises ConfigError, UsageError."""
     from healthcheck.config import rulesfolder
     from healthcheck.ruleset.ruleset import load_ruleset
+    from healthcheck.ruleset.skulimits import limited_inventory
     from inventory.load import load_inventory
     from inventory.locate import find_inventory, state_dir
     from provisioning.bringup.policy.load import load
@@ -54,7 +56,8 @@ def surroundings(
     if path is None:
         raise UsageError("no inventory was found, and only it says which machines are in bring-up: see "
                          "muster inventory --help")
-    there = load_inventory(path, ruleset.skus, ruleset.profiles)
+    there = limited_inventory(load_inventory(path, ruleset.skus, ruleset.profiles), ruleset.skus, sku,
+                              given())
     policy = load(folders)
     if lost := unknown(policy, ruleset):
         raise RulesError(f"{policy.files[-1]}: {lost}")

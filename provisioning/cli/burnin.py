@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from inventory.cli.chosen import who
+from inventory.cli.limits import FANOUT, LIMIT, given
 from inventory.cli.span import span
 from inventory.errors import UsageError
 from provisioning.cli.burnincompare import compare
@@ -127,8 +128,8 @@ def plan(
 @click.option("--hostfile", metavar="FILE",
               help="A file of hosts that launch scripts leave out, instead of what `cordon:` says.")
 @click.option("--golden", metavar="FILE", help="A file of the nodes that launch scripts may use, instead.")
-@click.option("--fanout", metavar="N", type=click.IntRange(1, 1024), default=64, show_default=True,
-              help="Nodes checked at a time.")
+@LIMIT
+@FANOUT
 @click.option("--wait", metavar="SPAN", callback=span(5, 3600),
               help="How long to wait for PyTorch on all nodes.  [240s]")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
@@ -328,11 +329,14 @@ def _request(
     ruleset = load_ruleset(folders)
     if sku is not None and sku not in ruleset.skus:
         raise UsageError(f"--sku {sku}: no such SKU; there are {', '.join(sorted(ruleset.skus))}")
-    chosen, found = _chosen(nodes, inventory, ruleset)
+    chosen, found = _chosen(nodes, inventory, ruleset, sku)
     return request(chosen, found, ruleset, folders, length, stages, sku, max_kw, domain_kw), found
 
 
-def _chosen(nodes: str, option: str | None, ruleset: Ruleset) -> tuple[Sequence[Any], Inventory | None]:
+def _chosen(
+    nodes: str, option: str | None, ruleset: Ruleset, sku: str | None,
+) -> tuple[Sequence[Any], Inventory | None]:
+    from healthcheck.ruleset.skulimits import limited, limited_inventory
     from inventory.discover import from_names
     from inventory.load import load_inventory
     from inventory.locate import find_inventory
@@ -340,8 +344,9 @@ def _chosen(nodes: str, option: str | None, ruleset: Ruleset) -> tuple[Sequence[
 
     path = find_inventory(option)
     if path is None:
-        return list(from_names(nodes)), None
-    found = load_inventory(path, ruleset.skus, ruleset.profiles)
+        return limited(from_names(nodes), ruleset.skus, sku, given()), None
+    found = limited_inventory(load_inventory(path, ruleset.skus, ruleset.profiles), ruleset.skus, sku,
+                              given())
     chosen = select(found, nodes)
     if not chosen:
         raise UsageError(f"{nodes} names no node of {found.source}")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from inventory.cli.chosen import who
+from inventory.cli.limits import LIMIT, given
 from inventory.errors import MusterError, UsageError
 from provisioning.cli.burninrun import carried_out, options
 from provisioning.cli.burninshow import show as show_page
@@ -51,6 +52,7 @@ _TERM_S = 60.0
 @click.option("--port", type=click.IntRange(0, 65535), default=0,
               help="The port on which it listens for nodes.  [a free port]")
 @click.option("--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True)
+@LIMIT
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check.")
 @click.option("--sku", metavar="NAME", help="SKU of nodes that name none, such as hgx-h100.")
@@ -92,6 +94,7 @@ def screen(
     """
     from healthcheck.config import rulesfolder
     from healthcheck.ruleset.ruleset import load_ruleset
+    from healthcheck.ruleset.skulimits import limited_inventory
     from healthcheck.store.file import opened
     from healthcheck.store.leases import left
     from inventory.load import load_inventory
@@ -114,7 +117,8 @@ def screen(
     ruleset = load_ruleset(folders)
     if sku is not None and sku not in ruleset.skus:
         raise UsageError(f"--sku {sku}: no such SKU; there are {', '.join(sorted(ruleset.skus))}")
-    there = load_inventory(path, ruleset.skus, ruleset.profiles)
+    there = limited_inventory(load_inventory(path, ruleset.skus, ruleset.profiles), ruleset.skus, sku,
+                              given())
     of = list(select(there, nodes)) if nodes is not None else list(there)
     if not of:
         raise UsageError(f"{nodes or path} names no node")

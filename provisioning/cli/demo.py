@@ -100,7 +100,7 @@ def _sweep(
     ruleset = load_ruleset(rulesfolder.folders(None))
     inventory = load_inventory(fleet.inventory, ruleset.skus)
     plan = sweep.SweepPlan(tuple(inventory), ruleset.select(only, ()), None, inventory.source, only)
-    limits = sweep.limits(None, _FANOUT)
+    limits = sweep.limits(None, _FANOUT, plan.nodes)
     if hurried:
         limits = replace(limits, connect_s=_FIRST_CONNECT_S, login_s=_FIRST_LOGIN_S)
     bar = progress(len(plan.nodes), what)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from inventory.cli.folded import echo_folded
+from inventory.cli.limits import FANOUT, LIMIT
 from inventory.cli.span import span
 from inventory.errors import CertificateError, UsageError
 
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
               help="Where agents fetch from: the URL of the exporter's /gate, or a folder.")
 @click.option("--no-snapshot", is_flag=True, help="Send only what --trust and --from name.")
 @click.option("--become", is_flag=True, help="Go through sudo, whatever the inventory says.")
-@click.option("--fanout", metavar="N", type=click.IntRange(1, 1024), default=64, show_default=True,
-              help="Nodes at a time.")
+@LIMIT
+@FANOUT
 @click.option("--timeout", metavar="SPAN", callback=span(1, 86400),
               help="Time limit for the whole command. [2m a node]")
 @click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check.")
@@ -73,7 +74,7 @@ def push(
         chosen = [node if node.become else replace(node, privilege=Privilege.BECOME) for node in chosen]
     lines = "".join(key.public.line(NAMESPACES[:1]) for key in keys.trusted)
     undone: list[tuple[str, str]] = []
-    for one in pushed(chosen, RemoteTransport(), bounds(len(chosen), timeout, fanout),
+    for one in pushed(chosen, RemoteTransport(), bounds(chosen, timeout, fanout),
                       keys=lines if trust else None, source=f"{source}\n" if source else None, snapshot=pair):
         if one.ok:
             click.echo(f"{one.node}: {one.message}")

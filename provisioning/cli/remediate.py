@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from inventory.cli.chosen import who
+from inventory.cli.limits import LIMIT, given
 from inventory.errors import UsageError
 from provisioning.cli.typed import again
 
@@ -42,6 +43,7 @@ _STEPS = ("restart-fabric-manager", "restart-persistenced", "restart-docker", "r
 @click.option("--golden", metavar="FILE", help="A file of the nodes that launch scripts may use, instead.")
 @click.option(
     "--rules", metavar="DIR", help="A folder of site rules and policy that override the packaged ones.")
+@LIMIT
 @click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check.")
 @click.option(
     "--state", metavar="DIR", help="Folder of the store. Default: MUSTER_STATE, XDG, /var/lib/muster.")
@@ -68,6 +70,7 @@ def remediate(
 
     from healthcheck.config.rulesfolder import folders
     from healthcheck.ruleset.ruleset import load_ruleset
+    from healthcheck.ruleset.skulimits import limited_inventory
     from healthcheck.store.file import opened
     from healthcheck.triage.policyload import load_policy
     from healthcheck.triage.remediation import RemediationStep
@@ -91,7 +94,8 @@ def remediate(
     if path is None:
         raise UsageError("no inventory was found, and only it says which nodes are in service: see muster "
                          "inventory --help")
-    there = load_inventory(path, ruleset.skus, ruleset.profiles)
+    there = limited_inventory(load_inventory(path, ruleset.skus, ruleset.profiles), ruleset.skus, None,
+                              given())
     names = {node.name for node in select(there, nodes)}
     only = RemediationStep(step) if step is not None else None
     through = backend(there, Options(hostfile, golden))

@@ -16,6 +16,7 @@ from healthcheck.triage.remediation import RemediationStep
 from inventory.model import Node
 from inventory.text import clean
 from inventory.transport.base import Limits, Program, Stage, Transport
+from inventory.transport.deadline import bounded
 from provisioning.remediate.steps import SPECS
 
 _PARTS = tuple(Path(__file__).with_name("onnode") / f"{name}.py" for name in ("table", "operations"))
@@ -56,8 +57,9 @@ def send(
     """Has the step taken on these nodes, by the names of their lines in the ledger; without one, asks what
     became of that line's."""
     limit = _WAY_S + (SPECS[step].seconds + _WAIT_S if step is not None else SETTLE_S)
-    turns = -(-len(nodes) // fanout)
-    bounds = Limits(sweep_s=turns * limit, node_s=limit, reply_bytes=_MOST, fanout=fanout)
+    # One try: who is to be rebooted once is not asked twice, even where the first seems not to have begun.
+    bounds = bounded(tuple(nodes.values()),
+                     Limits(node_s=limit, reply_bytes=_MOST, fanout=fanout, twice=False), None)
     asked = {
         "step": step.value if step is not None else "", "wait": _WAIT_S if step is not None else SETTLE_S}
     sent = payload(joined.joined(_PARTS).encode(), json.dumps(asked).encode())

@@ -66,7 +66,8 @@ def look(site: VerifyContext, nodes: Sequence[Node]) -> dict[str, NodeHealth]:
     plan = sweep.SweepPlan(nodes, site.ruleset, source="muster remediate")
     began = time.time()
     outcome = sweep.live(
-        plan, site.transport, sweep.limits(None, site.fanout), progress(len(nodes), "look", quiet=True),
+        plan, site.transport, sweep.limits(None, site.fanout, nodes),
+        progress(len(nodes), "look", quiet=True),
         snapshots=KeptSnapshots(site.folder), on_recording=keep, repairs=words_in(site.folder))
     if outcome.partial:
         raise KeyboardInterrupt

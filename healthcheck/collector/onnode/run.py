@@ -359,10 +359,14 @@ def main(nonce: str, probes: bytes, stdin: BinaryIO) -> None:
     live: List[Child] = []
     status = 1
     try:
-        run = CollectorRun(nonce, json.loads(probes.decode()), stdin.fileno())
-        live = run.live
         # The probe set is the same for all nodes; the last arguments are this node's own.
         words = sys.argv[2:]
+        document = json.loads(probes.decode())
+        for word in words:
+            if word.startswith("seconds="):
+                document["seconds"] = float(word[8:])
+        run = CollectorRun(nonce, document, stdin.fileno())
+        live = run.live
         run.excluded = [word[8:] for word in words if word.startswith("without=")]
         run.collect(helper="helper" in words and os.geteuid() != 0)
         run.answer()

@@ -52,7 +52,7 @@ class AgentStep:
         of = {machine.name: machine for machine in machines}
         nodes = [machine.node for machine in machines]
         for done in act(nodes, self._transport(), AgentRequest(AgentAction.STATUS, root=self._desired.root),
-                        bounds(len(nodes), None, self._fanout)):
+                        bounds(nodes, None, self._fanout)):
             machine = of[done.node]
             yield done.node, seen(machine, done, self._wanted(machine.node), self._desired.period)
 
@@ -68,7 +68,7 @@ class AgentStep:
     def install(self, nodes: Sequence[Node]) -> Iterator[AgentResult]:
         """Installs it on all of these, or brings it up to date."""
         helped = [node for node in nodes if node.privilege is Privilege.HELPER]
-        return act(nodes, self._transport(), self._desired, bounds(len(nodes), None, self._fanout),
+        return act(nodes, self._transport(), self._desired, bounds(nodes, None, self._fanout),
                    self._made(), helped)
 
     def _made(self) -> bundle.Bundle:

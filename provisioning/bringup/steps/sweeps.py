@@ -41,7 +41,7 @@ def swept(
                            context.default_sku, "muster bringup", only, skip, profiles)
     began = time.time()
     outcome = sweep.live(
-        plan, context.transport(), sweep.limits(None, context.fanout),
+        plan, context.transport(), sweep.limits(None, context.fanout, plan.nodes),
         progress(len(machines), "look", quiet=True), snapshots=KeptSnapshots(context.folder),
         on_recording=keep, repairs=words_in(context.folder))
     with opened(context.folder, make=True) as store:

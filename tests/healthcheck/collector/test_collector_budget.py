@@ -58,3 +58,11 @@ def test_a_probe_that_the_budget_cut_off_holds_nothing_to_rely_on(tmp_path: Path
         assert str(error).endswith(SPENT)
     else:
         raise AssertionError("it was read")
+
+
+def test_a_node_may_be_given_another_time_than_the_probe_set_has(tmp_path: Path) -> None:
+    slow = Probe("slow", ProbeKind.COMMAND, argv=("sh", "-c", "sleep 2; echo here"), seconds=15.0)
+    more = collect((slow,), tmp_path, seconds=0.5, after=("seconds=20",)).captures["slow"]
+    assert (more.outcome, more.text) == (Outcome.DONE, "here\n")
+    less = collect((slow,), tmp_path, seconds=20.0, after=("without=mlx5_9", "seconds=0.5")).captures["slow"]
+    assert less.outcome is Outcome.TIMEOUT

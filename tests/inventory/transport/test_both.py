@@ -265,7 +265,7 @@ def test_a_program_that_never_ends_is_stage_deadline_and_is_gone_from_the_node(
 ) -> None:
     note = tmp_path / "pid"
     began = time.monotonic()
-    assert "at work" in refusal(any_way.one(plain_sshd.node(), speaker(waits(note)), node_s=2),
+    assert "at work" in refusal(any_way.one(plain_sshd.node(), speaker(waits(note)), program_s=2),
                                 Stage.DEADLINE)
     assert time.monotonic() - began < 6
     wait_until(lambda: not alive(noted(note)), what="the end of the program")
@@ -599,8 +599,8 @@ def test_a_silent_jump_host_is_named_within_its_limit_and_leaves_no_process(
     with listener(silent) as port:
         began = time.monotonic()
         config = f"Host bastion\n HostName 127.0.0.1\n Port {port}\n"
-        reason = refusal(way.one(plain_sshd.node(proxy_jump="bastion"), config=config, connect_s=1, auth_s=1),
-                         Stage.JUMP)
+        reason = refusal(way.one(plain_sshd.node(proxy_jump="bastion"), config=config, connect_s=1, auth_s=1,
+                                 twice=False), Stage.JUMP)
         assert time.monotonic() - began < 8
     assert "bastion" in reason or str(port) in reason
     wait_until(lambda: not our_ssh(), what="the end of every ssh")

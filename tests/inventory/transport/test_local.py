@@ -76,7 +76,7 @@ def test_a_python_that_hangs_is_stage_python(tmp_path: Path) -> None:
 def test_a_program_that_never_ends_is_stage_deadline_and_is_gone(tmp_path: Path) -> None:
     note = tmp_path / "pid"
     began = time.monotonic()
-    reply = one(speaker(f"open({str(note)!r}, 'w').write(str(os.getpid())); until_end()"), node_s=1)
+    reply = one(speaker(f"open({str(note)!r}, 'w').write(str(os.getpid())); until_end()"), program_s=2)
     assert "at work" in refusal(reply, Stage.DEADLINE)
     assert time.monotonic() - began < 3
     wait_until(lambda: not alive(int(note.read_text())), what="the end of the program")
@@ -90,7 +90,7 @@ def test_a_program_that_ignores_the_end_of_its_input_is_killed_with_its_children
         open({str(note)!r}, 'w').write(str(os.getpid()) + ' ' + str(child.pid))
         while True: time.sleep(1)
     """)
-    refusal(one(program, node_s=1), Stage.DEADLINE)
+    refusal(one(program, program_s=2), Stage.DEADLINE)
     for pid in map(int, note.read_text().split()):
         wait_until(lambda pid=pid: not alive(pid), what="the end of the program")  # type: ignore[misc]
 

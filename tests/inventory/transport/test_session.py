@@ -87,17 +87,33 @@ def test_running_out_of_time_names_what_was_waited_for(output: bytes, become: bo
     assert "12 s" in failure.reason
 
 
+def test_nothing_is_sent_that_could_run_before_python_reads_it_and_then_once() -> None:
+    talk = dialogue(become=True)
+    assert talk.output(b"Welcome\n" + MARK + b"login\n") == b""
+    assert talk.sent == 0
+    assert talk.output(MARK + b"python 3.9\n" * 2 + MARK + b"python 3.9\n") == speaker().payload
+    assert talk.failure is not None
+    assert talk.failure.stage is Stage.REPLY
+
+
+def test_a_python_that_is_too_old_is_sent_nothing() -> None:
+    talk = dialogue()
+    assert talk.output(MARK + b"python 3.6\n") == b""
+    assert talk.failure is not None
+    assert talk.failure.stage is Stage.PYTHON
+
+
 def test_an_extra_is_sent_once_asked_for_and_an_unknown_one_is_empty() -> None:
     talk = dialogue(extras={"nvml": b"source"})
-    assert talk.opening() == speaker().payload
-    assert talk.output(MARK + b"python 3.9\n" + MARK + b"want nvml\n" + MARK
-                       + b"want other\n") == b"6\nsource0\n"
+    talk.output(MARK + b"python 3.9\n")
+    assert talk.output(MARK + b"want nvml\n" + MARK + b"want other\n") == b"6\nsource0\n"
     assert talk.sent == len(speaker().payload) + len(b"6\nsource0\n")
 
 
 def test_a_program_that_asks_twice_is_not_ours_and_gets_nothing_more() -> None:
     talk = dialogue(extras={"nvml": b"source"})
-    assert talk.output(MARK + b"python 3.9\n" + (MARK + b"want nvml\n") * 1000) == b"6\nsource"
+    talk.output(MARK + b"python 3.9\n")
+    assert talk.output((MARK + b"want nvml\n") * 1000) == b"6\nsource"
     assert (talk.failure is not None and talk.failure.stage is Stage.REPLY
             and "asked for nvml twice" in talk.failure.reason)
 

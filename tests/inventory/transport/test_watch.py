@@ -84,7 +84,7 @@ def test_work_that_never_returns_costs_neither_the_others_their_turn_nor_the_swe
         return b"done"
 
     began = time.monotonic()
-    found = replies(8, work, fanout=2)
+    found = replies(8, work, fanout=2, twice=False)
     assert time.monotonic() - began < 5
     assert [found[f"n{number}"].body for number in range(4, 8)] == [b"done"] * 4
     assert found["n0"].failure == Failure(Stage.RESOLVE, "stuck for 0.2 s")
@@ -96,7 +96,8 @@ def test_an_answer_that_comes_after_the_deadline_is_not_a_second_reply() -> None
         wait_until(lambda: job.answered)
         return b"too late"
 
-    assert {reply.failure for reply in replies(5, work).values()} == {Failure(Stage.LOGIN, "late")}
+    assert {reply.failure for reply in replies(5, work, twice=False).values()} == {
+        Failure(Stage.LOGIN, "late")}
 
 
 def test_no_step_goes_past_the_nodes_own_end_and_each_has_its_own_words(never: threading.Event) -> None:
@@ -107,7 +108,7 @@ def test_no_step_goes_past_the_nodes_own_end_and_each_has_its_own_words(never: t
         return b""
 
     began = time.monotonic()
-    assert replies(1, work, node_s=0.5)["n0"].failure == Failure(Stage.LOGIN, "second")
+    assert replies(1, work, node_s=0.5, twice=False)["n0"].failure == Failure(Stage.LOGIN, "second")
     assert 0.4 < time.monotonic() - began < 3
 
 
@@ -123,7 +124,7 @@ def test_a_try_that_the_nodes_end_cuts_short_on_the_way_does_not_hide_why_it_was
         never.wait(60)
         return b""
 
-    failure = replies(1, work, node_s=0.5)["n0"].failure
+    failure = replies(1, work, node_s=0.5, twice=False)["n0"].failure
     assert failure is not None and failure.reason == told
 
 
@@ -227,3 +228,114 @@ def test_a_halt_that_was_called_before_is_followed_at_once() -> None:
     halt.call()
     found = list(fan_out(nodes(3), Limits(halt=halt), lambda _: b"", Watchdog()))
     assert [reply.failure and reply.failure.stage for reply in found] == [Stage.TURN] * 3
+
+
+# how many log in at a time
+
+def test_no_more_log_in_at_once_than_may_and_one_whose_program_runs_makes_room(never: threading.Event) -> None:
+    lock, entering, at_work, most = threading.Lock(), [0], [0], [0, 0]
+
+    def work(job: NodeJob) -> bytes:
+        with lock:
+            entering[0] += 1
+            most[0] = max(most[0], entering[0])
+        time.sleep(0.005)
+        with lock:
+            entering[0] -= 1
+            at_work[0] += 1
+            most[1] = max(most[1], at_work[0])
+        job.begun()
+        wait_until(lambda: most[1] >= 8, what="eight programs at work")
+        with lock:
+            at_work[0] -= 1
+        return b""
+
+    found = replies(40, work, fanout=12, logins=3)
+    assert all(reply.body == b"" for reply in found.values())
+    assert most[0] <= 3
+    assert 8 <= most[1] <= 12
+
+
+def test_logins_that_take_long_hold_back_no_one_below_the_fan_out(
+    never: threading.Event, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("inventory.transport.watch.PATIENT_S", 0.1)
+
+    def work(job: NodeJob) -> bytes:
+        job.task.step(30, lambda _: Failure(Stage.LOGIN, "hung"))
+        if job.node.name in ("n0", "n1", "n2", "n3"):
+            never.wait(60)
+        return b"well"
+
+    running = fan_out(nodes(12), Limits(fanout=6, logins=2), work, Watchdog())
+    first = [next(running) for _ in range(8)]
+    assert {reply.body for reply in first} == {b"well"}
+    running.close()  # type: ignore[attr-defined]
+
+
+# second tries
+
+def test_who_got_stuck_is_tried_again_once_all_others_are_done_and_only_then() -> None:
+    order: list[str] = []
+
+    def work(job: NodeJob) -> bytes:
+        order.append(job.node.name)
+        if job.node.name in ("n0", "n1") and order.count(job.node.name) == 1:
+            raise TaskFailed(Stage.CONNECT, "lost", stuck=Stage.CONNECT)
+        job.attempts = 1
+        return b"well"
+
+    again: list[int] = []
+    found = {reply.node: reply for reply in fan_out(
+        nodes(20), Limits(fanout=3), work, Watchdog(), lambda: again.append(len(order)))}
+    assert {reply.body for reply in found.values()} == {b"well"}
+    assert sorted(order[20:]) == ["n0", "n1"]
+    assert again == [20]
+    assert found["n0"].first == Failure(Stage.CONNECT, "lost")
+    assert (found["n0"].attempts, found["n5"].attempts, found["n5"].first) == (2, 1, None)
+
+
+@pytest.mark.parametrize(("failure", "tries"), [
+    (Failure(Stage.CONNECT, "refused"), 1), (Failure(Stage.DEADLINE, "at work"), 1),
+    (Failure(Stage.REPLY, "cut"), 1), (Failure(Stage.PYTHON, "late", Stage.PYTHON), 2)])
+def test_only_who_got_stuck_before_the_program_is_tried_again(failure: Failure, tries: int) -> None:
+    tried = []
+
+    def work(job: NodeJob) -> Failure:
+        tried.append(job.node.name)
+        return failure
+
+    reply = replies(1, work)["n0"]
+    assert len(tried) == tries
+    assert reply.failure is not None
+    assert reply.failure.reason == failure.reason + ("; tried twice" if tries == 2 else "")
+
+
+def test_another_failure_of_the_second_try_names_that_of_the_first_too() -> None:
+    outcomes = [Failure(Stage.CONNECT, "refused"), Failure(Stage.LOGIN, "hung", Stage.LOGIN)]
+    failure = replies(1, lambda _: outcomes.pop())["n0"].failure
+    assert failure == Failure(Stage.CONNECT, "refused; a first try failed at login: hung")
+
+
+def test_who_is_named_has_no_second_try() -> None:
+    tried: list[str] = []
+
+    def work(job: NodeJob) -> Failure:
+        tried.append(job.node.name)
+        return Failure(Stage.LOGIN, "hung", Stage.LOGIN)
+
+    list(fan_out(nodes(2), Limits(), work, Watchdog(), once={"n0"}))
+    assert sorted(tried) == ["n0", "n1", "n1"]
+
+
+def test_a_second_try_that_has_no_time_left_leaves_the_first_failure(never: threading.Event) -> None:
+    def work(job: NodeJob) -> bytes:
+        if job.node.name == "n0":
+            raise TaskFailed(Stage.LOGIN, "hung", stuck=Stage.LOGIN)
+        never.wait(60)
+        return b""
+
+    found = replies(2, work, sweep_s=0.5)
+    assert found["n0"].failure == Failure(Stage.LOGIN, "hung; the sweep's 0.5 s were over before a second try")
+    assert found["n1"].failure is not None
+    assert found["n1"].failure.stage is Stage.DEADLINE

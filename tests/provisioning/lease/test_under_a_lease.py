@@ -58,7 +58,7 @@ def test_a_node_that_the_lease_refuses_is_sent_what_is_passive_and_nothing_else(
     outcome = sweep.live(plan, sent, bounds, progress(0, "", quiet=True), lease=lease)
     assert "dcgm.diag_quick" in sent.probes["gpu001"] and "gpu.nvml" in sent.probes["gpu002"]
     disruptive = {probe.id for rule in RULES.rules for probe in rule.disruptive}
-    assert not sent.probes["gpu002"] & disruptive and sent.bounds["gpu002"].node_s <= 60
+    assert not sent.probes["gpu002"] & disruptive and sent.bounds["gpu002"].node_s <= 105
     assert [report.node for report in outcome.assessed.reports] == ["gpu001", "gpu002"]
 
 
@@ -77,9 +77,9 @@ def test_the_bounds_are_what_the_probes_may_take_one_after_another_and_a_deadlin
     plan = sweep.SweepPlan(NODES, RULES.select(["dcgm-diag-quick", "container-all-gpus"]))
     bounds, probes = sweep.leased_limits(plan, None, 64)
     assert {probe.id for probe in probes} == {"dcgm.diag_quick", "container.run"}
-    assert bounds.node_s == 60 + sum(
-        probe.seconds for probe in probes) and bounds.sweep_s == bounds.node_s + 60
-    assert sweep.leased_limits(plan, None, 1)[0].sweep_s == 2 * bounds.node_s + 60
+    assert bounds.node_s == 105 + sum(
+        probe.seconds for probe in probes) and bounds.sweep_s == 2 * bounds.node_s, "and a second try"
+    assert sweep.leased_limits(plan, None, 1)[0].sweep_s == 3 * bounds.node_s
     assert sweep.leased_limits(plan, 90, 64)[0].sweep_s == sweep.leased_limits(plan, 90, 64)[0].node_s == 90
     assert sweep.leased_limits(sweep.SweepPlan(NODES, RULES.select(["gpu-count"])), None, 64)[1] == ()
 

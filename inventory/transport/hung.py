@@ -1,0 +1,76 @@
+"""Which nodes to leave alone between sweeps, because their last login hung.
+
+Each such login leaves a process on the node, which may stay for as long as what it waits for. So the node is
+left alone for a minute, or for one interval of the sweeps where that is longer, and for twice as long after
+each further login that hangs in a row, at most an hour. Any other end of a login, or another entry in the
+inventory, ends that.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from inventory.model import Node
+from inventory.transport.base import HANGS, Failure, Reply
+
+FIRST_S = 60.0
+LONGEST_S = 3600.0
+
+
+def rest_s(hung: int, every: float) -> float:
+    """How long to leave a node alone after so many logins that hung in a row, where sweeps come `every` so
+    many seconds."""
+    first = max(FIRST_S, every)
+    return min(first * 2.0 ** min(hung - 1, 32), max(LONGEST_S, every))
+
+
+@dataclass(frozen=True)
+class _Hung:
+    node: Node
+    logins: int
+    until: float
+    failure: Failure
+
+
+class HungLogins:
+    """The nodes whose last login hung, with sweeps `every` so many seconds."""
+
+    def __init__(self, every: float, clock: Callable[[], float] = time.time) -> None:
+        self._every = every
+        self._clock = clock
+        self._hung: dict[str, _Hung] = {}
+
+    def resting(self, nodes: Iterable[Node]) -> dict[str, Reply]:
+        """A reply for each of these nodes that is to be left alone now. The others are forgotten, but for how
+        often their logins hung."""
+        now = self._clock()
+        named = {node.name: node for node in nodes}
+        self._hung = {name: hung for name, hung in self._hung.items() if named.get(name) == hung.node}
+        return {name: Reply(name, None, _left_alone(hung), now, now, attempts=0)
+                for name, hung in self._hung.items() if now < hung.until}
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The nodes whose last login hung: the next one is their second try."""
+        return frozenset(self._hung)
+
+    def saw(self, node: Node, reply: Reply) -> None:
+        """Takes in how a login ended."""
+        failure = reply.failure
+        if failure is None or failure.stuck not in HANGS:
+            self._hung.pop(node.name, None)
+            return
+        before = self._hung.get(node.name)
+        logins = 1 if before is None else before.logins + 1
+        self._hung[node.name] = _Hung(node, logins, self._clock() + rest_s(logins, self._every), failure)
+
+
+def _left_alone(hung: _Hung) -> Failure:
+    until = dt.datetime.fromtimestamp(hung.until, dt.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    which = "its last login" if hung.logins == 1 else f"each of its last {hung.logins} logins"
+    reason = (f"left alone until {until}, because {which} hung and may have left a process there: "
+              f"{hung.failure.reason}")
+    return Failure(hung.failure.stuck or hung.failure.stage, reason)
