@@ -109,7 +109,7 @@ class OpenSshSweep:
         self._environment = {key: value for key, value in os.environ.items()
                              if key not in ("DISPLAY", "WAYLAND_DISPLAY", "SSH_ASKPASS")}
         self._environment["SSH_ASKPASS_REQUIRE"] = "never"
-        self._probes = HopProbes(self._ssh, self._environment, limits.connect_s + limits.auth_s)
+        self._probes = HopProbes(self._ssh, self._environment)
 
     def close(self) -> None:
         """Closes what the sweep opened and does not keep."""
@@ -166,9 +166,10 @@ class OpenSshSweep:
         # What a lone hop could not connect to is the node itself.
         node_s = way.refused and len(way.hops) == 1
         if way.hops and not node_s and (way.doubtful or outcome.stage is Stage.JUMP):
+            examined = config, way.hops, way.limits.connect_s + way.limits.auth_s
             job.task.step(job.task.end - time.monotonic(), lambda s: Failure(
-                Stage.JUMP, f"{self._probes.under_way(config, way.hops)}: not connected within {s:.3g} s"))
-            culprit = self._probes.culprit(config, way.hops)
+                Stage.JUMP, f"{self._probes.under_way(*examined)}: not connected within {s:.3g} s"))
+            culprit = self._probes.culprit(*examined)
             job.task.check()
             if culprit is not None:
                 return culprit

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 from inventory.sshconfig import Hop
 from inventory.transport.base import Failure, Stage
@@ -21,6 +22,10 @@ _MOST_LOG = 1024 * 1024
 _NOWHERE = "127.0.0.1:9"
 
 
+# What ssh is given, the hops, and the seconds for each.
+_Key: TypeAlias = "tuple[str, tuple[Hop, ...], float]"
+
+
 @dataclass
 class _Probe:
     """One examination of a route; nodes that fail while it is under way share it."""
@@ -31,13 +36,12 @@ class _Probe:
 
 
 class HopProbes:
-    """The examinations of one sweep. `ssh` is its path, `seconds` bounds the login to one hop."""
+    """The examinations of one sweep. `ssh` is its path."""
 
-    def __init__(self, ssh: str, environment: Mapping[str, str], seconds: float) -> None:
+    def __init__(self, ssh: str, environment: Mapping[str, str]) -> None:
         self._ssh = ssh
         self._environment = dict(environment)
-        self._seconds = seconds
-        self._probes: dict[tuple[str, tuple[Hop, ...]], _Probe] = {}
+        self._probes: dict[_Key, _Probe] = {}
         self._running: set[subprocess.Popen[bytes]] = set()
         self._over = False
         self._lock = threading.Lock()
@@ -50,12 +54,13 @@ class HopProbes:
         for process in running:
             kill_group(process)
 
-    def culprit(self, config: str, hops: tuple[Hop, ...]) -> Failure | None:
+    def culprit(self, config: str, hops: tuple[Hop, ...], seconds: float) -> Failure | None:
         """Why no way leads through these hops, with the one that failed named first; None where one does.
 
-        A hop that failed stays so until `forget_failures`. `config` is what to give to `ssh -F`.
+        A hop that failed stays so until `forget_failures`. `config` is what to give to `ssh -F`, and
+        `seconds` bound the login to one hop.
         """
-        key = config, hops
+        key = config, hops, seconds
         with self._lock:
             probe = self._probes.get(key)
             mine = probe is None or (probe.done.is_set() and probe.culprit is None)
@@ -63,7 +68,7 @@ class HopProbes:
                 probe = self._probes[key] = _Probe()
         if mine:
             try:
-                probe.culprit = self._first_failed(config, hops, probe)
+                probe.culprit = self._first_failed(key, probe)
             finally:
                 probe.done.set()
         probe.done.wait()
@@ -74,16 +79,17 @@ class HopProbes:
         with self._lock:
             self._probes = {key: probe for key, probe in self._probes.items() if probe.culprit is None}
 
-    def under_way(self, config: str, hops: tuple[Hop, ...]) -> str:
+    def under_way(self, config: str, hops: tuple[Hop, ...], seconds: float) -> str:
         """The hop that is being examined now."""
         with self._lock:
-            probe = self._probes.get((config, hops))
+            probe = self._probes.get((config, hops, seconds))
         return probe.at if probe is not None and probe.at else hops[-1].host
 
-    def _first_failed(self, config: str, hops: tuple[Hop, ...], probe: _Probe) -> Failure | None:
+    def _first_failed(self, key: _Key, probe: _Probe) -> Failure | None:
+        config, hops, seconds = key
         for number, hop in enumerate(hops):
             probe.at = hop.host
-            failure = self._log_in(config, hops[:number], hop)
+            failure = self._log_in(config, hops[:number], hop, seconds)
             if failure is None:
                 continue
             if number and FORBIDDEN in failure.reason:
@@ -92,7 +98,9 @@ class HopProbes:
                            Stage.JUMP if failure.stuck is not None else None)
         return None
 
-    def _log_in(self, config: str, before: tuple[Hop, ...], hop: Hop) -> Failure | None:
+    def _log_in(
+        self, config: str, before: tuple[Hop, ...], hop: Hop, seconds: float,
+    ) -> Failure | None:
         """Why this hop lets us not in; None where it does, whatever it forwards."""
         log = OpenSshLog(place(hop.host, hop.port or 22))
         words = [self._ssh, "-F", config, "-o", "LogLevel=DEBUG1", "-W", _NOWHERE]
@@ -107,19 +115,19 @@ class HopProbes:
                                            env=self._environment)
             except OSError as error:
                 return Failure(Stage.CONNECT, f"cannot run ssh: {error.strerror}; try a smaller --fanout?")
-            said, late = self._until_end(process)
+            said, late = self._until_end(process, seconds)
             log.feed(Path(file.name).read_bytes()[:_MOST_LOG])
         if log.reached in (Reached.MASTER, Reached.LOGIN, Reached.RUNNING):
             return None
         if late:
-            return Failure(Stage.CONNECT, f"{log.who} did not let us in within {self._seconds:.3g} s (host "
+            return Failure(Stage.CONNECT, f"{log.who} did not let us in within {seconds:.3g} s (host "
                                           "down, a firewall that drops, or a hung sshd)", Stage.CONNECT)
         log.stderr(said)
         verdict = log.verdict(hop.host)
         return Failure(verdict.stage, verdict.reason)
 
 
-    def _until_end(self, process: subprocess.Popen[bytes]) -> tuple[bytes, bool]:
+    def _until_end(self, process: subprocess.Popen[bytes], seconds: float) -> tuple[bytes, bool]:
         """Its standard error, and whether it had to be ended."""
         with self._lock:
             self._running.add(process)
@@ -129,7 +137,7 @@ class HopProbes:
         late = False
         with process:
             try:
-                _, said = process.communicate(timeout=self._seconds)
+                _, said = process.communicate(timeout=seconds)
             except subprocess.TimeoutExpired:
                 late = True
                 kill_group(process)

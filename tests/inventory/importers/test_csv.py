@@ -59,7 +59,7 @@ def test_every_key_that_an_inventory_knows_can_be_a_column() -> None:
         check_entry(parse_yaml("qqqqqqqq: 1\n", "x"))
     known = set(str(caught.value).partition("known: ")[2].split(", "))
     assert known == {key for key in csv_.KEYS if "." not in key} - {"name", "groups"} | {
-        "labels", "ports", "burnin"}
+        "labels", "limits", "ports", "burnin"}
 
 
 @pytest.mark.parametrize("text", [

@@ -156,7 +156,7 @@ def test_jump_hosts_have_the_limits_of_the_node_behind_them(
         nodes = [plain_sshd.node("short", proxy_jump="bastion"),
                  plain_sshd.node("long", proxy_jump="bastion", limits=StageLimits(connect=15.0, auth=15.0))]
         replies = way.sweep(nodes, config=config, **limits)
-    assert refusal(replies["short"], Stage.CONNECT)
+    assert "bastion" in refusal(replies["short"], Stage.JUMP)
     assert replies["long"].body == b"well", replies["long"].failure
 
 
@@ -173,7 +173,7 @@ def test_a_jump_host_that_hangs_at_the_login_is_no_login_that_hangs_on_the_node(
         reply = way.one(plain_sshd.node(proxy_jump="bastion"), config=through, connect_s=2, auth_s=1,
                         twice=False)
     assert reply.failure is not None
-    assert reply.failure.stuck is Stage.CONNECT, reply.failure
+    assert reply.failure.stuck is Stage.JUMP, reply.failure
 
 
 def test_a_program_is_given_the_time_that_the_node_says_and_no_more(way: Way, plain_sshd: Sshd) -> None:
@@ -242,7 +242,7 @@ def test_a_jump_host_that_hung_once_is_tried_again_with_the_nodes_behind_it(
 
     def after_the_first(_: int) -> bool:
         begun.append(time.monotonic())
-        return begun[-1] - begun[0] > 1.5
+        return begun[-1] - begun[0] > 5.5      # after the two tries that a jump host has at once
 
     with sshd(tmp_path / "jump") as jump, late(jump.port, after_the_first) as port:
         at(jump, port)
@@ -252,8 +252,7 @@ def test_a_jump_host_that_hung_once_is_tried_again_with_the_nodes_behind_it(
                             config=config, connect_s=2, auth_s=1)
     # Silent is a connection for each node by ssh, and one for both by paramiko.
     assert [reply.failure for reply in replies.values() if reply.body != b"well"] == []
-    if way.name != "openssh kept":      # which starts an ssh anew by itself where it cannot see what went wrong
-        assert {reply.first and reply.first.stage for reply in replies.values()} == {Stage.CONNECT}
+    assert {reply.first and reply.first.stage for reply in replies.values()} == {Stage.JUMP}
 
 
 def test_the_end_of_the_sweep_before_or_during_a_second_try_leaves_the_first_reason(
