@@ -95,7 +95,8 @@ class Check:
     compares.
 
     `counts`: it concludes from what is missing. `peers`: each of its findings is reported with how many nodes
-    have it. `over` is the selection whose subjects it judges.
+    have it. `over` is the selection whose subjects it judges. `reads` are the fields of its subject that a
+    fleet check reads; empty for all.
     """
 
     name: str
@@ -108,6 +109,7 @@ class Check:
     peers: bool = False
     over: str = ""
     peers_of: frozenset[str] = frozenset()
+    reads: tuple[str, ...] = ()
 
     @cached_property
     def each(self) -> str:
@@ -178,9 +180,12 @@ def check(name: str, *, over: str = "", counts: bool = False,
     return register
 
 
-def fleet_check(name: str) -> Callable[[FleetFunction], FleetFunction]:
+def fleet_check(name: str, *, reads: tuple[str, ...] = ()) -> Callable[[FleetFunction], FleetFunction]:
     """Registers a check of a cohort: each positional parameter is a mapping from node to the fact of that
     name.
+
+    `reads` are the fields of its subject that it reads, besides its name and identity: no others are kept
+    until all nodes were judged, unless another check asks for them. Without it, all are.
 
     They hold only nodes whose facts were measured; `growth` maps a node to the Growth of its subject, or of
     each. It reads facts through `readable`, so that what one node lacks does not affect the others, and
@@ -188,7 +193,7 @@ def fleet_check(name: str) -> Callable[[FleetFunction], FleetFunction]:
     """
 
     def register(function: FleetFunction) -> FleetFunction:
-        _register(name, function, fleet=True)
+        _register(name, function, fleet=True, reads=reads)
         return function
 
     return register
@@ -225,7 +230,7 @@ def _hint(function: Callable[..., Any], parameter: inspect.Parameter) -> Any:
 
 
 def _register(name: str, function: Callable[..., Iterator[Any]], *, fleet: bool, counts: bool = False,
-              peers: bool = False, over: str = "") -> None:
+              peers: bool = False, over: str = "", reads: tuple[str, ...] = ()) -> None:
     if name in CHECKS and CHECKS[name].function.__module__ != function.__module__:
         raise ValueError(f"the check {name} is defined in {CHECKS[name].function.__module__} already")
     arguments, parameters = [], {}
@@ -244,7 +249,7 @@ def _register(name: str, function: Callable[..., Iterator[Any]], *, fleet: bool,
     if not arguments or arguments[0] == GROWTH:
         raise ValueError(f"the check {name} has no subject: its first parameter must be a fact")
     CHECKS[name] = Check(name, function, tuple(arguments), parameters, summary, fleet, counts, peers, over,
-                         _compared(arguments, function))
+                         _compared(arguments, function), reads)
 
 
 def and_more(subjects: Sequence[str]) -> str:

@@ -21,6 +21,7 @@ Growths = Mapping[str, Callable[[F], Growth[F]]]
 # A GPU between jobs, or between steps of one, is in neither state, and has few peers.
 _IDLE_PERCENT, _BUSY_PERCENT = 5, 80
 _BUSY = "busy"
+_SLOT = ("index", "utilization_percent")        # what `_by_slot` reads
 
 
 def _state(gpu: Gpu) -> str:
@@ -35,7 +36,7 @@ def _by_slot(gpus: Fleet, read: Callable[[Gpu], float]) -> Iterator[tuple[str, F
             yield state, FleetReadings(node, (gpu.name,), (value,), f"GPUs in slot {slot}, {state}")
 
 
-@fleet_check("fleet.temperature")
+@fleet_check("fleet.temperature", reads=("temperature_c", *_SLOT))
 def fleet_temperature(gpus: Fleet, *, spreads: float, floor_c: float, at_least: int) -> Comparison:
     """No GPU is far hotter than the same slot of its peers in the same load state: its cooling is at fault,
     before it throttles."""
@@ -43,14 +44,14 @@ def fleet_temperature(gpus: Fleet, *, spreads: float, floor_c: float, at_least: 
     yield from far_off(readings, " C", spreads=spreads, floor=floor_c, at_least=at_least, below=False)
 
 
-@fleet_check("fleet.power")
+@fleet_check("fleet.power", reads=("power_watts", *_SLOT))
 def fleet_power(gpus: Fleet, *, spreads: float, floor_watts: float, at_least: int) -> Comparison:
     """No GPU draws far more or less power than the same slot of its peers in the same load state."""
     readings = [reading for _, reading in _by_slot(gpus, lambda gpu: gpu.power_watts)]
     yield from far_off(readings, " W", spreads=spreads, floor=floor_watts, at_least=at_least)
 
 
-@fleet_check("fleet.clocks")
+@fleet_check("fleet.clocks", reads=("clock_sm_mhz", *_SLOT))
 def fleet_clocks(gpus: Fleet, *, spreads: float, floor_mhz: float, at_least: int) -> Comparison:
     """No busy GPU runs its multiprocessors far slower than the same slot of its peers; idle GPUs are not
     judged."""
@@ -87,7 +88,7 @@ def _hourly(growth: Growth[F], counter: str) -> float:
     return growth.of(counter) * HOUR / max(growth.seconds, SHORTEST_S)
 
 
-@fleet_check("fleet.ecc_corrected")
+@fleet_check("fleet.ecc_corrected", reads=("ecc_corrected",))
 def fleet_ecc_corrected(
     gpus: Fleet, growth: Growths[Gpu], *, spreads: float, floor_hourly: float, at_least: int,
 ) -> Comparison:
@@ -97,7 +98,7 @@ def fleet_ecc_corrected(
                              spreads=spreads, floor_hourly=floor_hourly, at_least=at_least)
 
 
-@fleet_check("fleet.pcie_replays")
+@fleet_check("fleet.pcie_replays", reads=("pcie_replays",))
 def fleet_pcie_replays(
     gpus: Fleet, growth: Growths[Gpu], *, spreads: float, floor_hourly: float, at_least: int,
 ) -> Comparison:

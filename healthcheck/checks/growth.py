@@ -16,15 +16,17 @@ SHORTEST_S = 60.0
 class Growth(Generic[F]):
     """One subject now and in the earlier snapshot of the same boot."""
 
-    __slots__ = ("_before", "_seconds", "_what", "now")
+    __slots__ = ("_before", "_owner", "_seconds", "_what", "now")
 
-    def __init__(self, now: F, before: F | None, seconds: float, what: str = "subject") -> None:
+    def __init__(self, now: F, before: F | None, seconds: float, what: str = "subject",
+                 owner: object = None) -> None:
         """`seconds` passed between the two by the node's clock, which may have been set; `what` names the
-        kind of subject in messages."""
+        kind of subject in messages, and `owner` is the node, of which a subject may be as another's."""
         self.now = now
         self._before = before
         self._seconds = seconds
         self._what = what
+        self._owner = owner
 
     @property
     def new(self) -> bool:
@@ -70,5 +72,5 @@ class Growth(Generic[F]):
 
     def _refusal(self, reason: str) -> NotMeasured:
         refused = NotMeasured(self.now, reason)
-        refused.source = self
+        refused.source = id(self._owner), id(self.now)
         return refused

@@ -9,7 +9,8 @@ take it for a value. Fields are annotated with the value's type alone. Code that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextvars import ContextVar
 from dataclasses import FrozenInstanceError, dataclass
 from enum import Enum
@@ -68,11 +69,11 @@ class Refusal(Exception):
     """
 
     def __init__(self, fact: Fact | None, *words: object) -> None:
-        """`source` is what refused: the fact, which several nodes may share, or one node's own object, such
-        as its growth."""
+        """`source` is the identity of what refused: the fact's, which several nodes may share, or for the
+        growth of one node's that of both."""
         super().__init__(fact, *words)
         self.fact = fact
-        self.source: object = fact
+        self.source: object = id(fact)
         recorded = _RECORDED.get()
         if recorded is not None:
             recorded.append(self)
@@ -187,7 +188,8 @@ class Fact:
         def __getattr__(self, field: str) -> Any:
             absent = self.__dict__.get(_ABSENT_FIELDS)
             if absent is None or field not in absent:
-                raise AttributeError(f"{type(self).__name__} has no {field}")
+                raise AttributeError(f"{type(self).__name__}.{field} was not kept" if field in self.FIELDS
+                                     else f"{type(self).__name__} has no {field}")
             value = absent[field]
             if type(value) is Unmeasured:
                 raise NotMeasured(self, value.reason, value.origin)
@@ -224,10 +226,26 @@ _ABSENT_FIELDS = "absent fields"
 
 
 def readings(fact: Fact) -> dict[str, Any]:
-    """Every field of a fact in the order of its class: its value, or Unmeasured or UNSUPPORTED."""
+    """Every field of a fact in the order of its class: its value, or Unmeasured or UNSUPPORTED; without
+    what `narrowed` left out."""
     held = fact.__dict__
     absent = held.get(_ABSENT_FIELDS, {})
-    return {field: held[field] if field in held else absent[field] for field in fact.FIELDS}
+    return {field: held[field] if field in held else absent[field] for field in fact.FIELDS
+            if field in held or field in absent}
+
+
+def narrowed(fact: F, fields: Collection[str]) -> F:
+    """The fact with these fields alone, and equal texts of any facts once. Reading another field raises
+    AttributeError."""
+    held = fact.__dict__
+    made = object.__new__(type(fact))
+    kept = {field: sys.intern(value) if type(value := held[field]) is str else value
+            for field in fields if field in held}
+    absent = held.get(_ABSENT_FIELDS, {})
+    if refused := {field: absent[field] for field in fields if field in absent}:
+        kept[_ABSENT_FIELDS] = refused
+    made.__dict__.update(kept)
+    return made
 
 
 def reading(fact: Fact, field: str) -> Any:

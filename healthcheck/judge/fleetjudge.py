@@ -8,12 +8,13 @@ among themselves.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from healthcheck.checks.base import GROWTH, Check
 from healthcheck.checks.fleet import NoMajority, Uncompared
-from healthcheck.facts.values import Refusal, Unmeasured, refusals
+from healthcheck.checks.growth import Growth
+from healthcheck.facts.values import Fact, Refusal, Unmeasured, refusals
 from healthcheck.judge.judge import (
     CheckRun,
     clean_finding,
@@ -87,9 +88,26 @@ def _enough(compared: Cohort, runs: Runs) -> bool:
     return False
 
 
-def _argument(check: Check, name: str, compared: Cohort) -> dict[str, Any]:
+class _Growths(Mapping[str, Callable[[Fact], Growth[Any]]]):
+    """By node the function that gives a subject's growth, made each time: checks go from node to node."""
+
+    def __init__(self, compared: Cohort, subject: str) -> None:
+        self._compared = compared
+        self._subject = subject
+
+    def __getitem__(self, node: str) -> Callable[[Fact], Growth[Any]]:
+        return growth_of(self._compared[node].paired(self._subject))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._compared)
+
+    def __len__(self) -> int:
+        return len(self._compared)
+
+
+def _argument(check: Check, name: str, compared: Cohort) -> Mapping[str, Any]:
     if name == GROWTH:
-        return {node: growth_of(facts, check.subject) for node, facts in compared.items()}
+        return _Growths(compared, check.subject)
     return {node: facts.input(name).value for node, facts in compared.items()}
 
 
@@ -97,19 +115,18 @@ def _without_refused(
     check: Check, compared: dict[str, NodeFacts], refused: Iterable[Refusal], runs: Runs,
 ) -> dict[str, NodeFacts]:
     """The nodes with anything left to compare; the runs of those that refused a reading get the reason."""
-    by_source: defaultdict[int, list[Refusal]] = defaultdict(list)
+    by_source: defaultdict[object, list[Refusal]] = defaultdict(list)
     for one in refused:
-        by_source[id(one.source)].append(one)
+        by_source[one.source].append(one)
     if not by_source:
         return compared
     left = {}
     for node, facts in compared.items():
-        growths = facts.growths(check.subject) if check.trend else {}
         nothing_left = False
         for value in facts.taken(check):
             lacking = 0
             for fact in members(value):
-                sources = (id(fact), id(growths[id(fact)])) if id(fact) in growths else (id(fact),)
+                sources = id(fact), (id(facts), id(fact))      # its own refusals, and those of its growth
                 reasons = [one for source in sources for one in by_source.get(source, ())]
                 if reasons:
                     runs[node].add_refused(reasons, check.name)

@@ -235,7 +235,7 @@ def _subjects(check: Check, node: NodeFacts, refused: list[Refusal]) -> Sequence
 def _argument(check: Check, name: str, node: NodeFacts) -> Callable[[Any], Any]:
     """A function that gives an argument for a subject."""
     if name == GROWTH:
-        growth = growth_of(node, check.subject)
+        growth = growth_of(node.growths(check.subject))
         whole = not check.each and type(node.input(check.subject).value) is tuple
         return (lambda _: growth) if whole else growth
     if name in MEMBERS:
@@ -245,9 +245,8 @@ def _argument(check: Check, name: str, node: NodeFacts) -> Callable[[Any], Any]:
     return lambda _: given
 
 
-def growth_of(node: NodeFacts, name: str) -> Callable[[Fact], Growth[Any]]:
+def growth_of(growths: Mapping[int, Growth[Any]]) -> Callable[[Fact], Growth[Any]]:
     """A function that gives a subject's growth; it raises where its identity was not measured."""
-    growths = node.growths(name)
 
     def growth(subject: Fact) -> Growth[Any]:
         known = growths.get(id(subject))

@@ -131,9 +131,13 @@ class NodeFacts:
         """By the id of each member its growth, without members whose identity was not measured."""
         known = self._growths.get(name)
         if known is None:
-            value, moment = self.input(name).value, self.facts.get(SNAPSHOT_TIME)
-            known = self._growths[name] = pair(value, self.previous or {}, name, moment)
+            known = self._growths[name] = self.paired(name)
         return known
+
+    def paired(self, name: str) -> dict[int, Growth[Any]]:
+        """As `growths`, but not kept: those of a whole fleet take more room than its facts."""
+        value, moment = self.input(name).value, self.facts.get(SNAPSHOT_TIME)
+        return pair(value, self.previous or {}, name, moment, self)
 
     def selected(self, name: str) -> Selected:
         """What a selection chooses on this node."""
@@ -181,8 +185,10 @@ class NodeFacts:
         raise NotMeasured(subject, f"there is no {member} of the same identity")
 
 
-def pair(value: Any, previous: Facts, name: str, moment: Any) -> dict[int, Growth[Any]]:
-    """By the id of each member its growth; `moment` is the time of this snapshot."""
+def pair(
+    value: Any, previous: Facts, name: str, moment: Any, owner: object = None,
+) -> dict[int, Growth[Any]]:
+    """By the id of each member its growth. `moment` is the time of this snapshot, and `owner` the node."""
     before = Input.of(previous[name]).value if name in previous else ()
     earlier = {identity: fact for fact, identity in _identified(members(before))}
     found = _identified(members(value))
@@ -190,7 +196,8 @@ def pair(value: Any, previous: Facts, name: str, moment: Any) -> dict[int, Growt
     seconds = moment.time - began.time if began is not None and moment is not None else 0.0
     what = next((member for member, collection in MEMBERS.items() if collection == name),
                 name).replace("_", " ")
-    return {id(fact): Growth(fact, earlier.get(identity), seconds, what) for fact, identity in found}
+    return {id(fact): Growth(fact, earlier.get(identity), seconds, what, owner)
+            for fact, identity in found}
 
 
 def _belonging(subjects: tuple[Any, ...], selected: tuple[Any, ...]) -> list[Any]:

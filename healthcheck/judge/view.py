@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from healthcheck.checks.base import Check
 from healthcheck.facts.base import FACTS
 from healthcheck.facts.boot import EARLIER_BOOT
 from healthcheck.facts.pci import PCI_BUS
@@ -34,6 +35,7 @@ class ProfileRules:
     passive_facts: frozenset[str]       # those of the facts that passive rules take
     log_rules: tuple[Rule, ...]         # judged rules that find faults in the kernel log
     fleet_facts: frozenset[str]         # what fleet rules take
+    fleet_fields: Mapping[str, frozenset[str]]      # by fact all the fields that they read, where they say so
     disruptive_probes: frozenset[str]
     previous: frozenset[str]            # facts of the earlier snapshot
     keeps_history: bool                 # whether one takes what is kept beside earlier snapshots
@@ -62,6 +64,7 @@ class ProfileRules:
             frozenset(passive), tuple(rule for rule in judged if rule.checked.name not in UNUSUAL
                                       and not LOG_FACTS.isdisjoint(rule.fact_names)),
             frozenset(name for rule in judged if rule.checked.fleet for name in rule.fact_names),
+            _fleet_fields([rule.checked for rule in judged if rule.checked.fleet]),
             frozenset(probe.id for rule in disruptive for probe in rule.disruptive), previous,
             any(name in rule.fact_names for rule in judged for name in (EARLIER_BOOT, SEEN_BEFORE)),
             frozenset(fact for rule in judged for number in rule.numbers
@@ -70,3 +73,13 @@ class ProfileRules:
                                       if probe.effect is Effect.PASSIVE}.values())),
             {name: tuple(probe.id for probe in FACTS[name].probes
                          if probe.needs is not Needs.NVIDIA_UNANSWERED) for name in previous})
+
+
+def _fleet_fields(checks: Iterable[Check]) -> dict[str, frozenset[str]]:
+    """By fact the fields that these fleet checks read; without facts of which one may read any."""
+    found: dict[str, set[str]] = {}
+    whole = set[str]()
+    for check in checks:
+        whole.update(check.facts if not check.reads else set(check.facts) - {check.subject})
+        found.setdefault(check.subject, set()).update(check.reads)
+    return {name: frozenset(fields) for name, fields in found.items() if name not in whole}

@@ -26,7 +26,7 @@ from healthcheck.facts.kernel import KernelLog
 from healthcheck.facts.kernel_event import KernelEvents
 from healthcheck.facts.seen_before import SEEN_BEFORE, seen_before, unusual
 from healthcheck.facts.site import PORT_PLANS, plans_of
-from healthcheck.facts.values import Partial, Unmeasured
+from healthcheck.facts.values import Fact, Partial, Unmeasured, narrowed
 from healthcheck.facts.xid import Xids
 from healthcheck.judge import peers
 from healthcheck.judge.fleetjudge import judge_fleet
@@ -212,7 +212,10 @@ class Assessment:
         judged.log = self._read_log(judged, facts, view, recording.host)
         if earlier is not None:
             earlier = {name: earlier[name] for name in view.previous if name in earlier and name in kept}
-        judged.facts = NodeFacts({name: facts[name] for name in kept if name in facts}, earlier)
+        held = {name: facts[name] for name in kept if name in facts}
+        if sku is not None:     # else rules of single nodes wait for what most nodes show
+            held, earlier = _narrowed(held, view), None if earlier is None else _narrowed(earlier, view)
+        judged.facts = NodeFacts(held, earlier)
         return judged
 
     def _bound_rules(self, node: Node, sku: Sku | None) -> tuple[BoundRule, ...]:
@@ -380,6 +383,22 @@ class Assessment:
         results = self._shared.whole(results)
         return NodeReport(node.name, state, reason_of(state, results), results, node.in_service,
                           probes=judged.probes, sku=judged.sku.name if judged.sku else None, log=judged.log)
+
+
+def _narrowed(facts: Mapping[str, Any], view: ProfileRules) -> dict[str, Any]:
+    """The facts with what fleet rules read of them: nodes wait for each other with a fraction of the rest."""
+    return {name: _with_fields(value, view.fleet_fields[name]) if name in view.fleet_fields else value
+            for name, value in facts.items()}
+
+
+def _with_fields(value: Any, fields: frozenset[str]) -> Any:
+    if isinstance(value, Partial):
+        return replace(value, value=_with_fields(value.value, fields))
+    if type(value) is tuple:
+        return tuple([_with_fields(member, fields) for member in value])
+    if isinstance(value, Fact):
+        return narrowed(value, {*fields, *value.IDENTITY, "name", "caveat"})
+    return value
 
 
 def _unknown(node: Node, reason: str) -> NodeReport:
