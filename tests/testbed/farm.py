@@ -81,10 +81,12 @@ class Farm:
 
 
 @contextmanager
-def farm(folder: Path, nodes: int = 512, dead: float = 0.05, via: Via = Via.PARAMIKO, startups: str = "10:30:100") -> Iterator[Farm]:
+def farm(
+    folder: Path, nodes: int = 512, dead: float = 0.05, via: Via = Via.PARAMIKO, startups: str = "10:30:100", config: str = "",
+) -> Iterator[Farm]:
     """A farm in `folder`; the share `dead` of its nodes is dead in each way, at least one node where it is not 0.
 
-    `startups` is sshd's MaxStartups, by default sshd's own default.
+    `startups` is sshd's MaxStartups, by default sshd's own default, and `config` what else it is to do.
     """
     names = [f"n{number:04d}" for number in range(1, nodes + 1)]
     each = max(1, round(nodes * dead)) if dead else 0
@@ -93,7 +95,7 @@ def farm(folder: Path, nodes: int = 512, dead: float = 0.05, via: Via = Via.PARA
     plan = dict(zip(random.Random(nodes).sample(names, len(ways)), ways, strict=True))
     mark = f"farm-{secrets.token_hex(8)}"
     with ExitStack() as stack:
-        server = stack.enter_context(sshd(folder / "sshd", config=f"MaxStartups {startups}\n{_no_penalties(folder)}"))
+        server = stack.enter_context(sshd(folder / "sshd", config=f"MaxStartups {startups}\n{_no_penalties(folder)}{config}"))
         ports = {Way.REFUSED: free_port(), Way.FULL_BACKLOG: stack.enter_context(full_backlog())}
         for way, serve in ((Way.SILENT, silent), (Way.HANGS_AFTER_BANNER, hangs_after_banner), (Way.HANGS_UP, hangs_up)):
             ports[way] = stack.enter_context(listener(serve))

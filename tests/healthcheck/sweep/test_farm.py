@@ -8,7 +8,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -17,9 +17,11 @@ from healthcheck.sweep import sweep
 from inventory.model import Node, Via
 from inventory.sshconfig import SshConfig
 from inventory.transport.base import Limits, Program, Reply, Transport
+from inventory.transport.deadline import bounded
 from inventory.transport.openssh import OpensshTransport
 from inventory.transport.ssh import SshTransport
 from tests import packagedrules
+from tests.inventory.transport.test_slow_nodes import slow_login
 from tests.testbed.farm import STAGES, UNLIKE, Farm, Way, farm
 from tests.testbed.require import require
 from tests.testbed.sshd import SSHD
@@ -131,4 +133,15 @@ def test_of_512_nodes_the_same_holds_with_the_limits_of_muster_check(
     folder: Path, via: Via, transport: Callable[[], Transport], dead: float, fanout: int,
 ) -> None:
     with farm(folder, nodes=512, dead=dead, via=via) as running:
-        swept(running, transport(), sweep.limits(None, fanout))
+        swept(running, transport(), sweep.limits(None, fanout, running.nodes))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(("via", "transport"), TRANSPORTS)
+def test_of_512_nodes_whose_logins_take_20_s_each_is_reached_with_a_raised_limit(
+    folder: Path, via: Via, transport: Callable[[], Transport],
+) -> None:
+    with farm(folder, nodes=512, dead=0.0, via=via, config=slow_login(folder, 20)) as running:
+        raised = replace(sweep.limits(None, 64), login_s=60.0)
+        swept(running, transport(), bounded(running.nodes, raised, None))
