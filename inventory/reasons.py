@@ -135,4 +135,4 @@ def _several(kind: str, values: list[str]) -> str:
         folded = fold(value.removesuffix(suffix) for value in values) + suffix
         if len(folded) <= _LONGEST:
             return folded
-    return f"their addresses ({values[0]} and {len(values) - 1} more)"
+    return f"each of their addresses ({values[0]} and {len(values) - 1} more)"

@@ -35,7 +35,7 @@ _LATE = ("rich.console", "rich.table", "rich.text", "rich.progress", "rich.live"
 
 def run(argv: Sequence[str], *, cwd: Path, env: dict[str, str], timeout: float) -> subprocess.CompletedProcess[str]:
     """The finished command, with its output as text. Raises subprocess.TimeoutExpired, after the command has been killed."""
-    ours, theirs = socket.socketpair()
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)     # pid and exit code stay apart
     (out, out_end), (err, err_end) = os.pipe(), os.pipe()
     request = {"argv": list(argv), "cwd": str(cwd), "env": env}
     with theirs, open(os.devnull, "rb") as nothing:

@@ -232,6 +232,8 @@ def origin_of(report: NodeReport) -> Origin | None:
         return None
     if report.stage is not None:
         return Origin.MUSTER if report.stage in _NOT_ITS_FAULT else Origin.NODE
+    if not report.results:      # we were interrupted, could not judge it, or took it for another
+        return Origin.MUSTER
     return (Origin.MUSTER if {result.origin for result in unknowns(report)} == {Origin.MUSTER}
             else Origin.NODE)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -25,7 +25,7 @@ from healthcheck.store.sweeps import SweepRecord, record
 from healthcheck.sweep import sweep
 from healthcheck.sweep.snapshots import KeptSnapshots
 from inventory.model import Node
-from inventory.transport.base import Limits
+from inventory.transport.base import Limits, Reply
 from tests.healthcheck import machine
 
 NAME = "gpu001"
@@ -49,13 +49,14 @@ def rules() -> Ruleset:
 
 
 class _Local:
-    """In the place of a transport: gives recordings as they are."""
+    """In the place of a transport: gives replies, and in them recordings as they are."""
 
     def __init__(self, looks: Sequence[Recording]) -> None:
         self._looks = looks
 
     def run(self, nodes: Sequence[Node], payload: object, limits: Limits) -> Iterator[Any]:
-        yield from self._looks
+        for look in self._looks:
+            yield Reply(look.node, cast("bytes", look), None, 0.0, 0.0)
 
 
 @dataclass
@@ -119,7 +120,7 @@ class LogWorld:
         self.now += minutes * 60
         look = self.recording()
         found: dict[str, NodeReadings] = {}
-        self.patch.setattr(reply, "decode", lambda answer, limit=0: answer)
+        self.patch.setattr(reply, "decode", lambda answer, limit=0: answer.body)
         self.patch.setattr(sweep, "within", lambda recording, probes: recording)
         plan = sweep.SweepPlan([NODE], rules().select(only=only) if only else rules(), profiles=profiles)
         transport: Any = _Local([look])

@@ -181,7 +181,7 @@ def test_interrupted_a_sweep_says_what_it_has_and_leaves_nothing_running(fleet: 
         assert set(statuses(nodes[name])) == {rule.id for rule in RULES.rules}
     assert nodes["gpu001"]["state"] == "healthy" and nodes["gpu002"]["state"] == "unhealthy"
     assert nodes["gpu006"] == {"node": "gpu006", "state": "unknown", "reason": "interrupted before this node had answered",
-                               "service": True, "sku": None, "probes": None,
+                               "origin": "muster", "service": True, "sku": None, "probes": None,
                                "counts": {"pass": 0, "fail": 0, "unknown": 0, "skipped": 0}, "results": []}
     for name in ("gpu001", "gpu006"):
         wait_until(lambda: not on_node(fleet.nodes[name].tree), 10, "the end of all that ran on the node")  # noqa: B023
@@ -278,7 +278,7 @@ def test_from_slurm_asks_sinfo_for_the_nodes(home: Path) -> None:
     done = muster("check", "--from-slurm", home=home, PATH=f"{home}/bin:{os.environ['PATH']}")
     assert done.returncode == 1, done.stderr
     assert done.stdout.startswith("5 nodes (nodes of Slurm), ") and done.stdout.splitlines()[-1] == "  gpu002: gpu-count, numa-rails"
-    assert (home / "asked").read_text() == "-h -N -o %N\n"
+    assert (home / "asked").read_text() == "-h -N -o %N %T\n"
 
 
 def test_names_that_nothing_knows_are_unknown_with_the_stage(home: Path) -> None:

@@ -254,7 +254,7 @@ def test_one_reason_of_many_nodes_is_one_line_with_the_nodes_as_a_set(place: Pla
     done = place.enroll("@all", "--yes")
     assert done.returncode == 3
     (line,) = [line for line in done.stdout.splitlines() if "connect" in line]
-    assert line.startswith("n[1-8]: connect: their addresses (127.0.0.1:")
+    assert line.startswith("n[1-8]: connect: each of their addresses (127.0.0.1:")
 
 
 def test_changed_nodes_share_the_command_that_replaces_their_keys(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import shutil
@@ -97,7 +98,8 @@ def running(
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
     started = Running(built, process)
     try:
-        started.send(built.payload)
+        with contextlib.suppress(BrokenPipeError):      # it has ended, and its reply says so
+            started.send(built.payload)
         yield started
     finally:
         process.kill()

@@ -153,7 +153,7 @@ def test_an_idle_node_is_leased_tested_and_given_back(bed: Slurm, fleet: DemoFle
     code, found, said = check(bed, fleet, tmp_path, "gpu[001-002]")
     assert (code, {node: result["status"] for node, result in found.items()}) == (
         0, {"gpu001": "pass", "gpu002": "pass"}), said
-    assert said == "muster: 2 nodes, to be held for at most 5 min (dcgm.diag_quick 3 min)\n"
+    assert said == "muster: 2 nodes, to be held for at most 9 min (dcgm.diag_quick 3 min)\n"
     assert ran(fleet, "gpu001") == ran(fleet, "gpu002") == ["began", "ended"]
     assert reservations(bed) == [] and holds(tmp_path / "state") == []
     with opened(tmp_path / "state") as store:
