@@ -9,7 +9,6 @@ take it for a value. Fields are annotated with the value's type alone. Code that
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextvars import ContextVar
 from dataclasses import FrozenInstanceError, dataclass
@@ -235,12 +234,10 @@ def readings(fact: Fact) -> dict[str, Any]:
 
 
 def narrowed(fact: F, fields: Collection[str]) -> F:
-    """The fact with these fields alone, and equal texts of any facts once. Reading another field raises
-    AttributeError."""
+    """The fact with these fields alone. Reading another one raises AttributeError."""
     held = fact.__dict__
     made = object.__new__(type(fact))
-    kept = {field: sys.intern(value) if type(value := held[field]) is str else value
-            for field in fields if field in held}
+    kept = {field: held[field] for field in fields if field in held}
     absent = held.get(_ABSENT_FIELDS, {})
     if refused := {field: absent[field] for field in fields if field in absent}:
         kept[_ABSENT_FIELDS] = refused
