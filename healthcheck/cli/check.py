@@ -74,8 +74,8 @@ def _profiles(ctx: click.Context, parameter: click.Parameter, incomplete: str) -
                    "alone for a minute or an interval, then twice as long each time, up to 1h.")
 @click.option("--from-agent", is_flag=True, help="Judge what the nodes' agents recorded; run no probes.")
 @click.option("--from-prometheus", metavar="URL",
-              help="Leave out nodes that are healthy by their agents' metrics; see muster help prometheus. "
-                   "Implies --store.")
+              help="Leave out nodes that are healthy by their agents' metrics; implies --store. See muster "
+                   "help from-prometheus.")
 @click.option("--prometheus-auth", metavar="FILE",
               help="USER:PASSWORD for Prometheus, readable for you alone. [MUSTER_PROMETHEUS_AUTH]")
 @click.option("--max-age", metavar="SPAN", callback=span(1, 7 * 86400),

@@ -62,6 +62,7 @@ from healthcheck.xid.xidtable import XID_TABLE, XidTable
 from inventory.model import Node
 from inventory.nodeset import fold
 from inventory.text import clean
+from inventory.transport.base import Stage
 
 
 @dataclass
@@ -155,7 +156,8 @@ class Assessment:
         """A node that could not be judged, through our own fault."""
         node = self._by_name[name]
         reason = clean(f"muster: judging this node failed: {why}", 300)
-        return JudgedNode(node, unreached=_unknown(node, reason))
+        # The stage says to store, triage and gate that it is no doing of the node's.
+        return JudgedNode(node, unreached=replace(_unknown(node, reason), stage=Stage.HEAD.value))
 
     def add_judged(self, judged: JudgedNode) -> None:
         """Adds what `judged` returned; a node's newest counts."""

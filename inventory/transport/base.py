@@ -20,7 +20,7 @@ from inventory.model import Node
 class Stage(Enum):
     """The stage that failed; each has its own next step for the operator."""
 
-    HEAD = "head"            # this machine lacks what the way to the node takes
+    HEAD = "head"            # this machine lacks what the way to the node takes, or failed to judge it
     RESOLVE = "resolve"      # the name has no address
     JUMP = "jump host"       # a machine on the way to the node failed, so nothing is known of the node
     CONNECT = "connect"      # no TCP connection, or no SSH server on it

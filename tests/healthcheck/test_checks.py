@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from healthcheck.model.outcome import NodeState, Result, Status
-from healthcheck.model.recording import Capture, FileCapture, Outcome
+from healthcheck.model.outcome import NodeState, Origin, Result, Status, origin_of
+from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
+from healthcheck.sweep import assess
 from healthcheck.sweep.assess import Assessment
 from inventory.model import Node, PortPlan
 from tests import packagedrules
@@ -317,6 +319,23 @@ def test_two_names_for_one_machine_make_neither_stand_for_the_other() -> None:
     first, second = assessment.finish().reports
     assert (first.state, second.state) == (NodeState.HEALTHY, NodeState.UNKNOWN)
     assert second.reason == "one machine, which calls itself gpu001, answers as gpu[001-002]: wrong address?"
+
+
+def test_a_node_that_muster_fails_to_judge_is_accused_of_nothing_and_the_others_are_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(recording: Recording, *rest: object) -> object:
+        if recording.node == "gpu001":
+            raise ValueError("a defect of ours")
+        return facts_of(recording, *rest)
+
+    facts_of: Any = assess.facts_of
+    monkeypatch.setattr(assess, "facts_of", broken)
+    assessment = Assessment(tuple(Node(name=f"gpu00{n}", sku="hgx-h100") for n in (1, 2)), RULES)
+    for name in ("gpu001", "gpu002"):
+        assessment.add(machine.recording(name))
+    first, second = assessment.finish().reports
+    # By this stage the store, triage and the gate know that the node was not asked anything that it failed to answer.
+    assert (first.state, first.stage, origin_of(first)) == (NodeState.UNKNOWN, "head", Origin.MUSTER)
+    assert "judging this node failed: ValueError: a defect of ours" in first.reason and second.state is NodeState.HEALTHY
 
 
 def test_dead_daemons_on_most_nodes_do_not_become_what_is_expected() -> None:
