@@ -23,6 +23,7 @@ from tests.testbed import fuse
 from tests.testbed.collector import MARK, PYTHON, Running, await_none_with, processes_with, running
 from tests.testbed.require import require
 from tests.testbed.sshd import wait_until
+from tests.testbed.users import allow_sudo, throwaway_user
 
 
 @pytest.fixture
@@ -179,15 +180,8 @@ def sudo_user() -> Iterator[str]:
         pytest.skip("needs root, to create a user and to write a sudoers file")
     require(shutil.which("sudo") and shutil.which("useradd"),
             "no sudo on this machine: apt-get install -y sudo")
-    name = f"muster-test-{os.getpid()}"
-    subprocess.run(["useradd", "--no-create-home", "--shell", "/bin/sh", name], check=True,
-                   capture_output=True)
-    rule = Path(f"/etc/sudoers.d/{name}")
-    try:
+    with throwaway_user() as name:
         yield name
-    finally:
-        rule.unlink(missing_ok=True)
-        subprocess.run(["userdel", name], check=False, capture_output=True)
 
 
 @pytest.mark.parametrize("options", ["!use_pty", "use_pty"])
@@ -196,10 +190,8 @@ def test_it_ends_through_sudo_too(tree: Path, mark: str, sudo_user: str, options
     for folder in (tree, *tree.parents):
         if folder.is_relative_to("/tmp") and folder != Path("/tmp"):
             folder.chmod(0o755)
-    rule = Path(f"/etc/sudoers.d/{sudo_user}")
-    rule.write_text(f'Defaults:{sudo_user} {options}, env_keep += "{MARK} MUSTER_ROOT", '
-                    f'!requiretty\n{sudo_user} ALL=(ALL) NOPASSWD: ALL\n')
-    rule.chmod(0o440)
+    allow_sudo(sudo_user, f'Defaults:{{}} {options}, env_keep += "{MARK} MUSTER_ROOT", !requiretty',
+               "{} ALL=(ALL) NOPASSWD: ALL")
     user = pwd.getpwnam(sudo_user)
     before = ("setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups", "sudo",
               "-n", "--")

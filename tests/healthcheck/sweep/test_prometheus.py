@@ -114,7 +114,8 @@ def test_one_that_is_silent_or_drips_is_given_up_in_time() -> None:
 
     for slow in (drips, lambda connection: connection.recv(1)):
         began = time.monotonic()
-        assert "within 1 s" in why(slow, seconds=1.0) or "no answer" in why(slow, seconds=1.0)
+        # Which of the two limits comes first is chance: the connection's or the whole request's.
+        assert why(slow, seconds=1.0) in ("it did not answer within 1 s", "no answer: timed out")
         assert time.monotonic() - began < 8
     port = free_port()
     with pytest.raises(PrometheusError, match="Connection refused"):
