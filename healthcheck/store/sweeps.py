@@ -22,6 +22,7 @@ from healthcheck.model.outcome import (
     Result,
     Severity,
     Status,
+    origin_of,
 )
 from healthcheck.store import newest, versions
 from healthcheck.store.accused import exchanged
@@ -32,13 +33,11 @@ from healthcheck.store.logproof import Reported, number, proven
 from healthcheck.store.readings import NodeReadings
 from healthcheck.store.versions import Version
 from inventory.text import clean
-from inventory.transport.base import NOT_ITS_FAULT
 
 # A problem of the node itself, in a sweep that could not judge it, has no rule.
 UNREACHED = ""
 _NOTHING: Mapping[str, NodeReadings] = {}
 _NOT_ASKED = "not asked"
-_NOT_ITS_FAULT = frozenset(stage.value for stage in NOT_ITS_FAULT)
 _LOOKS_KEPT = 4             # of a node under a profile: what requalification looks back on
 _AGAINST_KEPT = 50
 # emitter, ending, record and time of a problem that was read from no log
@@ -367,7 +366,8 @@ def _problems(report: NodeReport) -> Iterable[_Problem]:
     # not reached, or another machine answered, or it could not be judged: the reason says which
     if not report.results:
         # One that was not asked has not failed to answer: the two are counted apart.
-        subject, blamed = (_NOT_ASKED, Origin.MUSTER) if report.stage in _NOT_ITS_FAULT else ("", Origin.NODE)
+        subject, blamed = (("", Origin.NODE) if origin_of(report) is Origin.NODE
+                           else (_NOT_ASKED, Origin.MUSTER))
         yield _Problem(UNREACHED, subject, Status.UNKNOWN.value, (
             "critical", blamed.value, None, "", "", report.reason, "", None, *_NO_LOG))
     for result in report.results:
