@@ -30,7 +30,7 @@ ALERTS = {rule["alert"]: rule for rule in RULES if "alert" in rule}
 def promtool(*words: str) -> str:
     """What it prints; fails when it does."""
     require(shutil.which("promtool"), "no promtool on this machine: apt-get install -y prometheus")
-    done = subprocess.run(["promtool", *words], text=True, capture_output=True, timeout=60, check=False)
+    done = subprocess.run(["promtool", *words], text=True, capture_output=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
 
