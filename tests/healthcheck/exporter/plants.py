@@ -5,7 +5,7 @@ What is expected of each stands in `planted.yaml`. A plant yields the minute unt
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -23,7 +23,7 @@ NODES = ("gpu001", "gpu003")      # in service, and in maintenance with the same
 PLANTS: dict[str, list[Plant]] = {}
 
 
-def _of(*alerts: str) -> Any:
+def _of(*alerts: str) -> Callable[[Plant], Plant]:
     def kept(plant: Plant) -> Plant:
         for alert in alerts:
             PLANTS.setdefault(alert, []).append(plant)
@@ -120,7 +120,7 @@ def a_bank_gives_way(head: Head) -> Iterator[int]:
 @_of("MusterEccTrend")
 def corrected_errors_grow(head: Head) -> Iterator[int]:
     for minute in range(0, 840, 60):
-        head.sweep(*_gpu(ecc_corrected_lifetime=70 * minute))
+        head.sweep(*_gpu(ecc_corrected_lifetime=100 * minute))
         yield minute + 60
 
 
