@@ -145,7 +145,7 @@ def a_gpu_is_hotter_than_its_equals(head: Head) -> Iterator[int]:
 def a_link_comes_and_goes(head: Head) -> Iterator[int]:
     yield 20
     for times in (1, 2, 3):
-        head.sweep(*(machine.recording(node, port_sysfs=machine.ports(**{"mlx5_2.link_downed": f"{times}\n"})) for node in NODES))
+        head.sweep(*(machine.recording(node, port_sysfs=machine.ports(8, **{"mlx5_2.link_downed": f"{times}\n"})) for node in NODES))
         yield 20 + 10 * times
 
 
