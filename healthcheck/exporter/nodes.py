@@ -16,7 +16,8 @@ from healthcheck.model.outcome import NodeState, Status
 from healthcheck.store.newest import Newest, NotPassed, Packed
 from healthcheck.store.shown import Telemetry
 
-INFO = MetricFamily("muster_node_info", GAUGE, "A node's location and role from the inventory; always 1.",
+INFO = MetricFamily("muster_node_info", GAUGE, "A node's location, role and SKU from the inventory, else the "
+                                               "SKU by which it was judged; always 1.",
                     ("leaf", "node", "nvlink_domain", "power", "profile", "rack", "sku"))
 LIFECYCLE = MetricFamily("muster_node_lifecycle", GAUGE,
                          "A node's lifecycle from the inventory; always 1. Only service counts in alerts.",
@@ -120,8 +121,10 @@ def _shared(words: tuple[str, ...]) -> tuple[str, ...]:
 def _lines(at: NodeNow, newest: Newest | None, is_fresh: bool) -> Iterator[tuple[MetricFamily, str]]:
     name, node = at.name, at.node
     if node is not None:
+        # Alerts compare within a SKU, so one that the inventory leaves out is the one of the judgement.
+        sku = node.sku or (newest.sku if newest is not None else None) or ""
         said = (",".join(node.leaf), name, node.nvlink_domain or "", node.power or "", node.profile or "",
-                node.rack or "", node.sku or "")
+                node.rack or "", sku)
         yield INFO, INFO.sample(1, *said)
         yield LIFECYCLE, LIFECYCLE.sample(1, node.lifecycle.state.value, name)
     else:
