@@ -7,6 +7,7 @@ Only the standard library and modules for Python 3.8, until this Python is known
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import signal
@@ -16,11 +17,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from healthcheck.agent import quick, recorder
+from healthcheck.agent import output, quick, recorder
 from healthcheck.agent.keep import Busy, StateFolder, Unkept, whole
 from healthcheck.agent.unjudged import unjudged
 from healthcheck.model.places import METRICS, PERIOD_S, RECORDING, RESULT, SCHEMA, STATE
 from inventory.errors import MusterError
+from inventory.text import fit
 
 JUDGES = (3, 10)
 # slurmd ends a HealthCheckProgram that takes longer than 60 s (slurm.conf(5));
@@ -58,6 +60,8 @@ def main(words: list[str], installed: Callable[[str], Installed]) -> int:
     options = _options(words)
     quiet = OK if options.slurm else UNKNOWN
     os.umask(0o077)
+    if isinstance(sys.stdout, io.TextIOWrapper):    # cron's locale may lack a character of a tool's message
+        sys.stdout.reconfigure(errors="backslashreplace")
     _bound(quiet, options)
     code = _looked(options, installed, quiet)
     _fetched(options)
@@ -119,9 +123,9 @@ def _exporter(words: list[str]) -> int:
 
 def _say(options: argparse.Namespace, text: str) -> None:
     if options.nagios:
-        print("MUSTER UNKNOWN - " + text.replace("|", "/"))  # noqa: T201
+        print(output.unknown(text))  # noqa: T201
     else:
-        print("muster: " + text, file=sys.stderr)  # noqa: T201
+        print(fit([text], output.LINE, "muster: "), file=sys.stderr)  # noqa: T201
 
 
 def _bound(code: int, options: argparse.Namespace) -> None:
