@@ -8,19 +8,19 @@ families and system calls instead. `systemd-analyze security` calls that 5.4 (me
 the rest is that namespace, and that it is root, which smartctl, NVML and the kernel's log need. The exporter
 judges nothing, and so is shut in: 1.5 (OK).
 
-The agent's share is bounded by its quota, not by a low weight. A weight counts only among groups of one slice,
-and per core: beside jobs in another slice CPUWeight=10 is no restraint at all, and beside jobs of its own
-slice (Docker's and Slurm's scopes in system.slice) it is a fraction that can come to nothing. A low share also
-spares a job nothing: the same CPU time is only spread over more of its steps. scripts/bench/agentshare has
-figures (2 cores, 4 endless loops a core, each in a group of its own, load average 25 of others, medians of 3):
-a run that takes 0.7 s alone took 36 s with CPUWeight=10 and CPUQuota=100%, 45 s (at most 52 s, so that it met
-its limit) by `nice -n 10` as cron had it, and 4.8 s as below, of 2.6 s alone by its quota. With 50% it is 3.8 s
-of 1.3 s. Most probes may take 5 s, so that less than 25% would make slow tools unknown. The quota's period is
-20 ms instead of 100 ms, so that a step is held 5 ms at a time and not 25 ms.
+The agent's share is bounded by its quota, not by a low weight. A weight counts among the groups of one
+slice, and on each core: beside jobs in another slice CPUWeight=10 restrains nothing, and beside jobs in its
+own (Docker's and Slurm's scopes in system.slice) it can come to almost nothing. By
+scripts/bench/agentshare, on 2 cores with 4 endless loops a core, each loop in a group of its own beside the
+unit, medians of 3 runs at a load average of 25: a run that takes 0.7 s alone took 36 s with CPUWeight=10
+and CPUQuota=100%; 45 s, and once 52 s, by `nice -n 10` as cron had it; and 4.8 s as below, where it takes
+2.6 s alone for its quota. Most probes may take 5 s: much less than 25% would make slow tools unknown. The
+quota's period is 20 ms and not 100 ms, so that a step of a job is held for 5 ms at a time and not for 25
+ms.
 
-Disk: the class `idle` waits until no one else has asked, which on a busy disk is never under BFQ; so it is the
-last of best-effort. A line for cron has no quota, and its nice level would count beside all of a job's threads
-where they share a group: it has none, and a run costs about a second of one core in each period.
+Disk: the class `idle` is served only when no other program has asked for a while (ionice(1)), which starves
+it likewise; this is the last of best-effort. A line for cron has no quota. It has no nice level either,
+which would count against every thread of a job in its group: a run costs a job about a second of one core.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ TimeoutStartSec={limit}
 KillMode=process
 TimeoutStopSec=5
 
-# It runs beside training, which may lose a quarter of one core, 5 ms at a time, and no more; in this bound its
-# share is an equal one, or a busy node would starve it.
+# It runs beside training, which may lose a quarter of one core, 5 ms at a time, and no more. In this bound
+# its share is an equal one, or a busy node would starve it.
 Nice=0
 IOSchedulingClass=best-effort
 IOSchedulingPriority=7
