@@ -7,6 +7,7 @@ Only the standard library and modules for Python 3.8, until this Python is known
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import signal
@@ -16,16 +17,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from healthcheck.agent import quick, recorder
+from healthcheck.agent import output, quick, recorder
 from healthcheck.agent.keep import Busy, StateFolder, Unkept, whole
 from healthcheck.agent.unjudged import unjudged
 from healthcheck.model.places import METRICS, PERIOD_S, RECORDING, RESULT, SCHEMA, STATE
 from inventory.errors import MusterError
+from inventory.text import fit
 
 JUDGES = (3, 10)
 # slurmd ends a HealthCheckProgram that takes longer than 60 s (slurm.conf(5));
 # newer ones register only once it has exited with 0.
 LIMIT_S = 50.0
+_STORING_S = 5.0
 _FETCH_S = 15.0
 COLLECTOR, NVML = "collector.txt", "nvml.bin"
 OK, FAILED, USAGE, UNKNOWN = 0, 1, 2, 3
@@ -58,15 +61,19 @@ def main(words: list[str], installed: Callable[[str], Installed]) -> int:
     options = _options(words)
     quiet = OK if options.slurm else UNKNOWN
     os.umask(0o077)
-    _bound(quiet, options)
-    code = _looked(options, installed, quiet)
+    if isinstance(sys.stdout, io.TextIOWrapper):    # cron's locale may lack a character of a tool's message
+        sys.stdout.reconfigure(errors="backslashreplace")
+    limit = _Limit(quiet, options)
+    code = _looked(options, installed, quiet, limit)
     _fetched(options)
     return code
 
 
-def _looked(options: argparse.Namespace, installed: Callable[[str], Installed], quiet: int) -> int:
+def _looked(
+    options: argparse.Namespace, installed: Callable[[str], Installed], quiet: int, limit: _Limit,
+) -> int:
     try:
-        return OK if (code := _run(options, installed)) and options.slurm else code
+        return OK if (code := _run(options, installed, limit)) and options.slurm else code
     except Busy as error:
         _say(options, f"another run is active (pid {error}), so nothing was checked")
         return quiet
@@ -119,24 +126,37 @@ def _exporter(words: list[str]) -> int:
 
 def _say(options: argparse.Namespace, text: str) -> None:
     if options.nagios:
-        print("MUSTER UNKNOWN - " + text.replace("|", "/"))  # noqa: T201
+        print(output.unknown(text))  # noqa: T201
     else:
-        print("muster: " + text, file=sys.stderr)  # noqa: T201
+        print(fit([text], output.LINE, "muster: "), file=sys.stderr)  # noqa: T201
 
 
-def _bound(code: int, options: argparse.Namespace) -> None:
-    """Ends the process at its limit, whatever hangs. Earlier results stay."""
+class _Limit:
+    """Ends the process at its limit, whatever hangs. `keep` stores a result with the reason; until it is set,
+    and once the run's own result is stored, results stay as they are."""
 
-    def late(number: int, frame: object) -> NoReturn:
-        _say(options, f"the run took longer than {LIMIT_S:g} s and was stopped")
+    def __init__(self, code: int, options: argparse.Namespace) -> None:
+        self.keep: Callable[[str], None] | None = None
+        self._code = code
+        self._options = options
+        signal.signal(signal.SIGALRM, self._late)
+        signal.setitimer(signal.ITIMER_REAL, LIMIT_S)
+
+    def _late(self, number: int, frame: object) -> NoReturn:
+        reason = f"the run took longer than {LIMIT_S:g} s and was stopped"
+        signal.signal(signal.SIGALRM, lambda *_: os._exit(self._code))      # the state's disk may hang, too
+        signal.setitimer(signal.ITIMER_REAL, _STORING_S)
+        try:
+            if self.keep is not None:
+                self.keep(reason)
+        except Exception as error:  # noqa: BLE001  (it ends here, stored or not)
+            reason = f"{reason}; {error}"
+        _say(self._options, reason)
         sys.stdout.flush()
-        os._exit(code)
-
-    signal.signal(signal.SIGALRM, late)
-    signal.setitimer(signal.ITIMER_REAL, LIMIT_S)
+        os._exit(self._code)
 
 
-def _run(options: argparse.Namespace, installed: Callable[[str], Installed]) -> int:
+def _run(options: argparse.Namespace, installed: Callable[[str], Installed], limit: _Limit) -> int:
     state = StateFolder(Path(options.state))
     found = installed(options.bundle)
     occasion = found.node.get("occasion", "timer") if options.profile is None else options.profile
@@ -146,16 +166,25 @@ def _run(options: argparse.Namespace, installed: Callable[[str], Installed]) -> 
         _say(options, f"no such profile: {occasion!a}; there are {', '.join(filter(None, known))}")
         return UNKNOWN if options.nagios else USAGE
     began = time.time()
+
+    def head(received: float) -> dict[str, Any]:
+        return {
+            "schema": SCHEMA, "node": found.node["node"]["name"], "time": received,
+            "period": found.node.get("period", PERIOD_S), "profile": occasion,
+            "bundle": found.node.get("bundle", ""), "rules": found.rules["digest"],
+            "version": found.node.get("version", ""), "python": "{}.{}.{}".format(*sys.version_info[:3]),
+            # The time since boot shows a later reader whether the node booted or its clock was set since.
+            "uptime": time.clock_gettime(time.CLOCK_BOOTTIME) - (time.time() - received),
+            "words": found.node["node"],
+        }
+
+    def stopped(reason: str) -> None:
+        late = recorder.CollectorReply(time.time(), b"", "deadline", reason)
+        _store(options, state, unjudged(late, head(late.received), state, began))
+
+    limit.keep = stopped
     look = _look(found, found.rules["sets"][f"{own}/{occasion}"], options.root)
-    result = {
-        "schema": SCHEMA, "node": found.node["node"]["name"], "time": look.received,
-        "period": found.node.get("period", PERIOD_S), "profile": occasion,
-        "bundle": found.node.get("bundle", ""), "rules": found.rules["digest"],
-        "version": found.node.get("version", ""), "python": "{}.{}.{}".format(*sys.version_info[:3]),
-        # The time since boot shows a later reader whether the node booted or its clock was set since.
-        "uptime": time.clock_gettime(time.CLOCK_BOOTTIME) - (time.time() - look.received),
-        "words": found.node["node"],
-    }
+    result = head(look.received)
     if sys.version_info >= JUDGES:
         if found.archive is not None:
             quick.use(found.archive, state.path)
@@ -164,15 +193,20 @@ def _run(options: argparse.Namespace, installed: Callable[[str], Installed]) -> 
         said = judged(found, look, result, state, began)
     else:
         said = unjudged(look, result, state, began)
+    _store(options, state, said)
+    limit.keep = None
+    print(said.nagios if options.nagios else said.line)  # noqa: T201
+    code: int = said.result["nagios" if options.nagios else "code"]
+    return code
+
+
+def _store(options: argparse.Namespace, state: StateFolder, said: output.AgentOutput) -> None:
     state.put_json(RECORDING, said.look)
     said.remember()
     # Counters continue after a run that could not be judged.
     state.put_json(RESULT, {"kept": (state.result() or {}).get("kept"), **said.result})
     if options.textfile:
         whole(Path(options.textfile) / METRICS, said.metrics.encode(), 0o644)
-    print(said.nagios if options.nagios else said.line)  # noqa: T201
-    code: int = said.result["nagios" if options.nagios else "code"]
-    return code
 
 
 def _fetched(options: argparse.Namespace) -> None:

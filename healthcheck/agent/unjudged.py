@@ -7,7 +7,8 @@ import base64
 import time
 from typing import TYPE_CHECKING, Any
 
-from healthcheck.agent.output import AgentOutput, nagios
+from healthcheck.agent.output import LINE, AgentOutput, nagios
+from inventory.text import fit
 
 if TYPE_CHECKING:
     from healthcheck.agent.keep import StateFolder
@@ -48,7 +49,8 @@ def unknown(
                  counts={})
     return AgentOutput(dict(look, judged=False), whole,
                        page(result["node"], result["time"], result["period"]),
-                       f"{result['node']}: unknown: {reason}", nagios(3, reason, {}, time.time() - began),
+                       fit([reason], LINE, f"{result['node']}: unknown: "),
+                       nagios(3, lambda most, head: fit([reason], most, head), {}, time.time() - began),
                        lambda: None)
 
 

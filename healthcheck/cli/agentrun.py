@@ -43,6 +43,7 @@ def run(
     with --slurm always 0.
     """
     from healthcheck.agent.main import main
+    from healthcheck.agent.output import unknown
 
     flags = [f"--{name}" for name, given in (("nagios", nagios), ("slurm", slurm)) if given]
     named = [word for name, value in (("profile", profile), ("textfile", textfile), ("state", state))
@@ -52,7 +53,7 @@ def run(
     except MusterError as error:
         if not (nagios or slurm):
             raise
-        click.echo(f"MUSTER UNKNOWN - {error}".replace("|", "/") if nagios else f"muster: {error}", err=slurm)
+        click.echo(unknown(str(error)) if nagios else f"muster: {error}", err=slurm)
         return 0 if slurm else 3
 
 

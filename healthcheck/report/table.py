@@ -77,6 +77,8 @@ def render(
              "by their agents' metrics alone")
     for state in reversed(_ORDER[1:]):
         found = [report for report in reports if report.state is state]
+        # Where something failed, before nodes of this state that could not be measured only.
+        found.sort(key=lambda report: all(one.status is not Status.FAIL for one in _relevant(report)))
         for group in _equal([report for report in found if _relevant(report)]):
             line("")
             _print_group(line, group, rules, fold)
