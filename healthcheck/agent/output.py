@@ -30,3 +30,13 @@ def nagios(code: int, text: str, counts: dict[str, int], seconds: float) -> str:
     numbers = " ".join(f"{name}={count}" for name, count in counts.items())
     line = f"MUSTER {WORDS[code]} - {text[:_MOST].replace('|', '/')}|{numbers} seconds={seconds:.3f}s"
     return line.replace("| ", "|")
+
+
+def with_faults(line: str, code: int, faults: list[str]) -> tuple[str, int]:
+    """A line of `nagios` and its code, of a run whose files could not all be written: its failures come
+    first, and without one it is unknown."""
+    text, _, numbers = line.partition("|")
+    found, lost = text.partition(" - ")[2], "; ".join(faults).replace("|", "/")
+    if code in (1, 2):
+        return f"MUSTER {WORDS[code]} - {found}; {lost}|{numbers}", code
+    return f"MUSTER {WORDS[3]} - {lost}; {found}|{numbers}", 3

@@ -17,6 +17,7 @@ from healthcheck.gate.snapshot import (
     not_older,
     seen,
 )
+from healthcheck.model import agentfault
 
 
 class Missing(Exception):
@@ -54,6 +55,12 @@ def load(folder: str, trusted: str) -> GateSnapshot:
     except SnapshotRefused as trouble:
         raise Forged(str(trouble)) from None
     return snapshot
+
+
+def unfetched() -> tuple[str, ...]:
+    """A line where this node's agent reports that it could not keep the newest snapshot."""
+    fault = agentfault.read(agentfault.NOTE).get(agentfault.GATE)
+    return () if fault is None else (f"this node's agent could not keep the newest snapshot: {fault}",)
 
 
 def own_name(known: Collection[str]) -> str:
