@@ -19,6 +19,7 @@ from typing import Any
 
 from healthcheck.agent import metrics
 from healthcheck.agent.keep import MOST
+from healthcheck.config import agentnote
 from healthcheck.config.codec import from_plain
 from healthcheck.config.nodeentry import entry_digest
 from healthcheck.exporter.source import FleetStatus, NodeNow
@@ -74,7 +75,7 @@ class AgentSource:
         held = self._result()
         trouble = held if isinstance(held, str) else self._unbelievable(held, now)
         aged = "" if trouble or isinstance(held, str) else self._aged(held)
-        faults = agentfault.read(self._note)
+        faults = agentnote.read(self._note)
         if self._shown == (held, trouble, aged, faults):
             return None
         self._shown = (held, trouble, aged, faults)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Collection
 
 from healthcheck.certify.pair import NoPair, read_pair
+from healthcheck.config import agentnote
 from healthcheck.gate.reading import GateSnapshot
 from healthcheck.gate.snapshot import (
     FOLDER,
@@ -59,7 +60,7 @@ def load(folder: str, trusted: str) -> GateSnapshot:
 
 def unfetched() -> tuple[str, ...]:
     """A line where this node's agent reports that it could not keep the newest snapshot."""
-    fault = agentfault.read(agentfault.NOTE).get(agentfault.GATE)
+    fault = agentnote.read(agentfault.NOTE).get(agentfault.GATE)
     return () if fault is None else (f"this node's agent could not keep the newest snapshot: {fault}",)
 
 

@@ -42,14 +42,3 @@ def known(note: dict[str, object]) -> dict[str, str]:
     """The places of a note's document, whose other members may be anything."""
     return {place: clean(text, _MOST_TEXT) for place in PLACES
             if isinstance(text := note.get(place), str) and text}
-
-
-def read(path: str | None) -> dict[str, str]:
-    """`decode` of this file; empty where there is none, or it cannot be read."""
-    if path is None:
-        return {}
-    try:
-        with open(path, "rb") as file:
-            return decode(file.read(MOST))
-    except OSError:
-        return {}

@@ -16,6 +16,7 @@ import pytest
 from healthcheck.agent.exporting import board_of
 from healthcheck.agent.keep import StateFolder, Unkept, note, unkept
 from healthcheck.agent.main import Installed, main
+from healthcheck.config import agentnote
 from healthcheck.model import agentfault
 from healthcheck.model.probes import ProbeSet
 from healthcheck.model.recording import Capture, FileCapture, Host, Outcome, Recording
@@ -93,7 +94,7 @@ def fill(at: Path) -> None:
 
 
 def fault(node: World, place: str = "state") -> str:
-    return agentfault.read(str(node.tree) + agentfault.NOTE).get(place, "")
+    return agentnote.read(str(node.tree) + agentfault.NOTE).get(place, "")
 
 
 def kept(node: World) -> dict[str, bytes]:
