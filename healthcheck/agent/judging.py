@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from healthcheck.agent import metrics
@@ -49,14 +50,11 @@ def judged(
     try:
         own: Node = from_plain(Node, found.node["node"])
         ruleset = on_a_node(read_rules(found.rules))
-        looks.prepare()
-        for left in (state.path / LOOKS).glob(".*"):
-            left.unlink()       # leftovers of a killed run
     except MusterError as error:
         return unknown(dict(result, recording=to_json(recording)), result, clean(error),
                        Origin.MUSTER.value, began)
     profiles = (result["profile"],) if result["profile"] else ()
-    previous = looks.read(own.name)
+    previous = looks.read(own.name) if state.trusted else None
     recording = with_earlier(recording, previous)
     assessment = Assessment([own], ruleset, found.node.get("default_sku"), (), profiles)
     assessment.add(recording, previous)
@@ -72,6 +70,12 @@ def judged(
                        result["version"])
     origin = origin_of(report)
     outside = "" if own.in_service else f"{own.lifecycle.state.value}: "
+
+    def remember() -> None:
+        _clear(state.path / LOOKS)
+        looks.write(recording, previous, own.lifecycle.state, assessment.unusual(own.name),
+                    assessment.rests(own.name))
+
     return AgentOutput(
         dict(result, judged=True, recording=to_json(recording),
              previous=None if previous is None else to_json(previous)),
@@ -83,8 +87,14 @@ def judged(
                      bundle=result["bundle"], python=result["python"], basis=basis),
         summary_line(report, LINE, f"{own.name}: {outside}", f"{took:.1f} s"),
         nagios(severe, lambda most, head: summary_line(report, most, head + outside), counts, took),
-        lambda: looks.write(recording, previous, own.lifecycle.state, assessment.unusual(own.name),
-                            assessment.rests(own.name)))
+        remember)
+
+
+def _clear(folder: Path) -> None:
+    """Makes the folder of snapshots, and removes leftovers of a killed run from it; raises OSError."""
+    folder.mkdir(0o700, exist_ok=True)
+    for left in folder.glob(".*"):
+        left.unlink()
 
 
 def _critical(report: NodeReport) -> bool:

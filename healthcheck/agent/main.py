@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from healthcheck.agent import output, quick, recorder
-from healthcheck.agent.keep import Busy, StateFolder, Unkept, whole
-from healthcheck.agent.unjudged import unjudged
-from healthcheck.model.places import METRICS, PERIOD_S, RECORDING, RESULT, SCHEMA, STATE
+from healthcheck.agent.keep import Busy, StateFolder, Unkept, note, unkept, whole
+from healthcheck.agent.unjudged import unjudged, writable
+from healthcheck.model.agentfault import GATE, STATE_FOLDER, TEXTFILE, encode, note_of
+from healthcheck.model.places import LOOKS, METRICS, PERIOD_S, RECORDING, RESULT, SCHEMA, STATE
 from inventory.errors import MusterError
 from inventory.text import fit
 
@@ -64,27 +65,42 @@ def main(words: list[str], installed: Callable[[str], Installed]) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):    # cron's locale may lack a character of a tool's message
         sys.stdout.reconfigure(errors="backslashreplace")
     limit = _Limit(quiet, options)
-    code = _looked(options, installed, quiet, limit)
-    _fetched(options)
+    faults: dict[str, str] = {}
+    try:
+        code = _looked(options, installed, limit, faults)
+    except Busy as error:
+        _say(options, f"another run is active (pid {error}), so nothing was checked")
+        return quiet
+    _note(options, faults)
+    _fetched(options, faults)
+    if GATE in faults:
+        _note(options, faults)
     return code
 
 
 def _looked(
-    options: argparse.Namespace, installed: Callable[[str], Installed], quiet: int, limit: _Limit,
+    options: argparse.Namespace, installed: Callable[[str], Installed], limit: _Limit, faults: dict[str, str],
 ) -> int:
+    """The run's exit code; `faults` gets what could not be written, by place. Raises Busy."""
     try:
-        return OK if (code := _run(options, installed, limit)) and options.slurm else code
-    except Busy as error:
-        _say(options, f"another run is active (pid {error}), so nothing was checked")
-        return quiet
-    except Unkept as error:
-        _say(options, str(error))
-    except MusterError:
+        return OK if (code := _run(options, installed, limit, faults)) and options.slurm else code
+    except (Busy, MusterError):
         raise
+    except OSError as error:
+        if isinstance(error, FileNotFoundError):
+            _say(options, f"{error.filename}: {error.strerror}; install the agent again")
+        elif error.filename:
+            _say(options, str(unkept(Path(os.fsdecode(error.filename)), error, "read")))
+        else:
+            _say(options, f"the run failed: {error.strerror or error}; see: journalctl -k -n 50")
     except Exception as error:  # noqa: BLE001  (slurmd would keep the node from jobs until this exits with 0)
         _say(options, f"this installation cannot be used ({type(error).__name__}: {str(error)[:200]}); "
                       "install the agent again")
     return OK if options.slurm else UNKNOWN if options.nagios else USAGE
+
+
+def _note(options: argparse.Namespace, faults: dict[str, str]) -> None:
+    note(note_of(options.state), encode(faults, time.time()) if faults else None)
 
 
 def _options(words: list[str]) -> argparse.Namespace:
@@ -156,7 +172,9 @@ class _Limit:
         os._exit(self._code)
 
 
-def _run(options: argparse.Namespace, installed: Callable[[str], Installed], limit: _Limit) -> int:
+def _run(
+    options: argparse.Namespace, installed: Callable[[str], Installed], limit: _Limit, faults: dict[str, str],
+) -> int:
     state = StateFolder(Path(options.state))
     found = installed(options.bundle)
     occasion = found.node.get("occasion", "timer") if options.profile is None else options.profile
@@ -180,37 +198,68 @@ def _run(options: argparse.Namespace, installed: Callable[[str], Installed], lim
 
     def stopped(reason: str) -> None:
         late = recorder.CollectorReply(time.time(), b"", "deadline", reason)
-        _store(options, state, unjudged(late, head(late.received), state, began))
+        _store(options, state, unjudged(late, head(late.received), state, began), faults)
+        _note(options, faults)
+        if faults:
+            raise Unkept("; ".join(faults.values()))
 
     limit.keep = stopped
     look = _look(found, found.rules["sets"][f"{own}/{occasion}"], options.root)
     result = head(look.received)
     if sys.version_info >= JUDGES:
-        if found.archive is not None:
+        if found.archive is not None and state.trusted:
             quick.use(found.archive, state.path)
         from healthcheck.agent.judging import judged
 
         said = judged(found, look, result, state, began)
     else:
         said = unjudged(look, result, state, began)
-    _store(options, state, said)
+    _store(options, state, said, faults)
     limit.keep = None
-    print(said.nagios if options.nagios else said.line)  # noqa: T201
     code: int = said.result["nagios" if options.nagios else "code"]
-    return code
+    if not faults:
+        print(said.nagios if options.nagios else said.line)  # noqa: T201
+        return code
+    if options.nagios:
+        line, code = output.with_faults(said.nagios, code, list(faults.values()))
+        print(line)  # noqa: T201
+        return code
+    print(said.line)  # noqa: T201
+    for fault in faults.values():
+        _say(options, fault)
+    return USAGE
 
 
-def _store(options: argparse.Namespace, state: StateFolder, said: output.AgentOutput) -> None:
-    state.put_json(RECORDING, said.look)
-    said.remember()
-    # Counters continue after a run that could not be judged.
-    state.put_json(RESULT, {"kept": (state.result() or {}).get("kept"), **said.result})
+def _store(
+    options: argparse.Namespace, state: StateFolder, said: output.AgentOutput, faults: dict[str, str],
+) -> None:
+    """Writes what a run leaves; what could not be written is among `faults`."""
+    try:
+        state.put_json(RECORDING, said.look)
+        _remember(said.remember, state)
+        # Counters continue after a run that could not be judged.
+        state.put_json(RESULT, {"kept": (state.result() or {}).get("kept"), **said.result})
+    except Unkept as error:
+        faults[STATE_FOLDER] = str(error)
     if options.textfile:
-        whole(Path(options.textfile) / METRICS, said.metrics.encode(), 0o644)
+        text = writable(said.result["node"], STATE_FOLDER not in faults) + said.metrics
+        try:
+            whole(Path(options.textfile) / METRICS, text.encode(), 0o644)
+        except Unkept as error:
+            faults[TEXTFILE] = str(error)
 
 
-def _fetched(options: argparse.Namespace) -> None:
-    """Fetches the gate's snapshot, if configured; a failure does not affect the run."""
+def _remember(remember: Callable[[], None], state: StateFolder) -> None:
+    """Raises Unkept."""
+    try:
+        remember()
+    except OSError as error:
+        raise unkept(state.path / LOOKS, error) from None
+
+
+def _fetched(options: argparse.Namespace, faults: dict[str, str]) -> None:
+    """Fetches the gate's snapshot, if configured; a failure does not affect the run, and is among `faults`
+    where its folder cannot be written."""
     left = signal.setitimer(signal.ITIMER_REAL, 0)[0]
     sys.stdout.flush()
     try:
@@ -223,6 +272,11 @@ def _fetched(options: argparse.Namespace) -> None:
         signal.signal(signal.SIGALRM, _slow)
         signal.setitimer(signal.ITIMER_REAL, min(left, _FETCH_S))
         fetch(source, options.root + FOLDER, options.root + TRUSTED)
+    except TimeoutError as error:
+        print(f"muster: the gate's snapshot: {error}", file=sys.stderr)  # noqa: T201
+    except OSError as error:
+        faults[GATE] = str(unkept(Path(os.fsdecode(error.filename or options.root + FOLDER)), error))
+        print(f"muster: the gate's snapshot: {faults[GATE]}", file=sys.stderr)  # noqa: T201
     except Exception as error:  # noqa: BLE001  (a missing or bad head must not fail the run)
         print(f"muster: the gate's snapshot: {str(error)[:300]}", file=sys.stderr)  # noqa: T201
     finally:

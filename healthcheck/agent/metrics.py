@@ -11,7 +11,7 @@ from healthcheck.exporter import nodes
 from healthcheck.exporter.fleet import BUILD
 from healthcheck.exporter.source import NodeNow
 from healthcheck.facts.base import Captures
-from healthcheck.model.agentmetric import HEALTHY, PERIOD, RUN_INFO, RUN_TIME, AgentBasis, samples
+from healthcheck.model.agentmetric import HEALTHY, PERIOD, RUN_INFO, RUN_TIME, WRITABLE, AgentBasis, samples
 from healthcheck.model.exposition import GAUGE, MetricFamily
 from healthcheck.model.outcome import NodeReport, NodeState
 from healthcheck.model.recording import Recording
@@ -22,7 +22,7 @@ from inventory.model import Node
 TOOK = MetricFamily("muster_agent_run_seconds", GAUGE, "Duration of the agent's newest run.", ("node",))
 RULES = MetricFamily("muster_agent_info", GAUGE, "Rules and installed version of the agent's newest run; "
                                                  "always 1.", ("bundle", "node", "rules"))
-FAMILIES = (PERIOD, HEALTHY, RUN_TIME, TOOK, RULES, RUN_INFO, BUILD)
+FAMILIES = (PERIOD, HEALTHY, RUN_TIME, TOOK, RULES, RUN_INFO, WRITABLE, BUILD)
 
 
 def seen(recording: Recording) -> Telemetry | None:

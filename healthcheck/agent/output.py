@@ -36,10 +36,25 @@ def nagios(
     them: none is left in the text. `line` makes the text, for so many bytes and with this before it."""
     numbers = [f"{name}={count}" for name, count in counts.items()]
     numbers += [] if seconds is None else [f"seconds={seconds:.3f}s"]
-    tail = f"|{' '.join(numbers)}" if numbers else ""
-    return line(NAGIOS - len(tail), f"MUSTER {WORDS[code]} - ").replace("|", "/") + tail
+    return _one_bar(code, line, " ".join(numbers))
 
 
 def unknown(text: str) -> str:
     """The plugin's line where nothing could be checked, or judged."""
     return nagios(3, lambda most, head: fit([text], most, head), {})
+
+
+def with_faults(line: str, code: int, faults: list[str]) -> tuple[str, int]:
+    """A line of `nagios` and its code, of a run whose files could not all be written: its failures come
+    first, and without one it is unknown."""
+    text, _, numbers = line.partition("|")
+    found = text.partition(" - ")[2]
+    fails = code in (1, 2)
+    items = [found, *faults] if fails else [*faults, found]
+    shown = code if fails else 3
+    return _one_bar(shown, lambda most, head: fit(items, most, head), numbers), shown
+
+
+def _one_bar(code: int, line: Callable[[int, str], str], numbers: str) -> str:
+    tail = f"|{numbers}" if numbers else ""
+    return line(NAGIOS - len(tail), f"MUSTER {WORDS[code]} - ").replace("|", "/") + tail

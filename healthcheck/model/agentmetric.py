@@ -22,6 +22,10 @@ RUN_INFO = MetricFamily("muster_agent_run_info", GAUGE,
                         "By what the agent's newest run judged: boot, digests of inventory entry and rules, "
                         "profile of the occasion, SKU, version; always 1.",
                         ("boot_id", "entry", "node", "profile", "rules", "sku", "version"))
+# Its text is also in `healthcheck.agent.unjudged`, for Python 3.8; a test compares them.
+WRITABLE = MetricFamily("muster_agent_writable", GAUGE,
+                        "Whether the agent's newest run could write at this place (state, textfile); if not, "
+                        "see its journal and `muster agent status`.", ("node", "place"))
 FAMILIES = (PERIOD, HEALTHY, RUN_TIME, RUN_INFO)
 # Prometheus drops an empty label, and a target's label of that name would take its place.
 NONE = "-"

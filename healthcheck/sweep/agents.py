@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any
 
 from healthcheck.collector.reply import decode, within
+from healthcheck.model import agentfault
 from healthcheck.model.places import RECORDING, SCHEMA, STATE
 from healthcheck.model.probes import MIB, Probe, ProbeKind, ProbeSet
 from healthcheck.model.recording import FileCapture, Host, Outcome, Recording, RecordingError, from_json
@@ -22,8 +23,8 @@ from inventory.text import clean
 from inventory.transport.base import Failure, Reply, Stage
 
 PATH = f"{STATE}/{RECORDING}"
-PROBE = Probe("muster.agent", ProbeKind.FILES, paths=(PATH,), seconds=10.0, each_s=8.0, limit=4 * MIB,
-              root=True)
+PROBE = Probe("muster.agent", ProbeKind.FILES, paths=(PATH, agentfault.NOTE), seconds=10.0, each_s=8.0,
+              limit=4 * MIB, root=True)
 MOST = 32 * MIB             # bytes, decompressed
 CLOCK_S = 60.0              # by which a node's clock may differ from ours, including the time in transit
 _FUTURE_S = 2.0             # a clock that is being disciplined may step back a little
@@ -63,6 +64,9 @@ class Agents:
             recording, previous = self._read(reply, reply.host)
         except (_Unusable, RecordingError) as error:
             stage = error.stage if isinstance(error, _Unusable) else Stage.AGENT
+            if lost := _fault(reply):
+                # An agent that runs and cannot write is that node's matter, with or without an old file.
+                stage, error = Stage.AGENT, _Unusable(f"{lost} ({error})")
             return Recording(reply.node, reply.received, None, Failure(stage, clean(str(error), 400))), None
         return within(recording, wanted), None if previous is None else within(previous, wanted)
 
@@ -110,6 +114,15 @@ class Agents:
         if now - then > most:
             raise _Unusable(f"its agent's snapshot is {_span(now - then)} old, and at most {_span(most)} is "
                             "accepted (muster agent status)")
+
+
+def _fault(reply: Recording) -> str:
+    """Why the agent could not write its state folder in its newest run, as it noted; empty if it could."""
+    capture = reply.captures.get(PROBE.id)
+    entry = capture.files.get(agentfault.NOTE) if capture is not None else None
+    if entry is None or entry.outcome is not Outcome.DONE or len(entry.text) > agentfault.MOST:
+        return ""
+    return agentfault.decode(entry.text.encode("utf-8", "replace")).get(agentfault.STATE_FOLDER, "")
 
 
 def _bytes(reply: Recording) -> bytes:

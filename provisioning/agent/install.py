@@ -19,6 +19,7 @@ from typing import Any
 
 from healthcheck.collector import joined
 from healthcheck.collector.loader import LOADER, payload
+from healthcheck.model.agentfault import NOTE
 from healthcheck.model.places import METRICS, RESULT, STATE, TEXTFILE_FOLDERS
 from inventory.model import Node
 from inventory.text import clean
@@ -98,7 +99,7 @@ def act(
     """
     document: dict[str, Any] = {
         "do": desired.do.value, "dry": desired.dry, "root": desired.root, "base": BASE, "state": STATE,
-        "names": FILES, "result": RESULT, "metrics": METRICS, "textfile": desired.textfile,
+        "names": FILES, "result": RESULT, "metrics": METRICS, "note": NOTE, "textfile": desired.textfile,
         "textfiles": TEXTFILE_FOLDERS, "keep_state": desired.keep_state, "units": units.units(desired.period),
         "cron": (units.CRON, units.cron(desired.period)), "command": command()[1:], "shared": {},
         "helper": None, "exporting": exporter()[1:],

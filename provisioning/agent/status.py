@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from healthcheck.model import agentfault
 from inventory.reasons import fold_reasons
 from inventory.text import clean
 from provisioning.agent.install import AgentResult
@@ -66,6 +67,7 @@ def _troubles(
         found.append("its files are damaged: muster agent install")
     if timer not in ("active, enabled", "cron"):
         found.append(f"nothing starts it (timer: {timer}): muster agent install")
+    found += agentfault.known(dict(_document(report, "fault"))).values()
     if age is None:
         why = report.get("result")
         found.append(f"no result{f': {clean(why, 80)}' if isinstance(why, str) else ''}")

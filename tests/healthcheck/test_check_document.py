@@ -234,7 +234,7 @@ def test_a_full_disk_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run([MUSTER, "check", "--replay", str(SWEEP), "--format", "json"], env=environment(tmp_path), stdout=full,
                               stderr=subprocess.PIPE, text=True, check=False)
-    assert (done.returncode, done.stderr.splitlines()[-1]) == (2, "muster: No space left on device"), done.stderr
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (2, "muster: the output cannot be written: No space left on device"), done.stderr
 
 
 def test_full_goes_with_a_document_only(tmp_path: Path) -> None:

@@ -124,6 +124,7 @@ class AgentOperations(Starts):
     def forget(self) -> None:
         """Removes the run folder, unless it names a process of a look that is still there."""
         run = self.root + "/run/muster"
+        gone(self.root + self.request["note"])
         for name in os.listdir(run) if os.path.isdir(run) else ():
             if name.startswith("child-") and not os.path.exists("/proc/" + name[6:]):
                 gone(os.path.join(run, name))
@@ -144,6 +145,7 @@ class AgentOperations(Starts):
             self.report["before"] = document(os.path.join(self.base, previous, self.request["names"][2]))
         self.report[
             "result"] = document(os.path.join(self.root + self.request["state"], self.request["result"]))
+        self.report["fault"] = document(self.root + self.request["note"])
         if self.systemd():
             timer = self.shown(TIMER, "ActiveState", "UnitFileState")
             run = self.shown(SERVICE, "ActiveState", "Result", "ExecMainStatus")

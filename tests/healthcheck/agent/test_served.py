@@ -144,7 +144,7 @@ def test_its_page_is_what_the_head_says_of_the_same_look(looked: World, tmp_path
     own = families(once(looked))
     assert {name for name in own if name.startswith("muster_agent")} == own.keys() - head.keys() \
         == {"muster_agent_period_seconds", "muster_agent_run_seconds", "muster_agent_info", "muster_agent_healthy",
-            "muster_agent_run_info", "muster_agent_run_timestamp_seconds"}
+            "muster_agent_run_info", "muster_agent_run_timestamp_seconds", "muster_agent_writable"}
 
     about = ("muster_node_state", "muster_node_info", "muster_node_lifecycle", "muster_node_probe_seconds",
              "muster_gpu_info", "muster_gpu_temperature_celsius", "muster_node_gpu_power_watts",
