@@ -17,7 +17,8 @@ _LONGEST_S = 86400.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 15.0
 # A run takes at most 60 s (`units.LIMIT_S`); one of the old version may have to end first.
 _SYSTEMD_WAIT_S = 150.0
-_SILENT = "no result by the new version within {:.0f} s"
+SILENT = "silent"        # in place of the state of a node without a result by its version
+_NO_RESULT = "no result by the new version within {:.0f} s"
 Asked = Callable[[Sequence[str]], Iterable[AgentResult]]
 
 
@@ -34,8 +35,14 @@ class RingOutcome:
 
     @property
     def good(self) -> bool:
-        """Whether the next ring may begin: some node was upgraded, and none got worse."""
-        return not self.worse and any(one.ok for one in self.done)
+        """Whether the next ring may begin: some node was upgraded, none got worse, and not all are silent, as
+        from such a ring nothing is learned."""
+        return not self.worse and self.upgraded and set(self.states) != {SILENT}
+
+    @property
+    def upgraded(self) -> bool:
+        """Whether any node was."""
+        return any(one.ok for one in self.done)
 
 
 def upgrade_rings(
@@ -94,18 +101,18 @@ def _awaited(
 
 def _worse(before: AgentSample | None, done: AgentResult | None, wait_s: float) -> str:
     if done is None:
-        return _SILENT.format(wait_s)
+        return _NO_RESULT.format(wait_s)
     after = sample(done)
     if reported(done):
         return worse(before or AgentSample("", None, frozenset()), after)
     if before is not None and before.trouble:
         return ""       # it was silent before
-    return _SILENT.format(wait_s) + (f" ({after.trouble})" if after.trouble else "")
+    return _NO_RESULT.format(wait_s) + (f" ({after.trouble})" if after.trouble else "")
 
 
 def _counted(after: Mapping[str, AgentResult]) -> Mapping[str, int]:
     counts: dict[str, int] = {}
     for done in after.values():
-        state = (sample(done).state if reported(done) else None) or "silent"
+        state = (sample(done).state if reported(done) else None) or SILENT
         counts[state] = counts.get(state, 0) + 1
     return counts

@@ -208,6 +208,7 @@ def _act(
     """Runs the request and prints each node's result as soon as it is known, or one JSON document at the
     end."""
     from dataclasses import replace
+    from importlib import metadata
 
     from healthcheck.cli.check import choose
     from healthcheck.config import rulesfolder
@@ -258,7 +259,8 @@ def _act(
     if desired.do is install.AgentAction.STATUS:
         from provisioning.agent import status as report
 
-        return report.show([report.status(one) for one in done], as_json=as_json)
+        return report.show(
+            [report.status(one) for one in done], metadata.version("cluster-muster"), as_json=as_json)
     if not as_json:
         echo_folded((one.node, f"NOT done: {one.message}") for one in done if not one.ok)
     if as_json:

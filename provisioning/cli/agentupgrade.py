@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -77,7 +78,7 @@ class RingReport:
             self._next(outcomes[-1], left)
         if self._as_json:
             click.echo(json.dumps(_document(desired, planned, made, outcomes, failed), indent=2))
-        return WORSE if any(outcome.worse for outcome in outcomes) else int(bool(failed))
+        return WORSE if stopped and outcomes[-1].upgraded else int(bool(failed))
 
     def _some(self, names: Sequence[str]) -> list[Node]:
         return [self._nodes[name] for name in names]
@@ -99,8 +100,10 @@ class RingReport:
         counts = ", ".join(f"{count} {state}" for state, count in sorted(outcome.states.items()))
         said = (f"{len(outcome.worse)} of {len(outcome.nodes)} nodes got worse" if outcome.worse
                 else "no node got worse" if outcome.states else "not compared")
-        if not any(one.ok for one in outcome.done):
+        if not outcome.upgraded:
             said = "no node was upgraded"
+        elif not outcome.good and not outcome.worse:
+            said = "no agent gave a result, as before, so that nothing is known"
         self._line(f"ring {outcome.number} of {total}: {said}{f' ({counts})' if counts else ''}")
         echo_folded((node, f"worse: {why}") for node, why in outcome.worse.items())
 
@@ -111,15 +114,11 @@ class RingReport:
             click.echo(f"muster: stopped; {fold(left)} {'keeps' if len(left) == 1 else 'keep'} the version "
                        "before", err=True)
         if bad:
-            click.echo(f"muster: next: muster check {_word(bad)}; to go back: muster agent rollback "
-                       f"{_word(bad)}", err=True)
+            click.echo(f"muster: next: muster check {shlex.quote(bad)}; to go back: muster agent rollback "
+                       f"{shlex.quote(bad)}", err=True)
         if left:
-            click.echo(f"muster: to go on all the same: muster agent upgrade {_word(fold(left))}, with the "
-                       "same options", err=True)
-
-
-def _word(names: str) -> str:
-    return f"'{names}'" if "[" in names or "," in names else names
+            click.echo(f"muster: to go on all the same: muster agent upgrade {shlex.quote(fold(left))}, with "
+                       "the same options", err=True)
 
 
 def _wait(given: float | None, planned: Iterable[AgentResult]) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import shutil
 import sys
@@ -23,6 +24,7 @@ from inventory.transport.local import LocalTransport
 from provisioning.agent.bundle import Bundle
 from provisioning.agent.install import AgentAction, AgentRequest, AgentResult, act
 from provisioning.agent.rings import AgentSample, RingSize, ring_sizes, rings, sample, worse
+from provisioning.agent.status import AgentStatus, show
 from provisioning.agent.upgrade import RingOutcome, upgrade_rings, wait_s
 from provisioning.cli.agentupgrade import RingReport
 from tests.provisioning.agent import test_install as installs
@@ -113,7 +115,7 @@ def test_where_no_node_gets_worse_every_ring_is_upgraded_one_after_the_other() -
     assert [(len(one.nodes), dict(one.worse), dict(one.states)) for one in outcomes] == [
         (1, {}, {"healthy": 1}), (2, {}, {"healthy": 2}), (17, {}, {"healthy": 17})]
     starts = sorted(set(world.upgraded.values()))
-    assert len(starts) == 3 and all(later - earlier >= world.lag for earlier, later in zip(starts, starts[1:], strict=False))
+    assert len(starts) == 3 and all(later - earlier >= world.lag for earlier, later in itertools.pairwise(starts))
 
 
 @pytest.mark.parametrize(("change", "reason"), [
@@ -138,6 +140,15 @@ def test_nodes_where_it_fails_do_not_stop_it_unless_they_are_a_whole_ring() -> N
     world = World(20)
     world.failing = {"n00"}
     assert [one.good for one in world.run()] == [False] and world.new == 0
+
+
+def test_a_ring_of_agents_that_were_silent_and_are_silent_proves_nothing() -> None:
+    world = World(6, lag=1e6)
+    world.ran = dict.fromkeys(world.names, "")
+    real = world.ask
+    world.ask = lambda names: (dataclasses.replace(one, report={**one.report, "result": "No such file"}) for one in real(names))  # type: ignore[method-assign]
+    (first,) = world.run("2,rest", 30.0)
+    assert not first.good and not first.worse and first.upgraded and first.states == {"silent": 2}
 
 
 def test_only_nodes_without_a_result_are_asked_again_and_without_a_wait_none_is() -> None:
@@ -242,3 +253,16 @@ def test_rings_are_shown_stopped_named_and_gone_on_with_on_real_installations(tm
     code, printed = fleet.upgrade()
     assert code == 0 and "ring 1 of 1: no node got worse (1 healthy)" in printed and "n1: nothing to do" in printed
     assert fleet.version("n2") != old["n2"]
+
+
+def test_status_folds_versions_by_node_set_and_says_what_is_accepted_and_what_to_type(capsys: pytest.CaptureFixture[str]) -> None:
+    def one(name: str, version: str | None) -> AgentStatus:
+        return AgentStatus(name, True, OLD, version=version, period=60.0, state="healthy", age=1.0)
+    fleet = [*(one(f"n{number}", "1.2.0") for number in range(1, 5)), one("n5", "1.1.0"), one("n7", "1.1.0"), AgentStatus("n9", False, trouble="connect")]
+    assert show(fleet, "1.2.0", as_json=False) == 3
+    assert capsys.readouterr().out.splitlines()[-2:] == [
+        "n[1-4]: version 1.2.0, as here", "n[5,7]: version 1.1.0, older than here; accepted: muster agent upgrade 'n[5,7]'"]
+    assert show([*fleet, one("n6", "2.0"), one("n8", None)], "1.2.0", as_json=False) == 1
+    assert capsys.readouterr().out.splitlines()[-2:] == [
+        "n8: version -, unreadable; not accepted: muster agent upgrade n8",
+        "n6: version 2.0, newer than here; not accepted: update muster here, or muster agent rollback n6"]

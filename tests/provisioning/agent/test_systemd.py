@@ -417,7 +417,7 @@ def test_an_upgrade_in_rings_stops_at_a_worse_ring_goes_on_after_a_kill_and_leav
     assert result(machines["n2"])["bundle"] == in_use(machines["n2"]) != old["n2"]
     # A version whose agents do not run: its first node is named, and the next keeps what it has.
     n2, kept = machines["n2"], in_use(machines["n2"])
-    n1.run("sh", "-c", "mount -t tmpfs -o size=4k tmpfs /var/lib/muster/agent")
+    n1.run("sh", "-c", "cd /var/lib/muster && mount --bind agent agent && mount -o remount,bind,ro agent")
     stopped = muster("agent", "upgrade", "n[1-2]", "--period", "3h", "--rings", "1,rest", "--wait", "8s", home=home, timeout=120)
     assert stopped.returncode == 4, stopped.stdout + stopped.stderr
     assert "n1: worse: " in stopped.stdout and "n2 keeps the version before" in stopped.stderr
