@@ -14,6 +14,7 @@ from inventory.cli.folded import echo_folded
 from inventory.cli.limits import FANOUT, LIMIT, announce
 from inventory.cli.span import span
 from inventory.errors import UsageError
+from provisioning.cli.agentmanifest import manifest
 
 EXPORTER = "127.0.0.1:9847"
 
@@ -37,11 +38,13 @@ def agent() -> None:
     muster agent upgrade @train         after muster, its rules or the inventory have changed
     muster agent rollback gpu007        back to the previous version
     muster agent uninstall gpu007       nothing is left
+    muster agent manifest --image I     the DaemonSet for nodes without SSH or Python
     muster agent run                    one check of this machine, where muster itself is installed
     """
 
 
 agent.add_command(run)
+agent.add_command(manifest)
 
 
 def _common(command: Callable[..., Any]) -> Callable[..., Any]:
