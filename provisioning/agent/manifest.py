@@ -86,6 +86,11 @@ def objects(request: DaemonSetRequest) -> list[dict[str, Any]]:
             "template": {"metadata": {"labels": dict(labels)}, "spec": spec}}}]
 
 
+def _node_name() -> list[dict[str, Any]]:
+    """The node's name in Kubernetes, for `muster agent run` and for an exporter without a result."""
+    return [{"name": "MUSTER_NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}]
+
+
 def _agent(request: DaemonSetRequest) -> dict[str, Any]:
     command = ["muster", "agent", "run", "--loop", "--enter", "1", "--period", f"{request.period:g}s",
                "--inventory", f"{_MOUNT}/muster.yaml", "--state", STATE]
@@ -93,7 +98,7 @@ def _agent(request: DaemonSetRequest) -> dict[str, Any]:
         command += ["--sku", request.sku]
     return {
         "name": "agent", "image": request.image, "command": command,
-        "env": [{"name": "MUSTER_NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}],
+        "env": _node_name(),
         "securityContext": {"privileged": True, "runAsUser": 0},
         "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"cpu": "1", "memory": "1Gi"}},
         "volumeMounts": [{"name": "state", "mountPath": STATE},
@@ -105,6 +110,7 @@ def _exporter(request: DaemonSetRequest) -> dict[str, Any]:
     return {
         "name": "exporter", "image": request.image,
         "command": ["muster", "exporter", "--agent", "--listen", f"0.0.0.0:{request.port}", "--state", STATE],
+        "env": _node_name(),
         "ports": [{"name": "metrics", "containerPort": request.port}],
         # The state is root's, who needs no capability to read it.
         "securityContext": {"runAsUser": 0, "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True,

@@ -60,6 +60,8 @@ def write(folder: Path, text: str, node: World) -> None:
     env = " ".join(shlex.quote(f"{name}={value}") for name, value in node.env.items())
     ours = f"env {env} {sys.executable} {' '.join(map(shlex.quote, node.argv[:-5]))}"       # up to muster.pyz
     text = text.replace(COMMAND, ours).replace(" run --", f" run --root {node.tree} --state {node.state} --")
+    # slurmd gives it its node's name alone, and on this machine the cluster is not the one of /etc/slurm.
+    text = text.replace("scontrol update", f"SLURM_CONF={folder}/slurm.conf scontrol update")
     new = folder / "health.new"
     new.write_text(text)
     new.chmod(0o755)

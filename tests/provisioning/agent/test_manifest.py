@@ -46,6 +46,7 @@ def against(model: str, value: Any, at: str) -> list[str]:
 @pytest.mark.parametrize("request_", [REQUEST, DaemonSetRequest("muster")])
 def test_every_object_is_as_the_api_has_it(request_: DaemonSetRequest) -> None:
     found = list(yaml.safe_load_all(manifest(request_)))
+    assert "&" not in manifest(request_)
     assert [one["kind"] for one in found] == list(KINDS)
     assert [wrong for one in found for wrong in against(KINDS[one["kind"]], one, one["kind"])] == []
 
@@ -84,7 +85,7 @@ def test_one_container_is_privileged_the_other_may_do_nothing_and_neither_has_a_
     assert [one["readOnly"] for one in exporter["volumeMounts"]] == [True] and "hostNetwork" not in pod
     assert [one["hostPath"]["path"] for one in pod["volumes"] if "hostPath" in one] == ["/var/lib/muster/agent"]
     assert pod["tolerations"] == [{"operator": "Exists"}] and all(one["resources"]["requests"] for one in pod["containers"])
-    assert agent["env"] == [{"name": "MUSTER_NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}]
+    assert agent["env"] == exporter["env"] == [{"name": "MUSTER_NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}]
     assert pod["nodeSelector"] == {"nvidia.com/gpu.present": "true"}
 
 
