@@ -65,7 +65,7 @@ def test_from_other_namespaces_it_gives_the_results_of_the_host_under_the_invent
     assert results(home / "here")["node"] == NAME
     # Its files are those of the host.
     look = json.loads(gzip.decompress((home / "here/recording.json.gz").read_bytes()))["recording"]
-    assert look["host"]["hostname"] == NAME and f"theirs {home}/own tmpfs" in json.dumps(look["captures"])
+    assert look["host"]["hostname"] == NAME and f"{home}/own" in json.dumps(look["captures"])
     # What Prometheus scrapes from the pod is under this name, too.
     board = board_of(home / "here", home / "nothing", [0])
     board.refresh()
