@@ -57,7 +57,7 @@ def ring_sizes(text: str) -> tuple[RingSize, ...]:
         number = int(match[1]) if match is not None else 0
         percent = match is not None and match[2] is not None
         if number < 1 or (percent and number > 100):
-            raise UsageError(f"--rings {short(text)}: {short(word)!a} is no ring, expected a number of nodes "
+            raise UsageError(f"--rings {short(text)}: {short(word)} is no ring, expected a number of nodes "
                              f"or of per cent, as in {DEFAULT}")
         found.append(RingSize(number, percent))
     if last != "rest":
