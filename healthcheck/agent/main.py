@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from healthcheck.agent import output, quick, recorder
+from healthcheck.agent.inside import inside
 from healthcheck.agent.keep import Busy, StateFolder, Unkept, note, unkept, whole
 from healthcheck.agent.unjudged import unjudged, writable
 from healthcheck.model.agentfault import GATE, STATE_FOLDER, TEXTFILE, encode, note_of
@@ -122,6 +123,9 @@ def _options(words: list[str]) -> argparse.Namespace:
                         help="where recording and result are kept [%(default)s]")
     parser.add_argument("--bundle", metavar="DIR", default="",
                         help="where rules.json and node.json are [beside muster.pyz]")
+    parser.add_argument("--enter", metavar="PID", type=int, default=0,
+                        help="check the machine from the namespaces of this process: 1 in a container that "
+                             "sees the host's processes")
     parser.add_argument("--root", metavar="DIR", default="", help="check this tree instead of /, for tests")
     options = parser.parse_args(words)
     if options.root and not Path(options.root).is_dir():
@@ -204,7 +208,7 @@ def _run(
             raise Unkept("; ".join(faults.values()))
 
     limit.keep = stopped
-    look = _look(found, found.rules["sets"][f"{own}/{occasion}"], options.root)
+    look = _look(found, found.rules["sets"][f"{own}/{occasion}"], options)
     result = head(look.received)
     if sys.version_info >= JUDGES:
         if found.archive is not None and state.trusted:
@@ -287,13 +291,14 @@ def _slow(number: int, frame: object) -> NoReturn:
     raise TimeoutError(f"it took longer than {_FETCH_S:g} s")
 
 
-def _look(found: Installed, probes: dict[str, Any], root: str) -> recorder.CollectorReply:
+def _look(found: Installed, probes: dict[str, Any], options: argparse.Namespace) -> recorder.CollectorReply:
     asked = dict(probes, schema="muster.probes/1",
                  probes=[found.rules["probes"][probe] for probe in probes["probes"]])
     # Leave time to judge and to write.
     asked["seconds"] = min(probes["seconds"], LIMIT_S - recorder.SLACK_S - 10.0)
     words = [f"without={pattern}" for pattern in found.node["node"].get("unread", ())]
-    return recorder.look(found.collector, asked, {"nvml": found.nvml} if found.nvml else {}, words, root)
+    source = inside(found.collector, options.enter) if options.enter else found.collector
+    return recorder.look(source, asked, {"nvml": found.nvml} if found.nvml else {}, words, options.root)
 
 
 def beside(archive: Path, read: Callable[[str], bytes]) -> Callable[[str], Installed]:

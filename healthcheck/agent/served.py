@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import math
+import os
 import socket
 import time
 import zlib
@@ -192,4 +193,5 @@ def _text(result: Mapping[str, Any], name: str) -> str:
 
 
 def _here() -> str:
-    return socket.gethostname().partition(".")[0]
+    # In a pod, whose hostname is its own (provisioning.agent.manifest).
+    return os.environ.get("MUSTER_NODE") or socket.gethostname().partition(".")[0]
