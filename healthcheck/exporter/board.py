@@ -7,8 +7,9 @@ import contextlib
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -23,6 +24,8 @@ _LOOK_S = 1.0           # interval of checks for changes
 # A page that was not refreshed for this long is not served any more: it would show an old state.
 _DEAD_S = 180.0
 _TEXT = "text/plain; charset=utf-8"
+# Their answers may wait for a disk or take long to make; the others are there.
+SLOW = ("/sd", "/gate")
 _INDEX = b"muster exporter: /metrics /healthz /readyz /sd /gate\n"
 
 
@@ -34,6 +37,7 @@ class HttpResponse:
     body: tuple[bytes, ...]
     type: str = _TEXT
     gzipped: bool = False
+    headers: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True)

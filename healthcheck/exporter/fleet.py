@@ -60,7 +60,7 @@ SERIES = MetricFamily("muster_exporter_series", GAUGE, "Series on this page, wit
 LEFT_OUT = MetricFamily("muster_exporter_series_left_out", GAUGE,
                         "Series left out because the page would be too long.", ("metric",))
 REFUSED = MetricFamily("muster_exporter_refused_connections_total", COUNTER,
-                       "Connections refused because there were too many.")
+                       "Connections refused, or closed as the slowest, because there were too many.")
 SWEEPER = MetricFamily("muster_exporter_sweeper_up", GAUGE,
                        "Whether this exporter's sweep process (--every) runs.")
 SWEEPER_STARTS = MetricFamily("muster_exporter_sweeper_starts_total", COUNTER, "Starts of that process.")

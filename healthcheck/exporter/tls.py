@@ -7,14 +7,17 @@ import sys
 import threading
 from pathlib import Path
 
+from healthcheck.exporter.security import Security
 from inventory.errors import UsageError
 
 _Stamp = tuple[tuple[int, int], ...]
 
 
-class Tls:
+class Tls(Security):
     """Raises UsageError if certificate and key cannot be used.
     Renewed ones apply to the next connection, once both fit."""
+
+    encrypted = True
 
     def __init__(self, certificate: Path, key: Path, clients: Path | None = None) -> None:
         self._files = tuple(path for path in (certificate, key, clients) if path is not None)
