@@ -40,7 +40,7 @@ def main(words: list[str]) -> int:
 
     try:
         host, port = where(options.listen)
-        tls = with_tls(options.tls_cert, options.tls_key, options.tls_clients)
+        security = with_tls(options.tls_cert, options.tls_key, options.tls_clients)
         refused = [0]
         board = board_of(Path(options.state), Path(options.bundle) if options.bundle
                          else Path(began_with).parent, refused, needed=True)
@@ -48,7 +48,7 @@ def main(words: list[str]) -> int:
             board.refresh()
             sys.stdout.write(board.text())
             return OK
-        return served(board, host, port, tls, refused, over=replaced)
+        return served(board, host, port, security, refused, over=replaced)
     except MusterError as error:
         print(f"muster: {error}", file=sys.stderr)  # noqa: T201
         return USAGE
