@@ -101,9 +101,11 @@ def exporter(
             raise UsageError("--agent serves this node's own result; --every --stale --http-sd --inventory "
                              "do not go with it")
         from healthcheck.agent.exporting import board_of
+        from healthcheck.exporter.formats import PrometheusFormats
         from healthcheck.model.places import INSTALLED, STATE
 
-        sweeper, board = None, board_of(Path(state or STATE), Path(INSTALLED), refused, most_series)
+        sweeper, board = None, board_of(Path(state or STATE), Path(INSTALLED), refused, most_series,
+                                         formats=PrometheusFormats())
     else:
         sweeper = _sweeper(every, rules, inventory, state)
         span_s = stale if stale is not None else 3 * every if every is not None else _HOUR
@@ -123,6 +125,7 @@ def _board(
 ) -> Board:
     from healthcheck.burnin.metrics import here
     from healthcheck.exporter.board import Board
+    from healthcheck.exporter.formats import PrometheusFormats
     from healthcheck.exporter.gatepage import GatePage
     from healthcheck.exporter.page import Page
     from healthcheck.exporter.processed import processed
@@ -141,7 +144,8 @@ def _board(
     return Board(StoreSource(state_dir(state), nodes, here(state_dir(state))), Page(stale, most),
                  lambda: processed(refused[0], sweeping()),
                  inventory=(lambda: (nodes.nodes or {}).values()) if nodes.nodes is not None else None,
-                 port=http_sd, gate=GatePage(state_dir(state) / OURS, NAME).answer)
+                 port=http_sd, gate=GatePage(state_dir(state) / OURS, NAME).answer,
+                 formats=PrometheusFormats())
 
 
 def _sweeper(

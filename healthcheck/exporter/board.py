@@ -15,17 +15,20 @@ from urllib.parse import parse_qs
 
 from healthcheck.exporter import fleet as whole
 from healthcheck.exporter.discovery import discovery
-from healthcheck.exporter.page import Page, text_of
+from healthcheck.exporter.page import Page
 from healthcheck.exporter.source import FleetStatus, Source
-from healthcheck.model.exposition import CONTENT_TYPE
+from healthcheck.model.exposition import CONTENT_TYPE, Rows, grouped, text_of
 from inventory.model import Node
 
 _LOOK_S = 1.0           # interval of checks for changes
 # A page that was not refreshed for this long is not served any more: it would show an old state.
 _DEAD_S = 180.0
+_VARY = MappingProxyType({"Vary": "Accept, Accept-Encoding"})
 _TEXT = "text/plain; charset=utf-8"
+# A format that was not asked for in this time is not made any more, until it is asked for again.
+_WANTED_S = 900.0
 # Their answers may wait for a disk or take long to make; the others are there.
-SLOW = ("/sd", "/gate")
+_SLOW = ("/sd", "/gate")
 _INDEX = b"muster exporter: /metrics /healthz /readyz /sd /gate\n"
 
 
@@ -40,13 +43,41 @@ class HttpResponse:
     headers: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
+class TextFormat:
+    """The format that needs Python's standard library only; `formats` has more. `first` is the content type
+    of the one that Prometheus asks for; others are made when they are asked for."""
+
+    first = CONTENT_TYPE
+
+    def chosen(self, accept: str) -> str:
+        """The content type for an Accept header."""
+        return CONTENT_TYPE
+
+    def written(self, rows: Rows, content_type: str) -> bytes:
+        """The families in that format, without what ends a page."""
+        return text_of(rows).encode("utf-8", "replace")
+
+    def end(self, content_type: str) -> bytes:
+        """What ends a page."""
+        return b""
+
+
 @dataclass(frozen=True)
-class _RenderedPage:
-    """A page, plain and as the beginning of a gzip stream (RFC 1952), which `stream` goes on with."""
+class _WrittenPage:
+    """A page in one format, plain and as the beginning of a gzip stream (RFC 1952), which `stream` goes on
+    with."""
 
     plain: bytes
     small: bytes
     stream: Any
+
+
+@dataclass(frozen=True)
+class _MadePage:
+    """A page: its rows, in the formats in which it was written, by content type."""
+
+    rows: Rows
+    written: dict[str, _WrittenPage]
     trouble: str
     seconds: float
 
@@ -62,12 +93,17 @@ class Board:
         self, source: Source, page: Page, process: Callable[[], whole.Process], *,
         inventory: Callable[[], Iterable[Node]] | None = None, port: int | None = None,
         clock: Callable[[], float] = time.time, gate: Callable[[str, bool], HttpResponse] | None = None,
+        formats: TextFormat | None = None,
     ) -> None:
         self._source, self._page, self._process, self._clock = source, page, process, clock
         self._inventory, self._port, self._gate = inventory, port, gate
         self._fleet: FleetStatus | None = None
         self._until = self._now = 0.0
-        self._made: _RenderedPage | None = None
+        self._formats = formats or TextFormat()
+        self._made: _MadePage | None = None
+        # When each format was last asked for; monotonic seconds.
+        self._wanted = {self._formats.first: time.monotonic()}
+        self._writing = threading.Lock()
         self._looked = time.monotonic()
         self._ending = threading.Event()
         self.ready = threading.Event()      # set when there is a page
@@ -81,12 +117,13 @@ class Board:
             self._fleet = found
         assert self._fleet is not None  # noqa: S101  (the first read gives one)
         if found is not None or self._made is None or now >= self._until or now < self._now:
-            plain = self._page.make(self._fleet, now).encode("utf-8", "replace")
-            stream = zlib.compressobj(1, zlib.DEFLATED, 31)
-            small = stream.compress(plain) + stream.flush(zlib.Z_SYNC_FLUSH)
+            rows = self._page.make(self._fleet, now)
+            late = time.monotonic() - _WANTED_S
+            written = {kind: self._written(rows, kind) for kind, asked in list(self._wanted.items())
+                       if asked > late or kind == self._formats.first}
             self.pages += 1
             self._until = self._page.until(self._fleet, now)
-            self._made = _RenderedPage(plain, small, stream, self._fleet.trouble, time.monotonic() - began)
+            self._made = _MadePage(rows, written, self._fleet.trouble, time.monotonic() - began)
             self.ready.set()
         self._now = now
         self._looked = time.monotonic()
@@ -102,11 +139,18 @@ class Board:
         """No more refreshing."""
         self._ending.set()
 
-    def answer(self, target: str, *, small: bool) -> HttpResponse:
+    def waits(self, target: str, accept: str) -> bool:
+        """Whether the answer takes long or may wait for a disk: a page in a format that was not made too."""
+        path = target.partition("?")[0]
+        made = self._made
+        return path in _SLOW or (path == "/metrics" and made is not None
+                                 and self._formats.chosen(accept) not in made.written)
+
+    def answer(self, target: str, *, small: bool, accept: str = "") -> HttpResponse:
         """The response to a GET of this target, compressed if `small`."""
         path, _, query = target.partition("?")
         if path == "/metrics":
-            return self._metrics(small)
+            return self._metrics(small, self._formats.chosen(accept))
         if path == "/healthz":
             return HttpResponse(200, (b"ok\n",))
         if path == "/readyz":
@@ -120,7 +164,7 @@ class Board:
 
     def text(self) -> str:
         """The page as text."""
-        return b"".join(self._metrics(small=False).body).decode()
+        return b"".join(self._metrics(False, CONTENT_TYPE).body).decode()
 
     def _dead(self) -> str:
         if self._made is None:
@@ -128,16 +172,28 @@ class Board:
         silent = time.monotonic() - self._looked
         return f"nothing could be read for {silent:.0f} s" if silent > _DEAD_S else ""
 
-    def _metrics(self, small: bool) -> HttpResponse:
+    def _metrics(self, small: bool, kind: str) -> HttpResponse:
         made = self._made
         if made is None or (dead := self._dead()):
             return HttpResponse(503, (f"{'starting' if made is None else dead}\n".encode(),))
-        own = text_of(whole.process(self._process(), made.seconds, self.pages)).encode()
+        self._wanted[kind] = time.monotonic()
+        if kind not in made.written:
+            with self._writing:     # once, whoever asks
+                if kind not in made.written:
+                    made.written[kind] = self._written(made.rows, kind)
+        page = made.written[kind]
+        own = grouped(whole.process(self._process(), made.seconds, self.pages)).items()
+        tail = self._formats.written(own, kind) + self._formats.end(kind)
         if not small:
-            return HttpResponse(200, (made.plain, own), CONTENT_TYPE)
-        stream = made.stream.copy()
-        return HttpResponse(200, (made.small, stream.compress(own) + stream.flush()), CONTENT_TYPE,
-                            gzipped=True)
+            return HttpResponse(200, (page.plain, tail), kind, headers=_VARY)
+        stream = page.stream.copy()
+        return HttpResponse(200, (page.small, stream.compress(tail) + stream.flush()), kind, gzipped=True,
+                            headers=_VARY)
+
+    def _written(self, rows: Rows, kind: str) -> _WrittenPage:
+        plain = self._formats.written(rows, kind)
+        stream = zlib.compressobj(1, zlib.DEFLATED, 31)
+        return _WrittenPage(plain, stream.compress(plain) + stream.flush(zlib.Z_SYNC_FLUSH), stream)
 
     def _discovery(self, query: str) -> HttpResponse:
         if self._inventory is None or self._port is None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from healthcheck.exporter.source import FleetStatus, HeadStatus
-from healthcheck.model.exposition import COUNTER, GAUGE, MetricFamily
+from healthcheck.model.exposition import COUNTER, GAUGE, MetricFamily, Sample
 from healthcheck.model.recording import Outcome
 
 PROBES = MetricFamily("muster_probes", GAUGE, "Nodes by outcome of a probe, from fresh newest results.",
@@ -77,7 +77,6 @@ FAMILIES = (PROBES, PROBE_MEDIAN, PROBE_LONGEST, BREAKER, BREAKER_SINCE, VERDICT
 
 # There are no more probes; a lying node must not create series.
 _MOST_PROBES = 512
-Sample = tuple[MetricFamily, str]
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from typing import Any
 
 from healthcheck.exporter import admission
 from healthcheck.exporter.beside import Beside
-from healthcheck.exporter.board import SLOW, Board, HttpResponse
+from healthcheck.exporter.board import Board, HttpResponse
 from healthcheck.exporter.connection import ClientLimits, Connection
 from healthcheck.exporter.request import Request, takes_gzip
 from healthcheck.exporter.security import Security
@@ -121,12 +121,13 @@ class Server:
         board = self.board
         if board is None:
             return HttpResponse(503, (b"starting\n",))
+        target, accept = request.target, request.header("Accept")
         small = takes_gzip(request.header("Accept-Encoding"))
-        if request.target.partition("?")[0] not in SLOW:
-            return board.answer(request.target, small=small)
+        if not board.waits(target, accept):
+            return board.answer(target, small=small, accept=accept)
         if self._slow.full:
             return HttpResponse(503, (b"busy\n",))
-        return await self._slow.run(lambda: board.answer(request.target, small=small))
+        return await self._slow.run(lambda: board.answer(target, small=small, accept=accept))
 
 
 def serve(server: Server) -> Callable[[], None]:

@@ -4,6 +4,7 @@ and is over when it is mended."""
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from healthcheck.exporter.alerts import folder
 from provisioning.demo.fleet import DemoFleet
@@ -39,10 +40,11 @@ def test_a_fault_is_told_to_a_webhook_and_so_is_that_it_is_over(tmp_path: Path) 
     access = {"scheme": "https", "tls_config": {"ca_file": str(pair[0])},
               "basic_auth": {"username": "prometheus", "password": "s3cret"}}
     with exporting(tmp_path, "-i", "muster.yaml", "--http-sd", "9100", "--web-config", "web.yml") as exporter:
-        scrape = [{"job_name": "muster", "static_configs": [{"targets": [exporter.address]}], **access},
-                  {"job_name": "node",
-                   "http_sd_configs": [{"url": f"{exporter.url}/sd", "refresh_interval": "1s",
-                                        **{key: access[key] for key in ("tls_config", "basic_auth")}}]}]
+        scrape: list[dict[str, Any]] = [
+            {"job_name": "muster", "static_configs": [{"targets": [exporter.address]}], **access},
+            {"job_name": "node",
+             "http_sd_configs": [{"url": f"{exporter.url}/sd", "refresh_interval": "1s",
+                                  **{key: access[key] for key in ("tls_config", "basic_auth")}}]}]
         with monitoring(tmp_path, scrape, rules) as there:
             def told(status: str) -> dict[str, dict[str, str]]:
                 return {name: labels for said, name, labels in there.told if said == status
