@@ -25,10 +25,8 @@ _LOOK_S = 1.0           # interval of checks for changes
 _DEAD_S = 180.0
 _VARY = MappingProxyType({"Vary": "Accept, Accept-Encoding"})
 _TEXT = "text/plain; charset=utf-8"
-# A format that was not asked for in this time is not made any more, until it is asked for again.
-_WANTED_S = 900.0
 # Their answers may wait for a disk or take long to make; the others are there.
-_SLOW = ("/sd", "/gate")
+SLOW = ("/sd", "/gate")
 _INDEX = b"muster exporter: /metrics /healthz /readyz /sd /gate\n"
 
 
@@ -44,18 +42,15 @@ class HttpResponse:
 
 
 class TextFormat:
-    """The format that needs Python's standard library only; `formats` has more. `first` is the content type
-    of the one that Prometheus asks for; others are made when they are asked for."""
-
-    first = CONTENT_TYPE
+    """The format that needs Python's standard library only; `formats` has more."""
 
     def chosen(self, accept: str) -> str:
         """The content type for an Accept header."""
         return CONTENT_TYPE
 
-    def written(self, rows: Rows, content_type: str) -> bytes:
-        """The families in that format, without what ends a page."""
-        return text_of(rows).encode("utf-8", "replace")
+    def written(self, rows: Rows) -> Mapping[str, bytes]:
+        """The families by content type, without what ends a page."""
+        return {CONTENT_TYPE: text_of(rows).encode("utf-8", "replace")}
 
     def end(self, content_type: str) -> bytes:
         """What ends a page."""
@@ -74,10 +69,9 @@ class _WrittenPage:
 
 @dataclass(frozen=True)
 class _MadePage:
-    """A page: its rows, in the formats in which it was written, by content type."""
+    """A page in every format, by content type."""
 
-    rows: Rows
-    written: dict[str, _WrittenPage]
+    written: Mapping[str, _WrittenPage]
     trouble: str
     seconds: float
 
@@ -101,9 +95,6 @@ class Board:
         self._until = self._now = 0.0
         self._formats = formats or TextFormat()
         self._made: _MadePage | None = None
-        # When each format was last asked for; monotonic seconds.
-        self._wanted = {self._formats.first: time.monotonic()}
-        self._writing = threading.Lock()
         self._looked = time.monotonic()
         self._ending = threading.Event()
         self.ready = threading.Event()      # set when there is a page
@@ -117,13 +108,11 @@ class Board:
             self._fleet = found
         assert self._fleet is not None  # noqa: S101  (the first read gives one)
         if found is not None or self._made is None or now >= self._until or now < self._now:
-            rows = self._page.make(self._fleet, now)
-            late = time.monotonic() - _WANTED_S
-            written = {kind: self._written(rows, kind) for kind, asked in list(self._wanted.items())
-                       if asked > late or kind == self._formats.first}
+            page = self._formats.written(self._page.make(self._fleet, now))
+            written = {kind: _compressed(plain) for kind, plain in page.items()}
             self.pages += 1
             self._until = self._page.until(self._fleet, now)
-            self._made = _MadePage(rows, written, self._fleet.trouble, time.monotonic() - began)
+            self._made = _MadePage(written, self._fleet.trouble, time.monotonic() - began)
             self.ready.set()
         self._now = now
         self._looked = time.monotonic()
@@ -138,13 +127,6 @@ class Board:
     def end(self) -> None:
         """No more refreshing."""
         self._ending.set()
-
-    def waits(self, target: str, accept: str) -> bool:
-        """Whether the answer takes long or may wait for a disk: a page in a format that was not made too."""
-        path = target.partition("?")[0]
-        made = self._made
-        return path in _SLOW or (path == "/metrics" and made is not None
-                                 and self._formats.chosen(accept) not in made.written)
 
     def answer(self, target: str, *, small: bool, accept: str = "") -> HttpResponse:
         """The response to a GET of this target, compressed if `small`."""
@@ -176,24 +158,14 @@ class Board:
         made = self._made
         if made is None or (dead := self._dead()):
             return HttpResponse(503, (f"{'starting' if made is None else dead}\n".encode(),))
-        self._wanted[kind] = time.monotonic()
-        if kind not in made.written:
-            with self._writing:     # once, whoever asks
-                if kind not in made.written:
-                    made.written[kind] = self._written(made.rows, kind)
         page = made.written[kind]
         own = grouped(whole.process(self._process(), made.seconds, self.pages)).items()
-        tail = self._formats.written(own, kind) + self._formats.end(kind)
+        tail = self._formats.written(own)[kind] + self._formats.end(kind)
         if not small:
             return HttpResponse(200, (page.plain, tail), kind, headers=_VARY)
         stream = page.stream.copy()
         return HttpResponse(200, (page.small, stream.compress(tail) + stream.flush()), kind, gzipped=True,
                             headers=_VARY)
-
-    def _written(self, rows: Rows, kind: str) -> _WrittenPage:
-        plain = self._formats.written(rows, kind)
-        stream = zlib.compressobj(1, zlib.DEFLATED, 31)
-        return _WrittenPage(plain, stream.compress(plain) + stream.flush(zlib.Z_SYNC_FLUSH), stream)
 
     def _discovery(self, query: str) -> HttpResponse:
         if self._inventory is None or self._port is None:
@@ -203,3 +175,8 @@ class Board:
         if not asked.isascii() or not asked.isdigit() or not 1 <= int(asked[:6]) <= 65535:
             return HttpResponse(400, (b"port: expected 1 to 65535\n",))
         return HttpResponse(200, (discovery(self._inventory(), int(asked)).encode(),), "application/json")
+
+
+def _compressed(plain: bytes) -> _WrittenPage:
+    stream = zlib.compressobj(1, zlib.DEFLATED, 31)
+    return _WrittenPage(plain, stream.compress(plain) + stream.flush(zlib.Z_SYNC_FLUSH), stream)

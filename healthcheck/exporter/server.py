@@ -17,7 +17,7 @@ from typing import Any
 
 from healthcheck.exporter import admission
 from healthcheck.exporter.beside import Beside
-from healthcheck.exporter.board import Board, HttpResponse
+from healthcheck.exporter.board import SLOW, Board, HttpResponse
 from healthcheck.exporter.connection import ClientLimits, Connection
 from healthcheck.exporter.request import Request, takes_gzip
 from healthcheck.exporter.security import Security
@@ -123,7 +123,7 @@ class Server:
             return HttpResponse(503, (b"starting\n",))
         target, accept = request.target, request.header("Accept")
         small = takes_gzip(request.header("Accept-Encoding"))
-        if not board.waits(target, accept):
+        if target.partition("?")[0] not in SLOW:
             return board.answer(target, small=small, accept=accept)
         if self._slow.full:
             return HttpResponse(503, (b"busy\n",))

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
 from prometheus_client.parser import text_string_to_metric_families
 
 from healthcheck.exporter.board import Board
-from healthcheck.exporter.formats import PrometheusFormats
+from healthcheck.exporter.formats import FleetCollector, PrometheusFormats
 from healthcheck.exporter.page import Page
 from healthcheck.model.exposition import CONTENT_TYPE, COUNTER, GAUGE, MetricFamily, text_of
 from tests.healthcheck.exporter import made
@@ -54,7 +55,8 @@ def test_both_formats_say_the_same_under_the_same_names() -> None:
     kind, text = asked(held, "")
     other_kind, other = asked(held, PROMETHEUS_2)
     assert (kind, other_kind) == (CONTENT_TYPE, OPENMETRICS) and text == held.text()
-    assert samples(openmetrics_families(other)) == samples(text_string_to_metric_families(text))
+    read: Callable[[str], Iterable[Any]] = openmetrics_families
+    assert samples(read(other)) == samples(text_string_to_metric_families(text))
     assert other.endswith("# EOF\n") and other.count("# EOF") == 1 and "# EOF" not in text
     assert {line for line in other.splitlines() if line[0] != "#"} == {
         line for line in text.splitlines() if line[0] != "#"}
@@ -90,17 +92,6 @@ def test_over_http_either_comes_plain_and_compressed(small: bool) -> None:
             assert 'muster_node_state{node="gpu001",state="healthy"} 1.0' in text
 
 
-def test_a_format_is_written_beside_the_scrape_once_it_was_asked_for_and_only_then() -> None:
-    source = Told(*(made.fleet(made.at()) for _ in range(3)))
-    held = Board(source, Page(3600), lambda: made.PROCESS, clock=lambda: made.NOW, formats=PrometheusFormats())
-    held.refresh()
-    assert not held.waits("/metrics", PROMETHEUS_2) and held.waits("/metrics", "text/plain")
-    asked(held, "text/plain")
-    assert not held.waits("/metrics", "text/plain")
-    held.refresh()
-    assert not held.waits("/metrics", "text/plain") and held.pages == 2
-
-
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 
 
@@ -114,11 +105,15 @@ def test_text_is_the_same_whether_a_node_or_the_head_writes_it(
     for number, (kind, message, found) in enumerate(drawn):
         family = MetricFamily(f"muster_thing{number}" + "_total" * (kind == COUNTER), kind, message, ("a", "b"))
         rows.append((family, [family.sample(value, a, b) for a, b, value in found]))
-    assert PrometheusFormats().written(rows, CONTENT_TYPE).decode() == text_of(rows)
+    both = PrometheusFormats().written(rows)
+    assert both[CONTENT_TYPE].decode() == text_of(rows)
+    # Its samples are those that prometheus_client's own writer of OpenMetrics gives.
+    write: Callable[..., bytes] = openmetrics.generate_latest
+    assert both[OPENMETRICS] + b"# EOF\n" == write(FleetCollector(rows))
 
 
 def test_half_a_surrogate_from_a_node_harms_no_page() -> None:
     family = MetricFamily("muster_gpu_info", GAUGE, "x", ("model",))
     rows = [(family, [family.sample(1, "H100 \ud83d")])]
-    for kind in (CONTENT_TYPE, OPENMETRICS):
-        assert b'model="H100 ?"' in PrometheusFormats().written(rows, kind)
+    for page in PrometheusFormats().written(rows).values():
+        assert b'model="H100 ?"' in page
