@@ -35,7 +35,7 @@ class _Login:
     outcome: asyncio.Future[bool | None]
 
 
-class Logins:
+class UserLogins:
     """Verified and refused logins. For the event loop's thread."""
 
     def __init__(self) -> None:

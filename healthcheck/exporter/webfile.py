@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from healthcheck.exporter.board import HttpResponse
-from healthcheck.exporter.logins import Logins
+from healthcheck.exporter.logins import UserLogins
 from healthcheck.exporter.security import Security
 from healthcheck.exporter.tls import Stamp, stamped
 from healthcheck.exporter.webconfig import WebConfig, load_web_config
@@ -29,7 +29,7 @@ class WebFile(Security):
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._logins = Logins()
+        self._logins = UserLogins()
         self._config, self._context = self._read()
         self._stamp = self._stamped()
         self.encrypted = self._context is not None

@@ -13,7 +13,7 @@ from pathlib import Path
 import bcrypt
 import pytest
 
-from healthcheck.exporter.logins import Logins
+from healthcheck.exporter.logins import UserLogins
 from healthcheck.exporter.server import Server
 from healthcheck.exporter.webfile import WebFile
 from inventory.errors import UsageError
@@ -78,7 +78,7 @@ def test_a_login_is_computed_once_right_or_wrong_and_none_is_kept_in_the_clear(t
 def test_a_user_who_is_unknown_costs_the_same_hash_as_one_who_is_known() -> None:
     asked: list[bytes] = []
 
-    async def ask(logins: Logins) -> None:
+    async def ask(logins: UserLogins) -> None:
         for user in ("alice", "eve", "mallory"):
             assert await logins.right(basic(user, "wrong"), {"alice": hashed("a"), "bob": hashed("b", 5)}, "peer") is False
 
@@ -88,7 +88,7 @@ def test_a_user_who_is_unknown_costs_the_same_hash_as_one_who_is_known() -> None
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bcrypt, "checkpw", checkpw)
-        asyncio.run(ask(Logins()))
+        asyncio.run(ask(UserLogins()))
     assert [one[4:6] for one in asked] == [b"04", b"05", b"05"]
 
 
@@ -111,7 +111,7 @@ def test_logins_of_each_address_take_turns_and_the_oldest_of_too_many_is_refused
     order: list[bytes] = []
 
     async def ask() -> list[bool | None]:
-        logins = Logins()
+        logins = UserLogins()
         known = {"u": hashed("right")}
 
         def checkpw(password: bytes, against: bytes) -> bool:
