@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from healthcheck.model.exposition import GAUGE, MetricFamily
+from healthcheck.model.exposition import GAUGE, MetricFamily, Sample
 
 PERIOD = MetricFamily("muster_agent_period_seconds", GAUGE, "Interval of a node's agent; a result older than "
                                                             "two of these counts as unknown.", ("node",))
@@ -57,7 +57,7 @@ class AgentEvidence:
     target: str
 
 
-def samples(node: str, healthy: bool, at: float, basis: AgentBasis) -> tuple[tuple[MetricFamily, str], ...]:
+def samples(node: str, healthy: bool, at: float, basis: AgentBasis) -> tuple[Sample, ...]:
     """The samples of one judged run, without PERIOD."""
     labels = {name: value or NONE for name, value in vars(basis).items()}
     labels["node"] = node

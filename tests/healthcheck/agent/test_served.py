@@ -29,6 +29,7 @@ from prometheus_client.registry import CollectorRegistry
 from healthcheck.agent.served import AgentSource
 from healthcheck.exporter.page import Page
 from healthcheck.exporter.source import FleetStatus
+from healthcheck.model.exposition import text_of
 from healthcheck.model.recording import from_json
 from healthcheck.store import newest
 from inventory.model import Lifecycle, LifecycleState, Node
@@ -251,7 +252,7 @@ def page(
                                          else json.dumps(written).encode())
     fleet = AgentSource(folder, node, uptime=lambda: up).read(now)
     assert isinstance(fleet, FleetStatus)
-    return Page(600).make(fleet, now), fleet.trouble
+    return text_of(Page(600).make(fleet, now)), fleet.trouble
 
 
 def test_a_fresh_result_is_served(tmp_path: Path) -> None:
