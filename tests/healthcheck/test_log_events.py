@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -165,7 +165,8 @@ def combinations() -> Iterator[Any]:
 
 def test_of_the_combinations_that_are_not_slow_each_pair_is_there() -> None:
     fast = [param.values for param in combinations() if not param.marks]
-    for (one, some), (other, more) in itertools.combinations(enumerate((LOGS, EndKind, PROVES)), 2):
+    axes: tuple[Collection[Any], ...] = (LOGS, tuple(EndKind), PROVES)
+    for (one, some), (other, more) in itertools.combinations(enumerate(axes), 2):
         assert {(values[one], values[other]) for values in fast} == set(product(some, more))
 
 
