@@ -59,9 +59,9 @@ def test_a_healthy_node_takes_at_most_8_kb() -> None:
 
 
 @pytest.mark.parametrize("names", [
-    [f"{rack:x}-{slot:03d}" for rack in range(40) for slot in range(25)],
-    [f"{number * 7919 % 99991:x}host" for number in range(1000)],       # names that cannot be folded
-    [f"ip-10-{number // 250}-{number % 250}-7.eu-north-1.compute" for number in range(1000)]])
+    [f"{rack:x}-{slot:03d}" for rack in range(20) for slot in range(10)],
+    [f"{number * 7919 % 99991:x}host" for number in range(200)],        # names that cannot be folded
+    [f"ip-10-{number // 50}-{number % 50}-7.eu-north-1.compute" for number in range(200)]])
 def test_whatever_nodes_are_called_a_healthy_one_takes_at_most_8_kb(names: list[str]) -> None:
     (one,) = healthy(1)
     reports = [replace(one, node=name) for name in names]
