@@ -12,6 +12,7 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 
 from healthcheck.agent import metrics as agent
+from healthcheck.agent.unjudged import writable
 from healthcheck.burnin.metrics import Burnins
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.exporter.board import Board
@@ -78,11 +79,11 @@ class Head:
             record(store, SweepRecord(self.seconds, self.seconds + 1, False, "test", _rules().digest), reports,
                    {name: readings(brought[name]) for name in there if name not in silent})
 
-    def agent_ran(self, look: Recording, period: float = 300.0) -> None:
-        """The agent of this look's node has run, and its text file lies where node_exporter reads it."""
+    def agent_ran(self, look: Recording, period: float = 300.0, *, wrote: bool = True) -> None:
+        """The agent of this look's node has run, and its text file lies where node_exporter reads it; it `wrote` its state."""
         (report,) = judged([look], [])
         basis = AgentBasis("b00t", "e" * 12, "timer", _rules().digest, "hgx-h100", "0.1.0")
-        self.files[f"{look.node}:9100"] = agent.page(
+        self.files[f"{look.node}:9100"] = writable(look.node, wrote) + agent.page(
             Node(look.node, sku="hgx-h100"), report, newest.packed(None, report, agent.seen(look)), time=self.seconds, took=1.0,
             period=period, bundle="b", python="3.11", basis=basis)
 

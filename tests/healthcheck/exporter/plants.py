@@ -101,6 +101,14 @@ def a_node_that_only_its_agent_watches_is_switched_off(head: Head) -> Iterator[i
         yield minute + 5
 
 
+@_of("MusterAgentCannotWrite")
+def the_disk_of_an_agents_state_is_full(head: Head) -> Iterator[int]:
+    look = machine.recording("gpu001")
+    for minute in range(0, 60, 5):
+        head.agent_ran(look, wrote=not 10 <= minute < 40)
+        yield minute + 5
+
+
 @_of("MusterXidBurst")
 def a_gpu_falls_off_the_bus_again_and_again(head: Head) -> Iterator[int]:
     yield 20

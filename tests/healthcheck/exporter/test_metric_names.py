@@ -23,7 +23,7 @@ UNITS = ("seconds", "bytes", "celsius", "watts", "per_second")
 OTHER_UNITS = re.compile(r"_(ms|us|ns|milli\w*|micro\w*|minutes|hours|days|k|m|g)?(b|bits|kb|mb|gb|mib|gib|mhz|ghz|kw|mw|percent|gbps)?(_|$)")
 # What holds down how many values each label has.
 BOUNDED = {
-    "a word of ours": {"backend", "by", "cause", "fault", "isolation", "kind", "lifecycle", "metric", "outcome", "owner", "precision",
+    "a word of ours": {"backend", "by", "cause", "fault", "isolation", "kind", "lifecycle", "metric", "outcome", "owner", "place", "precision",
                        "profile", "reason", "repair", "severity", "stage", "state", "status"},
     "the rules and probes, at most 512": {"probe", "rule"},
     "the inventory": {"entry", "leaf", "node", "nvlink_domain", "power", "rack", "sku"},
