@@ -62,3 +62,15 @@ def replaced(counts: Mapping[str, int]) -> str:
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return (", ".join(f"{n} {kind if n == 1 else kind + ('es' if kind.endswith('s') else 's')}"
                       for kind, n in ordered) or "nothing")
+
+
+def stayed(kept: Mapping[str, Mapping[str, int]]) -> str:
+    """'612 words of the vocabulary, 41 numbers': different values by kind, the most numerous first."""
+    ordered = sorted(kept.items(), key=lambda item: (-len(item[1]), item[0]))
+    return ", ".join(f"{len(values)} {kind}" for kind, values in ordered) or "nothing"
+
+
+def listed(kept: Mapping[str, Mapping[str, int]]) -> str:
+    """One line for each value that stayed: kind, how often, the value, with tabs between them; rare values first."""
+    return "".join(f"{kind}\t{count}\t{value}\n" for kind, values in sorted(kept.items())
+                   for value, count in sorted(values.items(), key=lambda item: (item[1], item[0])))

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from healthcheck.scrub.replacements import StandIns
-from healthcheck.scrub.words import ENGINE, STANDARD
+from healthcheck.scrub.words import AUTHORITIES, ENGINE, KERNEL, STANDARD
 
 _VOCABULARY = Path(__file__).with_name("vocabulary.txt")
 _WORD = re.compile(r"[^\W_]+")
@@ -41,6 +41,8 @@ _MEASURED = re.compile(
 _HEX = re.compile(r"[0-9a-f]+")
 _PREFIXED = re.compile(r"0x[0-9a-f]{1,16}")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?")
+_DATE = re.compile(r"20[0-3]\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])")
+_MODALIAS = re.compile(r"pci:v[0-9A-F]{8}d[0-9A-F]{8}sv[0-9A-F]{8}sd[0-9A-F]{8}bc[0-9A-F]{2}sc[0-9A-F]{2}i[0-9A-F]{2}")
 # Escapes of letters and digits hide a word from any search, and no tool writes them.
 _ESCAPED = re.compile(r"\\x(?:3[0-9]|[46][1-9a-fA-F]|[57][0-9aA])|\\(?:06[0-7]|07[01]|1[0134567][1-7]|1[1256]0|1[37][0-2])"
                       r"|%(?:3[0-9]|[46][1-9a-fA-F]|[57][0-9aA])(?=[%\w])|&#x?[0-9a-fA-F]{1,6};")
@@ -50,6 +52,7 @@ _GROUPED = re.compile(
     r"(?:(?P=sep)[0-9A-Fa-f]{1,12})+(?![0-9A-Za-z])"
     r"|(?<![0-9A-Za-z])[0-9A-Fa-f]{2}(?: [0-9A-Fa-f]{2}){5,}(?![0-9A-Za-z])")
 _PCI = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?")
+_PCI_ID = re.compile(r"(?<![\w:])[0-9a-fA-F]{4}:[0-9a-fA-F]{4}(?![\w:])")
 _PHONE = re.compile(
     r"(?<![\w.+-])(?:\+\d{1,3}[ .-]?(?:\(\d{1,4}\)[ .-]?)?\d{1,4}(?:[ .-]?\d{2,4}){2,5}"
     r"|(?:1[ .-])?\(?\d{3}\)?[ .-]\d{3}[ .-]\d{4}|\d{3}-\d{2}-\d{4}|\d{4}([ -])\d{4}\1\d{4}\1\d{1,4})(?![\w-]|\.\d)")
@@ -77,7 +80,7 @@ def vocabulary() -> frozenset[str]:
     """The words that stay, in small letters."""
     lines = _VOCABULARY.read_text(encoding="utf-8").splitlines()
     listed = {line for line in lines if not line.startswith("#")}
-    return frozenset(listed.union(*(_WORD.findall(word) for word in STANDARD | ENGINE)))
+    return frozenset(listed.union(*(_WORD.findall(word) for word in STANDARD | ENGINE | AUTHORITIES | KERNEL)))
 
 
 class Allowance:
@@ -141,21 +144,23 @@ class Allowance:
     def _words_of(self, line: str, place: str) -> str:
         line = _ESCAPED.sub("?", line)
         line = _GROUPED.sub(self._group, line)
-        if place != "table":
-            line = _PHONE.sub(lambda match: self._shaped("phone or card number", match[0]), line)
-        times = [match.span() for match in _TIME.finditer(line)]
+        counted = self._counted(line, place, _WORD.findall(line.lower()))
+        line = _PHONE.sub(lambda match: match[0] if place == "table" and counted and match[0].replace(" ", "").isdigit()
+                          else self._shaped("phone or card number", match[0]), line)
+        times = [match.span() for pattern in (_TIME, _MODALIAS) for match in pattern.finditer(line)]
+        whole = times + [match.span() for match in _GROUPED.finditer(line) if self._known(match)]
+        whole += [match.span() for match in _PCI_ID.finditer(line)]
         tokens = list(_WORD.finditer(line))
-        counted = self._counted(line, place, [token[0].lower() for token in tokens])
         made, end = [], 0
         for token in tokens:
-            if any(begin <= token.start() < stop for begin, stop in times):
+            if any(begin <= token.start() < stop for begin, stop in whole):
                 continue
             new = self._token(token[0], line, token.start(), token.end(), place, counted)
             if new != token[0]:
                 made += [line[end: token.start()], new]
                 end = token.end()
         for begin, stop in times:
-            self._keep("times", line[begin:stop])
+            self._keep("PCI ids" if line.startswith("pci", begin) else "times", line[begin:stop])
         return "".join([*made, line[end:]])
 
     def _token(self, word: str, line: str, begin: int, end: int, place: str, counted: bool) -> str:
@@ -167,7 +172,10 @@ class Allowance:
         if len(word) == 1 and word.isascii():
             return word
         if word.isascii() and word.isdigit():
+            if _DATE.fullmatch(word):
+                return self._keep("times", word)
             if (len(word) <= 6 or set(word) == {"0"} or counted
+                or (place == "log" and len(word) in (8, 16) and (word.startswith("000") or "TLP Header" in line))
                 or (place != "text" and len(word) <= 20 and _MEASURE.search(line, 0, begin))):
                 return self._keep("numbers", word)
             return self._digits(word)
@@ -205,10 +213,10 @@ class Allowance:
 
     def _is_register(self, low: str, line: str, begin: int, end: int, place: str, counted: bool) -> bool:
         if place == "table":
-            return counted and len(low) <= 16
+            return counted and len(low) <= 8
         if place != "log" or len(low) > 16:
             return False
-        return (low.startswith(("0000", "ffff")) or "[Hardware Error]" in line or line[end: end + 1] == "-"
+        return (low.startswith(("0000", "ffff")) or "[Hardware Error]" in line or "TLP Header" in line or line[end: end + 1] == "-"
                 or _REGISTER.search(line, max(0, begin - 24), begin) is not None)
 
     def _part_of_escape(self, word: str, line: str, begin: int) -> str | None:
@@ -222,16 +230,22 @@ class Allowance:
         digits = re.sub(r"\\x2d|[^0-9A-Fa-f]", "", text).lower()
         groups = re.findall(r"[0-9A-Fa-f]+", text.replace("\\x2d", "-"))
         letters = any(c in "abcdef" for c in digits)
-        if (digits in self._replacements.words or digits.startswith("20010db8") or digits[-16:] in self._replacements.words
-            or len(set(digits)) == 1 or _PCI.fullmatch(text.lower())):
+        if self._known(match) or len(set(digits)) == 1 or _PCI.fullmatch(text.lower()):
             return text
         address = len(groups) == 6 and all(len(each) <= 2 for each in groups)
+        address = address or (match["sep"] == "." and [len(each) for each in groups] == [4, 4, 4])
         if match["sep"] == "." and not address:         # a version
             return text
         if (len(digits) >= 9 and letters and (any(c.isdigit() for c in digits) or address)) or (
             address and match["sep"] == ":") or match["sep"] is None:
             return self._shaped("hexadecimal id", text, digits)
         return text
+
+    def _known(self, match: re.Match[str]) -> bool:
+        """Whether the group is a stand-in, or ends in one: an address of IPv6 or InfiniBand."""
+        digits = re.sub(r"\\x2d|[^0-9A-Fa-f]", "", match[0]).lower()
+        return (digits in self._replacements.words or digits.startswith("20010db8")
+                or digits[-16:] in self._replacements.words)
 
     def _shaped(self, kind: str, text: str, digits: str | None = None) -> str:
         """Other digits between the same separators."""
@@ -270,9 +284,3 @@ def _record(line: str) -> int:
     """Where the text begins in a line of /dev/kmsg."""
     found = _RECORD.match(line)
     return found.end() if found else 0
-
-
-def kept_lines(kept: dict[str, dict[str, int]]) -> Iterable[tuple[str, int, int]]:
-    """Each kind, how many different values of it stayed, and in how many places; the most values first."""
-    for kind, values in sorted(kept.items(), key=lambda item: (-len(item[1]), item[0])):
-        yield kind, len(values), sum(values.values())

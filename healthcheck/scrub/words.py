@@ -111,6 +111,11 @@ drm swapaccount swap zswap kvm kvm_intel kvm_amd vfio_pci vfio_iommu_type1 efi e
 edac_mc page_poison slub_debug debug ipv6 plymouth vt usbcore usb ima root ip nfsroot initrd resume nameserver
 """
 
+# Words of kernel logs that neither the rules nor the recordings hold (drivers/acpi, drivers/tty/serial, mlx5).
+_KERNEL = """
+powr serial8250 technologies alpha beta edac
+"""
+
 _PUBLIC = """
 docker.io index.docker.io nvcr.io ghcr.io quay.io gcr.io registry.k8s.io k8s.io kubernetes.io kernel.org
 ubuntu.com debian.org redhat.com fedoraproject.org nvidia.com mellanox.com intel.com amd.com github.com
@@ -143,6 +148,7 @@ WORDY_TLDS = (
 # one's domain (ac.rs).
 FILE_TLDS = "am|cc|cu|hm|la|md|ml|mm|pm|ps|py|rs|sh|sm|so"
 
-ORDINARY, PARAMETERS, PUBLIC, STANDARD, AUTHORITIES, ENGINE = (
-    frozenset(words.split()) for words in (_ORDINARY, _PARAMETERS, _PUBLIC, _STANDARD, _AUTHORITIES, _ENGINE)
+ORDINARY, PARAMETERS, PUBLIC, STANDARD, AUTHORITIES, ENGINE, KERNEL = (
+    frozenset(words.split())
+    for words in (_ORDINARY, _PARAMETERS, _PUBLIC, _STANDARD, _AUTHORITIES, _ENGINE, _KERNEL)
 )

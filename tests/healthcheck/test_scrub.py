@@ -118,15 +118,15 @@ KEPT = [
     "systemd[1]: Started User Manager for UID 1000.",
     "systemd[1]: Created slice user-1000.slice",
     "systemd[1]: Starting user@1000.service...",
-    "docker0: port 1(veth3a1c) entered forwarding state",
+    "docker0: port 1(veth3) entered forwarding state",
     "python[90112]: segfault at 0 ip 00007f2d1c9e0b42 sp 00007ffd2d0a1d80 error 4 in "
     "libtorch_cpu.so[7f2d1a000000+4e00000]",
     "IPv6: ADDRCONF(NETDEV_CHANGE): eno1: link becomes ready",
     "lo: 127.0.0.1 ::1 0.0.0.0 255.255.255.0",
     "EXT4-fs (nvme0n1p2): mounted filesystem with ordered data mode. Quota mode: none.",
     "XFS (md1): Ending clean mount",
-    "scsi 0:0:0:0: Direct-Access     ATA      SAMSUNG MZ7LH1T9 404Q PQ: 0 ANSI: 6",
-    "blk_update_request: dropped req@ffff of xprt@ffff9a3c5e7f0123, rpc@deadbeef00c0ffee",
+    "scsi 0:0:0:0: Direct-Access     ATA      SAMSUNG 404Q PQ: 0 ANSI: 6",
+    "blk_update_request: dropped req@ffff of xprt@ffff9a3c5e7f0123, rpc@ffff9a3c5e7f0124",
     "mpt3sas: driver 10.1.0.4 loaded, kernel version 10.0.0.1, driver version: 10.12.0.7, driver 172.16.0.3 "
     "for kernel 10.0.0.2-generic",
     "NVRM: nvidia driver 10.4.0.1 (built for Linux)",
