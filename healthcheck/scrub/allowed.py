@@ -31,7 +31,7 @@ _PART = re.compile(
     r"gpu|card|renderd|nvidia|nvswitch|nvlink|xid|sxid|hwmon|temp|fan|in|curr|power|pwm|thermal|zone|cooling|device|"
     r"umad|uverbs|issm|rdmacm|ipmi|mei|rtc|ptp|pps|watchdog|event|input|kbd|mouse|hpet|tpm|fb|raid|level|"
     r"queue|irq|vec|tx|rx|qp|vl|vf|pf|vs|gen|type|mode|group|gid|uid|pid|part|disk|psu|ps|pdu|dmar|iommu|"
-    r"kworker|ksoftirqd|migration|cpuhp|kswapd|rcu|u|el|fc|rc|deb|ubuntu|python|libc|so|ext|inet|ip|layer|sha|md|rev)"
+    r"kworker|ksoftirqd|migration|cpuhp|kswapd|rcu|u|el|fc|rc|deb|ubuntu|python|libc|so|hbm|ddr|ext|inet|ip|layer|sha|md|rev)"
     r"\d{1,4}(?:[a-z]\d{1,3})?)")
 # A letter and a number (x16, v5, p2, t10), and a number and a unit or a letter (80gb, 4x, 1st, 300s).
 _LETTERED = re.compile(r"[a-z]\d{1,4}(?:\.\d)?|\d{1,3}[a-z]\d{0,2}")
@@ -48,11 +48,12 @@ _ESCAPED = re.compile(r"\\x(?:3[0-9]|[46][1-9a-fA-F]|[57][0-9aA])|\\(?:06[0-7]|0
                       r"|%(?:3[0-9]|[46][1-9a-fA-F]|[57][0-9aA])(?=[%\w])|&#x?[0-9a-fA-F]{1,6};")
 # Groups of hexadecimal digits: an address of any spelling, an identifier, a key. Alone each would be a number.
 _GROUPED = re.compile(
-    r"(?<![0-9A-Za-z])(?<![0-9A-Za-z][:.-])[0-9A-Fa-f]{1,12}(?P<sep>[:._-]|\\x2d)[0-9A-Fa-f]{1,12}"
+    r"(?<![0-9A-Za-z])[0-9A-Fa-f]{1,12}(?P<sep>[:._-]|\\x2d)[0-9A-Fa-f]{1,12}"
     r"(?:(?P=sep)[0-9A-Fa-f]{1,12})+(?![0-9A-Za-z])"
     r"|(?<![0-9A-Za-z])[0-9A-Fa-f]{2}(?: [0-9A-Fa-f]{2}){5,}(?![0-9A-Za-z])")
 _PCI = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?")
 _PCI_ID = re.compile(r"(?<![\w:])[0-9a-fA-F]{4}:[0-9a-fA-F]{4}(?![\w:])")
+_PREFIXED_ID = re.compile(r"(?:veth|cali|azv|lxc|tap|qvo|qvb|qbr|enx|wlx|vol)([0-9a-f]{6,17})")
 _PHONE = re.compile(
     r"(?<![\w.+-])(?:\+\d{1,3}[ .-]?(?:\(\d{1,4}\)[ .-]?)?\d{1,4}(?:[ .-]?\d{2,4}){2,5}"
     r"|(?:1[ .-])?\(?\d{3}\)?[ .-]\d{3}[ .-]\d{4}|\d{3}-\d{2}-\d{4}|\d{4}([ -])\d{4}\1\d{4}\1\d{1,4})(?![\w-]|\.\d)")
@@ -81,6 +82,12 @@ def vocabulary() -> frozenset[str]:
     lines = _VOCABULARY.read_text(encoding="utf-8").splitlines()
     listed = {line for line in lines if not line.startswith("#")}
     return frozenset(listed.union(*(_WORD.findall(word) for word in STANDARD | ENGINE | AUTHORITIES | KERNEL)))
+
+
+def known(name: str) -> bool:
+    """Whether the vocabulary has every word of it: a field of a tool's output, whoever is called so."""
+    words = _WORD.findall(name.lower())
+    return bool(words) and vocabulary().issuperset(words)
 
 
 class Allowance:
@@ -183,6 +190,9 @@ class Allowance:
             return self._replaced(word)
         if line[begin - 1: begin] == "\\" and re.fullmatch(r"x[0-9a-f]{2}", low):
             return word                                # of no letter or digit: those are gone by now
+        made = _PREFIXED_ID.fullmatch(low)
+        if made and made[1] in self._replacements.words:
+            return word
         if _PART.fullmatch(low):
             return self._keep("names of parts", word, low)
         if _LETTERED.fullmatch(low) or _MEASURED.fullmatch(low):

@@ -7,6 +7,7 @@ from typing import Any
 
 from healthcheck.scrub import paths
 from healthcheck.scrub import patterns as forms
+from healthcheck.scrub.allowed import known
 from healthcheck.scrub.engine import Scrubber
 from healthcheck.scrub.words import ENGINE
 
@@ -37,7 +38,7 @@ def _value(scrubber: Scrubber, value: Any, key: str) -> Any:
                         else _value(scrubber, each, "plugin") for each in v] if isinstance(v, list)
                     else _value(scrubber, v, "plugin") for k, v in value.items()}
         # A reading {"ok": value} is of the kind that its key in the line above says.
-        return {scrubber.text(k): _value(scrubber, v, key if k == "ok" else k) for k, v in value.items()}
+        return {k if known(k) else scrubber.text(k): _value(scrubber, v, key if k == "ok" else k) for k, v in value.items()}
     if isinstance(value, list):
         clients = low == "plugins"
         return [_client_plugin(scrubber, each) if clients and isinstance(each, dict)

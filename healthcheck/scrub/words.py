@@ -111,9 +111,15 @@ drm swapaccount swap zswap kvm kvm_intel kvm_amd vfio_pci vfio_iommu_type1 efi e
 edac_mc page_poison slub_debug debug ipv6 plymouth vt usbcore usb ima root ip nfsroot initrd resume nameserver
 """
 
-# Words of kernel logs that neither the rules nor the recordings hold (drivers/acpi, drivers/tty/serial, mlx5).
+# Words that neither the rules nor the recordings hold: of kernel logs (drivers/acpi, drivers/tty/serial, mlx5),
+# the file system hierarchy (hier(7)), fstab(5), resolv.conf(5), and `docker info` (API 1.44, SystemInfo).
 _KERNEL = """
-powr serial8250 technologies alpha beta edac
+powr serial8250 technologies alpha beta edac hbm2e hbm3e srv opt home mnt media raid scratch sw swap local none
+search domain nameserver options key bad permissions registryconfig indexconfigs mirrors genericresources
+namedresourcespec kind value swarm nodeid nodeaddr localnodestate controlavailable httpproxy httpsproxy noproxy
+dockerrootdir defaultruntime runtimes plugins serverversion cgroupdriver cgroupversion servererrors warnings
+indexserveraddress insecureregistrycidrs secure official initbinary liverestoreenabled securityoptions
+operatingsystem ostype architecture ncpu memtotal labels containers images driver driverstatus
 """
 
 _PUBLIC = """
