@@ -306,7 +306,7 @@ def _named_by(kind: str) -> Handler:
 
 
 # Values of such names that are settings of everyone.
-_SETTINGS = frozenset("true false yes no on off none null auto default enabled disabled".split())
+_SETTINGS = frozenset(["true", "false", "yes", "no", "on", "off", "none", "null", "auto", "default", "enabled", "disabled"])
 
 
 def _domain_user(scrubber: Scrubber, match: re.Match[str]) -> str | None:
