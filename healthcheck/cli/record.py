@@ -130,7 +130,8 @@ def _target(option: str, name: str) -> Path:
     """The file to write; UsageError unless its folder is there."""
     target = Path(name)
     if target.is_dir() or not target.parent.is_dir():
-        raise UsageError(f"{option} {name}: " + ("is a folder" if target.is_dir() else f"no folder {target.parent}"))
+        raise UsageError(f"{option} {name}: " + ("is a folder" if target.is_dir()
+                                                 else f"no folder {target.parent}"))
     return target
 
 

@@ -4,8 +4,8 @@ and facts stay as they are.
 Three passes. The first learns the names in use (hosts, users, domains, secrets of the kernel's command line,
 parts of paths) from places whose form is known and from phrases that name one; the second replaces those
 words wherever they occur, and besides them all that looks like an address, an identifier, a key or a secret.
-The third leaves, of what remains, only words of a closed vocabulary and shapes that facts need: PCI addresses,
-versions, counters, sizes, times, names of parts. Any other word gives way to one of the same shape.
+The third leaves, of what remains, only words of a closed vocabulary and shapes that facts need: PCI
+addresses, versions, counters, sizes, times, names of parts. Any other word gives way to one of the same shape.
 
 `learning` is the first pass, over `names`; `engine` the second, by the tables of `handlers`, with `paths` and
 `objects` for what has a form of its own; `allowed` the third. `patterns` and `words` are what both know, and `replacements` makes
@@ -71,6 +71,6 @@ def stayed(kept: Mapping[str, Mapping[str, int]]) -> str:
 
 
 def listed(kept: Mapping[str, Mapping[str, int]]) -> str:
-    """One line for each value that stayed: kind, how often, the value, with tabs between them; rare values first."""
+    """One line for each value that stayed: kind, how often, the value, tab-separated; rare values first."""
     return "".join(f"{kind}\t{count}\t{value}\n" for kind, values in sorted(kept.items())
                    for value, count in sorted(values.items(), key=lambda item: (item[1], item[0])))

@@ -38,7 +38,8 @@ def _value(scrubber: Scrubber, value: Any, key: str) -> Any:
                         else _value(scrubber, each, "plugin") for each in v] if isinstance(v, list)
                     else _value(scrubber, v, "plugin") for k, v in value.items()}
         # A reading {"ok": value} is of the kind that its key in the line above says.
-        return {k if known(k) else scrubber.text(k): _value(scrubber, v, key if k == "ok" else k) for k, v in value.items()}
+        return {k if known(k) else scrubber.text(k): _value(scrubber, v, key if k == "ok" else k)
+                for k, v in value.items()}
     if isinstance(value, list):
         clients = low == "plugins"
         return [_client_plugin(scrubber, each) if clients and isinstance(each, dict)

@@ -112,16 +112,19 @@ edac_mc page_poison slub_debug debug ipv6 plymouth vt usbcore usb ima root ip nf
 """
 
 # Words that neither the rules nor the recordings hold: of kernel logs (drivers/acpi, drivers/tty/serial, mlx5),
-# the file system hierarchy (hier(7)), nfs(5), fstab(5), resolv.conf(5), and `docker info` (API 1.44, SystemInfo).
+# the file system hierarchy (hier(7)), nfs(5), fstab(5), resolv.conf(5),
+# and `docker info` (API 1.44, SystemInfo).
 _KERNEL = """
-mountaddr mountport mountproto mountvers clientaddr mounthost timeo retrans rsize wsize namlen acregmin acregmax
-acdirmin acdirmax nconnect noresvport lookupcache local_lock powr serial8250 technologies alpha beta edac hbm2e hbm3e srv opt home mnt media raid scratch sw swap local none
-search domain nameserver options ndots attempts rotate pwd during
- installation was file system point dump pass key bad permissions registryconfig indexconfigs mirrors genericresources
-namedresourcespec kind value swarm nodeid nodeaddr localnodestate controlavailable httpproxy httpsproxy noproxy
-dockerrootdir defaultruntime runtimes plugins serverversion cgroupdriver cgroupversion servererrors warnings
-indexserveraddress insecureregistrycidrs secure official initbinary liverestoreenabled securityoptions
-operatingsystem ostype architecture ncpu memtotal labels containers images driver driverstatus
+mountaddr mountport mountproto mountvers clientaddr mounthost timeo retrans rsize wsize namlen acregmin
+acregmax acdirmin acdirmax nconnect noresvport lookupcache local_lock powr serial8250 technologies alpha
+beta edac hbm2e hbm3e srv opt home mnt media raid scratch sw swap local none search domain nameserver
+options ndots attempts rotate pwd during installation was file system point dump pass key bad permissions
+registryconfig indexconfigs mirrors genericresources namedresourcespec kind value swarm nodeid nodeaddr
+localnodestate controlavailable httpproxy httpsproxy noproxy dockerrootdir defaultruntime runtimes plugins
+serverversion cgroupdriver cgroupversion servererrors warnings indexserveraddress insecureregistrycidrs
+secure official initbinary liverestoreenabled securityoptions operatingsystem ostype architecture ncpu
+memtotal labels containers images driver driverstatus smb cifs ceph lustre krb5 krb5i krb5p credentials
+username password
 """
 
 _PUBLIC = """
