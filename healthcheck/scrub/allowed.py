@@ -30,7 +30,7 @@ _PART = re.compile(
     r"gpu|card|renderd|nvidia|nvswitch|nvlink|xid|sxid|hwmon|temp|fan|in|curr|power|pwm|thermal|zone|cooling|device|"
     r"umad|uverbs|issm|rdmacm|ipmi|mei|rtc|ptp|pps|watchdog|event|input|kbd|mouse|hpet|tpm|fb|raid|level|"
     r"queue|irq|vec|tx|rx|qp|vl|vf|pf|vs|gen|type|mode|group|gid|uid|pid|part|disk|psu|ps|pdu|dmar|iommu|"
-    r"kworker|ksoftirqd|migration|cpuhp|kswapd|rcu|u|el|fc|rc|deb|ubuntu|python|libc|so|hbm|ddr|ext|inet|ip|layer|sha|md|rev)"
+    r"kworker|ksoftirqd|migration|cpuhp|kswapd|rcu|u|el|fc|rc|deb|ubuntu|python|libc|so|hbm|ddr|prio|tc|o2ib|tcp|ext|inet|ip|layer|sha|md|rev)"
     r"\d{1,4}(?:[a-z]\d{1,3})?)"
 )
 # A letter and a number (x16, v5, p2, t10), and a number and a unit or a letter (80gb, 4x, 1st, 300s).

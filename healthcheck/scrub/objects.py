@@ -61,7 +61,8 @@ def _value(scrubber: Scrubber, value: Any, key: str) -> Any:
     if low in ("container", "image"):
         return scrubber.replacements.name(f"{low} name", value, low + "{}")
     # A state is one letter; what a site's programs are called may tell what it works on.
-    if low == "processes" and len(value) > 1:
+    driver = value.startswith(("nv", "irq/", "UVM", "[nv")) and known(value)
+    if low == "processes" and len(value) > 1 and not driver:
         return scrubber.replacements.name("process name", value, "process{}")
     if low in ("httpproxy", "httpsproxy", "noproxy") or low.endswith("password"):
         return scrubber.text(value) if "://" in value or "." in value else scrubber.opaque("secret", value)
