@@ -61,7 +61,7 @@ def _value(scrubber: Scrubber, value: Any, key: str) -> Any:
     if low in ("container", "image"):
         return scrubber.replacements.name(f"{low} name", value, low + "{}")
     # A state is one letter; what a site's programs are called may tell what it works on.
-    driver = value.startswith(("nv", "irq/", "UVM", "[nv")) and known(value)
+    driver = value.startswith(("nvidia", "nv-", "nv_")) and known(value)
     if low == "processes" and len(value) > 1 and not driver:
         return scrubber.replacements.name("process name", value, "process{}")
     if low in ("httpproxy", "httpsproxy", "noproxy") or low.endswith("password"):
