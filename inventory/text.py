@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 # C0, DEL and C1 controls, line and paragraph separators, bidirectional overrides,
 # lone surrogates (bytes that are not UTF-8).
@@ -15,6 +16,40 @@ def clean(value: object, most: int = 400) -> str:
     what a terminal could act on is shown as an escape (ESC as \\x1b)."""
     text = _UNSAFE.sub(_escape, str(value)[: most * 2])
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def fit(items: Sequence[str], most: int, head: str = "", end: str = "") -> str:
+    """One line of at most `most` bytes of UTF-8 (64 or more): `head`, the items with semicolons between them,
+    and `end`.
+
+    It is cut at whole items, of which the first come first, and reports how many more there are. Only the
+    first item is ever cut itself, and head and end where one of them takes over a third of the line.
+    """
+    head, end = _cut(clean(head, most), most // 3), _cut(clean(end, most), most // 3)
+    room = most - _size(head) - _size(end)
+    words = [clean(item, most) for item in items]
+    if sum(map(_size, words)) + 2 * max(0, len(words) - 1) <= room:
+        return f"{head}{'; '.join(words)}{end}"
+    room -= len(f"; and {len(words)} more")
+    shown = [_cut(words[0], room)]
+    used = _size(shown[0])
+    for word in words[1:]:
+        used += 2 + _size(word)
+        if used > room:
+            break
+        shown.append(word)
+    more = f"; and {len(words) - len(shown)} more" if len(words) > len(shown) else ""
+    return f"{head}{'; '.join(shown)}{more}{end}"
+
+
+def _size(text: str) -> int:
+    return len(text.encode())
+
+
+def _cut(text: str, most: int) -> str:
+    """At most `most` bytes, and no half of a character."""
+    data = text.encode()
+    return text if len(data) <= most else data[:most - len("…".encode())].decode(errors="ignore") + "…"
 
 
 def _escape(match: re.Match[str]) -> str:

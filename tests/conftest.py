@@ -28,14 +28,23 @@ LONGEST = (
     "tests/provisioning/agent/test_systemd.py",             # 120
     "tests/provisioning/bringup/test_sixtyfour.py",         # 80
     "tests/provisioning/lease/test_disruptive.py",          # 76
+    "tests/provisioning/burnin/test_nccltests_engine.py",
+    "tests/provisioning/bringup/test_run_command.py",
+    "tests/provisioning/bringup/test_command.py",
     "tests/healthcheck/help/test_commands_run.py",
     "tests/provisioning/bringup/steps/test_onmachine_steps.py",   # 70
     "tests/provisioning/demo/test_demo.py",                      # 67
+    "tests/provisioning/triage/test_kill.py",
+    "tests/provisioning/triage/test_incidents.py",
+    "tests/provisioning/burnin/test_consequences.py",
     "tests/healthcheck/test_docker_live.py",                # 65
     "tests/healthcheck/test_record.py",                     # 63
     "tests/inventory/transport/test_both.py",               # 55
     "tests/test_bundle.py",                                 # 60
     "tests/healthcheck/test_end_to_end.py",                 # 48
+    "tests/provisioning/actions/test_slurm_power.py",
+    "tests/provisioning/actions/test_backends.py",
+    "tests/healthcheck/test_reach_limits.py",
     "tests/healthcheck/test_invariants_live.py",            # 40
     "tests/scenarios/test_scenarios.py",                    # 37
     "tests/provisioning/actions/test_slurm_reboot.py",      # 33

@@ -33,13 +33,18 @@ _LATE = ("rich.console", "rich.table", "rich.text", "rich.progress", "rich.live"
          "kubernetes.config", "sushy", "urllib3")
 
 
-def run(argv: Sequence[str], *, cwd: Path, env: dict[str, str], timeout: float) -> subprocess.CompletedProcess[str]:
-    """The finished command, with its output as text. Raises subprocess.TimeoutExpired, after the command has been killed."""
+def run(
+    argv: Sequence[str], *, cwd: Path, env: dict[str, str], timeout: float, merged: bool = False,
+) -> subprocess.CompletedProcess[str]:
+    """The finished command, with its output as text; `merged`: standard error stands in standard output, in the order of writing.
+
+    Raises subprocess.TimeoutExpired, after the command has been killed.
+    """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)     # pid and exit code stay apart
     (out, out_end), (err, err_end) = os.pipe(), os.pipe()
     request = {"argv": list(argv), "cwd": str(cwd), "env": env}
     with theirs, open(os.devnull, "rb") as nothing:
-        socket.send_fds(_server(), [json.dumps(request).encode()], [nothing.fileno(), out_end, err_end, theirs.fileno()])
+        socket.send_fds(_server(), [json.dumps(request).encode()], [nothing.fileno(), out_end, out_end if merged else err_end, theirs.fileno()])
     os.close(out_end)
     os.close(err_end)
     read, code = {out: b"", err: b""}, _KILLED

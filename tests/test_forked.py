@@ -35,6 +35,12 @@ def test_it_prints_and_ends_as_one_that_was_started(words: tuple[str, ...], tmp_
     assert done.stdout or done.stderr
 
 
+def test_merged_its_errors_stand_in_its_output(tmp_path: Path) -> None:
+    apart = started("rules", "show", "nix", home=tmp_path)
+    done = forked.run([str(MUSTER), "rules", "show", "nix"], cwd=tmp_path, env=environment(tmp_path), timeout=60, merged=True)
+    assert (done.returncode, done.stdout, done.stderr) == (2, apart.stdout + apart.stderr, "") and apart.stderr
+
+
 def test_nothing_of_one_command_is_seen_by_the_next(tmp_path: Path) -> None:
     for name in ("one", "two"):
         home = tmp_path / name

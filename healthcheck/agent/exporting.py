@@ -15,7 +15,7 @@ from typing import Any
 from healthcheck.agent.keep import MOST
 from healthcheck.agent.served import PERIODS, AgentSource
 from healthcheck.config.codec import from_plain
-from healthcheck.exporter.board import Board
+from healthcheck.exporter.board import Board, TextFormat
 from healthcheck.exporter.page import MOST_SERIES, Page
 from healthcheck.exporter.processed import processed
 from healthcheck.exporter.serving import LISTEN, served, where, with_tls
@@ -40,7 +40,7 @@ def main(words: list[str]) -> int:
 
     try:
         host, port = where(options.listen)
-        tls = with_tls(options.tls_cert, options.tls_key, options.tls_clients)
+        security = with_tls(options.tls_cert, options.tls_key, options.tls_clients)
         refused = [0]
         board = board_of(Path(options.state), Path(options.bundle) if options.bundle
                          else Path(began_with).parent, refused, needed=True)
@@ -48,7 +48,7 @@ def main(words: list[str]) -> int:
             board.refresh()
             sys.stdout.write(board.text())
             return OK
-        return served(board, host, port, tls, refused, over=replaced)
+        return served(board, host, port, security, refused, over=replaced)
     except MusterError as error:
         print(f"muster: {error}", file=sys.stderr)  # noqa: T201
         return USAGE
@@ -56,6 +56,7 @@ def main(words: list[str]) -> int:
 
 def board_of(
     state: Path, installed: Path, refused: list[int], most: int = MOST_SERIES, *, needed: bool = False,
+    formats: TextFormat | None = None,
 ) -> Board:
     """A board of this node. `installed` names the node; unless `needed`, the agent's result may."""
     said = _installed(installed, needed=needed)
@@ -66,7 +67,7 @@ def board_of(
                          "agent again") from None
     ours = str(said.get("version", ""))
     return Board(AgentSource(state, node), Page(PERIODS * PERIOD_S, most),
-                 lambda: processed(refused[0], ours=ours))
+                 lambda: processed(refused[0], ours=ours), formats=formats)
 
 
 def _installed(folder: Path, *, needed: bool) -> dict[str, Any]:

@@ -5,17 +5,19 @@ from __future__ import annotations
 
 import base64
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from healthcheck.agent import metrics
 from healthcheck.agent.compiled import on_a_node, read_rules
-from healthcheck.agent.output import AgentOutput, nagios
+from healthcheck.agent.output import LINE, AgentOutput, nagios
 from healthcheck.agent.unjudged import failed, unknown
 from healthcheck.checks import catalogue  # noqa: F401  (it brings the checks)
 from healthcheck.collector.reply import decode
 from healthcheck.config.codec import from_plain
 from healthcheck.config.nodeentry import entry_digest
 from healthcheck.facts.carried_log import with_earlier
+from healthcheck.judge.nodereport import summary_line
 from healthcheck.model.agentmetric import AgentBasis
 from healthcheck.model.outcome import NodeReport, Origin, Severity, Status, exit_code, origin_of
 from healthcheck.model.places import LOOKS
@@ -48,14 +50,11 @@ def judged(
     try:
         own: Node = from_plain(Node, found.node["node"])
         ruleset = on_a_node(read_rules(found.rules))
-        looks.prepare()
-        for left in (state.path / LOOKS).glob(".*"):
-            left.unlink()       # leftovers of a killed run
     except MusterError as error:
         return unknown(dict(result, recording=to_json(recording)), result, clean(error),
                        Origin.MUSTER.value, began)
     profiles = (result["profile"],) if result["profile"] else ()
-    previous = looks.read(own.name)
+    previous = looks.read(own.name) if state.trusted else None
     recording = with_earlier(recording, previous)
     assessment = Assessment([own], ruleset, found.node.get("default_sku"), (), profiles)
     assessment.add(recording, previous)
@@ -66,11 +65,17 @@ def judged(
     counts = {status.value: sum(one.status is status for one in report.results) for status in Status}
     severe = _CRITICAL if code == 1 and _critical(report) else code
     took = time.time() - began
-    line = f"{report.state.value}{': ' + report.reason if report.reason else ''}"
     basis = AgentBasis(clean(recording.host.boot_id, 64) if recording.host is not None else "",
                        entry_digest(result["words"]), result["profile"], result["rules"], report.sku or "",
                        result["version"])
     origin = origin_of(report)
+    outside = "" if own.in_service else f"{own.lifecycle.state.value}: "
+
+    def remember() -> None:
+        _clear(state.path / LOOKS)
+        looks.write(recording, previous, own.lifecycle.state, assessment.unusual(own.name),
+                    assessment.rests(own.name))
+
     return AgentOutput(
         dict(result, judged=True, recording=to_json(recording),
              previous=None if previous is None else to_json(previous)),
@@ -80,11 +85,16 @@ def judged(
              kept=packed[1], look=base64.b64encode(packed[0]).decode()),
         metrics.page(own, report, packed, time=result["time"], took=took, period=result["period"],
                      bundle=result["bundle"], python=result["python"], basis=basis),
-        f"{own.name}: {line} ({', '.join(f'{count} {name}' for name, count in counts.items())}; "
-        f"{took:.1f} s)",
-        nagios(severe, line if own.in_service else f"{own.lifecycle.state.value}: {line}", counts, took),
-        lambda: looks.write(recording, previous, own.lifecycle.state, assessment.unusual(own.name),
-                            assessment.rests(own.name)))
+        summary_line(report, LINE, f"{own.name}: {outside}", f"{took:.1f} s"),
+        nagios(severe, lambda most, head: summary_line(report, most, head + outside), counts, took),
+        remember)
+
+
+def _clear(folder: Path) -> None:
+    """Makes the folder of snapshots, and removes leftovers of a killed run from it; raises OSError."""
+    folder.mkdir(0o700, exist_ok=True)
+    for left in folder.glob(".*"):
+        left.unlink()
 
 
 def _critical(report: NodeReport) -> bool:

@@ -7,6 +7,7 @@ Only the standard library and modules for Python 3.8, until this Python is known
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import signal
@@ -16,16 +17,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from healthcheck.agent import quick, recorder
-from healthcheck.agent.keep import Busy, StateFolder, Unkept, whole
-from healthcheck.agent.unjudged import unjudged
-from healthcheck.model.places import METRICS, PERIOD_S, RECORDING, RESULT, SCHEMA, STATE
+from healthcheck.agent import output, quick, recorder
+from healthcheck.agent.inside import inside
+from healthcheck.agent.keep import Busy, StateFolder, Unkept, note, unkept, whole
+from healthcheck.agent.unjudged import unjudged, writable
+from healthcheck.model.agentfault import GATE, STATE_FOLDER, TEXTFILE, encode, note_of
+from healthcheck.model.places import LOOKS, METRICS, PERIOD_S, RECORDING, RESULT, SCHEMA, STATE
 from inventory.errors import MusterError
+from inventory.text import fit
 
 JUDGES = (3, 10)
 # slurmd ends a HealthCheckProgram that takes longer than 60 s (slurm.conf(5));
 # newer ones register only once it has exited with 0.
 LIMIT_S = 50.0
+_STORING_S = 5.0
 _FETCH_S = 15.0
 COLLECTOR, NVML = "collector.txt", "nvml.bin"
 OK, FAILED, USAGE, UNKNOWN = 0, 1, 2, 3
@@ -58,26 +63,45 @@ def main(words: list[str], installed: Callable[[str], Installed]) -> int:
     options = _options(words)
     quiet = OK if options.slurm else UNKNOWN
     os.umask(0o077)
-    _bound(quiet, options)
-    code = _looked(options, installed, quiet)
-    _fetched(options)
-    return code
-
-
-def _looked(options: argparse.Namespace, installed: Callable[[str], Installed], quiet: int) -> int:
+    if isinstance(sys.stdout, io.TextIOWrapper):    # cron's locale may lack a character of a tool's message
+        sys.stdout.reconfigure(errors="backslashreplace")
+    limit = _Limit(quiet, options)
+    faults: dict[str, str] = {}
     try:
-        return OK if (code := _run(options, installed)) and options.slurm else code
+        code = _looked(options, installed, limit, faults)
     except Busy as error:
         _say(options, f"another run is active (pid {error}), so nothing was checked")
         return quiet
-    except Unkept as error:
-        _say(options, str(error))
-    except MusterError:
+    _note(options, faults)
+    _fetched(options, faults)
+    if GATE in faults:
+        _note(options, faults)
+    return code
+
+
+def _looked(
+    options: argparse.Namespace, installed: Callable[[str], Installed], limit: _Limit, faults: dict[str, str],
+) -> int:
+    """The run's exit code; `faults` gets what could not be written, by place. Raises Busy."""
+    try:
+        return OK if (code := _run(options, installed, limit, faults)) and options.slurm else code
+    except (Busy, MusterError):
         raise
+    except OSError as error:
+        if isinstance(error, FileNotFoundError):
+            _say(options, f"{error.filename}: {error.strerror}; install the agent again")
+        elif error.filename:
+            _say(options, str(unkept(Path(os.fsdecode(error.filename)), error, "read")))
+        else:
+            _say(options, f"the run failed: {error.strerror or error}; see: journalctl -k -n 50")
     except Exception as error:  # noqa: BLE001  (slurmd would keep the node from jobs until this exits with 0)
         _say(options, f"this installation cannot be used ({type(error).__name__}: {str(error)[:200]}); "
                       "install the agent again")
     return OK if options.slurm else UNKNOWN if options.nagios else USAGE
+
+
+def _note(options: argparse.Namespace, faults: dict[str, str]) -> None:
+    note(note_of(options.state), encode(faults, time.time()) if faults else None)
 
 
 def _options(words: list[str]) -> argparse.Namespace:
@@ -99,6 +123,9 @@ def _options(words: list[str]) -> argparse.Namespace:
                         help="where recording and result are kept [%(default)s]")
     parser.add_argument("--bundle", metavar="DIR", default="",
                         help="where rules.json and node.json are [beside muster.pyz]")
+    parser.add_argument("--enter", metavar="PID", type=int, default=0,
+                        help="check the machine from the namespaces of this process: 1 in a container that "
+                             "sees the host's processes")
     parser.add_argument("--root", metavar="DIR", default="", help="check this tree instead of /, for tests")
     options = parser.parse_args(words)
     if options.root and not Path(options.root).is_dir():
@@ -119,24 +146,39 @@ def _exporter(words: list[str]) -> int:
 
 def _say(options: argparse.Namespace, text: str) -> None:
     if options.nagios:
-        print("MUSTER UNKNOWN - " + text.replace("|", "/"))  # noqa: T201
+        print(output.unknown(text))  # noqa: T201
     else:
-        print("muster: " + text, file=sys.stderr)  # noqa: T201
+        print(fit([text], output.LINE, "muster: "), file=sys.stderr)  # noqa: T201
 
 
-def _bound(code: int, options: argparse.Namespace) -> None:
-    """Ends the process at its limit, whatever hangs. Earlier results stay."""
+class _Limit:
+    """Ends the process at its limit, whatever hangs. `keep` stores a result with the reason; until it is set,
+    and once the run's own result is stored, results stay as they are."""
 
-    def late(number: int, frame: object) -> NoReturn:
-        _say(options, f"the run took longer than {LIMIT_S:g} s and was stopped")
+    def __init__(self, code: int, options: argparse.Namespace) -> None:
+        self.keep: Callable[[str], None] | None = None
+        self._code = code
+        self._options = options
+        signal.signal(signal.SIGALRM, self._late)
+        signal.setitimer(signal.ITIMER_REAL, LIMIT_S)
+
+    def _late(self, number: int, frame: object) -> NoReturn:
+        reason = f"the run took longer than {LIMIT_S:g} s and was stopped"
+        signal.signal(signal.SIGALRM, lambda *_: os._exit(self._code))      # the state's disk may hang, too
+        signal.setitimer(signal.ITIMER_REAL, _STORING_S)
+        try:
+            if self.keep is not None:
+                self.keep(reason)
+        except Exception as error:  # noqa: BLE001  (it ends here, stored or not)
+            reason = f"{reason}; {error}"
+        _say(self._options, reason)
         sys.stdout.flush()
-        os._exit(code)
-
-    signal.signal(signal.SIGALRM, late)
-    signal.setitimer(signal.ITIMER_REAL, LIMIT_S)
+        os._exit(self._code)
 
 
-def _run(options: argparse.Namespace, installed: Callable[[str], Installed]) -> int:
+def _run(
+    options: argparse.Namespace, installed: Callable[[str], Installed], limit: _Limit, faults: dict[str, str],
+) -> int:
     state = StateFolder(Path(options.state))
     found = installed(options.bundle)
     occasion = found.node.get("occasion", "timer") if options.profile is None else options.profile
@@ -146,37 +188,82 @@ def _run(options: argparse.Namespace, installed: Callable[[str], Installed]) -> 
         _say(options, f"no such profile: {occasion!a}; there are {', '.join(filter(None, known))}")
         return UNKNOWN if options.nagios else USAGE
     began = time.time()
-    look = _look(found, found.rules["sets"][f"{own}/{occasion}"], options.root)
-    result = {
-        "schema": SCHEMA, "node": found.node["node"]["name"], "time": look.received,
-        "period": found.node.get("period", PERIOD_S), "profile": occasion,
-        "bundle": found.node.get("bundle", ""), "rules": found.rules["digest"],
-        "version": found.node.get("version", ""), "python": "{}.{}.{}".format(*sys.version_info[:3]),
-        # The time since boot shows a later reader whether the node booted or its clock was set since.
-        "uptime": time.clock_gettime(time.CLOCK_BOOTTIME) - (time.time() - look.received),
-        "words": found.node["node"],
-    }
+
+    def head(received: float) -> dict[str, Any]:
+        return {
+            "schema": SCHEMA, "node": found.node["node"]["name"], "time": received,
+            "period": found.node.get("period", PERIOD_S), "profile": occasion,
+            "bundle": found.node.get("bundle", ""), "rules": found.rules["digest"],
+            "version": found.node.get("version", ""), "python": "{}.{}.{}".format(*sys.version_info[:3]),
+            # The time since boot shows a later reader whether the node booted or its clock was set since.
+            "uptime": time.clock_gettime(time.CLOCK_BOOTTIME) - (time.time() - received),
+            "words": found.node["node"],
+        }
+
+    def stopped(reason: str) -> None:
+        late = recorder.CollectorReply(time.time(), b"", "deadline", reason)
+        _store(options, state, unjudged(late, head(late.received), state, began), faults)
+        _note(options, faults)
+        if faults:
+            raise Unkept("; ".join(faults.values()))
+
+    limit.keep = stopped
+    look = _look(found, found.rules["sets"][f"{own}/{occasion}"], options)
+    result = head(look.received)
     if sys.version_info >= JUDGES:
-        if found.archive is not None:
+        if found.archive is not None and state.trusted:
             quick.use(found.archive, state.path)
         from healthcheck.agent.judging import judged
 
         said = judged(found, look, result, state, began)
     else:
         said = unjudged(look, result, state, began)
-    state.put_json(RECORDING, said.look)
-    said.remember()
-    # Counters continue after a run that could not be judged.
-    state.put_json(RESULT, {"kept": (state.result() or {}).get("kept"), **said.result})
-    if options.textfile:
-        whole(Path(options.textfile) / METRICS, said.metrics.encode(), 0o644)
-    print(said.nagios if options.nagios else said.line)  # noqa: T201
+    _store(options, state, said, faults)
+    limit.keep = None
     code: int = said.result["nagios" if options.nagios else "code"]
-    return code
+    if not faults:
+        print(said.nagios if options.nagios else said.line)  # noqa: T201
+        return code
+    if options.nagios:
+        line, code = output.with_faults(said.nagios, code, list(faults.values()))
+        print(line)  # noqa: T201
+        return code
+    print(said.line)  # noqa: T201
+    for fault in faults.values():
+        _say(options, fault)
+    return USAGE
 
 
-def _fetched(options: argparse.Namespace) -> None:
-    """Fetches the gate's snapshot, if configured; a failure does not affect the run."""
+def _store(
+    options: argparse.Namespace, state: StateFolder, said: output.AgentOutput, faults: dict[str, str],
+) -> None:
+    """Writes what a run leaves; what could not be written is among `faults`."""
+    try:
+        state.put_json(RECORDING, said.look)
+        _remember(said.remember, state)
+        # Counters continue after a run that could not be judged.
+        state.put_json(RESULT, {"kept": (state.result() or {}).get("kept"), **said.result})
+    except Unkept as error:
+        faults[STATE_FOLDER] = str(error)
+    if options.textfile:
+        text = writable(said.result["node"], STATE_FOLDER not in faults) + said.metrics
+        try:
+            whole(Path(options.textfile) / METRICS, text.encode(), 0o644)
+        except Unkept as error:
+            faults[TEXTFILE] = str(error)
+
+
+def _remember(remember: Callable[[], None], state: StateFolder) -> None:
+    """Raises Unkept."""
+    try:
+        remember()
+    except OSError as error:
+        raise unkept(state.path / LOOKS, error) from None
+
+
+def _fetched(options: argparse.Namespace, faults: dict[str, str]) -> None:
+    """Fetches the gate's snapshot, if configured; a failure does not affect the run, and is among `faults`
+    where its folder cannot be written."""
     left = signal.setitimer(signal.ITIMER_REAL, 0)[0]
     sys.stdout.flush()
     try:
@@ -189,6 +276,11 @@ def _fetched(options: argparse.Namespace) -> None:
         signal.signal(signal.SIGALRM, _slow)
         signal.setitimer(signal.ITIMER_REAL, min(left, _FETCH_S))
         fetch(source, options.root + FOLDER, options.root + TRUSTED)
+    except TimeoutError as error:
+        print(f"muster: the gate's snapshot: {error}", file=sys.stderr)  # noqa: T201
+    except OSError as error:
+        faults[GATE] = str(unkept(Path(os.fsdecode(error.filename or options.root + FOLDER)), error))
+        print(f"muster: the gate's snapshot: {faults[GATE]}", file=sys.stderr)  # noqa: T201
     except Exception as error:  # noqa: BLE001  (a missing or bad head must not fail the run)
         print(f"muster: the gate's snapshot: {str(error)[:300]}", file=sys.stderr)  # noqa: T201
     finally:
@@ -199,13 +291,14 @@ def _slow(number: int, frame: object) -> NoReturn:
     raise TimeoutError(f"it took longer than {_FETCH_S:g} s")
 
 
-def _look(found: Installed, probes: dict[str, Any], root: str) -> recorder.CollectorReply:
+def _look(found: Installed, probes: dict[str, Any], options: argparse.Namespace) -> recorder.CollectorReply:
     asked = dict(probes, schema="muster.probes/1",
                  probes=[found.rules["probes"][probe] for probe in probes["probes"]])
     # Leave time to judge and to write.
     asked["seconds"] = min(probes["seconds"], LIMIT_S - recorder.SLACK_S - 10.0)
     words = [f"without={pattern}" for pattern in found.node["node"].get("unread", ())]
-    return recorder.look(found.collector, asked, {"nvml": found.nvml} if found.nvml else {}, words, root)
+    source = inside(found.collector, options.enter) if options.enter else found.collector
+    return recorder.look(source, asked, {"nvml": found.nvml} if found.nvml else {}, words, options.root)
 
 
 def beside(archive: Path, read: Callable[[str], bytes]) -> Callable[[str], Installed]:

@@ -11,8 +11,8 @@ from healthcheck.exporter import nodes
 from healthcheck.exporter.fleet import BUILD
 from healthcheck.exporter.source import NodeNow
 from healthcheck.facts.base import Captures
-from healthcheck.model.agentmetric import HEALTHY, PERIOD, RUN_INFO, RUN_TIME, AgentBasis, samples
-from healthcheck.model.exposition import GAUGE, MetricFamily
+from healthcheck.model.agentmetric import HEALTHY, PERIOD, RUN_INFO, RUN_TIME, WRITABLE, AgentBasis, samples
+from healthcheck.model.exposition import GAUGE, MetricFamily, grouped, text_of
 from healthcheck.model.outcome import NodeReport, NodeState
 from healthcheck.model.recording import Recording
 from healthcheck.store import newest
@@ -22,7 +22,7 @@ from inventory.model import Node
 TOOK = MetricFamily("muster_agent_run_seconds", GAUGE, "Duration of the agent's newest run.", ("node",))
 RULES = MetricFamily("muster_agent_info", GAUGE, "Rules and installed version of the agent's newest run; "
                                                  "always 1.", ("bundle", "node", "rules"))
-FAMILIES = (PERIOD, HEALTHY, RUN_TIME, TOOK, RULES, RUN_INFO, BUILD)
+FAMILIES = (PERIOD, HEALTHY, RUN_TIME, TOOK, RULES, RUN_INFO, WRITABLE, BUILD)
 
 
 def seen(recording: Recording) -> Telemetry | None:
@@ -36,11 +36,10 @@ def page(
 ) -> str:
     """The file's text; `look` is `newest.packed` of this snapshot and the earlier counters."""
     now = newest.decoded(node.name, time, basis.rules, *look)
-    lines = nodes.lines(NodeNow(node.name, node, now), time, period)
-    pairs = ((family, lines.of[at]) for at, family in enumerate(nodes.FAMILIES) if family is not nodes.STALE)
-    own = ((PERIOD, period, (node.name,)), (TOOK, round(took, 3), (node.name,)),
-           (RULES, 1, (bundle, node.name, basis.rules[:12])), (BUILD, 1, (python, basis.version)))
+    rows = nodes.rows(NodeNow(node.name, node, now), time, period)
+    pairs = ((family, rows.of[at]) for at, family in enumerate(nodes.FAMILIES) if family is not nodes.STALE)
     run = samples(node.name, report.state is NodeState.HEALTHY, time, basis)
-    return "".join((*(family.head + "".join(found) for family, found in pairs if found),
-                    *(family.head + line for family, line in run),
-                    *(family.head + family.sample(value, *labels) for family, value, labels in own)))
+    own = ((PERIOD, PERIOD.sample(period, node.name)), (TOOK, TOOK.sample(round(took, 3), node.name)),
+           (RULES, RULES.sample(1, bundle, node.name, basis.rules[:12])),
+           (BUILD, BUILD.sample(1, python, basis.version)))
+    return text_of([*((family, found) for family, found in pairs if found), *grouped((*run, *own)).items()])

@@ -12,6 +12,7 @@ import hashlib
 import importlib.util
 import io
 import marshal
+import os
 import sys
 import zipfile
 from pathlib import Path
@@ -27,10 +28,11 @@ def use(archive: Path, state: Path) -> None:
     """Loads further modules from the compiled copy, which it makes if missing."""
     digest = hashlib.sha256(archive.read_bytes()).hexdigest()
     copy = state / CODE / f"{digest[:16]}-{sys.implementation.cache_tag}.zip"
-    if not copy.is_file():
+    # Path.is_file() raises where the folder cannot be read.
+    if not os.path.isfile(copy):  # noqa: PTH113
         with contextlib.suppress(OSError, Unkept, SyntaxError, ValueError, zipfile.BadZipFile):
             _make(archive, copy)
-    if copy.is_file():
+    if os.path.isfile(copy):  # noqa: PTH113
         sys.path.insert(0, str(copy))
         for package in ("healthcheck", "healthcheck.agent"):
             sys.modules[package].__path__.insert(0, str(copy / package.replace(".", "/")))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import math
+import os
 import socket
 import time
 import zlib
@@ -19,10 +20,12 @@ from typing import Any
 
 from healthcheck.agent import metrics
 from healthcheck.agent.keep import MOST
+from healthcheck.config import agentnote
 from healthcheck.config.codec import from_plain
 from healthcheck.config.nodeentry import entry_digest
 from healthcheck.exporter.source import FleetStatus, NodeNow
-from healthcheck.model.agentmetric import PERIOD, AgentBasis
+from healthcheck.model import agentfault
+from healthcheck.model.agentmetric import PERIOD, WRITABLE, AgentBasis
 from healthcheck.model.agentmetric import samples as run_samples
 from healthcheck.model.outcome import NodeState
 from healthcheck.model.places import RESULT, SCHEMA
@@ -62,6 +65,7 @@ class AgentSource:
         uptime: Callable[[], float] = lambda: time.clock_gettime(time.CLOCK_BOOTTIME),
     ) -> None:
         self._path = state / RESULT
+        self._note = agentfault.note_of(str(state))
         self._node, self._uptime = node, uptime
         self._stamp: _Stamp | None = None
         self._held: _Result | str = ""
@@ -72,16 +76,22 @@ class AgentSource:
         held = self._result()
         trouble = held if isinstance(held, str) else self._unbelievable(held, now)
         aged = "" if trouble or isinstance(held, str) else self._aged(held)
-        if self._shown == (held, trouble, aged):
+        faults = agentnote.read(self._note)
+        if self._shown == (held, trouble, aged, faults):
             return None
-        self._shown = (held, trouble, aged)
+        self._shown = (held, trouble, aged, faults)
+        lost = faults.get(agentfault.STATE_FOLDER)
+        trouble, aged = (f"{text}; its agent reports: {lost}" if text and lost else text
+                         for text in (trouble, aged))
         if isinstance(held, str) or trouble:
             name = (held.node.name if isinstance(held, _Result) else self._node.name if self._node is not None
                     else _here())
-            return FleetStatus((NodeNow(name, self._node, None),), None, trouble)
+            return FleetStatus((NodeNow(name, self._node, None),), None, trouble,
+                               more=_writable(name, faults))
         # The page uses the clock for staleness, which is right while the clock is not set.
         return FleetStatus((NodeNow(held.node.name, held.node, held.newest),), None, aged,
-                           stale=PERIODS * held.period, more=held.more)
+                           stale=PERIODS * held.period,
+                           more=(*held.more, *_writable(held.node.name, faults)))
 
     def close(self) -> None:
         """Nothing to close."""
@@ -122,6 +132,13 @@ class AgentSource:
         old = self._uptime() - held.uptime > PERIODS * held.period
         return (f"the newest result is over two periods of {held.period:g} s old; see: systemctl status "
                 "muster-agent.timer" if old else "")
+
+
+def _writable(node: str, faults: Mapping[str, str]) -> tuple[Any, ...]:
+    """The samples of what this node's agent could write; of node_exporter's folder only where it failed."""
+    places = [place for place in (agentfault.STATE_FOLDER, agentfault.TEXTFILE)
+              if place == agentfault.STATE_FOLDER or place in faults]
+    return tuple((WRITABLE, WRITABLE.sample(place not in faults, node, place)) for place in places)
 
 
 def _result(data: bytes, node: Node | None) -> _Result:
@@ -176,4 +193,5 @@ def _text(result: Mapping[str, Any], name: str) -> str:
 
 
 def _here() -> str:
-    return socket.gethostname().partition(".")[0]
+    # In a pod, whose hostname is its own (provisioning.agent.manifest).
+    return os.environ.get("MUSTER_NODE") or socket.gethostname().partition(".")[0]

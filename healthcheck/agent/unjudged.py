@@ -7,7 +7,8 @@ import base64
 import time
 from typing import TYPE_CHECKING, Any
 
-from healthcheck.agent.output import AgentOutput, nagios
+from healthcheck.agent.output import LINE, AgentOutput, nagios
+from inventory.text import fit
 
 if TYPE_CHECKING:
     from healthcheck.agent.keep import StateFolder
@@ -18,6 +19,8 @@ STATES = ("unhealthy", "unknown", "degraded", "healthy")
 # which this Python cannot read; a test compares them.
 _STATE = "Whether a node is in this state, by its newest result; unknown if that is not fresh."
 _NEWEST = "When the sweep of a node's newest result began, in seconds since 1970; 0 for none."
+_WRITABLE = ("Whether the agent's newest run could write at this place (state, textfile); if not, see its "
+             "journal and `muster agent status`.")
 _PERIOD = "Interval of a node's agent; a result older than two of these counts as unknown."
 
 
@@ -48,13 +51,14 @@ def unknown(
                  counts={})
     return AgentOutput(dict(look, judged=False), whole,
                        page(result["node"], result["time"], result["period"]),
-                       f"{result['node']}: unknown: {reason}", nagios(3, reason, {}, time.time() - began),
+                       fit([reason], LINE, f"{result['node']}: unknown: "),
+                       nagios(3, lambda most, head: fit([reason], most, head), {}, time.time() - began),
                        lambda: None)
 
 
 def page(node: str, when: float, period: float) -> str:
     """The text for node_exporter: unknown, and the time."""
-    label = node.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
+    label = _label(node)
     lines = [_head("muster_node_state", _STATE)]
     lines += [f'muster_node_state{{node="{label}",state="{state}"}} {float(state == "unknown")}\n'
               for state in STATES]
@@ -62,6 +66,16 @@ def page(node: str, when: float, period: float) -> str:
     for name, said, value in (newest, ("muster_agent_period_seconds", _PERIOD, period)):
         lines += [_head(name, said), f'{name}{{node="{label}"}} {float(value)!r}\n']
     return "".join(lines)
+
+
+def writable(node: str, state: bool) -> str:
+    """The text for node_exporter: whether the state folder could be written."""
+    name = "muster_agent_writable"
+    return f'{_head(name, _WRITABLE)}{name}{{node="{_label(node)}",place="state"}} {float(state)}\n'
+
+
+def _label(text: str) -> str:
+    return text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
 
 
 def _head(name: str, said: str) -> str:

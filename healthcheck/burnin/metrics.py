@@ -15,7 +15,7 @@ from healthcheck.burnin.merged import node_of
 from healthcheck.burnin.published import BUSBW
 from healthcheck.burnin.publishedload import load_burnin
 from healthcheck.config.rulesfolder import folders
-from healthcheck.model.exposition import GAUGE, MetricFamily
+from healthcheck.model.exposition import GAUGE, MetricFamily, Sample
 from inventory.errors import MusterError
 
 OUTCOME = MetricFamily("muster_burnin_outcome", GAUGE, "Outcome of the newest burn-in of a node (pass, fail, "
@@ -44,7 +44,6 @@ UNREADABLE = MetricFamily("muster_burnin_unreadable_documents", GAUGE,
 FAMILIES = (OUTCOME, STAGE, BANDWIDTH, GEMM, TRAINING, ACCUSED, FINISHED, WRONG, UNEXPLAINED, STALE_AFTER,
             UNREADABLE)
 
-Sample = tuple[MetricFamily, str]
 # No text in a document can match: its quotes would be escaped.
 _UNFINISHED = re.compile(rb'"finished": ?false')
 _BEGINNING = 65536

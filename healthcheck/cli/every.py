@@ -17,6 +17,7 @@ from inventory.errors import MusterError
 if TYPE_CHECKING:
     from healthcheck.sweep.sweep import SweepPlan, SweepResult
 
+_WORST_FIRST = {state.value: number for number, state in enumerate(NodeState)}
 Shown = frozenset[tuple[object, ...]]
 
 
@@ -102,6 +103,7 @@ def _signature(report: NodeReport, *, brief: bool) -> tuple[object, ...]:
 
 
 def _unchanged(outcome: SweepResult) -> str:
-    found = summary(outcome.assessed.reports).items()
-    counts = ", ".join(f"{number} {state.replace('_', ' ')}" for state, number in found if number)
+    found = summary(outcome.assessed.reports)
+    order = sorted(found, key=lambda name: _WORST_FIRST.get(name, len(_WORST_FIRST)))
+    counts = ", ".join(f"{found[name]} {name.replace('_', ' ')}" for name in order if found[name])
     return f"{outcome.started}  {outcome.seconds:.1f} s  {counts}  (unchanged)"

@@ -32,6 +32,9 @@ _HOUR = 3600.0
 @click.option("--tls-key", metavar="FILE", help="Its key.")
 @click.option("--tls-clients", metavar="FILE",
               help="Serve only clients with a certificate from one of these authorities.")
+@click.option("--web-config", metavar="FILE",
+              help="TLS and users with passwords, as for Prometheus' exporters (their --web.config.file); "
+                   "reloaded on changes.")
 @click.option("--most-series", metavar="N", type=click.IntRange(1000), default=250_000, show_default=True,
               help="Limit of a page.")
 @click.option("--agent", is_flag=True,
@@ -47,8 +50,9 @@ _HOUR = 3600.0
 @STATE
 def exporter(
     listen: str, every: float | None, stale: float | None, http_sd: int | None, tls_cert: str | None,
-    tls_key: str | None, tls_clients: str | None, most_series: int, agent: bool, once: bool, rules_dir: bool,
-    print_rules: bool, rules: str | None, inventory: str | None, state: str | None,
+    tls_key: str | None, tls_clients: str | None, web_config: str | None, most_series: int, agent: bool,
+    once: bool, rules_dir: bool, print_rules: bool, rules: str | None, inventory: str | None,
+    state: str | None,
 ) -> int:
     """Serve the newest results of all nodes to Prometheus,
     from the store of `muster check --store` or by its own sweeps.
@@ -60,6 +64,7 @@ def exporter(
     \b
     muster exporter                                       serves others' sweeps, on loopback
     muster exporter --every 5m --listen 0.0.0.0:9847 --tls-cert muster.pem --tls-key muster.key
+    muster exporter --every 5m --listen 0.0.0.0:9847 --web-config /etc/muster/web.yml
     muster exporter --once | promtool check metrics
     muster exporter --print-rules > /etc/prometheus/rules/muster.yml
 
@@ -83,16 +88,24 @@ def exporter(
     from healthcheck.exporter.serving import served, where, with_tls
 
     host, port = where(listen)
-    tls = with_tls(tls_cert, tls_key, tls_clients)
+    security = with_tls(tls_cert, tls_key, tls_clients)
+    if web_config is not None:
+        if security.encrypted:
+            raise UsageError("--web-config has TLS of its own: tls_server_config; give it or --tls-cert")
+        from healthcheck.exporter.webfile import WebFile
+
+        security = WebFile(Path(web_config))
     refused = [0]
     if agent:
         if any(given is not None for given in (every, stale, http_sd, inventory)):
             raise UsageError("--agent serves this node's own result; --every --stale --http-sd --inventory "
                              "do not go with it")
         from healthcheck.agent.exporting import board_of
+        from healthcheck.exporter.formats import PrometheusFormats
         from healthcheck.model.places import INSTALLED, STATE
 
-        sweeper, board = None, board_of(Path(state or STATE), Path(INSTALLED), refused, most_series)
+        sweeper, board = None, board_of(Path(state or STATE), Path(INSTALLED), refused, most_series,
+                                         formats=PrometheusFormats())
     else:
         sweeper = _sweeper(every, rules, inventory, state)
         span_s = stale if stale is not None else 3 * every if every is not None else _HOUR
@@ -102,8 +115,8 @@ def exporter(
         click.echo(board.text(), nl=False)
         return 0
     if sweeper is None:
-        return served(board, host, port, tls, refused)
-    return served(board, host, port, tls, refused, start=sweeper.start, stop=sweeper.stop)
+        return served(board, host, port, security, refused)
+    return served(board, host, port, security, refused, start=sweeper.start, stop=sweeper.stop)
 
 
 def _board(
@@ -112,6 +125,7 @@ def _board(
 ) -> Board:
     from healthcheck.burnin.metrics import here
     from healthcheck.exporter.board import Board
+    from healthcheck.exporter.formats import PrometheusFormats
     from healthcheck.exporter.gatepage import GatePage
     from healthcheck.exporter.page import Page
     from healthcheck.exporter.processed import processed
@@ -130,7 +144,8 @@ def _board(
     return Board(StoreSource(state_dir(state), nodes, here(state_dir(state))), Page(stale, most),
                  lambda: processed(refused[0], sweeping()),
                  inventory=(lambda: (nodes.nodes or {}).values()) if nodes.nodes is not None else None,
-                 port=http_sd, gate=GatePage(state_dir(state) / OURS, NAME).answer)
+                 port=http_sd, gate=GatePage(state_dir(state) / OURS, NAME).answer,
+                 formats=PrometheusFormats())
 
 
 def _sweeper(

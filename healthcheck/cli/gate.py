@@ -184,7 +184,7 @@ def _show(
 
         click.echo(json.dumps(messages.document(decision, number, held, hosts), indent=1))
         return
-    for line in messages.notices(decision.notices):
+    for line in (*messages.notices(decision.notices), *locate.unfetched()):
         click.echo(f"muster gate: note: {line}", err=True)
     click.echo(f"muster gate: {messages.text(decision, number, held, now)}")
     for line in messages.moved(hosts) if hosts is not None else ():

@@ -7,9 +7,12 @@ from dataclasses import dataclass, replace
 
 from healthcheck.cli.options import check_sku
 from healthcheck.gate.decide import Gate, GateDecision, Notice, Why, worst
+from healthcheck.judge.nodereport import first_reason, worst_first
 from healthcheck.model.outcome import NodeReport, Severity, Status, exit_code, unknowns
+from inventory.text import fit
 
 PROFILE = "gate"
+_MOST = 400           # bytes of a reason, which are all shown
 _TIMEOUT_S = 30.0     # of the whole check: a job waits for it
 
 
@@ -60,14 +63,12 @@ def _check_nodes(
 
 
 def _reason(report: NodeReport) -> str:
-    failed = [result for result in report.results if result.status is Status.FAIL
-              and result.severity is not Severity.INFO]
+    wrong = worst_first(result for result in report.results if result.severity is not Severity.INFO)
+    failed = [result for result in wrong if result.status is Status.FAIL]
     if failed:
-        finding = failed[0].findings[0] if failed[0].findings else None
-        what = (f": {finding.subject}: {finding.observed}, expected {finding.expected}" if finding is not None
-                else "")
-        more = f", and {len(failed) - 1} more" if len(failed) > 1 else ""
-        return f"fails {failed[0].rule} now{what}{more}"
-    unknown = unknowns(report)
-    why = f"{unknown[0].rule}: {unknown[0].reason}" if unknown and not report.stage else report.reason
+        first, *others = failed
+        what = f": {first_reason(first)}" if first.findings else ""
+        return fit([f"{first.rule} now{what}", *(f"{one.rule}: {first_reason(one)}" for one in others)],
+                   _MOST, "fails ")
+    why = f"{wrong[0].rule}: {wrong[0].reason}" if wrong and not report.stage else report.reason
     return f"unknown now: {why}"

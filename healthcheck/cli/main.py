@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import gc
 import os
@@ -14,6 +15,7 @@ import click
 
 from inventory.cli.lazy import LazyGroup
 from inventory.errors import MusterError
+from inventory.text import clean
 
 if TYPE_CHECKING:
     from healthcheck.ruleset.ruleset import Ruleset
@@ -63,6 +65,9 @@ COMMANDS = {
     "demo": ("provisioning.cli.demo:demo", "Start a loopback fleet with planted faults, and find them."),
     "help": ("healthcheck.cli.help:help_", "List the topics of the documentation, or show one."),
 }
+
+
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
 
 
 @click.group(cls=LazyGroup, places=COMMANDS,
@@ -147,7 +152,10 @@ def main() -> None:
     except BrokenPipeError:
         code = 0
     except OSError as error:
-        print(f"muster: {error.strerror or error}", file=sys.stderr)  # noqa: T201
+        # A full disk behind `muster check > FILE` has no name.
+        output = "the output cannot be written" if error.errno in _DISK else ""
+        where = clean(error.filename) if error.filename else output
+        print(f"muster: {where}{': ' if where else ''}{error.strerror or error}", file=sys.stderr)  # noqa: T201
         code = 2
     except SystemExit as error:
         # click exits so, with 1, when standard output was closed, and leaves this private wrapper;

@@ -11,12 +11,17 @@ from inventory.errors import UsageError
 
 
 def write_whole(path: Path, data: bytes, mode: int = 0o600, *, durable: bool = True) -> None:
-    """Writes `data` to `path`: temporary file, fsync, rename. On OSError it leaves no temporary file.
+    """Writes `data` to `path`: temporary file, fsync, rename. On OSError, which names `path`, it leaves no
+    temporary file.
 
     Private by default: recordings hold kernel logs, which many systems show to root only. Without `durable`
     there is no fsync: a crash of the machine may then lose the file, but leaves no partial one.
     """
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    except OSError as error:
+        error.filename = str(path)
+        raise
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
@@ -25,7 +30,9 @@ def write_whole(path: Path, data: bytes, mode: int = 0o600, *, durable: bool = T
                 os.fsync(file.fileno())
         Path(name).chmod(mode)
         Path(name).replace(path)
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, OSError):
+            error.filename, error.filename2 = str(path), None   # a failed write names no file by itself
         with contextlib.suppress(OSError):
             Path(name).unlink()
         raise

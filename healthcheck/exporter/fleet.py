@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from healthcheck.exporter.source import FleetStatus, HeadStatus
-from healthcheck.model.exposition import COUNTER, GAUGE, MetricFamily
+from healthcheck.model.exposition import COUNTER, GAUGE, MetricFamily, Sample
 from healthcheck.model.recording import Outcome
 
 PROBES = MetricFamily("muster_probes", GAUGE, "Nodes by outcome of a probe, from fresh newest results.",
@@ -60,7 +60,7 @@ SERIES = MetricFamily("muster_exporter_series", GAUGE, "Series on this page, wit
 LEFT_OUT = MetricFamily("muster_exporter_series_left_out", GAUGE,
                         "Series left out because the page would be too long.", ("metric",))
 REFUSED = MetricFamily("muster_exporter_refused_connections_total", COUNTER,
-                       "Connections refused because there were too many.")
+                       "Connections refused, or closed as the slowest, because there were too many.")
 SWEEPER = MetricFamily("muster_exporter_sweeper_up", GAUGE,
                        "Whether this exporter's sweep process (--every) runs.")
 SWEEPER_STARTS = MetricFamily("muster_exporter_sweeper_starts_total", COUNTER, "Starts of that process.")
@@ -77,7 +77,6 @@ FAMILIES = (PROBES, PROBE_MEDIAN, PROBE_LONGEST, BREAKER, BREAKER_SINCE, VERDICT
 
 # There are no more probes; a lying node must not create series.
 _MOST_PROBES = 512
-Sample = tuple[MetricFamily, str]
 
 
 @dataclass(frozen=True)

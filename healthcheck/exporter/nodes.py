@@ -1,4 +1,4 @@
-"""The metrics of each node, as lines of each family.
+"""The metrics of each node, as rows of each family.
 
 A node without a fresh snapshot is `unknown`, never seen or not lately. Older values are not shown as
 current: states, results, temperatures are left out. Counters continue, as they count past events.
@@ -11,12 +11,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from healthcheck.exporter.source import NodeNow, fresh
-from healthcheck.model.exposition import COUNTER, GAUGE, MetricFamily
+from healthcheck.model.exposition import COUNTER, GAUGE, MetricFamily, Row, Sample
 from healthcheck.model.outcome import NodeState, Status
 from healthcheck.store.newest import Newest, NotPassed, Packed
 from healthcheck.store.shown import Telemetry
 
-INFO = MetricFamily("muster_node_info", GAUGE, "A node's location and role from the inventory; always 1.",
+INFO = MetricFamily("muster_node_info", GAUGE, "A node's location, role and SKU from the inventory, else the "
+                                               "SKU by which it was judged; always 1.",
                     ("leaf", "node", "nvlink_domain", "power", "profile", "rack", "sku"))
 LIFECYCLE = MetricFamily("muster_node_lifecycle", GAUGE,
                          "A node's lifecycle from the inventory; always 1. Only service counts in alerts.",
@@ -83,13 +84,12 @@ _SLOW = (("slow_thermal", "thermal"), ("slow_power_brake", "power_brake"))
 
 @dataclass(frozen=True)
 class NodeMetrics:
-    """One node's lines in the order of FAMILIES, with their counts. The rules that did not pass are worst
-    first, each by itself. `probes` are (ids, outcomes, seconds) of a fresh snapshot; nodes with equal probes
+    """One node's rows in the order of FAMILIES; of rules that did not pass, worst first.
+
+    `probes` are (ids, outcomes, seconds) of a fresh snapshot; nodes with equal probes
     share one tuple of ids."""
 
-    of: tuple[str, ...]
-    counts: tuple[int, ...]
-    not_passed: tuple[str, ...]
+    of: tuple[tuple[Row, ...], ...]
     probes: tuple[tuple[str, ...], tuple[str, ...], Sequence[float]]
 
 
@@ -97,18 +97,17 @@ _SHARED: dict[tuple[str, ...], tuple[str, ...]] = {}
 _MOST_SHARED = 1024
 
 
-def lines(at: NodeNow, now: float, stale: float) -> NodeMetrics:
-    """All lines of one node."""
+def rows(at: NodeNow, now: float, stale: float) -> NodeMetrics:
+    """All rows of one node."""
     newest = at.newest.opened() if isinstance(at.newest, Packed) else at.newest
     is_fresh = fresh(newest, now, stale)
-    found: tuple[list[str], ...] = tuple([] for _ in FAMILIES)
-    for family, line in _lines(at, newest, is_fresh):
-        found[_AT[family.name]].append(line)
+    found: tuple[list[Row], ...] = tuple([] for _ in FAMILIES)
+    for family, row in _samples(at, newest, is_fresh):
+        found[_AT[family.name]].append(row)
     probes = newest.shown.probes if newest is not None and is_fresh else ()
     ids, outcomes = _shared(tuple(probe[0] for probe in probes)), _shared(tuple(probe[1] for probe in probes))
     seconds = array("d", (probe[2] for probe in probes))
-    return NodeMetrics(tuple(map("".join, found)), tuple(map(len, found)), tuple(found[-1]),
-                       (ids, outcomes, seconds))
+    return NodeMetrics(tuple(map(tuple, found)), (ids, outcomes, seconds))
 
 
 def _shared(words: tuple[str, ...]) -> tuple[str, ...]:
@@ -117,11 +116,13 @@ def _shared(words: tuple[str, ...]) -> tuple[str, ...]:
     return _SHARED.setdefault(words, words)
 
 
-def _lines(at: NodeNow, newest: Newest | None, is_fresh: bool) -> Iterator[tuple[MetricFamily, str]]:
+def _samples(at: NodeNow, newest: Newest | None, is_fresh: bool) -> Iterator[Sample]:
     name, node = at.name, at.node
     if node is not None:
+        # Alerts compare within a SKU, so one that the inventory leaves out is the one of the judgement.
+        sku = node.sku or (newest.sku if newest is not None else None) or ""
         said = (",".join(node.leaf), name, node.nvlink_domain or "", node.power or "", node.profile or "",
-                node.rack or "", node.sku or "")
+                node.rack or "", sku)
         yield INFO, INFO.sample(1, *said)
         yield LIFECYCLE, LIFECYCLE.sample(1, node.lifecycle.state.value, name)
     else:
@@ -166,7 +167,7 @@ def ranked(found: Iterable[NotPassed]) -> list[NotPassed]:
                                           one.rule))
 
 
-def _shown(name: str, shown: Telemetry) -> Iterator[tuple[MetricFamily, str]]:
+def _shown(name: str, shown: Telemetry) -> Iterator[Sample]:
     if shown.probes:
         yield PROBING, PROBING.sample(sum(seconds for _, _, seconds in shown.probes), name)
     if shown.driver or shown.kernel:

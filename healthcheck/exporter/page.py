@@ -1,16 +1,16 @@
-"""The page of a scrape: all nodes' lines by family,
+"""The page of a scrape: all nodes' rows by family,
 within a number of series that problems do not increase."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 
 from healthcheck.exporter import fleet as whole
 from healthcheck.exporter import nodes
 from healthcheck.exporter.nodes import NodeMetrics
 from healthcheck.exporter.source import FleetStatus, NodeNow, fresh
-from healthcheck.model.exposition import MetricFamily
+from healthcheck.model.exposition import MetricFamily, Row, Rows, grouped
 
 MOST_SERIES = 250_000
 # What is left out, in this order, if there are too many: the number is how many rules that did not pass each
@@ -23,36 +23,32 @@ _MAY_LACK = (nodes.NOT_PASSED, *(each for each in _SPARED if isinstance(each, Me
 
 
 class Page:
-    """Makes pages. A node's lines are made again only for a newer snapshot,
+    """Makes pages. A node's rows are made again only for a newer snapshot,
     or when the snapshot goes stale."""
 
     def __init__(self, stale: float, most: int = MOST_SERIES) -> None:
         self._stale = stale
         self._most = most
-        self._lines: dict[str, tuple[NodeNow, bool, NodeMetrics]] = {}
+        self._held: dict[str, tuple[NodeNow, bool, NodeMetrics]] = {}
 
-    def make(self, fleet: FleetStatus, now: float) -> str:
-        """The whole page."""
+    def make(self, fleet: FleetStatus, now: float) -> Rows:
+        """The whole page; its rows may be read again and again."""
         stale = self._stale if fleet.stale is None else fleet.stale
-        lines = self._of(fleet.nodes, now, stale)
-        samples = [*whole.probes(one.probes for one in lines),
+        held = self._of(fleet.nodes, now, stale)
+        samples = [*whole.probes(one.probes for one in held),
                    *(whole.head(fleet.head) if fleet.head is not None else ()), *whole.health(fleet, stale),
                    *fleet.more]
-        not_passed, left_out = self._fit(lines, len(samples))
-        counts = [sum(one.counts[number] for one in lines) for number in range(_WRONG)]
-        series = sum(count for family, count in zip(nodes.FAMILIES, counts, strict=False)
-                     if family.name not in left_out)
-        samples.append((whole.SERIES, whole.SERIES.sample(series + len(not_passed) + len(samples))))
+        counts = [sum(len(one.of[number]) for one in held) for number in range(len(nodes.FAMILIES))]
+        each, left_out = self._fit(held, counts, len(samples))
+        kept = [_NodeRows(held, number, each if number == _WRONG else None)
+                for number, family in enumerate(nodes.FAMILIES)
+                if number == _WRONG or family.name not in left_out]
+        series = sum(map(len, kept)) + len(samples)
+        samples.append((whole.SERIES, whole.SERIES.sample(series)))
         samples += [(whole.LEFT_OUT, whole.LEFT_OUT.sample(left_out.get(family.name, 0), family.name))
                     for family in _MAY_LACK]
-        parts: list[str] = []
-        for number, family in enumerate(nodes.FAMILIES[:_WRONG]):
-            if counts[number] and family.name not in left_out:
-                parts.append(family.head)
-                parts += [one.of[number] for one in lines]
-        if not_passed:
-            parts += [nodes.NOT_PASSED.head, *not_passed]
-        return "".join(parts) + text_of(samples)
+        return [*((nodes.FAMILIES[rows.number], rows) for rows in kept if len(rows)),
+                *grouped(samples).items()]
 
     def until(self, fleet: FleetStatus, now: float) -> float:
         """When a page changes by time alone: a snapshot goes stale."""
@@ -68,29 +64,32 @@ class Page:
         kept: dict[str, tuple[NodeNow, bool, NodeMetrics]] = {}
         for at in there:
             is_fresh = fresh(at.newest, now, stale)
-            held = self._lines.get(at.name)
+            held = self._held.get(at.name)
             # Unchanged snapshots and inventory nodes are the same objects.
             if (held is None or held[1] is not is_fresh or held[0].newest is not at.newest
                 or held[0].node is not at.node or held[0].cordons != at.cordons):
-                held = (at, is_fresh, nodes.lines(at, now, stale))
+                held = (at, is_fresh, nodes.rows(at, now, stale))
             kept[at.name] = held
-        self._lines = kept
+        self._held = kept
         return [held[2] for held in kept.values()]
 
-    def _fit(self, lines: Sequence[NodeMetrics], more: int) -> tuple[list[str], dict[str, int]]:
-        """The lines of rules that did not pass, and how many series of which metrics are left out to fit.
+    def _fit(
+        self, held: Sequence[NodeMetrics], counts: Sequence[int], more: int,
+    ) -> tuple[int, dict[str, int]]:
+        """How many of the rules that did not pass each node keeps, and how many series of which metrics are
+        left out to fit.
 
         Metrics named there are not on the page at all, except the worst of the rules that did not pass.
         """
-        wrong = [len(one.not_passed) for one in lines]
-        room = self._most - more - sum(sum(one.counts) for one in lines)
+        wrong = [len(one.of[_WRONG]) for one in held]
+        room = self._most - more - sum(counts)
         kept = max(wrong, default=0)
         left_out: dict[str, int] = {}
         for each in _SPARED:
             if room >= 0:
                 break
             if isinstance(each, MetricFamily):
-                left_out[each.name] = sum(one.counts[nodes.FAMILIES.index(each)] for one in lines)
+                left_out[each.name] = counts[nodes.FAMILIES.index(each)]
                 room += left_out[each.name]
             else:
                 before = sum(min(kept, count) for count in wrong)
@@ -98,15 +97,21 @@ class Page:
                 after = sum(min(kept, count) for count in wrong)
                 left_out[nodes.NOT_PASSED.name] = sum(wrong) - after
                 room += before - after
-        return [line for one in lines for line in one.not_passed[:kept]], left_out
+        return kept, left_out
 
 
-def text_of(samples: Iterable[whole.Sample]) -> str:
-    """Samples as text, grouped by family, in order."""
-    of: dict[MetricFamily, list[str]] = {}
-    for family, line in samples:
-        of.setdefault(family, []).append(line)
-    return "".join(part for family, found in of.items() for part in (family.head, *found))
+class _NodeRows:
+    """The rows of one family over all nodes, of each at most so many; none is copied."""
+
+    def __init__(self, held: Sequence[NodeMetrics], number: int, most: int | None) -> None:
+        self._held, self.number, self._most = held, number, most
+
+    def __iter__(self) -> Iterator[Row]:
+        for one in self._held:
+            yield from one.of[self.number][:self._most]
+
+    def __len__(self) -> int:
+        return sum(len(one.of[self.number][:self._most]) for one in self._held)
 
 
 def _evenly(counts: Sequence[int], room: int) -> int:

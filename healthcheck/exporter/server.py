@@ -1,156 +1,159 @@
-"""The exporter's HTTP server, with limits on threads and on the time of each connection.
+"""The exporter's HTTP server: one thread for all connections, each with deadlines, so that a slow client
+harms itself alone.
 
-Built on http.server, with its names; answers GET and HEAD, and closes after each.
+What may wait for a disk or for arithmetic runs in threads beside it, of which there are few.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
-import ssl
 import sys
 import threading
 import time
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from socketserver import ThreadingMixIn
 from typing import Any
 
-from healthcheck.exporter.board import Board, HttpResponse
-from healthcheck.exporter.tls import Tls
+from healthcheck.exporter import admission
+from healthcheck.exporter.beside import Beside
+from healthcheck.exporter.board import SLOW, Board, HttpResponse
+from healthcheck.exporter.connection import ClientLimits, Connection
+from healthcheck.exporter.request import Request, takes_gzip
+from healthcheck.exporter.security import Security
 
-MOST = 16               # connections at a time
-_QUIET_S = 10.0         # for one read or write
-_WHOLE_S = 60.0         # for a whole connection
+_BACKLOG = 128
+_PAUSE_S = 0.05         # after a connection that could not be accepted, as for lack of descriptors
+_MOST_SLOW = 4          # answers made beside at a time
 
 
-class Server(ThreadingMixIn, HTTPServer):
-    """Serves a board; raises OSError if it cannot listen."""
-
-    daemon_threads = True
-    allow_reuse_address = True
-    request_queue_size = 64
+class Server:
+    """Serves a board; raises OSError if it cannot listen. `counted` holds the number of connections that
+    were refused or closed to make room."""
 
     def __init__(
-        self, host: str, port: int, tls: Tls | None = None, *, quiet_s: float = _QUIET_S,
-        whole_s: float = _WHOLE_S,
+        self, host: str, port: int, security: Security | None = None, *, limits: ClientLimits | None = None,
+        most: int = admission.MOST, most_of_peer: int = admission.MOST_OF_PEER,
     ) -> None:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        self.address_family = found[0][0]
         self.board: Board | None = None
-        self.counted = [0]      # refused connections
-        self._tls = tls
-        self._quiet_s, self._whole_s = quiet_s, whole_s
-        self._room = threading.BoundedSemaphore(MOST)
-        self._open: dict[socket.socket, float] = {}
-        super().__init__(found[0][4][:2], _Handler)  # type: ignore[arg-type]
-
-    def server_bind(self) -> None:
-        """Skips HTTPServer's name lookup, which may take long."""
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.socket.bind(self.server_address)
-        self.server_address = self.socket.getsockname()
-        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """Starts a thread, if there is room for one more."""
-        if not self._room.acquire(blocking=False):
-            self.counted[0] += 1
-            self.shutdown_request(request)
-            return
+        self.counted = [0]
+        self.open: set[Connection] = set()
+        self._security, self._limits = security or Security(), limits or ClientLimits()
+        self._most, self._most_of_peer = most, most_of_peer
+        self._slow = Beside(_MOST_SLOW)
+        self._socket = socket.socket(found[0][0], socket.SOCK_STREAM)
         try:
-            super().process_request(request, client_address)
-        except RuntimeError:        # no free thread
-            self._room.release()
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self._socket.bind(found[0][4][:2])
+            self._socket.listen(_BACKLOG)
+            self._socket.setblocking(False)
+        except OSError:
+            self._socket.close()
+            raise
+        self.host, self.port = self._socket.getsockname()[:2]
+
+    async def run(self, ended: asyncio.Event) -> None:
+        """Serves until `ended`."""
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(_report)
+        accepting = loop.create_task(self._accept(loop))
+        await ended.wait()
+        accepting.cancel()
+        for one in list(self.open):
+            one.abort()
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+        await asyncio.sleep(0)      # closed transports let go of their sockets
+        self._socket.close()
+
+    async def _accept(self, loop: asyncio.AbstractEventLoop) -> None:
+        while True:
+            try:
+                sock, address = await loop.sock_accept(self._socket)
+            except OSError:
+                self._close(admission.slowest(self.open, time.monotonic()))
+                await asyncio.sleep(_PAUSE_S)
+                continue
+            self._admit(loop, sock, admission.peer_of(address[0]))
+            # What clients have sent is read before the next one may close a connection for lack of room.
+            await asyncio.sleep(0)
+
+    def _admit(self, loop: asyncio.AbstractEventLoop, sock: socket.socket, peer: str) -> None:
+        there = admission.full(self.open, peer, self._most, self._most_of_peer)
+        if there:
             self.counted[0] += 1
-            self.shutdown_request(request)
+            if not self._close(admission.slowest(there, time.monotonic())):
+                sock.close()
+                return
+        one = Connection(peer, self._limits, self._answer, self._security.headers, self._security.accepts)
+        self.open.add(one)
+        opening = loop.create_task(self._opened(loop, sock, one))
+        one.opens(opening)
 
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Handles one connection, from the handshake to its end."""
-        self._open[request] = time.monotonic()
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._open.pop(request, None)
-            self._room.release()
+        def over(task: asyncio.Task[None]) -> None:
+            one.abort()
+            sock.close()
+            self.open.discard(one)
 
-    def finish_request(self, request: Any, client_address: Any) -> None:
-        """The handshake runs in the connection's own thread, so a slow client blocks no one."""
-        request.settimeout(self._quiet_s)
-        if self._tls is None:
-            _Handler(request, client_address, self)
-            return
-        # The plain socket stays open beneath, so that it can be shut from outside.
-        with self._tls.context().wrap_socket(request.dup(), server_side=True) as safe:
-            _Handler(safe, client_address, self)
+        opening.add_done_callback(over)
 
-    def service_actions(self) -> None:
-        """Closes connections that have used up their time."""
-        late = time.monotonic() - self._whole_s
-        for request, began in list(self._open.items()):
-            if began < late:
-                with contextlib.suppress(OSError):
-                    request.shutdown(socket.SHUT_RDWR)
+    async def _opened(self, loop: asyncio.AbstractEventLoop, sock: socket.socket, one: Connection) -> None:
+        with contextlib.suppress(OSError, EOFError):        # the client's
+            context = self._security.context()
+            await loop.connect_accepted_socket(
+                lambda: one, sock, ssl=context,
+                ssl_handshake_timeout=self._limits.request_s if context is not None else None)
+            await one.over
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignores errors of clients; reports our own in one line."""
-        error = sys.exc_info()[1]
-        if not isinstance(error, (OSError, ssl.SSLError, EOFError)):
-            print(f"muster: exporter: {type(error).__name__}: {error}", file=sys.stderr)  # noqa: T201
+    def _close(self, one: Connection | None) -> bool:
+        if one is not None:
+            one.abort()
+            self.open.discard(one)
+        return one is not None
 
-
-class _Handler(BaseHTTPRequestHandler):
-    """One request."""
-
-    server: Server
-    server_version = "muster"
-    sys_version = ""
-
-    def do_GET(self) -> None:
-        """Sends the response with its body."""
-        self._send(with_body=True)
-
-    def do_HEAD(self) -> None:
-        """Sends the response without its body."""
-        self._send(with_body=False)
-
-    def _send(self, *, with_body: bool) -> None:
-        board = self.server.board
-        asked = self.headers.get("Accept-Encoding", "")
-        answer = (HttpResponse(503, (b"starting\n",)) if board is None
-                  else board.answer(self.path, small=takes_gzip(asked)))
-        self.send_response(answer.status)
-        self.send_header("Content-Type", answer.type)
-        self.send_header("Content-Length", str(sum(map(len, answer.body))))
-        if answer.gzipped:
-            self.send_header("Content-Encoding", "gzip")
-        self.send_header("X-Content-Type-Options", "nosniff")
-        self.end_headers()
-        if with_body:
-            for part in answer.body:
-                self.wfile.write(part)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Does nothing: scrapes are not logged."""
-
-
-def takes_gzip(asked: str) -> bool:
-    """Whether a client's Accept-Encoding allows gzip (RFC 9110, section 12.5.3)."""
-    for entry in asked.split(","):
-        coding, _, quality = entry.partition(";")
-        if coding.strip().lower() in ("gzip", "*"):
-            return quality.replace(" ", "").rstrip("0").rstrip(".") not in ("q=", "q=0")
-    return False
+    async def _answer(self, request: Request, peer: str) -> HttpResponse:
+        refusal = await self._security.refusal(request.header("Authorization"), peer)
+        if refusal is not None:
+            return refusal
+        board = self.board
+        if board is None:
+            return HttpResponse(503, (b"starting\n",))
+        target, accept = request.target, request.header("Accept")
+        small = takes_gzip(request.header("Accept-Encoding"))
+        if target.partition("?")[0] not in SLOW:
+            return board.answer(target, small=small, accept=accept)
+        if self._slow.full:
+            return HttpResponse(503, (b"busy\n",))
+        return await self._slow.run(lambda: board.answer(target, small=small, accept=accept))
 
 
 def serve(server: Server) -> Callable[[], None]:
     """Serves in its own thread; returns the function that stops it."""
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.2}, name="exporter",
-                              daemon=True)
+    loop, ended = asyncio.new_event_loop(), asyncio.Event()
+
+    def run() -> None:
+        try:
+            loop.run_until_complete(server.run(ended))
+        finally:
+            loop.close()
+
+    thread = threading.Thread(target=run, name="exporter", daemon=True)
     thread.start()
 
     def stop() -> None:
-        server.shutdown()
-        server.server_close()
+        with contextlib.suppress(RuntimeError):     # it has ended
+            loop.call_soon_threadsafe(ended.set)
+        thread.join()
 
     return stop
+
+
+def _report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Ignores errors of clients; reports our own in one line."""
+    error = context.get("exception")
+    if not isinstance(error, (OSError, EOFError)):
+        text = f"{type(error).__name__}: {error}" if error is not None else context.get("message", "")
+        print(f"muster: exporter: {text}", file=sys.stderr)  # noqa: T201

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from healthcheck.exporter.board import Board
+from healthcheck.exporter.security import Security
 from healthcheck.exporter.server import Server, serve
 from healthcheck.exporter.tls import Tls
 from inventory.errors import UsageError
@@ -17,6 +18,9 @@ from inventory.errors import UsageError
 LISTEN = "127.0.0.1:9847"
 _LISTEN = re.compile(r"(?:\[(?P<six>[0-9a-fA-F:.%a-z]+)\]|(?P<host>[^:\[\]]*)):(?P<port>[0-9]{1,5})")
 _TURN_S = 1.0
+# After which Python's threads take turns. By default, 5 ms, a scrape waits longer beside a page that is being
+# made: the median of 40 was 48 to 77 ms, and with this 20 ms, at 1,024 nodes on two busy cores.
+_SWITCH_S = 0.0005
 
 
 def where(listen: str, option: str = "--listen") -> tuple[str, int]:
@@ -31,17 +35,17 @@ def where(listen: str, option: str = "--listen") -> tuple[str, int]:
     return host, int(match["port"])
 
 
-def with_tls(certificate: str | None, key: str | None, clients: str | None) -> Tls | None:
+def with_tls(certificate: str | None, key: str | None, clients: str | None) -> Security:
     """TLS as these options ask for; raises UsageError."""
     if certificate is None and key is None and clients is None:
-        return None
+        return Security()
     if certificate is None or key is None:
         raise UsageError("TLS needs a certificate and its key: --tls-cert FILE --tls-key FILE")
     return Tls(Path(certificate), Path(key), Path(clients) if clients is not None else None)
 
 
 def served(
-    board: Board, host: str, port: int, tls: Tls | None, refused: list[int], *,
+    board: Board, host: str, port: int, security: Security, refused: list[int], *,
     start: Callable[[], None] = lambda: None, stop: Callable[[], None] = lambda: None,
     over: Callable[[], bool] = lambda: False,
 ) -> int:
@@ -51,13 +55,14 @@ def served(
     `start` and `stop` control what runs beside.
     """
     try:
-        server = Server(host, port, tls)
+        server = Server(host, port, security)
     except OSError as error:
         raise UsageError(f"--listen {host}:{port}: {error.strerror}") from None
     server.board = board
     server.counted = refused
-    if tls is None and not server.server_address[0].startswith(("127.", "::1")):  # type: ignore[arg-type]
+    if not security.encrypted and not server.host.startswith(("127.", "::1")):
         _log("serving without TLS beyond this machine; use --tls-cert and --tls-key")
+    sys.setswitchinterval(_SWITCH_S)
     keeper = threading.Thread(target=board.keep, name="page", daemon=True)
     keeper.start()
     end = serve(server)
@@ -65,8 +70,8 @@ def served(
         start()
         while not board.ready.wait(1) and keeper.is_alive():
             pass
-        shown = f"[{server.server_name}]" if ":" in server.server_name else server.server_name
-        _log(f"serving http{'s' if tls is not None else ''}://{shown}:{server.server_port}/metrics")
+        shown = f"[{server.host}]" if ":" in server.host else server.host
+        _log(f"serving http{'s' if security.encrypted else ''}://{shown}:{server.port}/metrics")
         turn = threading.Event()
         while not over():
             turn.wait(_TURN_S)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Protocol
 
-from healthcheck.model.exposition import MetricFamily
+from healthcheck.model.exposition import Sample
 from healthcheck.store.newest import Newest, Packed
 from inventory.model import Node
 
@@ -65,7 +65,7 @@ class FleetStatus:
     trouble: str = ""
     inventory_well: bool = True
     stale: float | None = None
-    more: tuple[tuple[MetricFamily, str], ...] = ()
+    more: tuple[Sample, ...] = ()
 
 
 class Source(Protocol):

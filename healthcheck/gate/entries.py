@@ -11,16 +11,14 @@ from healthcheck.certify.certificate import CertificateManifest, digest
 from healthcheck.certify.policy import CertificatePolicy
 from healthcheck.certify.requalify import CertificateStatus, stand
 from healthcheck.model.faultkind import Isolation
-from healthcheck.model.outcome import NodeState, Origin, Severity, Status
+from healthcheck.model.outcome import NodeState, Origin, Severity, Status, not_its_fault
 from healthcheck.store.accused import accused_nodes
 from healthcheck.store.file import Store
 from healthcheck.store.hardware import newest_hardware
 from healthcheck.store.marks import CordonMark
 from inventory.model import Inventory, LifecycleState, Node
 from inventory.text import clean
-from inventory.transport.base import NOT_ITS_FAULT
 
-_NOT_ITS_FAULT = frozenset(stage.value for stage in NOT_ITS_FAULT)
 _SKEW_S = 60.0
 _MOST_RULES = 50
 
@@ -80,16 +78,16 @@ class SnapshotEntries:
 
     def _origin(self, name: str, stage: str | None) -> tuple[str, list[str]]:
         """The origin of an unknown state, and the rules that could not be judged."""
-        if name not in self._spells or stage in _NOT_ITS_FAULT:
+        if name not in self._spells or not_its_fault(stage):
             return Origin.MUSTER.value, []
         ours = {kind for kind, nodes in self._ours if name in nodes}
         if stage:
             return (Origin.MUSTER if "unreached" in ours else Origin.NODE).value, []
-        found = [(rule, origin) for rule, origin in self._unknown.get(name, ()) if rule]
+        found = self._unknown.get(name, ())
         mine = ("unmeasured" in ours
                 or (bool(found) and all(origin == Origin.MUSTER.value for _, origin in found)))
         return ((Origin.MUSTER if mine else Origin.NODE).value,
-                sorted({rule for rule, _ in found})[:_MOST_RULES])
+                sorted({rule for rule, _ in found if rule})[:_MOST_RULES])
 
 
 def stands(

@@ -6,6 +6,7 @@ import os
 from collections.abc import Collection
 
 from healthcheck.certify.pair import NoPair, read_pair
+from healthcheck.config import agentnote
 from healthcheck.gate.reading import GateSnapshot
 from healthcheck.gate.snapshot import (
     FOLDER,
@@ -17,6 +18,7 @@ from healthcheck.gate.snapshot import (
     not_older,
     seen,
 )
+from healthcheck.model import agentfault
 
 
 class Missing(Exception):
@@ -54,6 +56,12 @@ def load(folder: str, trusted: str) -> GateSnapshot:
     except SnapshotRefused as trouble:
         raise Forged(str(trouble)) from None
     return snapshot
+
+
+def unfetched() -> tuple[str, ...]:
+    """A line where this node's agent reports that it could not keep the newest snapshot."""
+    fault = agentnote.read(agentfault.NOTE).get(agentfault.GATE)
+    return () if fault is None else (f"this node's agent could not keep the newest snapshot: {fault}",)
 
 
 def own_name(known: Collection[str]) -> str:

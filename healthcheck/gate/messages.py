@@ -29,7 +29,9 @@ def text(answer: GateDecision, number: int, snapshot: GateSnapshot | None, now: 
     lines = [f"{_HEADS[answer.gate]}: {which}{of}" if number or answer.gate is Gate.OPEN
              else f"{_HEADS[answer.gate]}{of}"]
     folded: dict[tuple[str, str], list[str]] = {}
-    for why in answer.whys:
+    # A limit on their number leaves out none that fails for one that is unknown.
+    for why in sorted(answer.whys, key=lambda one: (one.gate is not Gate.CLOSED,
+                                                    one.why.startswith("unknown"))):
         folded.setdefault((why.why, why.do), []).append(why.node)
     for (why_, do), names in list(folded.items())[:_MOST]:
         where = _fold(name for name in names if name)

@@ -38,7 +38,7 @@ def main(words: list[str]) -> int:
         message = GateDecision(Gate.UNSURE, (Why("", Gate.UNSURE, str(trouble), ""),))
     except locate.Forged as trouble:
         message = GateDecision(Gate.CLOSED, (Why("", Gate.CLOSED, str(trouble), ""),))
-    for line in notices(message.notices):
+    for line in (*notices(message.notices), *locate.unfetched()):
         print(f"muster gate: note: {line}")  # noqa: T201
     print(f"muster gate: {text(message, 1, held, now)}")  # noqa: T201
     code: int = message.gate.value

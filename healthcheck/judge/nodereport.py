@@ -1,19 +1,22 @@
-"""What a report says about a node beside its results: in one line, why it has its state."""
+"""What a report says about a node beside its results: in one line, why it has its state.
+
+Failures come first, the worst of them before all others, so that no limit on a line's length hides the rule
+that failed behind those that could not be measured.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 from healthcheck.model.outcome import NodeReport, NodeState, Result, Severity, Status
 from healthcheck.model.recording import Recording
 from inventory.model import Node
-from inventory.text import clean
+from inventory.text import clean, fit
 
-_DECISIVE: Mapping[NodeState, tuple[Status, tuple[Severity, ...]]] = {
-    NodeState.UNHEALTHY: (Status.FAIL, (Severity.CRITICAL,)),
-    NodeState.UNKNOWN: (Status.UNKNOWN, (Severity.CRITICAL, Severity.WARNING)),
-    NodeState.DEGRADED: (Status.FAIL, (Severity.WARNING,)),
-}
+_WORST = (Severity.CRITICAL, Severity.WARNING, Severity.INFO)
+_MOST = 1000    # bytes of a reason
+_WORDS = {Status.FAIL: "failed", Status.UNKNOWN: "unknown", Status.PASS: "passed", Status.SKIPPED: "skipped"}
 
 
 def unreached(node: Node, recording: Recording) -> NodeReport:
@@ -25,13 +28,35 @@ def unreached(node: Node, recording: Recording) -> NodeReport:
 
 
 def reason_of(state: NodeState, results: Sequence[Result]) -> str:
-    """The rules that decided the state, each with its first finding or its reason."""
+    """What is wrong, worst first, and of an unknown node also what makes it so; each with its first finding
+    or its reason. Empty for a healthy node."""
     if state is NodeState.HEALTHY:
         return ""
-    status, severities = _DECISIVE[state]
-    decisive = [f"{result.rule}: {first_reason(result)}" for result in results
-                if result.status is status and result.severity in severities]
-    return clean("; ".join(decisive), 1000) if decisive else "nothing was measured: every rule was skipped"
+    items = _items(state, (one for one in results if one.severity is not Severity.INFO))
+    return fit(items, _MOST) if items else "nothing was measured: every rule was skipped"
+
+
+def summary_line(report: NodeReport, most: int, head: str = "", end: str = "") -> str:
+    """The node in one line of at most `most` bytes, for a monitoring system or a log: its state, all that
+    fails, worst first, and counts of its results. `head` and `end` stand around that."""
+    items = _items(report.state, report.results) or [report.reason or "nothing is wrong"]
+    seen = Counter(one.status for one in report.results)
+    counts = ", ".join(f"{seen[status]} {word}" for status, word in _WORDS.items() if seen[status])
+    words = ", ".join(filter(None, (counts, end)))
+    return fit(items, most, f"{head}{report.state.value}: ", f" ({words})" if words else "")
+
+
+def worst_first(results: Iterable[Result]) -> list[Result]:
+    """Failures, then what is unknown, each by severity, then in the order given; nothing else."""
+    found = [one for one in results if one.status in (Status.FAIL, Status.UNKNOWN)]
+    return sorted(found, key=lambda one: (one.status is Status.UNKNOWN, _WORST.index(one.severity)))
+
+
+def _items(state: NodeState, results: Iterable[Result]) -> list[str]:
+    """UNKNOWN stands here only where it makes the state: elsewhere it is counted."""
+    unknown = state is NodeState.UNKNOWN
+    return [f"{one.rule}: {first_reason(one)}" for one in worst_first(results)
+            if one.status is Status.FAIL or (unknown and one.severity is not Severity.INFO)]
 
 
 def first_reason(result: Result) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from healthcheck.model.exposition import GAUGE, MetricFamily
+from healthcheck.model.exposition import GAUGE, MetricFamily, Sample
 
 PERIOD = MetricFamily("muster_agent_period_seconds", GAUGE, "Interval of a node's agent; a result older than "
                                                             "two of these counts as unknown.", ("node",))
@@ -22,6 +22,10 @@ RUN_INFO = MetricFamily("muster_agent_run_info", GAUGE,
                         "By what the agent's newest run judged: boot, digests of inventory entry and rules, "
                         "profile of the occasion, SKU, version; always 1.",
                         ("boot_id", "entry", "node", "profile", "rules", "sku", "version"))
+# Its text is also in `healthcheck.agent.unjudged`, for Python 3.8; a test compares them.
+WRITABLE = MetricFamily("muster_agent_writable", GAUGE,
+                        "Whether the agent's newest run could write at this place (state, textfile); if not, "
+                        "see its journal and `muster agent status`.", ("node", "place"))
 FAMILIES = (PERIOD, HEALTHY, RUN_TIME, RUN_INFO)
 # Prometheus drops an empty label, and a target's label of that name would take its place.
 NONE = "-"
@@ -53,7 +57,7 @@ class AgentEvidence:
     target: str
 
 
-def samples(node: str, healthy: bool, at: float, basis: AgentBasis) -> tuple[tuple[MetricFamily, str], ...]:
+def samples(node: str, healthy: bool, at: float, basis: AgentBasis) -> tuple[Sample, ...]:
     """The samples of one judged run, without PERIOD."""
     labels = {name: value or NONE for name, value in vars(basis).items()}
     labels["node"] = node

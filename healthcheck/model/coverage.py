@@ -23,12 +23,16 @@ _SEEN = (Outcome.DONE, Outcome.TRUNCATED)
 
 @dataclass(frozen=True)
 class Coverage:
-    """Numbers of probes requested, captured at least in part, and in need of root; the ids denied, sorted."""
+    """Numbers of probes requested, captured at least in part, and in need of root; the ids denied, sorted.
+
+    `run_folder` is why the node's collector can remember no wedged probe, in its words; empty where it can.
+    """
 
     asked: int
     captured: int
     need_root: int
     denied: tuple[str, ...]
+    run_folder: str = ""
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,8 @@ def coverage(recording: Recording, asked: RequestedProbes) -> Coverage:
     denied = tuple(sorted([probe.id for probe in asked.root
                            if probe.id in held and _denied(probe, held[probe.id])]))
     outcomes = [held[name].outcome for name in asked.ids if name in held and name not in denied]
-    return _coverage(len(asked.ids), sum(map(outcomes.count, _SEEN)), len(asked.root), denied)
+    return _coverage(len(asked.ids), sum(map(outcomes.count, _SEEN)), len(asked.root), denied,
+                     recording.host.run_folder if recording.host is not None else "")
 
 
 # One object for all nodes with equal coverage.

@@ -1,21 +1,25 @@
-"""Prometheus' text format 0.0.4, byte for byte as prometheus_client writes it, fast enough for 250,000
-series.
+"""Metrics as values, and Prometheus' text format 0.0.4 for where only Python's standard library is: on nodes.
 
-prometheus_client makes an object of every sample and a dictionary of its labels for each scrape; here a
-family is a template. The format is https://prometheus.io/docs/instrumenting/exposition_formats/; the tests
-compare with `prometheus_client.generate_latest`.
+On the head prometheus_client writes them (`exporter.formats`). The format is
+https://prometheus.io/docs/instrumenting/exposition_formats/; the tests compare with
+`prometheus_client.generate_latest`, byte for byte.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from typing import TypeAlias
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 GAUGE, COUNTER = "gauge", "counter"
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
+# A sample's value, and its labels' values in the order of its family's labels.
+Row: TypeAlias = "tuple[float, tuple[str, ...]]"
+Sample: TypeAlias = "tuple[MetricFamily, Row]"
+Rows: TypeAlias = "Iterable[tuple[MetricFamily, Iterable[Row]]]"
 
 
 @dataclass(frozen=True)
@@ -32,36 +36,44 @@ class MetricFamily:
                 or self.name.endswith("_total") is not (self.kind == COUNTER):
             raise ValueError(f"{self.name}: not a family of ours")
 
-    @cached_property
-    def head(self) -> str:
-        """The HELP and TYPE lines."""
-        text = self.help.replace("\\", r"\\").replace("\n", r"\n")
-        return f"# HELP {self.name} {text}\n# TYPE {self.name} {self.kind}\n"
-
-    @cached_property
-    def _template(self) -> str:
-        if not self.labels:
-            return f"{self.name} %s\n"
-        return self.name + "{" + ",".join(f'{label}="%s"' for label in self.labels) + "} %s\n"
-
-    def sample(self, value: float, *values: str) -> str:
-        """One sample line; `values` in the order of the labels."""
-        return self._template % (*map(escape, values), number(value))
+    def sample(self, value: float, *values: str) -> Row:
+        """One sample; `values` in the order of the labels."""
+        if len(values) != len(self.labels):
+            raise ValueError(f"{self.name}: {len(values)} values for {len(self.labels)} labels")
+        # A half of a surrogate pair, which JSON of a node may hold, is no text that can be sent.
+        return value, values if all(map(str.isascii, values)) else tuple(
+            text.encode("utf-8", "replace").decode() for text in values)
 
 
-@lru_cache(maxsize=65536)
-def escape(value: str) -> str:
-    """A label's value with quotes, backslashes and line feeds escaped."""
+def grouped(samples: Iterable[Sample]) -> dict[MetricFamily, list[Row]]:
+    """The rows of each family, in the order of their first samples."""
+    of: dict[MetricFamily, list[Row]] = {}
+    for family, row in samples:
+        of.setdefault(family, []).append(row)
+    return of
+
+
+def text_of(rows: Rows) -> str:
+    """The families in text format."""
+    return "".join(_lines(rows))
+
+
+def _lines(rows: Rows) -> Iterator[str]:
+    for family, found in rows:
+        message = family.help.replace("\\", r"\\").replace("\n", r"\n")
+        yield f"# HELP {family.name} {message}\n# TYPE {family.name} {family.kind}\n"
+        for value, values in found:
+            pairs = zip(family.labels, values, strict=True)
+            labels = ",".join(f'{label}="{_escaped(text)}"' for label, text in pairs)
+            yield f"{family.name}{f'{{{labels}}}' if labels else ''} {number(value)}\n"
+
+
+def _escaped(value: str) -> str:
     return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
 
 
 def number(value: float) -> str:
     """A value as Go writes it: from a million on with an exponent."""
-    return _number(value) if value else repr(float(value))      # one cache entry would serve 0.0 and -0.0
-
-
-@lru_cache(maxsize=65536)
-def _number(value: float) -> str:
     value = float(value)
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"

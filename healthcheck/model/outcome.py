@@ -225,13 +225,18 @@ def unknowns(report: NodeReport) -> tuple[Result, ...]:
     return tuple(r for r in report.results if r.status is Status.UNKNOWN and r.severity is not Severity.INFO)
 
 
+def not_its_fault(stage: str | None) -> bool:
+    """Whether nothing was learned of a node at this stage, and that is not the node's doing."""
+    return stage in _NOT_ITS_FAULT
+
+
 def origin_of(report: NodeReport) -> Origin | None:
     """Whose doing an unknown state is: muster's where nothing was learned for a reason that is not the
     node's, such as a dead jump host, or where all that decides it is muster's. None for another state."""
     if report.state is not NodeState.UNKNOWN:
         return None
     if report.stage is not None:
-        return Origin.MUSTER if report.stage in _NOT_ITS_FAULT else Origin.NODE
+        return Origin.MUSTER if not_its_fault(report.stage) else Origin.NODE
     if not report.results:      # we were interrupted, could not judge it, or took it for another
         return Origin.MUSTER
     return (Origin.MUSTER if {result.origin for result in unknowns(report)} == {Origin.MUSTER}

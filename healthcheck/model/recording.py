@@ -37,6 +37,9 @@ class Outcome(Enum):
     UNABLE = "unable"
 
 
+_MOST_REASON = 400     # characters
+
+
 class FileCapture(NamedTuple):
     """One file or mount point of a FILES or MOUNTS probe; non-UTF-8 bytes in `text` are surrogate escapes."""
 
@@ -64,7 +67,10 @@ class Capture:
 
 @dataclass(frozen=True)
 class Host:
-    """The collector's report on the machine and itself; `time` is the node's clock as it answered."""
+    """The collector's report on the machine and itself; `time` is the node's clock as it answered.
+
+    `run_folder` is why it can remember no wedged probe, empty where it can.
+    """
 
     hostname: str
     boot_id: str
@@ -73,6 +79,7 @@ class Host:
     python: str
     machine: str
     cpu_s: float
+    run_folder: str = ""
 
 
 @dataclass(frozen=True)
@@ -99,7 +106,8 @@ def to_json(recording: Recording) -> dict[str, Any]:
     if recording.failure is not None:
         document["failure"] = {"stage": recording.failure.stage.value, "reason": recording.failure.reason}
     if recording.host is not None:
-        document["host"] = dict(vars(recording.host))
+        document["host"] = {name: value for name, value in vars(recording.host).items()
+                            if name != "run_folder" or value}
         document["captures"] = {name: capture_to_json(recording.captures[name])
                                 for name in sorted(recording.captures)}
     return document
@@ -149,7 +157,8 @@ def host_from_json(document: dict[str, Any]) -> Host:
     return Host(hostname=_typed(document, "hostname", str), boot_id=_typed(document, "boot_id", str),
                 time=_number(document, "time"), uid=_typed(document, "uid", int),
                 python=_typed(document, "python", str), machine=_typed(document, "machine", str),
-                cpu_s=_number(document, "cpu_s"))
+                cpu_s=_number(document, "cpu_s"),
+                run_folder=_typed(document, "run_folder", str, "")[:_MOST_REASON])
 
 
 def captures_from_json(document: dict[str, Any]) -> Mapping[str, Capture]:

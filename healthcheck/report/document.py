@@ -14,6 +14,7 @@ from typing import Any
 
 from healthcheck.model.outcome import Finding, NodeReport, NodeState, Result, Status, origin_of
 from inventory.nodeset import fold
+from inventory.text import clean
 
 SCHEMA = "muster.check/2"
 
@@ -95,6 +96,7 @@ def _node(report: NodeReport, listed: Iterable[Result]) -> dict[str, Any]:
         "sku": report.sku, "probes": None if seen is None else {
             "asked": seen.asked, "captured": seen.captured, "need_root": seen.need_root,
             "denied": list(seen.denied),
+            **({"run_folder": clean(seen.run_folder)} if seen.run_folder else {}),
         },
         "counts": {status.value: counts[status] for status in Status}, **by_agent,
         "results": [_result(result) for result in listed],

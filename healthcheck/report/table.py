@@ -77,6 +77,8 @@ def render(
              "by their agents' metrics alone")
     for state in reversed(_ORDER[1:]):
         found = [report for report in reports if report.state is state]
+        # Where something failed, before nodes of this state that could not be measured only.
+        found.sort(key=lambda report: all(one.status is not Status.FAIL for one in _relevant(report)))
         for group in _equal([report for report in found if _relevant(report)]):
             line("")
             _print_group(line, group, rules, fold)
@@ -182,14 +184,19 @@ def _kind(reason: str) -> str:
 
 
 def _print_not_seen(line: Line, reports: Sequence[NodeReport], fold: Fold) -> None:
-    """The probes that need root and were not seen."""
+    """The probes that need root and were not seen, and where wedged ones cannot be remembered."""
     said: dict[tuple[int, tuple[str, ...]], list[str]] = {}
+    forgetful: dict[str, list[str]] = {}
     for report in reports:
         if report.probes is not None and report.probes.denied:
             said.setdefault((report.probes.asked, report.probes.denied), []).append(report.node)
+        if report.probes is not None and report.probes.run_folder:
+            forgetful.setdefault(clean(report.probes.run_folder), []).append(report.node)
     for (asked, denied), nodes in said.items():
         verbs = "needs root and was" if len(denied) == 1 else "need root and were"
         line((f"{len(denied)} of {asked} probes {verbs} not seen: {', '.join(denied)}  {fold(nodes)}", "dim"))
+    for reason, nodes in forgetful.items():
+        line(f"no wedged probe can be remembered, so each sweep starts it again: {reason}  {fold(nodes)}")
 
 
 def _print_unmeasured(line: Line, reports: Sequence[NodeReport]) -> None:

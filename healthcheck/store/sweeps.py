@@ -22,6 +22,7 @@ from healthcheck.model.outcome import (
     Result,
     Severity,
     Status,
+    origin_of,
 )
 from healthcheck.store import newest, versions
 from healthcheck.store.accused import exchanged
@@ -31,14 +32,12 @@ from healthcheck.store.leftout import end_left_out, write_left_out
 from healthcheck.store.logproof import Reported, number, proven
 from healthcheck.store.readings import NodeReadings
 from healthcheck.store.versions import Version
-from inventory.text import clean
-from inventory.transport.base import NOT_ITS_FAULT
+from inventory.text import fit
 
 # A problem of the node itself, in a sweep that could not judge it, has no rule.
 UNREACHED = ""
 _NOTHING: Mapping[str, NodeReadings] = {}
 _NOT_ASKED = "not asked"
-_NOT_ITS_FAULT = frozenset(stage.value for stage in NOT_ITS_FAULT)
 _LOOKS_KEPT = 4             # of a node under a profile: what requalification looks back on
 _AGAINST_KEPT = 50
 # emitter, ending, record and time of a problem that was read from no log
@@ -173,12 +172,17 @@ def _with_alive(report: NodeReport, alive: Iterable[_Alive]) -> NodeReport:
         report = replace(report, results=tuple(_failing(result, one) if result.rule == one.rule else result
                                                for result in report.results))
         state = worst.get(one.severity)
-        if state is None or _WORST_FIRST.index(state) > _WORST_FIRST.index(report.state):
+        if state is None:
             continue
         said = (f"{one.rule}: {one.subject}: reported before, and nothing shows that it ended (by "
                 f"{one.ends}); if somebody repaired it: muster repaired {report.node}")
-        reason = said if state is not report.state or not report.reason else f"{report.reason}; {said}"
-        report = replace(report, state=state, reason=clean(reason, 1000))
+        better = _WORST_FIRST.index(state) > _WORST_FIRST.index(report.state)
+        if better and (report.state is not NodeState.UNKNOWN or not report.results):
+            continue
+        # Before what could not be measured, as among results of one sweep.
+        said_by = ((said, report.reason) if better
+                   else (report.reason, said) if state is report.state and report.reason else (said,))
+        report = replace(report, state=report.state if better else state, reason=fit(said_by, 1000))
     return report
 
 
@@ -367,7 +371,8 @@ def _problems(report: NodeReport) -> Iterable[_Problem]:
     # not reached, or another machine answered, or it could not be judged: the reason says which
     if not report.results:
         # One that was not asked has not failed to answer: the two are counted apart.
-        subject, blamed = (_NOT_ASKED, Origin.MUSTER) if report.stage in _NOT_ITS_FAULT else ("", Origin.NODE)
+        subject, blamed = (("", Origin.NODE) if origin_of(report) is Origin.NODE
+                           else (_NOT_ASKED, Origin.MUSTER))
         yield _Problem(UNREACHED, subject, Status.UNKNOWN.value, (
             "critical", blamed.value, None, "", "", report.reason, "", None, *_NO_LOG))
     for result in report.results:

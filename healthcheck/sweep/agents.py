@@ -10,20 +10,31 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from importlib.metadata import version
 from typing import Any
 
 from healthcheck.collector.reply import decode, within
-from healthcheck.model.places import RECORDING, SCHEMA, STATE
+from healthcheck.model import agentfault
+from healthcheck.model.agentversion import AgentAge, agent_version, not_recorded
+from healthcheck.model.places import RECORDING, STATE
 from healthcheck.model.probes import MIB, Probe, ProbeKind, ProbeSet
-from healthcheck.model.recording import FileCapture, Host, Outcome, Recording, RecordingError, from_json
+from healthcheck.model.recording import (
+    Capture,
+    FileCapture,
+    Host,
+    Outcome,
+    Recording,
+    RecordingError,
+    from_json,
+)
 from inventory.text import clean
 from inventory.transport.base import Failure, Reply, Stage
 
 PATH = f"{STATE}/{RECORDING}"
-PROBE = Probe("muster.agent", ProbeKind.FILES, paths=(PATH,), seconds=10.0, each_s=8.0, limit=4 * MIB,
-              root=True)
+PROBE = Probe("muster.agent", ProbeKind.FILES, paths=(PATH, agentfault.NOTE), seconds=10.0, each_s=8.0,
+              limit=4 * MIB, root=True)
 MOST = 32 * MIB             # bytes, decompressed
 CLOCK_S = 60.0              # by which a node's clock may differ from ours, including the time in transit
 _FUTURE_S = 2.0             # a clock that is being disciplined may step back a little
@@ -46,9 +57,11 @@ class _NotThere(_Unusable):
 
 @dataclass(frozen=True)
 class Agents:
-    """Reads agents' state files out of replies. `max_age` in seconds; None: twice the agent's own period."""
+    """Reads agents' state files out of replies. `max_age` in seconds; None: twice the agent's own period.
+    `head` is our own version, with which `model.agentversion` compares theirs."""
 
     max_age: float | None = None
+    head: str = field(default_factory=lambda: version("cluster-muster"))
 
     @cached_property
     def probes(self) -> ProbeSet:
@@ -60,18 +73,29 @@ class Agents:
         if reply.host is None:
             return reply, None
         try:
-            recording, previous = self._read(reply, reply.host)
+            recording, previous, lacks = self._read(reply, reply.host)
         except (_Unusable, RecordingError) as error:
             stage = error.stage if isinstance(error, _Unusable) else Stage.AGENT
+            if lost := _fault(reply):
+                # An agent that runs and cannot write is that node's matter, with or without an old file.
+                stage, error = Stage.AGENT, _Unusable(f"{lost} ({error})")
             return Recording(reply.node, reply.received, None, Failure(stage, clean(str(error), 400))), None
-        return within(recording, wanted), None if previous is None else within(previous, wanted)
+        return (_completed(within(recording, wanted), wanted, lacks),
+                None if previous is None else within(previous, wanted))
 
-    def _read(self, reply: Recording, host: Host) -> tuple[Recording, Recording | None]:
+    def _read(self, reply: Recording, host: Host) -> tuple[Recording, Recording | None, str]:
+        """The recordings, and what is to be said of probes that the agent's version does not have; empty
+        where it is ours."""
         if abs(off := host.time - reply.received) > CLOCK_S:
             raise _Unusable(
                 f"the node's clock is {abs(off):.0f} s {'ahead' if off > 0 else 'behind'}, so the age of its "
                 "agent's snapshot is not known; set its clock (chronyc tracking)")
         document = _document(_bytes(reply))
+        theirs = document.get("version")
+        found = agent_version(theirs, self.head, reply.node, document.get("schema"))
+        if found.refused:
+            raise _NotThere(found.refused)
+        lacks = "" if found.age is AgentAge.SAME else not_recorded(theirs, self.head, reply.node)
         if document.get("node") != reply.node:
             raise _Unusable(f"the agent there belongs to node {ascii(document.get('node'))[:80]}: "
                             f"install this node's own (muster agent install {reply.node})")
@@ -80,7 +104,7 @@ class Agents:
         if recording is None:
             raise _Unusable("its agent's file holds no recording")
         if recording.host is None:
-            return recording, None
+            return recording, None, lacks
         self._same_machine(recording.host, host)
         self._fresh(recording.host.time, host.time, document.get("period"))
         before = document.get("previous"), document.get("previous_reply"), document.get("previous_time")
@@ -88,7 +112,7 @@ class Agents:
             previous = _recording(reply.node, *before)
         except (_Unusable, RecordingError):
             previous = None
-        return recording, previous if previous is not None and previous.host is not None else None
+        return recording, previous if previous is not None and previous.host is not None else None, lacks
 
     def _same_machine(self, then: Host, now: Host) -> None:
         if then.hostname != now.hostname:
@@ -110,6 +134,15 @@ class Agents:
         if now - then > most:
             raise _Unusable(f"its agent's snapshot is {_span(now - then)} old, and at most {_span(most)} is "
                             "accepted (muster agent status)")
+
+
+def _fault(reply: Recording) -> str:
+    """Why the agent could not write its state folder in its newest run, as it noted; empty if it could."""
+    capture = reply.captures.get(PROBE.id)
+    entry = capture.files.get(agentfault.NOTE) if capture is not None else None
+    if entry is None or entry.outcome is not Outcome.DONE or len(entry.text) > agentfault.MOST:
+        return ""
+    return agentfault.decode(entry.text.encode("utf-8", "replace")).get(agentfault.STATE_FOLDER, "")
 
 
 def _bytes(reply: Recording) -> bytes:
@@ -148,12 +181,16 @@ def _document(data: bytes) -> dict[str, Any]:
         document = json.loads(text)
     except (ValueError, RecursionError):
         raise _Unusable("its agent's file is damaged: it is not JSON") from None
-    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
-        found = document.get("schema") if isinstance(document, dict) else None
-        version = ascii(found)[:60] if found is None or isinstance(found, str) else "no text"
-        raise _NotThere(
-            f"its agent's file is of another version ({version}, expected {SCHEMA}): muster agent upgrade")
-    return document
+    return document if isinstance(document, dict) else {}
+
+
+def _completed(recording: Recording, wanted: ProbeSet, lacks: str) -> Recording:
+    """The recording, with a capture that says why for each probe that an agent of another version lacks."""
+    if not lacks or recording.host is None:
+        return recording
+    missing = {probe.id: Capture(Outcome.UNABLE, note=lacks) for probe in wanted.probes
+               if probe.id not in recording.captures}
+    return replace(recording, captures={**recording.captures, **missing}) if missing else recording
 
 
 def _recording(node: str, recorded: Any, reply: Any, time: Any) -> Recording | None:

@@ -40,6 +40,7 @@ from healthcheck.judge.view import ProfileRules
 from healthcheck.kernellog.carried import NO_RECORDS
 from healthcheck.kernellog.logresults import finding_records, without_repaired
 from healthcheck.kernellog.model import Scope
+from healthcheck.model.agentversion import NOT_RECORDED
 from healthcheck.model.coverage import Coverage, coverage
 from healthcheck.model.lease import NEEDED
 from healthcheck.model.outcome import (
@@ -52,7 +53,7 @@ from healthcheck.model.outcome import (
     Status,
     state_by,
 )
-from healthcheck.model.recording import Host, Recording
+from healthcheck.model.recording import Host, Outcome, Recording
 from healthcheck.ruleset import sku as skus
 from healthcheck.ruleset.rule import Rule
 from healthcheck.ruleset.ruleset import Ruleset
@@ -71,7 +72,8 @@ class JudgedNode:
     there.
 
     `unreached` is the report of a node that was not reached or could not be judged; then nothing else is set.
-    `learned` holds a SKU's numbers as this node shows them.
+    `learned` holds a SKU's numbers as this node shows them. `lacking` are probes that its agent's version
+    does not have.
     """
 
     node: Node
@@ -86,6 +88,7 @@ class JudgedNode:
     left_out: LeftOut = field(default_factory=dict)
     log: LogView | None = None
     rests: Mapping[str, Collection[int] | None] = field(default_factory=dict)
+    lacking: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -207,7 +210,8 @@ class Assessment:
             else:
                 results[rule.id] = bound.judge(snapshot)
         judged = JudgedNode(node, None, sku, snapshot, results, _machine(recording),
-                            probes=coverage(recording, view.requested), left_out=left)
+                            probes=coverage(recording, view.requested), left_out=left,
+                            lacking=_lacking(recording))
         if sku is None:
             judged.learned = skus.learn(facts)
             judged.empty = skus.emptiness(facts)
@@ -293,6 +297,8 @@ class Assessment:
             if (lost := self._judged.get(name)) is not None:
                 self._withhold(lost, why)
         for judged in self._judged.values():
+            if judged.lacking:
+                self._blame_version(judged)
             judged.facts = NodeFacts({})        # no one asks for them any more, and reports need their room
         reports = tuple(self._report(node, unfinished) for node in self._nodes)
         similar = {skus.closest(node.learned, self._ruleset.skus) for node in without_sku}
@@ -319,6 +325,14 @@ class Assessment:
             if rule.disruptive and rule.id in judged.results:
                 reason = clean(f"{NEEDED}: {why}")
                 judged.results[rule.id] = result_of(rule, Status.UNKNOWN, reason=reason, origin=Origin.MUSTER)
+
+    def _blame_version(self, judged: JudgedNode) -> None:
+        """Makes UNKNOWN results muster's own whose probes the agent's version lacks."""
+        for rule in self._views[judged.node.profile].judged:
+            result = judged.results.get(rule.id)
+            if (result is not None and result.status is Status.UNKNOWN
+                    and not judged.lacking.isdisjoint(probe.id for probe in rule.probes)):
+                judged.results[rule.id] = replace(result, origin=Origin.MUSTER)
 
     def _reject_duplicates(self) -> None:
         """Of several names for one machine only its own hostname was measured; the others are unknown."""
@@ -405,6 +419,12 @@ def _with_fields(value: Any, fields: frozenset[str]) -> Any:
 
 def _unknown(node: Node, reason: str) -> NodeReport:
     return NodeReport(node.name, NodeState.UNKNOWN, reason, (), node.in_service)
+
+
+def _lacking(recording: Recording) -> frozenset[str]:
+    """The probes that its agent's version does not have."""
+    return frozenset([name for name, capture in recording.captures.items()
+                      if capture.outcome is Outcome.UNABLE and capture.note.startswith(NOT_RECORDED)])
 
 
 def _unwrapped(value: Any) -> tuple[Any, bool]:

@@ -164,7 +164,7 @@ def live(plan: SweepPlan, transport: Transport, bounds: Limits, progress: Progre
                 except OSError as error:
                     troubles["snapshots"] = (
                         f"the newest snapshot of {recording.node} could not be kept in the state folder: "
-                        f"{error.strerror}")
+                        f"{error.filename}: {error.strerror}")
                 if answer.first is not None and answer.failure is None:
                     second[answer.node] = answer.first
                 progress.done(recording.node, recording.host is not None)

@@ -30,7 +30,7 @@ def requalified(past: NodeHistory, policy: TriagePolicy, now: float) -> tuple[bo
         return False, f"its lifecycle is {past.lifecycle}"
     if (kept := _still_there(past, policy)) is not None:
         return False, kept
-    for problem in past.problems:
+    for problem in sorted(past.problems, key=lambda problem: problem.status != Status.FAIL.value):
         if accuses(problem, policy):
             what = "fails" if problem.status == Status.FAIL.value else "is not measured"
             return (False, f"{f'{problem.rule} {what}' if problem.rule else 'it is not reached'} since "

@@ -21,7 +21,7 @@ class Stage(Enum):
     """The stage that failed; each has its own next step for the operator."""
 
     HEAD = "head"            # this machine lacks what the way to the node takes, or failed to judge it
-    RESOLVE = "resolve"      # the name has no address
+    RESOLVE = "resolve"      # no address for its name, or our configuration names no usable way there
     JUMP = "jump host"       # a machine on the way to the node failed, so nothing is known of the node
     CONNECT = "connect"      # no TCP connection, or no SSH server on it
     HOST_KEY = "host key"    # unknown, changed or revoked
@@ -43,7 +43,7 @@ BUSY = (Stage.RESOLVE, Stage.JUMP, Stage.CONNECT, Stage.AUTH, Stage.LOGIN, Stage
 HANGS = (Stage.AUTH, Stage.LOGIN, Stage.BECOME, Stage.PYTHON)
 
 # Nothing was learned of the node, and that is not the node's doing: its UNKNOWN is of origin muster.
-NOT_ITS_FAULT = (Stage.HEAD, Stage.JUMP, Stage.LEASE, Stage.TURN, Stage.NO_AGENT)
+NOT_ITS_FAULT = (Stage.HEAD, Stage.RESOLVE, Stage.JUMP, Stage.LEASE, Stage.TURN, Stage.NO_AGENT)
 
 
 class Halt:

@@ -25,7 +25,8 @@ RETRY_PAUSE = 0.5       # seconds; a restarted sshd listens again within
 # A jump host that answers nothing for one or two of these is lost. Shorter than any step of a node behind it,
 # which would be blamed on the node.
 ALIVE_SECONDS = 4.0
-_AGAIN = (Stage.RESOLVE, Stage.CONNECT)     # another connection may succeed; another login would not
+# Another connection may succeed; another login would not.
+_AGAIN = (Stage.HEAD, Stage.RESOLVE, Stage.CONNECT)
 
 
 def route_to(target: SshTarget, node: Node, config: SshConfig) -> Route:
@@ -170,7 +171,7 @@ class Jumps:
             found = self._attempt(route, gate.limits)
         if isinstance(found, Failure):
             # Wherever it got stuck, for the nodes behind it that was on the way.
-            gate.fail(found if found.stage is Stage.JUMP
+            gate.fail(found if found.stage in (Stage.JUMP, Stage.HEAD)
                       else Failure(Stage.JUMP, f"{route[-1].name}: {found.reason}",
                                    Stage.JUMP if found.stuck is not None else None))
             return

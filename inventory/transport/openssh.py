@@ -301,7 +301,7 @@ class OpenSshSweep:
             try:
                 process = spawn(argv, self._environment)
             except OSError as error:
-                raise TaskFailed(Stage.CONNECT,
+                raise TaskFailed(Stage.HEAD,
                                  f"cannot run ssh: {error.strerror}; try a smaller --fanout?",
                                  stuck=Stage.CONNECT) from None
             job.task.on_abort(lambda: kill_group(process))
@@ -373,8 +373,8 @@ class _LogFollower(OutputHandler):
         try:
             self.log, self._writer = os.pipe()
         except OSError as error:
-            raise TaskFailed(Stage.CONNECT, f"this machine has no free pipe ({error.strerror}); try a "
-                                            "smaller --fanout", stuck=Stage.CONNECT) from None
+            raise TaskFailed(Stage.HEAD, f"this machine has no free pipe ({error.strerror}); try a "
+                                         "smaller --fanout", stuck=Stage.CONNECT) from None
         os.set_blocking(self.log, False)
         # ssh closes inherited files, so it opens the pipe by name. The pipe ends with us.
         self.path = f"/proc/{os.getpid()}/fd/{self._writer}"

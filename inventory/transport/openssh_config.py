@@ -68,12 +68,12 @@ _KEX = (
 
 
 def version(ssh: str) -> tuple[int, int]:
-    """OpenSSH's version, (0, 0) for what does not say one. Raises OSError."""
+    """OpenSSH's version, (0, 0) for what does not say one or cannot be run now."""
     try:
         done = subprocess.run([ssh, "-V"], stdin=subprocess.DEVNULL, capture_output=True, timeout=10,
                               check=False)
-    except subprocess.TimeoutExpired:
-        return 0, 0
+    except (OSError, subprocess.TimeoutExpired):
+        return 0, 0     # starting it for a node will report why
     match = _VERSION.search((done.stderr + done.stdout)[:1000].decode("ascii", "replace"))
     return (int(match[1]), int(match[2])) if match else (0, 0)
 

@@ -97,7 +97,7 @@ class _Sweep:
         node = job.node
         job.attempts = 1
         if shutil.which("salloc") is None:
-            raise TaskFailed(Stage.CONNECT, "salloc was not found: run this where Slurm's commands are")
+            raise TaskFailed(Stage.HEAD, "salloc was not found: run this where Slurm's commands are")
         if node.name not in self._partitions:
             raise TaskFailed(Stage.RESOLVE, "sinfo lists it in no partition; see: sinfo --all -N")
         limits = self._limits.of(node)
@@ -107,7 +107,7 @@ class _Sweep:
         try:
             process = spawn(self.argv(node), self._environment)
         except OSError as error:
-            raise TaskFailed(Stage.CONNECT,
+            raise TaskFailed(Stage.HEAD,
                              f"cannot run salloc: {error.strerror}; try a smaller --fanout?") from None
         with self._lock:
             self._started.append(process)

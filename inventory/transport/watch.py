@@ -329,7 +329,7 @@ class _Workers:
                                  daemon=True).start()
             except RuntimeError:
                 self._complete(job, None, Failure(
-                    Stage.CONNECT, "this machine cannot start another thread (ulimit -u?); try a smaller "
+                    Stage.HEAD, "this machine cannot start another thread (ulimit -u?); try a smaller "
                                    "--fanout", Stage.CONNECT))
 
     def _take(self) -> NodeJob | None:
@@ -370,8 +370,9 @@ class _Workers:
         except TaskFailed as refused:
             return refused.failure
         except Exception as error:  # noqa: BLE001  (a defect of ours costs one node its answer, not the sweep its end)
-            return Failure(job.task.overdue().stage,
-                           f"unexpected {type(error).__name__}: {ascii(str(error))[:150]}")
+            now_at = job.task.overdue().stage.value
+            return Failure(Stage.HEAD,
+                           f"unexpected {type(error).__name__} at {now_at}: {ascii(str(error))[:150]}")
 
     def _answer(self, job: NodeJob, body: bytes | None, failure: Failure | None) -> None:
         if self._complete(job, body, failure):

@@ -27,6 +27,8 @@ _LEAST = 4 * 1024
 # A machine that has gone without a word is given up half a minute after it was last heard; where it had not
 # confirmed what we sent last, the kernel sends that again instead, and it is found out by being asked.
 _SIGNS_OF_LIFE = ((socket.TCP_KEEPIDLE, 15), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3))
+# What connect(2) reports when this machine, not the other, lacks something: ports, memory, its network.
+_OURS = (errno.EADDRNOTAVAIL, errno.EAGAIN, errno.ENOBUFS, errno.ENOMEM, errno.ENETDOWN, errno.EPERM)
 _FAMILIES = {"any": socket.AF_UNSPEC, "inet": socket.AF_INET, "inet6": socket.AF_INET6}
 
 
@@ -243,8 +245,8 @@ def dial(task: WatchedTask, host: str, port: int, seconds: float, family: str = 
         try:
             sock = socket.socket(kind, socket.SOCK_STREAM)
         except OSError as error:
-            raise TaskFailed(Stage.CONNECT, f"this machine has no free socket ({_error_text(error)}); try a "
-                                            "smaller --fanout", stuck=Stage.CONNECT) from None
+            raise TaskFailed(Stage.HEAD, f"this machine has no free socket ({_error_text(error)}); try a "
+                                         "smaller --fanout", stuck=Stage.CONNECT) from None
         try:
             # An address that swallows packets must leave time for the ones after it.
             share = task.left() / (len(addresses) - index)
@@ -254,8 +256,10 @@ def dial(task: WatchedTask, host: str, port: int, seconds: float, family: str = 
             sock.close()
             task.check()
             if index + 1 == len(addresses):
-                raise TaskFailed(Stage.CONNECT, _why(who, error),
-                                 stuck=Stage.CONNECT if isinstance(error, TimeoutError) else None) from None
+                ours = error.errno in _OURS
+                raise TaskFailed(Stage.HEAD if ours else Stage.CONNECT, _why(who, error),
+                                 stuck=Stage.CONNECT if ours or isinstance(error, TimeoutError) else None
+                                 ) from None
         else:
             sock.settimeout(None)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -277,6 +281,9 @@ def _resolve(host: str, port: int, wanted: int) -> list[tuple[int, tuple[str, in
                                             "/etc/resolv.conf here", stuck=Stage.RESOLVE) from None
         raise TaskFailed(Stage.RESOLVE, f"{host} has no address ({_error_text(error)}); give one with "
                                      "`address` in the inventory or HostName in ssh_config") from None
+    except OSError as error:        # the resolver could not be asked (EAI_SYSTEM)
+        raise TaskFailed(Stage.HEAD, f"this machine cannot look up {host}: {_error_text(error)}",
+                         stuck=Stage.RESOLVE) from None
     except (UnicodeError, ValueError, OverflowError):
         raise TaskFailed(Stage.RESOLVE, f"{one_line(host, 80)} is not a host name") from None
     return [(kind, address) for kind, _, _, _, address in found]  # type: ignore[misc]

@@ -19,6 +19,7 @@ from typing import Any
 
 from healthcheck.collector import joined
 from healthcheck.collector.loader import LOADER, payload
+from healthcheck.model.agentfault import NOTE
 from healthcheck.model.places import METRICS, RESULT, STATE, TEXTFILE_FOLDERS
 from inventory.model import Node
 from inventory.text import clean
@@ -49,7 +50,8 @@ class AgentRequest:
     """What is asked, and how. `textfile` None: node_exporter's folder where there is one; empty: none.
     `exporter` is where the node's own exporter listens, None for none.
 
-    `root` is another root folder on the nodes, for tests.
+    `root` is another root folder on the nodes, for tests. With `hurry` a status has systemd run an agent that
+    has no result of the version in use.
     """
 
     do: AgentAction
@@ -61,6 +63,7 @@ class AgentRequest:
     default_sku: str | None = None
     root: str = ""
     exporter: str | None = None
+    hurry: bool = False
 
 
 @dataclass(frozen=True)
@@ -98,8 +101,9 @@ def act(
     """
     document: dict[str, Any] = {
         "do": desired.do.value, "dry": desired.dry, "root": desired.root, "base": BASE, "state": STATE,
-        "names": FILES, "result": RESULT, "metrics": METRICS, "textfile": desired.textfile,
-        "textfiles": TEXTFILE_FOLDERS, "keep_state": desired.keep_state, "units": units.units(desired.period),
+        "names": FILES, "result": RESULT, "metrics": METRICS, "note": NOTE, "textfile": desired.textfile,
+        "textfiles": TEXTFILE_FOLDERS, "keep_state": desired.keep_state, "hurry": desired.hurry,
+        "units": units.units(desired.period),
         "cron": (units.CRON, units.cron(desired.period)), "command": command()[1:], "shared": {},
         "helper": None, "exporting": exporter()[1:],
         "exporter": (units.EXPORTER, None if desired.exporter is None else units.exporter(desired.exporter))}

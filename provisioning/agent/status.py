@@ -1,19 +1,24 @@
-"""The status of agents on nodes: a line each, or one document."""
+"""The status of agents on nodes: a line each, and their versions by node set; or one document."""
 
 from __future__ import annotations
 
 import json
 import math
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import click
 
+from healthcheck.model import agentfault
+from healthcheck.model.agentversion import agent_version
+from inventory.nodeset import fold
 from inventory.reasons import fold_reasons
 from inventory.text import clean
 from provisioning.agent.install import AgentResult
 
+REFUSED = "not accepted"
 _LONGEST = 1e12     # seconds
 
 
@@ -66,6 +71,7 @@ def _troubles(
         found.append("its files are damaged: muster agent install")
     if timer not in ("active, enabled", "cron"):
         found.append(f"nothing starts it (timer: {timer}): muster agent install")
+    found += agentfault.known(dict(_document(report, "fault"))).values()
     if age is None:
         why = report.get("result")
         found.append(f"no result{f': {clean(why, 80)}' if isinstance(why, str) else ''}")
@@ -84,11 +90,39 @@ def _unserved(report: Mapping[str, Any], installed: Mapping[str, Any]) -> list[s
             "agent install"]
 
 
-def show(all_: Sequence[AgentStatus], *, as_json: bool) -> int:
-    """Prints them, and gives the exit code."""
+@dataclass(frozen=True)
+class AgentVersions:
+    """The nodes whose agents have one version. `age` is how it compares with the head's, `next` what to type
+    where it is another."""
+
+    version: str
+    nodes: str
+    age: str
+    next: str
+
+
+def versions(all_: Sequence[AgentStatus], head: str) -> list[AgentVersions]:
+    """The versions of the agents that are installed, each with its nodes, most nodes first."""
+    of: dict[str, list[str]] = {}
+    for one in all_:
+        if one.installed is not None:
+            of.setdefault(one.version or "-", []).append(one.node)
+    found = []
+    for version, names in sorted(of.items(), key=lambda item: (-len(item[1]), item[0])):
+        nodes = fold(names)
+        verdict = agent_version(version, head, shlex.quote(nodes))
+        effect = f"{REFUSED}: " if verdict.refused else "accepted: " if verdict.next else ""
+        found.append(AgentVersions(version, nodes, verdict.age.value, f"{effect}{verdict.next}"))
+    return found
+
+
+def show(all_: Sequence[AgentStatus], head: str, *, as_json: bool) -> int:
+    """Prints them, and gives the exit code. `head` is our own version."""
+    own = versions(all_, head)
     if as_json:
-        click.echo(
-            json.dumps({"schema": "muster.agent-status/1", "nodes": [asdict(one) for one in all_]}, indent=2))
+        click.echo(json.dumps({
+            "schema": "muster.agent-status/1", "nodes": [asdict(one) for one in all_],
+            "versions": [asdict(one) for one in own]}, indent=2))
     else:
         rows = [("NODE", "AGENT", "VERSION", "STATE", "AGE", "TIMER", "PYTHON", "")]
         rows += [(one.node, one.installed or "-", one.version or "-", one.state or "-",
@@ -99,7 +133,9 @@ def show(all_: Sequence[AgentStatus], *, as_json: bool) -> int:
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         for row in rows:
             click.echo("  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)).rstrip())
-    if any(one.trouble for one in all_ if one.answered):
+        for each in own:
+            click.echo(f"{each.nodes}: version {each.version}, {each.age}{'; ' * bool(each.next)}{each.next}")
+    if any(one.trouble for one in all_ if one.answered) or any(REFUSED in each.next for each in own):
         return 1
     return 3 if any(not one.answered for one in all_) else 0
 

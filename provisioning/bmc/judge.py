@@ -10,6 +10,7 @@ from healthcheck.facts.bmc import BmcEvent, BmcLog, BmcLogUse, BmcSensors
 from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured, reading
 from healthcheck.judge.judge import judge as judge_rule
 from healthcheck.judge.nodefacts import NodeFacts
+from healthcheck.judge.nodereport import worst_first
 from healthcheck.model.outcome import NodeReport, Result, Status, state_of
 from healthcheck.ruleset.rule import Rule
 from inventory.model import Node
@@ -83,7 +84,7 @@ def lines(report: NodeReport, remedies: bool = True) -> list[str]:
     if report.reason:
         return [f"unknown  nothing is judged: {clean(report.reason, 300)}"]
     found = []
-    for result in sorted(report.results, key=lambda one: one.status is not Status.FAIL):
+    for result in worst_first(report.results):
         if result.status is Status.FAIL:
             for finding in result.findings:
                 owner = finding.owner or result.owner
@@ -92,7 +93,7 @@ def lines(report: NodeReport, remedies: bool = True) -> list[str]:
                 if remedies:
                     found.append(f"  {owner.value if owner is not None else 'operator'}: "
                                  f"{finding.remedy or result.remedy}")
-        elif result.status is Status.UNKNOWN:
+        else:
             found.append(f"unknown  {result.rule}  {clean(result.reason, 300)}")
     passed = sum(result.status is Status.PASS for result in report.results)
     left = [result.rule for result in report.results if result.status is Status.SKIPPED]

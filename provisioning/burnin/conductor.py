@@ -36,9 +36,17 @@ from healthcheck.burnin.wire import NODE_WORD, PYTHON_WORD, SSH_CLIENT
 from inventory.model import Node
 from inventory.text import clean
 from inventory.transport.base import Failure, Halt, Limits, Reply, Stage, Transport
-from provisioning.burnin.keyserver import SILENT_S, AgentConnected, AgentGone, AgentMessage, KeyServer
+from provisioning.burnin.keyserver import (
+    SILENT_S,
+    AgentConnected,
+    AgentGone,
+    AgentMessage,
+    KeyServer,
+    TokenOfAnother,
+)
 from provisioning.burnin.readynodes import ReadyNodes, Roster
 
+_MOST_MISUSED = 20  # remarks
 LEAVE_S = 8.0       # for agents to end their ranks and leave
 TICK_S = 0.25
 CHECK_S = 30e-6
@@ -68,7 +76,7 @@ class Conductor:
         self, transport: Transport, nodes: Iterable[Node], *, hosts: Sequence[str] = (), listen: str = "",
         port: int = 0, limits: Limits | None = None, seconds: float = 7 * DAY_S,
         patience: Patience | None = None, silent_s: float = SILENT_S,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = time.monotonic, remark: Callable[[str], None] | None = None,
     ) -> None:
         self._transport = transport
         self._nodes = {node.name: node for node in nodes}
@@ -77,6 +85,8 @@ class Conductor:
         self._limits = _all_at_once(limits or Limits(), len(self._nodes), seconds, self._halt)
         self._patience = patience or Patience()
         self._clock = clock
+        self._remark = remark
+        self._misused: set[TokenOfAnother] = set()
         self._secret = secrets.token_hex(32)
         self._run = secrets.token_hex(8)
         self._server = KeyServer(
@@ -208,6 +218,12 @@ class Conductor:
                 running.agent_gone(event.node, event.why, event.at)
         elif isinstance(event, _Dismissed):
             self._agents.left(event.reply)
+        elif isinstance(event, TokenOfAnother) and event not in self._misused:
+            self._misused.add(event)
+            if self._remark is not None and len(self._misused) <= _MOST_MISUSED:
+                self._remark(f"a peer at {event.address} used the token of node {event.owner} under the name "
+                             f"{event.claimed} and was refused: what runs on {event.owner} is not to be "
+                             "trusted until that is explained")
 
     def _start(self) -> None:
         """In a thread of its own: the agents, until the last has left."""

@@ -1,9 +1,10 @@
 """The head's server for one burn-in: keys for the ranks' rendezvous, and the line to every node's agent, in
 one thread.
 
-Who does not prove within a few seconds that it knows the token is hung up on; what the others send is
-bounded, and data. Keys belong to a task: there are none but those of tasks that are open, and they go when
-their task is closed. It is authenticated, not encrypted.
+Every node has a token of its own, which is good for its name alone. Who does not prove within a few seconds
+of connecting that it knows one is hung up on, and so are the oldest of too many (`strangers`); what the
+others send is bounded, and data. Keys belong to a task: there are none but those of tasks that are open, and
+they go when their task is closed. It is authenticated, not encrypted.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from typing import Any
 from healthcheck.burnin.wire import AGENT, MOST_FRAME, RANK, Garbled, packed, proof, token_of
 from inventory.text import clean
 from provisioning.burnin.keys import KeyReply, KeyRequest, RendezvousStore
-from provisioning.burnin.peer import Peer, listening, room_for_files
+from provisioning.burnin.peer import GREETING_BYTES, Peer, listening, room_for_files
+from provisioning.burnin.strangers import Strangers, origin
 
 GREET_S = 10.0
 SILENT_S = 15.0             # an agent says something every second; a node under load may be late with it
@@ -32,6 +34,7 @@ MOST_UNREAD = 20_000        # of one agent's messages, that no one has taken yet
 _CHUNK = 256 * 1024
 _MOST_UNSENT = 4 * 1024 * 1024
 _TICK_S = 0.25
+_OWNER_S = 1.0              # between two searches for whose token it was: each takes a proof of every node
 
 
 @dataclass(frozen=True)
@@ -60,9 +63,18 @@ class AgentGone:
     at: float
 
 
+@dataclass(frozen=True)
+class TokenOfAnother:
+    """A peer at this address has given itself out as `claimed` with the token of the node `owner`."""
+
+    owner: str
+    claimed: str
+    address: str
+
+
 class KeyServer:
     """The server. As a context manager it serves meanwhile; `events` is what agents do, as AgentConnected,
-    AgentMessage and AgentGone, in order; others may put theirs there, too.
+    AgentMessage and AgentGone, and TokenOfAnother, in order; others may put theirs there, too.
 
     `secret` is the head's alone: each node knows the token that is made of it for that node. `nodes` are the
     names that an agent or rank may have, `host` and `port` where to listen: "" is every address, 0 a free
@@ -85,6 +97,8 @@ class KeyServer:
         self._clock = clock
         self._agents: dict[str, Peer] = {}
         self._peers: set[Peer] = set()
+        self._strangers = Strangers()
+        self._last_search = -_OWNER_S
         self._operations: deque[Callable[[], None]] = deque()
         self._selector = selectors.DefaultSelector()
         self._awake, self._alarm = socket.socketpair()
@@ -177,7 +191,7 @@ class KeyServer:
         if not self._accepting:
             self._accepting = True
             self._selector.register(self._listener, selectors.EVENT_READ, None)
-        for peer in [peer for peer in self._peers if peer.role is None and now - peer.last_heard > GREET_S]:
+        for peer in self._strangers.late(now, GREET_S):
             self._refuse(peer, "no greeting")
         for peer in [peer for peer in self._agents.values() if now - peer.last_heard > self._silent_s]:
             self._drop(peer, f"it has been silent for {now - peer.last_heard:.3g} s")
@@ -189,6 +203,9 @@ class KeyServer:
             except BlockingIOError:
                 return
             except OSError:
+                if (oldest := self._strangers.oldest()) is not None:
+                    self._refuse(oldest, "no greeting")
+                    continue
                 # No descriptor is left: those who wait stay in the queue until the next tick.
                 self._accepting = False
                 self._selector.unregister(self._listener)
@@ -196,17 +213,21 @@ class KeyServer:
             sock.setblocking(False)
             with contextlib.suppress(OSError):
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            peer = Peer(sock, str(address[0]), self._clock())
+            peer = Peer(sock, str(address[0]), self._clock(), origin(str(address[0])))
             self._peers.add(peer)
+            if (oldest := self._strangers.add(peer)) is not None:
+                self._refuse(oldest, "too many have connected without a greeting")
             self._selector.register(sock, selectors.EVENT_READ, peer)
             self._send(peer, packed({"challenge": peer.challenge}))
 
     def _move(self, peer: Peer, events: int) -> None:
+        if peer not in self._peers:     # dropped since it was reported ready
+            return
         if events & selectors.EVENT_WRITE:
             self._flush(peer)
         if events & selectors.EVENT_READ and peer in self._peers:
             try:
-                data = peer.sock.recv(_CHUNK)
+                data = peer.sock.recv(_CHUNK if peer.role is not None else GREETING_BYTES)
             except BlockingIOError:
                 return
             except OSError as error:
@@ -259,17 +280,31 @@ class KeyServer:
         token = token_of(self._secret, node)
         right = proof(token, peer.challenge, role, node)
         if not hmac.compare_digest(given.encode("utf-8", "replace"), right.encode()):
-            raise Garbled("a wrong proof")
+            raise Garbled(self._wrong(peer, given, role, node))
         if role not in (AGENT, RANK) or node not in self._nodes or message.get("run") != self._run:
             raise Garbled("not of this burn-in")
         if role == AGENT and node in self._agents:
             raise Garbled("an agent of this name is here already")
         peer.role, peer.node = role, node
+        self._strangers.remove(peer)
         peer.frames.most = MOST_FRAME
         self._send(peer, packed({"welcome": proof(token, str(challenge)[:256], "head", node)}))
         if role == AGENT and peer in self._peers:
             self._agents[node] = peer
+            self._strangers.agent(peer, 1)
             self.events.put(AgentConnected(node, peer.address))
+
+    def _wrong(self, peer: Peer, given: str, role: str, node: str) -> str:
+        """What a wrong proof is: of no token, or of another node's, which is reported."""
+        now = self._clock()
+        if now - self._last_search >= _OWNER_S:
+            self._last_search = now
+            for owner in self._nodes:
+                right = proof(token_of(self._secret, owner), peer.challenge, role, node)
+                if hmac.compare_digest(given.encode("utf-8", "replace"), right.encode()):
+                    self.events.put(TokenOfAnother(owner, clean(node, 64), peer.address))
+                    return f"the token of node {owner}, which is not good for {clean(node, 64)}"
+        return "a wrong proof"
 
     def _answer(self, answers: list[KeyReply]) -> None:
         for answer in answers:
@@ -326,10 +361,12 @@ class KeyServer:
         if peer not in self._peers:
             return
         self._peers.discard(peer)
+        self._strangers.remove(peer)
         if peer.watched:
             self._selector.unregister(peer.sock)
         peer.sock.close()
         self.store.forget(peer)
         if self._agents.get(peer.node) is peer:
             del self._agents[peer.node]
+            self._strangers.agent(peer, -1)
             self.events.put(AgentGone(peer.node, why, self._clock()))

@@ -21,9 +21,11 @@ GREETING_BYTES = 4096       # what a stranger may say
 class Peer:
     """One connection; `request` is the question of it that waits for its answer."""
 
-    def __init__(self, sock: socket.socket, address: str, now: float) -> None:
+    def __init__(self, sock: socket.socket, address: str, now: float, origin: str) -> None:
         self.sock = sock
         self.address = address
+        self.origin = origin    # by what strangers are counted
+        self.came = now
         self.last_heard = now
         self.role: str | None = None
         self.node = ""

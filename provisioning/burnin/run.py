@@ -201,7 +201,8 @@ def _engine(
     def conduct() -> Conductor:
         return Conductor(granted.transport, held, hosts=request.hosts, listen=request.listen,
                          port=request.port, limits=Limits(fanout=request.fanout),
-                         seconds=_longest(request, machine), patience=request.work.patience)
+                         seconds=_longest(request, machine), patience=request.work.patience,
+                         remark=machine.remarks.append)
 
     def missing(conductor: Conductor) -> Mapping[str, str]:
         """By node why PyTorch does nothing there; who has too few GPUs takes no part."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,12 +14,14 @@ from inventory.cli.folded import echo_folded
 from inventory.cli.limits import FANOUT, LIMIT, announce
 from inventory.cli.span import span
 from inventory.errors import UsageError
+from provisioning.cli.agentmanifest import manifest
 
 EXPORTER = "127.0.0.1:9847"
 
 if TYPE_CHECKING:
     from inventory.model import Node
-    from provisioning.agent.install import AgentRequest
+    from provisioning.agent.install import AgentRequest, AgentResult
+    from provisioning.agent.rings import RingSize
 
 
 @click.group()
@@ -36,11 +38,13 @@ def agent() -> None:
     muster agent upgrade @train         after muster, its rules or the inventory have changed
     muster agent rollback gpu007        back to the previous version
     muster agent uninstall gpu007       nothing is left
+    muster agent manifest --image I     the DaemonSet for nodes without SSH or Python
     muster agent run                    one check of this machine, where muster itself is installed
     """
 
 
 agent.add_command(run)
+agent.add_command(manifest)
 
 
 def _common(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -95,19 +99,33 @@ def install(nodes: str, **options: Any) -> int:
 
 @agent.command(short_help="Bring the agent up to date where it is installed.")
 @click.argument("nodes")
+@click.option("--rings", metavar="SIZES", default="1,10%,rest", show_default=True,
+              help="Nodes, or per cent of all, that are upgraded one ring after another; the last is `rest`.")
+@click.option("--wait", metavar="SPAN", callback=span(0, 86400),
+              help="Time for the first results of a ring; 0s compares nothing. [150s, and two periods with "
+                   "cron]")
 @_sent
-def upgrade(nodes: str, **options: Any) -> int:
-    """As install, but only where an agent is installed. A running check is not disturbed.
+def upgrade(nodes: str, rings: str, wait: float | None, **options: Any) -> int:
+    """As install, but only where an agent is installed, and in rings. A running check is not disturbed.
+
+    After a ring, the agents' first results by the new version are compared with those before. The next ring
+    begins only if no node of this one got worse: silent, in a worse state, or with results that became
+    UNKNOWN. Nodes that have the version already are in no ring, so that a stopped upgrade goes on where it
+    was. A node where it fails is named and keeps its version.
 
     Period, profile, SKU, textfile and exporter stay on each node as installed, except for those given here.
 
     \b
     muster agent upgrade @train --dry-run
-    muster agent upgrade @train --period 1m
+    muster agent upgrade @train --rings 1,8,25%,rest
+    muster agent upgrade @train --rings rest --wait 0s      all at once, and no comparison
 
-    Exit: 0 in use on all nodes, 1 not on some, 2 usage.
+    Exit: 0 in use on all nodes, 1 not on some, 2 usage, 4 nodes got worse, and the rings after theirs did not
+    begin.
     """
-    return _send("UPGRADE", nodes, **options)
+    from provisioning.agent.rings import ring_sizes
+
+    return _send("UPGRADE", nodes, sizes=ring_sizes(rings), wait=wait, **options)
 
 
 @agent.command(short_help="Go back to the previous version.")
@@ -188,10 +206,12 @@ def _send(
 def _act(
     desired: AgentRequest, nodes: str | None, inventory: str | None, become: bool, as_json: bool,
     timeout: float | None, fanout: int, rules: str | None = None, given: tuple[str, ...] = (),
+    sizes: Sequence[RingSize] = (), wait: float | None = None,
 ) -> int:
     """Runs the request and prints each node's result as soon as it is known, or one JSON document at the
     end."""
     from dataclasses import replace
+    from importlib import metadata
 
     from healthcheck.cli.check import choose
     from healthcheck.config import rulesfolder
@@ -216,7 +236,20 @@ def _act(
     limits = install.bounds(chosen, timeout, fanout)
     if not as_json:
         announce(chosen, limits, timeout)
-    if desired.do in (install.AgentAction.UPGRADE, install.AgentAction.ROLLBACK):
+    if desired.do is install.AgentAction.UPGRADE:
+        from provisioning.cli.agentupgrade import RingReport
+
+        def some(ring: Sequence[Node], asked: AgentRequest) -> Iterable[AgentResult]:
+            within = install.bounds(ring, timeout, fanout)
+            if asked.do is install.AgentAction.STATUS:
+                return install.act(ring, RemoteTransport(), asked, within)
+            return act_keeping(ring, RemoteTransport(), asked, given, within, ruleset, made, helped)
+
+        printed = RingReport(chosen, some, as_json=as_json)
+        code = printed.run(desired, sizes, wait)
+        _sudoers({node.user for node in helped if node.name in printed.upgraded})
+        return code
+    if desired.do is install.AgentAction.ROLLBACK:
         results = act_keeping(chosen, RemoteTransport(), desired, given, limits, ruleset, made, helped)
     else:
         results = install.act(chosen, RemoteTransport(), desired, limits, made, helped)
@@ -229,7 +262,8 @@ def _act(
     if desired.do is install.AgentAction.STATUS:
         from provisioning.agent import status as report
 
-        return report.show([report.status(one) for one in done], as_json=as_json)
+        return report.show(
+            [report.status(one) for one in done], metadata.version("cluster-muster"), as_json=as_json)
     if not as_json:
         echo_folded((one.node, f"NOT done: {one.message}") for one in done if not one.ok)
     if as_json:

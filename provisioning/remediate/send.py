@@ -68,7 +68,8 @@ def send(
     for reply in transport.run(addressed, Program(secrets.token_hex(8), LOADER, sent), bounds):
         if reply.failure is not None:
             stage = reply.failure.stage
-            yield StepReport(reply.node, None, stage not in _NOT_BEGUN,
+            # One that got stuck on the way never ran our program.
+            yield StepReport(reply.node, None, stage not in _NOT_BEGUN and reply.failure.stuck is None,
                              clean(f"{stage.value}: {reply.failure.reason}", 300))
         else:
             yield _step_report(reply.node, reply.body or b"")

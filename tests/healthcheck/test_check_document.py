@@ -59,9 +59,9 @@ def test_a_healthy_node_takes_at_most_8_kb() -> None:
 
 
 @pytest.mark.parametrize("names", [
-    [f"{rack:x}-{slot:03d}" for rack in range(40) for slot in range(25)],
-    [f"{number * 7919 % 99991:x}host" for number in range(1000)],       # names that cannot be folded
-    [f"ip-10-{number // 250}-{number % 250}-7.eu-north-1.compute" for number in range(1000)]])
+    [f"{rack:x}-{slot:03d}" for rack in range(20) for slot in range(10)],
+    [f"{number * 7919 % 99991:x}host" for number in range(200)],        # names that cannot be folded
+    [f"ip-10-{number // 50}-{number % 50}-7.eu-north-1.compute" for number in range(200)]])
 def test_whatever_nodes_are_called_a_healthy_one_takes_at_most_8_kb(names: list[str]) -> None:
     (one,) = healthy(1)
     reports = [replace(one, node=name) for name in names]
@@ -234,7 +234,7 @@ def test_a_full_disk_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run([MUSTER, "check", "--replay", str(SWEEP), "--format", "json"], env=environment(tmp_path), stdout=full,
                               stderr=subprocess.PIPE, text=True, check=False)
-    assert (done.returncode, done.stderr.splitlines()[-1]) == (2, "muster: No space left on device"), done.stderr
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (2, "muster: the output cannot be written: No space left on device"), done.stderr
 
 
 def test_full_goes_with_a_document_only(tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def test_each_node_is_logged_in_to_once_and_what_did_not_change_is_one_line(
     assert done.stdout.count("gpu002  unhealthy") == 2
     lines = [line for line in done.stdout.splitlines() if line.endswith("(unchanged)")]
     assert len(lines) == 2
-    assert all("1 healthy, 1 unhealthy, 1 unknown" in line for line in lines)
+    assert all("1 unhealthy, 1 unknown, 1 healthy" in line for line in lines)
 
 
 def test_json_lines_come_for_every_sweep(fleet: DemoFleet, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -199,3 +200,11 @@ def test_what_is_skipped_for_one_kind_of_reason_is_folded_into_one_line() -> Non
     render(console, Assessed((report,)), {}, Heading("x", 1.0, False, 9), fold)
     assert "skipped  not supported on these nodes  gpu001\n    8 rules: r0, r1, r2, r3, r4, r5, r6, r7\n" in out.getvalue()
     assert "skipped  gone: disabled in their rules files  gpu001\n" in out.getvalue()
+
+
+def test_of_unknown_nodes_the_table_shows_first_where_something_failed() -> None:
+    blind, failed = result(Status.UNKNOWN, Severity.CRITICAL), result(Status.FAIL, Severity.WARNING)
+    reports = tuple(NodeReport(f"n{n}", NodeState.UNKNOWN, "", found)
+                    for n, found in enumerate([(blind,), (replace(blind, reason="x"),), (blind, failed)]))
+    text = page(Assessed(reports))
+    assert text.index("\nn2  unknown") < text.index("\nn0  unknown") < text.index("\nn1  unknown")

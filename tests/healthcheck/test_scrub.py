@@ -54,9 +54,8 @@ def assert_judged_alike(recording: Recording, node: Node, previous: Recording | 
 
 
 def scrubbed_text(text: str, node: str = "qx7-node-0042", **more: str) -> str:
-    """One line of the kernel's log after scrubbing."""
-    look = machine.recording(
-        node, kernel_log=machine.done(**{"/dev/kmsg": machine.KMSG + f"6,99,99000,-;{text}\n"}))
+    """One line of the kernel's log after scrubbing: of a recording that holds nothing else, so that the line alone says what is a name."""
+    look = replace(machine.recording(node), captures={"kernel.log": machine.done(**{"/dev/kmsg": f"6,99,99000,-;{text}\n"})})
     made = scrub(look, Node(name=node, **more), key=KEY).recording  # type: ignore[arg-type]
     return made.captures["kernel.log"].files["/dev/kmsg"].text.splitlines()[-1].partition(";")[2]
 
@@ -167,6 +166,14 @@ KEPT += [
 @pytest.mark.parametrize("line", KEPT)
 def test_a_line_that_names_nobody_stays_as_it_is(line: str) -> None:
     assert scrubbed_text(line) == line
+
+
+def test_such_lines_stay_as_they_are_beside_all_that_a_recording_holds_and_each_other() -> None:
+    log = machine.KMSG + "".join(f"6,{number},99000,-;{line}\n" for number, line in enumerate(KEPT, 99))
+    look = machine.recording("qx7-node-0042", kernel_log=machine.done(**{"/dev/kmsg": log}))
+    made = scrub(look, Node(name="qx7-node-0042"), key=KEY).recording
+    lines = made.captures["kernel.log"].files["/dev/kmsg"].text.splitlines()
+    assert [line.partition(";")[2] for line in lines[-len(KEPT):]] == KEPT
 
 
 @pytest.mark.parametrize("user", ["allen", "linux", "nvidia", "error", "verit"])

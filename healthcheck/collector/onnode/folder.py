@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import time
 from typing import Dict
 
@@ -11,30 +12,60 @@ from healthcheck.collector.onnode.system import BLOCK, ENTRIES, GRACE, ROOT, kil
 
 
 class RunFolder:
-    """Small files that name child processes, in a folder that only this user may write to."""
+    """Small files that name child processes, in a folder that only this user may write to.
+
+    `unsafe` is why there is none that may be used, so that a wedged probe is started again in each run; empty
+    where there is one.
+    """
 
     def __init__(self) -> None:
         self.fd = -1
         self.stuck: Dict[str, str] = {}
+        self.unsafe = ""
         uid = os.geteuid()
         runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-        for path in ("/run/muster", runtime + "/muster", "/tmp/muster-%d" % uid):  # noqa: S108
+        refused = []
+        # The user's own folder is shown by its variable: it may hold a name.
+        for path, shown in (("/run/muster", "/run/muster"), (runtime + "/muster", "$XDG_RUNTIME_DIR/muster"),
+                            ("/tmp/muster-%d" % uid,) * 2):  # noqa: S108
             if path == "/muster":
                 continue
-            try:
-                os.mkdir(ROOT + path, 0o700)
-            except OSError:
-                pass
-            try:
-                self.fd = os.open(ROOT + path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-            except OSError:
-                continue
-            found = os.fstat(self.fd)
-            if found.st_uid == uid and not found.st_mode & 0o022 and os.access(ROOT + path, os.W_OK):
+            why = self.opened(ROOT + path, uid)
+            if not why:
                 self.find_stuck()
                 return
+            if uid == 0 or path != "/run/muster":     # that one is root's
+                refused.append((shown, why))
+        self.unsafe = "%s; see: ls -ld %s" % ("; ".join("%s %s" % one for one in refused),
+                                              " ".join(shown for shown, _ in refused))
+
+    def opened(self, path: str, uid: int) -> str:
+        """Opens this folder, made if there is none; else why it may not be used."""
+        trouble = None
+        try:
+            os.mkdir(path, 0o700)
+        except OSError as error:
+            trouble = error
+        try:
+            self.fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            found = os.fstat(self.fd)
+        except OSError as error:
+            if os.path.islink(path):
+                return "is a link"
+            if isinstance(error, FileNotFoundError) and trouble is not None:
+                error = trouble
+            return "cannot be used: %s" % os.strerror(error.errno or 0)
+        why = ""
+        if found.st_uid != uid:
+            why = "belongs to user %d, not %d" % (found.st_uid, uid)
+        elif found.st_mode & 0o022:
+            why = "has mode %04o: others may write to it" % stat.S_IMODE(found.st_mode)
+        elif not os.access(path, os.W_OK):
+            why = "cannot be written to"
+        if why:
             os.close(self.fd)
             self.fd = -1
+        return why
 
     def find_stuck(self) -> None:
         """Finds what must not be touched again: a child of an earlier run is past its limit on it.
@@ -75,10 +106,13 @@ class RunFolder:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
         try:
             fd = os.open("child-%d" % pid, flags, 0o600, dir_fd=self.fd)
-            os.write(fd, record.encode())
-            os.close(fd)
-        except OSError:
-            pass
+            try:
+                os.write(fd, record.encode())
+            finally:
+                os.close(fd)
+        except OSError as error:
+            self.unsafe = "the run folder cannot be written to: %s; see: df -hi /run /tmp" % (
+                os.strerror(error.errno or 0))
 
     def drop(self, pid: int) -> None:
         try:

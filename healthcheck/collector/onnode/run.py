@@ -308,6 +308,8 @@ class CollectorRun:
         }
         tails = {probe["id"] for probe in self.probes["probes"] if probe["tail"]}
         captures = fit(self.captures, self.probes["reply_bytes"] - 4096, tails)
+        if self.folder.unsafe:
+            host["run_folder"] = self.folder.unsafe
         return {"schema": "muster.reply/2", "host": host, "captures": captures}
 
     def packed(self) -> bytes:

@@ -27,6 +27,17 @@ def document(path: str) -> Any:
         return "it cannot be read"
 
 
+def unknown_rules(path: str) -> list[str]:
+    """Rules of which the agent's result at this path says that they are UNKNOWN; none where there is no such
+    result."""
+    try:
+        with open(path, "rb") as file:
+            results = json.loads(file.read(8 << 20))["report"]["results"]
+        return sorted({one["rule"] for one in results if one["status"] == "unknown"})
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return []
+
+
 def gone(path: str) -> None:
     """Afterwards nothing lies there."""
     try:

@@ -11,7 +11,7 @@ import time
 import zlib
 from typing import BinaryIO
 
-from provisioning.agent.onnode.files import InstallError, document, empty, gone, put
+from provisioning.agent.onnode.files import InstallError, document, empty, gone, put, unknown_rules
 from provisioning.agent.onnode.machine import SWAP
 from provisioning.agent.onnode.starts import EXPORTER, SERVICE, TIMER, Starts
 
@@ -27,9 +27,13 @@ class AgentOperations(Starts):
             if self.request["do"] == "upgrade":
                 raise InstallError("no agent is installed here; try: muster agent install")
             return "would install %s" % version
-        before = self.linked("current")
+        before, earlier = self.linked("current"), self.linked("previous")
         if dry:
             same = before == version and self.is_whole(version)
+            self.report["same"] = same
+            if not self.systemd():
+                now = document(os.path.join(self.base, str(before), self.request["names"][2]))
+                self.report.update(cron=True, period=now.get("period") if isinstance(now, dict) else None)
             return "nothing to do, %s is in use" % version if same else "would install %s in place of %s" % (
                 version, before or "none")
         self.sweep()
@@ -41,9 +45,18 @@ class AgentOperations(Starts):
                 self.link("previous", str(before))
             self.link("current", version)
             self.changed("current")
-        if self.request["helper"]:
-            self.helper(*self.request["helper"])
-        self.started()
+        try:
+            if self.request["helper"]:
+                self.helper(*self.request["helper"])
+            self.started()
+        except (InstallError, OSError) as error:
+            if before == version or not self.is_whole(before):
+                raise
+            # What starts the agent names no version: it starts the one before, as it did.
+            self.link("current", str(before))
+            if earlier is not None:
+                self.link("previous", earlier)
+            raise InstallError("%s; so %s stays in use" % (error, before)) from None
         if not self.report["changed"]:
             return "nothing to do, %s is in use" % version
         if before == version:
@@ -124,6 +137,7 @@ class AgentOperations(Starts):
     def forget(self) -> None:
         """Removes the run folder, unless it names a process of a look that is still there."""
         run = self.root + "/run/muster"
+        gone(self.root + self.request["note"])
         for name in os.listdir(run) if os.path.isdir(run) else ():
             if name.startswith("child-") and not os.path.exists("/proc/" + name[6:]):
                 gone(os.path.join(run, name))
@@ -142,8 +156,10 @@ class AgentOperations(Starts):
         self.report["installed"] = document(os.path.join(self.base, current, self.request["names"][2]))
         if previous is not None:
             self.report["before"] = document(os.path.join(self.base, previous, self.request["names"][2]))
-        self.report[
-            "result"] = document(os.path.join(self.root + self.request["state"], self.request["result"]))
+        result = os.path.join(self.root + self.request["state"], self.request["result"])
+        self.report["result"] = document(result)
+        self.report["unknown"] = unknown_rules(result)
+        self.report["fault"] = document(self.root + self.request["note"])
         if self.systemd():
             timer = self.shown(TIMER, "ActiveState", "UnitFileState")
             run = self.shown(SERVICE, "ActiveState", "Result", "ExecMainStatus")
@@ -155,7 +171,19 @@ class AgentOperations(Starts):
                     "exporter"] = "%s, %s" % (serving.get("ActiveState"), serving.get("UnitFileState"))
         else:
             self.report["timer"] = "cron" if os.path.exists(self.root + self.request["cron"][0]) else "none"
+        if self.request["hurry"]:
+            self.hurry(current)
         return "in use: %s" % current
+
+    def hurry(self, current: str) -> None:
+        """Has systemd run the agent now, if it has no result of the version in use; cron has its own time."""
+        result = self.report["result"]
+        if (self.systemd() and not os.geteuid()
+                and not (isinstance(result, dict) and result.get("bundle") == current)):
+            try:
+                self.systemctl("start", "--no-block", SERVICE)
+            except InstallError as error:
+                self.report["hurry"] = str(error)
 
 
 def main(nonce: str, request: bytes, source: BinaryIO) -> None:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 
+from healthcheck.judge.nodereport import worst_first
 from healthcheck.model.outcome import Finding, NodeReport, Owner, Result, Severity, Status
 from healthcheck.model.recording import Recording
 from healthcheck.model.trouble import Trouble
@@ -62,8 +63,9 @@ def judged(report: NodeReport, known: NodeReadings | None) -> Observation:
     if not report.results:
         return Observation(StepState.UNKNOWN, clean(f"{report.stage or 'not checked'}: {report.reason}", 300))
     counted = [one for one in report.results if one.severity is not Severity.INFO]
-    failed = [one for one in counted if one.status is Status.FAIL]
-    unknown = [one for one in counted if one.status is Status.UNKNOWN]
+    wrong = worst_first(counted)
+    failed = [one for one in wrong if one.status is Status.FAIL]
+    unknown = [one for one in wrong if one.status is Status.UNKNOWN]
     if failed:
         troubles = [trouble for one in failed for trouble in _troubles(one, known)]
         names = ", ".join(one.rule for one in failed[:4])

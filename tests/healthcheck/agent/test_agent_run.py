@@ -12,6 +12,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ from tests.testbed.sshd import wait_until
 
 HERE = socket.gethostname().partition(".")[0]
 FLEET = "judged at home"
+TREE = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(scope="module")
@@ -369,3 +371,47 @@ def test_counters_go_on_after_a_run_that_could_not_be_judged(node: World) -> Non
     node.run()
     assert (node.result["state"] != "unknown" and json.loads(node.result["kept"])["gpus"].keys()
             == json.loads(kept)["gpus"].keys())
+
+
+# The agent's own code with a limit that a test can wait for, on a machine where a probe never ends.
+_SLOW = """
+import sys, time
+from pathlib import Path
+from healthcheck.agent import main
+main.LIMIT_S = 1.5
+main.recorder.look = lambda *_: time.sleep(60)
+at = Path(sys.argv[1])
+sys.exit(main.main(sys.argv[2:], main.beside(at / "muster.pyz", lambda name: b"")))
+"""
+
+
+@pytest.mark.parametrize(("words", "code"), [(("--nagios",), 3), (("--slurm",), 0)])
+def test_a_run_that_meets_its_limit_leaves_a_result_that_says_so(
+    node: World, tmp_path: Path, words: tuple[str, ...], code: int,
+) -> None:
+    node.run()
+    healthy = node.result
+    begin = node.argv.index("run")
+    done = subprocess.run(
+        [sys.executable, "-c", _SLOW, str(node.at), *node.argv[begin:], *words, "--textfile", str(tmp_path)],
+        env=node.env, cwd=TREE, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == code and "the run took longer than 1.5 s and was stopped" in done.stdout + done.stderr
+    result = node.result
+    assert result["time"] > healthy["time"] and result["kept"] == healthy["kept"]
+    assert (result["state"], result["origin"], result["judged"], result["code"]) == ("unknown", "node", False, 3)
+    assert result["reason"] == "deadline: the run took longer than 1.5 s and was stopped"
+    assert f'muster_node_state{{node="{HERE}",state="unknown"}} 1.0' in (tmp_path / "muster.prom").read_text()
+    home = tmp_path / "home"
+    home.mkdir()
+    seen = node.check(home, "--sku", "hgx-h100", "--from-agent")
+    assert seen["state"] == "unknown" and "took longer than 1.5 s" in seen["reason"] and seen["code"] == 3
+
+
+def test_a_message_in_any_script_is_printed_where_the_locale_lacks_it(node: World) -> None:
+    script = _SLOW.replace("time.sleep(60)", r"dict()['\u0394']")
+    begin = node.argv.index("run")
+    done = subprocess.run(
+        [sys.executable, "-X", "utf8=0", "-c", script, str(node.at), *node.argv[begin:], "--nagios"],
+        env={**node.env, "LC_ALL": "C"}, cwd=TREE, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (3, "")
+    assert done.stdout.startswith(r"MUSTER UNKNOWN - this installation cannot be used (KeyError: '\u0394')")

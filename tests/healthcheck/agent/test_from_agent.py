@@ -7,16 +7,17 @@ import gzip
 import json
 import zlib
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from healthcheck.collector import reply as replies
-from healthcheck.model.outcome import NodeState
+from healthcheck.model.outcome import NodeState, Origin, Status, origin_of
 from healthcheck.model.probes import Probe, ProbeKind, ProbeSet
 from healthcheck.model.recording import Capture, FileCapture, Host, Outcome, Recording, to_json
 from healthcheck.sweep.agents import PATH, PROBE, Agents
@@ -31,6 +32,7 @@ from tests.packagedrules import RULES
 from tests.testbed.memory import base_in_memory
 from tests.testbed.require import require_fleet
 
+OWN = version("cluster-muster")
 NOW = 1_795_000_000.0
 HOST = Host("gpu001", "boot-1", NOW, 0, "3.11.2", "x86_64", 0.1)
 WANTED = ProbeSet.of([Probe("host.swap", ProbeKind.FILES, paths=("/proc/swaps",)),
@@ -46,7 +48,7 @@ def recorded(age: float = 100.0, **changes: Any) -> Recording:
 
 def document(look: Recording | None = None, **changes: Any) -> dict[str, Any]:
     told = to_json(look or recorded())
-    return {"schema": "muster.agent/1", "node": "gpu001", "time": NOW - 100, "period": 300, "recording": told, "previous": None, **changes}
+    return {"schema": "muster.agent/1", "node": "gpu001", "time": NOW - 100, "version": OWN, "period": 300, "recording": told, "previous": None, **changes}
 
 
 def packed(said: Any) -> bytes:
@@ -120,8 +122,10 @@ def test_a_look_from_the_future_was_made_by_a_wrong_clock() -> None:
     (document(replace(recorded(), node="gpu002")), "its agent's snapshot is of node 'gpu002'"),
     (document(recorded(hostname="gpu002")), "calls itself 'gpu002', and this one is 'gpu001'"),
     (document(recorded(boot_id="boot-0")), "booted after its agent's snapshot"),
-    (document(schema="muster.agent/0"), "of another version ('muster.agent/0', expected muster.agent/1): muster agent upgrade"),
+    (document(schema="muster.agent/0"), "of another version ('muster.agent/0', expected muster.agent/1): muster agent upgrade gpu001"),
     (document(schema="\x1b[2J"), "of another version"),
+    (document(schema="muster.agent/2"), "update muster here, or muster agent rollback gpu001"),
+    (document(version="999.0"), "of another version (999.0, "), (document(version=None), "of another version (None, which is none"),
     (document(recording=None), "holds no recording"),
     (document(recording={"schema": "muster.recording/9"}), "schema is 'muster.recording/9'"),
     (document(recording=[]), "not a JSON object"),
@@ -184,13 +188,33 @@ PLAIN = st.recursive(st.none() | st.just(10**400) | st.booleans() | st.floats() 
 
 
 @given(said=st.dictionaries(st.sampled_from(("schema", "node", "period", "time", "recording", "previous", "reply", "previous_reply")), PLAIN))
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 def test_whatever_a_node_writes_there_ends_no_sweep_and_makes_no_node_healthy(said: dict[str, Any]) -> None:
     node = Node("gpu001", sku="cpu-only")
-    recording, previous = Agents().snapshots(answer(packed({"schema": "muster.agent/1", "node": "gpu001", **said})), WANTED)
+    recording, previous = Agents().snapshots(answer(packed({"schema": "muster.agent/1", "node": "gpu001", "version": OWN, **said})), WANTED)
     assessment = Assessment([node], RULES)
     assessment.add(recording, previous)
     (report,) = assessment.finish().reports
     assert report.state is NodeState.UNKNOWN and report.reason
+
+
+def test_what_an_agent_of_another_version_does_not_record_is_unknown_of_our_making_and_all_else_counts() -> None:
+    agents = Agents(head="0.2.0")
+    recording, _ = agents.snapshots(answer(packed(document(version="0.1.9"))), WANTED)
+    assert recording.captures["host.swap"] == SWAP
+    lacking = recording.captures["host.uptime"]
+    assert lacking.outcome is Outcome.UNABLE and lacking.note.endswith("(0.1.9, 0.2.0 here): muster agent upgrade gpu001")
+    assert "host.uptime" not in agents.snapshots(answer(packed(document(version="0.2.0"))), WANTED)[0].captures
+    # Judged: the rule that rests on it is unknown of muster, and so is a node of which nothing else is.
+    wanted = RULES.probe_set(30.0)
+    older, _ = agents.snapshots(answer(packed(document(version="0.1.9"))), wanted)
+    assessment = Assessment([Node("gpu001", sku="cpu-only")], RULES)
+    assessment.add(older)
+    (report,) = assessment.finish().reports
+    unknown = [one for one in report.results if one.status is Status.UNKNOWN]
+    assert unknown and {one.origin for one in unknown} == {Origin.MUSTER}
+    assert all("muster agent upgrade gpu001" in one.reason for one in unknown if "does not record" in one.reason)
+    assert report.state is NodeState.UNKNOWN and origin_of(report) is Origin.MUSTER
 
 
 @given(text=st.text(st.characters()) | st.text("\ud800\udc80\udcff\udfff"))

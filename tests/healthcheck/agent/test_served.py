@@ -29,6 +29,7 @@ from prometheus_client.registry import CollectorRegistry
 from healthcheck.agent.served import AgentSource
 from healthcheck.exporter.page import Page
 from healthcheck.exporter.source import FleetStatus
+from healthcheck.model.exposition import text_of
 from healthcheck.model.recording import from_json
 from healthcheck.store import newest
 from inventory.model import Lifecycle, LifecycleState, Node
@@ -144,7 +145,7 @@ def test_its_page_is_what_the_head_says_of_the_same_look(looked: World, tmp_path
     own = families(once(looked))
     assert {name for name in own if name.startswith("muster_agent")} == own.keys() - head.keys() \
         == {"muster_agent_period_seconds", "muster_agent_run_seconds", "muster_agent_info", "muster_agent_healthy",
-            "muster_agent_run_info", "muster_agent_run_timestamp_seconds"}
+            "muster_agent_run_info", "muster_agent_run_timestamp_seconds", "muster_agent_writable"}
 
     about = ("muster_node_state", "muster_node_info", "muster_node_lifecycle", "muster_node_probe_seconds",
              "muster_gpu_info", "muster_gpu_temperature_celsius", "muster_node_gpu_power_watts",
@@ -251,7 +252,7 @@ def page(
                                          else json.dumps(written).encode())
     fleet = AgentSource(folder, node, uptime=lambda: up).read(now)
     assert isinstance(fleet, FleetStatus)
-    return Page(600).make(fleet, now), fleet.trouble
+    return text_of(Page(600).make(fleet, now)), fleet.trouble
 
 
 def test_a_fresh_result_is_served(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,13 +12,19 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from healthcheck.burnin.document import kept, write
 from healthcheck.burnin.metrics import FAMILIES, Burnins, here, samples, summary
-from healthcheck.exporter.page import Page, text_of
+from healthcheck.exporter.page import Page
 from healthcheck.exporter.stored import Nodes, StoreSource
+from healthcheck.model.exposition import Sample, grouped, text_of
 from healthcheck.store.file import opened
 from tests.healthcheck.burnin.faulty import faulty
 from tests.healthcheck.burnin.made import burnin, places, sound
 
 DAYS = 30.0
+
+
+def text(found: Iterable[Sample]) -> str:
+    """As Prometheus reads it."""
+    return text_of(grouped(found).items())
 
 
 def series(text: str) -> dict[tuple[str, ...], float]:
@@ -27,7 +34,7 @@ def series(text: str) -> dict[tuple[str, ...], float]:
 
 
 def test_each_node_says_how_its_burn_in_ended_and_what_it_reached_in_base_units() -> None:
-    found = series(text_of(samples([summary(burnin())], DAYS)))
+    found = series(text(samples([summary(burnin())], DAYS)))
     assert found["muster_burnin_outcome", "gpu003", "pass"] == 1
     assert found["muster_burnin_busbw_bytes_per_second", "gpu003", "node"] == pytest.approx(472e9, rel=0.01)
     assert found["muster_burnin_busbw_bytes_per_second", "gpu003",
@@ -40,7 +47,7 @@ def test_each_node_says_how_its_burn_in_ended_and_what_it_reached_in_base_units(
 
 
 def test_who_is_accused_of_what_is_reported_by_node() -> None:
-    found = series(text_of(samples([summary(faulty())], None)))
+    found = series(text(samples([summary(faulty())], None)))
     assert (found["muster_burnin_accusations", "wrong data", "gpu002"] == 1
             and found["muster_burnin_outcome", "gpu002", "fail"] == 1)
     assert found["muster_burnin_accusations", "counted errors", "gpu008"] == 1
@@ -53,7 +60,7 @@ def test_who_is_accused_of_what_is_reported_by_node() -> None:
 def test_a_node_keeps_its_own_newest_burn_in_when_others_are_run_again() -> None:
     one = places(1)
     again = burnin(one, sound(one, pairs=False), run="again", began=1795400000.0)
-    found = series(text_of(samples([summary(again), summary(faulty())], DAYS)))
+    found = series(text(samples([summary(again), summary(faulty())], DAYS)))
     assert found["muster_burnin_finished_timestamp_seconds", "gpu001"] == 1795400600
     assert (found["muster_burnin_outcome", "gpu002", "fail"] == 1
             and found["muster_burnin_finished_timestamp_seconds", "gpu002"] == 1795317000)
@@ -69,14 +76,14 @@ def test_the_exporters_page_has_them_and_what_cannot_be_read_is_counted(tmp_path
     path = write(tmp_path, faulty())
     fleet = source.read(2002.0)
     assert fleet is not None
-    found = series(Page(3600).make(fleet, 2002.0))
+    found = series(text_of(Page(3600).make(fleet, 2002.0)))
     assert (found["muster_burnin_outcome", "gpu002", "fail"] == 1
             and found["muster_burnin_unreadable_documents",] == 0)
     path.write_text("{")
     os.utime(path, ns=(5, 5))
     again = source.read(2003.0)
     assert (again is not None
-            and series(Page(3600).make(again, 2003.0))["muster_burnin_unreadable_documents",] == 1)
+            and series(text_of(Page(3600).make(again, 2003.0)))["muster_burnin_unreadable_documents",] == 1)
 
 
 def test_a_document_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,11 +104,11 @@ def test_a_burn_in_that_is_under_way_hides_no_result(tmp_path: Path) -> None:
     write(tmp_path, replace(burnin(run="later", began=1795400000.0),
                             options={"finished": False, "nodes": '"finished":true'}))
     assert burnins.again() and not burnins.again()
-    found = series(text_of(burnins.samples))
+    found = series(text(burnins.samples))
     assert found["muster_burnin_finished_timestamp_seconds", "gpu003"] == 1795317000
     write(tmp_path, replace(burnin(run="later", began=1795400000.0),
                             options={"finished": True, "nodes": '"finished":false'}))
-    assert burnins.again() and series(text_of(burnins.samples))["muster_burnin_finished_timestamp_seconds",
+    assert burnins.again() and series(text(burnins.samples))["muster_burnin_finished_timestamp_seconds",
                                                                 "gpu003"] == 1795400600
 
 
@@ -121,6 +128,6 @@ def test_a_screening_does_not_stand_before_the_burn_in_of_its_nodes(tmp_path: Pa
         write(tmp_path, replace(burnin(run=f"later-{number}-screen", began=1795400000.0), length="screen"))
     burnins = Burnins(tmp_path, DAYS)
     assert burnins.again()
-    assert series(text_of(burnins.samples))["muster_burnin_finished_timestamp_seconds",
+    assert series(text(burnins.samples))["muster_burnin_finished_timestamp_seconds",
                                             "gpu003"] == 1795317000
     assert len(kept(tmp_path)) == 21 and len(kept(tmp_path, screenings=False)) == 1

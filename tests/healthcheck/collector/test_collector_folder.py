@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from healthcheck.model.coverage import RequestedProbes, coverage
+from healthcheck.model.outcome import NodeReport, NodeState
 from healthcheck.model.probes import Probe, ProbeKind
-from healthcheck.model.recording import Outcome
+from healthcheck.model.recording import Outcome, from_json, to_json
+from healthcheck.report import document, table
 from tests.testbed import fuse
 from tests.testbed.collector import collect
+from tests.testbed.require import require
 
 
 @pytest.fixture
@@ -61,6 +66,71 @@ def sleeper() -> Iterator[int]:
 
 
 ECHO = Probe("p", ProbeKind.COMMAND, argv=("echo", "ran"))
+
+
+def a_link(path: Path) -> None:
+    (path.parent / "elsewhere").mkdir()
+    path.symlink_to(path.parent / "elsewhere")
+
+
+def of_another(path: Path) -> None:
+    require(os.geteuid() == 0, "only root can give a folder to another user")
+    path.mkdir(0o700)
+    os.chown(path, 65534, 65534)
+
+
+def open_to_all(path: Path) -> None:
+    path.mkdir()
+    path.chmod(0o777)
+
+
+def a_file(path: Path) -> None:
+    path.write_text("")
+
+
+@pytest.mark.parametrize(("broken", "words"), [
+    (a_link, "is a link"), (of_another, f"belongs to user 65534, not {os.geteuid()}"),
+    (open_to_all, "has mode 0777: others may write to it"), (a_file, "cannot be used: Not a directory"),
+])
+def test_a_run_folder_that_is_not_ours_alone_is_reported_with_the_next_command_and_is_no_fault(
+    tree: Path, broken: Callable[[Path], None], words: str,
+) -> None:
+    (tree / "tmp").mkdir()
+    own = f"/tmp/muster-{os.geteuid()}"
+    broken(tree / own[1:])
+    broken(tree / "run/muster")
+    recording = collect([ECHO], tree, env={"XDG_RUNTIME_DIR": ""})
+    assert recording.host is not None and recording.captures["p"].text == "ran\n"
+    said = recording.host.run_folder
+    assert f"{own} {words}" in said and said.endswith(f"{own}") and "; see: ls -ld /" in said
+    assert from_json(to_json(recording)) == recording
+    found = coverage(recording, RequestedProbes.of([ECHO]))
+    # Beside the results, whatever they are: no rule fails by it and no state comes from it.
+    report = NodeReport("gpu001", NodeState.HEALTHY, "", (), probes=found)
+    assert document.node(report)["probes"]["run_folder"] == said and document.node(report)["state"] == "healthy"
+    buffer: list[str] = []
+    table._print_not_seen(lambda *parts: buffer.append("".join(map(str, parts))), [report], lambda names: "gpu001")
+    assert len(buffer) == 1 and said in buffer[0]
+
+
+def test_a_run_folder_of_ours_is_not_worth_a_word(tree: Path) -> None:
+    recording = collect([ECHO], tree)
+    assert recording.host is not None and recording.host.run_folder == ""
+    assert "run_folder" not in to_json(recording)["host"]
+
+
+def test_a_run_folder_on_a_full_disk_is_reported(tree: Path) -> None:
+    require(os.geteuid() == 0 and shutil.which("mount"), "needs root, and mount(8) of util-linux")
+    full = ["mount", "-t", "tmpfs", "-o", "size=4k,nr_inodes=3", "tmpfs", str(tree / "run")]
+    require(subprocess.run(full, check=False, capture_output=True).returncode == 0, "no tmpfs can be mounted here")
+    try:
+        (tree / "run/muster").mkdir(0o700)
+        (tree / "run/filler").write_bytes(b"x" * 4096)
+        recording = collect([ECHO], tree)
+    finally:
+        subprocess.run(["umount", "-l", str(tree / "run")], check=True)
+    assert recording.host is not None and recording.captures["p"].text == "ran\n"
+    assert "run folder cannot be written to: No space left on device; see: df" in recording.host.run_folder
 
 
 def test_another_sweeps_probe_within_its_limit_is_no_wedge(tree: Path, sleeper: int) -> None:

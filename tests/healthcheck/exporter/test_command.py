@@ -62,6 +62,7 @@ def test_without_a_store_every_node_is_unknown_and_it_serves_all_the_same(tmp_pa
     (("--listen", "192.0.2.7:9847"), "--listen 192.0.2.7:9847:"), (("--every", "5m"), "none was found"),
     (("--http-sd", "9100"), "none was found"), (("--tls-cert", "x"), "a certificate and its key"),
     (("--tls-cert", "x", "--tls-key", "y"), "are not a certificate and its key"),
+    (("--web-config", "no.yml"), "no.yml: no such file"),
     (("--rules", "."), "for the sweeps of --every"), (("--stale", "soon"), "not a time span"),
     (("-i", "no.yaml"), "no such file"),
 ])

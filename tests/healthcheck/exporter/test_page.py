@@ -14,9 +14,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from healthcheck.exporter import fleet as whole
 from healthcheck.exporter import nodes
-from healthcheck.exporter.page import MOST_SERIES, Page, text_of
+from healthcheck.exporter.page import MOST_SERIES, Page
 from healthcheck.exporter.source import FleetStatus, HeadStatus, NodeNow
-from healthcheck.model.exposition import MetricFamily
+from healthcheck.model.exposition import MetricFamily, grouped, text_of
 from healthcheck.model.outcome import NodeReport, NodeState
 from healthcheck.store import newest
 from healthcheck.store.newest import NotPassed
@@ -32,8 +32,8 @@ def page(
     *there: NodeNow, fleet: FleetStatus | None = None, now: float = made.NOW, most: int = MOST_SERIES,
 ) -> str:
     """The first page of a fleet; a result is stale after an hour."""
-    return Page(HOUR, most).make(fleet or made.fleet(*there),
-                                 now) + text_of(whole.process(made.PROCESS, 0.0, 1))
+    return text_of([*Page(HOUR, most).make(fleet or made.fleet(*there), now),
+                    *grouped(whole.process(made.PROCESS, 0.0, 1)).items()])
 
 
 def samples(text: str, name: str, *labels: str) -> dict[tuple[str, ...], float]:
@@ -103,7 +103,7 @@ def test_a_node_that_was_not_reached_is_unknown_and_shows_nothing_of_its_last_go
 def test_a_page_that_was_made_when_a_look_was_fresh_is_not_held_to_when_it_has_aged() -> None:
     pages = Page(HOUR)
     there = made.fleet(made.at())
-    assert [state(pages.make(there, made.NOW + later)) for later in (0, HOUR, -60)] == [
+    assert [state(text_of(pages.make(there, made.NOW + later))) for later in (0, HOUR, -60)] == [
         "healthy", "unknown", "healthy"]
 
 

@@ -4,10 +4,13 @@ and is over when it is mended."""
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from healthcheck.exporter.alerts import folder
 from provisioning.demo.fleet import DemoFleet
 from tests.healthcheck import machine
+from tests.healthcheck.exporter.certificates import certificate
+from tests.healthcheck.exporter.test_webfile import hashed
 from tests.testbed.exporting import exporting, swept
 from tests.testbed.memory import base_in_memory
 from tests.testbed.prometheus import monitoring, require_prometheus
@@ -29,10 +32,19 @@ def test_a_fault_is_told_to_a_webhook_and_so_is_that_it_is_over(tmp_path: Path) 
     state = tmp_path / "state"
     swept(state, SICK, machine.recording("gpu002"))
     rules = sorted(folder().glob("*.yaml"))
-    with exporting(tmp_path, "-i", "muster.yaml", "--http-sd", "9100") as exporter:
-        scrape = [{"job_name": "muster", "static_configs": [{"targets": [exporter.address]}]},
-                  {"job_name": "node",
-                   "http_sd_configs": [{"url": f"{exporter.url}/sd", "refresh_interval": "1s"}]}]
+    # As a site has it: TLS, and a password for the scrape and for the discovery.
+    pair = certificate(tmp_path, "server")
+    (tmp_path / "web.yml").write_text(
+        f"tls_server_config: {{cert_file: {pair[0].name}, key_file: {pair[1].name}}}\n"
+        f"basic_auth_users: {{prometheus: {hashed('s3cret', 10)}}}\n")
+    access = {"scheme": "https", "tls_config": {"ca_file": str(pair[0])},
+              "basic_auth": {"username": "prometheus", "password": "s3cret"}}
+    with exporting(tmp_path, "-i", "muster.yaml", "--http-sd", "9100", "--web-config", "web.yml") as exporter:
+        scrape: list[dict[str, Any]] = [
+            {"job_name": "muster", "static_configs": [{"targets": [exporter.address]}], **access},
+            {"job_name": "node",
+             "http_sd_configs": [{"url": f"{exporter.url}/sd", "refresh_interval": "1s",
+                                  **{key: access[key] for key in ("tls_config", "basic_auth")}}]}]
         with monitoring(tmp_path, scrape, rules) as there:
             def told(status: str) -> dict[str, dict[str, str]]:
                 return {name: labels for said, name, labels in there.told if said == status

@@ -3,33 +3,34 @@
 from __future__ import annotations
 
 import contextlib
-import datetime as dt
 import gzip
 import http.client
 import json
 import socket
 import ssl
+import threading
 import time
 from collections.abc import Callable, Iterator
-from ipaddress import ip_address
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from healthcheck.exporter.board import Board
+from healthcheck.exporter.admission import MOST, MOST_OF_PEER
+from healthcheck.exporter.board import Board, HttpResponse
+from healthcheck.exporter.connection import ClientLimits
 from healthcheck.exporter.page import Page
-from healthcheck.exporter.server import MOST, Server, serve, takes_gzip
+from healthcheck.exporter.request import takes_gzip
+from healthcheck.exporter.security import Security
+from healthcheck.exporter.server import Server, serve
 from healthcheck.exporter.source import FleetStatus, NodeNow
 from healthcheck.exporter.tls import Tls
 from inventory.errors import UsageError
 from inventory.model import Node
 from tests.healthcheck.exporter import made
+from tests.healthcheck.exporter.certificates import certificate
 from tests.testbed.sshd import wait_until
 
 
@@ -63,10 +64,12 @@ def board(source: Told | None = None, inventory: list[Node] | None = None) -> Bo
 
 @contextlib.contextmanager
 def serving(
-    held: Board | None = None, tls: Tls | None = None, quiet_s: float = 5.0, whole_s: float = 30.0,
+    held: Board | None = None, security: Security | None = None, *, most: int = MOST,
+    most_of_peer: int = MOST_OF_PEER, **limits: float,
 ) -> Iterator[Server]:
-    """A server on loopback."""
-    server = Server("127.0.0.1", 0, tls, quiet_s=quiet_s, whole_s=whole_s)
+    """A server on loopback; `limits` in seconds, as `ClientLimits` has them."""
+    server = Server("127.0.0.1", 0, security, limits=ClientLimits(**{"request_s": 20.0, **limits}), most=most,
+                    most_of_peer=most_of_peer)
     server.board = held or board()
     stop = serve(server)
     try:
@@ -77,7 +80,7 @@ def serving(
 
 def get(server: Server, path: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], bytes]:
     """Status, headers and body."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
     try:
         connection.request(method, path,
                            headers={key.replace("_", "-"): value for key, value in headers.items()})
@@ -133,37 +136,47 @@ def test_the_inventory_is_given_as_prometheus_wants_it() -> None:
                 for port in ("0", "65536", "x", "9" * 90, "-1", "%D9%A3")] == [400] * 6
 
 
-def connected(server: Server, said: bytes = b"") -> socket.socket:
-    sock = socket.create_connection(("127.0.0.1", server.server_port), timeout=30)
+def connected(server: Server, said: bytes = b"", source: str = "127.0.0.1") -> socket.socket:
+    sock = socket.create_connection(("127.0.0.1", server.port), timeout=30, source_address=(source, 0))
     sock.sendall(said)
     return sock
 
 
 @pytest.mark.parametrize(("said", "got"), [
-    (b"GET http://[ HTTP/1.0\r\n\r\n", b"HTTP/1.0 404"), (b"\x16\x03\x01\x00\xff\r\n", b"<!DOCTYPE HTML"),
-    (b"GET /" + b"a" * 70000, b"HTTP/1.0 414"),
+    (b"GET http://[ HTTP/1.0\r\n\r\n", b"HTTP/1.0 404"), (b"\x16\x03\x01\x00\xff\r\n", b"HTTP/1.0 400"),
+    (b"\n", b"HTTP/1.0 400"), (b"GET /\r\n", b"HTTP/1.0 400"), (b"GET / HTTP/2.0\r\n", b"HTTP/1.0 505"),
+    (b"PUT / HTTP/1.1\r\n", b"HTTP/1.0 501"), (b"GET /" + b"a" * 70000, b"HTTP/1.0 414"),
     (b"GET / HTTP/1.0\r\n" + b"A: b\r\n" * 200 + b"\r\n", b"HTTP/1.0 431"),
-])
+    (b"GET / HTTP/1.0\r\nA: " + b"a" * (1 << 20) + b"\r\n\r\n", b"HTTP/1.0 431"),
+    (bytes(range(256)) * 4096, b"HTTP/1.0 400"),
+], ids=lambda said: repr(said[:20]))
 def test_what_is_no_request_is_refused_and_the_next_client_served(
     said: bytes, got: bytes, capsys: pytest.CaptureFixture[str],
 ) -> None:
     with serving() as server:
         with connected(server, said) as sock:
-            assert sock.recv(12) == got[:12]
+            assert sock.recv(12) == got
         assert get(server, "/healthz")[0] == 200
     assert capsys.readouterr().err == ""
 
 
+def closed(sock: socket.socket) -> bool:
+    """Whether the server closes the connection, within the socket's timeout, without a word."""
+    with contextlib.suppress(ConnectionError):
+        return sock.recv(1) == b""
+    return True
+
+
 def test_clients_that_say_nothing_or_half_a_line_keep_nobody_and_are_put_out() -> None:
-    with serving(quiet_s=0.3) as server, contextlib.ExitStack() as stack:
+    with serving(request_s=0.3) as server, contextlib.ExitStack() as stack:
         slow = [stack.enter_context(connected(server, said))
                 for said in (b"", b"GET /metr", b"GET /metrics HTTP/1.1\r\nHost: ") * 4]
         assert get(server, "/metrics")[0] == 200
-        assert [sock.recv(1) for sock in slow] == [b""] * len(slow)
+        assert all(closed(sock) for sock in slow)
 
 
-def test_a_client_that_sends_a_little_now_and_then_is_put_out_when_its_whole_time_is_over() -> None:
-    with serving(quiet_s=5, whole_s=0.5) as server, connected(server, b"GET /metrics HTTP/1.1\r\n") as sock:
+def test_a_client_that_sends_a_little_now_and_then_is_put_out_when_its_time_is_over() -> None:
+    with serving(request_s=0.5) as server, connected(server, b"GET /metrics HTTP/1.1\r\n") as sock:
         began = time.monotonic()
         with contextlib.suppress(OSError):
             while time.monotonic() - began < 20:
@@ -176,22 +189,97 @@ def test_a_client_that_sends_a_little_now_and_then_is_put_out_when_its_whole_tim
         assert get(server, "/healthz")[0] == 200
 
 
+def scraped(server: Server) -> int:
+    """The status of a scrape as Prometheus makes it; 0 if it was not answered whole."""
+    with contextlib.suppress(OSError, http.client.HTTPException):
+        status, _, small = get(server, "/metrics", Accept_Encoding="gzip")
+        return status if b"muster_node_state" in gzip.decompress(small) else 0
+    return 0
+
+
+@contextlib.contextmanager
+def slow_clients(server: Server, count: int, said: bytes = b"GET /metrics HTTP/1.1\r\nX: ") -> Iterator[None]:
+    """So many clients that send one byte after another, and connect again when they are put out."""
+    over = threading.Event()
+    socks = [connected(server) for _ in range(count)]
+
+    def drip() -> None:
+        at = 0
+        while not over.wait(0.1):
+            for number, sock in enumerate(socks):
+                try:
+                    sock.settimeout(0.001)
+                    sock.sendall(said[at:at + 1] or b"x")
+                    with contextlib.suppress(TimeoutError):
+                        if sock.recv(1) == b"":
+                            raise ConnectionResetError
+                except OSError:
+                    sock.close()
+                    socks[number] = connected(server)
+            at += 1
+
+    thread = threading.Thread(target=drip)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+        for sock in socks:
+            sock.close()
+
+
+def test_beside_64_slow_clients_of_the_same_address_each_of_100_scrapes_is_answered() -> None:
+    with serving(request_s=1.0) as server, slow_clients(server, 64):
+        with ThreadPoolExecutor(25) as pool:
+            assert [*pool.map(lambda _: scraped(server), range(100))] == [200] * 100
+        assert server.counted == [0]
+
+
+def test_more_clients_of_one_address_than_it_may_have_close_the_slowest_of_their_own() -> None:
+    with serving(most_of_peer=32) as server, slow_clients(server, 64):
+        assert [scraped(server) for _ in range(20)] == [200] * 20
+        assert server.counted[0] > 0 and len(server.open) <= 33
+
+
+def test_where_others_hold_every_place_the_scrape_of_another_address_is_answered() -> None:
+    with serving(most=12) as server, contextlib.ExitStack() as stack:
+        for number in range(30):
+            stack.enter_context(connected(server, source=f"127.0.0.{2 + number % 3}"))
+        wait_until(lambda: len(server.open) == 12, what="that all places are taken")
+        assert [scraped(server) for _ in range(20)] == [200] * 20
+
+
 def test_a_client_that_does_not_read_its_page_keeps_nobody() -> None:
     large = board(Told(made.fleet(*(made.at(f"n{number}") for number in range(300)))))
     with serving(large, quiet_s=0.5) as server, connected(server, b"GET /metrics HTTP/1.0\r\n\r\n"):
         assert get(server, "/metrics")[0] == 200
-        wait_until(lambda: not server._open, 20, "that it is put out")
+        wait_until(lambda: not server.open, 20, "that it is put out")
 
 
-def test_of_too_many_clients_some_are_refused_at_once_and_counted() -> None:
-    with serving(quiet_s=20) as server, contextlib.ExitStack() as stack:
-        held = [stack.enter_context(connected(server)) for _ in range(MOST)]
-        wait_until(lambda: len(server._open) == MOST, what="that all are served")
-        with connected(server) as one_more:
-            assert one_more.recv(1) == b"" and server.counted == [1]
-        held.pop().close()
-        wait_until(lambda: len(server._open) < MOST, what="room")
-        assert get(server, "/healthz")[0] == 200
+def test_a_client_that_reads_its_page_slowly_is_put_out_when_its_whole_time_is_over() -> None:
+    large = board(Told(made.fleet(*(made.at(f"n{number}") for number in range(300)))))
+    with serving(large, whole_s=0.5) as server, connected(server, b"GET /metrics HTTP/1.0\r\n\r\n") as sock:
+        sock.recv(1)
+        wait_until(lambda: not server.open, 20, "that it is put out")
+
+
+def test_a_page_that_hangs_on_a_disk_keeps_no_scrape() -> None:
+    hangs = threading.Event()
+
+    def gate(query: str, small: bool) -> HttpResponse:
+        hangs.wait(60)
+        return HttpResponse(404, ())
+
+    held = Board(Told(made.fleet(made.at())), Page(3600), lambda: made.PROCESS, clock=lambda: made.NOW, gate=gate)
+    held.refresh()
+    with serving(held) as server, contextlib.ExitStack() as stack:
+        for _ in range(4):
+            stack.enter_context(connected(server, b"GET /gate HTTP/1.0\r\n\r\n"))
+        wait_until(lambda: get(server, "/gate")[0] == 503, 20, "that no more wait for the disk")
+        assert scraped(server) == 200
+        hangs.set()
+        wait_until(lambda: get(server, "/gate")[0] == 404, 20, "the disk")
 
 
 @given(st.text(max_size=60))
@@ -209,31 +297,12 @@ def test_gzip_is_taken_where_it_was_asked_for(asked: str, taken: bool) -> None:
 
 # ---- TLS
 
-def certificate(folder: Path, name: str) -> tuple[Path, Path]:
-    """A certificate for 127.0.0.1 that signed itself, and its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    now = dt.datetime.now(dt.timezone.utc)
-    made_ = (x509.CertificateBuilder().subject_name(subject).issuer_name(subject).public_key(key.public_key())
-             .serial_number(x509.random_serial_number()).not_valid_before(
-                 now - dt.timedelta(days=1)).not_valid_after(now + dt.timedelta(days=9))
-             .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]),
-                            critical=False)
-             .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True).sign(
-                 key, hashes.SHA256()))
-    at, key_at = folder / f"{name}.pem", folder / f"{name}.key"
-    at.write_bytes(made_.public_bytes(serialization.Encoding.PEM))
-    key_at.write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8,
-                                         serialization.NoEncryption()))
-    return at, key_at
-
-
 def fetched(server: Server, trusted: Path, mine: tuple[Path, Path] | None = None) -> int:
     """The status of the page over TLS; raises ssl.SSLError where the one does not trust the other."""
     context = ssl.create_default_context(cafile=str(trusted))
     if mine is not None:
         context.load_cert_chain(*mine)
-    connection = http.client.HTTPSConnection("127.0.0.1", server.server_port, timeout=30, context=context)
+    connection = http.client.HTTPSConnection("127.0.0.1", server.port, timeout=30, context=context)
     try:
         connection.request("GET", "/metrics")
         answer = connection.getresponse()
@@ -249,7 +318,7 @@ def test_tls_is_served_and_a_renewed_certificate_counts_without_a_restart(tmp_pa
     at, key_at = tmp_path / "at.pem", tmp_path / "at.key"
     at.write_bytes(old.read_bytes())
     key_at.write_bytes(old_key.read_bytes())
-    with serving(tls=Tls(at, key_at)) as server:
+    with serving(security=Tls(at, key_at)) as server:
         assert fetched(server, old) == 200
         with pytest.raises(ssl.SSLError):
             fetched(server, new)
@@ -263,15 +332,29 @@ def test_tls_is_served_and_a_renewed_certificate_counts_without_a_restart(tmp_pa
 
 def test_a_client_that_is_slow_at_the_handshake_keeps_nobody(tmp_path: Path) -> None:
     pair = certificate(tmp_path, "a")
-    with (serving(tls=Tls(*pair), quiet_s=0.5) as server, connected(server) as silent,
+    with (serving(security=Tls(*pair), request_s=0.5) as server, connected(server) as silent,
           connected(server, b"GET / HTTP/1.0\r\n\r\n") as plain):
         assert fetched(server, pair[0]) == 200
-        assert silent.recv(1) == b"" and plain.recv(64)[:4] != b"HTTP"
+        assert closed(silent) and plain.recv(64)[:4] != b"HTTP"
+
+
+def test_beside_64_clients_with_half_a_handshake_each_scrape_over_tls_is_answered(tmp_path: Path) -> None:
+    pair = certificate(tmp_path, "a")
+    hello = ssl.MemoryBIO()
+    half = ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), hello, server_hostname="127.0.0.1")
+    with contextlib.suppress(ssl.SSLWantReadError):
+        half.do_handshake()
+    said = hello.read()
+    with serving(security=Tls(*pair), most_of_peer=80) as server, contextlib.ExitStack() as stack:
+        for number in range(64):
+            stack.enter_context(connected(server, said[:-5 if number % 2 else None]))
+        with ThreadPoolExecutor(10) as pool:
+            assert [*pool.map(lambda _: fetched(server, pair[0]), range(50))] == [200] * 50
 
 
 def test_with_authorities_for_clients_nobody_else_is_served(tmp_path: Path) -> None:
     pair, client = certificate(tmp_path, "server"), certificate(tmp_path, "client")
-    with serving(tls=Tls(*pair, client[0])) as server:
+    with serving(security=Tls(*pair, client[0])) as server:
         assert fetched(server, pair[0], client) == 200
         with pytest.raises((ssl.SSLError, ConnectionError, http.client.HTTPException)):
             fetched(server, pair[0])

@@ -160,10 +160,10 @@ def test_the_newest_triage_that_said_how_it_ended_is_told(tmp_path: Path, invent
                 runs.finish(store, runs.begin(store, "a", "b", "{}", run[0]), run[1], run[2])
         fleet = source.read(9e9)
         assert fleet is not None and fleet.head is not None
-        lines = [line for family, line in head(fleet.head)
-                 if family.name.startswith("muster_triage_last_run")]
+        rows = [row for family, row in head(fleet.head)
+                if family.name.startswith("muster_triage_last_run")]
         return (fleet.head.triage_ended, fleet.head.triage_success,
-                [float(line.rpartition(" ")[2]) for line in lines])
+                [value for value, _ in rows])
 
     swept(tmp_path, "gpu001")
     source = StoreSource(tmp_path, Nodes(inventory))

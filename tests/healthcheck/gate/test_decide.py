@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from healthcheck.gate.decide import Gate, GateDecision, answer
+from healthcheck.gate.messages import text
 from healthcheck.gate.reading import snapshot_of
 from tests.healthcheck.gate.fleet import NOW, POLICY, certificate, document, fleet, names, snapshot
 
@@ -240,3 +241,12 @@ def test_what_cannot_be_known_of_a_node_is_to_be_as_fresh_as_what_is_known() -> 
     old = {"state": "unknown", "origin": "node", "looked": NOW - 30 * 86400}
     assert asked(fleet(4, gpu002=old), policy=lenient).gate is Gate.CLOSED
     assert asked(fleet(4, gpu002={**old, "looked": NOW}), policy=lenient).gate is Gate.OPEN
+
+
+def test_a_long_answer_names_what_fails_before_what_is_unknown() -> None:
+    unsure = {f"gpu{at:03}": {"state": "unknown", "origin": "node", "why": f"nvml hangs for {at} s"}
+              for at in range(1, 40)}
+    nodes = fleet(40, **unsure, gpu040={"state": "unhealthy", "why": "gpu-ecc-uncorrected: GPU 3: 4"})
+    lines = text(asked(nodes), 40, None, NOW).splitlines()
+    assert lines[1] == "  gpu040: unhealthy: gpu-ecc-uncorrected: GPU 3: 4"
+    assert lines[-1] == "  ... and 20 more reasons: --json has all"

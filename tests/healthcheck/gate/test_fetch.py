@@ -187,7 +187,7 @@ def exporter(folder: Path) -> Iterator[str]:
     server.board = Board(_Nothing(), Page(3600), lambda: exported.PROCESS, gate=GatePage(folder, NAME).answer)
     stop = serve(server)
     try:
-        yield f"http://127.0.0.1:{server.server_port}/gate"
+        yield f"http://127.0.0.1:{server.port}/gate"
     finally:
         stop()
 

@@ -17,6 +17,7 @@ import pytest
 
 from inventory.transport.base import Stage
 from provisioning.demo.fleet import DemoFleet
+from tests import forked
 from tests.command import MUSTER, environment
 from tests.healthcheck.help.pages import PAGES, README, ROOT, Shown, blocks, commands, lines, name, of_line
 from tests.healthcheck.help.worlds import WORLDS, World, begin
@@ -82,8 +83,7 @@ def six() -> Iterator[DemoFleet]:
 
 def typed(shown: Shown, home: Path) -> tuple[int, str]:
     """Its code and all that it wrote, in the order in which a terminal shows it."""
-    done = subprocess.run([str(MUSTER), *shown.words], cwd=home, env=environment(home), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, timeout=120, check=False)
+    done = forked.run([str(MUSTER), *shown.words], cwd=home, env=environment(home), timeout=120, merged=True)
     return done.returncode, done.stdout
 
 

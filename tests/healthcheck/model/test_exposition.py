@@ -14,7 +14,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from healthcheck.model.exposition import COUNTER, GAUGE, MetricFamily, number
+from healthcheck.model.exposition import COUNTER, GAUGE, MetricFamily, number, text_of
 from inventory.text import clean
 
 ANY = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -51,7 +51,7 @@ def test_a_family_is_written_as_prometheus_client_writes_it(message: str, kind: 
              else GaugeMetricFamily)("muster_thing", message, labels=labels)
     for values, value in rows:
         other.add_metric(values, value)
-    assert ours.head + "".join(ours.sample(value, *values) for values, value in rows) == theirs(other)
+    assert text_of([(ours, [ours.sample(value, *values) for values, value in rows])]) == theirs(other)
 
 
 @given(VALUES)
@@ -65,10 +65,14 @@ def test_a_number_reads_back_as_what_it_was(value: float) -> None:
 
 def test_what_a_node_says_ends_no_label_and_no_line() -> None:
     hostile = clean('x"} 1\nmuster_node_state{node="other",state="healthy"} 1 \\')
-    line = MetricFamily("muster_gpu_info", GAUGE, "x", ("node",)).sample(1, hostile)
+    family = MetricFamily("muster_gpu_info", GAUGE, "x", ("node",))
+    line = text_of([(family, [family.sample(1, hostile)])]).split("\n", 2)[2]
     assert line.count("\n") == 1 and line.endswith('\\\\"} 1.0\n')
-    assert MetricFamily("muster_gpu_info", GAUGE, "x",
-                        ("node",)).sample(1, 'a"b\nc\\d') == 'muster_gpu_info{node="a\\"b\\nc\\\\d"} 1.0\n'
+    assert text_of([(family, [family.sample(1, 'a"b\nc\\d')])]).endswith(
+        'muster_gpu_info{node="a\\"b\\nc\\\\d"} 1.0\n')
+    assert family.sample(1, "a\ud800") == (1, ("a?",))
+    with pytest.raises(ValueError, match="2 values for 1 labels"):
+        family.sample(1, "a", "b")
 
 
 @pytest.mark.parametrize(("name", "kind", "labels"),

@@ -4,6 +4,7 @@ and that it changes nothing where it is told not to."""
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from healthcheck.model.outcome import (
     LogEvidence,
     LogView,
     NodeReport,
+    NodeState,
     Result,
     Severity,
     Status,
@@ -122,3 +124,17 @@ def test_hostile_words_are_kept_and_shown_clean(home: Path) -> None:
 def test_without_a_store_it_says_how_to_make_one(tmp_path: Path) -> None:
     done = muster("repaired", "gpu001", "--component", "all", "--reason", "x", home=tmp_path)
     assert done.returncode != 0 and "there is no store yet" in done.stderr
+
+
+def test_what_a_log_reported_before_stands_before_what_could_not_be_measured_now(tmp_path: Path) -> None:
+    found = replace(report("gpu001").results[0], severity=Severity.WARNING)
+    first = NodeReport("gpu001", state_of([found]), "", (found,), log=LogView("b1", 0))
+    blind = Result("a-nvml", "c", Status.UNKNOWN, Severity.CRITICAL, reason="not loaded")
+    gone = Result("kernel-xid", "kernel.xid", Status.PASS, Severity.WARNING)
+    later = NodeReport("gpu001", NodeState.UNKNOWN, "a-nvml: not loaded", (blind, gone), log=LogView("b1", 99))
+    with opened(tmp_path / "state", make=True) as store:
+        record(store, SweepRecord(1000, 1001, False, "test", "d"), [first], {})
+        (known,) = record(store, SweepRecord(2000, 2001, False, "test", "d"), [later], {})
+    assert known.state is NodeState.UNKNOWN
+    assert known.reason.startswith(f"kernel-xid: {SUBJECT}: reported before, and nothing shows that it ended")
+    assert known.reason.endswith("; a-nvml: not loaded")

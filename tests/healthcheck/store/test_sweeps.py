@@ -146,7 +146,9 @@ def test_a_node_in_whose_place_another_machine_answered_is_unknown_and_its_fault
     swept(store, 1, NodeReport("n1", NodeState.UNKNOWN, "the machine that answered calls itself n2", ()))
     assert [(spell.state, spell.ended) for spell in history.spells(store, None, 0)] == [
         ("unhealthy", 1), ("unknown", None)]
-    assert told(store) == [("gpu-ecc", "GPU 3", "fail", 0, None, 1), ("", "", "unknown", 1, None, 1)]
+    assert told(store) == [("gpu-ecc", "GPU 3", "fail", 0, None, 1), ("", "not asked", "unknown", 1, None, 1)]
+    (_, unknown) = history.problems(store, None, 0)
+    assert unknown.origin == "muster", "the address in the inventory is wrong, not the node"
 
 
 @pytest.mark.parametrize("stage", ["turn", "lease", "jump host", "head"])

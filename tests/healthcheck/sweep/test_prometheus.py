@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from healthcheck.model.agentmetric import HEALTHY, PERIOD, RUN_TIME, AgentBasis, samples
+from healthcheck.model.agentmetric import PERIOD, AgentBasis, samples
+from healthcheck.model.exposition import text_of
 from healthcheck.store.leftout import KnownNode
 from healthcheck.sweep.agentseries import QUERY, claims
 from healthcheck.sweep.fromagents import HeadBasis, SweepChoice, Visit, WantedNode, choose
@@ -197,7 +198,7 @@ def text(name: str, claimed: str | None = None, healthy: float = 1, ago: float =
     """A node's text file."""
     node, basis = claimed or name, replace(NOW_BASIS, boot_id=f"boot-{name}", **changes)
     made = samples(node, bool(healthy), time.time() - ago, basis)
-    return "".join((PERIOD.head, PERIOD.sample(300, node).replace("300.0", period), *(family.head + line for family, line in made)))
+    return text_of([(PERIOD, [PERIOD.sample(float(period), node)]), *((family, [row]) for family, row in made)])
 
 
 def test_a_real_prometheus_shows_who_may_be_left_out(tmp_path: Path) -> None:
@@ -207,10 +208,10 @@ def test_a_real_prometheus_shows_who_may_be_left_out(tmp_path: Path) -> None:
     texts["n3"] = text("n3", ago=700)
     texts["n4"] = text("n4", ago=-60)
     texts["n5"] = text("n5", claimed="n1")          # its agent is another node's
-    texts["n6"] = texts["n6"].replace(HEALTHY.sample(1, "n6"), HEALTHY.sample(float("nan"), "n6"))
+    texts["n6"] = texts["n6"].replace('muster_agent_healthy{node="n6"} 1.0', 'muster_agent_healthy{node="n6"} NaN')
     texts["n7"] = text("n7", version="0.9")
     texts["n8"] = text("n8", period="NaN")
-    texts["n9"] = texts["n9"].replace(RUN_TIME.head, "").replace("muster_agent_run_timestamp", "other")
+    texts["n9"] = texts["n9"].replace("muster_agent_run_timestamp", "other")
     for name, said in texts.items():
         (tmp_path / "text" / name).mkdir(parents=True)
         (tmp_path / "text" / name / "muster.prom").write_text(said)

@@ -210,7 +210,8 @@ def test_a_snapshot_that_cannot_be_kept_is_one_line_and_costs_no_result(
     plan = SweepPlan(NODES[:1], RULES, "hgx-h100", "a test")
     outcome = sweep.live(plan, Canned({}), Limits(), progress(1, "x", quiet=True), snapshots=stored)
     assert outcome.troubles == (
-        "the newest snapshot of gpu001 could not be kept in the state folder: Is a directory",)
+        "the newest snapshot of gpu001 could not be kept in the state folder: "
+        f"{tmp_path}/state/looks/gpu001.json: Is a directory",)
     assert outcome.assessed.reports[0].results
 
 

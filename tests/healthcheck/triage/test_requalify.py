@@ -211,3 +211,10 @@ def test_what_is_missing_is_said_with_how_to_show_it(
     asked: Requalify, more: dict[str, Any], said: str,
 ) -> None:
     assert requalified(node(looks=(), **more), policy(requalify=asked), NOW) == (False, said)
+
+
+def test_what_fails_keeps_a_node_before_what_was_not_measured_for_longer() -> None:
+    blind = problem("a-nvml", "", status="unknown", began=-3)
+    found = problem("port-state", "mlx5_0", began=-0.5)
+    assert requalified(node(problems=(blind, found)), policy(), NOW) == (
+        False, "port-state fails since 2027-01-15T07:30Z")

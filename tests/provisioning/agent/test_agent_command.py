@@ -82,6 +82,8 @@ def test_anybody_may_ask_for_the_status(home: Path) -> None:
     (("install", "gpu001", "--sku", "abacus"), "--sku abacus: no such SKU"),
     (("install", "gpu001", "--period", "1s"), "out of bounds, expected 10s to 1d"),
     (("install", "gpu001", "--profile", "tea"), "tea"),
+    (("upgrade", "gpu001", "--rings", "1,2"), "--rings '1,2': the last ring must be `rest`, as in 1,10%,rest"),
+    (("upgrade", "gpu001", "--rings", "none,rest"), "'none' is no ring"),
 ])
 def test_a_mistake_is_one_line_before_any_node_is_asked(
     words: tuple[str, ...], report: str, home: Path,
@@ -90,6 +92,15 @@ def test_a_mistake_is_one_line_before_any_node_is_asked(
     assert done.returncode == 2
     assert report in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("words", [("--dry-run",), ("--rings", "1,rest")])
+def test_an_upgrade_names_the_nodes_where_it_cannot_be_and_begins_no_ring(words: tuple[str, ...], home: Path) -> None:
+    done = muster("agent", "upgrade", "gpu[001-002]", *words, home=home)
+    assert done.returncode == 1, done.stderr
+    first, second = sorted(done.stdout.splitlines())
+    assert first.startswith("gpu001: NOT done: ") and second.startswith("gpu002: NOT done: connect: ")
+    assert "ring" not in done.stdout and "begins" not in done.stderr
 
 
 def test_done_is_told_as_a_document_too(home: Path) -> None:

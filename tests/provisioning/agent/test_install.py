@@ -495,7 +495,7 @@ def test_status_tells_version_result_age_timer_and_python(
     assert old.trouble.endswith("old, over two periods of 5m")
     assert (old.installed, old.state, old.timer, old.period) == (in_use(root), "healthy", "cron", 300)
     assert old.python == ".".join(map(str, sys.version_info[:3]))
-    assert show([old], as_json=True) == 1
+    assert show([old], "0.1.0", as_json=True) == 1
     assert json.loads(capsys.readouterr().out)["nodes"][0]["installed"] == in_use(root)
     result.write_text(json.dumps({"time": 4e9}))
     assert "in the future" in status(do(AgentAction.STATUS, root)).trouble
@@ -512,7 +512,7 @@ def test_whatever_a_node_answers_it_is_told_in_a_line(answer: object) -> None:
     assert "\n" not in done.message
     found = status(done)
     assert "\n" not in found.trouble
-    assert show([found], as_json=True) in (0, 1, 3)
+    assert show([found], "0.1.0", as_json=True) in (0, 1, 3)
 
 
 @given(st.binary())

@@ -122,7 +122,7 @@ def test_from_installation_over_prometheus_upgrade_and_rollback_to_nothing_left(
 
         # The timer goes on, and no one has started it: the next look is by the new version, and the one after
         # that by the old one again. An upgrade keeps what it is not told.
-        assert f"before it {first}" in agent(home, "upgrade", "n1", "--profile", "gate")
+        assert f"before it {first}" in agent(home, "upgrade", "n1", "--profile", "gate", "--wait", "0s")
         second = in_use(n1)
         assert second != first
         wait_until(lambda: looked(n1, began, second), 60, "a look by the new version")
@@ -194,7 +194,7 @@ def test_the_exporters_unit_is_sound_shut_in_and_goes_when_it_is_not_wanted(
     n1.run("systemctl", "kill", "--signal=KILL", "muster-exporter.service")
     wait_until(lambda: n1.run("systemctl", "show", "--property=MainPID", "--value", "muster-exporter.service")
                    not in (pid, "0\n"), 30, "another")
-    agent(home, "upgrade", "n1", "--exporter", "none")
+    agent(home, "upgrade", "n1", "--exporter", "none", "--wait", "0s")
     assert not (n1.root / "etc/systemd/system/muster-exporter.service").exists()
     assert not answers(there)
     agent(home, "rollback", "n1")
@@ -316,7 +316,7 @@ def test_a_look_that_goes_on_while_its_version_is_replaced_ends_by_the_version_t
     wait_until(lambda: lock.exists() and lock.read_text() == f"{main_pid(n2)}\n", 30, "that it looks")
     n2.run("systemctl", "kill", "--kill-who=main", "--signal=STOP", "muster-agent.service")
     assert not looked(n2, began)
-    agent(home, "upgrade", "n2", "--period", "2h")
+    agent(home, "upgrade", "n2", "--period", "2h", "--wait", "0s")
     assert in_use(n2) != first
     n2.run("systemctl", "kill", "--kill-who=main", "--signal=CONT", "muster-agent.service")
     wait_until(lambda: looked(n2, began), 30, "that it ends")
@@ -389,3 +389,38 @@ def loaders(machine: Machine) -> list[int]:
     """The pids, here, of what installs there."""
     return [int(path.name) for path in processes(machine)
             if b"muster:%s:python" in (path / "cmdline").read_bytes()]
+
+
+@pytest.mark.slow
+def test_an_upgrade_in_rings_stops_at_a_worse_ring_goes_on_after_a_kill_and_leaves_every_agent_running(
+    machines: dict[str, Machine], home: Path,
+) -> None:
+    """Period 1h, so that only the upgrade itself can have had the agents run."""
+    pair = (machines["n1"], machines["n2"])
+    agent(home, "install", "n[1-2]", "--period", "1h")
+    for one in pair:
+        one.run("systemctl", "start", "muster-agent.service")
+    old = {one.name: in_use(one) for one in pair}
+    # Killed while the first ring's results are awaited: one node has the new version, whole, and runs.
+    n1 = machines["n1"]
+    n1.run("systemctl", "mask", "--runtime", "muster-agent.service")
+    head = subprocess.Popen([str(MUSTER), "agent", "upgrade", "n[1-2]", "--period", "2h", "--rings", "1,rest"], cwd=home,
+                            env=environment(home), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_until(lambda: in_use(n1) != old["n1"], 60, "that the first ring is upgraded")
+    head.kill()
+    head.wait()
+    assert in_use(machines["n2"]) == old["n2"]
+    n1.run("systemctl", "unmask", "--runtime", "muster-agent.service")
+    # Gone on with: n1 has it, and n2 is the first ring now.
+    done = agent(home, "upgrade", "n[1-2]", "--period", "2h", "--rings", "1,rest")
+    assert "ring 1 of 1: no node got worse" in done
+    assert result(machines["n2"])["bundle"] == in_use(machines["n2"]) != old["n2"]
+    # A version whose agents do not run: its first node is named, and the next keeps what it has.
+    n2, kept = machines["n2"], in_use(machines["n2"])
+    n1.run("sh", "-c", "cd /var/lib/muster && mount --bind agent agent && mount -o remount,bind,ro agent")
+    stopped = muster("agent", "upgrade", "n[1-2]", "--period", "3h", "--rings", "1,rest", "--wait", "8s", home=home, timeout=120)
+    assert stopped.returncode == 4, stopped.stdout + stopped.stderr
+    assert "n1: worse: " in stopped.stdout and "n2 keeps the version before" in stopped.stderr
+    assert in_use(n2) == kept
+    n1.run("umount", "/var/lib/muster/agent")
+    agent(home, "uninstall", "n[1-2]")

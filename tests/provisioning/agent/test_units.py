@@ -47,9 +47,21 @@ def test_the_service_ends_a_look_that_did_not_end_itself_and_waits_for_nobody_el
     assert AGENT_LIMIT_S < units.LIMIT_S
     assert f"TimeoutStartSec={units.LIMIT_S}\n" in service
     assert "KillMode=process\n" in service
-    for setting in ("MemoryMax", "CPUQuota", "TasksMax", "Nice", "IOSchedulingClass", "NoNewPrivileges=yes",
+    for setting in ("MemoryMax", "CPUWeight", "CPUQuotaPeriodSec", "CPUQuota", "TasksMax", "Nice", "IOSchedulingClass", "NoNewPrivileges=yes",
                     "CapabilityBoundingSet"):
         assert f"\n{setting}" in service
+
+
+def test_no_busy_node_starves_the_agent_and_a_job_loses_little_of_one_core() -> None:
+    settings = dict(re.findall(r"^(\w+)=(\S+)$", units.units(300)[units.SERVICE], re.MULTILINE))
+    # The share that an equal weight leaves beside four threads a core, each in a group of its own.
+    assert int(settings["CPUWeight"]) >= 100 and int(settings["Nice"]) <= 0
+    quota = int(settings["CPUQuota"].rstrip("%")) / 100
+    assert AGENT_LIMIT_S * min(quota, 1 / 5) >= 10      # seconds of CPU before it gives itself up
+    # What a job's step may be held at once, in ms.
+    assert quota * int(settings["CPUQuotaPeriodSec"].removesuffix("ms")) <= 5 and quota <= 0.25
+    assert settings["IOSchedulingClass"] != "idle"
+    assert "nice" not in units.cron(300) and f"timeout -k 5 {units.LIMIT_S} @COMMAND@" in units.cron(300)
 
 
 def test_the_exporter_is_nobody_and_may_read_only() -> None:

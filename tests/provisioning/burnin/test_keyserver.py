@@ -33,10 +33,14 @@ from healthcheck.burnin.wire import (
     token_of,
 )
 from inventory.errors import UsageError
+from inventory.model import Node
+from inventory.transport.local import LocalTransport
 from provisioning.burnin import keys as keys_of_head
-from provisioning.burnin import keyserver
+from provisioning.burnin import keyserver, strangers
+from provisioning.burnin.conductor import Conductor
 from provisioning.burnin.keys import KeyReply, KeyRequest, RendezvousStore
 from provisioning.burnin.keyserver import AgentConnected, AgentGone, AgentMessage, KeyServer
+from provisioning.burnin.peer import Peer
 from tests.testbed.sshd import wait_until
 
 TOKEN = "5a" * 32
@@ -409,11 +413,145 @@ def test_4096_connections_have_their_keys_and_all_of_them_are_read_in_half_a_sec
         assert in_parallel < 0.5 and by_head < 0.5
 
 
+def strangers_left(server: KeyServer, peers: list[socket.socket]) -> int:
+    """How many of these the server has not hung up on."""
+    left = 0
+    for peer in peers:
+        peer.setblocking(False)
+        try:
+            while data := peer.recv(4096):
+                assert len(data) < 4096
+        except BlockingIOError:
+            left += 1
+        except OSError:
+            pass
+    return left
+
+
 def test_a_flood_of_strangers_leaves_room_for_those_who_belong(server: KeyServer) -> None:
     with ExitStack() as stack:
-        for _ in range(300):
-            stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+        peers = [stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+                 for _ in range(strangers.MOST_OF_ADDRESS + 300)]
         assert rank(server).count() == 0
+        # One machine has no more than its share, and its newest are those that stay.
+        wait_until(lambda: len(server._strangers) <= strangers.MOST_OF_ADDRESS)
+        wait_until(lambda: strangers_left(server, peers) <= strangers.MOST_OF_ADDRESS)
+        assert strangers_left(server, peers[-100:]) == 100 and strangers_left(server, peers[:100]) == 0
+        with contextlib.closing(link(server, "agent")):
+            assert rank(server).count() == 0
+
+
+def test_strangers_of_many_addresses_do_not_take_the_place_of_one_who_is_about_to_greet(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(strangers.Strangers.__init__, "__defaults__", (40, 20))
+    with KeyServer(TOKEN, "run", {"n1"}) as server, ExitStack() as stack:
+        server.open("t")
+        slow = stack.enter_context(socket.create_connection(("127.0.0.9", server.port),
+                                                            source_address=("127.0.0.9", 0)))
+        wait_until(lambda: len(server._strangers) == 1)
+        for number in range(120):
+            at = f"127.0.0.{20 + number % 3}"
+            stack.enter_context(socket.create_connection(("127.0.0.1", server.port), source_address=(at, 0)))
+        wait_until(lambda: server.refused >= 81)
+        assert len(server._strangers) == 40
+        _opened.append(slow)
+        assert TaskKeys(greeted(slow, "rank", "n1", "run", token_of(TOKEN, "n1")), "t").count() == 0
+
+
+def test_one_that_drips_is_hung_up_on_when_its_time_is_over(
+    server: KeyServer, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(keyserver, "GREET_S", 0.6)
+    with socket.create_connection(("127.0.0.1", server.port)) as dripping:
+        began, sent = time.monotonic(), 0
+        with contextlib.suppress(OSError):
+            for byte in struct.pack(">I", 4000) + b" " * 4000:
+                dripping.sendall(bytes([byte]))
+                sent += 1
+                time.sleep(0.02)
+        # A byte now and then does not buy it more time.
+        assert 5 < sent < 2000 and time.monotonic() - began < 30
+    assert server.refused == 1 and rank(server).count() == 0
+
+
+@pytest.mark.parametrize("first", [struct.pack(">I", 100 << 20), struct.pack(">I", 4096), b"\xff" * 4096,
+                                   packed({"as": "agent"}), b"GET / HTTP/1.1\r\n\r\n"])
+def test_one_that_sends_100_mb_before_it_greets_is_cut_off_after_a_few_kilobytes(
+    server: KeyServer, first: bytes,
+) -> None:
+    held = 0
+    with socket.create_connection(("127.0.0.1", server.port)) as peer:
+        sent = 0
+        with contextlib.suppress(OSError):
+            peer.sendall(first)
+            for _ in range(1600):
+                peer.sendall(b" " * 65536)
+                sent += 65536
+                held = max([held, *(len(one.frames._have) for one in list(server._peers))])
+        # The rest was in the system's buffers.
+        assert sent < 50 << 20 and held <= 2 * 4096
+    wait_until(lambda: server.refused == 1)
+    assert rank(server).count() == 0
+
+
+@pytest.mark.parametrize("role", ["agent", "rank"])
+def test_a_node_with_the_token_of_another_is_refused_and_the_other_is_named(server: KeyServer, role: str) -> None:
+    with pytest.raises(RequestRefused, match="the token of node n1, which is not good for n2"):
+        link(server, role, "n2", token=token_of(TOKEN, "n1"))
+    assert server.events.get(timeout=5) == keyserver.TokenOfAnother("n1", "n2", "127.0.0.1")
+    # Not more often than once a second: it costs a proof of every node.
+    with pytest.raises(RequestRefused, match="a wrong proof"):
+        link(server, role, "n2", token=token_of(TOKEN, "n1"))
+    assert server.events.empty()
+    assert TaskKeys(link(server, "rank", "n2"), "t").count() == 0
+
+
+def test_a_proof_that_was_overheard_is_good_for_no_other_connection(server: KeyServer) -> None:
+    _opened.append(connected(["127.0.0.1"], server.port))
+    challenge = HeadConnection(_opened[-1]).receive(5)["challenge"]
+    greeting = {"as": "rank", "node": "n1", "run": "run", "challenge": "0",
+                "proof": proof(token_of(TOKEN, "n1"), challenge, "rank", "n1")}
+    _opened.append(connected(["127.0.0.1"], server.port))
+    again = HeadConnection(_opened[-1])
+    again.receive(5)
+    again.send(greeting)
+    assert again.receive(5) == {"error": "a wrong proof"}
+
+
+def test_the_conductor_remarks_once_on_a_token_that_is_used_under_another_name() -> None:
+    remarks: list[str] = []
+    conductor = Conductor(LocalTransport(), [Node("n1"), Node("n2")], hosts=["127.0.0.1"], remark=remarks.append)
+    for _ in range(3):
+        conductor._note(keyserver.TokenOfAnother("n1", "n2", "192.0.2.7"))
+    assert len(remarks) == 1
+    assert remarks[0].startswith("a peer at 192.0.2.7 used the token of node n1 under the name n2 and was refused")
+    for each in (conductor._server._listener, conductor._server._awake, conductor._server._alarm):
+        each.close()
+    conductor._server._selector.close()
+
+
+@pytest.mark.parametrize(("address", "expected"), [
+    ("192.0.2.7", "192.0.2.7"), ("::ffff:192.0.2.7", "192.0.2.7"), ("2001:db8::1", "2001:db8::/64"),
+    ("2001:db8::ffff:1", "2001:db8::/64"), ("fe80::1%eth0", "fe80::/64"), ("no address", "no address"),
+])
+def test_addresses_of_one_machine_count_as_one(address: str, expected: str) -> None:
+    assert strangers.origin(address) == expected
+
+
+def test_the_ranks_of_connected_agents_behind_one_address_have_room() -> None:
+    found = strangers.Strangers(most=1000, of_address=4)
+    here = [Peer(socket.socket(), "10.0.0.1", 0.0, "10.0.0.1") for _ in range(40)]
+    assert [found.add(peer) for peer in here[:4]] == [None] * 4
+    assert found.add(here[4]) is here[0]
+    found.remove(here[0])
+    found.agent(here[1], 1)
+    assert [found.add(peer) for peer in here[5:37]] == [None] * 32
+    assert found.add(here[37]) is here[1]
+    for peer in here:
+        found.remove(peer)
+        peer.sock.close()
+    assert len(found) == 0 and found.oldest() is None
 
 
 @pytest.mark.parametrize("ipv6", [True, False])

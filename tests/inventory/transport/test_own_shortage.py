@@ -1,0 +1,106 @@
+"""What this machine lacks is no node's fault: descriptors, threads, ports, an answer of its resolver."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from inventory.model import Node
+from inventory.sshconfig import SshConfig
+from inventory.transport.base import NOT_ITS_FAULT, Failure, Limits, Program, Reply, Stage
+from inventory.transport.openssh import OpensshTransport
+from inventory.transport.ssh import SshTransport
+from inventory.transport.watch import NodeJob, Watchdog, fan_out
+from tests.testbed.ports import free_port
+
+PROGRAM = Program("0123456789abcdef", "pass", b"")
+NODE = Node("n1", address="127.0.0.1", port=1)
+
+
+@contextmanager
+def at_most(descriptors: int) -> Iterator[None]:
+    """No descriptor above these can be opened by this process."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def why(transport: SshTransport | OpensshTransport, node: Node = NODE) -> Failure:
+    (reply,) = transport.run([node], PROGRAM, Limits(sweep_s=20, connect_s=2, twice=False))
+    assert isinstance(reply, Reply) and reply.failure is not None
+    return reply.failure
+
+
+@pytest.mark.parametrize("via", ["paramiko", "openssh"])
+@pytest.mark.parametrize("more", [2, 4])
+def test_no_free_descriptor(via: str, more: int) -> None:
+    way = SshTransport(SshConfig.parse("")) if via == "paramiko" else OpensshTransport(())
+    why(way)        # what is opened once is open
+    lowest = os.dup(0)
+    os.close(lowest)
+    with at_most(lowest + (more if via == "openssh" else 0)):
+        found = why(way)
+    assert found.stage is Stage.HEAD and "Too many open files" in found.reason, found
+    assert found.stuck is not None, "it may be tried once more when others have ended"
+
+
+@pytest.mark.parametrize("number", [errno.EADDRNOTAVAIL, errno.ENOBUFS, errno.ENETDOWN, errno.EPERM])
+def test_a_connection_that_this_machine_could_not_begin(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(sock: socket.socket, address: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    found = why(SshTransport(SshConfig.parse("")))
+    assert (found.stage, os.strerror(number) in found.reason) == (Stage.HEAD, True)
+
+
+@pytest.mark.parametrize("error", [
+    socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution"),
+    socket.gaierror(socket.EAI_NONAME, "Name or service not known"), OSError(errno.EMFILE, "Too many open files"),
+])
+def test_a_resolver_without_an_address(error: OSError, monkeypatch: pytest.MonkeyPatch) -> None:
+    def look_up(*args: object, **options: object) -> object:
+        raise error
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    assert why(SshTransport(SshConfig.parse("")), Node("n1")).stage in NOT_ITS_FAULT
+
+
+def test_no_free_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    watch = Watchdog()
+    real = threading.Thread.start
+
+    def start(thread: threading.Thread) -> None:
+        if thread.name.startswith("muster-n"):
+            raise RuntimeError("can't start new thread")
+        real(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    (reply,) = fan_out([NODE], Limits(sweep_s=5), lambda job: b"", watch)
+    assert reply.failure is not None and reply.failure.stage is Stage.HEAD
+    assert reply.attempts == 2, "the second try may find one"
+
+
+def test_a_defect_of_ours() -> None:
+    def work(job: NodeJob) -> bytes:
+        job.task.step(5, lambda _: Failure(Stage.LOGIN, "late"))
+        raise KeyError("x")
+
+    (reply,) = fan_out([NODE], Limits(sweep_s=5), work, Watchdog())
+    assert reply.failure is not None
+    assert (reply.failure.stage, reply.failure.reason) == (Stage.HEAD, "unexpected KeyError at login: \"'x'\"")
+
+
+def test_a_node_that_refuses_is_itself_to_blame() -> None:
+    port = free_port()
+    assert why(SshTransport(SshConfig.parse("")), Node("n1", address="127.0.0.1", port=port)).stage is Stage.CONNECT
