@@ -5,11 +5,11 @@ Three passes. The first learns the names in use (hosts, users, domains, secrets 
 parts of paths) from places whose form is known and from phrases that name one; the second replaces those
 words wherever they occur, and besides them all that looks like an address, an identifier, a key or a secret.
 The third leaves, of what remains, only words of a closed vocabulary and shapes that facts need: PCI
-addresses, versions, counters, sizes, times, names of parts. Any other word gives way to one of the same shape.
+addresses, versions, counters, sizes, times, names of parts. Any other word gives way to one of its shape.
 
 `learning` is the first pass, over `names`; `engine` the second, by the tables of `handlers`, with `paths` and
-`objects` for what has a form of its own; `allowed` the third. `patterns` and `words` are what both know, and `replacements` makes
-what is put in a name's place.
+`objects` for what has a form of its own; `allowed` the third. `patterns` and `words` are what all know, and
+`replacements` makes what is put in a name's place.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ _ESCAPED = re.compile(
     r"\\x(?:3[0-9]|[46][1-9a-fA-F]|[57][0-9aA])|\\(?:06[0-7]|07[01]|1[0134567][1-7]|1[1256]0|1[37][0-2])"
     r"|%(?:3[0-9]|[46][1-9a-fA-F]|[57][0-9aA])(?=[%\w])|&#x?[0-9a-fA-F]{1,6};"
 )
-# Groups of hexadecimal digits: an address of any spelling, an identifier, a key. Alone each would be a number.
+# Groups of hexadecimal digits: an address of any spelling, an identifier, a key. Alone each were a number.
 _GROUPED = re.compile(
     r"(?<![0-9A-Za-z])[0-9A-Fa-f]{1,12}(?P<sep>[:._-]|\\x2d)[0-9A-Fa-f]{1,12}"
     r"(?:(?P=sep)[0-9A-Fa-f]{1,12})+(?![0-9A-Za-z])"
@@ -62,7 +62,8 @@ _PCI_ID = re.compile(r"(?<![\w:])[0-9a-fA-F]{4}:[0-9a-fA-F]{4}(?![\w:])")
 _PREFIXED_ID = re.compile(r"(?:veth|cali|azv|lxc|tap|qvo|qvb|qbr|enx|wlx|vol)([0-9a-f]{6,17})")
 _PHONE = re.compile(
     r"(?<![\w.+-])(?:\+\d{1,3}[ .-]?(?:\(\d{1,4}\)[ .-]?)?\d{1,4}(?:[ .-]?\d{2,4}){2,5}"
-    r"|(?:1[ .-])?\(?\d{3}\)?[ .-]\d{3}[ .-]\d{4}|\d{3}-\d{2}-\d{4}|\d{4}([ -])\d{4}\1\d{4}\1\d{1,4})(?![\w-]|\.\d)"
+    r"|(?:1[ .-])?\(?\d{3}\)?[ .-]\d{3}[ .-]\d{4}|\d{3}-\d{2}-\d{4}"
+    r"|\d{4}([ -])\d{4}\1\d{4}\1\d{1,4})(?![\w-]|\.\d)"
 )
 # Behind these a long number is a measure, whatever else the line holds.
 _MEASURE = re.compile(
@@ -108,8 +109,9 @@ _IDENTITY = frozenset(
 )
 # What stands before a hexadecimal number that is an address, a register or a state, in a kernel's line.
 _REGISTER = re.compile(
-    r"(?i)(?:status|addr|address|misc|synd|ipid|bar|page|pfn|offset|bank \d{1,3}|ctl|base|size|mask|[re]?[abcds][xip]|[re][sd]i|r\d{1,2}|rip|"
-    r"rsp|rbp|cr\d|[cdefgs]s|gs|error|code|flags|tsc|ip|sp|pc|lr|at|ch|eflags)[ :=(]{1,3}(?:0010:|0018:)?(?:0x)?$|[\[(<+-]$|\+0x$"
+    r"(?i)(?:status|addr|address|misc|synd|ipid|bar|page|pfn|offset|bank \d{1,3}|ctl|base|size|mask|"
+    r"[re]?[abcds][xip]|[re][sd]i|r\d{1,2}|rip|rsp|rbp|cr\d|[cdefgs]s|gs|error|code|flags|tsc|ip|sp|pc|lr|at|ch|"
+    r"eflags)[ :=(]{1,3}(?:0010:|0018:)?(?:0x)?$|[\[(<+-]$|\+0x$"
 )
 _LOGS = ("/dev/kmsg", "/pstore/", "journal", "kernel.log")
 _TABLES = ("/proc/", "/sys/")
@@ -279,7 +281,8 @@ class Allowance:
         )
 
     def _counted(self, line: str, place: str, tokens: list[str]) -> bool:
-        """Whether long numbers of the line are counters: known words name them, and none that may name somebody."""
+        """Whether long numbers of the line are counters: known words name them, and none that may name
+        somebody."""
         words = [
             token
             for token in tokens

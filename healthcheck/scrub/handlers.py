@@ -293,7 +293,8 @@ def _fqdn(scrubber: Scrubber, match: re.Match[str]) -> str | None:
 
 
 def _named_by(kind: str) -> Handler:
-    """The first group stays, and each word of the second gives way, whatever it is; what stands between stays."""
+    """The first group stays, and each word of the second gives way, whatever it is; what stands between
+    stays."""
 
     def handle(scrubber: Scrubber, match: re.Match[str]) -> str | None:
         value = match[2]
@@ -306,7 +307,8 @@ def _named_by(kind: str) -> Handler:
 
 
 # Values of such names that are settings of everyone.
-_SETTINGS = frozenset(["true", "false", "yes", "no", "on", "off", "none", "null", "auto", "default", "enabled", "disabled"])
+_SETTINGS = frozenset(
+    ["true", "false", "yes", "no", "on", "off", "none", "null", "auto", "default", "enabled", "disabled"])
 
 
 def _domain_user(scrubber: Scrubber, match: re.Match[str]) -> str | None:

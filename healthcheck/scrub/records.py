@@ -64,10 +64,12 @@ def allowed(allowance: Allowance, look: Recording) -> Recording:
         failure = Failure(failure.stage, allowance.text(failure.reason))
     captures = {}
     for name, capture in look.captures.items():
-        files = {allowance.text(path): FileCapture(entry.outcome, allowance.text(entry.text, allowance.place(name, path)))
+        files = {allowance.text(path): FileCapture(entry.outcome,
+                                                   allowance.text(entry.text, allowance.place(name, path)))
                  for path, entry in capture.files.items()}
-        captures[name] = replace(capture, text=allowance.text(capture.text, allowance.place(name)), files=files,
-                                 stderr=allowance.text(capture.stderr), note=allowance.text(capture.note))
+        captures[name] = replace(capture, text=allowance.text(capture.text, allowance.place(name)),
+                                 files=files, stderr=allowance.text(capture.stderr),
+                                 note=allowance.text(capture.note))
     return Recording(look.node, look.received, host, failure, captures)
 
 

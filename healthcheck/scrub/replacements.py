@@ -64,7 +64,7 @@ class StandIns:
         return self._once(kind, "like", value, lambda n: _same_classes(value, self._draw(kind, value, n)))
 
     def word(self, word: str, known: Container[str]) -> str:
-        """Letters for letters and digits for digits, at least four; no known word, and none of the raw text."""
+        """Letters for letters and digits for digits, at least four; no known word, none of the raw text."""
         padded = word + "x" * (_LEAST - len(word))
         return self._once("word", "word", word,
                           lambda n: _same_classes(padded, self._draw("word", padded, n)),

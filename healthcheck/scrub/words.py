@@ -111,12 +111,13 @@ drm swapaccount swap zswap kvm kvm_intel kvm_amd vfio_pci vfio_iommu_type1 efi e
 edac_mc page_poison slub_debug debug ipv6 plymouth vt usbcore usb ima root ip nfsroot initrd resume nameserver
 """
 
-# Words that neither the rules nor the recordings hold: of kernel logs (drivers/acpi, drivers/tty/serial, mlx5),
-# the file system hierarchy (hier(7)), nfs(5), fstab(5), resolv.conf(5),
+# Words that neither the rules nor the recordings hold: of kernel logs (drivers/acpi, drivers/tty/serial,
+# mlx5), the file system hierarchy (hier(7)), nfs(5), fstab(5), resolv.conf(5),
 # and `docker info` (API 1.44, SystemInfo).
 _KERNEL = """
 psu redundancy lost degraded asserted deasserted regained redundant sensor record
-netdev flock o2ib nvidia uvm os acquire rwlock read write sleep wait down mountaddr mountport mountproto mountvers clientaddr mounthost timeo retrans rsize wsize namlen acregmin
+netdev flock o2ib nvidia uvm os acquire rwlock read write sleep wait down
+mountaddr mountport mountproto mountvers clientaddr mounthost timeo retrans rsize wsize namlen acregmin
 acregmax acdirmin acdirmax nconnect noresvport lookupcache local_lock powr serial8250 technologies alpha
 beta edac hbm2e hbm3e srv opt home mnt media raid scratch sw swap local none search domain nameserver
 options ndots attempts rotate pwd during installation was file system point dump pass key bad permissions

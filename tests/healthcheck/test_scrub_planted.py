@@ -78,7 +78,7 @@ def planted() -> list[tuple[str, str]]:
 def spellings(value: str) -> set[str]:
     """The value, its telling parts, and the ways to write both; small letters."""
     parts = {value, *(part for part in re.split(r"[\s/:@=,\"]+", value)
-                      if len(part) >= 6 and not {word for word in re.findall(r"[a-z0-9]+", part.lower())} <= vocabulary() | _GIVEN)}
+                      if len(part) >= 6 and not set(re.findall(r"[a-z0-9]+", part.lower())) <= vocabulary() | _GIVEN)}
     raw = {spelling for part in parts for spelling in (
         part, urllib.parse.quote(part, safe=""), base64.b64encode(part.encode()).decode().rstrip("="), re.sub(r"[^0-9A-Za-z]", "", part))}
     return {each.lower() for each in raw if len(each) >= 6}
