@@ -23,7 +23,7 @@ _WORD = re.compile(r"[^\W_]+")
 _PART = re.compile(
     r"(?:(?:en|ib|wl|ww|roce|rdma|eth)(?:[opsfndvcbiux]{1,2}\d{1,5}){1,5}"
     r"|nvme\d{1,3}(?:c\d{1,3})?(?:n\d{1,3}(?:p\d{1,3})?)?|(?:sd|vd|xvd|hd)[a-z]{1,2}\d{0,3}"
-    r"|mmcblk\d(?:p\d{1,2})?|mt\d{3,5}|ttys?\d{1,3}|ttyusb\d{1,2}|connectx\d{1,2}|[gr]?dimm[a-p]?\d{1,2}"
+    r"|mmcblk\d(?:p\d{1,2})?|id[0-9a-f]{4}|mt\d{3,5}|ttys?\d{1,3}|ttyusb\d{1,2}|connectx\d{1,2}|[gr]?dimm[a-p]?\d{1,2}"
     r"|(?:mlx|bnxt|hfi|rxe|siw|irdma|efa|cxi|hns|qib|eth|eno|ens|ib|bond|team|br|veth|docker|lo|vlan|tap|tun|wlan|"
     r"md|dm|loop|zram|sr|sg|st|ram|nbd|rbd|scsi|host|target|ata|usb|pci|bus|slot|port|lane|link|phy|"
     r"cpu|core|socket|package|node|numa|thread|policy|cpufreq|state|index|bank|mc|mce|ce|ue|csrow|channel|ch|rank|memory|"
@@ -33,6 +33,8 @@ _PART = re.compile(
     r"kworker|ksoftirqd|migration|cpuhp|kswapd|rcu|u|el|fc|rc|deb|ubuntu|python|libc|so|hbm|ddr|prio|tc|o2ib|tcp|ext|inet|ip|layer|sha|md|rev)"
     r"\d{1,4}(?:[a-z]\d{1,3})?)"
 )
+# A word of the vocabulary that has a number in its sources (`mds#`: mds0), and that number.
+_NUMBERED = re.compile(r"([a-z][a-z0-9]*[a-z])\d{1,4}")
 # A letter and a number (x16, v5, p2, t10), and a number and a unit or a letter (80gb, 4x, 1st, 300s).
 _LETTERED = re.compile(r"[a-z]\d{1,4}(?:\.\d)?|\d{1,3}[a-z]\d{0,2}")
 _MEASURED = re.compile(
@@ -232,6 +234,8 @@ class Allowance:
             return word
         if low in self._words:
             return self._keep("words of the vocabulary", word, low)
+        if (numbered := _NUMBERED.fullmatch(low)) and f"{numbered[1]}#" in self._words:
+            return self._keep("names of parts", word, low)
         if len(word) == 1 and word.isascii():
             return word
         if word.isascii() and word.isdigit():

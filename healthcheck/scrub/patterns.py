@@ -34,7 +34,8 @@ USERS: tuple[re.Pattern[str], ...] = (
     re.compile(r"\bsu(?:\[\d{1,9}\])?: (?:FAILED SU )?\(to ([A-Za-z_][\w.-]{0,63})\) "
                r"([A-Za-z_][\w.-]{0,63})"),
     re.compile(r"(?i)\buser(?:name)?:? (?:\\?[\"'`])([a-z_][\w.-]{0,63})(?:\\?[\"'`])"),
-    re.compile(r"(?i)\buser(?:name)?:? ([a-z_][\w.-]{0,63}) (?:is|was|may|does|has|cannot|not|denied)\b"),
+    re.compile(r"(?i)\buser(?:name)?:? (?!action\b)([a-z_][\w.-]{0,63}) "
+               r"(?:is|was|may|does|has|cannot|not|denied)\b"),
     # Of the BMC's log and of services; what the kernel itself says of the user's side of a machine has none
     # of these names.
     re.compile(
@@ -61,7 +62,7 @@ LEARN: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("host name", re.compile(r"(?i)\b(?:hostname|nodename|fqdn)[=:] *\"?([a-z0-9][\w.-]{0,252})")),
     ("host name", re.compile(
         r"(?i)\b(?:nfs\w{0,20}|cifs|ceph|lustre|rpc\.\w{1,20})\b[^\n]{0,80}\b(?:server|host) "
-        r"(?!(?:returned|reported|wrote|sent|cheating|does|did|rejected|while|side|rebooted|lost|went)\b)([a-z][\w.-]{0,252})")),
+        r"(?!(?:returned|reported|wrote|sent|cheating|does|did|rejected|while|side|rebooted|lost|went|handle)\b)([a-z][\w.-]{0,252})")),
     ("host name", re.compile(r"(?i)\b(?:nfs|mount)\b[^\n]{0,80}[ '\"]([a-z][\w.-]{0,252}):/[\w.-]")),
     ("host name", re.compile(r"(?i)\bcifs\b[^\n]{0,80}?(?://|\\\\|\\x5c\\x5c)([a-z][\w.-]{0,252})")),
     ("host name",
@@ -213,7 +214,7 @@ MOUNT_UNIT = re.compile(
     r"(?<![\w./\\-])((?!sys-|proc-|dev-|run-)[A-Za-z][\w\\:-]{0,200})(\.(?:mount|automount|swap))(?![\w-])")
 FILE_PATH = re.compile(
     rf"(?:(?<=[a-z]://)|(?<![\w./~%+{chr(PLACE)}-{chr(PLACE + PLACES)}-]))"
-    rf"/(?:[\w.+@~%=,\\#{chr(PLACE)}-{chr(PLACE + PLACES)}-]{{1,255}}/?){{1,40}}")
+    rf"/(?!,)(?:[\w.+@~%=,\\#{chr(PLACE)}-{chr(PLACE + PLACES)}-]{{1,255}}/?){{1,40}}")
 SYSTEM_TREES = re.compile(
     r"/(?:sys|proc|usr(?!/local/)|lib|lib32|lib64|bin|sbin|boot)(?:/|$)|/dev/(?!mapper/|md/|disk/|zvol/)")
 # What /dev holds in folders of its own; any other folder there is a volume group.

@@ -126,14 +126,14 @@ localnodestate controlavailable httpproxy httpsproxy noproxy dockerrootdir defau
 serverversion cgroupdriver cgroupversion servererrors warnings indexserveraddress insecureregistrycidrs
 secure official initbinary liverestoreenabled securityoptions operatingsystem ostype architecture ncpu
 memtotal labels containers images driver driverstatus smb cifs ceph lustre krb5 krb5i krb5p credentials
-username password
+username password e1000 e1000e 9xxx verify3u verify3s verify3p verify3b
 """
 
 _PUBLIC = """
 docker.io index.docker.io nvcr.io ghcr.io quay.io gcr.io registry.k8s.io k8s.io kubernetes.io kernel.org
 ubuntu.com debian.org redhat.com fedoraproject.org nvidia.com mellanox.com intel.com amd.com github.com
 github.io opencontainers.org freedesktop.org gnu.org docker.com lists.ubuntu.com example.com example.org
-example.net launchpad.net
+example.net launchpad.net memory.oom.group
 """
 
 # Top-level domains that a name in running text is known by; not those that are endings of files as well (.so,
