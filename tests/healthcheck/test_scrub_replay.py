@@ -66,11 +66,10 @@ def _renamed(old: tuple[Finding, ...], new: tuple[Finding, ...], names: dict[str
 
 
 def _fits(old: str, new: str, names: dict[str, str]) -> bool:
-    given = {made: word for word, made in names.items()}
     if _WORD.sub("", old) != _WORD.sub("", new) and not _COUNTED.fullmatch(new):
         return False
-    return all(names.get(word, made) == made and given.get(made, word) == word
-               and (given.setdefault(made, word), dict(_pairs(old, new))[word]) == (word, made) for word, made in _pairs(old, new))
+    pairs = {*names.items(), *_pairs(old, new)}
+    return len(pairs) == len({word for word, _ in pairs}) == len({made for _, made in pairs})
 
 
 def _pairs(old: str, new: str) -> list[tuple[str, str]]:
