@@ -30,7 +30,7 @@ _PART = re.compile(
     r"gpu|card|renderd|nvidia|nvswitch|nvlink|xid|sxid|hwmon|temp|fan|in|curr|power|pwm|thermal|zone|cooling|device|"
     r"umad|uverbs|issm|rdmacm|ipmi|mei|rtc|ptp|pps|watchdog|event|input|kbd|mouse|hpet|tpm|fb|raid|level|"
     r"queue|irq|vec|tx|rx|qp|vl|vf|pf|vs|gen|type|mode|group|gid|uid|pid|part|disk|psu|ps|pdu|dmar|iommu|"
-    r"kworker|ksoftirqd|migration|cpuhp|kswapd|rcu|u|el|fc|rc|deb|ubuntu|python|libc|so|hbm|ddr|prio|tc|o2ib|tcp|ext|inet|ip|layer|sha|md|rev)"
+    r"kworker|ksoftirqd|migration|cpuhp|kswapd|rcu|u|el|fc|rc|deb|ubuntu|python|libc|so|hbm|ddr|prio|tc|o2ib|tcp|ext|inet|ip|layer|sha|md|rev|lpc|thm)"
     r"\d{1,4}(?:[a-z]\d{1,3})?)"
 )
 # A word of the vocabulary that has a number in its sources (`mds#`: mds0), and that number.
@@ -204,10 +204,11 @@ class Allowance:
         line = _ESCAPED.sub("?", line)
         line = _GROUPED.sub(self._group, line)
         counted = self._counted(line, place, _WORD.findall(line.lower()))
+        numbers = counted and (place == "table" or re.search("[A-Za-z]", line) is None)     # of statvfs(3)
         line = _PHONE.sub(
             lambda match: (
                 match[0]
-                if place == "table" and counted and match[0].replace(" ", "").isdigit()
+                if numbers and match[0].replace(" ", "").isdigit()
                 else self._shaped("phone or card number", match[0])
             ),
             line,

@@ -126,7 +126,8 @@ localnodestate controlavailable httpproxy httpsproxy noproxy dockerrootdir defau
 serverversion cgroupdriver cgroupversion servererrors warnings indexserveraddress insecureregistrycidrs
 secure official initbinary liverestoreenabled securityoptions operatingsystem ostype architecture ncpu
 memtotal labels containers images driver driverstatus smb cifs ceph lustre krb5 krb5i krb5p credentials
-username password e1000 e1000e 9xxx verify3u verify3s verify3p verify3b
+username password e1000 e1000e 9xxx verify3u verify3s verify3p verify3b lvm lv vg org
+freedesktop paranoid sb tz ga ifup ibup
 """
 
 _PUBLIC = """

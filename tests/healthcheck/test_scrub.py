@@ -149,13 +149,12 @@ KEPT = [
 
 # What has the form of a name of a host, and is none: endings of files, fields, units, parameters, versions.
 KEPT += [
-    "mlx5_core.so, libfoo.so.1 and nvidia.ko were loaded by x.service, config.h.in and x.in were not",
-    "python[7]: ImportError: cannot import torch_ext from cpython-310.libfoo.so, to utils.py and from "
-    "setup.sh",
-    "foo.cpython-310-x86_64-linux-gnu.so, torch.distributed.run.py, debug.cc:38, kernels.util.cu:12, last.pt",
+    "mlx5_core.so, libnccl.so.1 and nvidia.ko were loaded by x.service, config.h.in and x.in were not",
+    "python[7]: error: cannot import torch_ext from cpython-310.libnccl.so, to util.py and from setup.sh",
+    "nccl.cpython-310-x86_64-linux-gnu.so, torch.distributed.run.py, debug.cc:38, kernel.util.cu:12, last.pt",
     "rd.lvm.lv and rd.lvm.vg, net.ipv4.tcp_rmem, kernel.perf_event_paranoid, org.freedesktop.systemd1",
     "ACPI BIOS Error (bug): Could not resolve symbol [\\_SB.PCI0.LPC0.EC], AE_NOT_FOUND, _TZ.THM0.AC",
-    "rule.id of docker.info from 5.15.0.ga to 6.8.0.ms: dev.st=3, ops.probe.is(0), eth0.no",
+    "rule.id of docker.info from 5.15.0.ga to 6.8.0.ms: dev.st=3, dev.probe.is(0), eth0.no",
     "systemd[1]: Started serial-getty@ttyS0.service, modprobe@efi_pstore.service, user@1000.service, "
     "ifup@eth0.service, ibup@mlx5_0.service",
     "fault in user access from 0x10: user space from there, user input from tty",
