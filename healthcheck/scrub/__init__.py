@@ -8,8 +8,8 @@ The third leaves, of what remains, only words of a closed vocabulary and shapes 
 addresses, versions, counters, sizes, times, names of parts. Any other word gives way to one of its shape.
 
 `learning` is the first pass, over `names`; `engine` the second, by the tables of `handlers`, with `paths` and
-`objects` for what has a form of its own; `allowed` the third. `patterns` and `words` are what all know, and
-`replacements` makes what is put in a name's place.
+`objects` for what has a form of its own; `allowed` the third, by the `vocabulary`. `patterns` and `words` are
+what all know, and `replacements` makes what is put in a name's place.
 """
 
 from __future__ import annotations

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import json
 import re
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 from healthcheck.scrub.replacements import StandIns
-from healthcheck.scrub.words import AUTHORITIES, ENGINE, KERNEL, STANDARD
+from healthcheck.scrub.vocabulary import vocabulary
 
-_VOCABULARY = Path(__file__).with_name("vocabulary.txt")
 _WORD = re.compile(r"[^\W_]+")
 
 # Parts of machines by the names that kernels give them; numbers of at most four digits.
@@ -120,22 +117,6 @@ _TABLES = ("/proc/", "/sys/")
 _FREE_FILES = ("/proc/cmdline",)
 _MOST_WORDS = 8
 _CACHED = 20_000
-
-
-@cache
-def vocabulary() -> frozenset[str]:
-    """The words that stay, in small letters."""
-    lines = _VOCABULARY.read_text(encoding="utf-8").splitlines()
-    listed = {line for line in lines if not line.startswith("#")}
-    return frozenset(
-        listed.union(*(_WORD.findall(word) for word in STANDARD | ENGINE | AUTHORITIES | KERNEL))
-    )
-
-
-def known(name: str) -> bool:
-    """Whether the vocabulary has every word of it: a field of a tool's output, whoever is called so."""
-    words = _WORD.findall(name.lower())
-    return bool(words) and vocabulary().issuperset(words)
 
 
 class Allowance:

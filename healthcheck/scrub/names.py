@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 
 from healthcheck.scrub import patterns as forms
-from healthcheck.scrub.allowed import vocabulary
 from healthcheck.scrub.classify import is_ip, is_public, is_volume
+from healthcheck.scrub.vocabulary import vocabulary
 from healthcheck.scrub.words import ENGINE, ORDINARY, TLDS
 
 _SIBLINGS = 100

@@ -7,8 +7,8 @@ from typing import Any
 
 from healthcheck.scrub import paths
 from healthcheck.scrub import patterns as forms
-from healthcheck.scrub.allowed import known
 from healthcheck.scrub.engine import Scrubber
+from healthcheck.scrub.vocabulary import known
 from healthcheck.scrub.words import ENGINE
 
 

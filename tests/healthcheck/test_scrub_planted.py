@@ -20,8 +20,9 @@ from hypothesis import strategies as st
 
 from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording, to_json
 from healthcheck.scrub import scrub
-from healthcheck.scrub.allowed import Allowance, vocabulary
+from healthcheck.scrub.allowed import Allowance
 from healthcheck.scrub.replacements import StandIns
+from healthcheck.scrub.vocabulary import vocabulary
 from inventory.model import Node
 from tests.healthcheck import machine
 
