@@ -1,4 +1,4 @@
-"""The closed vocabulary of free text: what `vocabulary.txt` beside this module holds, and the words of `words`."""
+"""The closed vocabulary of free text: what `vocabulary.txt` beside this module holds, and that of `words`."""
 
 from __future__ import annotations
 
