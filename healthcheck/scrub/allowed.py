@@ -106,6 +106,8 @@ _IDENTITY = frozenset(
         "ticket",
     ]
 )
+# Beside these one of digits alone may be an address of a port, except in tables of counters.
+_ADDRESSED = frozenset(["mac", "lladdr", "hwaddr", "ether", "wwpn", "wwnn", "lladdress"])
 # What stands before a hexadecimal number that is an address, a register or a state, in a kernel's line.
 _REGISTER = re.compile(
     r"(?i)(?:status|addr|address|misc|synd|ipid|bar|page|pfn|offset|bank \d{1,3}|ctl|base|size|mask|"
@@ -280,6 +282,7 @@ class Allowance:
         if (
             len(words) > _MOST_WORDS
             or not _IDENTITY.isdisjoint(words)
+            or (place != "table" and not _ADDRESSED.isdisjoint(words))
             or max(map(len, tokens), default=0) > 20
         ):
             return False

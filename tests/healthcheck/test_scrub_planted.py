@@ -159,7 +159,7 @@ def test_the_same_word_has_the_same_stand_in_in_every_case(word: str) -> None:
 
 @pytest.mark.parametrize(("number", "stays"), [
     ("MemTotal:       2113409204 kB", True), ("rx_bytes: 123456789012", True), ("15551234567", False), ("serial 1652923004817", False),
-    ("contact 15551234567 today", False), ("pin=1234567890", False), ("4096 4096 1280 1280 1280 264176150 264176147 264176147 4102 255", True), ("4096 4096 1280 1280", False), ("123456", True),
+    ("contact 15551234567 today", False), ("pin=1234567890", False), ("mac 001122334455 up", False), ("4096 4096 1280 1280 1280 264176150 264176147 264176147 4102 255", True), ("4096 4096 1280 1280", False), ("123456", True),
 ])
 def test_a_long_number_stays_only_where_words_name_it_as_a_measure(number: str, stays: bool) -> None:
     assert (allowance().text(number) == number) is stays
