@@ -328,6 +328,7 @@ def test_it_holds_the_rules_and_nothing_of_where_it_was_made(made: Path, place: 
     with zipfile.ZipFile(io.BytesIO(ours)) as wheel:
         files = {name: wheel.read(name) for name in wheel.namelist()}
     assert "healthcheck/_rules/gpu.yaml" in files and "healthcheck/_rules/sku/hgx-h100.yaml" in files
+    assert "healthcheck/scrub/vocabulary.txt" in files
     head = made.read_bytes()[:made.read_bytes().index(MARK)]
     settings = subprocess.run([sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False).stdout
     settings += " ".join(value for key, value in os.environ.items() if key.startswith("PIP_"))

@@ -40,6 +40,8 @@ _FIRST_PERSON = 1000    # the first user id that distributions give to people
 @click.option("--sku", metavar="NAME", help="The node's SKU, if the inventory names none.")
 @RULES
 @click.option("--raw", is_flag=True, help="Replace nothing. Do not share such a file.")
+@click.option("--kept", metavar="FILE",
+              help="Also write each value that stayed verbatim: kind, how often, value, separated by tabs.")
 @click.option("--state", metavar="DIR",
               help="Where earlier snapshots are read from. Default: MUSTER_STATE, XDG, /var/lib/muster.")
 @click.option("--timeout", metavar="S", type=click.FloatRange(min=1, max=86400),
@@ -47,17 +49,18 @@ _FIRST_PERSON = 1000    # the first user id that distributions give to people
 @LIMIT
 def record(
     node: str | None, output: str, inventory: str | None, local: bool, sku: str | None, rules: str | None,
-    raw: bool, state: str | None, timeout: float | None,
+    raw: bool, kept: str | None, state: str | None, timeout: float | None,
 ) -> int:
     """Run all probes on one NODE and write FILE, with names, addresses, serial numbers and secrets replaced.
 
     Each value has one stand-in of the same format throughout, so the file is judged like the node. The key is
-    random and not kept, so it cannot be reversed. Patterns do not catch every secret: check the file before
-    you publish it.
+    random and not kept, so it cannot be reversed. Only words of muster's own vocabulary stay, and shapes that
+    facts need. A secret made of such words can remain: check with --kept what stayed before you publish.
 
     \b
     muster record gpu017 -o gpu017.json
     muster record --local -o here.json --sku hgx-h100
+    muster record gpu017 -o gpu017.json --kept kept.txt
     muster check --replay gpu017.json
 
     Exit: 0 written, 2 usage, 3 written, but the node was not reached.
@@ -67,14 +70,14 @@ def record(
     from healthcheck.config import rulesfolder
     from healthcheck.config.files import write_whole
     from healthcheck.ruleset.ruleset import load_ruleset
-    from healthcheck.scrub import replaced, scrub
+    from healthcheck.scrub import listed, replaced, scrub, stayed
     from healthcheck.sweep.saved import encode_one
     from inventory.text import clean
 
-    target = Path(output)
-    if target.is_dir() or not target.parent.is_dir():
-        raise UsageError(f"--output {output}: " + ("is a folder" if target.is_dir()
-                                                   else f"no folder {target.parent}"))
+    target = _target("--output", output)
+    kept_in = _target("--kept", kept) if kept is not None else None
+    if raw and kept_in is not None:
+        raise UsageError("--kept: with --raw everything stays")
     if not local and node is None:
         raise UsageError("no node named: muster record gpu017 -o FILE, or --local")
     ruleset = load_ruleset(rulesfolder.folders(rules))
@@ -86,7 +89,7 @@ def record(
     manifest = replace(manifest, nodes=(chosen,), default_sku=plan.nodes[0].sku or sku,
                        source=_source(manifest.source))
     # Print real names; the file has the stand-ins.
-    failure, counts = recording.failure, None
+    failure, made = recording.failure, None
     if not raw:
         made = scrub(recording, replace(chosen, sku=manifest.default_sku), previous=previous,
                      key=secrets.token_bytes(32), hosts=[*siblings, *_hosts_here(), *_jump_hosts(chosen)],
@@ -94,26 +97,42 @@ def record(
         for rule, before, after in _differences(plan, recording, previous, made):
             click.echo(f"muster: replacing names changed the result of {rule} from {before} to {after}: "
                        "please report it", err=True)
-        recording, previous, counts = made.recording, made.previous, made.counts
+        recording, previous = made.recording, made.previous
         manifest = replace(manifest, nodes=(replace(made.node, sku=None),), default_sku=made.node.sku)
     try:
         write_whole(target, encode_one(recording, previous, manifest, muster=version("cluster-muster"),
                                 scrubbed=not raw))
     except OSError as error:
         raise UsageError(f"--output {output}: {error.strerror}") from None
+    if made is not None and kept_in is not None:
+        try:
+            write_whole(kept_in, listed(made.kept).encode("utf-8", "replace"))
+        except OSError as error:
+            raise UsageError(f"--kept {kept}: {error.strerror}") from None
     size = target.stat().st_size / 1024
     if failure is not None:
         reason = clean(f"{failure.stage.value}: {failure.reason}", 400)
         click.echo(f"not reached ({reason}); {output} holds that, {size:.0f} KiB")
     else:
         click.echo(f"written: {output}, {len(recording.captures)} captures, {size:.0f} KiB")
-    if counts is None:
+    if made is None:
         click.echo("muster: --raw: nothing was replaced; the file names hosts, users, addresses and serial "
                    "numbers: keep it private", err=True)
     else:
-        click.echo(f"replaced: {replaced(counts)}")
-        click.echo("Check the file before you publish it: patterns do not catch every secret.")
+        click.echo(f"replaced: {replaced(made.counts)}")
+        click.echo(f"kept verbatim: {stayed(made.kept)}")
+        click.echo("Check what was kept before you publish the file"
+                   + (f": {kept}" if kept_in is not None else "; --kept FILE lists it."))
     return 3 if failure is not None else 0
+
+
+def _target(option: str, name: str) -> Path:
+    """The file to write; UsageError unless its folder is there."""
+    target = Path(name)
+    if target.is_dir() or not target.parent.is_dir():
+        raise UsageError(f"{option} {name}: " + ("is a folder" if target.is_dir()
+                                                 else f"no folder {target.parent}"))
+    return target
 
 
 def _plan(

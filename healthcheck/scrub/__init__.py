@@ -1,15 +1,15 @@
 """Makes a recording fit to be shown to anyone: what tells whose machine it is gives way to stand-ins,
 and facts stay as they are.
 
-Two passes. The first learns the names in use (hosts, users, domains, secrets of the kernel's command line,
+Three passes. The first learns the names in use (hosts, users, domains, secrets of the kernel's command line,
 parts of paths) from places whose form is known and from phrases that name one; the second replaces those
 words wherever they occur, and besides them all that looks like an address, an identifier, a key or a secret.
-PCI addresses, versions, models, numbers and times stay. When in doubt an identifier is replaced; a word that
-kernels, drivers and standard paths use is no name, whoever is called so.
+The third leaves, of what remains, only words of a closed vocabulary and shapes that facts need: PCI
+addresses, versions, counters, sizes, times, names of parts. Any other word gives way to one of its shape.
 
 `learning` is the first pass, over `names`; `engine` the second, by the tables of `handlers`, with `paths` and
-`objects` for what has a form of its own. `patterns` and `words` are what both know, and `replacements` makes
-what is put in a name's place.
+`objects` for what has a form of its own; `allowed` the third, by the `vocabulary`. `patterns` and `words` are
+what all know, and `replacements` makes what is put in a name's place.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 from healthcheck.model.recording import Recording
 from healthcheck.scrub import records
+from healthcheck.scrub.allowed import Allowance
 from healthcheck.scrub.engine import Scrubber
 from healthcheck.scrub.handlers import LATE, TABLE
 from healthcheck.scrub.learning import learned
@@ -29,12 +30,13 @@ from inventory.model import Node
 @dataclass(frozen=True)
 class Scrubbed:
     """A recording, its earlier look and its node's place in the inventory, scrubbed together,
-    and how many of each kind were replaced."""
+    how many of each kind were replaced, and by kind what stayed verbatim, each value with its occurrences."""
 
     recording: Recording
     previous: Recording | None
     node: Node
     counts: Mapping[str, int]
+    kept: Mapping[str, Mapping[str, int]]
 
 
 def scrub(
@@ -48,11 +50,11 @@ def scrub(
     replacements = StandIns(key, haystack)
     scrubber = Scrubber(learned(both, node, hosts, users, haystack), replacements, records.own_name(node),
                         TABLE, LATE)
-    return Scrubbed(
-        records.recording(scrubber, recording), records.recording(scrubber, previous) if previous is not None
-        else None,
-        records.node(scrubber, node), dict(replacements.counts),
-    )
+    allowance = Allowance(replacements)
+    made = [records.recording(scrubber, look) for look in both]
+    shown = [records.allowed(allowance, look) for look in made]
+    return Scrubbed(shown[0], shown[1] if previous is not None else None, records.node(scrubber, node),
+                    dict(replacements.counts), allowance.kept)
 
 
 def replaced(counts: Mapping[str, int]) -> str:
@@ -60,3 +62,15 @@ def replaced(counts: Mapping[str, int]) -> str:
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return (", ".join(f"{n} {kind if n == 1 else kind + ('es' if kind.endswith('s') else 's')}"
                       for kind, n in ordered) or "nothing")
+
+
+def stayed(kept: Mapping[str, Mapping[str, int]]) -> str:
+    """'612 words of the vocabulary, 41 numbers': different values by kind, the most numerous first."""
+    ordered = sorted(kept.items(), key=lambda item: (-len(item[1]), item[0]))
+    return ", ".join(f"{len(values)} {kind}" for kind, values in ordered) or "nothing"
+
+
+def listed(kept: Mapping[str, Mapping[str, int]]) -> str:
+    """One line for each value that stayed: kind, how often, the value, tab-separated; rare values first."""
+    return "".join(f"{kind}\t{count}\t{value}\n" for kind, values in sorted(kept.items())
+                   for value, count in sorted(values.items(), key=lambda item: (item[1], item[0])))

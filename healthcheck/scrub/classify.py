@@ -48,6 +48,8 @@ def is_secret(key: str, value: str) -> bool:
     if (not value or value.startswith(("/", "UUID=", "PARTUUID=", "LABEL=", "PARTLABEL="))
         or (":/" in value and "://" not in value)):
         return False
+    if name.endswith("setenv"):
+        return True
     return not (name in PARAMETERS or name.partition(".")[0] in PARAMETERS
                 or _PLAIN.fullmatch(value.rstrip("\"'")))
 

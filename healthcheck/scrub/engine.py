@@ -17,6 +17,7 @@ _FORM = {
     "host name": "host{}", "user name": "user{}", "domain name": "domain{}.example", "site name": "site{}",
     "path name": "dir{}", "plug-in name": "plugin{}", "label": "label{}",
 }
+_HEXADECIMAL = re.compile(r"(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{8,64}")
 # Identifiers that keep their form when a secret is one.
 _IDENTIFIERS = (forms.UUID, forms.PAIRS, forms.IPV4, forms.IPV6, forms.FQDN, forms.BARE, forms.DOCKER_ID)
 
@@ -52,7 +53,7 @@ class Scrubber:
         kind = self.names.kinds.get(low, "host name")
         if kind in _FORM:
             return self.named(kind, low)
-        made = self.replacements.like(kind, low)
+        made = self._like(kind, low)
         return made.upper() if word.isupper() else made
 
     def host(self, name: str) -> str:
@@ -90,7 +91,13 @@ class Scrubber:
         # Of a secret not the part alone that has a form: in user:password@192.0.2.1 the rest is the secret.
         known = value.strip("\"'").lower() in self.names.kinds
         part = kind == "secret" and not known and not any(form.fullmatch(value) for form in _IDENTIFIERS)
-        return done if len(value) < 2 or (done != value and not part) else self.replacements.like(kind, value)
+        return done if len(value) < 2 or (done != value and not part) else self._like(kind, value)
+
+    def _like(self, kind: str, value: str) -> str:
+        """Of its form; hexadecimal digits stay hexadecimal, as the ids of containers must."""
+        if _HEXADECIMAL.fullmatch(value):
+            return self.replacements.hexadecimal(kind, value)
+        return self.replacements.like(kind, value)
 
     def text(self, text: str, patterns: bool = True) -> str:
         """Foreign text of any form, with all patterns and learned words replaced

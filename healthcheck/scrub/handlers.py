@@ -292,7 +292,38 @@ def _fqdn(scrubber: Scrubber, match: re.Match[str]) -> str | None:
     return _full_name(scrubber, match[1])
 
 
+def _named_by(kind: str) -> Handler:
+    """The first group stays, and each word of the second gives way, whatever it is; what stands between
+    stays."""
+
+    def handle(scrubber: Scrubber, match: re.Match[str]) -> str | None:
+        value = match[2]
+        if any(ord(c) >= forms.PLACE for c in value) or value.lower() in _SETTINGS or is_ip(value):
+            return None
+        return match[1] + (scrubber.word(value) if value.lower() in scrubber.names.kinds
+                           else scrubber.replacements.like(kind, value))
+
+    return handle
+
+
+# Values of such names that are settings of everyone.
+_SETTINGS = frozenset(
+    ["true", "false", "yes", "no", "on", "off", "none", "null", "auto", "default", "enabled", "disabled"])
+
+
+def _domain_user(scrubber: Scrubber, match: re.Match[str]) -> str | None:
+    return scrubber.replacements.like("domain name", match[1]) + match[2] + scrubber.user(match[3])
+
+
+def _kube(scrubber: Scrubber, match: re.Match[str]) -> str | None:
+    return _OBJECT(scrubber, match) if forms.KUBE.search(match.string) else None
+
+
+_OBJECT = _named_by("name of an object")
 TABLE: Table = (
+    (forms.OPTION, _named_by("secret")), (forms.LOGIN, _named_by("secret")),
+    (forms.PASSWORD_OPTION, _named_by("secret")), (forms.PAIR, _named_by("secret")),
+    (forms.BUCKET, _named_by("bucket")), (forms.SETENV, _named_by("secret")),
     *((pattern, _user_phrase) for pattern in forms.USERS),
     (forms.COMMAND_LINE, _command_line), (forms.KEEP, _keep), (forms.FINGERPRINT, _fingerprint),
     (forms.USERINFO, _userinfo), (forms.AUTHORIZATION, _headed("secret")), (forms.LINK_HEADER, _link_header),
@@ -308,6 +339,8 @@ TABLE: Table = (
     (forms.ENX, _second_is_digits), (forms.CONTAINER, _container), (forms.BARE, _bare),
     (forms.TOKEN, _like("secret")), (forms.SSID, _headed("SSID")),
     (forms.DISK_ID, _headed("serial number")), (forms.INSTANCE, _instance),
+    (forms.DISTINGUISHED, _named_by("directory name")), (forms.DOMAIN_USER, _domain_user),
+    (forms.OBJECT, _OBJECT), (forms.KUBE_NAMES, _kube),
     (forms.MAIL, _mail), *((pattern, _fqdn) for pattern in forms.FQDNS),
 )
 # After the learned words, which in a path are known best.

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from healthcheck.scrub import patterns as forms
 from healthcheck.scrub.classify import is_ip, is_public, is_volume
+from healthcheck.scrub.vocabulary import vocabulary
 from healthcheck.scrub.words import ENGINE, ORDINARY, TLDS
 
 _SIBLINGS = 100
@@ -67,7 +68,7 @@ class SensitiveNames:
 
     def _learn_site(self, label: str) -> None:
         label = label.strip("0123456789")
-        if len(label) >= 4 and label.isalpha():
+        if len(label) >= 4 and label.isalpha() and label not in vocabulary():
             self.learn("site name", label)
 
     def learn_path(self, path: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from healthcheck.scrub import paths
 from healthcheck.scrub import patterns as forms
 from healthcheck.scrub.engine import Scrubber
+from healthcheck.scrub.vocabulary import known
 from healthcheck.scrub.words import ENGINE
 
 
@@ -37,7 +38,8 @@ def _value(scrubber: Scrubber, value: Any, key: str) -> Any:
                         else _value(scrubber, each, "plugin") for each in v] if isinstance(v, list)
                     else _value(scrubber, v, "plugin") for k, v in value.items()}
         # A reading {"ok": value} is of the kind that its key in the line above says.
-        return {scrubber.text(k): _value(scrubber, v, key if k == "ok" else k) for k, v in value.items()}
+        return {k if known(k) else scrubber.text(k): _value(scrubber, v, key if k == "ok" else k)
+                for k, v in value.items()}
     if isinstance(value, list):
         clients = low == "plugins"
         return [_client_plugin(scrubber, each) if clients and isinstance(each, dict)
@@ -59,7 +61,8 @@ def _value(scrubber: Scrubber, value: Any, key: str) -> Any:
     if low in ("container", "image"):
         return scrubber.replacements.name(f"{low} name", value, low + "{}")
     # A state is one letter; what a site's programs are called may tell what it works on.
-    if low == "processes" and len(value) > 1:
+    driver = value.startswith(("nvidia", "nv-", "nv_")) and known(value)
+    if low == "processes" and len(value) > 1 and not driver:
         return scrubber.replacements.name("process name", value, "process{}")
     if low in ("httpproxy", "httpsproxy", "noproxy") or low.endswith("password"):
         return scrubber.text(value) if "://" in value or "." in value else scrubber.opaque("secret", value)

@@ -34,7 +34,8 @@ USERS: tuple[re.Pattern[str], ...] = (
     re.compile(r"\bsu(?:\[\d{1,9}\])?: (?:FAILED SU )?\(to ([A-Za-z_][\w.-]{0,63})\) "
                r"([A-Za-z_][\w.-]{0,63})"),
     re.compile(r"(?i)\buser(?:name)?:? (?:\\?[\"'`])([a-z_][\w.-]{0,63})(?:\\?[\"'`])"),
-    re.compile(r"(?i)\buser(?:name)?:? ([a-z_][\w.-]{0,63}) (?:is|was|may|does|has|cannot|not|denied)\b"),
+    re.compile(r"(?i)\buser(?:name)?:? (?!action\b)([a-z_][\w.-]{0,63}) "
+               r"(?:is|was|may|does|has|cannot|not|denied)\b"),
     # Of the BMC's log and of services; what the kernel itself says of the user's side of a machine has none
     # of these names.
     re.compile(
@@ -61,7 +62,7 @@ LEARN: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("host name", re.compile(r"(?i)\b(?:hostname|nodename|fqdn)[=:] *\"?([a-z0-9][\w.-]{0,252})")),
     ("host name", re.compile(
         r"(?i)\b(?:nfs\w{0,20}|cifs|ceph|lustre|rpc\.\w{1,20})\b[^\n]{0,80}\b(?:server|host) "
-        r"(?!(?:returned|reported|wrote|sent|cheating|does|did|rejected|while|side|rebooted|lost|went)\b)([a-z][\w.-]{0,252})")),
+        r"(?!(?:returned|reported|wrote|sent|cheating|does|did|rejected|while|side|rebooted|lost|went|handle)\b)([a-z][\w.-]{0,252})")),
     ("host name", re.compile(r"(?i)\b(?:nfs|mount)\b[^\n]{0,80}[ '\"]([a-z][\w.-]{0,252}):/[\w.-]")),
     ("host name", re.compile(r"(?i)\bcifs\b[^\n]{0,80}?(?://|\\\\|\\x5c\\x5c)([a-z][\w.-]{0,252})")),
     ("host name",
@@ -95,8 +96,40 @@ SLURM = re.compile(
     rf"{SLURM_NAME}|\[([a-z][\w.-]{{1,252}})\]:\d{{2,5}}\b")
 COMMAND_LINE = re.compile(r"((?:[Cc]ommand line|command line parameters): ?\"?)([^\n]*)")
 SECRET = re.compile(
-    r"(?i)((?:password|passwd|passphrase|pwd|secret|token|api_?key|credential|auth_?key|private_?key|access_?key|psk|cookie)"
+    r"(?i)((?:password|passwd|passphrase|pwd|secret|token|api_?key|credential|auth_?key|private_?key|access_?key|"
+    r"psk|cookie|account_?key|signing_?key|enc\w{0,8}_?key|ssh_?key|licen[cs]e_?key|webhook(?:_?url)?|"
+    r"[A-Z0-9]_(?:pw|key|pass|auth))"
     r"[\w.]{0,12}[\"']?\s{0,2}[=:]\s{0,2}|(?<![\w-])pass=)(\"[^\"]{1,400}\"|'[^']{1,400}'|[^\s,;\"']{1,400})")
+# Where a secret or a name stands, whatever it is made of: behind an option, in a login of a command, a
+# domain's user, a distinguished name, a bucket, an object of Kubernetes.
+OPTION = re.compile(
+    r"(?i)((?<![\w-])--?[\w-]{0,20}(?:token|passw(?:or)?d|passphrase|pass|pwd|secret|api-?key|access-?key|auth|"
+    r"credentials?|psk|user(?:name)?|login)[\"']?(?:=|,?\s{1,2})[\"']?)(?!-)([^\s,;\"']{1,400})")
+LOGIN = re.compile(
+    r"(?i)(\b(?:sshpass|mysql\w*|mariadb\w*|mongo\w*|psql|ipmitool|ipmi\w*|smbclient|ldap\w*|kinit|curl|wget|rsync|"
+    r"redis-cli|docker login|podman login|crictl|kubectl)\b(?:[^\n]{0,120}?\s)?"
+    r"[\"']?-[puwa][\"']?,?\s{0,2}[\"']?)(?![-:])([^\s,;\"']{1,400})")
+PASSWORD_OPTION = re.compile(r"((?<!\S)-p)(?=[^\s]{0,60}[A-Z!@#$%^&*])([^\s,;\"']{4,400})")
+PAIR = re.compile(
+    r"((?<!\S)-u\s?[\"']?|(?<![\w-])(?i:login|creds?|credentials?|auth)[=: ]{1,2})"
+    r"([^\s:,;\"'@/]{1,64}:[^\s,;\"']{2,200})")
+DOMAIN_USER = re.compile(
+    r"(?<![\w\\])([A-Z][A-Z0-9.-]{1,30})(\\{1,2})(?!x[0-9a-f]{2})([A-Za-z_][\w.-]{1,63})")
+DISTINGUISHED = re.compile(
+    r"(?i)((?<![\w-])(?:uid|cn|ou|dc|samaccountname|userprincipalname)=)(?!\d+\b)"
+    r"([^,;=\n\"']{1,80})(?=,|$|[\"')]|\s)")
+BUCKET = re.compile(r"(?i)(\b(?:s3[an]?|gs|gcs|az|abfss?|wasbs?|hdfs|swift|oss|cos|r2|b2)://)([^\s\"']{1,400})")
+OBJECT = re.compile(
+    r"(?i)((?<![\w/-])(?:name_?spaces?|pods?|pod_?name|service_?account|bucket|realm|tenant|project|deployment|"
+    r"statefulset|daemonset|node_?name|node_?selector|container_?name|image)[\"']?(?:\s{0,2}[=:]\s{0,2}|/)[\"']?)"
+    r"(?!\d+\b)([a-z0-9][\w.:/@-]{0,252})")
+KUBE = re.compile(r"(?i)kube|\bpod\b|namespace|\bk[38]s\b|\bcri\b")
+KUBE_NAMES = re.compile(
+    r"(?i)((?<![\w-])(?:pod|node|namespace|container)s?[=:/ ]{1,2}[\"']?)(?!\d+\b)"
+    r"([a-z0-9]+(?:[-./][a-z0-9]+)+)")
+SETENV = re.compile(
+    r"(?i)((?<![\w-])(?:systemd\.set_?env|setenv|environment|env|export)[=: ]\s{0,2}[\"']?[A-Za-z_]\w{0,80}=)"
+    r"([^\s\"']{1,400})")
 GUID = re.compile(r"(?i)(guid\w{0,12}[\"']?\s{0,3}[=:]?\s{0,8}[\"']?)(0x)?([0-9a-f]{16})(?![0-9a-z])")
 
 UUID = re.compile(
@@ -181,7 +214,7 @@ MOUNT_UNIT = re.compile(
     r"(?<![\w./\\-])((?!sys-|proc-|dev-|run-)[A-Za-z][\w\\:-]{0,200})(\.(?:mount|automount|swap))(?![\w-])")
 FILE_PATH = re.compile(
     rf"(?:(?<=[a-z]://)|(?<![\w./~%+{chr(PLACE)}-{chr(PLACE + PLACES)}-]))"
-    rf"/(?:[\w.+@~%=,\\#{chr(PLACE)}-{chr(PLACE + PLACES)}-]{{1,255}}/?){{1,40}}")
+    rf"/(?!,)(?:[\w.+@~%=,\\#{chr(PLACE)}-{chr(PLACE + PLACES)}-]{{1,255}}/?){{1,40}}")
 SYSTEM_TREES = re.compile(
     r"/(?:sys|proc|usr(?!/local/)|lib|lib32|lib64|bin|sbin|boot)(?:/|$)|/dev/(?!mapper/|md/|disk/|zvol/)")
 # What /dev holds in folders of its own; any other folder there is a volume group.

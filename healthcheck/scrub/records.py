@@ -11,6 +11,7 @@ from healthcheck.facts.filesystem import FSTAB
 from healthcheck.model.recording import Capture, FileCapture, Host, Outcome, Recording
 from healthcheck.scrub import objects, paths
 from healthcheck.scrub import patterns as forms
+from healthcheck.scrub.allowed import Allowance
 from healthcheck.scrub.engine import NODE, Scrubber
 from inventory.model import Node, PortPlan
 from inventory.transport.base import Failure
@@ -51,6 +52,25 @@ def _capture(scrubber: Scrubber, name: str, capture: Capture) -> Capture:
         text = scrubber.text(text)
     return replace(capture, text=text, stderr=scrubber.text(capture.stderr), files=files,
                    note=scrubber.text(capture.note))
+
+
+def allowed(allowance: Allowance, look: Recording) -> Recording:
+    """The scrubbed recording, of whose texts only what is allowed stays."""
+    host, failure = look.host, look.failure
+    if host is not None:
+        host = replace(host, hostname=allowance.text(host.hostname), python=allowance.text(host.python),
+                       machine=allowance.text(host.machine))
+    if failure is not None:
+        failure = Failure(failure.stage, allowance.text(failure.reason))
+    captures = {}
+    for name, capture in look.captures.items():
+        files = {allowance.text(path): FileCapture(entry.outcome,
+                                                   allowance.text(entry.text, allowance.place(name, path)))
+                 for path, entry in capture.files.items()}
+        captures[name] = replace(capture, text=allowance.text(capture.text, allowance.place(name)),
+                                 files=files, stderr=allowance.text(capture.stderr),
+                                 note=allowance.text(capture.note))
+    return Recording(look.node, look.received, host, failure, captures)
 
 
 def _file(scrubber: Scrubber, path: str, text: str) -> str:

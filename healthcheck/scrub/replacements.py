@@ -10,10 +10,12 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 _TRIES = 64
 _NUMBERED = re.compile(r"(?<![a-z0-9])[a-z]*[0-9][a-z0-9]*")
+_WORD = re.compile(r"[^\W_]+")
+_LEAST = 4      # letters of a stand-in for a word
 _HEX = "0123456789abcdef"
 # RFC 5737 and RFC 2544; RFC 7042 and, past its 256 addresses, locally administered ones.
 _IPV4 = tuple(ipaddress.ip_network(name)
@@ -29,7 +31,10 @@ class StandIns:
 
     def __init__(self, key: bytes, avoid: str) -> None:
         self._key = key
-        self._avoid = frozenset(_NUMBERED.findall(avoid.lower()))
+        low = avoid.lower()
+        self._avoid = frozenset(_NUMBERED.findall(low))
+        self._raw = frozenset(_WORD.findall(low))
+        self.words: set[str] = set()        # of all stand-ins, in small letters
         self._given: dict[tuple[str, str], str] = {}
         self._taken: set[tuple[str, str]] = set()
         self._counted: set[tuple[str, str]] = set()
@@ -45,6 +50,7 @@ class StandIns:
             self.count(kind, value)
             self._given["name", value] = given
             self._taken.add(("name", given))
+            self._issued(given)
 
     def count(self, kind: Kind, value: str) -> None:
         """One more of this kind, unless it was counted before: for what is replaced in pieces."""
@@ -56,6 +62,13 @@ class StandIns:
         """A text of the same length whose characters are each of the same class: digits,
         small and capital letters; others stay."""
         return self._once(kind, "like", value, lambda n: _same_classes(value, self._draw(kind, value, n)))
+
+    def word(self, word: str, known: Container[str]) -> str:
+        """Letters for letters and digits for digits, at least four; no known word, none of the raw text."""
+        padded = word + "x" * (_LEAST - len(word))
+        return self._once("word", "word", word,
+                          lambda n: _same_classes(padded, self._draw("word", padded, n)),
+                          lambda made: made in known or made in self._raw)
 
     def hexadecimal(self, kind: Kind, digits: str) -> str:
         """As many hexadecimal digits; of 32 those that say which version of UUID it is stay."""
@@ -91,8 +104,13 @@ class StandIns:
         """An address of the range for documentation, compressed."""
         return self._once("IP address", "ipv6", address, lambda n: str(ipaddress.IPv6Address(_IPV6 + n)))
 
-    def _once(self, kind: Kind, space: str, value: str, make: Callable[[int], str]) -> str:
+    def _once(
+        self, kind: Kind, space: str, value: str, make: Callable[[int], str],
+        refused: Callable[[str], bool] = lambda made: False,
+    ) -> str:
         given = self._given.get((space, value))
+        if given is None and (space, value) in self._taken:
+            return value
         if given is None:
             counted = space in ("name", "ipv4", "ipv6") or kind == "MAC address"
             self.counts[kind] = at = self.counts.get(kind, 0) + 1
@@ -102,13 +120,20 @@ class StandIns:
             for _ in range(_TRIES if not counted else 100_000):
                 raw = (space not in ("ipv4", "ipv6")
                        and not self._avoid.isdisjoint(_NUMBERED.findall(given.lower())))
-                if (space, given) not in self._taken and not raw and given != value:
+                if ((space, given) not in self._taken and not raw and given != value
+                    and not refused(given)):
                     break
                 at += 1
                 given = make(at)
             self._taken.add((space, given))
             self._given[space, value] = given
+            self._issued(given)
         return given
+
+    def _issued(self, given: str) -> None:
+        low = given.lower()
+        self.words.update(_WORD.findall(low))
+        self.words.add(re.sub(r"[^0-9a-z]", "", low))
 
     def _draw(self, kind: Kind, value: str, number: int) -> bytes:
         text = f"{kind}\0{number}\0{value}".encode("utf-8", "surrogatepass")

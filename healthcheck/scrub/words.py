@@ -111,11 +111,30 @@ drm swapaccount swap zswap kvm kvm_intel kvm_amd vfio_pci vfio_iommu_type1 efi e
 edac_mc page_poison slub_debug debug ipv6 plymouth vt usbcore usb ima root ip nfsroot initrd resume nameserver
 """
 
+# Words that neither the rules nor the recordings hold: of kernel logs (drivers/acpi, drivers/tty/serial,
+# mlx5), the file system hierarchy (hier(7)), nfs(5), fstab(5), resolv.conf(5),
+# and `docker info` (API 1.44, SystemInfo).
+_KERNEL = """
+psu redundancy lost degraded asserted deasserted regained redundant sensor record
+netdev flock o2ib nvidia uvm os acquire rwlock read write sleep wait down
+mountaddr mountport mountproto mountvers clientaddr mounthost timeo retrans rsize wsize namlen acregmin
+acregmax acdirmin acdirmax nconnect noresvport lookupcache local_lock powr serial8250 technologies alpha
+beta edac hbm2e hbm3e srv opt home mnt media raid scratch sw swap local none search domain nameserver
+options ndots attempts rotate pwd during installation was file system point dump pass key bad permissions
+registryconfig indexconfigs mirrors genericresources namedresourcespec kind value swarm nodeid nodeaddr
+localnodestate controlavailable httpproxy httpsproxy noproxy dockerrootdir defaultruntime runtimes plugins
+serverversion cgroupdriver cgroupversion servererrors warnings indexserveraddress insecureregistrycidrs
+secure official initbinary liverestoreenabled securityoptions operatingsystem ostype architecture ncpu
+memtotal labels containers images driver driverstatus smb cifs ceph lustre krb5 krb5i krb5p credentials
+username password e1000 e1000e 9xxx verify3u verify3s verify3p verify3b lvm lv vg org
+freedesktop paranoid sb tz ga ifup ibup
+"""
+
 _PUBLIC = """
 docker.io index.docker.io nvcr.io ghcr.io quay.io gcr.io registry.k8s.io k8s.io kubernetes.io kernel.org
 ubuntu.com debian.org redhat.com fedoraproject.org nvidia.com mellanox.com intel.com amd.com github.com
 github.io opencontainers.org freedesktop.org gnu.org docker.com lists.ubuntu.com example.com example.org
-example.net launchpad.net
+example.net launchpad.net memory.oom.group
 """
 
 # Top-level domains that a name in running text is known by; not those that are endings of files as well (.so,
@@ -143,6 +162,7 @@ WORDY_TLDS = (
 # one's domain (ac.rs).
 FILE_TLDS = "am|cc|cu|hm|la|md|ml|mm|pm|ps|py|rs|sh|sm|so"
 
-ORDINARY, PARAMETERS, PUBLIC, STANDARD, AUTHORITIES, ENGINE = (
-    frozenset(words.split()) for words in (_ORDINARY, _PARAMETERS, _PUBLIC, _STANDARD, _AUTHORITIES, _ENGINE)
+ORDINARY, PARAMETERS, PUBLIC, STANDARD, AUTHORITIES, ENGINE, KERNEL = (
+    frozenset(words.split())
+    for words in (_ORDINARY, _PARAMETERS, _PUBLIC, _STANDARD, _AUTHORITIES, _ENGINE, _KERNEL)
 )

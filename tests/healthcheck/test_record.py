@@ -87,7 +87,7 @@ def test_a_recording_of_a_node_is_private_names_nobody_and_replays_as_the_live_l
     done = muster("record", name, "-i", str(fleet.inventory), "-o", "out.json", home=tmp_path)
     assert done.returncode == 0 and done.stderr == "", done.stderr
     assert (done.stdout.startswith("written: out.json, ") and "8 GPU UUIDs" in done.stdout
-            and "Check the file before you publish it" in done.stdout)
+            and "Check what was kept before you publish the file" in done.stdout)
     path = tmp_path / "out.json"
     assert path.stat().st_mode & 0o777 == 0o600 and not (tmp_path / "state").exists()
     text = path.read_text()
