@@ -56,10 +56,13 @@ def told(node: dict[str, Any]) -> dict[str, tuple[str, int]]:
     return {result["rule"]: (result["status"], len(result["findings"])) for result in node["results"]}
 
 
+@pytest.mark.parametrize("step", [6, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_live_node_with_any_planted_fault_is_judged_the_same_after_scrubbing(
-    fleet: DemoFleet, tmp_path: Path,
+    fleet: DemoFleet, tmp_path: Path, step: int,
 ) -> None:
-    nodes = tuple(load_inventory(fleet.inventory, RULES.skus))
+    every = tuple(load_inventory(fleet.inventory, RULES.skus))
+    nodes = tuple(node for number, node in enumerate(every)
+                  if number % step == 0 or node.name in (named("refused"), named("gpu-lost")))
     looks, plan, transport = (KeptSnapshots(tmp_path / "state"), SweepPlan(nodes, RULES),
                               SshTransport(SshConfig.parse("")))
     for name in ("first", "second"):

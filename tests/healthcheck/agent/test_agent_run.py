@@ -21,6 +21,7 @@ import pytest
 
 from healthcheck.agent import metrics, unjudged
 from healthcheck.exporter import nodes as exported
+from healthcheck.model.exposition import text_of
 from inventory.model import Lifecycle, LifecycleState, Node
 from provisioning.agent.bundle import Bundle
 from provisioning.demo import h100
@@ -265,7 +266,7 @@ def test_what_node_exporter_reads_passes_promtool_and_speaks_the_exporters_words
     checked = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True,
                              check=False)
     assert checked.returncode == 0 and not checked.stderr, checked.stderr
-    heads = {family.head for family in (*exported.FAMILIES, *metrics.FAMILIES)}
+    heads = {text_of([(family, ())]) for family in (*exported.FAMILIES, *metrics.FAMILIES)}
     for part in unjudged.page("n", 1.0, 300.0).split("# HELP ")[1:]:
         assert any(f"# HELP {part}".startswith(head) for head in heads), part
     assert "muster_node_stale" not in text      # a text file outlives its writer

@@ -188,5 +188,5 @@ def test_blame_takes_no_sweep_for_a_visit_that_left_the_node_out(store: Store) -
 
 def test_the_exporter_says_how_many_nodes_the_newest_sweep_left_out(store: Store) -> None:
     sweep(store, 10, by_agent())
-    page = {family.name: line for family, line in head(_head(store, NOW))}
-    assert page["muster_sweep_newest_left_out_nodes"].endswith(" 1.0\n") and page["muster_sweep_newest_nodes"].endswith(" 0.0\n")
+    page = {family.name: value for family, (value, _) in head(_head(store, NOW))}
+    assert (page["muster_sweep_newest_left_out_nodes"], page["muster_sweep_newest_nodes"]) == (1, 0)
