@@ -96,9 +96,11 @@ def worse(before: AgentSample, after: AgentSample) -> str:
     reasons = []
     if after.trouble and after.trouble != before.trouble and not before.trouble:
         reasons.append(after.trouble)
-    # No state is as bad as unknown: nothing was measured.
-    then, now = (_RANK.get(one.state or "", _RANK[NodeState.UNKNOWN.value]) for one in (before, after))
-    if now > then:
+    # No state is as bad as unknown: nothing was measured. So unknown after any other state is worse, too.
+    unknown = NodeState.UNKNOWN.value
+    state_before, state_after = before.state or unknown, after.state or unknown
+    then, now = (_RANK.get(state, _RANK[unknown]) for state in (state_before, state_after))
+    if now > then or (state_after == unknown != state_before):
         reasons.append(f"{after.state or 'no state'}, before {before.state or 'no state'}")
     new = sorted(after.unknown - before.unknown)
     if new:

@@ -166,6 +166,7 @@ def test_better_nodes_do_not_make_up_and_what_was_so_before_is_not_worse() -> No
     assert worse(silent, silent) == "" == worse(ill, ill) == worse(ill, WELL) == worse(silent, AgentSample("", "unknown", frozenset()))
     assert worse(WELL, AgentSample("nothing starts it", "healthy", frozenset())) == "nothing starts it"
     assert worse(WELL, AgentSample("", "unknown", frozenset())) == "unknown, before healthy"
+    assert worse(ill, AgentSample("", "unknown", frozenset("a"))) == "unknown, before unhealthy", "what is not measured is not better"
     assert worse(WELL, AgentSample("", "healthy", frozenset("abcdefg"))) == "became UNKNOWN: a, b, c, d, e and 2 more"
 
 
