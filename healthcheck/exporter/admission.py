@@ -6,7 +6,6 @@ is never closed for one that did not.
 
 from __future__ import annotations
 
-import ipaddress
 from collections import Counter
 from collections.abc import Collection
 from enum import Enum
@@ -42,19 +41,6 @@ class Held(Protocol):
 
 
 H = TypeVar("H", bound=Held)
-
-
-def peer_of(address: str) -> str:
-    """The address that is counted as one client: of IPv6 the network of 64 bits, which one host may have."""
-    try:
-        found = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return address
-    if isinstance(found, ipaddress.IPv6Address):
-        if found.ipv4_mapped is not None:
-            return str(found.ipv4_mapped)
-        return str(ipaddress.ip_network((found, 64), strict=False))
-    return str(found)
 
 
 def full(held: Collection[H], peer: str, most: int = MOST, most_of_peer: int = MOST_OF_PEER) -> list[H]:

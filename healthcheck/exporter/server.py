@@ -21,6 +21,7 @@ from healthcheck.exporter.board import SLOW, Board, HttpResponse
 from healthcheck.exporter.connection import ClientLimits, Connection
 from healthcheck.exporter.request import Request, takes_gzip
 from healthcheck.exporter.security import Security
+from inventory.peeraddress import peer_of
 
 _BACKLOG = 128
 _PAUSE_S = 0.05         # after a connection that could not be accepted, as for lack of descriptors
@@ -77,7 +78,7 @@ class Server:
                 self._close(admission.slowest(self.open, time.monotonic()))
                 await asyncio.sleep(_PAUSE_S)
                 continue
-            self._admit(loop, sock, admission.peer_of(address[0]))
+            self._admit(loop, sock, peer_of(address[0]))
             # What clients have sent is read before the next one may close a connection for lack of room.
             await asyncio.sleep(0)
 

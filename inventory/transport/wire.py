@@ -27,8 +27,10 @@ _LEAST = 4 * 1024
 # A machine that has gone without a word is given up half a minute after it was last heard; where it had not
 # confirmed what we sent last, the kernel sends that again instead, and it is found out by being asked.
 _SIGNS_OF_LIFE = ((socket.TCP_KEEPIDLE, 15), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3))
-# What connect(2) reports when this machine, not the other, lacks something: ports, memory, its network.
-_OURS = (errno.EADDRNOTAVAIL, errno.EAGAIN, errno.ENOBUFS, errno.ENOMEM, errno.ENETDOWN, errno.EPERM)
+# What connect(2) reports when this machine, not the other, lacks something: ports, memory, its network
+# or a route to the other's.
+_OURS = (errno.EADDRNOTAVAIL, errno.EAGAIN, errno.ENOBUFS, errno.ENOMEM, errno.ENETDOWN, errno.ENETUNREACH,
+         errno.EPERM)
 _FAMILIES = {"any": socket.AF_UNSPEC, "inet": socket.AF_INET, "inet6": socket.AF_INET6}
 
 

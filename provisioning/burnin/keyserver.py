@@ -23,10 +23,11 @@ from types import TracebackType
 from typing import Any
 
 from healthcheck.burnin.wire import AGENT, MOST_FRAME, RANK, Garbled, packed, proof, token_of
+from inventory.peeraddress import peer_of
 from inventory.text import clean
 from provisioning.burnin.keys import KeyReply, KeyRequest, RendezvousStore
 from provisioning.burnin.peer import GREETING_BYTES, Peer, listening, room_for_files
-from provisioning.burnin.strangers import Strangers, origin
+from provisioning.burnin.strangers import Strangers
 
 GREET_S = 10.0
 SILENT_S = 15.0             # an agent says something every second; a node under load may be late with it
@@ -213,7 +214,7 @@ class KeyServer:
             sock.setblocking(False)
             with contextlib.suppress(OSError):
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            peer = Peer(sock, str(address[0]), self._clock(), origin(str(address[0])))
+            peer = Peer(sock, str(address[0]), self._clock(), peer_of(str(address[0])))
             self._peers.add(peer)
             if (oldest := self._strangers.add(peer)) is not None:
                 self._refuse(oldest, "too many have connected without a greeting")

@@ -6,7 +6,6 @@ makes room: who belongs greets within milliseconds, and who only sits there is d
 
 from __future__ import annotations
 
-import ipaddress
 import resource
 from collections import Counter
 
@@ -15,19 +14,6 @@ from provisioning.burnin.peer import Peer
 MOST = 1024             # of all addresses together
 MOST_OF_ADDRESS = 256   # of one address, or one /64 of IPv6, which one machine may have whole
 PER_AGENT = 32          # more from there for each agent that is connected: the ranks of 16 GPUs, twice
-
-
-def origin(address: str) -> str:
-    """By what connections are counted: the IPv4 address, or the first 64 bits of another."""
-    try:
-        found = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return address
-    if isinstance(found, ipaddress.IPv6Address):
-        if found.ipv4_mapped is not None:
-            return str(found.ipv4_mapped)
-        return str(ipaddress.ip_network((int(found), 64), strict=False))
-    return str(found)
 
 
 class Strangers:

@@ -33,7 +33,7 @@ def judged(look: Recording, node: Node, previous: Recording | None, manifest: Sw
     return assessment.finish().reports[0]
 
 
-def told(report: NodeReport) -> dict[str, tuple[object, ...]]:
+def results_of(report: NodeReport) -> dict[str, tuple[object, ...]]:
     """By rule all that no name can be part of."""
     return {result.rule: (result.status.value, result.severity.value, result.origin, result.owner,
                           sorted(f"{one.owner} {one.repair}" for one in result.findings)) for result in report.results}
@@ -43,7 +43,7 @@ def differences(raw: NodeReport, clean: NodeReport) -> Iterator[str]:
     """What scrubbing changed of a report, one line each."""
     if (raw.state, raw.stage, raw.in_service) != (clean.state, clean.stage, clean.in_service):
         yield f"{raw.state.value} became {clean.state.value}"
-    before, after = told(raw), told(clean)
+    before, after = results_of(raw), results_of(clean)
     for rule in sorted(before.keys() | after.keys()):
         if before.get(rule) != after.get(rule):
             yield f"{rule}: {before.get(rule)} became {after.get(rule)}"

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from healthcheck.exporter.admission import ConnectionPhase, full, peer_of, slowest
+from healthcheck.exporter.admission import ConnectionPhase, full, slowest
+from inventory.peeraddress import peer_of
 
 NOW = 1000.0
 

@@ -54,7 +54,7 @@ def test_no_free_descriptor(via: str, more: int) -> None:
     assert found.stuck is not None, "it may be tried once more when others have ended"
 
 
-@pytest.mark.parametrize("number", [errno.EADDRNOTAVAIL, errno.ENOBUFS, errno.ENETDOWN, errno.EPERM])
+@pytest.mark.parametrize("number", [errno.EADDRNOTAVAIL, errno.ENOBUFS, errno.ENETDOWN, errno.ENETUNREACH, errno.EPERM])
 def test_a_connection_that_this_machine_could_not_begin(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(sock: socket.socket, address: object) -> None:
         raise OSError(number, os.strerror(number))

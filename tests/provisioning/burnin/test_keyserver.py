@@ -34,6 +34,7 @@ from healthcheck.burnin.wire import (
 )
 from inventory.errors import UsageError
 from inventory.model import Node
+from inventory.peeraddress import peer_of
 from inventory.transport.local import LocalTransport
 from provisioning.burnin import keys as keys_of_head
 from provisioning.burnin import keyserver, strangers
@@ -536,7 +537,7 @@ def test_the_conductor_remarks_once_on_a_token_that_is_used_under_another_name()
     ("2001:db8::ffff:1", "2001:db8::/64"), ("fe80::1%eth0", "fe80::/64"), ("no address", "no address"),
 ])
 def test_addresses_of_one_machine_count_as_one(address: str, expected: str) -> None:
-    assert strangers.origin(address) == expected
+    assert peer_of(address) == expected
 
 
 def test_the_ranks_of_connected_agents_behind_one_address_have_room() -> None:
