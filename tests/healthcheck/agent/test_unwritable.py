@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from healthcheck.agent.exporting import board_of
 from healthcheck.agent.keep import StateFolder, Unkept, note, unkept
 from healthcheck.agent.main import Installed, main
 from healthcheck.config import agentnote
+from healthcheck.gate.onnode import main as gate
 from healthcheck.model import agentfault
 from healthcheck.model.probes import ProbeSet
 from healthcheck.model.recording import Capture, FileCapture, Host, Outcome, Recording
@@ -30,7 +32,10 @@ from provisioning.agent.status import status
 from tests.healthcheck.agent import world as worlds
 from tests.healthcheck.agent.test_agent_run import HERE
 from tests.healthcheck.agent.world import World, world
+from tests.healthcheck.certify.world import head
 from tests.testbed.require import require, require_fleet
+
+NOTE = agentfault.NOTE
 
 
 @pytest.fixture(scope="module")
@@ -58,13 +63,14 @@ def good(node: World) -> None:
 
 @pytest.fixture
 def disk(shared: World) -> Iterator[Callable[..., Path]]:
-    """Mounts a tmpfs on the parent of the state folder, and what lies there goes again."""
-    at = shared.state.parent
-    shutil.rmtree(at, ignore_errors=True)
-    at.mkdir(parents=True)
+    """Mounts a tmpfs on the parent of the state folder, or another, and what lies there goes again."""
+    parent = shared.state.parent
+    shutil.rmtree(parent, ignore_errors=True)
+    parent.mkdir(parents=True)
     mounted = []
 
-    def mount(options: str) -> Path:
+    def mount(options: str, at: Path = parent) -> Path:
+        at.mkdir(parents=True, exist_ok=True)
         done = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(at)], check=False,
                               capture_output=True, text=True)
         require(done.returncode == 0, f"no tmpfs can be mounted here: {done.stderr}")
@@ -72,9 +78,9 @@ def disk(shared: World) -> Iterator[Callable[..., Path]]:
         return at
 
     yield mount
-    for each in mounted:
+    for each in reversed(mounted):
         subprocess.run(["umount", "-l", str(each)], check=False, capture_output=True)
-    (shared.tree / agentfault.NOTE[1:]).unlink(missing_ok=True)
+    (shared.tree / NOTE[1:]).unlink(missing_ok=True)
 
 
 def fill(at: Path) -> None:
@@ -94,7 +100,7 @@ def fill(at: Path) -> None:
 
 
 def fault(node: World, place: str = "state") -> str:
-    return agentnote.read(str(node.tree) + agentfault.NOTE).get(place, "")
+    return agentnote.read(str(node.tree) + NOTE).get(place, "")
 
 
 def kept(node: World) -> dict[str, bytes]:
@@ -166,7 +172,7 @@ def test_a_state_folder_that_was_unmounted_is_made_again_and_the_report_ends(
 ) -> None:
     at = disk("size=64m")
     good(shared)
-    note = shared.tree / agentfault.NOTE[1:]
+    note = shared.tree / NOTE[1:]
     note.write_bytes(NOTED)
     subprocess.run(["umount", str(at)], check=True)
     assert not shared.state.exists() and fault(shared)
@@ -186,6 +192,57 @@ def test_a_full_disk_of_text_files_leaves_the_old_one_whole_and_is_said_where_it
     done = shared.run("--textfile", str(texts), "--state", str(elsewhere))
     assert done.returncode == 2 and f"{texts}/muster.prom cannot be written: No space" in done.stderr
     assert (texts / "muster.prom").read_text() == "old\n" and (elsewhere / "result.json").exists()
+
+
+def test_text_files_that_cannot_be_written_are_noted_and_served_until_they_can(
+    shared: World, disk: Callable[..., Path], tmp_path: Path,
+) -> None:
+    good(shared)
+    texts = disk("size=1m", tmp_path / "texts")
+    fill(texts)
+    assert shared.run("--textfile", str(texts)).returncode == 2
+    assert f"{texts}/muster.prom cannot be written: No space left on device; see: df -h " in fault(shared, "textfile")
+    assert not fault(shared)
+    board = board_of(shared.state, shared.at, [0])
+    board.refresh()
+    assert f'muster_agent_writable{{node="{HERE}",place="textfile"}} 0' in board.text()
+    assert f'muster_agent_writable{{node="{HERE}",place="state"}} 1' in board.text()
+    for filler in texts.iterdir():
+        filler.unlink()
+    assert shared.run("--textfile", str(texts)).returncode in (0, 1, 3)
+    board.refresh()
+    assert not fault(shared, "textfile") and 'place="textfile"' not in board.text()
+
+
+def test_a_gates_snapshot_that_cannot_be_kept_is_noted_and_the_gate_tells_it(
+    shared: World, disk: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    good(shared)
+    made, share = head(tmp_path / "head"), tmp_path / "share"
+    share.mkdir()
+    made.publish(HERE, now=time.time(), shared=(share,))
+    config, folder = shared.tree / "etc/muster", shared.state.parent / "gate"
+    config.mkdir(parents=True, exist_ok=True)
+    (config / "gate.from").write_text(f"{share}\n")
+    (config / "gate.pub").write_bytes(made.trusted())
+    words = ["--slurm-prolog", "--folder", str(folder), "--keys", str(config / "gate.pub")]
+    monkeypatch.setattr(agentfault, "NOTE", str(shared.tree) + NOTE)
+    try:
+        assert shared.run().returncode in (0, 1, 3)
+        gate(words)
+        assert "note:" not in capsys.readouterr().out
+        made.publish(HERE, now=time.time() + 1, shared=(share,))
+        held = disk("size=64k", folder)
+        fill(held)
+        done = shared.run()
+        assert done.returncode in (0, 1, 3) and f"{folder}" in done.stderr
+        assert "No space left on device; see: df -h " in done.stderr
+        gate(words)
+        assert (f"muster gate: note: this node's agent could not keep the newest snapshot: {folder}"
+                in capsys.readouterr().out)
+    finally:
+        shutil.rmtree(config)
 
 
 def a_file(state: Path) -> None:
@@ -272,7 +329,7 @@ NOTED = agentfault.encode({"state": "/var/lib/muster/agent/x cannot be written: 
 
 def test_status_shows_what_a_node_noted(tmp_path: Path) -> None:
     (tmp_path / "run/muster").mkdir(parents=True)
-    (tmp_path / agentfault.NOTE[1:]).write_bytes(NOTED)
+    (tmp_path / NOTE[1:]).write_bytes(NOTED)
     base = tmp_path / "opt/muster"
     (base / "0123456789ab").mkdir(parents=True)
     (base / "current").symlink_to("0123456789ab")
