@@ -8,14 +8,15 @@ them. An error of a disk or file system counts for the rest of its boot; a passi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
+from types import MappingProxyType
 
 from healthcheck.checks.base import LONGEST_QUOTE, Findings, check, listed
 from healthcheck.checks.growth import Growth
 from healthcheck.facts.disk import DiskHealth
 from healthcheck.facts.kernel import KernelLine, KernelLog, MessagePattern, moment
-from healthcheck.facts.nvme import Nvme, NvmeBus, NvmeHeat
+from healthcheck.facts.nvme import Nvme, NvmeBus, NvmeHeat, NvmeNamespace
 from healthcheck.kernellog.carried import representative
 from healthcheck.kernellog.emitter import CORE
 from healthcheck.kernellog.ending import Ending, EndKind
@@ -39,9 +40,9 @@ def disk_nvme_count(nvme_bus: NvmeBus, *, expected: int) -> Iterator[Finding]:
 @check("disk.nvme_driven", counts=True)
 def disk_nvme_driven(nvme_bus: NvmeBus) -> Iterator[Finding]:
     """The kernel's driver runs every NVMe drive on the PCI bus: it drops drives that do not come back from a
-    reset."""
+    reset. One that was passed on to a program (SPDK) or a virtual machine is not missing."""
     for pci in nvme_bus.on_pci:
-        if pci not in nvme_bus.driven:
+        if pci not in nvme_bus.driven and pci not in nvme_bus.passed_on:
             yield Finding("on the PCI bus, and no driver runs it", "a controller below /sys/class/nvme",
                           f"NVMe drive {pci}")
 
@@ -55,19 +56,41 @@ def disk_nvme_state(nvme: Nvme) -> Iterator[Finding]:
 
 @check("disk.nvme_pcie")
 def disk_nvme_pcie(nvme: Nvme) -> Iterator[Finding]:
-    """Every NVMe drive has the PCI Express lanes and speed that it and its slot support."""
+    """Every NVMe drive has the PCI Express lanes that it and its slot support."""
     if nvme.width < nvme.width_best:
         yield Finding(f"x{nvme.width}", f"x{nvme.width_best}")
+
+
+@check("disk.nvme_pcie_speed")
+def disk_nvme_pcie_speed(nvme: Nvme) -> Iterator[Finding]:
+    """Every NVMe drive has the PCI Express speed that it and its slot support."""
     if nvme.gigatransfers < nvme.gigatransfers_best:
         yield Finding(f"{nvme.gigatransfers:g} GT/s", f"{nvme.gigatransfers_best:g} GT/s")
 
 
+@check("disk.nvme_namespace")
+def disk_nvme_namespace(nvme: Nvme) -> Iterator[Finding]:
+    """Every NVMe drive of the node has a namespace that holds something: without one it is no disk."""
+    if not nvme.namespaces:
+        yield Finding("no namespace, or none with any bytes", "at least one")
+
+
+@check("disk.nvme_read_only")
+def disk_nvme_read_only(nvme_namespace: NvmeNamespace) -> Iterator[Finding]:
+    """No NVMe namespace is read-only, as worn drives make theirs."""
+    if nvme_namespace.read_only:
+        yield Finding("read-only", "writable")
+
+
 @check("disk.nvme_temperature")
 def disk_nvme_temperature(nvme_sensor: NvmeHeat, *, at_most_c: float) -> Iterator[Finding]:
-    """No NVMe drive is hotter than its own warning limit, or than the rule allows where it has none."""
+    """No NVMe drive is hotter than its own warning limit, or than the rule allows where it has none, or warns
+    of one of its sensors."""
     limit = nvme_sensor.limit or at_most_c
     if nvme_sensor.celsius > limit:
         yield Finding(f"{nvme_sensor.celsius:.0f} C", f"at most {limit:g} C")
+    elif nvme_sensor.alarm:
+        yield Finding(f"{nvme_sensor.celsius:.0f} C, and its temperature alarm is on", "no alarm")
 
 
 # ---- reports in the kernel log
@@ -168,29 +191,36 @@ def _reported(log: KernelLog, pattern: MessagePattern, expected: str, ends: Endi
 
 # ---- disks' own reports
 
-# NVM Express Base Specification, SMART / Health Information log, Critical Warning.
-_WARNINGS = (
-    "the spare is below its threshold", "a temperature is beyond its threshold",
-    "reliability is degraded by media or internal errors",
-    "the media is read-only", "the backup of the volatile memory failed",
-    "the persistent memory region is read-only or unreliable",
-)
+# NVM Express Base Specification, SMART / Health Information log, Critical Warning. The first two bits, spare
+# and temperature, are judged by themselves.
+_WARNINGS: Mapping[int, str] = MappingProxyType({
+    2: "reliability is degraded by media or internal errors", 3: "the media is read-only",
+    4: "the backup of the volatile memory failed",
+    5: "the persistent memory region is read-only or unreliable", 6: "bit 6", 7: "bit 7",
+})
 
 
 @check("disk.smart_failed")
 def disk_smart_failed(disk: DiskHealth) -> Iterator[Finding]:
-    """No disk reports that it is failing (SMART overall health)."""
-    if not disk.passed:
+    """No disk reports that it is failing, by an attribute or by its overall health."""
+    if disk.failing:
+        yield Finding(f"failing now: {', '.join(disk.failing)}", "every attribute above its threshold")
+    elif not disk.passed:
         yield Finding("failing, by its own report", "passed")
 
 
 @check("disk.smart_warning")
 def disk_smart_warning(disk: DiskHealth) -> Iterator[Finding]:
-    """No NVMe drive gives a critical warning."""
-    if warning := disk.critical_warning:
-        words = [text for bit, text in enumerate(_WARNINGS) if warning >> bit & 1]
-        words += [f"bit {bit}" for bit in range(len(_WARNINGS), 8) if warning >> bit & 1]
-        yield Finding(f"{warning:#04x}: {'; '.join(words)}", "no critical warning")
+    """No NVMe drive gives a critical warning that its media or memory is failing."""
+    if words := [text for bit, text in _WARNINGS.items() if disk.critical_warning >> bit & 1]:
+        yield Finding(f"{disk.critical_warning:#04x}: {'; '.join(words)}", "no critical warning")
+
+
+@check("disk.smart_temperature")
+def disk_smart_temperature(disk: DiskHealth) -> Iterator[Finding]:
+    """No NVMe drive without a sensor in the kernel warns of its temperature."""
+    if disk.hot:
+        yield Finding("a temperature is beyond its threshold", "within its thresholds")
 
 
 @check("disk.smart_media_errors")
@@ -211,30 +241,60 @@ def disk_smart_media_errors_growing(disk: DiskHealth, growth: Growth[DiskHealth]
 
 @check("disk.smart_spare")
 def disk_smart_spare(disk: DiskHealth, *, above: int) -> Iterator[Finding]:
-    """Every NVMe drive's spare is above its vendor's threshold by so many points."""
+    """Every NVMe drive's spare is above its vendor's threshold by so many points; below the threshold another
+    rule judges."""
     least = min(disk.spare_threshold + above, 100)
-    if disk.spare < least:
+    if disk.spare_threshold <= disk.spare < least:
         yield Finding(f"{disk.spare}% spare (its threshold is {disk.spare_threshold}%)", f"at least {least}%")
+
+
+@check("disk.smart_spare_low")
+def disk_smart_spare_low(disk: DiskHealth) -> Iterator[Finding]:
+    """No NVMe drive's spare is below its vendor's threshold."""
+    if disk.spare_low:
+        yield Finding("the spare is below its threshold", "above it")
 
 
 @check("disk.smart_wear")
 def disk_smart_wear(disk: DiskHealth, *, below_percent: int) -> Iterator[Finding]:
-    """No NVMe drive has used up so much of its vendor's rated life."""
+    """No SSD has used up so much of its vendor's rated life."""
     if disk.used_percent >= below_percent:
         yield Finding(f"{disk.used_percent}% of its life used", f"below {below_percent}%")
 
 
-@check("disk.smart_sectors")
-def disk_smart_sectors(
-    disk: DiskHealth, *, reallocated: int, pending: int, uncorrectable: int,
-) -> Iterator[Finding]:
-    """No ATA disk has more sectors reallocated, waiting to be, or unreadable than allowed."""
-    for number, most, what in (
-        (disk.reallocated, reallocated, "reallocated"), (disk.pending, pending, "pending"),
-        (disk.uncorrectable, uncorrectable, "uncorrectable"),
-    ):
-        if number > most:
-            yield Finding(f"{number} {what} sectors", f"at most {most}")
+@check("disk.smart_reallocated")
+def disk_smart_reallocated(disk: DiskHealth, *, at_most: int) -> Iterator[Finding]:
+    """No ATA disk has replaced more bad sectors than allowed."""
+    if disk.reallocated > at_most:
+        yield Finding(f"{disk.reallocated} reallocated sectors", f"at most {at_most}")
+
+
+@check("disk.smart_pending")
+def disk_smart_pending(disk: DiskHealth, *, at_most: int) -> Iterator[Finding]:
+    """No ATA disk has more sectors that wait to be replaced than allowed."""
+    if disk.pending > at_most:
+        yield Finding(f"{disk.pending} pending sectors", f"at most {at_most}")
+
+
+@check("disk.smart_uncorrectable")
+def disk_smart_uncorrectable(disk: DiskHealth, *, at_most: int) -> Iterator[Finding]:
+    """No ATA disk has found more sectors unreadable by itself than allowed."""
+    if disk.uncorrectable > at_most:
+        yield Finding(f"{disk.uncorrectable} uncorrectable sectors", f"at most {at_most}")
+
+
+@check("disk.smart_unrecovered")
+def disk_smart_unrecovered(disk: DiskHealth, *, at_most: int) -> Iterator[Finding]:
+    """No ATA or SCSI disk has reported more errors that it could not correct than allowed."""
+    if disk.unrecovered > at_most:
+        yield Finding(f"{disk.unrecovered} errors that were not corrected", f"at most {at_most}")
+
+
+@check("disk.smart_self_test")
+def disk_smart_self_test(disk: DiskHealth) -> Iterator[Finding]:
+    """The newest self-test of no disk failed."""
+    if disk.self_test:
+        yield Finding(disk.self_test, "a self-test that passes")
 
 
 @check("disk.smart_defects")

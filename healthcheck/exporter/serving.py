@@ -22,9 +22,9 @@ _TURN_S = 1.0
 # After which Python's threads take turns. By default, 5 ms, a scrape waits longer beside a page that is being
 # made: the median of 40 was 48 to 77 ms, and with this 20 ms, at 1,024 nodes on two busy cores.
 _SWITCH_S = 0.0005
-# How many collections of the middle generation pass between two whole ones (Python's own: 10). A whole one visits
-# all rows of a page, which form no cycles, and holds every thread: 81 ms at 4,096 nodes, six times a page. So
-# it comes once in some hundred pages.
+# How many collections of the middle generation pass between two whole ones (Python's own: 10). A whole one
+# visits all rows of a page, which form no cycles, and holds every thread: 81 ms at 4,096 nodes, six times a
+# page. So it comes once in some hundred pages.
 _WHOLE_COLLECTIONS = 100_000
 
 

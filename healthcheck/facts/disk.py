@@ -2,19 +2,24 @@
 for each disk.
 
 Names of members: smartmontools, nvmeprint.cpp (nvme_smart_health_information_log), ataprint.cpp
-(ata_smart_attributes) and scsiprint.cpp (scsi_grown_defect_list); their meaning: NVM Express Base
-Specification, SMART / Health Information log. smartctl's exit status is a set of bits (smartctl(8)): the
-lower three mean that it could not read the disk, the others what it found, which the JSON has in detail.
+(ata_smart_attributes, endurance_used) and scsiprint.cpp (scsi_grown_defect_list, scsi_error_counter_log,
+scsi_percentage_used_endurance_indicator); their meaning: NVM Express Base Specification, SMART / Health
+Information log. smartctl's exit status is a set of bits (smartctl(8)): the lower
+three mean that it could not read the disk, the others what it found, which the JSON has in detail.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
+from healthcheck.facts import self_tests
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import DeviceOutput
+from healthcheck.facts.nvme import HEAT, NVME, has_sensor, over_network
 from healthcheck.facts.parsing import natural
+from healthcheck.facts.scsi import SCSI, is_removable
 from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured
 from healthcheck.model.probes import MIB, Probe, ProbeKind
 from healthcheck.model.recording import Outcome
@@ -22,7 +27,7 @@ from healthcheck.model.recording import Outcome
 SMART = Probe(
     "disk.smart", ProbeKind.COMMAND, argv=("smartctl", "-j", "-a", "/dev/{name}"),
     each=("/sys/class/nvme/nvme*", "/sys/block/sd*"),
-    most=64,
+    most=256,
     seconds=20.0, each_s=5.0, limit=2 * MIB, root=True,
 )
 NO_TOOL = "SMART (smartctl is not installed)"
@@ -30,19 +35,37 @@ NO_DISK = "SMART (no NVMe or SCSI disk here)"
 _COULD_NOT_ASK = 0b111
 _LOG = "nvme_smart_health_information_log"
 _MOST = 2**128
-# Attributes of ATA disks that count sectors, whoever made the disk (smartctl's drive database; Backblaze's
-# drive stats, SMART 5, 197, 198).
-_REALLOCATED, _PENDING, _OFFLINE = 5, 197, 198
+# Attributes of ATA disks that count the same, whoever made the disk (smartctl's drive database; Backblaze's
+# drive stats, SMART 5, 187, 197, 198).
+_REALLOCATED, _REPORTED, _PENDING, _OFFLINE = 5, 187, 197, 198
+# Attributes of SSDs whose normalised value is the life left in per cent, with the name that smartctl's drive
+# database gives them there: other makers use the same numbers otherwise. In the order of preference.
+_LIFE_LEFT = (
+    (202, "Percent_Lifetime_Remain"),       # Micron, Crucial
+    (231, "SSD_Life_Left"),                 # Kingston, Phison, SandForce
+    (233, "Media_Wearout_Indicator"),       # Intel, Solidigm
+    (177, "Wear_Leveling_Count"),           # Samsung
+    (169, "Remaining_Lifetime_Perc"),       # Silicon Motion, Apacer
+)
+_UNCORRECTED = "total_uncorrected_errors"
+_TEMPERATURE = 0b10     # bit of the critical warning
+_SPARE = 0b1
+_MOST_LISTED = 8
 
 
 class DiskHealth(Fact):
     """One disk ("nvme3 (SAMSUNG MZWLJ3T8HBLS-00007)"). What its kind does not count is UNSUPPORTED. So is
-    every field of a disk behind a RAID controller, of a virtual one, and of the entry that stands for no
-    disk.
+    every field of a disk without SMART (behind a RAID controller, virtual, on USB, over a network), and of
+    the entry that stands for no disk. Disks with removable media (a BMC's virtual drive) are left out.
 
-    `critical_warning` has a bit for each warning of an NVMe drive; `spare` and `used_percent` are in per cent
-    of the original, `used_percent` may pass 100; `spare_threshold` is the drive's own. ATA disks count
-    sectors; SCSI disks grown defects.
+    `passed` is the disk's own word; an NVMe drive's only sums up its critical warnings, so one that gives
+    any passes here. `failing` are ATA attributes that foretell a failure and are at their threshold now.
+    `critical_warning` has a bit for each warning of an NVMe drive. `hot` is its bit for a temperature,
+    UNSUPPORTED where the kernel has the drive's sensor, which shows it as well. `spare_low`: its spare is
+    below its threshold, by its warning or by the figures. `spare` and `used_percent` are in per cent of the
+    original, `used_percent` may pass 100; `spare_threshold` is the drive's own. ATA disks count sectors, SCSI
+    disks grown defects; `unrecovered` are errors that an ATA or SCSI disk could not correct.
+    `self_test` says how the newest self-test that came to an end failed; empty where it passed.
     """
 
     IDENTITY = ("serial",)
@@ -51,19 +74,24 @@ class DiskHealth(Fact):
     kind: str
     serial: str
     passed: bool
+    failing: tuple[str, ...]
     critical_warning: int
+    hot: bool
     media_errors: int
     spare: int
     spare_threshold: int
+    spare_low: bool
     used_percent: int
     unsafe_shutdowns: int
     reallocated: int
     pending: int
     uncorrectable: int
+    unrecovered: int
     grown_defects: int
+    self_test: str
 
 
-@fact("disk_health", SMART, each="disk")
+@fact("disk_health", SMART, besides=(SCSI, NVME, HEAT), each="disk")
 def disk_health(captures: Captures) -> Any:
     """Every disk that was read, in natural order of their names; one entry, all UNSUPPORTED, where there is
     no tool or no disk."""
@@ -71,16 +99,22 @@ def disk_health(captures: Captures) -> Any:
     if capture is not None and capture.outcome is Outcome.MISSING:
         return (DiskHealth.absent(NO_TOOL),)
     answers = captures.devices(SMART)
-    result = tuple([read_disk(path.rpartition("/")[2], answers[path])
-                    for path in sorted(answers, key=natural)])
+    result = tuple([_asked(captures, path.rpartition("/")[2], answers[path])
+                    for path in sorted(answers, key=natural) if not is_removable(captures, path)])
     if not result:
         return (DiskHealth.absent(NO_DISK),)
     return (result if capture is not None
             and capture.outcome is Outcome.DONE else Partial(result, "not every disk was asked in time"))
 
 
-def read_disk(device: str, answer: DeviceOutput | Unmeasured) -> DiskHealth:
-    """smartctl's report on a disk; never raises."""
+def _asked(captures: Captures, device: str, answer: DeviceOutput | Unmeasured) -> DiskHealth:
+    if over_network(captures, device):
+        return DiskHealth.absent(f"{device} (over a network)")
+    return read_disk(device, answer, sensor=has_sensor(captures, device))
+
+
+def read_disk(device: str, answer: DeviceOutput | Unmeasured, *, sensor: bool = False) -> DiskHealth:
+    """smartctl's report on a disk, of which the kernel may have a temperature `sensor`; never raises."""
     if isinstance(answer, Unmeasured):
         return DiskHealth.absent(device, answer)
     try:
@@ -94,11 +128,15 @@ def read_disk(device: str, answer: DeviceOutput | Unmeasured) -> DiskHealth:
     model = document.get("model_name") or document.get("scsi_model_name")
     name = f"{device} ({model[:60]})" if isinstance(model, str) and model else device
     complaint = _complaint(document) or answer.complaint or f"exit status {answer.exit}"
+    if _member(document, "smart_support", "available") is False:
+        return DiskHealth.absent(f"{name} (has no SMART)")
     if answer.exit & _COULD_NOT_ASK and "smart_status" not in document:
+        if "USB bridge" in complaint:
+            return DiskHealth.absent(f"{device} (on USB)")
         if "megaraid" in complaint.lower() or "-d" in complaint.split():
             return DiskHealth.absent(f"{device} (behind a RAID controller)")
         return DiskHealth.absent(name, Unmeasured(f"smartctl could not ask {device}: {complaint[:200]}"))
-    return _disk(name, document)
+    return _disk(name, document, sensor)
 
 
 def _complaint(document: dict[str, Any]) -> str:
@@ -115,25 +153,32 @@ def _member(document: Any, *names: str) -> Any:
     return document
 
 
-def _disk(name: str, document: dict[str, Any]) -> DiskHealth:
+def _disk(name: str, document: dict[str, Any], sensor: bool) -> DiskHealth:
     log = document.get(_LOG)
-    attributes = _attributes(_member(document, "ata_smart_attributes", "table"))
+    table = _rows(_member(document, "ata_smart_attributes", "table"))
     passed = _member(document, "smart_status", "passed")
-
     counters: dict[str, Any] = log if isinstance(log, dict) else {}
     kind, serial = _member(document, "device", "protocol"), document.get("serial_number")
+    of_log: dict[str, Any] = {field: _count(counters[member], member) if member in counters else UNSUPPORTED
+                              for field, member in _OF_LOG}
+    warning = of_log["critical_warning"]
+    warns = isinstance(warning, int) and warning > 0
     return DiskHealth(**{
+        **of_log,
         "name": name,
         "kind": kind if isinstance(kind, str) else UNSUPPORTED,
         "serial": serial if isinstance(serial, str) else UNSUPPORTED,
-        "passed": passed if isinstance(passed, bool) else UNSUPPORTED,
-        **{field: _count(counters[member], member) if member in counters else UNSUPPORTED
-           for field, member in _OF_LOG},
-        "reallocated": attributes.get(_REALLOCATED, UNSUPPORTED),
-        "pending": attributes.get(_PENDING, UNSUPPORTED),
-        "uncorrectable": attributes.get(_OFFLINE, UNSUPPORTED),
-        "grown_defects": _count(document["scsi_grown_defect_list"], "scsi_grown_defect_list")
-        if "scsi_grown_defect_list" in document else UNSUPPORTED,
+        "passed": passed or warns if isinstance(passed, bool) else UNSUPPORTED,
+        "failing": _failing(table),
+        "hot": UNSUPPORTED if sensor else _bit(warning, _TEMPERATURE),
+        "spare_low": _spare_low(warning, of_log["spare"], of_log["spare_threshold"]),
+        "used_percent": _used(document, of_log["used_percent"], table),
+        "reallocated": _sectors(table, _REALLOCATED),
+        "pending": _sectors(table, _PENDING),
+        "uncorrectable": _sectors(table, _OFFLINE),
+        "unrecovered": _unrecovered(document, table),
+        "grown_defects": _plain(document, "scsi_grown_defect_list"),
+        "self_test": self_tests.newest(document),
     })
 
 
@@ -151,12 +196,69 @@ def _count(value: Any, what: str) -> Any:
     return Unmeasured(f"{what} is {str(value)[:40]!r}, which is no whole number")
 
 
-def _attributes(table: Any) -> dict[int, Any]:
-    """Raw values by attribute. The lower 32 bits count sectors; some disks use the upper ones otherwise."""
-    found: dict[int, Any] = {}
-    for row in table if isinstance(table, list) else ():
-        number, raw = _member(row, "id"), _member(row, "raw", "value")
-        if number in (_REALLOCATED, _PENDING, _OFFLINE):
-            value = _count(raw, f"attribute {number}")
-            found[number] = value & 0xFFFFFFFF if isinstance(value, int) else value
-    return found
+def _plain(document: dict[str, Any], member: str) -> Any:
+    return _count(document[member], member) if member in document else UNSUPPORTED
+
+
+def _rows(table: Any) -> Mapping[int, dict[str, Any]]:
+    """The attributes of an ATA disk by number."""
+    return {row["id"]: row for row in table if isinstance(row, dict) and type(row.get("id")) is int
+            } if isinstance(table, list) else {}
+
+
+def _sectors(table: Mapping[int, dict[str, Any]], number: int) -> Any:
+    """An attribute's raw value. The lower 32 bits count; some disks use the upper ones otherwise."""
+    if number not in table:
+        return UNSUPPORTED
+    value = _count(_member(table[number], "raw", "value"), f"attribute {number}")
+    return value & 0xFFFFFFFF if isinstance(value, int) else value
+
+
+def _failing(table: Mapping[int, dict[str, Any]]) -> tuple[str, ...]:
+    """Attributes at their threshold that foretell a failure; those of age and temperature do not."""
+    return tuple(f"attribute {number} {str(row.get('name'))[:40]}" for number, row in sorted(table.items())
+                 if row.get("when_failed") == "now" and _member(row, "flags", "prefailure") is True
+                 )[:_MOST_LISTED]
+
+
+def _bit(warning: Any, bit: int) -> Any:
+    return bool(warning & bit) if isinstance(warning, int) else warning
+
+
+def _spare_low(warning: Any, spare: Any, threshold: Any) -> Any:
+    """By the drive's warning or by the figures: each counts where the other was not read."""
+    warned = _bit(warning, _SPARE)
+    unread = next((value for value in (spare, threshold) if not isinstance(value, int)), None)
+    figures = spare < threshold if unread is None else unread
+    if isinstance(warned, bool) and isinstance(figures, bool):
+        return warned or figures
+    return next((value for value in (warned, figures) if isinstance(value, bool)), warned)
+
+
+def _used(document: dict[str, Any], of_log: Any, table: Mapping[int, dict[str, Any]]) -> Any:
+    """How much of the rated life is used: by the disk itself, else by its maker's attribute."""
+    if of_log is not UNSUPPORTED:
+        return of_log
+    own = _plain(document, "scsi_percentage_used_endurance_indicator")
+    if own is UNSUPPORTED:
+        used = _member(document, "endurance_used", "current_percent")
+        own = UNSUPPORTED if used is None else _count(used, "endurance_used")
+    if own is not UNSUPPORTED:
+        return own
+    for number, name in _LIFE_LEFT:
+        row = table.get(number, {})
+        left = row.get("value")
+        if row.get("name") == name and type(left) is int and 0 <= left <= 100:
+            return 100 - left
+    return UNSUPPORTED
+
+
+def _unrecovered(document: dict[str, Any], table: Mapping[int, dict[str, Any]]) -> Any:
+    """Errors that were not corrected: an ATA disk's attribute, or the sum of a SCSI disk's log."""
+    log = document.get("scsi_error_counter_log")
+    if not isinstance(log, dict):
+        return _sectors(table, _REPORTED)
+    counts = [_count(row[_UNCORRECTED], f"{_UNCORRECTED} ({what})") for what, row in sorted(log.items())
+              if isinstance(row, dict) and _UNCORRECTED in row]
+    wrong = [value for value in counts if not isinstance(value, int)]
+    return wrong[0] if wrong else sum(counts) if counts else UNSUPPORTED

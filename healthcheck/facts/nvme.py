@@ -2,7 +2,8 @@
 the PCI bus shows.
 
 Formats: drivers/nvme/host/sysfs.c (state, model, serial, firmware_rev, transport, address),
-drivers/nvme/host/hwmon.c (temp1_input and temp1_max, in thousandths of a degree),
+drivers/nvme/host/hwmon.c (temp1_input and temp1_max, in thousandths of a degree; temp1_alarm, the bit of the
+drive's critical warning for a temperature),
 Documentation/ABI/testing/sysfs-bus-pci (link speed and width). `device/..` is the port that the drive is
 plugged into: a drive of generation 5 in a slot of generation 4 runs at 4, rightly.
 """
@@ -13,12 +14,13 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from healthcheck.facts.base import Captures, fact
+from healthcheck.facts.base import Captures, fact, why
 from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.gpu import PCI
 from healthcheck.facts.parsing import milli, natural, pcie_lanes, pcie_speed
 from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread, partial_if
 from healthcheck.model.probes import Probe, ProbeKind
+from healthcheck.model.recording import Outcome
 
 BASE = "/sys/class/nvme"
 _LINK = ("current_link_speed", "current_link_width", "max_link_speed", "max_link_width")
@@ -33,10 +35,19 @@ NVME = Probe(
 )
 # A probe of its own: the kernel reads it from the drive, and a drive in reset does not answer.
 HEAT = Probe("nvme.temperature", ProbeKind.FILES,
-             paths=tuple(f"{BASE}/nvme*/hwmon*/temp1_{name}" for name in ("input", "max")))
+             paths=tuple(f"{BASE}/nvme*/hwmon*/temp1_{name}" for name in ("input", "max", "alarm")))
 
 NO_DRIVE = "NVMe drives (none here)"
+NO_NAMESPACE = "NVMe namespaces (none here)"
 _CLASS = re.compile(r"^PCI_CLASS=108[0-9A-Fa-f]{2}$", re.MULTILINE)
+# Drivers that hand a device to a program or a virtual machine (Documentation/driver-api/vfio.rst and
+# uio-howto.rst; SPDK's and DPDK's guides to Linux drivers).
+PASSED_ON = ("vfio-pci", "uio_pci_generic", "igb_uio", "pci-stub", "pciback", "xen-pciback")
+_PASSED_ON = re.compile(rf"^DRIVER=(?:{'|'.join(PASSED_ON)})$", re.MULTILINE)
+# The controllers' folders hold their namespaces: nvme0n1, or nvme0c0n1 where several paths may lead to it.
+NAMESPACES = Probe("nvme.namespaces", ProbeKind.FILES,
+                   paths=tuple(f"{BASE}/nvme*/nvme*n*/{name}" for name in ("ro", "size")))
+_NAMESPACE = re.compile(rf"{BASE}/(nvme\d{{1,4}})/(nvme\d{{1,4}}(?:c\d{{1,4}})?n\d{{1,6}})/(?:ro|size)")
 
 
 class Nvme(Fact):
@@ -44,7 +55,8 @@ class Nvme(Fact):
     reached over a network.
 
     `width` (lanes) and `gigatransfers` (GT/s a lane) are those of the link now, the `_best` ones what drive
-    and slot support. A node without NVMe drives has one entry, all UNSUPPORTED.
+    and slot support. `namespaces` counts those that hold any bytes; UNSUPPORTED over a network. A node
+    without NVMe drives has one entry, all UNSUPPORTED.
     """
 
     name: str
@@ -58,24 +70,34 @@ class Nvme(Fact):
     width_best: int
     gigatransfers: float
     gigatransfers_best: float
+    namespaces: int
+
+
+class NvmeNamespace(Fact):
+    """One namespace, a block device ("nvme3n1"), and whether the kernel refuses writes to it."""
+
+    name: str
+    read_only: bool
 
 
 class NvmeHeat(Fact):
     """A drive's composite temperature and its warning limit, in degrees Celsius; `limit` is 0 where it has
-    none."""
+    none. `alarm`: the drive warns of a temperature, of any of its sensors."""
 
     name: str
     celsius: float
     limit: float
+    alarm: bool
 
 
 class NvmeBus(Fact):
-    """NVMe controllers by PCI address: those on the bus, and those among them that the kernel's driver
-    runs."""
+    """NVMe controllers by PCI address: those on the bus, those among them that the kernel's driver runs, and
+    those that were passed on, to a program (SPDK) or a virtual machine."""
 
     name: str
     on_pci: tuple[str, ...]
     driven: tuple[str, ...]
+    passed_on: tuple[str, ...]
 
 
 def _line(text: str) -> str:
@@ -97,16 +119,40 @@ def _devices(files: CapturedFiles) -> list[str]:
     return sorted({match[1] for path in files if (match := _DRIVE.match(path))}, key=natural)
 
 
-@fact("nvmes", NVME, each="nvme")
+@fact("nvmes", NVME, besides=(NAMESPACES,), each="nvme")
 def nvmes(captures: Captures) -> Any:
     """Every NVMe controller, in natural order of their names."""
     files = captures.files(NVME)
-    result = tuple([_drive(files, device) for device in _devices(files)]) or (
+    result = tuple([_drive(files, device, captures) for device in _devices(files)]) or (
         Nvme.absent(NO_DRIVE),)
     return partial_if(result, files.unreadable())
 
 
-def _drive(files: CapturedFiles, device: str) -> Nvme:
+@fact("nvme_namespaces", NAMESPACES, each="nvme_namespace")
+def nvme_namespaces(captures: Captures) -> Any:
+    """Every namespace, in natural order of their names."""
+    files = captures.files(NAMESPACES)
+    at = {found[2]: path.rpartition("/")[0] for path in files if (found := _NAMESPACE.fullmatch(path))}
+    result = tuple([NvmeNamespace(name=name, read_only=files.read(f"{at[name]}/ro", flag))
+                    for name in sorted(at, key=natural)]) or (NvmeNamespace.absent(NO_NAMESPACE),)
+    return partial_if(result, files.unreadable())
+
+
+def _namespaces(captures: Captures, device: str) -> Any:
+    try:
+        files = captures.files(NAMESPACES)
+    except Unread as error:
+        return Unmeasured(str(error))
+    sizes = [files.read(path, int) for path in files
+             if (found := _NAMESPACE.fullmatch(path)) and found[1] == device and path.endswith("/size")]
+    unread = [size for size in sizes if isinstance(size, Unmeasured)]
+    capture = captures.capture(NAMESPACES)
+    if not sizes and (capture is None or capture.outcome is not Outcome.DONE):
+        unread = [Unmeasured(why(NAMESPACES, capture))]
+    return unread[0] if unread else sum(1 for size in sizes if size > 0)
+
+
+def _drive(files: CapturedFiles, device: str, captures: Captures) -> Nvme:
     at = f"{BASE}/{device}"
     local = _is_local(files, at)
     pci = _pci(files, at)
@@ -126,6 +172,7 @@ def _drive(files: CapturedFiles, device: str) -> Nvme:
         width_best=_best(link("max_link_width", pcie_lanes), link("../max_link_width", pcie_lanes)),
         gigatransfers=link("current_link_speed", pcie_speed),
         gigatransfers_best=_best(link("max_link_speed", pcie_speed), link("../max_link_speed", pcie_speed)),
+        namespaces=_namespaces(captures, device) if local else UNSUPPORTED,
     )
 
 
@@ -149,23 +196,49 @@ def _best(drive: Any, slot: Any) -> Any:
 def nvme_heat(captures: Captures) -> Any:
     """The temperature of every NVMe drive with a sensor."""
     files = captures.files(HEAT)
-    result = tuple([NvmeHeat(name=name, celsius=files.read(now, milli), limit=files.read(most, _limit)
-                             if files.has(most) else 0.0) for name, now, most in _sensors(files)]) or (
+    result = tuple([NvmeHeat(
+        name=name, celsius=files.read(f"{at}/temp1_input", milli),
+        limit=files.read(f"{at}/temp1_max", _limit) if files.has(f"{at}/temp1_max") else 0.0,
+        alarm=files.read(f"{at}/temp1_alarm", flag) if files.has(f"{at}/temp1_alarm") else False)
+        for name, at in _sensors(files)]) or (
         NvmeHeat.absent("NVMe temperatures (none here)"),)
     return partial_if(result, files.unreadable())
 
 
-def _sensors(files: CapturedFiles) -> list[tuple[str, str, str]]:
-    """For every sensor the drive's name, and the files of the temperature and its limit."""
+def flag(text: str) -> bool:
+    """The kernel's 0 or 1; raises ValueError."""
+    if text not in ("0", "1"):
+        raise ValueError(text)
+    return text == "1"
+
+
+def _sensors(files: CapturedFiles) -> list[tuple[str, str]]:
+    """For every sensor the drive's name, and its folder."""
     found = sorted({path.rpartition("/")[0] for path in files
                     if path.rpartition("/")[2].startswith("temp1_")}, key=natural)
-    return [(at.split("/")[4], f"{at}/temp1_input", f"{at}/temp1_max") for at in found]
+    return [(at.split("/")[4], at) for at in found]
+
+
+def has_sensor(captures: Captures, device: str) -> bool:
+    """Whether the kernel shows the alarm of this drive's sensor."""
+    capture = captures.capture(HEAT)
+    return capture is not None and any(
+        path.startswith(f"{BASE}/{device}/hwmon") and path.endswith("/temp1_alarm")
+        and entry.outcome is Outcome.DONE for path, entry in capture.files.items())
+
+
+def over_network(captures: Captures, device: str) -> bool:
+    """Whether the kernel says that this controller is reached over a network (NVMe-oF)."""
+    capture = captures.capture(NVME)
+    entry = capture.files.get(f"{BASE}/{device}/transport") if capture is not None else None
+    return entry is not None and entry.outcome is Outcome.DONE and entry.text.strip() != "pcie"
 
 
 def _on_pci(captures: Captures) -> Any:
+    """The PCI addresses of NVMe controllers, each with whether it was passed on."""
     bus = captures.files(PCI)
-    found = tuple(sorted(path.split("/")[-2] for path in bus if path.endswith("/uevent")
-                         and _CLASS.search(bus.text(path))))
+    found = {path.split("/")[-2]: bool(_PASSED_ON.search(text)) for path in bus if path.endswith("/uevent")
+             and _CLASS.search(text := bus.text(path))}
     return partial_if(found, bus.unreadable())
 
 
@@ -186,6 +259,7 @@ def nvme_bus(captures: Captures) -> Any:
         if isinstance(pci, str):
             driven.append(pci)
     unreadable = found.reason if isinstance(found, Partial) else files.unreadable()
-    value = NvmeBus("NVMe drives", found.value if isinstance(found, Partial) else found,
-                    tuple(sorted(driven)))
+    on_pci: dict[str, bool] = found.value if isinstance(found, Partial) else found
+    value = NvmeBus("NVMe drives", tuple(sorted(on_pci)), tuple(sorted(driven)),
+                    tuple(sorted(pci for pci, passed_on in on_pci.items() if passed_on)))
     return partial_if(value, unreadable)

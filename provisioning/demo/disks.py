@@ -32,7 +32,9 @@ def install(
         celsius = rng.randrange(31, 44)
         texts = {
             "state": "live", "model": model, "serial": serial, "firmware_rev": firmware, "transport": "pcie",
-            "address": address, "hwmon0/temp1_input": f"{celsius}850", "hwmon0/temp1_max": "81850"}
+            "address": address, "hwmon0/temp1_input": f"{celsius}850", "hwmon0/temp1_max": "81850",
+            "hwmon0/temp1_alarm": "0", f"nvme{index}n1/ro": "0",
+            f"nvme{index}n1/size": "7501476528" if address in data else "3750748848"}
         for path, value in texts.items():
             machine.files[f"{at}/{path}"] = f"{value}\n"
         for place in (folder(address), folder(address).rpartition("/")[0]):

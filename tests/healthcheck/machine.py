@@ -356,7 +356,7 @@ def smart(count: int = 8, **changes: Any) -> Capture:
 
 def disks(count: int = 8, **changes: str) -> dict[str, Capture]:
     """NVMe drives (the PCI bus of `pci` has none of them) with a mirror of two; `changes` by "nvme3.state" replace one file's text."""
-    files, heat = {}, {}
+    files, heat, spaces = {}, {}, {}
     for n in range(count):
         base = f"/sys/class/nvme/nvme{n}"
         texts = {"state": "live\n", "model": "SAMSUNG MZWLJ3T8HBLS-00007\n", "serial": f"S64FNE0R9036{n:02d}\n", "firmware_rev": "EPK9CB5Q\n",
@@ -365,12 +365,14 @@ def disks(count: int = 8, **changes: str) -> dict[str, Capture]:
                  "device/../max_link_speed": "32.0 GT/s PCIe\n", "device/../max_link_width": "4\n"}
         for name, text in texts.items():
             files[f"{base}/{name}"] = changes.get(f"nvme{n}.{name.removeprefix('device/')}", text)
-        for name, text in (("input", "38850\n"), ("max", "81850\n")):
+        for name, text in (("ro", "0\n"), ("size", "7501476528\n")):
+            spaces[f"{base}/nvme{n}n1/{name}"] = changes.get(f"nvme{n}n1.{name}", text)
+        for name, text in (("input", "38850\n"), ("max", "81850\n"), ("alarm", "0\n")):
             heat[f"{base}/hwmon{n}/temp1_{name}"] = changes.get(f"nvme{n}.temp1_{name}", text)
     md = {"level": "raid1\n", "raid_disks": "2\n", "array_state": "clean\n", "degraded": "0\n", "sync_action": "idle\n",
           "sync_completed": "none\n", "mismatch_cnt": "0\n", "dev-nvme0n1p2/state": "in_sync\n", "dev-nvme1n1p2/state": "in_sync\n"}
     return {
-        "nvme.sysfs": done(**files), "nvme.temperature": done(**heat), "raid.zfs": done(**{"/proc/spl/kstat/zfs/tank/state": "ONLINE\n"}),
+        "nvme.sysfs": done(**files), "nvme.temperature": done(**heat), "nvme.namespaces": done(**spaces), "raid.zfs": done(**{"/proc/spl/kstat/zfs/tank/state": "ONLINE\n"}),
         "raid.md": done(**{f"/sys/block/md0/md/{name}": changes.get(f"md0.{name}", text) for name, text in md.items()}),
         "filesystem.plan": done(**{"/etc/fstab": FSTAB}),
         "filesystem.lustre": done(**{"/sys/fs/lustre/health_check": "healthy\n"}),

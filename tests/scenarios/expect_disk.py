@@ -15,15 +15,16 @@ EXPECTED: Mapping[str, Expected] = {
         only("raid-state", "md1 (raid0)", "broken|active or clean", "drain|mdadm --detail")),
     "nvme-dead": only("disk-nvme-state", "nvme2 (0000:22:00.0)", "dead|live", "drain and reboot|replaced", owner="vendor"),
     "nvme-narrow": only("disk-nvme-pcie", "nvme6 (0000:a2:00.0)", "x2|x4", "drain|reseat", "warning", "datacentre"),
-    "nvme-hot": together(
-        only("disk-nvme-temperature", "nvme3", "85 C|at most 81.85 C", "fans", "warning", "datacentre"),
-        only("disk-smart-warning", "nvme3 (SAMSUNG", "0x02: a temperature is beyond", "drain|airflow", owner="vendor")),
+    "nvme-hot": only("disk-nvme-temperature", "nvme3", "85 C|at most 81.85 C", "fans", "warning", "datacentre"),
+    "nvme-hot-without-a-sensor": only("disk-smart-temperature", "nvme3 (SAMSUNG", "a temperature is beyond", "fans|drive is sound", "warning", "datacentre"),
+    "nvme-read-only": together(
+        only("disk-nvme-read-only", "nvme6n1", "read-only|writable", "drain|write-protected", owner="vendor"),
+        only("disk-smart-warning", "nvme6 (SAMSUNG", "0x08: the media is read-only", "drain|replace the drive", owner="vendor")),
+    "nvme-without-a-namespace": only("disk-nvme-namespace", "nvme7 (0000:a3:00.0)", "no namespace|at least one", "nvme list-ns|power-cycle"),
+    "nvme-passed-on": Expected((), "healthy"),
     "nvme-resets": only("disk-log-nvme-resets", "nvme7", "2 lines|timeout, aborting", "firmware|replaced", "warning", "vendor"),
-    "disk-fails": together(
-        only("disk-smart-failed", "nvme5 (SAMSUNG", "failing|passed", "drain|replace the disk", owner="vendor"),
-        only("disk-smart-warning", "nvme5 (SAMSUNG", "0x01: the spare is below its threshold", "drain|another drive", owner="vendor"),
-        only("disk-smart-spare", "nvme5 (SAMSUNG", "4% spare|at least 20%", "replacement", "warning", "vendor")),
-    "disk-worn": only("disk-smart-wear", "nvme1 (SAMSUNG", "93% of its life used|below 90%", "replacement", "warning"),
+    "disk-fails": only("disk-smart-spare-low", "nvme5 (SAMSUNG", "the spare is below its threshold", "drain|replace the drive", owner="vendor"),
+    "disk-worn": only("disk-smart-wear", "nvme1 (SAMSUNG", "93% of its life used|below 90%", "replacement", "warning", "vendor"),
     "disk-loses-data": together(
         only("disk-smart-media-errors", "nvme8 (SAMSUNG", "7 media|at most 0", "watch|replace the drive", "warning", "vendor"),
         only("disk-smart-media-errors-growing", "nvme8 (SAMSUNG", "7 more", "drain|replace the drive", owner="vendor"),

@@ -75,9 +75,41 @@ def nvme_narrow(node: DemoMachine) -> None:
 
 @planted(_mend)
 def nvme_hot(node: DemoMachine) -> None:
-    """nvme3 is hotter than the limit at which it warns, and it warns."""
+    """nvme3 is hotter than the limit at which it warns, and it warns: for smartctl that is a failed disk."""
     _drive(node, 3, "hwmon0/temp1_input", "84850")
-    _smart(node, 3, critical_warning=2, temperature=85)
+    _drive(node, 3, "hwmon0/temp1_alarm", "1")
+    _smart(node, 3, passed=False, critical_warning=2, temperature=85)
+
+
+@planted(_mend)
+def nvme_hot_without_a_sensor(node: DemoMachine) -> None:
+    """nvme3 warns of its temperature, on a kernel that shows none."""
+    at = f"{device_folder(_DRIVES[3])}/nvme/nvme3/hwmon0/"
+    node.files = {path: text for path, text in node.files.items() if not path.startswith(at)}
+    _smart(node, 3, passed=False, critical_warning=2, temperature=85)
+
+
+@planted(_mended_and_booted)
+def nvme_read_only(node: DemoMachine) -> None:
+    """nvme6 takes no more writes: its media is worn, which it warns of."""
+    _drive(node, 6, "nvme6n1/ro", "1")
+    _smart(node, 6, passed=False, critical_warning=8)
+
+
+@planted(_mended_and_booted)
+def nvme_without_a_namespace(node: DemoMachine) -> None:
+    """The controller of nvme7 lives, and the kernel could not read its namespace."""
+    _drive(node, 7, "nvme7n1/size", "0")
+
+
+@planted(_mend)
+def nvme_passed_on(node: DemoMachine) -> None:
+    """No fault: nvme9 was given to a program on purpose (SPDK), by vfio-pci."""
+    at = device_folder(_DRIVES[9])
+    node.files = {path: text for path, text in node.files.items() if not path.startswith(f"{at}/nvme/")}
+    del node.links["/sys/class/nvme/nvme9"]
+    node.files[f"{at}/uevent"] = node.files[f"{at}/uevent"].replace("DRIVER=nvme\n", "DRIVER=vfio-pci\n")
+    del node.files["/.muster/smart-nvme9.json"]
 
 
 @planted(_day_later)
@@ -90,7 +122,7 @@ def nvme_resets(node: DemoMachine) -> None:
 
 @planted(_mended_and_booted)
 def disk_fails(node: DemoMachine) -> None:
-    """nvme5 calls itself failing: its spare is used up."""
+    """nvme5 calls itself failing: its spare is used up, and so is its life, almost."""
     _smart(node, 5, passed=False, critical_warning=1, available_spare=4, percentage_used=88)
 
 

@@ -48,6 +48,10 @@ SPARE = (
     Spare("port.sysfs", "driver-peermem", "ports are counted by their names, which were seen", ("denied",)),
     Spare("gpu.nvml", "kernel-*xid*", "NVML only shows that what the log says is over; without it nothing is, and more is accused, never less"),
     Spare("host.versions", "kernel-*", "the log mostly names its kernel itself; without that no baseline is chosen, which is said"),
+    Spare("disk.scsi", "disk-smart-*", "it leaves out a BMC's virtual drives; without it more is judged, never less"),
+    Spare("nvme.sysfs", "disk-smart-*", "it leaves out drives over a network; without it more is judged, never less"),
+    Spare("nvme.temperature", "disk-smart-*", "without a sensor SMART's own bit for a temperature is judged"),
+    Spare("nvme.namespaces", "disk-nvme-*", "namespaces are readings of their own", but=frozenset({"disk-nvme-namespace", "disk-nvme-read-only"})),
     Spare("host.uptime", "*", "without it the log's newest record stands for the look, and more is judged for it, never less",
           but=frozenset({"fleet-boot-time"})),
 )

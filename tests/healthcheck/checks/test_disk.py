@@ -36,12 +36,43 @@ def logged(*lines: str, seconds: float = 100.0, later: float = 0.0) -> Recording
 
 
 def ata(**raw: int) -> Recording:
-    """One SATA disk with these attributes (a5, a197, a198)."""
-    table = [{"id": int(name[1:]), "name": "x", "raw": {"value": value, "string": str(value)}}
-             for name, value in raw.items()]
-    document = {"device": {"protocol": "ATA"}, "model_name": "INTEL SSDSC2KG480G8", "serial_number": "PHYG0",
-                "smart_status": {"passed": True}, "ata_smart_attributes": {"table": table}}
-    return one_disk("sda", document)
+    """One SATA disk with these attributes (a5, a187, a197, a198)."""
+    return of_ata(*({"id": int(name[1:]), "name": "x", "raw": {"value": value, "string": str(value)}}
+                    for name, value in raw.items()))
+
+
+def of_ata(*table: dict[str, Any], **more: Any) -> Recording:
+    """One SATA disk with this table of attributes, and more members."""
+    return one_disk("sda", {"device": {"protocol": "ATA"}, "model_name": "INTEL SSDSC2KG480G8",
+                            "serial_number": "PHYG0", "smart_status": {"passed": True},
+                            "ata_smart_attributes": {"table": list(table)}, **more})
+
+
+def wear(number: int, name: str, left: int) -> dict[str, Any]:
+    return {"id": number, "name": name, "value": left, "worst": left, "thresh": 0, "when_failed": "",
+            "raw": {"value": 3}}
+
+
+def at_threshold(number: int, name: str, prefailure: bool, when: str = "now") -> dict[str, Any]:
+    return {"id": number, "name": name, "value": 1, "thresh": 10, "when_failed": when,
+            "flags": {"prefailure": prefailure}, "raw": {"value": 0}}
+
+
+def scsi(**members: Any) -> Recording:
+    return one_disk("sda", {"device": {"protocol": "SCSI"}, "smart_status": {"passed": True}, **members})
+
+
+def nvme_test(*results: int) -> Recording:
+    """The results of self-tests, newest first."""
+    table = [{"self_test_code": {"value": 1}, "self_test_result": {"value": value, "string": f"result {value}"},
+              "power_on_hours": 900 - at} for at, value in enumerate(results)]
+    return one_disk("nvme0", {"smart_status": {"passed": True}, "nvme_self_test_log": {"table": table}})
+
+
+def ata_test(*passed: bool | None) -> Recording:
+    table = [{"type": {"value": 1}, "status": {"value": 0, "string": "Completed: read failure" if ended is False else "x"}
+              | ({} if ended is None else {"passed": ended}), "lifetime_hours": 12} for ended in passed]
+    return of_ata(ata_smart_self_test_log={"standard": {"table": table}})
 
 
 def one_disk(device: str, document: Any, code: int = 0) -> Recording:
@@ -61,7 +92,26 @@ PASSING: list[tuple[str, Recording]] = [
     ("disk-smart-media-errors", smart(media_errors=0)),
     ("disk-smart-spare", smart(available_spare=20)),
     ("disk-smart-spare", smart(available_spare=100, available_spare_threshold=97)),
-    ("disk-smart-wear", smart(percentage_used=89)), ("disk-smart-sectors", ata(a5=10, a197=0, a198=0)),
+    ("disk-smart-wear", smart(percentage_used=89)), ("disk-smart-reallocated", ata(a5=10)),
+    ("disk-smart-pending", ata(a197=0)), ("disk-smart-uncorrectable", ata(a198=0, a197=9)),
+    ("disk-smart-unrecovered", ata(a187=0)),
+    ("disk-smart-unrecovered", scsi(scsi_error_counter_log={"read": {"total_uncorrected_errors": 0}})),
+    ("disk-smart-wear", of_ata(wear(177, "Wear_Leveling_Count", 11))),
+    ("disk-smart-wear", scsi(scsi_percentage_used_endurance_indicator=89)),
+    # smartctl's own figure goes before the maker's attribute.
+    ("disk-smart-wear", of_ata(wear(233, "Media_Wearout_Indicator", 1), endurance_used={"current_percent": 9})),
+    ("disk-smart-failed", of_ata(at_threshold(190, "Airflow_Temperature_Cel", False))),
+    ("disk-smart-failed", of_ata(at_threshold(5, "Reallocated_Sector_Ct", True, "past"))),
+    # All that these sum up has rules of its own.
+    ("disk-smart-failed", smart(passed=False, critical_warning=0x02)),
+    ("disk-smart-warning", smart(passed=False, critical_warning=0x03)),
+    ("disk-smart-spare-low", smart(available_spare=10)), ("disk-smart-spare", smart(available_spare=4)),
+    ("disk-smart-self-test", nvme_test(1, 0, 7)), ("disk-smart-self-test", ata_test(None, True, False)),
+    ("disk-smart-self-test", scsi(scsi_self_test_0={"result": {"value": 1}},
+                                  scsi_self_test_1={"result": {"value": 0}},
+                                  scsi_self_test_2={"result": {"value": 4}})),
+    ("disk-smart-temperature", machine.recording(nvme_temperature=machine.done())),
+    ("disk-nvme-pcie-speed", files()), ("disk-nvme-namespace", files()), ("disk-nvme-read-only", files()),
     ("disk-smart-defects", one_disk("sda", {"smart_status": {"passed": True}, "scsi_grown_defect_list": 10})),
     ("raid-state", files(**{"md0.array_state": "readonly\n"})), ("raid-degraded", files()),
     ("raid-rebuilding", files(**{"md0.sync_action": "check\n"})),
@@ -84,7 +134,7 @@ FAILING: list[tuple[str, Recording, str]] = [
     ("disk-nvme-state", files(**{"nvme3.state": "resetting\n"}),
      "nvme3 (0000:83:00.0): resetting, expected live"),
     ("disk-nvme-pcie", files(**{"nvme3.current_link_width": "2\n"}), "nvme3 (0000:83:00.0): x2, expected x4"),
-    ("disk-nvme-pcie", files(**{"nvme3.current_link_speed": "8.0 GT/s PCIe\n"}),
+    ("disk-nvme-pcie-speed", files(**{"nvme3.current_link_speed": "8.0 GT/s PCIe\n"}),
      "nvme3 (0000:83:00.0): 8 GT/s, expected 16 GT/s"),
     ("disk-nvme-temperature", files(**{"nvme3.temp1_input": "82850\n"}),
      "nvme3: 83 C, expected at most 81.85 C"),
@@ -99,12 +149,43 @@ FAILING: list[tuple[str, Recording, str]] = [
      f"{NAME}: 19% spare (its threshold is 10%), expected at least 20%"),
     ("disk-smart-wear", smart(percentage_used=90), f"{NAME}: 90% of its life used, expected below 90%"),
     ("disk-smart-wear", smart(percentage_used=255), f"{NAME}: 255% of its life used, expected below 90%"),
-    ("disk-smart-sectors", ata(a5=11, a197=0, a198=0),
+    ("disk-smart-reallocated", ata(a5=11, a197=0),
      "sda (INTEL SSDSC2KG480G8): 11 reallocated sectors, expected at most 10"),
-    ("disk-smart-sectors", ata(a5=0, a197=1, a198=0),
+    ("disk-smart-pending", ata(a197=1),
      "sda (INTEL SSDSC2KG480G8): 1 pending sectors, expected at most 0"),
-    ("disk-smart-sectors", ata(a5=0, a197=0, a198=2),
+    ("disk-smart-uncorrectable", ata(a5=0, a198=2),
      "sda (INTEL SSDSC2KG480G8): 2 uncorrectable sectors, expected at most 0"),
+    ("disk-smart-unrecovered", ata(a187=3),
+     "sda (INTEL SSDSC2KG480G8): 3 errors that were not corrected, expected at most 0"),
+    ("disk-smart-unrecovered",
+     scsi(scsi_error_counter_log={"read": {"total_uncorrected_errors": 1}, "write": {"total_uncorrected_errors": 0},
+                                  "verify": {"total_uncorrected_errors": 2}}),
+     "sda: 3 errors that were not corrected, expected at most 0"),
+    *((("disk-smart-wear", of_ata(wear(number, name, 7)),
+        "sda (INTEL SSDSC2KG480G8): 93% of its life used, expected below 90%"))
+      for number, name in ((202, "Percent_Lifetime_Remain"), (231, "SSD_Life_Left"), (169, "Remaining_Lifetime_Perc"),
+                           (233, "Media_Wearout_Indicator"), (177, "Wear_Leveling_Count"))),
+    ("disk-smart-wear", scsi(scsi_percentage_used_endurance_indicator=101),
+     "sda: 101% of its life used, expected below 90%"),
+    ("disk-smart-failed", of_ata(at_threshold(5, "Reallocated_Sector_Ct", True)),
+     "sda (INTEL SSDSC2KG480G8): failing now: attribute 5 Reallocated_Sector_Ct, expected every attribute above "
+     "its threshold"),
+    ("disk-smart-temperature",
+     machine.recording(nvme_temperature=machine.done(), disk_smart=machine.smart(nvme3={"critical_warning": 2})),
+     f"{NAME}: a temperature is beyond its threshold, expected within its thresholds"),
+    ("disk-nvme-temperature", files(**{"nvme3.temp1_alarm": "1\n"}),
+     "nvme3: 39 C, and its temperature alarm is on, expected no alarm"),
+    ("disk-smart-spare-low", smart(critical_warning=1), f"{NAME}: the spare is below its threshold, expected above it"),
+    ("disk-smart-spare-low", smart(available_spare=9), f"{NAME}: the spare is below its threshold, expected above it"),
+    ("disk-smart-self-test", nvme_test(2, 7, 0),
+     "nvme0: result 7, after 899 h of operation, expected a self-test that passes"),
+    ("disk-smart-self-test", ata_test(None, False, True),
+     "sda (INTEL SSDSC2KG480G8): Completed: read failure, after 12 h of operation, expected a self-test that passes"),
+    ("disk-smart-self-test", scsi(scsi_self_test_0={"result": {"value": 6, "string": "Failed in second segment"}}),
+     "sda: Failed in second segment, expected a self-test that passes"),
+    ("disk-nvme-namespace", files(**{"nvme3n1.size": "0\n"}),
+     "nvme3 (0000:83:00.0): no namespace, or none with any bytes, expected at least one"),
+    ("disk-nvme-read-only", files(**{"nvme3n1.ro": "1\n"}), "nvme3n1: read-only, expected writable"),
     ("disk-smart-defects", one_disk("sda", {"scsi_grown_defect_list": 11}),
      "sda: 11 grown defects, expected at most 10"),
     ("raid-state", files(**{"md0.array_state": "inactive\n"}),
@@ -192,14 +273,16 @@ def test_a_drive_that_is_new_and_has_lost_data_cannot_be_compared() -> None:
     assert verdict("disk-smart-media-errors-growing", smart(media_errors=1), before).status is Status.UNKNOWN
 
 
-FILE_RULES = sorted(ids("raid.yaml") | {"disk-nvme-state", "disk-nvme-pcie", "disk-nvme-temperature"})
+FILE_RULES = sorted(ids("raid.yaml") | {"disk-nvme-state", "disk-nvme-pcie", "disk-nvme-pcie-speed",
+                                        "disk-nvme-temperature", "disk-nvme-read-only", "disk-nvme-namespace"})
+FILE_PROBES = ("nvme_sysfs", "nvme_namespaces", "nvme_temperature", "raid_md", "raid_zfs")
 SMART_RULES = sorted(rule for rule in ids("disk.yaml") if rule.startswith("disk-smart-"))
 LOG_RULES = sorted(rule for rule in ids("disk.yaml") if rule.startswith("disk-log-"))
 
 
 @pytest.mark.parametrize("rule", FILE_RULES)
 def test_a_node_without_such_a_device_is_skipped_and_says_so(rule: str) -> None:
-    empty = {name: machine.done() for name in ("nvme_sysfs", "nvme_temperature", "raid_md", "raid_zfs")}
+    empty = {name: machine.done() for name in FILE_PROBES}
     result = verdict(rule, machine.recording(**empty))
     assert result.status is Status.SKIPPED and "(none here)" in result.reason
 
@@ -208,7 +291,7 @@ def test_a_node_without_such_a_device_is_skipped_and_says_so(rule: str) -> None:
 def test_what_was_not_captured_is_unknown(rule: str) -> None:
     late = Capture(Outcome.TIMEOUT, seconds=5.0, bytes=0, note="its turn never came")
     late = {name: replace(late, outcome=Outcome.CRASHED)
-            for name in ("nvme_sysfs", "nvme_temperature", "raid_md", "raid_zfs")}
+            for name in FILE_PROBES}
     assert verdict(rule, machine.recording(**late)).status is Status.UNKNOWN
 
 
@@ -223,7 +306,7 @@ def test_smart_is_skipped_without_smartctl_and_unknown_where_it_may_not_be_asked
 
 
 @pytest.mark.parametrize("rule", [rule for rule in SMART_RULES
-                                  if rule not in ("disk-smart-defects", "disk-smart-sectors")])
+                                  if rule != "disk-smart-defects"])
 def test_a_drive_that_smartctl_could_not_ask_is_unknown_and_says_why(rule: str) -> None:
     findings_of = ('{"smartctl": {"exit_status": 2, "messages": [{"string": "Smartctl open device: /dev/sda '
                    'failed: No such device", "severity": "error"}]}}')
@@ -238,6 +321,65 @@ def test_a_disk_behind_a_raid_controller_is_not_supported_and_no_fault() -> None
                    'please try adding \'-d megaraid,N\'", "severity": "error"}]}}')
     result = verdict("disk-smart-failed", one_disk("sda", findings_of, code=2))
     assert result.status is Status.SKIPPED and "sda (behind a RAID controller)" in result.reason
+
+
+@pytest.mark.parametrize(("code", "said", "reason"), [
+    (1, {"smartctl": {"messages": [{"string": "/dev/sda: Unknown USB bridge [0x046b:0xff31 (0x100)]"}]}},
+     "sda (on USB)"),
+    (4, {"model_name": "QEMU HARDDISK", "smart_support": {"available": False}}, "sda (QEMU HARDDISK) (has no SMART)"),
+])
+def test_a_disk_that_has_no_smart_concerns_itself_only(code: int, said: dict[str, Any], reason: str) -> None:
+    for rule in SMART_RULES:
+        now = one_disk("sda", said, code)
+        result = verdict(rule, now, now)
+        assert result.status is Status.SKIPPED and reason in result.reason, rule
+
+
+@pytest.mark.parametrize("kind", ["a virtual drive of the BMC", "a drive over a network"])
+def test_what_the_kernel_says_is_no_disk_of_the_node_is_asked_for_nothing(kind: str) -> None:
+    held = machine.smart(2)
+    broken = FileCapture(Outcome.DONE, "exit 4\nRead NVMe SMART/Health Information failed")
+    if kind == "a drive over a network":
+        more = {"disk_smart": replace(held, files={**held.files, "/sys/class/nvme/nvme1": broken}),
+                "nvme_sysfs": machine.disks(**{"nvme1.transport": "tcp\n"})["nvme.sysfs"]}
+    else:
+        more = {"disk_smart": replace(held, files={**held.files, "/sys/block/sda": broken}),
+                "disk_scsi": machine.done(**{"/sys/block/sda/removable": "1\n"})}
+    result = verdict("disk-smart-failed", machine.recording(**more))
+    assert result.status is Status.PASS
+    assert ("nvme1 (over a network)" in result.reason) is (kind == "a drive over a network")
+
+
+# Every reading that a rule has of a SATA and of an NVMe disk, each beyond its limit.
+_SATA = [wear(177, "Wear_Leveling_Count", 2), *(
+    {"id": number, "name": "x", "raw": {"value": 5000}} for number in (5, 187, 197, 198)), at_threshold(
+        10, "Spin_Retry_Count", True)]
+
+
+@pytest.mark.parametrize("left_out", range(len(_SATA)))
+def test_an_attribute_that_a_disk_does_not_count_hides_no_other(left_out: int) -> None:
+    whole = {rule: verdict(rule, of_ata(*_SATA)) for rule in SMART_RULES if rule not in TRENDS}
+    less = of_ata(*(row for at, row in enumerate(_SATA) if at != left_out))
+    changed = [rule for rule, result in whole.items() if verdict(rule, less) != result]
+    assert len(changed) == 1, changed
+    assert whole[changed[0]].status is Status.FAIL
+
+
+def test_a_bad_figure_of_an_nvme_drive_hides_no_other() -> None:
+    bad = {"critical_warning": 8, "media_errors": 4, "available_spare": 3, "percentage_used": 99}
+    rules = ("disk-smart-warning", "disk-smart-media-errors", "disk-smart-spare-low", "disk-smart-wear")
+    for gone, rule in zip(bad, rules, strict=True):
+        text = machine.smart(1, nvme0=dict(bad)).files["/sys/class/nvme/nvme0"].text
+        without = "\n".join((text.partition("\n")[0], text.partition("\n")[2].replace(f'"{gone}"', '"gone"')))
+        capture = Capture(Outcome.DONE, bytes=1, files={"/sys/class/nvme/nvme0": FileCapture(Outcome.DONE, without)})
+        failed = [each for each in rules if verdict(each, machine.recording(disk_smart=capture)).status is Status.FAIL]
+        assert failed == [each for each in rules if each != rule], gone
+
+
+@pytest.mark.parametrize("driver", ["vfio-pci", "uio_pci_generic", "igb_uio", "pci-stub"])
+def test_a_drive_that_was_passed_on_is_not_missing(driver: str) -> None:
+    bus = {"/sys/bus/pci/devices/0000:90:00.0/uevent": f"DRIVER={driver}\nPCI_CLASS=10802\nPCI_ID=144D:A824\n"}
+    assert verdict("disk-nvme-driven", machine.recording(gpu_pci=machine.done(**bus))).status is Status.PASS
 
 
 def test_a_disk_that_smartctl_calls_failing_in_its_exit_status_is_read_all_the_same() -> None:

@@ -24,7 +24,11 @@ JSON = st.recursive(
         "smart_status", "passed", "smartctl", "messages", "string", "nvme_smart_health_information_log",
         "media_errors", "critical_warning",
         "ata_smart_attributes", "table", "id", "raw", "value", "device", "protocol", "model_name",
-        "serial_number", "scsi_grown_defect_list",
+        "serial_number", "scsi_grown_defect_list", "scsi_error_counter_log", "total_uncorrected_errors", "read",
+        "scsi_percentage_used_endurance_indicator", "endurance_used", "current_percent", "when_failed", "flags",
+        "prefailure", "name", "available_spare", "available_spare_threshold", "nvme_self_test_log",
+        "self_test_result", "ata_smart_self_test_log", "standard", "status", "scsi_self_test_0", "result",
+        "smart_support", "available", "lifetime_hours",
     )), inner, max_size=6), max_leaves=20)
 FILE_FACTS = ("nvmes", "nvme_heat", "nvme_bus", "arrays", "pools", "mount_plan", "mount_answers", "lustre")
 
@@ -41,12 +45,15 @@ def test_no_text_upsets_the_reader_of_fstab(text: str) -> None:
 @given(st.integers(0, 255), st.text(max_size=100) | JSON.map(json.dumps))
 def test_no_answer_of_smartctl_upsets_its_reader_or_passes_for_another_type(code: int, text: str) -> None:
     disk = read_disk("nvme0", DeviceOutput(code, text))
-    for field in ("critical_warning", "media_errors", "spare", "used_percent", "reallocated",
+    for field in ("critical_warning", "media_errors", "spare", "used_percent", "reallocated", "unrecovered",
                   "grown_defects"):
         value = reading(disk, field)
         assert value is UNSUPPORTED or isinstance(value, Unmeasured) or (type(value) is int and value >= 0)
-    passed = reading(disk, "passed")
-    assert passed is UNSUPPORTED or isinstance(passed, (bool, Unmeasured))
+    for field in ("passed", "hot", "spare_low"):
+        assert (value := reading(disk, field)) is UNSUPPORTED or isinstance(value, (bool, Unmeasured))
+    test = reading(disk, "self_test")
+    assert test is UNSUPPORTED or isinstance(test, (str, Unmeasured))
+    assert isinstance(reading(disk, "failing"), (tuple, Unmeasured)) or reading(disk, "failing") is UNSUPPORTED
 
 
 def test_an_answer_of_smartctl_cut_at_any_byte_is_no_measurement() -> None:
