@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
-from healthcheck.checks.base import check
+from healthcheck.checks.base import NotJudged, check
 from healthcheck.checks.growth import Growth
 from healthcheck.facts.container import Cdi, ContainerGpus, Containers, Pyxis
 from healthcheck.facts.containerd import Containerd, CriReady
@@ -116,14 +116,18 @@ def cdi_driver(cdi: Cdi, versions: Versions) -> Iterator[Finding]:
 
 @check("containerd.answers")
 def containerd_answers(containerd: Containerd) -> Iterator[Finding]:
-    """The containerd daemon answers its client."""
+    """The containerd daemon answers its client, where a kubelet or nerdctl uses it."""
+    if not containerd.used:
+        raise NotJudged("neither a kubelet nor nerdctl uses containerd here")
     if not containerd.answers:
         yield Finding(containerd.trouble, "an answer from the daemon")
 
 
 @check("containerd.ready")
 def containerd_ready(cri_ready: CriReady) -> Iterator[Finding]:
-    """The runtime reports itself and its network ready to a kubelet."""
+    """The runtime reports itself and its network ready to the kubelet that uses it."""
+    if not cri_ready.used:
+        raise NotJudged("no kubelet uses containerd here")
     words = "; ".join(cri_ready.words) or "no reason given"
     if not (cri_ready.runtime and cri_ready.network):
         yield Finding(f"not ready: {words}", "RuntimeReady and NetworkReady")

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from healthcheck.checks.base import GIB, NotMeasured, check, fleet_check
 from healthcheck.checks.fleet import Comparison, Split, odd_ones, outliers, read_all
 from healthcheck.facts.container import Cdi
-from healthcheck.facts.docker import Docker, Images
+from healthcheck.facts.docker import Docker, DockerSilence, Images
 from healthcheck.facts.filesystem import Filesystem
 from healthcheck.facts.pci import PciBus
 from healthcheck.model.outcome import Finding
@@ -21,6 +21,14 @@ def docker_answers(docker: Docker, *, required: bool) -> Iterator[Finding]:
     """The Docker daemon answers its client, where the SKU runs containers."""
     if required and not docker.answers:
         yield Finding(docker.trouble, "an answer from the daemon")
+
+
+@check("docker.hangs")
+def docker_hangs(docker_silence: DockerSilence) -> Iterator[Finding]:
+    """The Docker daemon, where there is one, answers in time."""
+    if docker_silence.commands:
+        yield Finding(f"no answer in time to {' and '.join(docker_silence.commands)}",
+                      "an answer from the daemon")
 
 
 @check("docker.storage_driver")

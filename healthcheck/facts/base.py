@@ -17,6 +17,13 @@ T = TypeVar("T")
 Builder = Callable[["Captures"], Any]
 
 
+def hung(probe: Probe, capture: Capture | None) -> bool:
+    """Whether a command was started in time and had all the probe's own time, and gave no answer: then it is
+    what it asks that hangs, and no limit of ours."""
+    return (capture is not None and not capture.note and capture.outcome is Outcome.TIMEOUT
+            and capture.seconds >= probe.seconds - 0.5)
+
+
 def why(probe: Probe, capture: Capture | None) -> str:
     """Why a capture holds nothing to rely on, in one line that names the probe's tool or files."""
     what = probe.argv[0] if probe.kind is ProbeKind.COMMAND else probe.id

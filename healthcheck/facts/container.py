@@ -21,10 +21,6 @@ from healthcheck.model.probes import KIB, MIB, Effect, Needs, Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 from inventory.text import clean
 
-_ROW = ('{"id":{{json .ID}},"container":{{json .Names}},"image":{{json .Image}},"state":{{json '
-        '.State}},"status":{{json .Status}}}')
-PS = Probe("docker.ps", ProbeKind.COMMAND, argv=(*docker.CLIENT, "ps", "--all", "--format", _ROW),
-           seconds=10.0, limit=512 * KIB, root=True)
 TOOLKIT_CONFIG = "/etc/nvidia-container-runtime/config.toml"
 CDI = Probe("container.cdi", ProbeKind.FILES, limit=1 * MIB,
             paths=("/etc/cdi/*.yaml", "/etc/cdi/*.json", "/var/run/cdi/*.yaml", "/var/run/cdi/*.json",
@@ -148,10 +144,10 @@ def _container(row: dict[str, Any]) -> Container | None:
     )
 
 
-@fact("containers", PS)
+@fact("containers", docker.PS)
 def containers(captures: Captures) -> Any:
     """What `docker ps --all` lists."""
-    found = docker.rows(captures, PS)
+    found = docker.rows(captures, docker.PS)
     if found is None:
         return Containers.absent("containers")
     listed, trouble = found

@@ -1,9 +1,11 @@
-"""The containerd facts, for nodes that run containers without Docker: whether it answers, and whether it is
-ready for a kubelet.
+"""The containerd facts, for nodes that run containers without Docker: who uses it, whether it answers, and
+whether it is ready for a kubelet.
 
 Both clients are given the node's own socket. `ctr version` prints the server's version below "Server:"
 (containerd, cmd/ctr/commands/ version); `crictl info` prints the runtime's StatusResponse of the CRI
-(kubernetes-sigs/cri-tools, docs/crictl.md; cri-api RuntimeCondition: RuntimeReady and NetworkReady).
+(kubernetes-sigs/cri-tools, docs/crictl.md; cri-api RuntimeCondition: RuntimeReady and NetworkReady). A
+kubelet is given its runtime as containerRuntimeEndpoint in its configuration, or by
+--container-runtime-endpoint (kubernetes.io, kubelet and KubeletConfiguration); kubeadm writes either.
 """
 
 from __future__ import annotations
@@ -12,9 +14,9 @@ import json
 import re
 from typing import Any
 
-from healthcheck.facts.base import Captures, fact, why
+from healthcheck.facts.base import Captures, fact, hung, why
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread
-from healthcheck.model.probes import Probe, ProbeKind
+from healthcheck.model.probes import KIB, Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 from inventory.text import clean
 
@@ -27,38 +29,70 @@ CRI = Probe(
     "containerd.cri", ProbeKind.COMMAND,
     argv=("crictl", "--runtime-endpoint", f"unix://{SOCKET}", "--timeout", "5s", "info"), seconds=10.0,
     root=True)
+KUBELET = Probe(
+    "containerd.kubelet", ProbeKind.FILES, limit=256 * KIB, root=True,
+    paths=("/var/lib/kubelet/config.yaml", "/var/lib/kubelet/kubeadm-flags.env", "/etc/default/kubelet",
+           "/etc/sysconfig/kubelet", "/etc/kubernetes/kubelet/config.json",
+           "/etc/kubernetes/kubelet-config.yaml"))
+NERDCTL = Probe("containerd.nerdctl", ProbeKind.COMMAND, argv=("nerdctl", "--version"), seconds=5.0)
+_ENDPOINT = re.compile(r"unix://(?:/var)?/run/containerd/containerd\.sock\b")
 
 
 class Containerd(Fact):
-    """The containerd daemon. `answers` is False, with the client's message in `trouble`, when it could not be
-    reached."""
+    """The containerd daemon. `used`: a kubelet or nerdctl uses it at its socket. `answers` is False, with the
+    client's message in `trouble`, when it could not be reached, or did not answer in time."""
 
     name: str
+    used: bool
     answers: bool
     trouble: str
     version: str
 
 
 class CriReady(Fact):
-    """What the runtime reports to a kubelet: whether it and its network are ready, and its messages where
-    not."""
+    """What the runtime reports to a kubelet, if one uses it: whether it and its network are ready, and its
+    messages where not. UNSUPPORTED where it does not answer, which Containerd reports."""
 
     name: str
+    used: bool
     runtime: bool
     network: bool
     words: tuple[str, ...]
 
 
+# gRPC's words where the time that crictl gives is over, or there is none to answer.
+_LATE = re.compile(r"DeadlineExceeded|context deadline exceeded|connection refused|no such file or directory")
 _SERVER = re.compile(r"(?m)^Server:\n(?:[ \t]+.*\n)*?[ \t]+Version:[ \t]+(\S{1,100})[ \t]*$")
 
 
-@fact("containerd", VERSION)
+def _kubelet(captures: Captures) -> Any:
+    """Whether a kubelet is configured to use containerd at its socket."""
+    try:
+        files = captures.files(KUBELET)
+        return any(_ENDPOINT.search(files.text(path)) for path in files)
+    except Unread as error:
+        return Unmeasured(str(error))
+
+
+def _used(captures: Captures) -> Any:
+    by_kubelet = _kubelet(captures)
+    nerdctl = captures.capture(NERDCTL)
+    if by_kubelet is True or (nerdctl is not None and nerdctl.outcome is Outcome.DONE):
+        return True
+    if isinstance(by_kubelet, Unmeasured) or (nerdctl is not None and nerdctl.outcome is Outcome.MISSING):
+        return by_kubelet
+    return Unmeasured(why(NERDCTL, nerdctl))
+
+
+@fact("containerd", VERSION, KUBELET, NERDCTL)
 def containerd(captures: Captures) -> Containerd:
     """What containerd's client reports of the daemon; UNSUPPORTED where the client is not installed."""
-    capture = captures.capture(VERSION)
+    capture, used = captures.capture(VERSION), _used(captures)
     gone: Any = UNSUPPORTED
     if capture is not None and capture.outcome is Outcome.MISSING:
-        return Containerd("containerd", answers=gone, trouble="", version=gone)
+        return Containerd("containerd", used, answers=gone, trouble="", version=gone)
+    if hung(VERSION, capture):
+        return Containerd("containerd", used, False, f"no answer within {VERSION.seconds:g} s", version=gone)
     if capture is None or capture.outcome is not Outcome.DONE:
         raise Unread(why(VERSION, capture))
     error = next((line for line in reversed(capture.stderr.splitlines()) if line.strip()), "")
@@ -66,20 +100,22 @@ def containerd(captures: Captures) -> Containerd:
         if "permission denied" in error.lower() or not error:
             raise Unread("ctr: permission denied on containerd's socket (needs root)"
                          if error else why(VERSION, capture))
-        return Containerd("containerd", False, clean(error.removeprefix("ctr: "), 300), version=gone)
+        return Containerd("containerd", used, False, clean(error.removeprefix("ctr: "), 300), version=gone)
     match = _SERVER.search(capture.text)
     if match is None:
         raise Unread("ctr version names no server, so no daemon is known to have answered")
-    return Containerd("containerd", True, "", clean(match[1], 100))
+    return Containerd("containerd", used, True, "", clean(match[1], 100))
 
 
-@fact("cri_ready", CRI)
+@fact("cri_ready", CRI, KUBELET)
 def cri_ready(captures: Captures) -> CriReady:
     """The two conditions that a kubelet asks for; UNSUPPORTED where crictl is not installed."""
-    capture = captures.capture(CRI)
+    capture, used = captures.capture(CRI), _kubelet(captures)
     gone: Any = UNSUPPORTED
     if capture is not None and capture.outcome is Outcome.MISSING:
-        return CriReady("CRI", gone, gone, ())
+        return CriReady("CRI", used, gone, gone, ())
+    if hung(CRI, capture) or (capture is not None and capture.exit and _LATE.search(capture.stderr)):
+        return CriReady("CRI", used, gone, gone, ())
     try:
         document = json.loads(captures.text(CRI))
     except RecursionError:
@@ -91,7 +127,8 @@ def cri_ready(captures: Captures) -> CriReady:
     found = {str(each.get("type")): each for each in conditions if isinstance(each, dict)}
     words = tuple(clean(f"{kind}: {each.get('reason') or ''} {each.get('message') or ''}", 200)
                   for kind, each in found.items() if each.get("status") is not True)
-    return CriReady("CRI", _condition(found, "RuntimeReady"), _condition(found, "NetworkReady"), words[:4])
+    return CriReady("CRI", used, _condition(found, "RuntimeReady"), _condition(found, "NetworkReady"),
+                    words[:4])
 
 
 def _condition(found: dict[str, Any], kind: str) -> Any:

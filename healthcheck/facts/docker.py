@@ -12,17 +12,23 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from healthcheck.facts.base import Captures, fact, why
+from healthcheck.facts.base import Captures, fact, hung, why
 from healthcheck.facts.limits import DOCKER_WARNINGS
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread, partial_if
-from healthcheck.model.probes import MIB, Probe, ProbeKind
+from healthcheck.model.probes import KIB, MIB, Probe, ProbeKind
 from healthcheck.model.recording import Capture, Outcome
 from inventory.text import clean
 
 SOCKET = "unix:///var/run/docker.sock"
 CLIENT = ("docker", "--host", SOCKET)
+# Go's net/http and context, in which the client and its daemon are written, where a time of theirs is over.
+_LATE = ("context deadline exceeded", "client.timeout exceeded")
 INFO = Probe("docker.info", ProbeKind.COMMAND, argv=(*CLIENT, "info", "--format", "{{json .}}"), seconds=10.0,
              limit=1 * MIB, root=True)
+_ROW = ('{"id":{{json .ID}},"container":{{json .Names}},"image":{{json .Image}},"state":{{json '
+        '.State}},"status":{{json .Status}}}')
+PS = Probe("docker.ps", ProbeKind.COMMAND, argv=(*CLIENT, "ps", "--all", "--format", _ROW),
+           seconds=10.0, limit=512 * KIB, root=True)
 _IMAGE = '{"repository":{{json .Repository}},"tag":{{json .Tag}},"digest":{{json .Digest}},"id":{{json .ID}}}'
 IMAGES = Probe("docker.images", ProbeKind.COMMAND, seconds=10.0, root=True,
                argv=(*CLIENT, "images", "--digests", "--no-trunc", "--format", _IMAGE))
@@ -32,7 +38,8 @@ class Docker(Fact):
     """The Docker daemon. `answers` is False, with the client's message in `trouble`, when it could not be
     reached.
 
-    The other fields of an absent or dead daemon are UNSUPPORTED, so that only `answers` reports it.
+    The other fields of an absent or dead daemon are UNSUPPORTED, so that only `answers` reports it; so is
+    `answers` of one that hangs, which DockerSilence reports.
     `runtimes` are their names; `cdi` says whether the daemon reads CDI specifications, which no version
     before 25 does.
     """
@@ -49,6 +56,13 @@ class Docker(Fact):
     cdi: bool
     warnings: tuple[str, ...]
     live_restore: bool
+
+
+class DockerSilence(Fact):
+    """What the Docker daemon did not answer in time: the client's commands. UNSUPPORTED without a client."""
+
+    name: str
+    commands: tuple[str, ...]
 
 
 class Image(Fact):
@@ -80,14 +94,22 @@ def no_daemon(capture: Capture) -> bool:
             and "cannot connect to the docker daemon" in capture.stderr.lower())
 
 
+def silent(probe: Probe, capture: Capture | None) -> bool:
+    """Whether the daemon did not answer this command: within our limit, or within the client's own."""
+    if capture is None or capture.outcome is not Outcome.DONE:
+        return hung(probe, capture)
+    errors = capture.stderr + (capture.text if capture.exit or '"ServerErrors"' in capture.text else "")
+    return any(words in errors.lower() for words in _LATE)
+
+
 def rows(captures: Captures, probe: Probe) -> tuple[list[dict[str, Any]], str] | None:
     """The objects that a client printed, one a line, and why they are incomplete, if they are; None where
-    there is no daemon.
+    there is no daemon, or it does not answer (DockerSilence).
 
     Raises Unread where the client failed.
     """
     capture = captures.capture(probe)
-    if capture is not None and no_daemon(capture):
+    if silent(probe, capture) or (capture is not None and no_daemon(capture)):
         return None
     if capture is None or capture.outcome not in (Outcome.DONE, Outcome.TRUNCATED):
         raise Unread(why(probe, capture))
@@ -120,6 +142,8 @@ def docker(captures: Captures) -> Docker:
     capture = captures.capture(INFO)
     if capture is not None and capture.outcome is Outcome.MISSING:
         return _without(Unmeasured(why(INFO, capture)), "", UNSUPPORTED)
+    if silent(INFO, capture):
+        return _without(UNSUPPORTED, "", UNSUPPORTED)
     if capture is None or capture.outcome is not Outcome.DONE:
         raise Unread(why(INFO, capture))
     info = _info(capture.text)
@@ -147,6 +171,19 @@ def docker(captures: Captures) -> Docker:
         runtimes=_runtimes(info), cdi=_cdi(info),
         warnings=_warnings(info), live_restore=_flag(info, "LiveRestoreEnabled"),
     )
+
+
+@fact("docker_silence", INFO, PS)
+def docker_silence(captures: Captures) -> DockerSilence:
+    """The commands that the daemon did not answer; raises Unread where one was not asked for all its time."""
+    asked = {"docker info": (INFO, captures.capture(INFO)), "docker ps": (PS, captures.capture(PS))}
+    if any(capture is not None and capture.outcome is Outcome.MISSING for _, capture in asked.values()):
+        return DockerSilence.absent("docker")
+    found = tuple(name for name, (probe, capture) in asked.items() if silent(probe, capture))
+    for probe, capture in asked.values():
+        if not found and (capture is None or capture.outcome not in (Outcome.DONE, Outcome.TRUNCATED)):
+            raise Unread(why(probe, capture))
+    return DockerSilence("docker", found)
 
 
 def _without(answers: Any, trouble: str, gone: Any) -> Docker:

@@ -138,7 +138,9 @@ def nvme_namespaces(captures: Captures) -> Any:
     return partial_if(result, files.unreadable())
 
 
-def _namespaces(captures: Captures, device: str) -> Any:
+def _namespaces(captures: Captures, device: str, local: bool) -> Any:
+    if not local:
+        return UNSUPPORTED
     try:
         files = captures.files(NAMESPACES)
     except Unread as error:
@@ -172,7 +174,7 @@ def _drive(files: CapturedFiles, device: str, captures: Captures) -> Nvme:
         width_best=_best(link("max_link_width", pcie_lanes), link("../max_link_width", pcie_lanes)),
         gigatransfers=link("current_link_speed", pcie_speed),
         gigatransfers_best=_best(link("max_link_speed", pcie_speed), link("../max_link_speed", pcie_speed)),
-        namespaces=_namespaces(captures, device) if local else UNSUPPORTED,
+        namespaces=_namespaces(captures, device, local),
     )
 
 

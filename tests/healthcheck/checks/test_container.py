@@ -228,6 +228,9 @@ def test_the_container_with_all_gpus_is_run_under_a_lease_only_and_pulls_nothing
 
 CTR = ("Client:\n  Version:  1.7.12\n  Revision: 7101\n  Go version: go1.20\n\nServer:\n  Version:  1.7.12\n "
        " Revision: 7101\n  UUID: 5c\n")
+USED = {"containerd_kubelet": machine.done(**{
+    "/var/lib/kubelet/config.yaml": "containerRuntimeEndpoint: unix:///run/containerd/containerd.sock\n"}),
+    "containerd_nerdctl": Capture(Outcome.MISSING)}
 DIAL = 'ctr: failed to dial "/run/containerd/containerd.sock": context deadline exceeded\n'
 
 
@@ -238,11 +241,31 @@ DIAL = 'ctr: failed to dial "/run/containerd/containerd.sock": context deadline 
      Status.UNKNOWN, ""),
     (gave("", 1), Status.UNKNOWN, ""), (gave(CTR.partition("Server")[0]), Status.UNKNOWN, ""),
     (HUNG, Status.UNKNOWN, ""),
+    (replace(HUNG, seconds=10.0), Status.FAIL,
+     "containerd: no answer within 10 s, expected an answer from the daemon"),
     (Capture(Outcome.MISSING), Status.SKIPPED, ""),
 ])
 def test_containerd_answers_or_says_why_not(capture: Capture, status: Status, words: str) -> None:
-    result = verdict("containerd-answers", machine.recording(containerd_version=capture))
+    result = verdict("containerd-answers", machine.recording(containerd_version=capture, **USED))
     assert (result.status, findings_of(result)) == (status, words)
+
+
+@pytest.mark.parametrize(("kubelet", "nerdctl", "status"), [
+    (machine.done(), Capture(Outcome.MISSING), Status.SKIPPED),
+    (machine.done(), Capture(Outcome.DONE, exit=0), Status.FAIL),
+    (machine.done(**{"/var/lib/kubelet/config.yaml": "containerRuntimeEndpoint: unix:///run/crio/crio.sock\n"}),
+     Capture(Outcome.MISSING), Status.SKIPPED),
+    (machine.done(**{"/var/lib/kubelet/config.yaml": "containerRuntimeEndpoint: unix:///run/k3s/containerd/containerd.sock\n"}),
+     Capture(Outcome.MISSING), Status.SKIPPED),
+    (machine.done(**{"/var/lib/kubelet/kubeadm-flags.env": 'KUBELET_KUBEADM_ARGS="--container-runtime-endpoint='
+                     'unix:///var/run/containerd/containerd.sock"\n'}), Capture(Outcome.MISSING), Status.FAIL),
+    (machine.denied("/var/lib/kubelet/config.yaml"), Capture(Outcome.MISSING), Status.UNKNOWN),
+    (machine.done(), Capture(Outcome.TIMEOUT), Status.UNKNOWN),
+])
+def test_a_dead_containerd_counts_where_something_uses_it(kubelet: Capture, nerdctl: Capture, status: Status) -> None:
+    dead = gave("", 1, 'ctr: cannot access socket /run/containerd/containerd.sock: no such file or directory\n')
+    seen = machine.recording(containerd_version=dead, containerd_kubelet=kubelet, containerd_nerdctl=nerdctl)
+    assert verdict("containerd-answers", seen).status is status
 
 
 def conditions(runtime: object, network: object) -> Capture:
@@ -259,9 +282,11 @@ def conditions(runtime: object, network: object) -> Capture:
       "not initialized, expected RuntimeReady and NetworkReady"),
      (conditions(True, "yes"), Status.UNKNOWN, ""), (gave("{}"), Status.UNKNOWN, ""),
      (gave("[" * 9000), Status.UNKNOWN, ""), (gave("", 1, "x"), Status.UNKNOWN, ""),
+     (gave("", 1, "rpc error: code = DeadlineExceeded desc = context deadline exceeded"), Status.SKIPPED, ""),
+     (replace(HUNG, seconds=10.0), Status.UNKNOWN, ""),
      (Capture(Outcome.MISSING), Status.SKIPPED, "")])
 def test_a_runtime_tells_a_kubelet_that_it_is_ready(capture: Capture, status: Status, words: str) -> None:
-    result = verdict("containerd-ready", machine.recording(containerd_cri=capture))
+    result = verdict("containerd-ready", machine.recording(containerd_cri=capture, **USED))
     assert (result.status, findings_of(result)) == (status, words)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -66,6 +67,39 @@ def test_a_daemon_without_a_word_of_warnings_at_all_is_unknown() -> None:
     info = {key: value for key, value in machine.DOCKER_INFO.items() if key != "Warnings"}
     assert verdict("docker-warnings",
                    machine.recording(docker_info=machine.lines(info))).status is Status.UNKNOWN
+
+
+LATE = "error during connect: Get http://%2Fvar%2Frun%2Fdocker.sock/v1.45/info: context deadline exceeded\n"
+SILENT = (replace(HUNG, seconds=10.0), Capture(Outcome.DONE, exit=1, stderr=LATE),
+          Capture(Outcome.DONE, exit=0, text=json.dumps({"ServerErrors": [LATE]})))
+
+
+@pytest.mark.parametrize("capture", SILENT)
+def test_a_daemon_that_hangs_is_one_fault_whoever_times_out_first(capture: Capture) -> None:
+    seen = machine.recording(docker_info=capture)
+    result = verdict("docker-hangs", seen)
+    assert (result.status, findings_of(result)) == (
+        Status.FAIL, "docker: no answer in time to docker info, expected an answer from the daemon")
+    for rule in (*SETTINGS, "docker-answers"):
+        # What is past a limit of ours is never anything but unknown.
+        known = Status.UNKNOWN if capture.outcome is Outcome.TIMEOUT else Status.SKIPPED
+        assert verdict(rule, seen, docker=True).status is known, rule
+
+
+def test_a_daemon_that_lists_no_containers_in_time_hangs_though_it_tells_of_itself() -> None:
+    seen = machine.recording(docker_ps=replace(HUNG, seconds=10.0))
+    assert findings_of(verdict("docker-hangs", seen)).startswith("docker: no answer in time to docker ps")
+    assert verdict("container-dead", seen).status is Status.UNKNOWN
+    assert verdict("docker-answers", seen, docker=True).status is Status.PASS
+
+
+@pytest.mark.parametrize(("capture", "status"), [
+    (HUNG, Status.UNKNOWN), (replace(HUNG, seconds=4.0), Status.UNKNOWN),
+    (replace(HUNG, seconds=10.0, note="its turn never came"), Status.UNKNOWN),
+    (Capture(Outcome.DENIED), Status.UNKNOWN), (NO_CLIENT, Status.SKIPPED), (NO_DAEMON, Status.PASS),
+])
+def test_a_limit_of_ours_is_no_daemon_that_hangs(capture: Capture, status: Status) -> None:
+    assert verdict("docker-hangs", machine.recording(docker_info=capture)).status is status
 
 
 @pytest.mark.parametrize("rule", SETTINGS)
