@@ -69,7 +69,7 @@ def _kubelet(captures: Captures) -> Any:
     """Whether a kubelet is configured to use containerd at its socket."""
     try:
         files = captures.files(KUBELET)
-        return any(_ENDPOINT.search(files.text(path)) for path in files)
+        return any(_ENDPOINT.search(files.text(path)) for path in KUBELET.paths if files.has(path))
     except Unread as error:
         return Unmeasured(str(error))
 

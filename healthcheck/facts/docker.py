@@ -180,8 +180,9 @@ def docker_silence(captures: Captures) -> DockerSilence:
     if any(capture is not None and capture.outcome is Outcome.MISSING for _, capture in asked.values()):
         return DockerSilence.absent("docker")
     found = tuple(name for name, (probe, capture) in asked.items() if silent(probe, capture))
-    for probe, capture in asked.values():
-        if not found and (capture is None or capture.outcome not in (Outcome.DONE, Outcome.TRUNCATED)):
+    for probe, capture in () if found else asked.values():
+        if capture is None or capture.outcome not in (Outcome.DONE, Outcome.TRUNCATED) or (
+                capture.exit not in (0, None) and (denied(capture.stderr) or not capture.stderr.strip())):
             raise Unread(why(probe, capture))
     return DockerSilence("docker", found)
 
