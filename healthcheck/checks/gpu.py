@@ -22,13 +22,16 @@ def gpu_count(gpu_presence: GpuPresence, *, expected: int) -> Iterator[Finding]:
 
 
 @check("gpu.listed")
-def gpu_listed(gpu_presence: GpuPresence, *, sku_count: int = -1) -> Iterator[Finding]:
-    """The driver lists every GPU on the PCI bus, where the SKU does not say how many there are; where it
-    does, gpu.count judges."""
+def gpu_listed(gpu_presence: GpuPresence, *, sku_model: str = "", sku_count: int = -1) -> Iterator[Finding]:
+    """The driver lists every GPU on the PCI bus, where the SKU names a card but not how many there are; where
+    it says that, gpu.count judges."""
     if sku_count >= 0:
         raise NotJudged("the SKU gives gpu_count, so gpu.count judges")
+    if not sku_model:
+        raise NotJudged("no SKU names this node's GPUs")
     if gpu_presence.listed != gpu_presence.on_pci:
-        yield Finding(gpu_presence.listed, f"{gpu_presence.on_pci}, as many as on PCI", "GPUs listed by the driver")
+        yield Finding(gpu_presence.listed, f"{gpu_presence.on_pci} {sku_model}, as on PCI",
+                      "GPUs listed by the driver")
 
 
 @check("gpu.answers")
