@@ -590,3 +590,19 @@ def test_skus_are_listed_with_what_they_are(tmp_path: Path) -> None:
     assert {entry["sku"] for entry in found} == set(RULES.skus)
     shown = muster("sku", "show", "cpu-only", home=tmp_path).stdout
     assert "not judged" in shown and "by definition" in shown
+
+
+@pytest.mark.parametrize(("numbers", "status"), [("port_count: 2", Status.UNKNOWN), ("port_count: null", Status.SKIPPED),
+                                                 ("port_count: 0", Status.SKIPPED)])
+def test_ports_that_a_sku_counts_may_not_be_gone_whatever_it_inherits(
+    numbers: str, status: Status, tmp_path: Path,
+) -> None:
+    (tmp_path / "sku").mkdir()
+    (tmp_path / "sku" / "ours.yaml").write_text(f"sku: ours\ninherit: single-gpu\nnumbers: {{{numbers}}}\n")
+    rules = load_ruleset([packaged(), tmp_path])
+    gone = machine.recording(gpu_nvml=machine.nvml(1), gpu_pci=pci("2330", 1, 0), port_sysfs=Capture(Outcome.DONE))
+    assessment = Assessment([Node(name="gpu001", sku="ours")], rules)
+    assessment.add(gone)
+    (report,) = assessment.finish().reports
+    assert results(report)["port-state"].status is status
+    assert ("ports" in rules.skus["ours"].empty) is (status is Status.SKIPPED)
