@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from healthcheck.checks.base import GIB, check
+from healthcheck.checks.base import GIB, NotJudged, check
 from healthcheck.facts.gpu import Gpu, GpuPresence
 from healthcheck.model.outcome import Finding, Owner, Repair
 
@@ -19,6 +19,19 @@ def gpu_count(gpu_presence: GpuPresence, *, expected: int) -> Iterator[Finding]:
         yield Finding(gpu_presence.on_pci, expected, "GPUs on PCI")
     if gpu_presence.listed != expected:
         yield Finding(gpu_presence.listed, expected, "GPUs listed by the driver")
+
+
+@check("gpu.listed")
+def gpu_listed(gpu_presence: GpuPresence, *, sku_model: str = "", sku_count: int = -1) -> Iterator[Finding]:
+    """The driver lists every GPU on the PCI bus, where the SKU names a card but not how many there are; where
+    it says that, gpu.count judges."""
+    if sku_count >= 0:
+        raise NotJudged("the SKU gives gpu_count, so gpu.count judges")
+    if not sku_model:
+        raise NotJudged("no SKU names this node's GPUs")
+    if gpu_presence.listed != gpu_presence.on_pci:
+        yield Finding(gpu_presence.listed, f"{gpu_presence.on_pci} {sku_model}, as on PCI",
+                      "GPUs listed by the driver")
 
 
 @check("gpu.answers")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from healthcheck.checks.base import check
 from healthcheck.facts.gpu import Gpu
+from healthcheck.facts.product import is_model
 from healthcheck.model.outcome import Finding
 
 
@@ -16,5 +17,5 @@ def sku_matches(gpu: Gpu, *, model: str) -> Iterator[Finding]:
     Where most are of another model, the SKU is wrong and not the node: then this and every rule that needs a
     number of the SKU is UNKNOWN.
     """
-    if model.casefold() not in gpu.model.casefold():
+    if not is_model(gpu.model, model):
         yield Finding(gpu.model, model)

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from healthcheck.facts.port import most_common_kind
+from healthcheck.facts.product import is_model, words
 from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured, Unsupported, reading
 from inventory.model import NO_LIMITS, PortPlan, StageLimits
 from inventory.text import clean
@@ -50,9 +51,14 @@ class Sku:
     limits: StageLimits = NO_LIMITS
 
     def __post_init__(self) -> None:
-        for name, others in (("gpus", OF_GPUS), ("ports", OF_PORTS)):
-            if name in self.empty:
-                object.__setattr__(self, "empty", self.empty | frozenset(others))
+        for name, number, others in (("gpus", "gpu_count", OF_GPUS), ("ports", "port_count", OF_PORTS)):
+            if name not in self.empty:
+                continue
+            # What a SKU counts may not be missing, whatever it inherits: eight ports that are gone are no
+            # machine without ports.
+            absent = frozenset((name, *others))
+            object.__setattr__(self, "empty",
+                               self.empty - absent if self.numbers.get(number) else self.empty | absent)
 
     def contradicted(self, why: str) -> Sku:
         """This SKU for a node that is another machine: no number but those it declines, and why."""
@@ -279,29 +285,55 @@ def contradiction(sku: Sku, facts: Facts) -> str | None:
     return None
 
 
-def is_model(product: str, model: str) -> bool:
-    """Whether NVML's product name contains the model that a SKU names, in any spelling of case."""
-    return model.casefold() in product.casefold()
+def must_lack(sku: Sku) -> frozenset[str]:
+    """The facts that are empty on every machine of the SKU; others of its `empty` may be so, as ports whose
+    number it declines."""
+    numbers = {"gpus": "gpu_count", "ports": "port_count"}
+    return frozenset(name for name in EMPTY_FACTS if name in sku.empty and not sku.declines(numbers[name]))
+
+
+def takes(sku: Sku, model: Any, count: Any) -> bool:
+    """Whether a machine with so many GPUs of this product may be of the SKU.
+
+    A SKU that names a model and declines the number of GPUs describes cards, of which servers hold any
+    number.
+    """
+    given = sku.numbers.get("gpu_model")
+    if given is not None and not (isinstance(model, str) and is_model(model, given)):
+        return False
+    any_number = given is not None and sku.declines("gpu_count") and bool(count)
+    return any_number or (count is not None and bool(count == sku.numbers.get("gpu_count")))
 
 
 def closest(learned: Mapping[str, Any], known: Mapping[str, Sku]) -> str | None:
     """The one known SKU that fits best what a node learned; None where none fits, or more than one.
 
-    The numbers of GPUs and ports, the GPUs' model and their PCI device must agree. A SKU that also gives the
-    ports' places describes one maker's machine and comes after the general one of its kind; a SKU that names
-    the PCI device of the node's GPUs comes first.
+    The numbers of GPUs and ports (unless the SKU of a model declines them), the GPUs' model and their PCI
+    device must agree. A SKU that also gives the ports' places describes one maker's machine and comes after
+    the general one of its kind. One that names the PCI device of the node's GPUs comes first, then the one
+    that says most of their name.
     """
-    counts = ("gpu_count", "port_count")
+    model, device, ports = (learned.get(name) for name in ("gpu_model", "gpu_device", "port_count"))
+    read = isinstance(model, str)
     fits = [sku for sku in known.values()
-            if all(learned.get(n) is not None and learned[n] == sku.numbers.get(n) for n in counts)]
-    if isinstance(learned.get("gpu_model"), str):
-        fits = [s for s in fits if isinstance(s.numbers.get("gpu_model"), str)
-                and is_model(learned["gpu_model"], s.numbers["gpu_model"])]
+            if takes(sku, model if read else sku.numbers.get("gpu_model"), learned.get("gpu_count"))
+            and _takes_ports(sku, ports) and not (read and sku.numbers.get("gpu_model") is None)]
     fits = [sku for sku in fits if not sku.ports] or fits
-    device = learned.get("gpu_device")
     fits = [sku for sku in fits if device is None or sku.numbers.get("gpu_device") in (None, device)]
     fits = [sku for sku in fits if device is not None and sku.numbers.get("gpu_device") == device] or fits
+    most = max(map(_says, fits), default=0)
+    fits = [sku for sku in fits if not read or _says(sku) == most]
     return fits[0].name if len(fits) == 1 else None
+
+
+def _takes_ports(sku: Sku, count: Any) -> bool:
+    any_number = sku.numbers.get("gpu_model") is not None and sku.declines("port_count")
+    return count is not None and (any_number or bool(count == sku.numbers.get("port_count")))
+
+
+def _says(sku: Sku) -> int:
+    """How many words a SKU gives of its GPUs' name."""
+    return len(words(sku.numbers.get("gpu_model") or ""))
 
 
 def provisional(seen: Sequence[Mapping[str, Any]], empty: Sequence[Mapping[str, bool]]) -> Sku:

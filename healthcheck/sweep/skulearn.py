@@ -11,6 +11,7 @@ from typing import Any
 
 from healthcheck.facts.base import FACTS
 from healthcheck.facts.port import most_common_kind
+from healthcheck.facts.product import is_model
 from healthcheck.facts.values import reading
 from healthcheck.judge.nodereport import first_reason
 from healthcheck.model.outcome import NodeReport, Severity, Status
@@ -206,9 +207,8 @@ def _nearest(numbers: Mapping[str, LearnedNumber], empty: frozenset[str], ports:
         return agreed + (len(ports) if _compute(sku) == frozenset(ports) else -len(_compute(sku)))
 
     fits = [
-        sku for sku in known if _matches("gpu_count", numbers["gpu_count"].value, sku)
-        and sku.empty & frozenset(skus.EMPTY_FACTS) <= empty
-        and (sku.numbers.get("gpu_model") is None or _matches("gpu_model", numbers["gpu_model"].value, sku))]
+        sku for sku in known if skus.takes(sku, numbers["gpu_model"].value, numbers["gpu_count"].value)
+        and skus.must_lack(sku) <= empty]
     return max(fits, key=lambda sku: (similarity(sku), -len(sku.ports), sku.name), default=None)
 
 
@@ -222,7 +222,7 @@ def _matches(name: str, value: Any, sku: Sku) -> bool:
     if name not in sku.numbers or value is None or given is None:
         return name in sku.numbers and value is given
     if isinstance(given, str) and name == "gpu_model":
-        return skus.is_model(str(value), given)
+        return is_model(str(value), given)
     if name in _QUANTITIES:
         return bool(abs(value - given) * 100 <= _TOLERANCE_PERCENT * given)
     return bool(value == given)

@@ -11,6 +11,7 @@ from healthcheck.checks.gpu import _RECOVERIES
 from healthcheck.collector.onnode.nvml import ACTIONS
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.model.outcome import Owner, Status
+from healthcheck.model.recording import Capture, Outcome
 from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.xid.xidtable import REPAIRS, Action
 from tests.healthcheck import machine
@@ -85,10 +86,14 @@ def test_what_a_gpu_does_not_have_is_told_and_never_passed(rule: str, key: str) 
     assert result.status is status and "not supported" in result.reason
 
 
+# Rules of how many GPUs there are, which are below.
+COUNTS = {"gpu-count", "gpu-listed"}
+
+
 def test_every_rule_of_the_file_is_in_every_table() -> None:
     assert (ids("gpu.yaml") == {rule for rule, _ in PASSING}
-            | {"gpu-count"} == {rule for rule, _, _ in FAILING} | {"gpu-count"})
-    assert ids("gpu.yaml") == RESTS_ON.keys() | {"gpu-answers", "gpu-count"}
+            | COUNTS == {rule for rule, _, _ in FAILING} | COUNTS)
+    assert ids("gpu.yaml") == RESTS_ON.keys() | {"gpu-answers"} | COUNTS
 
 
 # Counting
@@ -107,10 +112,20 @@ def test_a_gpu_that_is_missing_is_counted_on_the_bus_and_by_the_driver(
     assert (result.status, findings_of(result)) == (Status.FAIL if words else Status.PASS, words)
 
 
-def test_gpus_that_could_not_be_counted_are_unknown() -> None:
+@pytest.mark.parametrize(("listed", "on_pci", "words"), [
+    (8, 8, ""), (1, 1, ""), (7, 8, "GPUs listed by the driver: 7, expected 8 NVIDIA L40S, as on PCI"),
+    (0, 2, "GPUs listed by the driver: 0, expected 2 NVIDIA L40S, as on PCI")])
+def test_of_cards_in_any_number_the_driver_lists_all_that_are_on_the_bus(listed: int, on_pci: int, words: str) -> None:
+    result = verdict("gpu-listed", sku="l40s",
+                     now=machine.recording(gpu_nvml=machine.nvml(listed), gpu_pci=machine.pci(on_pci)))
+    assert (result.status, findings_of(result)) == (Status.FAIL if words else Status.PASS, words)
+
+
+@pytest.mark.parametrize(("rule", "sku"), [("gpu-count", "hgx-h100"), ("gpu-listed", "l40s")])
+def test_gpus_that_could_not_be_counted_are_unknown(rule: str, sku: str) -> None:
     head = json.dumps({"driver": {"ok": "550.54.15"}, "count": ERROR}) + "\n"
-    result = verdict("gpu-count", machine.recording(gpu_nvml=replace(machine.nvml(), text=head)))
-    assert result.status is Status.UNKNOWN
+    for unread in ({"gpu_nvml": replace(machine.nvml(), text=head)}, {"gpu_pci": Capture(Outcome.TIMEOUT)}):
+        assert verdict(rule, machine.recording(**unread), sku=sku).status is Status.UNKNOWN
 
 
 def test_a_gpu_that_answers_nothing_but_errors_is_unknown_to_answer() -> None:

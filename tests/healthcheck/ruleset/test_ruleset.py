@@ -144,7 +144,7 @@ def test_a_number_of_a_wrong_type_is_reported_where_its_sku_gives_it(
 def test_a_rule_that_asks_for_the_wrong_number_is_reported_at_its_own_line(tmp_path: Path) -> None:
     with pytest.raises(RulesError) as error:
         load(tmp_path, "- id: gpu-count\n  with: {expected: $gpu_model}\n", over_packaged=True)
-    expected = "rule gpu-count: expected: expected a whole number, got $gpu_model, which is 'A100-SXM' in SKU"
+    expected = "rule gpu-count: expected: expected a whole number, got $gpu_model, which is 'NVIDIA A10' in SKU"
     assert f"site.yaml:2:20: {expected}" in str(error.value)
 
 

@@ -19,6 +19,7 @@ from rich.console import Console
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.pci import PciBus
+from healthcheck.facts.product import is_model
 from healthcheck.facts.values import Unmeasured
 from healthcheck.model.outcome import NodeReport, NodeState, Origin, Result, Status
 from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
@@ -91,7 +92,7 @@ def test_no_two_skus_with_as_many_gpus_take_each_others_model() -> None:
                 "gb200-nvl72": "NVIDIA GB200", "hgx-a100-40gb": "NVIDIA A100-SXM4-40GB"}
     for name, sku in ((name, RULES.skus[name]) for name in products):
         assert {other for other, product in products.items()
-                if skus.is_model(product, sku.numbers["gpu_model"])} == {name}
+                if is_model(product, sku.numbers["gpu_model"])} == {name}
 
 
 OF_THE_SERVER = ("memory_gib", "docker", "cpu_count", "numa_nodes", "dimm_count", "nvme_count")
@@ -142,7 +143,8 @@ def test_a_node_of_another_model_is_unknown_for_every_number_of_its_sku_and_says
 def test_one_gpu_of_another_model_is_a_fault_of_that_board_and_the_sku_holds() -> None:
     (report,) = swept(machine.recording(gpu_nvml=machine.nvml(gpu5=A100)))
     (finding,) = results(report)["sku-matches"].findings
-    assert (finding.subject, finding.observed, finding.expected) == ("GPU 5", "NVIDIA A100-SXM4-80GB", "H100")
+    assert (finding.subject, finding.observed, finding.expected) == ("GPU 5", "NVIDIA A100-SXM4-80GB",
+                                                                     "NVIDIA H100 80GB HBM3")
     assert results(report)["gpu-count"].status is Status.PASS
 
 
@@ -165,10 +167,14 @@ def test_where_nvml_is_silent_the_pci_bus_says_that_it_is_another_machine() -> N
 PCIE = machine.nvml(**{f"gpu{n}": {"name": {"ok": "NVIDIA H100 PCIe"}} for n in range(8)})
 
 
-def test_another_product_with_the_models_name_in_its_own_is_reported_by_its_pci_device() -> None:
-    (report,) = swept(machine.recording(gpu_nvml=PCIE, gpu_pci=pci("2331")))
-    why = ("the node is to be hgx-h100, but 8 of 8 GPUs on PCI are 10de:2331 and not 10de:2330 (NVIDIA H100 "
-           "PCIe): correct `sku:` in the inventory, or --sku")
+@pytest.mark.parametrize(("nvml", "bus", "seen"), [
+    (PCIE, pci("2331"), "GPU 0 is NVIDIA H100 PCIe"), (PCIE, pci("2330"), "GPU 0 is NVIDIA H100 PCIe"),
+    (machine.nvml(), pci("2331"), "8 of 8 GPUs on PCI are 10de:2331 and not 10de:2330 (NVIDIA H100 80GB HBM3)")])
+def test_another_product_of_the_same_chip_is_reported_by_its_name_or_its_pci_device(
+    nvml: Capture, bus: Capture, seen: str,
+) -> None:
+    (report,) = swept(machine.recording(gpu_nvml=nvml, gpu_pci=bus))
+    why = f"the node is to be hgx-h100, but {seen}: correct `sku:` in the inventory, or --sku"
     found = results(report)
     assert {(found[rule].status, found[rule].reason)
             for rule in ("sku-matches", "gpu-power-limit", "nvlink-count")} == {(Status.UNKNOWN, why)}
@@ -245,11 +251,6 @@ def test_the_reason_for_many_unknown_rules_comes_before_their_names() -> None:
            Heading("x", 1.0, False, 1), ",".join)
     reason = "the node is to be hgx-h100, but GPU 0 is NVIDIA A100-SXM4-80GB: correct `sku:`"
     assert f"  UNKNOWN  {reason}" in out.getvalue()
-
-
-def test_spelling_of_the_model_does_not_matter() -> None:
-    assert skus.is_model("NVIDIA H100 80GB HBM3", "nvidia h100")
-    assert not skus.is_model("NVIDIA GB200", "NVIDIA B200")
 
 
 # Learning
@@ -355,7 +356,9 @@ def test_no_text_on_the_bus_upsets_its_reader(files: dict[str, str]) -> None:
     ({"gpu_count": 8, "port_count": 8, "gpu_model": "NVIDIA H200"}, "hgx-h200"),
     ({"gpu_count": 8, "port_count": 8, "gpu_model": "NVIDIA A100-SXM4-40GB", "gpu_device": "10de:20b0"},
      "hgx-a100-40gb"), ({"gpu_count": 8, "port_count": 8, "gpu_model": "NVIDIA A100-SXM4-40GB"}, None),
-    ({"gpu_count": 8, "port_count": 8, "gpu_model": "NVIDIA H100 PCIe", "gpu_device": "10de:2331"}, None),
+    ({"gpu_count": 8, "port_count": 8, "gpu_model": "NVIDIA H100 PCIe", "gpu_device": "10de:2331"}, "h100-pcie"),
+    ({"gpu_count": 3, "port_count": 2, "gpu_model": "NVIDIA L40S"}, "l40s"),
+    ({"gpu_count": 3, "port_count": 2, "gpu_model": "NVIDIA L40G"}, None),
     ({"gpu_count": 0, "port_count": 0}, "cpu-only"),
     ({"gpu_count": 4, "port_count": 4, "gpu_model": "NVIDIA GB200"}, "gb200-nvl72"),
     ({"gpu_count": 3, "port_count": 1}, None), ({}, None)])
@@ -587,3 +590,19 @@ def test_skus_are_listed_with_what_they_are(tmp_path: Path) -> None:
     assert {entry["sku"] for entry in found} == set(RULES.skus)
     shown = muster("sku", "show", "cpu-only", home=tmp_path).stdout
     assert "not judged" in shown and "by definition" in shown
+
+
+@pytest.mark.parametrize(("numbers", "status"), [("port_count: 2", Status.UNKNOWN), ("port_count: null", Status.SKIPPED),
+                                                 ("port_count: 0", Status.SKIPPED)])
+def test_ports_that_a_sku_counts_may_not_be_gone_whatever_it_inherits(
+    numbers: str, status: Status, tmp_path: Path,
+) -> None:
+    (tmp_path / "sku").mkdir()
+    (tmp_path / "sku" / "ours.yaml").write_text(f"sku: ours\ninherit: single-gpu\nnumbers: {{{numbers}}}\n")
+    rules = load_ruleset([packaged(), tmp_path])
+    gone = machine.recording(gpu_nvml=machine.nvml(1), gpu_pci=pci("2330", 1, 0), port_sysfs=Capture(Outcome.DONE))
+    assessment = Assessment([Node(name="gpu001", sku="ours")], rules)
+    assessment.add(gone)
+    (report,) = assessment.finish().reports
+    assert results(report)["port-state"].status is status
+    assert ("ports" in rules.skus["ours"].empty) is (status is Status.SKIPPED)
