@@ -52,7 +52,8 @@ def passing(of: NodeReport) -> set[str]:
 # Why a rule may say nothing of a healthy idle H100 among three others; whatever else is not PASS would empty
 # the property of meaning.
 SKIPPED = ("not supported: ", "needs a lease", "disabled in ", "a cohort of ", "fewer than ", "not busy",
-           "the SKU ", "no plan of the ports", "there are no ", "no baseline for ")
+           "the SKU ", "no plan of the ports", "there are no ", "no baseline for ", "no kubelet uses ",
+           "neither a kubelet nor nerdctl uses ")
 # These never change a node's state.
 INFORMS = {rule.id for rule in RULES.rules if rule.severity is Severity.INFO}
 
@@ -77,6 +78,11 @@ ONLY: Mapping[str, set[str]] = MappingProxyType({
     "gpu.pci": {"gpu-count"}, "gpu.smi": set(), "host.uptime": {"fleet-boot-time", "host-rebooted"},
     # The log of the kernel names its kernel itself; the versions only choose a baseline.
     "host.versions": {rule for rule in BY_PROBE["host.versions"] if not rule.startswith("kernel-")},
+    # They tell which disks SMART is not asked of, and where the kernel shows a temperature: without them more
+    # is judged, never less. Namespaces are readings of their own.
+    **{probe: {rule for rule in BY_PROBE[probe] if not rule.startswith("disk-smart-")}
+       for probe in ("disk.scsi", "nvme.sysfs", "nvme.temperature")},
+    "nvme.namespaces": {"disk-nvme-namespace", "disk-nvme-read-only"},
     "service.nvidia": set(BY_PROBE["service.nvidia"]) - {"driver-persistence-daemon"},
 })
 
