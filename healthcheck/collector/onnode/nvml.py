@@ -169,7 +169,8 @@ def slowdowns(nvml: Any, values: Dict[int, Any]) -> Dict[str, Any]:
     votes = evidence(values, there)
     found: Dict[str, Any] = {}
     for at, key in enumerate(SLOWDOWNS):
-        read = {numbers: field_reading(nvml, numbers[at], values[numbers[at]]) for numbers in (EARLIER, LATER)}
+        read = {numbers: field_reading(nvml, numbers[at], values[numbers[at]])
+                for numbers in (EARLIER, LATER)}
         if len(votes) == 1:
             found[key] = read[next(iter(votes))]
         elif read[EARLIER] == read[LATER]:
