@@ -45,10 +45,16 @@ class Gpu(Fact):
 
     nvml.h defines the readings; units are in the names, and readings without one are counts. `ecc_corrected`
     and `ecc_uncorrected` are the volatile totals (since the driver was loaded), `_lifetime` the aggregate
-    ones (of the board's life). Each bit of `clock_reasons` is an nvmlClocksEventReason; the `_ns` counters
-    say for how long such a reason held since the driver was loaded. `fabric_state` and `recovery_action` are
-    nvml.h's names in lower case (`completed`, `drain_and_reset`), `fabric_status` is an nvmlReturn_t.
-    `memory_used_bytes` excludes what the driver reserves. `caveat` says where nvidia-smi replaced NVML.
+    ones (of the board's life); `sram_` and `dram_` are the parts of the same totals. Each bit of
+    `clock_reasons` is an nvmlClocksEventReason; the `_ns` counters say for how long such a reason held since
+    the driver was loaded. `fabric_state` and `recovery_action` are nvml.h's names in lower case (`completed`,
+    `drain_and_reset`), `fabric_status` is an nvmlReturn_t, `fabric_summary` is healthy, unhealthy or
+    limited_capacity. `memory_used_bytes` excludes what the driver reserves. `temperature_margin_c` is the
+    GPU's T.Limit, the distance to its nearest slowdown; on the same scale each `tlimit_` is where a threshold
+    lies, 0 or a few degrees below. Of newer drivers, `_inactive` rows were remapped and no longer are, and
+    `bank_remap_none` counts groups of banks without a spare one. `chassis_serial` to `module_id` are
+    nvmlPlatformInfo_v2_t: a GPU that sits in no rack has no serial number, slot or tray. `c2c_crc_errors` and
+    `c2c_replays` are sums over the GPU's links. `caveat` says where nvidia-smi replaced NVML.
     """
 
     IDENTITY = ("pci",)
@@ -83,8 +89,15 @@ class Gpu(Fact):
     ecc_uncorrected: int
     ecc_corrected_lifetime: int
     ecc_uncorrected_lifetime: int
+    sram_corrected: int
+    sram_uncorrected: int
+    sram_corrected_lifetime: int
     sram_uncorrected_lifetime: int
     sram_threshold_exceeded: bool
+    dram_corrected: int
+    dram_uncorrected: int
+    dram_corrected_lifetime: int
+    dram_uncorrected_lifetime: int
     rows_corrected: int
     rows_uncorrected: int
     rows_pending: bool
@@ -94,6 +107,13 @@ class Gpu(Fact):
     banks_partial: int
     banks_low: int
     banks_none: int
+    rows_corrected_inactive: int
+    rows_uncorrected_inactive: int
+    banks_remapped: int
+    bank_remap_none: int
+    bank_remap_pending: bool
+    channel_repair_pending: bool
+    tpc_repair_pending: bool
     pages_retired_corrected: int
     pages_retired_uncorrected: int
     pages_pending: bool
@@ -111,6 +131,10 @@ class Gpu(Fact):
     temperature_memory_max_c: int
     temperature_gpu_max_c: int
     temperature_margin_c: int
+    tlimit_shutdown_c: int
+    tlimit_slowdown_c: int
+    tlimit_memory_max_c: int
+    tlimit_gpu_max_c: int
     power_watts: float
     power_limit_watts: float
     power_limit_default_watts: float
@@ -131,6 +155,20 @@ class Gpu(Fact):
     fabric_clique: int
     fabric_cluster: str
     fabric_health: int
+    fabric_summary: str
+    # its place in a rack
+    chassis_serial: str
+    slot_number: int
+    tray_index: int
+    host_id: int
+    peer_type: str
+    module_id: int
+    # its links to a Grace CPU
+    c2c_enabled: bool
+    c2c_links: int
+    c2c_links_active: int
+    c2c_crc_errors: int
+    c2c_replays: int
     caveat: str
 
 
