@@ -283,7 +283,8 @@ def each(captures: Captures, make: Callable[[Sequence[Line]], Made]) -> Made | P
 def _by_smi(captures: Captures, reason: str) -> Any:
     log = _smi_log(captures, reason)
     caveat = f"read by nvidia-smi ({reason})"
-    found = tuple([_gpu(line, "nvidia-smi", caveat) for line in log.gpus])
+    found = tuple([_gpu(line, "nvidia-smi", "; ".join(filter(None, (caveat, line.get("note")))))
+                   for line in log.gpus])
     return Partial(found, log.cut) if log.cut else _counted(log.head, found, len(found), "nvidia-smi")
 
 

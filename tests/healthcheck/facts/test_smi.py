@@ -184,7 +184,7 @@ def test_what_the_device_lacks_is_unsupported(word: str) -> None:
 def test_what_nvidia_smi_could_not_tell_is_unmeasured_and_never_a_value(word: str) -> None:
     gpu = one(changed("replay_counter", word))
     replays = reading(gpu, "pcie_replays")
-    assert isinstance(replays, Unmeasured) or (word == "" and replays is UNSUPPORTED)
+    assert isinstance(replays, Unmeasured)
     assert gpu.answers is True
 
 
@@ -202,12 +202,60 @@ def test_a_block_that_is_not_available_as_a_whole_is_unsupported_in_each_part() 
                                               "rows_corrected")] == [UNSUPPORTED] * 3
 
 
+def test_a_block_in_place_of_which_there_is_a_word_is_what_the_word_says() -> None:
+    """The mock of a vendor's driver 580 prints so of a lost GPU (NVIDIA/k8s-test-infra, qx-gb200-lost.xml)."""
+    start, end = LOG.index("<remapped_rows>"), LOG.index("</remapped_rows>")
+    for word, why in (("GPU is lost", "GPU is lost (error 15)"), ("GPU requires reset", "(error 16)"),
+                      ("31 C", "remapped_rows is '31 C', which is not in the documented format")):
+        gpu = one(LOG[:start] + "<remapped_rows>" + word + LOG[end:])
+        pending = reading(gpu, "rows_pending")
+        assert isinstance(pending, Unmeasured) and why in pending.reason
+        assert gpu.answers is (word == "31 C")
+
+
 def test_an_element_that_this_version_does_not_print_is_unmeasured() -> None:
-    gpu = one(LOG.replace("<gpu_temp_slow_threshold>92 C</gpu_temp_slow_threshold>",
-                          "<gpu_temp_slow_tlimit_threshold>-2 C</gpu_temp_slow_tlimit_threshold>"))
+    gpu = one(LOG.replace("<gpu_temp_slow_threshold>92 C</gpu_temp_slow_threshold>", ""))
     assert reading(gpu, "temperature_slowdown_c") == Unmeasured(
         "nvidia-smi: temperature_slowdown_c: it does not print temperature/gpu_temp_slow_threshold (error "
         "-1)")
+
+
+def test_a_threshold_in_place_of_which_there_is_a_margin_is_unsupported() -> None:
+    gpu = one(LOG.replace("<gpu_temp_slow_threshold>92 C</gpu_temp_slow_threshold>",
+                          "<gpu_temp_slow_tlimit_threshold>-2 C</gpu_temp_slow_tlimit_threshold>"))
+    assert reading(gpu, "temperature_slowdown_c") is UNSUPPORTED
+
+
+def drawing(**elements: str) -> Gpu:
+    """The log whose readings of power are these elements."""
+    made = "".join(f"<{name}>{value}</{name}>" for name, value in elements.items())
+    return one(LOG.replace("<power_draw>72.00 W</power_draw>", made, 1))
+
+
+@pytest.mark.parametrize(("average", "instant", "watts", "instantaneous"), [
+    ("68.57 W", "68.92 W", 68.57, False), ("N/A", "33.51 W", 33.51, True), ("12.50 W", "N/A", 12.5, False),
+    (None, "33.51 W", 33.51, True), ("12.50 W", None, 12.5, False), ("[N/A]", "33.51 W", 33.51, True),
+    ("N/A", "N/A", UNSUPPORTED, False), ("ERR!", "33.51 W", Unmeasured, False),
+    ("N/A", "[Unknown Error]", Unmeasured, False), ("N/A", "GPU is lost", Unmeasured, False),
+])
+def test_the_power_draw_is_the_average_else_the_instantaneous_one_and_which_is_said(
+    average: str | None, instant: str | None, watts: object, instantaneous: bool,
+) -> None:
+    gpu = drawing(**{f"{name}_power_draw": text for name, text in
+                     (("average", average), ("instant", instant)) if text is not None})
+    found = reading(gpu, "power_watts")
+    assert isinstance(found, Unmeasured) if watts is Unmeasured else found == watts
+    said = "; its power draw is the instantaneous one, as it has no average"
+    assert gpu.caveat.endswith(said) is instantaneous
+
+
+def test_a_counter_below_zero_and_an_empty_number_are_no_values() -> None:
+    for element, field in (("remapped_row_unc", "rows_uncorrected"),
+                           ("dram_uncorrectable", "ecc_uncorrected"),
+                           ("total", "memory_bytes"), ("sm_clock", "clock_sm_mhz"),
+                           ("gpu_util", "utilization_percent")):
+        for value in ("-1", "-1 MiB", "-1 MHz", "-1 %", ""):
+            assert isinstance(reading(one(changed(element, value)), field), Unmeasured), (element, value)
 
 
 # ---- which source ----
@@ -324,7 +372,7 @@ def test_any_text_is_a_log_of_typed_values_or_unread(text: str) -> None:
         return
     for line in log.gpus:
         for key, value in line.items():
-            assert (key == "index" or value.get("na") is True or isinstance(value.get("ok"), (int, str))
+            assert (key in ("index", "note") or value.get("na") is True or isinstance(value.get("ok"), (int, str))
                     or len(value["error"]) == 2)
     json.dumps(log.gpus)
 
