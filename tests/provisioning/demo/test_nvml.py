@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from provisioning.demo.build import Libraries, build
+from provisioning.demo.build import Libraries
 
 Nvml = Callable[..., Any]
 UNINITIALIZED, INVALID_ARGUMENT, NOT_SUPPORTED, NOT_FOUND = 1, 2, 3, 6

@@ -261,9 +261,10 @@ def test_a_driver_has_the_fields_that_the_binding_of_its_release_gives_it(nvml: 
 
 
 def test_the_reader_asks_for_both_numberings_that_the_bindings_have_and_the_help_names_them() -> None:
-    known = {tuple(said["fields"][name] for name in (*TIMES, LIFE)) for said in BINDINGS.values()
-             if TIMES[0] in said["fields"]}
-    assert known == {(*reader.EARLIER, reader.LIFE_EARLIER), (*reader.LATER, reader.LIFE_LATER)}
+    known = {tuple(said["fields"][name] for name in (*TIMES, LIFE)): said["fields"]["NVML_FI_PWR_SMOOTHING_ENABLED"]
+             for said in BINDINGS.values() if TIMES[0] in said["fields"]}
+    assert set(known) == {(*reader.EARLIER, reader.LIFE_EARLIER), (*reader.LATER, reader.LIFE_LATER)}
+    assert known[(*reader.EARLIER, reader.LIFE_EARLIER)] == reader.ON_EARLIER
     assert tuple(number(name) for name in (*TIMES, LIFE)) in known
     first = {numbers: next(release for release, said in BINDINGS.items()
                            if said["fields"].get(TIMES[0]) == numbers[0])
