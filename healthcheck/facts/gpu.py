@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from healthcheck.facts import smi
 from healthcheck.facts.base import Captures, fact, why
+from healthcheck.facts.divided import undivided
 from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.nvml_output import (
     LOST_CODES,
@@ -320,7 +321,7 @@ def _gpu(line: Line, source: str = "NVML", caveat: str = "") -> Gpu:
         slowdown, now = values["temperature_slowdown_c"], values["temperature_c"]
         if type(slowdown) is int and type(now) is int:
             values["temperature_margin_c"] = slowdown - now
-    return Gpu(**values)
+    return Gpu(**undivided(values))
 
 
 def recovery_actions(captures: Captures) -> tuple[tuple[str, str], ...]:

@@ -12,9 +12,11 @@ from itertools import chain
 from typing import Any, TypeVar
 
 from healthcheck.facts.base import Captures, fact
+from healthcheck.facts.divided import LINKS, PAIRS, is_divided
 from healthcheck.facts.gpu import NVML, PCI, each
 from healthcheck.facts.nvml_output import Line, handle_error, index_of, reading
-from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
+from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, changed
+from healthcheck.facts.values import reading as value_of
 
 T = TypeVar("T")
 
@@ -153,11 +155,6 @@ def _rows(line: Line) -> Any:
     return rows
 
 
-# That looks like a fault and may hide one: DCGM's health watch ignores the links of such a GPU as well.
-_DIVIDED = Unmeasured("MIG is on, and NVML then shows links as down (a SKU of divided GPUs gives "
-                      "nvlink_count: null)")
-
-
 def _by_gpu(captures: Captures, name: str, read: Sequence[str], make: Callable[[Line], Iterable[T]]) -> Any:
     """What `make` finds in the line of a GPU. It depends on the GPU's number and the readings `read` alone:
     GPUs with equal ones share it."""
@@ -209,8 +206,8 @@ def _gpu_links(line: Line) -> GpuLinks:
     states = [_number(row[0]) for row in rows]
     unread = [state for state in states if isinstance(state, Unmeasured)]
     active: Any = unread[0] if unread else states.count(1)
-    if active == 0 and states and _is_divided(line):
-        active = _DIVIDED
+    if active == 0 and states and is_divided(line):
+        active = LINKS
     return GpuLinks(name=f"GPU {index}", index=index, links=len(rows), active=active)
 
 
@@ -218,7 +215,7 @@ def _links(line: Line) -> list[NvLink]:
     index, rows = index_of(line), _rows(line)
     if not rows or type(rows) is not list:
         return [_for_all_links(index, NvLink, _OF_LINK, UNSUPPORTED if rows == [] else rows)]
-    down: Any = _DIVIDED if _is_divided(line) else False
+    down: Any = LINKS if is_divided(line) else False
     found = []
     state: Any
     kind: Any
@@ -243,10 +240,6 @@ def _links(line: Line) -> list[NvLink]:
 
 
 _OF_LINK = ("active", "version", "gigabytes_per_second", "remote_type", "remote_pci")
-
-
-def _is_divided(line: Line) -> bool:
-    return bool(line.get("mig") == {"ok": 1})
 
 
 def _errors(line: Line, kind: type[T], names: tuple[str, ...], start: int) -> list[T]:
@@ -297,7 +290,32 @@ def bit_error_ratio(value: int) -> float:
 def gpu_pairs(captures: Captures) -> Any:
     """Every pair of GPUs, in both orders."""
     found = _by_gpu(captures, "gpu_pairs of a GPU", ("p2p",), _pairs)
-    return each(captures, _alone) if found == () else found
+    if found == ():
+        return each(captures, _alone)
+    divided = each(captures, _divided)
+    divided = divided.value if isinstance(divided, Partial) else divided
+    if not divided:
+        return found
+    if isinstance(found, Partial):
+        return Partial(_of_whole(found.value, divided), found.reason)
+    return _of_whole(found, divided)
+
+
+def _divided(lines: Sequence[Line]) -> frozenset[int]:
+    """The numbers of GPUs that are divided."""
+    return frozenset(index_of(line) for line in lines if is_divided(line))
+
+
+def _of_whole(pairs: tuple[GpuPair, ...], divided: frozenset[int]) -> tuple[GpuPair, ...]:
+    """The pairs; one with a divided GPU that does not reach the other is unmeasured."""
+    made = []
+    for pair in pairs:
+        peer = value_of(pair, "peer")
+        for name in ("read", "write", "nvlink") if {pair.gpu, peer} & divided else ():
+            if type(status := value_of(pair, name)) is str and status != "ok":
+                pair = changed(pair, **{name: PAIRS})
+        made.append(pair)
+    return tuple(made)
 
 
 def _alone(lines: Sequence[Line]) -> tuple[GpuPair, ...]:

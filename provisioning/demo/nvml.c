@@ -21,6 +21,7 @@
  *     gpu.0.c2c.1.state = 0                       likewise, of a link to the CPU, where `c2c.count` gives it some
  *     gpu.0.p2p.3.read = 6                        what GPU 0 may do with the memory of GPU 3 (also write, nvlink, atomics, pci)
  *     gpu.0.processes = 4711:1048576 4712         numbers of processes, each with its memory; also processes.graphics and .mps
+ *     gpu.0.mig.instances = 2                     with `mig.mode = 1`: its instances; `mig.1.uncorrected` are errors of one of them
  *     gpu.0.field.230 = 1                         a field of nvmlDeviceGetFieldValues by its number, whatever it is
  *     gpu.0.smoothing = 64                        power smoothing is there, its settings in so many bits (32, 64)
  *     gpu.0.platform.chassis = 1820224000000      the GPU sits in a rack; also platform.slot, .tray, .host, .peer, .module
@@ -78,6 +79,8 @@ static bool hooked;     /* whether any line delays a function or makes it fail *
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static unsigned users;
 static struct nvmlDevice_st devices[MOST_GPUS];
+enum { MOST_INSTANCES = 7 };
+static struct nvmlDevice_st instances[MOST_GPUS][MOST_INSTANCES];    /* `index` is that of their GPU */
 
 static uint32_t hash_of(const char *text)
 {
@@ -302,6 +305,15 @@ static Status attach(Device device)
     if (!error)
         error = find_gpu(device, "attach.error");
     return error ? (Status)atoi(error) : SUCCESS;
+}
+
+/* Whether a GPU is divided (MIG), and then has this many instances. */
+static bool is_divided(Device device, u64 *out)
+{
+    u64 mode;
+    if (of_gpu(device, "mig.mode", 0, &mode) != SUCCESS || !mode)
+        return false;
+    return of_gpu(device, "mig.instances", 0, out) == SUCCESS;
 }
 
 /* ---- the library and the system ---- */
@@ -592,6 +604,10 @@ typedef struct { unsigned gpu, memory; } nvmlUtilization_t;
 
 API Status nvmlDeviceGetUtilizationRates(Device device, nvmlUtilization_t *out)
 {
+    u64 parts;
+    ENTER_GPU(out);
+    if (is_divided(device, &parts))
+        return NOT_SUPPORTED;
     return pair(__func__, device, "utilization.gpu", 0, out ? &out->gpu : NULL, "utilization.memory", 0, out ? &out->memory : NULL);
 }
 
@@ -670,15 +686,15 @@ API Status nvmlDeviceGetMemoryInfo_v2(Device device, nvmlMemory_v2_t *out)
 enum { MEMORY_ERROR_TYPE_CORRECTED = 0, MEMORY_ERROR_TYPE_UNCORRECTED = 1, VOLATILE_ECC = 0, AGGREGATE_ECC = 1 };
 enum { MEMORY_LOCATION_DRAM = 2, MEMORY_LOCATION_SRAM = 7, MEMORY_LOCATION_COUNT = 8 };
 
-/* Nothing is counted while ECC is off. */
+/* Nothing is counted while ECC is off. What is volatile is counted by instance on a GPU that is divided. */
 static Status ecc(Device device, unsigned type, unsigned counter, const char *where, u64 *out)
 {
     char key[KEY];
-    u64 mode;
+    u64 mode, parts;
     if (type > MEMORY_ERROR_TYPE_UNCORRECTED || counter > AGGREGATE_ECC || !out)
         return INVALID_ARGUMENT;
     TRY(of_gpu(device, "ecc.mode", 1, &mode));
-    if (!mode)
+    if (!mode || (counter == VOLATILE_ECC && is_divided(device, &parts)))
         return NOT_SUPPORTED;
     snprintf(key, sizeof key, "ecc.%s.%s%s", counter == AGGREGATE_ECC ? "aggregate" : "volatile",
              type == MEMORY_ERROR_TYPE_CORRECTED ? "corrected" : "uncorrected", where);
@@ -693,6 +709,15 @@ API Status nvmlDeviceGetTotalEccErrors(Device device, unsigned type, unsigned co
 
 API Status nvmlDeviceGetMemoryErrorCounter(Device device, unsigned type, unsigned counter, unsigned location, u64 *out)
 {
+    for (unsigned at = 0; device && at < MOST_GPUS * MOST_INSTANCES; at++)
+        if (device == &instances[0][0] + at) {
+            char key[KEY];
+            TRY(enter_gpu(__func__, &devices[device->index]));
+            if (type != MEMORY_ERROR_TYPE_UNCORRECTED || counter != VOLATILE_ECC || location == MEMORY_LOCATION_DRAM)
+                return NOT_SUPPORTED;
+            snprintf(key, sizeof key, "mig.%u.uncorrected", at % MOST_INSTANCES);
+            return of_gpu(&devices[device->index], key, 0, out);
+        }
     TRY(enter_gpu(__func__, device));
     if (location >= MEMORY_LOCATION_COUNT)
         return INVALID_ARGUMENT;
@@ -724,8 +749,33 @@ API Status nvmlDeviceGetSramEccErrorStatus(Device device, nvmlEccSramErrorStatus
     return SUCCESS;
 }
 
+API Status nvmlDeviceGetMaxMigDeviceCount(Device device, unsigned *out)
+{
+    u64 parts;
+    ENTER_GPU(out);
+    *out = is_divided(device, &parts) ? MOST_INSTANCES : 0;
+    return SUCCESS;
+}
+
+API Status nvmlDeviceGetMigDeviceHandleByIndex(Device device, unsigned index, Device *out)
+{
+    u64 parts;
+    ENTER_GPU(out && index < MOST_INSTANCES);
+    if (!is_divided(device, &parts))
+        return NOT_SUPPORTED;
+    if (index >= parts)
+        return NOT_FOUND;
+    *out = &instances[device->index][index];
+    (*out)->index = device->index;
+    return SUCCESS;
+}
+
 API Status nvmlDeviceGetRemappedRows(Device device, unsigned *corrected, unsigned *uncorrected, unsigned *pending, unsigned *failed)
 {
+    u64 parts;
+    ENTER_GPU(corrected && uncorrected && pending && failed);
+    if (is_divided(device, &parts) && parts)
+        return NOT_SUPPORTED;
     TRY(pair(__func__, device, "rows.corrected", 0, corrected, "rows.uncorrected", 0, uncorrected));
     return pair(__func__, device, "rows.pending", 0, pending, "rows.failed", 0, failed);
 }
@@ -771,9 +821,13 @@ API Status nvmlDeviceGetRetiredPagesPendingStatus(Device device, unsigned *out)
 
 enum { NVLINK_DEVICE_TYPE_SWITCH = 2, NVLINK_VERSION = 7 };
 
+/* The links of a divided GPU are shown as down. */
 static Status nvlink(const char *function, Device device, unsigned link, const char *name, u64 healthy, u64 *out)
 {
+    u64 parts;
     TRY(enter_gpu(function, device));
+    if (name && !strcmp(name, "state") && is_divided(device, &parts))
+        healthy = 0;
     return link < NVLINKS && name && out ? of_link(device, "nvlink", link, name, healthy, out) : INVALID_ARGUMENT;
 }
 
@@ -816,17 +870,18 @@ API Status nvmlDeviceGetNvLinkRemotePciInfo_v2(Device device, unsigned link, nvm
 }
 ALIAS(nvmlDeviceGetNvLinkRemotePciInfo, nvmlDeviceGetNvLinkRemotePciInfo_v2, Device, unsigned, nvmlPciInfo_t *)
 
+enum { P2P_STATUS_OK = 0, P2P_STATUS_NOT_SUPPORTED = 5 };
 /* By NVML_P2P_CAPS_INDEX_*. */
 static const char *const p2p_caps[] = { "read", "write", "nvlink", "atomics", "pci" };
 
 API Status nvmlDeviceGetP2PStatus(Device device, Device peer, unsigned capability, unsigned *out)
 {
     char key[KEY];
-    u64 status;
+    u64 status, parts;
     ENTER_GPU(out && capability < sizeof p2p_caps / sizeof *p2p_caps && device != peer);
     TRY(enter_gpu(__func__, peer));
     snprintf(key, sizeof key, "p2p.%u.%s", peer->index, p2p_caps[capability]);
-    TRY(of_gpu(device, key, 0, &status));
+    TRY(of_gpu(device, key, is_divided(device, &parts) || is_divided(peer, &parts) ? P2P_STATUS_NOT_SUPPORTED : P2P_STATUS_OK, &status));
     *out = (unsigned)status;
     return SUCCESS;
 }

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MOST_GPUS = 1024
 MOST_LINKS = 64
 INVALID_ARGUMENT, NOT_SUPPORTED, FUNCTION_NOT_FOUND, VERSION_MISMATCH, UNKNOWN = 2, 3, 13, 25, 999
-LIBRARY_NOT_FOUND = 12
+NOT_FOUND, LIBRARY_NOT_FOUND = 6, 12
 
 # The fields of R470's nvml.h end below this number (nvidia-ml-py 11.470.66, NVML_FI_MAX). An unknown id is
 # INVALID_ARGUMENT in some drivers and NOT_SUPPORTED in others: for a newer field both mean that this driver
@@ -104,6 +104,8 @@ def gpu(nvml: Any, handle: Any) -> Dict[str, Any]:
         for at, key in enumerate(keys):
             found[key] = (whole if values is None else {"na": True} if values[at] is None
                           else {"ok": values[at]})
+    if found["mig"] == {"ok": 1} and found["ecc_uncorrected"] == {"na": True}:
+        found["ecc_uncorrected"] = found["sram_uncorrected"] = reading(nvml, of_instances, handle)
     found.update(field_readings(nvml, handle))
     found["nvlinks"] = reading(nvml, nvlinks, handle)
     found["processes"] = reading(nvml, processes, handle)
@@ -421,6 +423,23 @@ def errors_in(nvml: Any, handle: Any, location: int) -> List[Any]:
     return [nvml.nvmlDeviceGetMemoryErrorCounter(handle, kind, counter, location)
             for counter in (nvml.NVML_VOLATILE_ECC, nvml.NVML_AGGREGATE_ECC)
             for kind in (nvml.NVML_MEMORY_ERROR_TYPE_CORRECTED, nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED)]
+
+
+def of_instances(nvml: Any, handle: Any) -> Any:
+    """Uncorrectable errors of a divided GPU, volatile: nvml.h has them of its instances alone, and there
+    without DRAM. None without any instance."""
+    found = []
+    for index in range(nvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
+        try:
+            instance = nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index)
+        except Exception as error:
+            if trouble(error)[0] != NOT_FOUND:
+                raise
+        else:
+            found.append(nvml.nvmlDeviceGetMemoryErrorCounter(
+                instance, nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, nvml.NVML_VOLATILE_ECC,
+                nvml.NVML_MEMORY_LOCATION_SRAM))
+    return sum(found) if found else None
 
 
 def fabric(nvml: Any, handle: Any) -> Any:

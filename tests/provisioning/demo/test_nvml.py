@@ -195,6 +195,24 @@ def test_memory_adds_up_in_both_versions(nvml: Nvml) -> None:
         n.nvmlDeviceGetMemoryInfo(handle, version=1)
 
 
+def test_a_divided_gpu_counts_by_instance_and_refuses_what_nvml_says(nvml: Nvml) -> None:
+    n = nvml("gpu.0.mig.mode = 1", "gpu.0.mig.instances = 2", "gpu.0.mig.1.uncorrected = 3")
+    gpu, other = n.nvmlDeviceGetHandleByIndex(0), n.nvmlDeviceGetHandleByIndex(1)
+    assert [n.nvmlDeviceGetMaxMigDeviceCount(each) for each in (gpu, other)] == [7, 0]
+    parts = [n.nvmlDeviceGetMigDeviceHandleByIndex(gpu, index) for index in range(2)]
+    assert [n.nvmlDeviceGetMemoryErrorCounter(part, 1, 0, 7) for part in parts] == [0, 3]
+    with refused(NOT_FOUND):
+        n.nvmlDeviceGetMigDeviceHandleByIndex(gpu, 2)
+    for call in (lambda: n.nvmlDeviceGetTotalEccErrors(gpu, 1, 0), lambda: n.nvmlDeviceGetRemappedRows(gpu),
+                 lambda: n.nvmlDeviceGetUtilizationRates(gpu),
+                 lambda: n.nvmlDeviceGetMigDeviceHandleByIndex(other, 0)):
+        with refused(NOT_SUPPORTED):
+            call()
+    assert n.nvmlDeviceGetTotalEccErrors(gpu, 1, 1) == 0
+    assert [n.nvmlDeviceGetNvLinkState(each, 0) for each in (gpu, other)] == [0, 1]
+    assert n.nvmlDeviceGetP2PStatus(other, gpu, 0) == n.NVML_P2P_STATUS_NOT_SUPPORTED
+
+
 def test_a_gpu_of_a_rack_has_a_place_and_links_to_its_cpu(nvml: Nvml) -> None:
     n = nvml("gpu.0.platform.chassis = 1820224000000", "gpu.0.platform.slot = 200", "gpu.0.platform.tray = 7",
              "gpu.0.platform.module = 3", "gpu.0.c2c.count = 10", "gpu.0.c2c.9.state = 0",
@@ -334,7 +352,8 @@ OF_A_GPU = (
     ("nvmlDeviceGetUtilizationRates", (None,)), ("nvmlDeviceGetNvLinkRemotePciInfo_v2", (0, None)),
     ("nvmlDeviceGetNvLinkRemoteDeviceType", (0, None)), ("nvmlDeviceGetGpuFabricInfo", (None,)),
     ("nvmlDeviceGetGpuFabricInfoV", (None,)), ("nvmlDeviceGetRepairStatus", (None,)),
-    ("nvmlDeviceGetPlatformInfo", (None,)), ("nvmlDeviceGetC2cModeInfoV", (None,)))
+    ("nvmlDeviceGetPlatformInfo", (None,)), ("nvmlDeviceGetC2cModeInfoV", (None,)),
+    ("nvmlDeviceGetMaxMigDeviceCount", (None,)), ("nvmlDeviceGetMigDeviceHandleByIndex", (0, None)))
 OF_THE_LIBRARY = (("nvmlSystemGetDriverVersion", (None, 80)), ("nvmlSystemGetNVMLVersion", (None, 80)),
                   ("nvmlSystemGetCudaDriverVersion_v2", (None,)), ("nvmlDeviceGetCount_v2", (None,)),
                   ("nvmlDeviceGetHandleByIndex_v2", (0, None)), ("nvmlDeviceGetHandleByUUID", (None, None)))

@@ -70,7 +70,7 @@ TIMES = tuple(f"NVML_FI_DEV_CLOCKS_EVENT_REASON_{name}_SLOWDOWN"
               for name in ("SW_THERM", "HW_THERM", "HW_POWER_BRAKE"))
 LIFE = "NVML_FI_PWR_SMOOTHING_HW_CIRCUITRY_PERCENT_LIFETIME_REMAINING"
 # Enumerators of the source that are ours and not NVML's, and those that the binding calls otherwise.
-OURS = {"MOST_GPUS", "NVLINKS", "KEY", "NO_INSTANCE"}
+OURS = {"MOST_GPUS", "MOST_INSTANCES", "NVLINKS", "KEY", "NO_INSTANCE"}
 OTHERWISE = {"CLOCKS_EVENT_REASON_GPU_IDLE": "nvmlClocksEventReasonGpuIdle",
              "NVLINK_VERSION": "NVML_NVLINK_VERSION_5_0"}   # disputed: the help topic
 LAYOUTS: dict[str, Any] = {
@@ -144,7 +144,7 @@ def test_the_numbers_that_the_reader_names_are_the_bindings() -> None:
         "NVML_ERROR_INVALID_ARGUMENT": reader.INVALID_ARGUMENT, "NVML_ERROR_NOT_SUPPORTED": reader.NOT_SUPPORTED,
         "NVML_ERROR_FUNCTION_NOT_FOUND": reader.FUNCTION_NOT_FOUND, "NVML_ERROR_UNKNOWN": reader.UNKNOWN,
         "NVML_ERROR_ARGUMENT_VERSION_MISMATCH": reader.VERSION_MISMATCH,
-        "NVML_ERROR_LIBRARY_NOT_FOUND": reader.LIBRARY_NOT_FOUND,
+        "NVML_ERROR_LIBRARY_NOT_FOUND": reader.LIBRARY_NOT_FOUND, "NVML_ERROR_NOT_FOUND": reader.NOT_FOUND,
     }
     assert tables == {name: number(name) for name in tables}
     assert [reader.BEFORE_NVLINK5[0], reader.BEFORE_NVLINK5[-1]] == [
