@@ -179,7 +179,7 @@ def replace_count(presence: Fact) -> Fact:
 # ---- one element changed ----
 
 HOSTILE = ("ERR!", "[Unknown Error]", "Unknown Error", "GPU is lost", "[GPU requires reset]", "", " ", "-1", "0x10", "1e3", "nan",
-           "99999999999999999999999999", "31", "31 F", "31 K", "0.5 kW", "12 GiB", "12 MB", "16X", "٣", "Yes, No", "Enabledx",
+           "99999999999999999999999999", "31 F", "31 K", "0.5 kW", "12 GiB", "12 MB", "16X", "٣", "Yes, No", "Enabledx",
            "&#27;[31m", "../../etc/passwd", "$(reboot)", "Requested functionality has been deprecated", "&lt;gpu&gt;", "a" * 300)
 # Texts that are free: any word is a name.
 FREE = frozenset({"uuid", "serial", "name", "part_number", "vbios", "inforom", "gsp_firmware", "architecture", "chassis_serial"})
