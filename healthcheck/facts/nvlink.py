@@ -67,7 +67,10 @@ class NvLink5Errors(Fact):
     """The error counters of one NVLink of the fifth generation; UNSUPPORTED, one subject a GPU, on what is
     older.
 
-    A bit error ratio is a share of all bits: 1.5e-254 stands for none.
+    A bit error ratio is a share of all bits: 1.5e-254 stands for none. `effective` is after forward error
+    correction (FEC), `raw` before it. NVML sorts what FEC met into 16 bins by how much it had to correct:
+    `fec_corrected` is the sum of all but the first, `fec_worst` the highest with a count (0: nothing
+    corrected).
     """
 
     IDENTITY = ("gpu", "link")
@@ -85,6 +88,9 @@ class NvLink5Errors(Fact):
     effective_ber: float
     symbol_errors: int
     symbol_ber: float
+    raw_ber: float
+    fec_corrected: int
+    fec_worst: int
 
 
 # In place of each status, on a node with a single GPU.
@@ -109,17 +115,19 @@ class GpuPair(Fact):
 
 
 # The reader's row of a link: state, version, speed, kind and address of the remote end, and then counters, in
-# this order.
+# this order, and the FEC bins up to the last one with a count.
 _COUNTERS = ("replay", "recovery", "crc_flit", "crc_data", "ecc_data")
 _COUNTERS5 = (
     "malformed_packets", "buffer_overruns", "rx_errors", "local_integrity_errors", "link_recovery_failed",
     "link_recovery_events",
     "effective_errors", "effective_ber", "symbol_errors", "symbol_ber",
 )
-_BER = ("effective_ber", "symbol_ber")
+_NEWER5 = ("raw_ber", "fec_corrected", "fec_worst")
+_BER = ("effective_ber", "symbol_ber", "raw_ber")
 _BEFORE = 5
 _SHORT, _LONG = _BEFORE + len(_COUNTERS), _BEFORE + len(_COUNTERS) + len(_COUNTERS5)
-_LISTS, _LENGTHS = {list}, {_SHORT, _LONG}
+# Readers before the bins sent neither them nor the raw ratio.
+_LISTS, _LENGTHS = {list}, {_SHORT, _LONG, _LONG + 2}
 _REMOTE = {0: "gpu", 1: "npu", 2: "switch"}
 _P2P = (
     "ok", "chipset_not_supported", "gpu_not_supported", "ioh_topology_not_supported", "disabled_by_regkey",
@@ -186,7 +194,7 @@ def nvlink_errors(captures: Captures) -> Any:
 def nvlink5_errors(captures: Captures) -> Any:
     """The error counters of every NVLink of the fifth generation."""
     return _by_gpu(captures, "nvlink5_errors of a GPU", ("nvlinks",),
-                   lambda line: _errors(line, NvLink5Errors, _COUNTERS5, _SHORT))
+                   lambda line: _errors(line, NvLink5Errors, (*_COUNTERS5, *_NEWER5), _SHORT))
 
 
 def _for_all_links(index: int, kind: type[T], names: Iterable[str], why: Any) -> T:
@@ -246,8 +254,8 @@ def _errors(line: Line, kind: type[T], names: tuple[str, ...], start: int) -> li
     index, rows = index_of(line), _rows(line)
     if type(rows) is not list:
         return [_for_all_links(index, kind, names, rows)]
-    end, fields = start + len(names), ("name", "gpu", "link", *names)
-    counted = [row[start:end] for row in rows]
+    fifth, fields = kind is NvLink5Errors, ("name", "gpu", "link", *names)
+    counted = [_fifth(row) if fifth else row[start:start + len(names)] for row in rows]
     if not any(counted) or all(value == -3 for values in counted for value in values):
         return [_for_all_links(index, kind, names, UNSUPPORTED)]
     found = []
@@ -256,11 +264,27 @@ def _errors(line: Line, kind: type[T], names: tuple[str, ...], start: int) -> li
                    or [-3] * len(names)]
         read: dict[str, Any] = dict(zip(fields, (f"GPU {index} NVLink {link}", index, link, *numbers),
                                         strict=True))
-        for name in _BER if kind is NvLink5Errors else ():
+        for name in _BER if fifth else ():
             if type(read[name]) is int:
                 read[name] = bit_error_ratio(read[name])
         found.append(kind(**read))
     return found
+
+
+def _fifth(row: Sequence[Any]) -> list[Any]:
+    """The counters of NVLINK5 in a row, with what its bins come to; empty where it has none of them."""
+    if len(row) < _LONG:
+        return []
+    if len(row) == _LONG:
+        return [*row[_SHORT:], None, None, None]
+    bins = row[-1]
+    if type(bins) is not list or not all(type(count) is int for count in bins):
+        return [*row[_SHORT:-1], None, None]
+    lost = [count for count in bins if count < 0 and count != -3]
+    if lost or all(count == -3 for count in bins):
+        return [*row[_SHORT:-1], *[lost[0] if lost else -3] * 2]
+    worst = max((at for at, count in enumerate(bins) if count > 0), default=0)
+    return [*row[_SHORT:-1], sum(count for count in bins[1:] if count > 0), worst]
 
 
 def bit_error_ratio(value: int) -> float:

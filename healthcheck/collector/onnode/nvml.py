@@ -112,7 +112,7 @@ def gpu(nvml: Any, handle: Any) -> Dict[str, Any]:
 
 def field_readings(nvml: Any, handle: Any) -> Dict[str, Any]:
     """Readings of NVML's numbered fields, all in one call."""
-    numbers = [*FIELDS.values(), *EARLIER, *LATER, LIFE_EARLIER, LIFE_LATER]
+    numbers = [*FIELDS.values(), *EARLIER, *LATER, ON_EARLIER, LIFE_EARLIER, LIFE_LATER]
     try:
         answers = nvml.nvmlDeviceGetFieldValues(handle, numbers)
         values = {number: answers[at] for at, number in enumerate(numbers)}
@@ -169,7 +169,8 @@ def slowdowns(nvml: Any, values: Dict[int, Any]) -> Dict[str, Any]:
     votes = evidence(values, there)
     found: Dict[str, Any] = {}
     for at, key in enumerate(SLOWDOWNS):
-        read = {numbers: field_reading(nvml, numbers[at], values[numbers[at]]) for numbers in (EARLIER, LATER)}
+        read = {numbers: field_reading(nvml, numbers[at], values[numbers[at]])
+                for numbers in (EARLIER, LATER)}
         if len(votes) == 1:
             found[key] = read[next(iter(votes))]
         elif read[EARLIER] == read[LATER]:
@@ -190,14 +191,14 @@ def evidence(values: Dict[int, Any], there: Any) -> Any:
     times."""
     answered = {number: plain_value(value) for number, value in values.items() if not value.nvmlReturn}
     votes = set()
-    # What is left of the life of power smoothing's circuit is a number of per cent; there the earlier
-    # numbering has a switch.
+    # What is left of the life of power smoothing's circuit is a number of per cent, and so is its highest
+    # floor; there the earlier numbering has a switch.
     life = answered.get(LIFE_LATER)
     if life is None and len(there) == 1:
         votes |= there          # without power smoothing all that answers are times
     elif life is not None and life > 1:
         votes.add(LATER)
-    elif life is not None and 1 < answered.get(LIFE_EARLIER, 0) <= 100:
+    elif life is not None and answered.get(ON_EARLIER, 2) <= 1 < answered.get(LIFE_EARLIER, 0) <= 100:
         votes.add(EARLIER)
     if there == {LATER}:
         votes.add(LATER)        # the earlier numbering has times wherever it has settings
@@ -233,7 +234,7 @@ def nvlinks(nvml: Any, handle: Any) -> Any:
 
     [state, version, MB/s, kind of remote end, its PCI address or minus an error, replays, recoveries, flit
     CRC, data CRC, data ECC errors, and then those of NVLINK5, if the device has any of them, with the list of
-    its FEC bins, which ends with the last one that is not 0].
+    its FEC bins up to the last one that is not 0].
     """
     head = field_value(LINK_COUNT, nvml.nvmlDeviceGetFieldValues(handle, [LINK_COUNT])[0])
     if head < 0:
@@ -263,7 +264,7 @@ def nvlinks(nvml: Any, handle: Any) -> Any:
                 for kind in LINK_ERRORS]
         counters, bins = mine[len(LINK_FIELDS):-len(FEC)], mine[-len(FEC):]
         if newer and any(value != -NOT_SUPPORTED for value in counters + bins):
-            while bins and bins[-1] in (0, -NOT_SUPPORTED):
+            while len(bins) > 1 and bins[-1] in (0, -NOT_SUPPORTED):
                 bins.pop()
             row += [*counters, bins]
         rows.append(row)
@@ -582,7 +583,7 @@ SIGNED = frozenset(range(193, 197))
 # switch of power smoothing; in the earlier one the later one's are a profile's number, per cent, and mW/s.
 SLOWDOWNS = ("slowdown_sw_thermal_ns", "slowdown_hw_thermal_ns", "slowdown_hw_power_brake_ns")
 EARLIER, LATER = (251, 252, 253), (269, 270, 271)
-LIFE_EARLIER, LIFE_LATER = 263, 258
+ON_EARLIER, LIFE_EARLIER, LIFE_LATER = 256, 263, 258
 MOST_SWITCHES, MOST_PROFILE = (1, 255, 1), (255, 100)
 WIDE = (0, 2, 3, 4)                     # double, unsigned long, unsigned and signed long long
 
