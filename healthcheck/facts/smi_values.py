@@ -365,6 +365,29 @@ def _in_rack(name: str) -> Read:
     return found
 
 
+def _never(key: str) -> Read:
+    """A reading that nvidia-smi -q does not print of any GPU."""
+    return lambda gpu: {"absent": key}
+
+
+def _c2c_mode(gpu: Texts) -> Reading:
+    """Whether the links to a CPU of the same module are on. Drivers before 550 do not print it; of the GPUs
+    that they know GH200 alone has such links."""
+    mode = _value(gpu, ("c2c_mode",), _ON)
+    known = _release(gpu) is not None and (_release(gpu) or 0) < 550 and "product_name" in gpu
+    return {"na": True} if "absent" in mode and known and "GH200" not in gpu["product_name"] else mode
+
+
+def _c2c(key: str) -> Read:
+    """A reading of those links, which nvidia-smi -q does not print and a GPU without them does not have."""
+
+    def read(gpu: Texts) -> Reading:
+        mode = _c2c_mode(gpu)
+        return {"na": True} if "na" in mode or mode.get("ok") == 0 else {"absent": key}
+
+    return read
+
+
 def _lowered(words: Mapping[str, int]) -> Callable[[str], int]:
     return lambda text: words[text.lower()]
 
@@ -398,6 +421,8 @@ _THRESHOLDS = tuple([
                              ("gpu_max", "max_gpu"))
     for row in ((f"temperature_{what}_c", f"{middle}_threshold", f"{middle}_tlimit_threshold"),
                 (f"tlimit_{what}_c", f"{middle}_tlimit_threshold", f"{middle}_threshold"))])
+_BANK_REMAPS = ("banks_remapped", "bank_remap_none", "bank_remap_pending")
+_OF_C2C = ("c2c_links", "c2c_links_active", "c2c_crc_errors", "c2c_replays")
 _PLATFORM: Mapping[str, Callable[[str], Any]] = {
     "slot_number": _whole, "tray_index": _whole, "host_id": _whole, "module_id": _whole,
     "peer_type": _choice(direct_connected="direct_connected", switch_connected="switch_connected"),
@@ -485,22 +510,23 @@ _READS: Mapping[str, Read] = {
     "chassis_serial": _at(str, "platformInfo/chassis_serial_number"),
     **{key: _at(convert, f"platformInfo/{key}") for key, convert in _PLATFORM.items()},
     "slot_number": _in_rack("slot_number"), "tray_index": _in_rack("tray_index"),
-    "c2c_enabled": _at(_ON, "c2c_mode"),
+    "c2c_enabled": _c2c_mode,
+    **{key: _c2c(key) for key in _OF_C2C},
+    **{key: _never(key) for key in ("slowdown_thermal_ns", *_BANK_REMAPS)},
 }
-# Readings of NVML that nvidia-smi -q does not print.
-NOT_PRINTED = ("slowdown_thermal_ns", "banks_remapped", "bank_remap_none", "bank_remap_pending", "c2c_links",
-               "c2c_links_active", "c2c_crc_errors", "c2c_replays")
+# Readings of NVML that nvidia-smi -q does not print, whether or not a GPU has them.
+NOT_PRINTED = ("slowdown_thermal_ns", *_BANK_REMAPS, *_OF_C2C)
 
 # The release of the driver that brought a reading to NVML and to nvidia-smi. Older ones have it in neither:
 # tests/healthcheck/facts/smidocs.py names the public logs of drivers 515 to 595 that show it.
 _SINCE: Mapping[str, int] = {
     "gsp_firmware": 510, "recovery_action": 530,
     **dict.fromkeys(("fabric_state", "fabric_status", "fabric_clique", "fabric_cluster"), 525),
-    "temperature_margin_c": 525, "fabric_health": 550, "c2c_enabled": 550,
+    "temperature_margin_c": 525, "fabric_health": 550,
     **dict.fromkeys(("chassis_serial", *_PLATFORM), 570),
     "slowdown_hw_thermal_ns": 575, "slowdown_hw_power_brake_ns": 575, "slowdown_sw_thermal_ns": 575,
     "fabric_summary": 580, "channel_repair_pending": 580, "tpc_repair_pending": 580,
-    "rows_corrected_inactive": 590, "rows_uncorrected_inactive": 590,
+    "rows_corrected_inactive": 590, "rows_uncorrected_inactive": 590, **dict.fromkeys(_BANK_REMAPS, 610),
 }
 # Driver 530 is a branch that left before 525 got this.
 _LEFT_OUT = frozenset({("temperature_margin_c", 530), ("temperature_margin_c", 531)})
