@@ -327,7 +327,11 @@ def _of_fabric(read: Read) -> Read:
 
 
 def _fabric_status(gpu: Texts) -> Reading:
-    """The status of the GPU's fabric probe: here NVML's words are the value."""
+    """The status of the GPU's fabric probe: here NVML's words are the value, unless they stand for the state
+    as well."""
+    state = _value(gpu, ("fabric/state",), _STATE)
+    if "error" in state:
+        return state
     word = _word(gpu.get("fabric/status", ""))
     if word in NVML_WORDS and word not in _NOTHING:
         return {"ok": NVML_WORDS[word]}
