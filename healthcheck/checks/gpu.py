@@ -92,6 +92,15 @@ def gpu_compute_mode(gpu: Gpu, *, expected: str) -> Iterator[Finding]:
         yield Finding(gpu.compute_mode, expected)
 
 
+@check("gpu.c2c")
+def gpu_c2c(gpu: Gpu) -> Iterator[Finding]:
+    """Every link between a GPU and its Grace CPU is on: the GPU reaches the host's memory over them alone."""
+    if not gpu.c2c_enabled:
+        yield Finding("the links to the CPU (C2C) are off", "on")
+    elif gpu.c2c_links_active < gpu.c2c_links:
+        yield Finding(f"{gpu.c2c_links_active} of {gpu.c2c_links} links to the CPU (C2C) are active", "all")
+
+
 @check("gpu.memory_size")
 def gpu_memory_size(gpu: Gpu, *, expected_gib: float, tolerance_percent: float) -> Iterator[Finding]:
     """Every GPU has the SKU's memory, give or take what is reserved of it."""

@@ -278,7 +278,7 @@ def _fifth(row: Sequence[Any]) -> list[Any]:
     if len(row) == _LONG:
         return [*row[_SHORT:], None, None, None]
     bins = row[-1]
-    if type(bins) is not list or not all(type(count) is int for count in bins):
+    if type(bins) is not list or not bins or not all(type(count) is int for count in bins):
         return [*row[_SHORT:-1], None, None]
     lost = [count for count in bins if count < 0 and count != -3]
     if lost or all(count == -3 for count in bins):

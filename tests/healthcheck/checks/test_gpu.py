@@ -30,11 +30,14 @@ GIB = 2**30
 
 PASSING: list[tuple[str, Raw]] = [
     ("gpu-answers", {}), ("gpu-recovery-action", {}), ("gpu-persistence", {}), ("gpu-mig", {}),
-    ("gpu-compute-mode", {}),
+    ("gpu-compute-mode", {}), ("gpu-c2c", {"c2c_enabled": 1, "c2c_links": 10, "c2c_links_active": 10}),
     ("gpu-memory-size", {}), ("gpu-memory-size", {"memory_bytes": int(79 * 0.9701 * GIB)}),
     ("gpu-memory-size", {"memory_bytes": int(79 * 1.0299 * GIB)}),
 ]
 FAILING: list[tuple[str, Raw, str]] = [
+    ("gpu-c2c", {"c2c_enabled": 1, "c2c_links": 10, "c2c_links_active": 9},
+     "GPU 3: 9 of 10 links to the CPU (C2C) are active, expected all"),
+    ("gpu-c2c", {"c2c_enabled": 0}, "GPU 3: the links to the CPU (C2C) are off, expected on"),
     ("gpu-answers", {"name": {"error": [15, "GPU is lost"]}}, "GPU 3: GPU is lost, expected an answer"),
     ("gpu-answers", {"name": {"error": [16, "GPU requires reset"]}},
      "GPU 3: GPU requires reset, expected an answer"),
@@ -53,7 +56,7 @@ FAILING: list[tuple[str, Raw, str]] = [
 # The reading that each rule rests on.
 RESTS_ON = {
     "gpu-recovery-action": "recovery_action", "gpu-persistence": "persistence", "gpu-mig": "mig",
-    "gpu-compute-mode": "compute_mode",
+    "gpu-compute-mode": "compute_mode", "gpu-c2c": "c2c_enabled",
     "gpu-memory-size": "memory_bytes",
 }
 
