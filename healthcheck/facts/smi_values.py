@@ -379,7 +379,12 @@ def _c2c_mode(gpu: Texts) -> Reading:
     that they know GH200 alone has such links."""
     mode = _value(gpu, ("c2c_mode",), _ON)
     known = _release(gpu) is not None and (_release(gpu) or 0) < 550 and "product_name" in gpu
-    return {"na": True} if "absent" in mode and known and "GH200" not in gpu["product_name"] else mode
+    return {"na": True} if "absent" in mode and known and not _beside_grace(gpu) else mode
+
+
+def _beside_grace(gpu: Texts) -> bool:
+    """Whether the GPU's name is that of a module with a Grace CPU (GH200, GB200, GB300)."""
+    return re.search(r"\bG[HB][0-9]{3}\b", gpu.get("product_name", "")) is not None
 
 
 def _c2c(key: str) -> Read:
@@ -387,7 +392,8 @@ def _c2c(key: str) -> Read:
 
     def read(gpu: Texts) -> Reading:
         mode = _c2c_mode(gpu)
-        return {"na": True} if "na" in mode or mode.get("ok") == 0 else {"absent": key}
+        none = "na" in mode or (mode.get("ok") == 0 and not _beside_grace(gpu))
+        return {"na": True} if none else {"absent": key}
 
     return read
 

@@ -55,16 +55,15 @@ def folder() -> Iterator[Path]:
 
 @cache
 def places(which: str) -> dict[str, tuple[int, int]]:
-    """Of each case the node (by number) and the GPU that it has there."""
-    table, found, shared = TABLES[which], {}, 0
-    for number, rule in enumerate(sorted(table)):
-        if table[rule].alone:
-            found[rule] = (100 + number, 3)
-        else:
-            # GPU 0 is the other end of pairs.
-            found[rule] = (shared // (GPUS - 1), shared % (GPUS - 1) + 1)
-            shared += 1
-    return found
+    """Of each case the node (by number) and the GPU that it has there. Cases of one subject follow each other and go to different nodes: a
+    reason names three GPUs."""
+    table = TABLES[which]
+    alone = [rule for rule in sorted(table) if table[rule].alone]
+    shared = [rule for rule in sorted(table) if not table[rule].alone]
+    nodes = -(-len(shared) // (GPUS - 1))
+    # GPU 0 is the other end of pairs.
+    return {rule: (100 + number, 3) for number, rule in enumerate(alone)} | {
+        rule: (number % nodes, number // nodes + 1) for number, rule in enumerate(shared)}
 
 
 TABLES: Mapping[str, Mapping[str, Says]] = {"faulty": FAULTY, "sound": SOUND, "unread": UNREAD, "healthy": {}}

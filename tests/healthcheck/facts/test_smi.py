@@ -77,7 +77,13 @@ def test_of_links_to_the_cpu_nvidia_smi_says_only_whether_there_are_any() -> Non
     for mode, value in (("Enabled", Unmeasured), ("Disabled", type(UNSUPPORTED)), ("N/A", type(UNSUPPORTED)),
                         ("ERR!", Unmeasured)):
         gpu = one(changed("c2c_mode", mode))
+        assert gpu.model == "NVIDIA H100 80GB HBM3"
         assert {type(reading(gpu, field)) for field in ("c2c_links", "c2c_links_active", "c2c_replays")} == {value}
+
+
+def test_links_to_the_cpu_that_are_off_are_not_taken_for_none_beside_a_grace() -> None:
+    gpu = one(changed("c2c_mode", "Disabled").replace("NVIDIA H100 80GB HBM3", "NVIDIA GB200"))
+    assert gpu.c2c_enabled is False and isinstance(reading(gpu, "c2c_links"), Unmeasured)
 
 
 FAULTS = [
