@@ -94,8 +94,11 @@ def gpu_compute_mode(gpu: Gpu, *, expected: str) -> Iterator[Finding]:
 
 @check("gpu.c2c")
 def gpu_c2c(gpu: Gpu) -> Iterator[Finding]:
-    """Every link between a GPU and its Grace CPU is on: the GPU reaches the host's memory over them alone."""
-    if not gpu.c2c_enabled:
+    """Every link between a GPU and its Grace CPU is on: the GPU reaches the host's memory over them alone.
+
+    A GPU that has no such links is not judged: B200 beside another CPU says that its C2C mode is off.
+    """
+    if gpu.c2c_links and not gpu.c2c_enabled:
         yield Finding("the links to the CPU (C2C) are off", "on")
     elif gpu.c2c_links_active < gpu.c2c_links:
         yield Finding(f"{gpu.c2c_links_active} of {gpu.c2c_links} links to the CPU (C2C) are active", "all")

@@ -97,7 +97,14 @@ _PATHS: Mapping[str, str] = MappingProxyType({
            ("hw thermal slowdown", "hw_therm_slowdown"), ("hw power braking", "hw_power_brake"))},
     "fabric/state": "fabric/state", "fabric/status": "fabric/status", "fabric/cliqueid": "fabric/cliqueId",
     "fabric/clusteruuid": "fabric/clusterUuid",
-    **{f"fabric/health/{part.replace('_', ' ')}": f"fabric/health/{part}" for part in HEALTH_PARTS},
+    **{f"fabric/health/{part.replace('_', ' ')}": f"fabric/health/{part}"
+       for part in ("summary", *HEALTH_PARTS)},
+    **{f"platform info/{said}": f"platformInfo/{name}" for said, name in (
+        ("chassis serial number", "chassis_serial_number"), ("slot number", "slot_number"),
+        ("tray index", "tray_index"), ("host id", "host_id"), ("peer type", "peer_type"),
+        ("module id", "module_id"))},
+    "gpu c2c mode": "c2c_mode", "ecc errors/channel repair pending": "ecc_errors/channel_repair_pending",
+    "ecc errors/tpc repair pending": "ecc_errors/tpc_repair_pending",
 })
 
 

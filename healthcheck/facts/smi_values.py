@@ -136,6 +136,7 @@ _YES = _choice(yes=1, no=0, true=1, false=0)
 
 # nvml.h's nvmlGpuFabricState_t (one that is not supported is N/A) and nvmlComputeMode_t.
 _STATE = _choice(not_started="not_started", in_progress="in_progress", completed="completed")
+_SUMMARY = _choice(healthy="healthy", unhealthy="unhealthy", limited_capacity="limited_capacity")
 _MODE = _choice(default="default", exclusive_thread="exclusive_thread", prohibited="prohibited",
                 exclusive_process="exclusive_process")
 
@@ -207,6 +208,12 @@ def _sram(block: str) -> Read:
     return _lacking(_either(_at(_whole, f"{at}sram_uncorrectable"), apart), f"{at}double_bit/total")
 
 
+def _part(block: str, name: str) -> Read:
+    """Errors of one kind of memory, which GPUs before Turing do not tell apart."""
+    at = f"ecc_errors/{block}/"
+    return _lacking(_at(_whole, f"{at}{name}"), f"{at}double_bit/total")
+
+
 def _ecc(block: str, kind: str, old: str) -> Read:
     """Totals of one kind: SRAM and DRAM together; GPUs before Turing print a total."""
     at = f"ecc_errors/{block}/"
@@ -233,8 +240,9 @@ def _power(gpu: Texts) -> Reading:
     average, instant = _value(gpu, (_AVERAGE,), _milliwatts), _value(gpu, (_INSTANT,), _milliwatts)
     if "absent" in average and "absent" in instant:
         return _value(gpu, ("gpu_power_readings/power_draw", "power_readings/power_draw"), _milliwatts)
-    if "ok" in average or "error" in average or "absent" in instant:
+    if "ok" in average or "error" in average:
         return average
+    # One alone that says N/A says nothing of the other.
     return average if "na" in instant else instant
 
 
@@ -319,7 +327,11 @@ def _of_fabric(read: Read) -> Read:
 
 
 def _fabric_status(gpu: Texts) -> Reading:
-    """The status of the GPU's fabric probe: here NVML's words are the value."""
+    """The status of the GPU's fabric probe: here NVML's words are the value, unless they stand for the state
+    as well."""
+    state = _value(gpu, ("fabric/state",), _STATE)
+    if "error" in state:
+        return state
     word = _word(gpu.get("fabric/status", ""))
     if word in NVML_WORDS and word not in _NOTHING:
         return {"ok": NVML_WORDS[word]}
@@ -344,6 +356,46 @@ _HEALTH: tuple[tuple[str, int | None, int, Mapping[str, int]], ...] = (
     ("partition_assigned", None, 12, _FLAG),
 )
 HEALTH_PARTS = tuple(name for name, *_ in _HEALTH)
+
+
+def _in_rack(name: str) -> Read:
+    """Where in its chassis a GPU sits; 0 of one that sits in none, whose chassis' number is empty."""
+
+    def found(gpu: Texts) -> Reading:
+        value = _value(gpu, (f"platformInfo/{name}",), _whole)
+        nowhere = gpu.get("platformInfo/chassis_serial_number") == ""
+        return {"na": True} if "ok" in value and nowhere else value
+
+    return found
+
+
+def _never(key: str) -> Read:
+    """A reading that nvidia-smi -q does not print of any GPU."""
+    return lambda gpu: {"absent": key}
+
+
+def _c2c_mode(gpu: Texts) -> Reading:
+    """Whether the links to a CPU of the same module are on. Drivers before 550 do not print it; of the GPUs
+    that they know GH200 alone has such links."""
+    mode = _value(gpu, ("c2c_mode",), _ON)
+    known = _release(gpu) is not None and (_release(gpu) or 0) < 550 and "product_name" in gpu
+    return {"na": True} if "absent" in mode and known and not _beside_grace(gpu) else mode
+
+
+def _beside_grace(gpu: Texts) -> bool:
+    """Whether the GPU's name is that of a module with a Grace CPU (GH200, GB200, GB300)."""
+    return re.search(r"\bG[HB][0-9]{3}\b", gpu.get("product_name", "")) is not None
+
+
+def _c2c(key: str) -> Read:
+    """A reading of those links, which nvidia-smi -q does not print and a GPU without them does not have."""
+
+    def read(gpu: Texts) -> Reading:
+        mode = _c2c_mode(gpu)
+        none = "na" in mode or (mode.get("ok") == 0 and not _beside_grace(gpu))
+        return {"na": True} if none else {"absent": key}
+
+    return read
 
 
 def _lowered(words: Mapping[str, int]) -> Callable[[str], int]:
@@ -373,10 +425,17 @@ _COUNTERS = "clocks_event_reasons_counters/clocks_event_reasons_counters_"
 _ROWS = "remapped_rows/"
 _HISTOGRAM = "remapped_rows/row_remapper_histogram/row_remapper_histogram_"
 _LINK = "pci/pci_gpu_link_info/"
-# Thresholds by the middle of their element's name. From Ada on the log has margins (T.Limit) in their place.
-_THRESHOLDS: Mapping[str, str] = {
-    "temperature_slowdown_c": "slow", "temperature_shutdown_c": "max",
-    "temperature_memory_max_c": "max_mem", "temperature_gpu_max_c": "max_gpu",
+# The elements of thresholds: from Ada on the log has margins (T.Limit) in place of temperatures.
+_THRESHOLDS = tuple([
+    row for what, middle in (("slowdown", "slow"), ("shutdown", "max"), ("memory_max", "max_mem"),
+                             ("gpu_max", "max_gpu"))
+    for row in ((f"temperature_{what}_c", f"{middle}_threshold", f"{middle}_tlimit_threshold"),
+                (f"tlimit_{what}_c", f"{middle}_tlimit_threshold", f"{middle}_threshold"))])
+_BANK_REMAPS = ("banks_remapped", "bank_remap_none", "bank_remap_pending")
+_OF_C2C = ("c2c_links", "c2c_links_active", "c2c_crc_errors", "c2c_replays")
+_PLATFORM: Mapping[str, Callable[[str], Any]] = {
+    "slot_number": _whole, "tray_index": _whole, "host_id": _whole, "module_id": _whole,
+    "peer_type": _choice(direct_connected="direct_connected", switch_connected="switch_connected"),
 }
 
 # By the NVML reader's keys (`facts/nvml_output.py`, READINGS): where nvidia-smi prints the same.
@@ -404,13 +463,21 @@ _READS: Mapping[str, Read] = {
     "ecc_uncorrected": _ecc("volatile", "uncorrectable", "double_bit"),
     "ecc_corrected_lifetime": _ecc("aggregate", "correctable", "single_bit"),
     "ecc_uncorrected_lifetime": _ecc("aggregate", "uncorrectable", "double_bit"),
-    "sram_uncorrected_lifetime": _sram("aggregate"),
-    # Only where parity and SEC-DED are apart is there a threshold.
-    "sram_threshold_exceeded": _lacking(
-        _at(_YES, "ecc_errors/aggregate/sram_threshold_exceeded"),
-        "ecc_errors/aggregate/sram_uncorrectable", "ecc_errors/aggregate/double_bit/total"),
+    **{f"{name}{end}": read for block, end in (("volatile", ""), ("aggregate", "_lifetime"))
+       for name, read in (("sram_corrected", _part(block, "sram_correctable")),
+                          ("sram_uncorrected", _sram(block)),
+                          ("dram_corrected", _part(block, "dram_correctable")),
+                          ("dram_uncorrected", _part(block, "dram_uncorrectable")))},
+    # Only where parity and SEC-DED are apart is there a threshold, and a repair.
+    **{key: _lacking(_at(_YES, f"ecc_errors/{path}"), "ecc_errors/aggregate/sram_uncorrectable",
+                     "ecc_errors/aggregate/double_bit/total")
+       for key, path in (("sram_threshold_exceeded", "aggregate/sram_threshold_exceeded"),
+                         ("channel_repair_pending", "channel_repair_pending"),
+                         ("tpc_repair_pending", "tpc_repair_pending"))},
     "rows_corrected": _at(_whole, _ROWS + "remapped_row_corr"),
     "rows_uncorrected": _at(_whole, _ROWS + "remapped_row_unc"),
+    "rows_corrected_inactive": _at(_whole, _ROWS + "remapped_row_corr_inactive"),
+    "rows_uncorrected_inactive": _at(_whole, _ROWS + "remapped_row_unc_inactive"),
     "rows_pending": _at(_YES, _ROWS + "remapped_row_pending"),
     "rows_failed": _at(_YES, _ROWS + "remapped_row_failure"),
     **{f"banks_{name}": _at(_BANKS, _HISTOGRAM + name) for name in ("max", "high", "partial", "low", "none")},
@@ -424,9 +491,8 @@ _READS: Mapping[str, Read] = {
     "pcie_replays": _at(_whole, "pci/replay_counter"),
     "temperature_c": _at(_TEMPERATURE, "temperature/gpu_temp"),
     "temperature_memory_c": _at(_TEMPERATURE, "temperature/memory_temp"),
-    **{key: _lacking(_at(_TEMPERATURE, f"temperature/gpu_temp_{name}_threshold"),
-                     f"temperature/gpu_temp_{name}_tlimit_threshold")
-       for key, name in _THRESHOLDS.items()},
+    **{key: _lacking(_at(_TEMPERATURE, f"temperature/gpu_temp_{name}"), f"temperature/gpu_temp_{instead}")
+       for key, name, instead in _THRESHOLDS},
     "temperature_margin_c": _at(_TEMPERATURE, "temperature/gpu_temp_tlimit"),
     "power_mw": _power,
     "power_limit_mw": _at(
@@ -450,18 +516,30 @@ _READS: Mapping[str, Read] = {
     "fabric_clique": _of_fabric(_at(_whole, "fabric/cliqueId")),
     "fabric_cluster": _of_fabric(_at(_uuid, "fabric/clusterUuid")),
     "fabric_health": _of_fabric(_fabric_health),
+    "fabric_summary": _of_fabric(_at(_SUMMARY, "fabric/health/summary")),
+    "chassis_serial": _at(str, "platformInfo/chassis_serial_number"),
+    **{key: _at(convert, f"platformInfo/{key}") for key, convert in _PLATFORM.items()},
+    "slot_number": _in_rack("slot_number"), "tray_index": _in_rack("tray_index"),
+    "c2c_enabled": _c2c_mode,
+    **{key: _c2c(key) for key in _OF_C2C},
+    **{key: _never(key) for key in ("slowdown_thermal_ns", *_BANK_REMAPS)},
 }
-# Readings of NVML that nvidia-smi -q does not print.
-NOT_PRINTED = ("slowdown_thermal_ns",)
+# Readings of NVML that nvidia-smi -q does not print, whether or not a GPU has them.
+NOT_PRINTED = ("slowdown_thermal_ns", *_BANK_REMAPS, *_OF_C2C)
 
 # The release of the driver that brought a reading to NVML and to nvidia-smi. Older ones have it in neither:
 # tests/healthcheck/facts/smidocs.py names the public logs of drivers 515 to 595 that show it.
 _SINCE: Mapping[str, int] = {
     "gsp_firmware": 510, "recovery_action": 530,
     **dict.fromkeys(("fabric_state", "fabric_status", "fabric_clique", "fabric_cluster"), 525),
-    "temperature_margin_c": 535, "fabric_health": 550,
+    "temperature_margin_c": 525, "fabric_health": 550,
+    **dict.fromkeys(("chassis_serial", *_PLATFORM), 570),
     "slowdown_hw_thermal_ns": 575, "slowdown_hw_power_brake_ns": 575, "slowdown_sw_thermal_ns": 575,
+    "fabric_summary": 580, "channel_repair_pending": 580, "tpc_repair_pending": 580,
+    "rows_corrected_inactive": 590, "rows_uncorrected_inactive": 590, **dict.fromkeys(_BANK_REMAPS, 610),
 }
+# Driver 530 is a branch that left before 525 got this.
+_LEFT_OUT = frozenset({("temperature_margin_c", 530), ("temperature_margin_c", 531)})
 _RELEASE = "@release"
 
 
@@ -476,6 +554,15 @@ def release_of(version: str) -> str:
     return found[1] if found is not None else ""
 
 
+def _unprinted(found: Reading) -> Reading:
+    return {"error": [-1, f"it does not print {found['absent']}"]}
+
+
+def _older(key: str, release: str) -> bool:
+    """Whether a driver of this release has no such reading."""
+    return bool(release) and (int(release) < _SINCE.get(key, 0) or (key, int(release)) in _LEFT_OUT)
+
+
 def gpu_line(index: int, gpu: Texts, release: str) -> dict[str, Any]:
     """One GPU in the NVML reader's format, from the texts of its elements by their paths, and its `note`
     if there is one; `release` is the driver's."""
@@ -486,8 +573,7 @@ def gpu_line(index: int, gpu: Texts, release: str) -> dict[str, Any]:
     for key, read in _READS.items():
         found = read(texts)
         if "absent" in found:
-            older = bool(release) and int(release) < _SINCE.get(key, 0)
-            found = {"na": True} if older else {"error": [-1, f"it does not print {found['absent']}"]}
+            found = {"na": True} if _older(key, release) else _unprinted(found)
         line[key] = found
     return line
 
@@ -496,5 +582,4 @@ def summary(found: Texts) -> dict[str, Any]:
     """The NVML reader's first line, from the elements before the GPUs."""
     head = {"driver": _value(found, ("driver_version",), str), "cuda": _value(found, ("cuda_version",), str),
             "count": _value(found, ("attached_gpus",), _whole)}
-    return {key: {"error": [-1, f"it does not print {value['absent']}"]} if "absent" in value else value
-            for key, value in head.items()}
+    return {key: _unprinted(value) if "absent" in value else value for key, value in head.items()}

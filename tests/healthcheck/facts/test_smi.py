@@ -20,8 +20,6 @@ from healthcheck.facts import smi
 from healthcheck.facts.base import Captures
 from healthcheck.facts.gpu import NVML, Gpu, gpu_presence, gpus
 from healthcheck.facts.limits import SMI_ELEMENTS, SMI_TEXT
-from healthcheck.facts.nvml_output import READINGS
-from healthcheck.facts.smi_values import NOT_PRINTED
 from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured, Unread, reading
 from healthcheck.model.probes import Probe, ProbeKind
 from healthcheck.model.recording import Capture, Outcome
@@ -61,11 +59,31 @@ def changed(element: str, *values: str) -> str:
 # ---- the same facts ----
 
 def test_nvidia_smi_fills_every_field_that_it_has_just_as_nvml_does() -> None:
+    """The log of driver 550 with what later ones print besides."""
+    margins = "".join(f"<gpu_temp_{name}_tlimit_threshold>{margin} C</gpu_temp_{name}_tlimit_threshold>"
+                      for name, margin in (("max", -8), ("slow", -2), ("max_gpu", 0), ("max_mem", 0)))
+    later = LOG.replace("<temperature>", f"<temperature>{margins}").replace(
+        "<health>", "<health><summary>Healthy</summary>").replace(
+        "</ecc_errors>", "<channel_repair_pending>No</channel_repair_pending>"
+                         "<tpc_repair_pending>No</tpc_repair_pending></ecc_errors>")
     (said,) = gpus(Captures(machine.recording(gpu_nvml=machine.nvml(1))))
-    gpu = one(LOG)
+    gpu = one(later)
     other = {field for field in Gpu.FIELDS if reading(gpu, field) != reading(said, field)}
-    assert other == {"caveat", *(name for name, (key, _, _) in READINGS.items() if key in NOT_PRINTED)}
+    assert other == {"caveat", "slowdown_thermal_ns"}
     assert gpu.caveat == "read by nvidia-smi (gpu.nvml crashed (signal 11))"
+
+
+def test_of_links_to_the_cpu_nvidia_smi_says_only_whether_there_are_any() -> None:
+    for mode, value in (("Enabled", Unmeasured), ("Disabled", type(UNSUPPORTED)), ("N/A", type(UNSUPPORTED)),
+                        ("ERR!", Unmeasured)):
+        gpu = one(changed("c2c_mode", mode))
+        assert gpu.model == "NVIDIA H100 80GB HBM3"
+        assert {type(reading(gpu, field)) for field in ("c2c_links", "c2c_links_active", "c2c_replays")} == {value}
+
+
+def test_links_to_the_cpu_that_are_off_are_not_taken_for_none_beside_a_grace() -> None:
+    gpu = one(changed("c2c_mode", "Disabled").replace("NVIDIA H100 80GB HBM3", "NVIDIA GB200"))
+    assert gpu.c2c_enabled is False and isinstance(reading(gpu, "c2c_links"), Unmeasured)
 
 
 FAULTS = [
