@@ -284,8 +284,7 @@ def each(captures: Captures, make: Callable[[Sequence[Line]], Made]) -> Made | P
 def _by_smi(captures: Captures, reason: str) -> Any:
     log = _smi_log(captures, reason)
     caveat = f"read by nvidia-smi ({reason})"
-    found = tuple([_gpu(line, "nvidia-smi", "; ".join(filter(None, (caveat, line.get("note")))))
-                   for line in log.gpus])
+    found = tuple([_gpu(line, "nvidia-smi", caveat) for line in log.gpus])
     return Partial(found, log.cut) if log.cut else _counted(log.head, found, len(found), "nvidia-smi")
 
 
@@ -315,7 +314,7 @@ def _gpu(line: Line, source: str = "NVML", caveat: str = "") -> Gpu:
                    **nothing)
     answers, lost = responds(line, source)
     values = {"name": f"GPU {index}", "index": index, "answers": answers, "trouble": lost or "",
-              "caveat": caveat, **gpu_fields(line, source)}
+              "caveat": "; ".join(filter(None, (caveat, line.get("note")))), **gpu_fields(line, source)}
     # A GPU that reports the threshold instead has the same margin by subtraction.
     if values["temperature_margin_c"] is UNSUPPORTED:
         slowdown, now = values["temperature_slowdown_c"], values["temperature_c"]

@@ -14,7 +14,7 @@ from xml.parsers import expat
 
 from healthcheck.facts.base import Captures, why
 from healthcheck.facts.limits import SMI_DEPTH, SMI_ELEMENTS, SMI_GPUS, SMI_TEXT
-from healthcheck.facts.smi_values import NVML_WORDS, TWICE, gpu_line, release_of, summary
+from healthcheck.facts.smi_values import NVML_WORDS, RELEASE, TWICE, gpu_line, release_of, summary
 from healthcheck.facts.values import Unread
 from healthcheck.model.probes import MIB, Needs, Probe, ProbeKind
 from healthcheck.model.recording import Outcome
@@ -86,7 +86,7 @@ class _Reader:
         depth, at = len(self.path), "/".join(self.path[2:])
         text = self.text.strip()[:SMI_TEXT]
         if depth == 2 and name == "gpu":
-            self.gpus.append(_once(self.gpu))
+            self.gpus.append(_once(self.gpu) | {RELEASE: release_of(self.head.get("driver_version", ""))})
         elif depth == 2:
             self.head[name] = TWICE if name in self.head else text
         elif depth > 2 and self.path[1] == "gpu":
@@ -141,8 +141,7 @@ def parse(text: str) -> SmiLog:
     # The text after the break is the tool's last message, and often the reason.
     lost = [{"index": len(reader.gpus), "error": [NVML_WORDS.get(message.lower(), 999), message]}
             for message in _unreachable(text)]
-    release = release_of(reader.head.get("driver_version", ""))
-    gpus = [gpu_line(index, gpu, release) for index, gpu in enumerate(reader.gpus)]
+    gpus = [gpu_line(index, gpu) for index, gpu in enumerate(reader.gpus)]
     return SmiLog(summary(reader.head), tuple(gpus + lost[:1]),
                   f"nvidia-smi's log cannot be read to its end: {cut}" if cut else "")
 

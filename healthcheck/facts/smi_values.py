@@ -41,6 +41,8 @@ Read = Callable[[Texts], Reading]
 
 # What `smi` writes in place of an element's text that the log holds twice. No log has this character.
 TWICE = "\0twice"
+# Where it puts the release of the driver among the texts of each GPU.
+RELEASE = "@release"
 
 
 def _value(gpu: Texts, paths: tuple[str, ...], convert: Callable[[str], Any]) -> Reading:
@@ -378,7 +380,8 @@ def _c2c_mode(gpu: Texts) -> Reading:
     """Whether the links to a CPU of the same module are on. Drivers before 550 do not print it; of the GPUs
     that they know GH200 alone has such links."""
     mode = _value(gpu, ("c2c_mode",), _ON)
-    known = _release(gpu) is not None and (_release(gpu) or 0) < 550 and "product_name" in gpu
+    release = _release(gpu)
+    known = release is not None and release < 550 and "product_name" in gpu
     return {"na": True} if "absent" in mode and known and not _beside_grace(gpu) else mode
 
 
@@ -540,11 +543,10 @@ _SINCE: Mapping[str, int] = {
 }
 # Driver 530 is a branch that left before 525 got this.
 _LEFT_OUT = frozenset({("temperature_margin_c", 530), ("temperature_margin_c", 531)})
-_RELEASE = "@release"
 
 
 def _release(gpu: Texts) -> int | None:
-    release = gpu.get(_RELEASE, "")
+    release = gpu.get(RELEASE, "")
     return int(release) if release else None
 
 
@@ -558,22 +560,21 @@ def _unprinted(found: Reading) -> Reading:
     return {"error": [-1, f"it does not print {found['absent']}"]}
 
 
-def _older(key: str, release: str) -> bool:
+def _older(key: str, release: int | None) -> bool:
     """Whether a driver of this release has no such reading."""
-    return bool(release) and (int(release) < _SINCE.get(key, 0) or (key, int(release)) in _LEFT_OUT)
+    return release is not None and (release < _SINCE.get(key, 0) or (key, release) in _LEFT_OUT)
 
 
-def gpu_line(index: int, gpu: Texts, release: str) -> dict[str, Any]:
-    """One GPU in the NVML reader's format, from the texts of its elements by their paths, and its `note`
-    if there is one; `release` is the driver's."""
-    texts = {**gpu, _RELEASE: release}
+def gpu_line(index: int, gpu: Texts) -> dict[str, Any]:
+    """One GPU in the NVML reader's format, from the texts of its elements by their paths, and its `note` if
+    there is one."""
     line: dict[str, Any] = {"index": index}
     if said := note(gpu):
         line["note"] = said
     for key, read in _READS.items():
-        found = read(texts)
+        found = read(gpu)
         if "absent" in found:
-            found = {"na": True} if _older(key, release) else _unprinted(found)
+            found = {"na": True} if _older(key, _release(gpu)) else _unprinted(found)
         line[key] = found
     return line
 
