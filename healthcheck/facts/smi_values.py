@@ -41,6 +41,8 @@ Read = Callable[[Texts], Reading]
 
 # What `smi` writes in place of an element's text that the log holds twice. No log has this character.
 TWICE = "\0twice"
+# The block of an instance of a divided GPU (MIG), which `smi` numbers: INSTANCE[1].
+INSTANCE = "mig_devices/mig_device"
 # Where it puts the release of the driver among the texts of each GPU.
 RELEASE = "@release"
 
@@ -223,6 +225,26 @@ def _ecc(block: str, kind: str, old: str) -> Read:
     dram = _at(_whole, f"{at}dram_{kind}")
     total: Read = _at(_whole, f"{at}{old}/total")
     return lambda gpu: total(gpu) if f"{at}{old}/total" in gpu else _added([sram(gpu), dram(gpu)])
+
+
+_OF_INSTANCE = "/ecc_error_count/volatile_count/sram_uncorrectable"
+
+
+def _with_instances(read: Read) -> Read:
+    """Uncorrectable errors since the driver was loaded. A divided GPU (MIG) may count them by instance alone,
+    and there without DRAM: then the instances' sum."""
+
+    def found(gpu: Texts) -> Reading:
+        value = read(gpu)
+        if "na" not in value or _value(gpu, ("mig_mode/current_mig",), _ON) != {"ok": 1}:
+            return value
+        counted = [path for path in gpu if path.startswith(INSTANCE) and _OF_INSTANCE in path]
+        instances = {path.partition("]")[0] for path in gpu if path.startswith(f"{INSTANCE}[")}
+        if instances != {path.partition("]")[0] for path in counted}:
+            return {"absent": f"{INSTANCE}{_OF_INSTANCE}"}
+        return _added([_value(gpu, (path,), _whole) for path in counted])
+
+    return found
 
 
 def _memory_used(gpu: Texts) -> Reading:
@@ -463,7 +485,7 @@ _READS: Mapping[str, Read] = {
     "ecc_mode": _at(_ON, "ecc_mode/current_ecc"),
     "ecc_pending": _at(_ON, "ecc_mode/pending_ecc"),
     "ecc_corrected": _ecc("volatile", "correctable", "single_bit"),
-    "ecc_uncorrected": _ecc("volatile", "uncorrectable", "double_bit"),
+    "ecc_uncorrected": _with_instances(_ecc("volatile", "uncorrectable", "double_bit")),
     "ecc_corrected_lifetime": _ecc("aggregate", "correctable", "single_bit"),
     "ecc_uncorrected_lifetime": _ecc("aggregate", "uncorrectable", "double_bit"),
     **{f"{name}{end}": read for block, end in (("volatile", ""), ("aggregate", "_lifetime"))
@@ -471,6 +493,7 @@ _READS: Mapping[str, Read] = {
                           ("sram_uncorrected", _sram(block)),
                           ("dram_corrected", _part(block, "dram_correctable")),
                           ("dram_uncorrected", _part(block, "dram_uncorrectable")))},
+    "sram_uncorrected": _with_instances(_sram("volatile")),
     # Only where parity and SEC-DED are apart is there a threshold, and a repair.
     **{key: _lacking(_at(_YES, f"ecc_errors/{path}"), "ecc_errors/aggregate/sram_uncorrectable",
                      "ecc_errors/aggregate/double_bit/total")
