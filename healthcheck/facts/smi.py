@@ -119,8 +119,7 @@ class _Reader:
 
 
 def _once(texts: dict[str, str]) -> dict[str, str]:
-    """The texts, in which no element of a block that the log holds twice can be told from that of the
-    other."""
+    """The texts; each element of a block that the log holds twice counts as held twice."""
     twice = {path for path, text in texts.items() if text == TWICE}
     if not twice:
         return texts
