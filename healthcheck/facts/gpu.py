@@ -28,7 +28,7 @@ from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unr
 from healthcheck.model.probes import MIB, Probe, ProbeKind
 from healthcheck.model.recording import Capture, Outcome
 
-NVML = Probe("gpu.nvml", ProbeKind.NVML, seconds=15.0, limit=1 * MIB)
+NVML = Probe("gpu.nvml", ProbeKind.NVML, seconds=40.0, limit=1 * MIB)
 PCI = Probe("gpu.pci", ProbeKind.FILES, paths=("/sys/bus/pci/devices/*/uevent",), limit=1 * MIB)
 
 NVIDIA_VENDOR = "10DE"

@@ -17,6 +17,7 @@
  *     gpu.0.field.230 = 1                            a field of nvmlDeviceGetFieldValues by its number, whatever it is
  *     fail.nvmlDeviceGetMemoryInfo = 999             the function returns this, whatever the GPU
  *     delay.nvmlDeviceGetHandleByIndex_v2 = 30       the function first sleeps so many seconds
+ *     gpu.5.delay.nvmlDeviceGetHandleByIndex_v2 = 30 only where it is called for GPU 5; here too any function that names a GPU
  *
  * A file that cannot be read or a line of another form makes nvmlInit say so on standard error and return NVML_ERROR_UNKNOWN.
  * Layouts, constants and return values are those of nvml.h; what is not here is a symbol that is not found, as in an older driver.
@@ -183,17 +184,28 @@ static unsigned int gpu_count(void)
 
 /* ---- what every call does first ---- */
 
-static nvmlReturn_t enter(const char *function)
+static void wait_for(const char *delay)
 {
-    if (!__atomic_load_n(&users, __ATOMIC_ACQUIRE))
-        return UNINITIALIZED;
-    const char *delay = find_for("delay", function);
     if (delay) {
         double seconds = atof(delay);
         struct timespec left = { (time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9) };
         while (nanosleep(&left, &left) && errno == EINTR)
             continue;
     }
+}
+
+static void wait_for_gpu(const struct nvmlDevice_st *device, const char *function)
+{
+    char name[LONGEST_KEY];
+    snprintf(name, sizeof name, "delay.%s", function);
+    wait_for(find_gpu(device, name));
+}
+
+static nvmlReturn_t enter(const char *function)
+{
+    if (!__atomic_load_n(&users, __ATOMIC_ACQUIRE))
+        return UNINITIALIZED;
+    wait_for(find_for("delay", function));
     const char *fail = find_for("fail", function);
     return fail ? (nvmlReturn_t)atoi(fail) : SUCCESS;
 }
@@ -205,6 +217,7 @@ static nvmlReturn_t enter_gpu(const char *function, nvmlDevice_t device)
         return result;
     if (device < devices || device >= devices + gpu_count())
         return INVALID_ARGUMENT;
+    wait_for_gpu(device, function);
     const char *error = find_gpu(device, "error");
     return error ? (nvmlReturn_t)atoi(error) : SUCCESS;
 }
@@ -341,6 +354,7 @@ EXPORT nvmlReturn_t nvmlInitWithFlags(unsigned int flags)
         for (unsigned int i = 0; i < MOST_GPUS; i++)
             devices[i].index = i;
         result = read_scenario();
+        wait_for(find("delay.nvmlInitWithFlags"));
         const char *refused = find("init");
         if (result == SUCCESS && refused)
             result = (nvmlReturn_t)atoi(refused);
@@ -431,6 +445,7 @@ ALIAS(nvmlDeviceGetCount_v2) nvmlReturn_t nvmlDeviceGetCount(unsigned int *);
 
 static nvmlReturn_t handle(unsigned int index, nvmlDevice_t *out)
 {
+    wait_for_gpu(&devices[index], "nvmlDeviceGetHandleByIndex_v2");
     const char *error = find_gpu(&devices[index], "error");
     if (error)
         return (nvmlReturn_t)atoi(error);
