@@ -23,6 +23,7 @@ DISPLAY = ("30000", "30200")
 # clients that start at once wait up to 12 s for one another (NVIDIA/libcudacxx issue 222).
 STAGES = {"init": (10.0, "starting NVML"), "attach": (10.0, "attaching it"), "read": (5.0, "reading it")}
 LEAST_S = 2.0           # a stage that may take less than this has no time left: its GPU is not accused
+AFTER = "not asked: NVML did not start again after another GPU had hung: %s"
 # GPU_IS_LOST and RESET_REQUIRED: another source cannot know better.
 DEFINITE = re.compile(r'"error": \[1[56],')
 
@@ -119,7 +120,7 @@ class NvmlProgress:
             elif not self.head:
                 self.head = line
             elif "error" in line:
-                self.give_up("NVML did not start again after another GPU had hung: %s" % line["error"][1])
+                self.give_up(AFTER % line["error"][1])
 
     def left(self) -> List[int]:
         """The GPUs that still have neither a line nor a reason."""
@@ -227,7 +228,7 @@ class NvmlReader(Child):
             crashed = self.status < 0 and not self.lacked(noise)
             outcome, exit_status = ("crashed", self.status) if crashed else ("unable", None)
             if state.lines:
-                state.give_up("the reader that went on after another GPU ended early: %s" % (
+                state.give_up("not asked: the reader that went on after another GPU had hung ended: %s" % (
                     trouble or "signal %d" % -self.status))
         elif own_error(whole):
             outcome, trouble = "unable", words_of(own_error(whole)) or own_error(whole)
@@ -246,7 +247,7 @@ class NvmlReader(Child):
         """Whether another reader was started for the GPUs after the one that hung."""
         state = self.state
         if index < 0:
-            state.give_up("%s, after another GPU had hung" % why)
+            state.give_up(AFTER % why)
         elif index not in state.lines:
             state.hung[index] = why
         if not state.left() or state.end - clock() < LEAST_S:
@@ -254,6 +255,6 @@ class NvmlReader(Child):
         try:
             NvmlReader(state)
         except OSError as error:
-            state.give_up("no child could be started: %s" % (own_failure(error) or error))
+            state.give_up("not asked: no child could be started: %s" % (own_failure(error) or error))
             return False
         return True
