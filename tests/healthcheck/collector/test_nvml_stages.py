@@ -9,21 +9,31 @@ import json
 import re
 import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from healthcheck.collector.onnode import nvml as collector_nvml
+from healthcheck.config.rulesfolder import packaged
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.driver import FILES
-from healthcheck.facts.gpu import NVML
+from healthcheck.facts.gpu import NVML, PCI
+from healthcheck.facts.service import SHOW
 from healthcheck.facts.smi import SMI
+from healthcheck.facts.unanswered import UNANSWERED_CAPTURE, unanswered
 from healthcheck.facts.values import Unmeasured, reading
-from healthcheck.model.recording import Capture, Outcome, Recording
+from healthcheck.model.outcome import Result
+from healthcheck.model.recording import Capture, Host, Outcome, Recording
+from healthcheck.ruleset.ruleset import load_ruleset
+from healthcheck.sweep.assess import Assessment
+from healthcheck.sweep.snapshots import KeptSnapshots
+from inventory.model import Node
 from provisioning.demo.build import build
 from tests.healthcheck.collector.test_collector_nvml import binding, fail
 from tests.testbed import fuse
@@ -41,6 +51,13 @@ SCENARIOS: Mapping[str, tuple[float, str]] = {
     "all": (5.0, f"gpu.*.delay.{ATTACH} = 1000"),
     "none": (5.0, "gpu.count = 8"),
 }
+# Snapshots of one node one after another, without a word of nvidia-smi: by name the scenarios of each.
+ROWS: Mapping[str, tuple[str, ...]] = {
+    "driver": ("delay.nvmlInitWithFlags = 1000",) * 3 + ("gpu.count = 8",),
+    "gpu": (f"gpu.5.delay.{ATTACH} = 1000",) * 3 + ("gpu.count = 8",),
+}
+SHOWN = ("Id=nvidia-persistenced.service\nLoadState=loaded\nActiveState=inactive\nSubState=dead\n"
+         "NRestarts=0\nActiveEnterTimestampMonotonic=0\n")
 
 
 def tree(root: Path, smi: str) -> Path:
@@ -50,6 +67,10 @@ def tree(root: Path, smi: str) -> Path:
     (root / "usr/bin/nvidia-smi").chmod(0o755)
     (root / "proc/driver/nvidia").mkdir(parents=True)
     (root / "proc/driver/nvidia/version").write_text("NVRM version: 535\n")
+    (root / "proc/sys/kernel/random").mkdir(parents=True)
+    (root / "proc/sys/kernel/random/boot_id").write_text("5f6a\n")
+    (root / "usr/bin/systemctl").write_text(f"#!/bin/sh\nprintf '{SHOWN}'\n")
+    (root / "usr/bin/systemctl").chmod(0o755)
     return root
 
 
@@ -74,7 +95,19 @@ def simulated(root: Path, text: str) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def looks(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Recording]:
+def looks(all_looks: tuple[Mapping[str, Recording], Any]) -> Mapping[str, Recording]:
+    return all_looks[0]
+
+
+@pytest.fixture(scope="module")
+def rows(all_looks: tuple[Any, Mapping[str, list[Recording]]]) -> Mapping[str, list[Recording]]:
+    return all_looks[1]
+
+
+@pytest.fixture(scope="module")
+def all_looks(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[Mapping[str, Recording], Mapping[str, list[Recording]]]:
     build()
     folder = tmp_path_factory.mktemp("stages")
     (folder / "log.xml").write_text(eight())
@@ -89,8 +122,15 @@ def looks(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Recording]:
         await_none_with(str(root))
         return recording
 
-    with ThreadPoolExecutor(len(SCENARIOS)) as pool:
-        return dict(zip(SCENARIOS, pool.map(look, SCENARIOS), strict=True))
+    def row(name: str) -> list[Recording]:
+        root = tree(folder / f"row-{name}", "exit 1")
+        probes = [replace(NVML, seconds=4.2), SMI, FILES, PCI, SHOW]
+        return [replace(collect(probes, root, env=simulated(root, text)), node="gpu001", received=100.0 * at)
+                for at, text in enumerate(ROWS[name], 1)]
+
+    with ThreadPoolExecutor(len(SCENARIOS) + len(ROWS)) as pool:
+        made, followed = pool.map(look, SCENARIOS), pool.map(row, ROWS)
+        return dict(zip(SCENARIOS, made, strict=True)), dict(zip(ROWS, followed, strict=True))
 
 
 def lines(recording: Recording) -> list[dict[str, Any]]:
@@ -243,6 +283,121 @@ def test_a_gpu_that_holds_its_reader_for_ever_is_named_and_not_touched_again(tmp
         assert [line["index"] for line in read] == [0, 1, 2] and re.fullmatch(why, read[1]["error"][1])
         assert found[SMI.id].note == "not run: a process that asked the driver cannot be killed"
     await_none_with(str(root))
+
+
+# ---- over several snapshots ----
+
+RULES = load_ruleset([packaged()]).select(
+    only=["driver-answers", "driver-loads", "gpu-answers", "gpu-persistence", "gpu-ecc-uncorrected"])
+
+
+def judged(folder: Path, row: Sequence[Recording]) -> list[dict[str, Result]]:
+    """Each snapshot's results by rule, as sweeps over one state folder give them."""
+    state, found = KeptSnapshots(folder), []
+    state.prepare()
+    for recording in row:
+        previous = state.read(recording.node)
+        assessment = Assessment([Node(name=recording.node, sku="hgx-h100")], RULES)
+        assessment.add(recording, previous)
+        (report,) = assessment.finish().reports
+        found.append({result.rule: result for result in report.results})
+        state.write(recording, previous)
+    return found
+
+
+def statuses(found: Sequence[Mapping[str, Result]], rule: str) -> list[str]:
+    return [results[rule].status.value for results in found]
+
+
+def test_a_driver_that_hangs_in_three_snapshots_in_a_row_is_a_finding(
+    rows: Mapping[str, list[Recording]], tmp_path: Path,
+) -> None:
+    found = judged(tmp_path, rows["driver"])
+    assert statuses(found, "driver-answers") == ["unknown", "unknown", "fail", "pass"]
+    assert found[1]["driver-answers"].reason.endswith("while starting NVML (2 of 3 snapshots in a row)")
+    (finding,) = found[2]["driver-answers"].findings
+    assert finding.subject == "driver" and re.fullmatch(
+        r"gpu\.nvml: no answer within 2\.\d s while starting NVML; so in 3 snapshots in a row",
+        str(finding.observed))
+    # Not measured is no verdict of the others.
+    for rule in ("driver-loads", "gpu-answers", "gpu-ecc-uncorrected"):
+        assert statuses(found, rule) == ["unknown"] * 3 + ["pass"], rule
+
+
+def test_persistence_is_judged_by_the_unit_where_no_gpu_answers(
+    rows: Mapping[str, list[Recording]], tmp_path: Path,
+) -> None:
+    found = judged(tmp_path, rows["driver"])
+    assert statuses(found, "gpu-persistence") == ["fail", "fail", "fail", "pass"]
+    (finding,) = found[0]["gpu-persistence"].findings
+    assert finding.subject == "GPUs" and re.fullmatch(
+        r"nvidia-persistenced is inactive \(dead\), and no GPU says its mode \(gpu\.nvml: no answer .*",
+        str(finding.observed))
+    running = Capture(Outcome.DONE, exit=0, text=SHOWN.replace("inactive", "active"))
+    up = replace(rows["driver"][0], captures={**rows["driver"][0].captures, SHOW.id: running})
+    assert statuses(judged(tmp_path / "up", [up]), "gpu-persistence") == ["unknown"]
+
+
+def test_a_gpu_that_hangs_in_three_snapshots_in_a_row_is_a_finding_and_the_others_are_judged(
+    rows: Mapping[str, list[Recording]], tmp_path: Path,
+) -> None:
+    found = judged(tmp_path, rows["gpu"])
+    assert statuses(found, "driver-answers") == ["unknown", "unknown", "fail", "pass"]
+    (finding,) = found[2]["driver-answers"].findings
+    assert finding.subject == "GPU 5" and "while attaching it; so in 3 snapshots" in str(finding.observed)
+    assert statuses(found, "driver-loads") == ["pass"] * 4
+    for rule in ("gpu-answers", "gpu-ecc-uncorrected", "gpu-persistence"):
+        assert statuses(found, rule) == ["unknown"] * 3 + ["pass"], rule
+        assert "GPU 5" in found[0][rule].reason and "GPU 4" not in found[0][rule].reason
+    bad = [json.loads(line) for line in rows["gpu"][0].captures[NVML.id].text.splitlines()]
+    bad[4]["ecc_uncorrected"] = {"ok": 7}
+    capture = replace(rows["gpu"][0].captures[NVML.id], text="".join(json.dumps(line) + "\n" for line in bad))
+    wrong = replace(rows["gpu"][0], captures={**rows["gpu"][0].captures, NVML.id: capture})
+    assert [finding.subject for finding in judged(tmp_path / "bad", [wrong])[0]["gpu-ecc-uncorrected"].findings] == [
+        "GPU 3"]
+
+
+def numbers(folder: Path, row: Sequence[Recording]) -> list[Any]:
+    """Of each snapshot what is kept."""
+    state, kept = KeptSnapshots(folder), []
+    state.prepare()
+    for recording in row:
+        state.write(recording, state.read(recording.node))
+        capture = (state.read(recording.node) or recording).captures.get(UNANSWERED_CAPTURE)
+        kept.append(json.loads(capture.text) if capture is not None else None)
+    return kept
+
+
+def test_the_numbers_begin_anew_after_an_answer_and_after_a_boot_and_stay_where_a_snapshot_cannot_tell(
+    rows: Mapping[str, list[Recording]], tmp_path: Path,
+) -> None:
+    hung, well = rows["driver"][0], rows["driver"][3]
+    other = replace(hung, host=replace(hung.host, boot_id="6b7c") if hung.host else None)
+    partial = replace(hung, captures={})
+    late = replace(hung, captures={NVML.id: Capture(Outcome.TIMEOUT, seconds=1.0)})
+    assert numbers(tmp_path / "a", [hung, hung, partial, late, hung, well, hung, other, other]) == [
+        {"driver": n} if n else None for n in (1, 2, 2, 2, 3, 0, 1, 1, 2)]
+    assert numbers(tmp_path / "b", [rows["gpu"][0], rows["gpu"][0], rows["driver"][0], rows["gpu"][0]]) == [
+        {"GPU 5": 1}, {"GPU 5": 2}, {"GPU 5": 2, "driver": 1}, {"GPU 5": 3}]
+
+
+def test_a_driver_that_answers_nvidia_smi_or_refuses_is_not_silent(rows: Mapping[str, list[Recording]]) -> None:
+    hung = rows["driver"][0]
+    assert [part.subject for part in unanswered(hung, None).hung] == ["driver"]
+    assert unanswered(with_smi(hung, eight()), None).hung == ()
+    assert unanswered(with_smi(hung, "NVIDIA-SMI has failed", 9), None).hung == ()
+    assert [part.subject for part in unanswered(with_smi(hung, "", None, Outcome.TIMEOUT), None).hung] == [
+        "driver"]
+
+
+@given(text=st.one_of(st.text(max_size=60), st.dictionaries(st.text(max_size=9), st.one_of(
+    st.integers(), st.text(max_size=3), st.booleans())).map(json.dumps)))
+def test_a_damaged_number_counts_as_none(text: str) -> None:
+    host = Host("h", "boot", 1.0, 0, "3.11", "x86_64", 0.0)
+    hung = Recording("n", 1.0, host, None, {NVML.id: Capture(Outcome.WEDGED)})
+    kept = replace(hung, captures={UNANSWERED_CAPTURE: Capture(Outcome.DONE, text=text)})
+    (part,) = unanswered(hung, kept).hung
+    assert 1 <= part.snapshots <= 1_000_000
 
 
 # ---- the flag ----
