@@ -94,7 +94,7 @@ READINGS: Mapping[str, tuple[str, type, Callable[[Any], Any] | None]] = {
 }
 
 
-# What readers before these did not ask for. A recording of theirs has none of it, and is judged as it was then.
+# What older readers did not ask for. A recording of theirs has none of it, and is judged as it was then.
 _NEWER = frozenset((
     "fabric_summary", "chassis_serial", "slot_number", "tray_index", "host_id", "peer_type", "module_id",
     "sram_corrected", "sram_uncorrected", "sram_corrected_lifetime", "dram_corrected", "dram_uncorrected",
@@ -110,7 +110,7 @@ def gpu_fields(line: Line, source: str) -> dict[str, Any]:
     """Every reading of a line by field of a Gpu; readings that the device lacks are UNSUPPORTED."""
     values = {}
     if _NEWER.isdisjoint(line):
-        line = {**dict.fromkeys(_NEWER, {"na": True}), **line}
+        line = {**{key: {"na": True} for key in _NEWER}, **line}
     for field, (key, kind, convert) in READINGS.items():
         answer = line.get(key)
         # The fast path: nearly all are measured.
