@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from healthcheck.checks.base import GIB, check
 from healthcheck.facts.gpu import Gpu, GpuPresence
+from healthcheck.facts.persistence import PersistenceMode
 from healthcheck.model.outcome import Finding, Owner, Repair
 
 
@@ -68,11 +69,11 @@ def gpu_recovery_action(gpu: Gpu) -> Iterator[Finding]:
 
 
 @check("gpu.persistence")
-def gpu_persistence(gpu: Gpu) -> Iterator[Finding]:
+def gpu_persistence(persistence_mode: PersistenceMode) -> Iterator[Finding]:
     """The driver stays loaded for every GPU when its last process ends: loading again takes seconds and loses
     counters and settings."""
-    if not gpu.persistence:
-        yield Finding("persistence mode is off", "on")
+    if not persistence_mode.on:
+        yield Finding(persistence_mode.observed, "on")
 
 
 @check("gpu.mig")

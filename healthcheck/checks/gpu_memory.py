@@ -128,7 +128,7 @@ def gpu_bank_remap(gpu: Gpu) -> Iterator[Finding]:
     if gpu.bank_remap_pending:
         yield Finding("a bank remapping is pending", "none")
     if gpu.bank_remap_none:
-        yield Finding(f"{gpu.bank_remap_none} groups of banks have no spare bank", "a spare one in every group")
+        yield Finding(f"{gpu.bank_remap_none} groups of banks have no spare bank", "a spare one in each")
 
 
 @check("gpu.pages_pending")

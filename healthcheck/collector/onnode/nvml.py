@@ -12,7 +12,7 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
+    from typing import Any, Callable, Collection, Dict, Iterator, List, Mapping, Sequence, Tuple
 
     Read = Callable[[Any, Any], Any]
 
@@ -21,6 +21,7 @@ MOST_GPUS = 1024
 MOST_LINKS = 64
 INVALID_ARGUMENT, NOT_SUPPORTED, FUNCTION_NOT_FOUND, VERSION_MISMATCH, UNKNOWN = 2, 3, 13, 25, 999
 NOT_FOUND, LIBRARY_NOT_FOUND = 6, 12
+NO_ATTACH = 2           # NVML_INIT_FLAG_NO_ATTACH
 
 # The fields of R470's nvml.h end below this number (nvidia-ml-py 11.470.66, NVML_FI_MAX). An unknown id is
 # INVALID_ARGUMENT in some drivers and NOT_SUPPORTED in others: for a newer field both mean that this driver
@@ -28,29 +29,81 @@ NOT_FOUND, LIBRARY_NOT_FOUND = 6, 12
 NEW_FIELD = 161
 
 
-def lines(nvml: Any) -> Iterator[Dict[str, Any]]:
-    """Yields the driver's line, then one for each GPU as it is done. `nvml` is pynvml or a substitute."""
+def silent(stage: str, index: int) -> None:
+    """Where no one asks for the stages."""
+
+
+def lines(nvml: Any, begin: Callable[[str, int], None] = silent, skip: Collection[int] = (),
+          done: Sequence[int] = ()) -> Iterator[Dict[str, Any]]:
+    """Yields the driver's line, then one for each GPU as it is done. `nvml` is pynvml or a substitute.
+
+    `begin` is called with the name and the GPU's index (-1 for none) before each stage that may hang: init,
+    attach, read. GPUs in `skip` are not touched. Those in `done` have their lines from an earlier reader:
+    they are attached last, for the pairs that they are in.
+    """
+    begin("init", -1)
     try:
-        nvml.nvmlInit()
+        plain = initialised(nvml)
+        head = {key: reading(nvml, read, None) for key, read in DRIVER.items()}
+        if not plain and not head["count"].get("ok"):
+            plain = initialised_again(nvml)
+            head = {key: reading(nvml, read, None) for key, read in DRIVER.items()}
     except Exception as error:
         yield {"error": own_trouble(error) or trouble(error)}
         return
-    head = {key: reading(nvml, read, None) for key, read in DRIVER.items()}
     yield head
-    # The later GPU of a pair reports it: one that hangs costs only itself and its successors.
-    before: List[Any] = []
-    for index in range(min(head["count"].get("ok", 0), MOST_GPUS)):
+    count = min(head["count"].get("ok", 0), MOST_GPUS)
+    todo = [index for index in range(count) if index not in skip and index not in done]
+    handles: Dict[int, Any] = {}
+    for index in todo:
         line: Dict[str, Any] = {"index": index}
-        handle = None
+        begin("attach", index)
         try:
-            handle = nvml.nvmlDeviceGetHandleByIndex(index)
+            try:
+                handle = nvml.nvmlDeviceGetHandleByIndex(index)
+            except Exception:
+                if plain or handles:
+                    raise
+                plain = initialised_again(nvml)
+                handle = nvml.nvmlDeviceGetHandleByIndex(index)
         except Exception as error:
             line["error"] = trouble(error)
         else:
+            begin("read", index)
             line.update(gpu(nvml, handle))
-            line["p2p"] = {"ok": [pair(nvml, handle, other) for other in before]}
-        before.append(handle)
+            line["p2p"] = {"ok": pairs(nvml, handle, index, handles)}
+            handles[index] = handle
         yield line
+    found = list(handles)
+    for index in done if found else ():
+        begin("attach", index)
+        try:
+            handles[index] = nvml.nvmlDeviceGetHandleByIndex(index)
+        except Exception:  # noqa: S112  (it was read before: only its pairs are not known)
+            continue
+    for index in found if done else ():
+        begin("read", index)
+        yield {"index": index, "p2p": {"ok": pairs(nvml, handles[index], index, handles)}}
+
+
+def initialised(nvml: Any) -> bool:
+    """Starts NVML with the flag that leaves all GPUs unattached (R418), or without: then it returns True."""
+    try:
+        nvml.nvmlInitWithFlags(NO_ATTACH)
+    except Exception as error:
+        if trouble(error)[0] not in (-1, FUNCTION_NOT_FOUND):
+            raise
+        nvml.nvmlInit()
+        return True
+    return False
+
+
+def initialised_again(nvml: Any) -> bool:
+    """Starts NVML anew without the flag: no public source shows that each driver lists and opens GPUs with
+    it, so the first failure of that kind is not taken for the GPU's."""
+    nvml.nvmlShutdown()
+    nvml.nvmlInit()
+    return True
 
 
 def trouble(error: Exception) -> List[Any]:
@@ -297,6 +350,12 @@ def c2c(nvml: Any, handle: Any) -> Any:
         sums.append(sum(value == 1 for value in known) if number == C2C[0] and known
                     else sum(known) if known else None)
     return sums
+
+
+def pairs(nvml: Any, handle: Any, index: int, handles: Mapping[int, Any]) -> List[Any]:
+    """A GPU's pairs with those before it, None where the other is not attached. The later GPU of a pair
+    reports it: one that hangs costs only itself and its successors."""
+    return [pair(nvml, handle, handles.get(other)) for other in range(index)]
 
 
 def pair(nvml: Any, handle: Any, other: Any) -> Any:

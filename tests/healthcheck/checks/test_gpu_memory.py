@@ -57,7 +57,7 @@ FAILING: list[tuple[str, Raw, str]] = [
     ("gpu-repair-pending", {"tpc_repair_pending": 1}, "GPU 3: the repair of a TPC is pending, expected none"),
     ("gpu-bank-remap", {"bank_remap_pending": 1}, "GPU 3: a bank remapping is pending, expected none"),
     ("gpu-bank-remap", {"bank_remap_none": 2},
-     "GPU 3: 2 groups of banks have no spare bank, expected a spare one in every group"),
+     "GPU 3: 2 groups of banks have no spare bank, expected a spare one in each"),
     ("gpu-pages-pending", {"pages_pending": 1}, "GPU 3: a page retirement is pending, expected none"),
     ("gpu-pages-retired", {"pages_retired_corrected": 32, "pages_retired_uncorrected": 31},
      "GPU 3: 63 pages retired, expected fewer than 63"),

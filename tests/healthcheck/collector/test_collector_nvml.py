@@ -491,11 +491,11 @@ class Asked(dict[str, bytes]):
         return super().get(key, default)
 
 
-LINES = "import time\ndef lines(nvml):\n    yield {'count': {'ok': 2}}\n    yield {'index': 0}\n    "
+LINES = "import time\ndef lines(nvml, *_):\n    yield {'count': {'ok': 2}}\n    yield {'index': 0}\n    "
 
 
 def test_the_reader_gets_its_binding_as_the_module_pynvml(tree: Path) -> None:
-    reader = ("import sys\ndef lines(nvml):\n    import pynvml\n    yield [nvml.ANSWER, pynvml is nvml, "
+    reader = ("import sys\ndef lines(nvml, *_):\n    import pynvml\n    yield [nvml.ANSWER, pynvml is nvml, "
               "sys.modules['pynvml'].__name__]\n")
     capture, _ = look(tree, reader, "ANSWER = 42")
     assert (capture.outcome, capture.text) == (Outcome.DONE, '[42, true, "pynvml"]\n')
@@ -523,13 +523,13 @@ def test_a_python_without_a_module_is_no_fault_of_the_driver(tree: Path) -> None
 
 
 def test_what_the_library_prints_does_not_get_into_the_answer(tree: Path) -> None:
-    capture, _ = look(tree, "import os\ndef lines(nvml):\n    os.system('echo noise')\n    print('noise', "
+    capture, _ = look(tree, "import os\ndef lines(nvml, *_):\n    os.system('echo noise')\n    print('noise', "
                             "flush=True)\n    yield {}\n")
     assert (capture.outcome, capture.text) == (Outcome.DONE, "{}\n")
 
 
 def test_past_the_limit_whole_lines_are_kept(tree: Path) -> None:
-    reader = "def lines(nvml):\n    for index in range(1000):\n        yield {'index': index}\n"
+    reader = "def lines(nvml, *_):\n    for index in range(1000):\n        yield {'index': index}\n"
     capture, _ = look(tree, reader, probe=Probe("gpu.nvml", ProbeKind.NVML, limit=1000))
     assert capture.outcome is Outcome.TRUNCATED and len(capture.text) <= 1000
     assert [json.loads(line)["index"] for line in capture.text.splitlines()] == list(

@@ -115,7 +115,7 @@ def test_each_field_of_the_simulation_has_the_number_that_the_binding_gives_it()
 
 
 def test_each_field_of_the_reader_has_the_number_that_the_binding_gives_it() -> None:
-    assert reader.FIELDS == {key: number(f"NVML_FI_DEV_{name}") for key, name in READ.items()}
+    assert {key: number(f"NVML_FI_DEV_{name}") for key, name in READ.items()} == reader.FIELDS
     assert reader.LINK_COUNT == pynvml.NVML_FI_DEV_NVLINK_LINK_COUNT
     assert reader.C2C_COUNT == pynvml.NVML_FI_DEV_C2C_LINK_COUNT
     for numbers, names in (
@@ -129,7 +129,7 @@ def test_each_field_of_the_reader_has_the_number_that_the_binding_gives_it() -> 
         assert list(numbers) == [number(f"NVML_FI_DEV_NVLINK_{name}") for name in names.split()]
     assert list(reader.C2C) == [number(f"NVML_FI_DEV_C2C_LINK_{name}")
                                 for name in ("GET_STATUS", "ERROR_INTR", "ERROR_REPLAY")]
-    assert reader.SIGNED == {value for key, value in reader.FIELDS.items() if key.startswith("tlimit_")}
+    assert {value for key, value in reader.FIELDS.items() if key.startswith("tlimit_")} == reader.SIGNED
 
 
 def test_the_numbers_that_the_reader_names_are_the_bindings() -> None:
@@ -156,7 +156,7 @@ def test_the_numbers_that_the_reader_names_are_the_bindings() -> None:
     assert set(reader.WIDE) == {number(f"NVML_VALUE_TYPE_{name}") for name in wide}
     members = {"dVal": "DOUBLE", "uiVal": "UNSIGNED_INT", "ulVal": "UNSIGNED_LONG", "ullVal": "UNSIGNED_LONG_LONG",
                "sllVal": "SIGNED_LONG_LONG", "siVal": "SIGNED_INT", "usVal": "UNSIGNED_SHORT"}
-    assert reader.TYPES == {number(f"NVML_VALUE_TYPE_{type}"): member for member, type in members.items()}
+    assert {number(f"NVML_VALUE_TYPE_{type}"): member for member, type in members.items()} == reader.TYPES
 
 
 def test_the_platform_is_read_from_the_bytes_where_the_binding_has_it() -> None:
