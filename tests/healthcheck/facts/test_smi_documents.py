@@ -311,3 +311,21 @@ def test_any_log_with_any_element_removed_doubled_or_hostile_passes_no_rule_that
     how = data.draw(st.sampled_from(WAYS))
     text = data.draw(st.sampled_from(HOSTILE)) if how == "overwritten" else "ERR!"
     assert passing(name, changed(name, path, how, text), path) == []
+
+
+COUNT = "\t<attached_gpus>1</attached_gpus>\n"
+
+
+@pytest.mark.parametrize("instead", ["", COUNT * 2, COUNT.replace("1", "ERR!"), COUNT.replace("1", ""), COUNT.replace("1", "-1")])
+def test_a_log_that_does_not_count_its_gpus_passes_no_rule_over_them(instead: str) -> None:
+    driver, board = DOCUMENTS["595.91.07-Tesla-T4"]
+    found = seen(smidocs.document(driver, board).replace(COUNT, instead))
+    assert {rule.id for rule in RULES if not rule.checked.trend and judged(rule, found, board).status is Status.PASS} == set()
+
+
+def test_without_the_drivers_version_no_element_is_missing_because_the_driver_is_old() -> None:
+    text = smidocs.document(*DOCUMENTS["515.105.01-Tesla-T4"])
+    for version in ("", "<driver_version>[Unknown Error]</driver_version>", "<driver_version>515.105.01</driver_version>" * 2):
+        (gpu,) = seen(text.replace("<driver_version>515.105.01</driver_version>", version))["gpus"]
+        assert isinstance(reading(gpu, "recovery_action"), Unmeasured)
+        assert reading(gpu, "sram_threshold_exceeded") is UNSUPPORTED
