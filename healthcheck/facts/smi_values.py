@@ -399,12 +399,10 @@ def _never(key: str) -> Read:
 
 
 def _c2c_mode(gpu: Texts) -> Reading:
-    """Whether the links to a CPU of the same module are on. Drivers before 550 do not print it; of the GPUs
-    that they know GH200 alone has such links."""
+    """Whether the links to a CPU of the same module are on. Drivers before 550 and the text of a log do not
+    always have it; a GPU that is on no module with a Grace CPU has no such links."""
     mode = _value(gpu, ("c2c_mode",), _ON)
-    release = _release(gpu)
-    known = release is not None and release < 550 and "product_name" in gpu
-    return {"na": True} if "absent" in mode and known and not _beside_grace(gpu) else mode
+    return {"na": True} if "absent" in mode and "product_name" in gpu and not _beside_grace(gpu) else mode
 
 
 def _beside_grace(gpu: Texts) -> bool:
