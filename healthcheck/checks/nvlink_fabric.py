@@ -55,7 +55,8 @@ _CORRECT = ("Drain. Compare the fabric's configuration (partition, chassis, firm
 def nvlink_fabric_health(gpu: Gpu) -> Iterator[Finding]:
     """No part of a GPU's fabric health mask reports a fault: bandwidth, routes, recoveries, configuration.
 
-    Parts that the driver does not support are not judged; a GPU without any is not supported.
+    Parts that the driver does not support are not judged; a GPU without any is not supported. Partition and
+    global manager have nvlink_fabric.partition.
     """
     for shift, wrong, remedy in _QUESTIONS:
         if gpu.fabric_health >> shift & 0x3 == 1:
@@ -63,6 +64,28 @@ def nvlink_fabric_health(gpu: Gpu) -> Iterator[Finding]:
     if (number := gpu.fabric_health >> 8 & 0xF) > 1:
         observed = f"incorrect configuration: {_CONFIGURATION.get(number, f'number {number}')}"
         yield Finding(observed, "a correct configuration", remedy=_CORRECT, owner=Owner.OPERATOR)
+
+
+_SUMMARIES = {"unhealthy": "unhealthy", "limited_capacity": "limited capacity"}
+
+
+@check("nvlink_fabric.summary")
+def nvlink_fabric_summary(gpu: Gpu) -> Iterator[Finding]:
+    """The driver's own summary of a GPU's fabric is healthy; nvlink_fabric.health names the part at fault,
+    where the driver does."""
+    if gpu.fabric_summary != "healthy":
+        observed = _SUMMARIES.get(gpu.fabric_summary, gpu.fabric_summary)
+        yield Finding(f"the fabric's health: {observed}", "healthy")
+
+
+@check("nvlink_fabric.partition")
+def nvlink_fabric_partition(gpu: Gpu) -> Iterator[Finding]:
+    """Every GPU in a fabric has its partition, and the fabric's global manager is connected: else no new work
+    spans nodes."""
+    if gpu.fabric_health >> 12 & 0x3 == 2:
+        yield Finding("no partition is assigned", "a partition")
+    if gpu.fabric_health >> 14 & 0x3 == 2:
+        yield Finding("the global fabric manager is disconnected", "connected")
 
 
 @check("nvlink_fabric.clique")
@@ -98,12 +121,13 @@ def nvlink_fabric_manager(services: Services, gpus: Peers[Gpu], *, expected: boo
     all are PCI devices.
 
     Where its unit is not installed, it may run in a driver's container: then the GPUs' completed fabric
-    probes show that it worked.
+    probes show that it worked. Beside these, a GPU that was not read shows nothing.
     """
     manager = services.fabric_manager if expected else None
     if manager is None or manager.active == "active":
         return
-    if manager.load == "not-found" and len(gpus.where(_in_fabric)) == len(gpus):
+    joined = gpus.where(_in_fabric) if manager.load == "not-found" else Peers(())
+    if len(joined) and not len(gpus.where(lambda gpu: not _in_fabric(gpu))):
         return
     yield Finding(manager.description, "active", manager.name, remedy=_RESTART)
 

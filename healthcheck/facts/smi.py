@@ -14,7 +14,15 @@ from xml.parsers import expat
 
 from healthcheck.facts.base import Captures, why
 from healthcheck.facts.limits import SMI_DEPTH, SMI_ELEMENTS, SMI_GPUS, SMI_TEXT
-from healthcheck.facts.smi_values import NVML_WORDS, gpu_line, summary
+from healthcheck.facts.smi_values import (
+    INSTANCE,
+    NVML_WORDS,
+    RELEASE,
+    TWICE,
+    gpu_line,
+    release_of,
+    summary,
+)
 from healthcheck.facts.values import Unread
 from healthcheck.model.probes import MIB, Needs, Probe, ProbeKind
 from healthcheck.model.recording import Outcome
@@ -63,6 +71,7 @@ class _Reader:
         self.gpu: dict[str, str] = {}
         self.text = ""
         self.elements = 0
+        self.instances = 0
         self.ended = False
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
@@ -77,6 +86,9 @@ class _Reader:
             if len(self.gpus) == SMI_GPUS:
                 raise _Refused(f"it lists more than {SMI_GPUS} GPUs")
             self.gpu = {"@id": attributes.get("id", "")[:SMI_TEXT]}
+            self.instances = 0
+        if self.path[2:] == INSTANCE.split("/"):
+            self.instances += 1
 
     def data(self, text: str) -> None:
         if len(self.text) <= SMI_TEXT:
@@ -84,13 +96,16 @@ class _Reader:
 
     def end(self, name: str) -> None:
         depth, at = len(self.path), "/".join(self.path[2:])
+        # A divided GPU (MIG) has many of them.
+        if at.startswith(INSTANCE):
+            at = f"{INSTANCE}[{self.instances}]{at[len(INSTANCE):]}"
         text = self.text.strip()[:SMI_TEXT]
         if depth == 2 and name == "gpu":
-            self.gpus.append(self.gpu)
+            self.gpus.append(_once(self.gpu) | {RELEASE: release_of(self.head.get("driver_version", ""))})
         elif depth == 2:
-            self.head.setdefault(name, text)
+            self.head[name] = TWICE if name in self.head else text
         elif depth > 2 and self.path[1] == "gpu":
-            self.gpu.setdefault(at, text)
+            self.gpu[at] = TWICE if at in self.gpu else text
         self.path.pop()
         self.text = ""
         self.ended = not self.path
@@ -101,6 +116,15 @@ class _Reader:
     def doctype(self, name: str, system: str | None, public: str | None, internal: int) -> None:
         if internal:
             raise _Refused("it brings a document type of its own")
+
+
+def _once(texts: dict[str, str]) -> dict[str, str]:
+    """The texts; each element of a block that the log holds twice counts as held twice."""
+    twice = {path for path, text in texts.items() if text == TWICE}
+    if not twice:
+        return texts
+    blocks = tuple(f"{path}/" for path in twice)
+    return {path: TWICE if path.startswith(blocks) else text for path, text in texts.items()}
 
 
 def parse(text: str) -> SmiLog:

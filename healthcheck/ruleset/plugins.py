@@ -8,12 +8,14 @@ from healthcheck.checks.base import CHECKS, missing_facts
 from healthcheck.facts.boot import EARLIER_BOOT
 from healthcheck.facts.seen_before import SEEN_BEFORE
 from healthcheck.facts.site import PORT_PLANS
+from healthcheck.facts.unanswered import UNANSWERED
 from healthcheck.xid.xidtable import XID_TABLE
 from inventory.errors import UsageError
 
 GROUP = "muster.checks"
 # Facts that the sweep provides; no machine is read for them.
-SWEEP_FACTS = (EARLIER_BOOT, SEEN_BEFORE, PORT_PLANS, XID_TABLE, KERNEL_CATALOGUE, KERNEL_BASELINE)
+SWEEP_FACTS = (EARLIER_BOOT, SEEN_BEFORE, UNANSWERED, PORT_PLANS, XID_TABLE, KERNEL_CATALOGUE,
+               KERNEL_BASELINE)
 
 
 def load() -> None:
