@@ -90,20 +90,24 @@ def fleet_imex_domain(imex_domain: Mapping[str, ImexDomain], imex_nodes: Mapping
                    if isinstance(one, Finding)}
         versions = [(owners[host], _SERVICE, f"version {version}") for host, members in seen.items()
                     if host in owners and (version := _usual(member.version for member in members.values()))]
+        accused = set()
         for node, one in odd_in(domain, versions, "version", "IMEX services"):
             if isinstance(one, Finding):
                 causes[node] = str(one.observed)
+                accused.add(node)
             yield node, one
         for host, (state, number, of) in away.items():
             if host in owners and views[owners[host]][2].status == _READY:
+                accused.add(owners[host])
                 yield owners[host], Finding(
                     f"{state}, as {number} of {of} nodes see it, and {_READY} by itself", _READY, _SERVICE)
         for node, cut in list(_cut_off(views, owners, causes)):
             causes[node] = "not connected"
+            accused.add(node)
             yield node, cut
         why = listed([f"{node} ({cause})" for node, cause in sorted(causes.items())])
         for node, (status, _, _) in views.items():
-            if status != "UP" and node not in causes:
+            if status != "UP" and node not in accused:
                 yield node, Uncompared(imex_domain[node].name, f"the IMEX domain is {status}: "
                                        + (why or "no member that the nodes see is the cause"))
 

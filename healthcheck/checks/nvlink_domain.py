@@ -277,9 +277,18 @@ def fleet_nvlink_switch(gpu_links: Mapping[str, tuple[GpuLinks, ...]], nvlink_pl
             continue
         for links_down, ends in _alike(common):
             nodes = list(dict.fromkeys(node for node, _ in ends))
-            subject = f"NVLink {', '.join(map(str, links_down))} of {domain.name}"
+            subject = f"{_LINKS}{', '.join(map(str, links_down))} of {domain.name}"
             observed = f"down on {many(len(ends), 'GPU')} of {many(len(nodes), 'tray')}: {listed(nodes)}"
             yield from ((node, Finding(observed, "up, or down on a single tray", subject)) for node in nodes)
+
+
+_LINKS = "NVLink "
+
+
+def common_links(finding: Finding) -> frozenset[int]:
+    """The numbers of the links that a finding of fleet.nvlink_switch is about."""
+    numbers, _, _ = finding.subject.removeprefix(_LINKS).partition(" of ")
+    return frozenset(int(number) for number in numbers.split(", ") if number.isdigit())
 
 
 def _alike(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from healthcheck.facts.gpu import Gpu
 from healthcheck.facts.values import Fact, Partial, reading
@@ -55,17 +55,23 @@ def _members(gpus: Any) -> Iterable[Gpu]:
     return found if isinstance(found, tuple) else ()
 
 
-def whereabouts(node: Node, gpus: Any) -> Mapping[int, str]:
-    """Where to find each GPU, in words for a person with a spare part in hand: "rack r3, tray 7, GPU module
-    2". By the GPUs' numbers, without those that do not know their tray."""
+class Whereabouts(NamedTuple):
+    """Where a person with a spare part in hand finds a GPU: "rack r3, tray 7 of chassis 1821325191344", and
+    the module's number there."""
+
+    place: str
+    module: int | None
+
+
+def whereabouts(node: Node, gpus: Any) -> Mapping[int, Whereabouts]:
+    """Where each GPU is, by its number, without those that do not know their tray. The rack is the
+    inventory's, the rest is what the GPU knows."""
     found = {}
     for gpu in _members(gpus):
-        chassis, slot, tray, module = (reading(gpu, field) for field in (
-            "chassis_serial", "slot_number", "tray_index", "module_id"))
-        if not isinstance(tray, int):
-            continue
-        rack = f"rack {node.rack}" if node.rack else f"chassis {chassis}" if isinstance(chassis, str) else ""
-        words = (rack, f"tray {tray}", f"slot {slot}" if isinstance(slot, int) and not rack else "",
-                 f"GPU module {module}" if isinstance(module, int) else "")
-        found[gpu.index] = ", ".join(filter(None, words))
+        chassis, tray, module = (reading(gpu, field)
+                                 for field in ("chassis_serial", "tray_index", "module_id"))
+        if isinstance(tray, int):
+            of = f" of chassis {chassis}" if isinstance(chassis, str) else ""
+            found[gpu.index] = Whereabouts((f"rack {node.rack}, " if node.rack else "") + f"tray {tray}{of}",
+                                           module if isinstance(module, int) else None)
     return MappingProxyType(found)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
+from healthcheck.facts.nvlink_place import Whereabouts
 from healthcheck.model.outcome import Finding, Result, Status
 from inventory.text import clean
 
@@ -13,20 +14,25 @@ _GPU = re.compile(r"\bGPU (\d{1,4})\b")
 _MOST = 1000    # characters of a remedy
 
 
-def with_whereabouts(result: Result, where: Mapping[int, str]) -> Result:
-    """The result, whose findings about GPUs say in their remedy where each is: "It is in rack r3, tray 7, GPU
-    module 2."""
-    if result.status is not Status.FAIL:
-        return result
-    return replace(result, findings=tuple([_placed(finding, result, where)
-                                           for finding in result.findings]))
+def with_whereabouts(results: Mapping[str, Result], where: Mapping[int, Whereabouts]) -> dict[str, Result]:
+    """Those of a node's results, by rule id, whose findings about GPUs now say in their remedy where these
+    are: "rack r3, tray 7 of chassis 1821325191344, GPU module 2"."""
+    if not where:
+        return {}
+    return {rule: replace(result, findings=tuple([_placed(finding, result, where)
+                                                  for finding in result.findings]))
+            for rule, result in results.items() if result.status is Status.FAIL}
 
 
-def _placed(finding: Finding, result: Result, where: Mapping[int, str]) -> Finding:
-    numbers = map(int, _GPU.findall(finding.subject))
-    places = list(dict.fromkeys(where[number] for number in numbers if number in where))
-    if not places:
+def _placed(finding: Finding, result: Result, where: Mapping[int, Whereabouts]) -> Finding:
+    modules: dict[str, list[str]] = {}
+    for number in map(int, _GPU.findall(finding.subject)):
+        if number in where:
+            place, module = where[number]
+            modules.setdefault(place, []).extend([] if module is None else [str(module)])
+    if not modules:
         return finding
-    text = (f"{finding.remedy or result.remedy} {'It is' if len(places) == 1 else 'They are'} in "
-            f"{'; '.join(places)}.")
+    places = [f"{place}, GPU module{'s' if len(here) > 1 else ''} {', '.join(here)}" if here else place
+              for place, here in modules.items()]
+    text = f"{finding.remedy or result.remedy} Where: {'; '.join(places)}."
     return replace(finding, remedy=clean(text, _MOST), owner=finding.owner or result.owner)

@@ -24,7 +24,7 @@ from healthcheck.facts.boot import EARLIER_BOOT, earlier_boot
 from healthcheck.facts.cache import FactCache
 from healthcheck.facts.kernel import KernelLog
 from healthcheck.facts.kernel_event import KernelEvents
-from healthcheck.facts.nvlink_place import NVLINK_PLACE, place_of, whereabouts
+from healthcheck.facts.nvlink_place import NVLINK_PLACE, Whereabouts, place_of, whereabouts
 from healthcheck.facts.seen_before import SEEN_BEFORE, seen_before, unusual
 from healthcheck.facts.site import PORT_PLANS, plans_of
 from healthcheck.facts.values import Fact, Partial, Unmeasured, narrowed
@@ -37,6 +37,7 @@ from healthcheck.judge.leftout import LeftOut, addresses, left_out, with_left_ou
 from healthcheck.judge.nodefacts import Facts, NodeFacts
 from healthcheck.judge.nodereport import reason_of, unreached
 from healthcheck.judge.samplejudge import FleetSample, judge_by_sample
+from healthcheck.judge.switchblame import blame_switch
 from healthcheck.judge.view import ProfileRules
 from healthcheck.judge.whereabouts import with_whereabouts
 from healthcheck.kernellog.carried import NO_RECORDS
@@ -91,7 +92,7 @@ class JudgedNode:
     log: LogView | None = None
     rests: Mapping[str, Collection[int] | None] = field(default_factory=dict)
     lacking: frozenset[str] = frozenset()
-    whereabouts: Mapping[int, str] = field(default_factory=dict)
+    whereabouts: Mapping[int, Whereabouts] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -297,6 +298,9 @@ class Assessment:
                 if rule.id not in node.results and not rule.checked.fleet:
                     node.results[rule.id] = judge(rule, node.facts, learned)
         self._judge_fleets(learned)
+        for judged in self._judged.values():
+            judged.results.update(with_whereabouts(judged.results, judged.whereabouts))
+            judged.results.update(blame_switch(judged.results, judged.facts))
         self._count_peers()
         for name, why in withheld.items():
             if (lost := self._judged.get(name)) is not None:
@@ -398,8 +402,6 @@ class Assessment:
         judged = self._judged[node.name]
         results = tuple([judged.results[rule.id] for rule in self._ruleset.rules])
         state = state_by(set(map(OUTCOME, results)))
-        if judged.whereabouts:
-            results = tuple([with_whereabouts(result, judged.whereabouts) for result in results])
         if judged.left_out:
             results = tuple(with_left_out(result, rule, judged.left_out)
                             for rule, result in zip(self._ruleset.rules, results, strict=True))
