@@ -23,8 +23,8 @@ _READY = "READY"
 _SERVICE = "nvidia-imex"
 
 
-@check("imex.state")
-def imex_state(imex_domain: ImexDomain, services: Services, *, expected: bool) -> Iterator[Finding]:
+@check("nvlink_imex.state")
+def nvlink_imex_state(imex_domain: ImexDomain, services: Services, *, expected: bool) -> Iterator[Finding]:
     """Where GPUs of several nodes share memory over NVLink, this node's IMEX service is ready: it has its
     GPUs and as many of its peers as it is configured to wait for."""
     if not expected:
@@ -35,8 +35,8 @@ def imex_state(imex_domain: ImexDomain, services: Services, *, expected: bool) -
         yield Finding(imex_domain.own.status, _READY, _SERVICE)
 
 
-@fleet_check("fleet.imex_nodes")
-def fleet_imex_nodes(imex_nodes: Mapping[str, ImexNodes], nvlink_place: Places) -> Comparison:
+@fleet_check("fleet.nvlink_imex_nodes")
+def fleet_nvlink_imex_nodes(imex_nodes: Mapping[str, ImexNodes], nvlink_place: Places) -> Comparison:
     """All nodes of an NVLink domain (or of a partition of it) have the same list of IMEX nodes, in one order:
     a node's place in the list is its number."""
     yield from nowhere(imex_nodes, nvlink_place)
@@ -68,15 +68,16 @@ def _parts(places: Places) -> Iterator[Domain]:
         yield from partitions(domain, places)
 
 
-@fleet_check("fleet.imex_domain")
-def fleet_imex_domain(imex_domain: Mapping[str, ImexDomain], imex_nodes: Mapping[str, ImexNodes],
-                      nvlink_place: Places) -> Comparison:
+@fleet_check("fleet.nvlink_imex_domain")
+def fleet_nvlink_imex_domain(
+    imex_domain: Mapping[str, ImexDomain], imex_nodes: Mapping[str, ImexNodes], nvlink_place: Places,
+) -> Comparison:
     """The nodes of an NVLink domain (or of a partition of it) see each other's IMEX services ready, of one
     version and connected.
 
-    A node that says itself that it is not ready is imex.state's, and one with another list of nodes is
-    fleet.imex_nodes'; here it is what its peers see and it does not. Where the domain is not up through
-    another node, a node is visibly not judged.
+    A node that says itself that it is not ready is for nvlink_imex.state, and one with another list of nodes
+    for fleet.nvlink_imex_nodes; here it is what its peers see and it does not. Where the domain is not up
+    through another node, a node is visibly not judged.
     """
     yield from nowhere(imex_domain, nvlink_place)
     for domain in _parts(nvlink_place):

@@ -24,7 +24,8 @@ from inventory.text import many
 F = TypeVar("F", bound=Fact)
 Row = tuple[str, str, str]      # node, subject, value
 Places = Mapping[str, NvlinkPlace]
-_NOWHERE = "the inventory gives no nvlink_domain, and the GPUs are in no cluster that spans nodes"
+_NOWHERE = ("there are no NVLinks between nodes: the inventory gives no nvlink_domain, and the GPUs are in no "
+            "cluster that spans nodes")
 # Where more than a quarter would be outliers, there are two populations and no outliers.
 _MOST_OUTLIERS = 4
 
@@ -251,7 +252,7 @@ def _words(place: tuple[str, int, int, int]) -> str:
     return f"chassis {chassis}, slot {slot}, tray {tray}, host {host}"
 
 
-@fleet_check("fleet.nvlink_switch", reads=("links", "down"))
+@fleet_check("fleet.nvlink_switch")
 def fleet_nvlink_switch(gpu_links: Mapping[str, tuple[GpuLinks, ...]], nvlink_place: Places, *,
                         trays: int) -> Comparison:
     """No NVLink of one number is down on GPUs of several trays of a domain.
@@ -275,7 +276,7 @@ def fleet_nvlink_switch(gpu_links: Mapping[str, tuple[GpuLinks, ...]], nvlink_pl
                   if len({node for node, _ in ends}) >= trays}
         if 2 * sum(map(len, common.values())) < total:
             continue
-        for links_down, ends in _alike(common):
+        for links_down, ends in _by_ends(common):
             nodes = list(dict.fromkeys(node for node, _ in ends))
             subject = f"{_LINKS}{', '.join(map(str, links_down))} of {domain.name}"
             observed = f"down on {many(len(ends), 'GPU')} of {many(len(nodes), 'tray')}: {listed(nodes)}"
@@ -291,12 +292,12 @@ def common_links(finding: Finding) -> frozenset[int]:
     return frozenset(int(number) for number in numbers.split(", ") if number.isdigit())
 
 
-def _alike(
+def _by_ends(
     common: Mapping[int, Sequence[tuple[str, str]]],
 ) -> Iterator[tuple[list[int], Sequence[tuple[str, str]]]]:
     """Links that are down on the same GPUs together: a switch tray holds more than one switch."""
-    by_ends: defaultdict[tuple[tuple[str, str], ...], list[int]] = defaultdict(list)
+    held: defaultdict[tuple[tuple[str, str], ...], list[int]] = defaultdict(list)
     for number, ends in common.items():
-        by_ends[tuple(ends)].append(number)
-    for ends, numbers in by_ends.items():
+        held[tuple(ends)].append(number)
+    for ends, numbers in held.items():
         yield numbers, ends

@@ -23,11 +23,11 @@ PATH = "/etc/nvidia-imex/nodes_config.cfg"
 NODES = Probe("imex.nodes", ProbeKind.FILES, paths=(PATH,), limit=64 * KIB)
 # Both run only where IMEX is set up. The paths of the service's logs are root's alone, and without root the
 # tool only says that it cannot read its configuration. It asks every node of the domain over the network: a
-# document of 18 nodes with 18 connections each is some 40 KiB.
+# document of 18 nodes with 18 connections each is some 40 KiB. The addresses are wanted only with it.
 DOMAIN = Probe("imex.domain", ProbeKind.COMMAND, argv=("nvidia-imex-ctl", "-N", "-j"), each=(PATH,), most=1,
                seconds=12.0, each_s=10.0, limit=256 * KIB, root=True)
 ADDRESSES = Probe("imex.addresses", ProbeKind.COMMAND, argv=("hostname", "-I"), each=(PATH,), most=1,
-                  seconds=5.0, each_s=3.0, limit=16 * KIB)
+                  seconds=5.0, each_s=3.0, limit=16 * KIB, root=True)
 NAME = "IMEX"
 CONNECTED = "CONNECTED"
 MOST_NODES = 1024       # of a domain; 72 GPUs are 18 nodes

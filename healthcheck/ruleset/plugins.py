@@ -14,7 +14,8 @@ from inventory.errors import UsageError
 
 GROUP = "muster.checks"
 # Facts that the sweep provides; no machine is read for them.
-SWEEP_FACTS = (EARLIER_BOOT, SEEN_BEFORE, PORT_PLANS, NVLINK_PLACE, XID_TABLE, KERNEL_CATALOGUE, KERNEL_BASELINE)
+SWEEP_FACTS = (EARLIER_BOOT, SEEN_BEFORE, PORT_PLANS, NVLINK_PLACE, XID_TABLE, KERNEL_CATALOGUE,
+               KERNEL_BASELINE)
 
 
 def load() -> None:

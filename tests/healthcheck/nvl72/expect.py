@@ -35,11 +35,11 @@ def unjudged(rule: str, words: str, nodes: tuple[str, ...] = OTHERS, status: str
 ALL = "GPU 0, GPU 1, GPU 2, GPU 3|"
 
 EXPECTED: Mapping[str, tuple[Says, ...]] = {
-    "odd-uuid": (accused("fleet-nvlink-cluster", ALL + f"-0000000000ff, expected cluster 5cd3|as 68 of 72 GPUs of NVLink domain r3|{WHERE}s 1, 2, 3, 4"),),
+    "odd-uuid": (accused("fleet-nvlink-cluster", ALL + f"-0000000000ff, expected cluster 5cd3|as 68 of 72 GPUs of NVLink domain r3|{WHERE}s 1, 2, 3, 4", severity="warning"),),
     "zero-uuid": (
         accused("nvlink-fabric-cluster", f"GPU 0: no cluster UUID (all zeros)|fabric manager|{WHERE} 1"),
         unjudged("fleet-nvlink-cluster", "joined no NVLink cluster", ODD), unjudged("fleet-nvlink-domains", "joined no cluster", ODD)),
-    "odd-clique": (accused("fleet-nvlink-cluster", ALL + f"clique 4026, expected clique 1|NVLink partition|{WHERE}s 1, 2, 3, 4"),),
+    "odd-clique": (accused("fleet-nvlink-cluster", ALL + f"clique 4026, expected clique 1|NVLink partition|{WHERE}s 1, 2, 3, 4", severity="warning"),),
     "odd-clique-of-one-gpu": (accused("nvlink-fabric-clique", f"GPU 2: clique 4026|expected clique 1|{WHERE} 3"),),
     "imex-down-on-one-node": (
         accused("nvlink-fabric-imex", "nvidia-imex: failed (failed), expected active", severity="warning"),
@@ -85,9 +85,9 @@ EXPECTED: Mapping[str, tuple[Says, ...]] = {
         accused("fleet-nvlink", "GPU 2: 0 of 18 links up", ("r3-03", "r3-05", "r3-07"), "warning", "vendor")),
     "swapped-trays": (
         accused("fleet-nvlink-cluster", "-000000000004, that of NVLink domain r4, expected|-000000000003, as 68 of 72 GPUs of NVLink domain r3|tray 5 of"
-                " chassis 1821325191345", ("r3-02",)),
+                " chassis 1821325191345", ("r3-02",), "warning"),
         accused("fleet-nvlink-cluster", "-000000000003, that of NVLink domain r3, expected|-000000000004, as 68 of 72 GPUs of NVLink domain r4|tray 2 of"
-                " chassis 1821325191344", ("r4-05",)),
+                " chassis 1821325191344", ("r4-05",), "warning"),
         accused("fleet-nvlink-place", "chassis 1821325191345, expected chassis 1821325191344, as 17 of 18 nodes of NVLink domain r3", ("r3-02",),
                 "warning", "datacentre"),
         accused("fleet-nvlink-place", "chassis 1821325191344, expected chassis 1821325191345, as 17 of 18 nodes of NVLink domain r4", ("r4-05",),
@@ -107,7 +107,7 @@ EXPECTED: Mapping[str, tuple[Says, ...]] = {
         unjudged("fleet-nvlink-cluster", "48 have clique 1, 24 have clique 2|declare it: labels: {nvlink_partition: NAME}", R3),),
     "divided-on-purpose": (),
     "divided-on-purpose-with-an-odd-tray": (
-        accused("fleet-nvlink-cluster", ALL + "clique 1, expected clique 2, as 20 of 24 GPUs of partition tenant-a of NVLink domain r3", ("r3-03",)),),
+        accused("fleet-nvlink-cluster", ALL + "clique 1, expected clique 2, as 20 of 24 GPUs of partition tenant-a of NVLink domain r3", ("r3-03",), "warning"),),
     "no-domain-in-the-inventory": (
         unjudged("fleet-nvlink-cluster", "the inventory gives no nvlink_domain; seen in cluster 5cd3|68 GPUs in clique 1, 4 GPUs in clique 4026", R3),
         unjudged("fleet-nvlink-domains", "the inventory gives no nvlink_domain; its GPUs are in cluster 5cd3", R3)),
