@@ -24,8 +24,8 @@ from inventory.text import many
 F = TypeVar("F", bound=Fact)
 Row = tuple[str, str, str]      # node, subject, value
 Places = Mapping[str, NvlinkPlace]
-_NOWHERE = ("there are no NVLinks between nodes: the inventory gives no nvlink_domain, and the GPUs are in no "
-            "cluster that spans nodes")
+_NOWHERE = ("there are no NVLinks between nodes: the inventory gives no nvlink_domain, and the GPUs are in "
+            "no cluster that spans nodes")
 # Where more than a quarter would be outliers, there are two populations and no outliers.
 _MOST_OUTLIERS = 4
 
