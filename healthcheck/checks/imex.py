@@ -14,12 +14,11 @@ from collections.abc import Iterator, Mapping
 from healthcheck.checks.base import NotJudged, check, fleet_check, listed
 from healthcheck.checks.fleet import Comparison, Uncompared, read_all
 from healthcheck.checks.nvlink_domain import Domain, Places, domains, nowhere, odd_in, partitions
-from healthcheck.facts.imex import ImexDomain, ImexMember, ImexNodes
+from healthcheck.facts.imex import READY, UP, ImexDomain, ImexMember, ImexNodes
 from healthcheck.facts.service import Services
 from healthcheck.model.outcome import Finding
 from inventory.text import many
 
-_READY = "READY"
 _SERVICE = "nvidia-imex"
 
 
@@ -31,8 +30,8 @@ def nvlink_imex_state(imex_domain: ImexDomain, services: Services, *, expected: 
         raise NotJudged("there are no NVLinks between nodes, as the SKU says")
     if services.imex.active != "active":
         raise NotJudged("nvidia-imex does not run, which nvlink-fabric-imex judges")
-    if imex_domain.own.status != _READY:
-        yield Finding(imex_domain.own.status, _READY, _SERVICE)
+    if imex_domain.own.status != READY:
+        yield Finding(imex_domain.own.status, READY, _SERVICE)
 
 
 @fleet_check("fleet.nvlink_imex_nodes")
@@ -98,17 +97,17 @@ def fleet_nvlink_imex_domain(
                 accused.add(node)
             yield node, one
         for host, (state, number, of) in away.items():
-            if host in owners and views[owners[host]][2].status == _READY:
+            if host in owners and views[owners[host]][2].status == READY:
                 accused.add(owners[host])
                 yield owners[host], Finding(
-                    f"{state}, as {number} of {of} nodes see it, and {_READY} by itself", _READY, _SERVICE)
+                    f"{state}, as {number} of {of} nodes see it, and {READY} by itself", READY, _SERVICE)
         for node, cut in list(_cut_off(views, owners, causes)):
             causes[node] = "not connected"
             accused.add(node)
             yield node, cut
         why = listed([f"{node} ({cause})" for node, cause in sorted(causes.items())])
         for node, (status, _, _) in views.items():
-            if status != "UP" and node not in accused:
+            if status != UP and node not in accused:
                 yield node, Uncompared(imex_domain[node].name, f"the IMEX domain is {status}: "
                                        + (why or "no member that the nodes see is the cause"))
 
@@ -134,7 +133,7 @@ def _usual(values: Iterator[str]) -> str:
 def _not_ready(seen_by: Mapping[str, ImexMember]) -> tuple[str, int, int] | None:
     """The state in which most nodes see a member that is not ready, how many, and of how many."""
     states = [member.status for member in seen_by.values()]
-    others = [status for status in states if status != _READY]
+    others = [status for status in states if status != READY]
     if 2 * len(others) <= len(states):
         return None
     return Counter(others).most_common(1)[0][0], len(others), len(states)

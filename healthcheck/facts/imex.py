@@ -30,6 +30,10 @@ ADDRESSES = Probe("imex.addresses", ProbeKind.COMMAND, argv=("hostname", "-I"), 
                   seconds=5.0, each_s=3.0, limit=16 * KIB, root=True)
 NAME = "IMEX"
 CONNECTED = "CONNECTED"
+READY, UP = "READY", "UP"
+# The states of a domain and of a service (DCGM's DcgmImexManager.cpp); a newer one is shown as unknown.
+STATES = frozenset((UP, "DEGRADED", "DOWN", READY, "UNAVAILABLE", "INITIALIZING", "STARTING_AUTH_SERVER",
+                    "WAITING_FOR_PEERS", "WAITING_FOR_RECOVERY", "INIT_GPU", "SHUTTING_DOWN"))
 MOST_NODES = 1024       # of a domain; 72 GPUs are 18 nodes
 
 
@@ -123,7 +127,7 @@ def domain(text: str) -> tuple[str, tuple[ImexMember, ...]]:
     if not isinstance(nodes, dict) or not isinstance(document.get("status"), str) or len(nodes) > MOST_NODES:
         raise ValueError("not the document of nvidia-imex-ctl")
     numbered = sorted(nodes.items(), key=lambda item: (len(item[0]), item[0]))
-    return _word(document, "status"), tuple([_member(node) for _, node in numbered])
+    return _state(document), tuple([_member(node) for _, node in numbered])
 
 
 def _member(node: Any) -> ImexMember:
@@ -135,7 +139,7 @@ def _member(node: Any) -> ImexMember:
                    and _word(peer, "status") != CONNECTED]
     hostname, version = _text(node, "hostName"), _text(node, "version")
     return ImexMember(_host(node["host"]), "" if hostname == "N/A" else hostname.lower(),
-                      _word(node, "status"), "" if version == "N/A" else version, tuple(sorted(unconnected)))
+                      _state(node), "" if version == "N/A" else version, tuple(sorted(unconnected)))
 
 
 def _text(document: Mapping[str, Any], key: str) -> str:
@@ -143,8 +147,13 @@ def _text(document: Mapping[str, Any], key: str) -> str:
     return clean(value, 255) if isinstance(value, str) else ""
 
 
+def _state(document: Mapping[str, Any]) -> str:
+    word = _word(document, "status")
+    return word if word in STATES else f"unknown ({word})"
+
+
 def _word(document: Mapping[str, Any], key: str) -> str:
-    return _text(document, key).upper()[:40] or "UNKNOWN"
+    return _text(document, key).upper()[:40] or "-"
 
 
 def _addresses(captures: Captures) -> frozenset[str]:
