@@ -12,6 +12,7 @@ from healthcheck.facts.driver import Driver
 from healthcheck.facts.gpu import Gpu
 from healthcheck.facts.port import Port
 from healthcheck.facts.service import Services
+from healthcheck.facts.unanswered import Unanswered
 from healthcheck.model.outcome import Finding, Owner
 
 _REMEDIES = {
@@ -41,6 +42,22 @@ def driver_loads(driver: Driver) -> Iterator[Finding]:
     if not driver.loads:
         remedy, owner = _REMEDIES.get(driver.cause, ("", None))
         yield Finding(driver.trouble, "a driver that answers", remedy=remedy, owner=owner)
+
+
+@check("driver.answers")
+def driver_answers(driver: Driver, unanswered: Unanswered, *, snapshots: int) -> Iterator[Finding]:
+    """The driver, and each GPU of it, answered within the collector's limits in at least one of the last
+    `snapshots` snapshots of this boot. One slow answer is not a fault; a driver that hangs is."""
+    for subject, reason, number in unanswered.hung:
+        if number >= snapshots:
+            yield Finding(f"{reason}; so in {number} snapshots in a row", "an answer", subject=subject)
+    for subject, reason, number in unanswered.hung:
+        if number < snapshots:
+            raise NotMeasured(driver, f"{subject}: {reason} ({number} of {snapshots} snapshots in a row)")
+    if unanswered.unasked:
+        raise NotMeasured(driver, unanswered.unasked)
+    if not unanswered.hung and not driver.loads:
+        return      # it refused, which is an answer
 
 
 @check("driver.module_matches")

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from healthcheck.checks.base import GIB, check
 from healthcheck.facts.gpu import Gpu, GpuPresence
+from healthcheck.facts.persistence import PersistenceMode
 from healthcheck.model.outcome import Finding, Owner, Repair
 
 
@@ -68,11 +69,11 @@ def gpu_recovery_action(gpu: Gpu) -> Iterator[Finding]:
 
 
 @check("gpu.persistence")
-def gpu_persistence(gpu: Gpu) -> Iterator[Finding]:
+def gpu_persistence(persistence_mode: PersistenceMode) -> Iterator[Finding]:
     """The driver stays loaded for every GPU when its last process ends: loading again takes seconds and loses
     counters and settings."""
-    if not gpu.persistence:
-        yield Finding("persistence mode is off", "on")
+    if not persistence_mode.on:
+        yield Finding(persistence_mode.observed, "on")
 
 
 @check("gpu.mig")
@@ -90,6 +91,18 @@ def gpu_compute_mode(gpu: Gpu, *, expected: str) -> Iterator[Finding]:
     """Every GPU takes processes as the rule says (`default`, `exclusive_process`, `prohibited`)."""
     if gpu.compute_mode != expected:
         yield Finding(gpu.compute_mode, expected)
+
+
+@check("gpu.c2c")
+def gpu_c2c(gpu: Gpu) -> Iterator[Finding]:
+    """Every link between a GPU and its Grace CPU is on: the GPU reaches the host's memory over them alone.
+
+    A GPU that has no such links is not judged: B200 beside another CPU says that its C2C mode is off.
+    """
+    if gpu.c2c_links and not gpu.c2c_enabled:
+        yield Finding("the links to the CPU (C2C) are off", "on")
+    elif gpu.c2c_links_active < gpu.c2c_links:
+        yield Finding(f"{gpu.c2c_links_active} of {gpu.c2c_links} links to the CPU (C2C) are active", "all")
 
 
 @check("gpu.memory_size")

@@ -40,6 +40,14 @@ def gpu_ecc_uncorrected(gpu: Gpu, *, allow: int) -> Iterator[Finding]:
         yield Finding(gpu.ecc_uncorrected, f"at most {allow}")
 
 
+@check("gpu.ecc_uncorrected_place")
+def gpu_ecc_uncorrected_place(gpu: Gpu) -> Iterator[Finding]:
+    """Where a GPU's uncorrectable memory errors were: a reset gives DRAM a spare row, and SRAM has none."""
+    sram, dram = gpu.sram_uncorrected, gpu.dram_uncorrected
+    if sram or dram:
+        yield Finding(f"{sram} in SRAM, {dram} in DRAM", "none")
+
+
 @check("gpu.ecc_uncorrected_lifetime")
 def gpu_ecc_uncorrected_lifetime(gpu: Gpu, *, allow: int) -> Iterator[Finding]:
     """No GPU has had more uncorrectable memory errors in its life than allowed: repeated ones show here
@@ -102,6 +110,25 @@ def gpu_row_remap_banks(gpu: Gpu, *, allow_low: int) -> Iterator[Finding]:
         yield Finding(f"{gpu.banks_none} banks have no spare row", "spare rows in every bank")
     elif gpu.banks_low > allow_low:
         yield Finding(f"{gpu.banks_low} banks are low on spare rows", f"at most {allow_low}")
+
+
+@check("gpu.repair_pending")
+def gpu_repair_pending(gpu: Gpu) -> Iterator[Finding]:
+    """No GPU waits for a reset to repair a channel of its memory or a part of its processor (TPC)."""
+    if gpu.channel_repair_pending:
+        yield Finding("the repair of a memory channel is pending", "none")
+    if gpu.tpc_repair_pending:
+        yield Finding("the repair of a TPC is pending", "none")
+
+
+@check("gpu.bank_remap")
+def gpu_bank_remap(gpu: Gpu) -> Iterator[Finding]:
+    """No GPU that can replace whole banks of memory waits to do so, or has a group of banks without a spare
+    one."""
+    if gpu.bank_remap_pending:
+        yield Finding("a bank remapping is pending", "none")
+    if gpu.bank_remap_none:
+        yield Finding(f"{gpu.bank_remap_none} groups of banks have no spare bank", "a spare one in each")
 
 
 @check("gpu.pages_pending")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from healthcheck.checks.base import NotJudged, NotMeasured, Peers, check
+from healthcheck.checks.base import NotJudged, NotMeasured, NotSupported, Peers, check
 from healthcheck.facts.gpu import Gpu
 from healthcheck.facts.nvlink_fabric import NvlinkFabricLog
 from healthcheck.facts.nvlink_place import NO_CLUSTER
@@ -56,7 +56,8 @@ _CORRECT = ("Drain. Compare the fabric's configuration (partition, chassis, firm
 def nvlink_fabric_health(gpu: Gpu) -> Iterator[Finding]:
     """No part of a GPU's fabric health mask reports a fault: bandwidth, routes, recoveries, configuration.
 
-    Parts that the driver does not support are not judged; a GPU without any is not supported.
+    Parts that the driver does not support are not judged; a GPU without any is not supported. Partition and
+    global manager have nvlink_fabric.partition.
     """
     for shift, wrong, remedy in _QUESTIONS:
         if gpu.fabric_health >> shift & 0x3 == 1:
@@ -64,6 +65,28 @@ def nvlink_fabric_health(gpu: Gpu) -> Iterator[Finding]:
     if (number := gpu.fabric_health >> 8 & 0xF) > 1:
         observed = f"incorrect configuration: {_CONFIGURATION.get(number, f'number {number}')}"
         yield Finding(observed, "a correct configuration", remedy=_CORRECT, owner=Owner.OPERATOR)
+
+
+_SUMMARIES = {"unhealthy": "unhealthy", "limited_capacity": "limited capacity"}
+
+
+@check("nvlink_fabric.summary")
+def nvlink_fabric_summary(gpu: Gpu) -> Iterator[Finding]:
+    """The driver's own summary of a GPU's fabric is healthy; nvlink_fabric.health names the part at fault,
+    where the driver does."""
+    if gpu.fabric_summary != "healthy":
+        observed = _SUMMARIES.get(gpu.fabric_summary, gpu.fabric_summary)
+        yield Finding(f"the fabric's health: {observed}", "healthy")
+
+
+@check("nvlink_fabric.partition")
+def nvlink_fabric_partition(gpu: Gpu) -> Iterator[Finding]:
+    """Every GPU in a fabric has its partition, and the fabric's global manager is connected: else no new work
+    spans nodes."""
+    if gpu.fabric_health >> 12 & 0x3 == 2:
+        yield Finding("no partition is assigned", "a partition")
+    if gpu.fabric_health >> 14 & 0x3 == 2:
+        yield Finding("the global fabric manager is disconnected", "connected")
 
 
 @check("nvlink_fabric.clique")
@@ -98,9 +121,12 @@ def _place(gpu: Gpu) -> tuple[str, int] | None:
     return (gpu.fabric_cluster, gpu.fabric_clique) if gpu.fabric_state == "completed" else None
 
 
-def _in_fabric(gpu: Gpu) -> bool:
-    """Whether the GPU has joined its fabric; one whose state is not supported has not."""
-    return gpu.fabric_state == "completed" and not gpu.fabric_status
+def _outside(gpu: Gpu) -> bool:
+    """Whether the GPU has not joined its fabric; one whose state is not supported has not."""
+    try:
+        return gpu.fabric_state != "completed" or bool(gpu.fabric_status)
+    except NotSupported:
+        return True
 
 
 @check("nvlink_fabric.manager")
@@ -109,12 +135,12 @@ def nvlink_fabric_manager(services: Services, gpus: Peers[Gpu], *, expected: boo
     all are PCI devices.
 
     Where its unit is not installed, it may run in a driver's container: then the GPUs' completed fabric
-    probes show that it worked.
+    probes show that it worked, and a GPU that was not read shows nothing.
     """
     manager = services.fabric_manager if expected else None
     if manager is None or manager.active == "active":
         return
-    if manager.load == "not-found" and len(gpus.where(_in_fabric)) == len(gpus):
+    if manager.load == "not-found" and not len(gpus.where(_outside)):
         return
     yield Finding(manager.description, "active", manager.name, remedy=_RESTART)
 

@@ -69,8 +69,13 @@ _PATHS: Mapping[str, str] = MappingProxyType({
     "temperature/gpu shutdown temp": "temperature/gpu_temp_max_threshold",
     "temperature/gpu max operating temp": "temperature/gpu_temp_max_gpu_threshold",
     "temperature/memory max operating temp": "temperature/gpu_temp_max_mem_threshold",
+    "temperature/gpu slowdown t.limit temp": "temperature/gpu_temp_slow_tlimit_threshold",
+    "temperature/gpu shutdown t.limit temp": "temperature/gpu_temp_max_tlimit_threshold",
+    "temperature/gpu max operating t.limit temp": "temperature/gpu_temp_max_gpu_tlimit_threshold",
+    "temperature/memory max operating t.limit temp": "temperature/gpu_temp_max_mem_tlimit_threshold",
     "gpu power readings/power draw": "gpu_power_readings/power_draw",
     "gpu power readings/average power draw": "gpu_power_readings/average_power_draw",
+    "gpu power readings/instantaneous power draw": "gpu_power_readings/instant_power_draw",
     "gpu power readings/current power limit": "gpu_power_readings/current_power_limit",
     "gpu power readings/default power limit": "gpu_power_readings/default_power_limit",
     "power readings/power draw": "gpu_power_readings/power_draw",
@@ -86,9 +91,20 @@ _PATHS: Mapping[str, str] = MappingProxyType({
            ("hw slowdown/hw power brake slowdown", "hw_power_brake_slowdown"), ("sync boost", "sync_boost"),
            ("sw thermal slowdown", "sw_thermal_slowdown"),
            ("display clock setting", "display_clocks_setting"))},
+    **{f"clocks event reasons counters/{said}":
+       f"clocks_event_reasons_counters/clocks_event_reasons_counters_{name}" for said, name in (
+           ("sw power capping", "sw_power_cap"), ("sw thermal slowdown", "sw_therm_slowdown"),
+           ("hw thermal slowdown", "hw_therm_slowdown"), ("hw power braking", "hw_power_brake"))},
     "fabric/state": "fabric/state", "fabric/status": "fabric/status", "fabric/cliqueid": "fabric/cliqueId",
     "fabric/clusteruuid": "fabric/clusterUuid",
-    **{f"fabric/health/{part.replace('_', ' ')}": f"fabric/health/{part}" for part in HEALTH_PARTS},
+    **{f"fabric/health/{part.replace('_', ' ')}": f"fabric/health/{part}"
+       for part in ("summary", *HEALTH_PARTS)},
+    **{f"platform info/{said}": f"platformInfo/{name}" for said, name in (
+        ("chassis serial number", "chassis_serial_number"), ("slot number", "slot_number"),
+        ("tray index", "tray_index"), ("host id", "host_id"), ("peer type", "peer_type"),
+        ("module id", "module_id"))},
+    "gpu c2c mode": "c2c_mode", "ecc errors/channel repair pending": "ecc_errors/channel_repair_pending",
+    "ecc errors/tpc repair pending": "ecc_errors/tpc_repair_pending",
 })
 
 
@@ -104,20 +120,20 @@ def log(text: str, start: int = 0) -> str:
 
 def as_xml(text: str) -> str:
     """The log in the format of `nvidia-smi -q -x`; without values that no rule uses."""
-    head: dict[str, str] = {}
-    gpus: list[dict[str, str]] = []
+    head: dict[str, list[str]] = {}
+    gpus: list[tuple[str, dict[str, list[str]]]] = []
     for path, value in _readings(text):
         if path == "":
             if len(gpus) == SMI_GPUS:
                 break
-            gpus.append({"@id": value})
+            gpus.append((value, {}))
         elif not gpus and path in _HEAD:
-            head.setdefault(_HEAD[path], value)
+            head.setdefault(_HEAD[path], []).append(value)
         elif gpus and path in _PATHS:
-            gpus[-1].setdefault(_PATHS[path], value)
-    made = [f"<{name}>{escape(value)}</{name}>" for name, value in head.items()]
-    for gpu in gpus:
-        made += [f"<gpu id={quoteattr(gpu.pop('@id'))}>", *_elements(gpu), "</gpu>"]
+            gpus[-1][1].setdefault(_PATHS[path], []).append(value)
+    made = list(_elements(head))
+    for address, values in gpus:
+        made += [f"<gpu id={quoteattr(address)}>", *_elements(values), "</gpu>"]
     return "<?xml version=\"1.0\" ?>\n<nvidia_smi_log>\n" + "\n".join(made) + "\n</nvidia_smi_log>\n"
 
 
@@ -142,8 +158,16 @@ def _readings(text: str) -> Iterator[tuple[str, str]]:
             yield path, match[3].strip()
 
 
-def _elements(gpu: Mapping[str, str]) -> Iterator[str]:
-    for path, value in gpu.items():
-        parts = path.split("/")
-        yield "".join(f"<{part}>" for part in parts) + escape(value) + "".join(
-            f"</{part}>" for part in reversed(parts))
+def _elements(values: Mapping[str, list[str]]) -> Iterator[str]:
+    """The elements in their blocks, each opened once; an element that the text has twice is there twice."""
+    blocks: dict[str, dict[str, list[str]]] = {}
+    for path, found in values.items():
+        name, _, rest = path.partition("/")
+        if rest:
+            blocks.setdefault(name, {})[rest] = found
+        else:
+            yield from (f"<{name}>{escape(value)}</{name}>" for value in found)
+    for name, inside in blocks.items():
+        yield f"<{name}>"
+        yield from _elements(inside)
+        yield f"</{name}>"

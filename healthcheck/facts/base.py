@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from healthcheck.facts.cache import Content, FactCache, content_of
 from healthcheck.facts.files import CapturedFiles, DeviceOutput, device_output
 from healthcheck.facts.values import Partial, Unmeasured, Unread
-from healthcheck.model.probes import Probe, ProbeKind
+from healthcheck.model.probes import Needs, Probe, ProbeKind
 from healthcheck.model.recording import Capture, Host, Outcome, Recording
 
 T = TypeVar("T")
@@ -27,6 +27,8 @@ def why(probe: Probe, capture: Capture | None) -> str:
         return f"{what} is not there{note}"
     if capture.outcome is Outcome.DENIED:
         return f"{what}: permission denied{note}" + (" (needs root)" if probe.root else "")
+    if capture.outcome is Outcome.TIMEOUT and capture.note.startswith("no answer within "):
+        return f"{what}: {capture.note}"    # one of the probe's stages has a limit of its own
     if capture.outcome is Outcome.TIMEOUT and 0 < capture.seconds < probe.seconds - 0.5:
         return (f"{what} had not answered after {capture.seconds:.1f} s, when the snapshot's time was "
                 f"over{note}")
@@ -187,7 +189,8 @@ def fact(
 def build_fact(spec: FactSpec, captures: Captures) -> Any:
     """The fact's value, Partial or Unmeasured; a node's output never makes it raise.
 
-    Enforced here and not left to builders: a fact from a probe that did not end well is at best Partial.
+    Enforced here and not left to builders: a fact from a probe that did not end well is at best Partial. A
+    fact with a second source says so itself, because the other source may have made it whole.
     """
     try:
         value = captures.once(spec.build)
@@ -197,7 +200,10 @@ def build_fact(spec: FactSpec, captures: Captures) -> Any:
         return Unmeasured(f"{spec.name} could not be read from the node's output ({type(error).__name__})")
     if isinstance(value, (Unmeasured, Partial)):
         return value
+    second = any(probe.needs is Needs.NVIDIA_UNANSWERED for probe in spec.probes)
     for probe in spec.probes:
+        if second and (probe.kind is ProbeKind.NVML or probe.needs is Needs.NVIDIA_UNANSWERED):
+            continue
         capture = captures.capture(probe)
         if capture is not None and capture.outcome in (Outcome.TRUNCATED, Outcome.TIMEOUT):
             return Partial(value, why(probe, capture))

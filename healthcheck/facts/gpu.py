@@ -6,10 +6,11 @@ NVML semantics (what NOT_SUPPORTED, GPU_IS_LOST and the volatile counters mean) 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from healthcheck.facts import smi
 from healthcheck.facts.base import Captures, fact, why
+from healthcheck.facts.divided import undivided
 from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.nvml_output import (
     LOST_CODES,
@@ -28,7 +29,7 @@ from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unr
 from healthcheck.model.probes import MIB, Probe, ProbeKind
 from healthcheck.model.recording import Capture, Outcome
 
-NVML = Probe("gpu.nvml", ProbeKind.NVML, seconds=15.0, limit=1 * MIB)
+NVML = Probe("gpu.nvml", ProbeKind.NVML, seconds=40.0, limit=1 * MIB)
 PCI = Probe("gpu.pci", ProbeKind.FILES, paths=("/sys/bus/pci/devices/*/uevent",), limit=1 * MIB)
 
 NVIDIA_VENDOR = "10DE"
@@ -280,25 +281,83 @@ def each(captures: Captures, make: Callable[[Sequence[Line]], Made]) -> Made | P
     return _counted(answer.head, make(answer.gpus), len(answer.gpus))
 
 
-def _by_smi(captures: Captures, reason: str) -> Any:
-    log = _smi_log(captures, reason)
+class _Sourced(NamedTuple):
+    """The readings of one GPU, who gave them, and what a PASS over them does not cover."""
+
+    line: Line
+    source: str = "NVML"
+    caveat: str = ""
+
+
+def _by_smi(line: Line, reason: str) -> _Sourced:
     caveat = f"read by nvidia-smi ({reason})"
-    found = tuple([_gpu(line, "nvidia-smi", caveat) for line in log.gpus])
-    return Partial(found, log.cut) if log.cut else _counted(log.head, found, len(found), "nvidia-smi")
+    return _Sourced(line, "nvidia-smi", "; ".join(filter(None, (caveat, line.get("note")))))
+
+
+def _sourced(captures: Captures) -> tuple[_Sourced, ...] | Partial:
+    """Every GPU's readings: NVML's, and nvidia-smi's of a GPU for which NVML has none, or of all where NVML
+    failed. Raises Unread where both did."""
+    try:
+        found = each(captures, lambda lines: tuple([_Sourced(line) for line in lines]))
+    except Unread as error:
+        log = _smi_log(captures, str(error))
+        by_smi = tuple([_by_smi(line, str(error)) for line in log.gpus])
+        return Partial(by_smi, log.cut) if log.cut else _counted(log.head, by_smi, len(by_smi), "nvidia-smi")
+    capture = captures.capture(SMI)
+    if capture is None or capture.outcome is Outcome.MISSING:
+        return found
+    lines, lacking = (found.value, found.reason) if isinstance(found, Partial) else (found, "")
+    try:
+        count = reading(captures.once(_lines).head, "count", int)
+        return _filled(lines, lacking, count, captures.once(smi.log))
+    except Unread:
+        return found
+
+
+# GPU_IS_LOST and RESET_REQUIRED (nvml.h): NVML's own answer, which no other source can better.
+_DEFINITE = (15, 16)
+_OURS = -1
+
+
+def _code(line: Line) -> Any:
+    error = line.get("error")
+    return error[0] if isinstance(error, list) and error else None
+
+
+def _filled(
+    lines: Sequence[_Sourced], lacking: str, count: Any, log: smi.SmiLog,
+) -> tuple[_Sourced, ...] | Partial:
+    """NVML's lines, with nvidia-smi's where NVML has no reading of a GPU.
+
+    Both list GPUs in one order, but nvidia-smi may leave out a lost one, and NVML gives no address of a GPU
+    that it did not open: what nvidia-smi lists besides the GPUs that NVML read is in their place if there are
+    as many. Its word that a GPU is lost or unknown is one, too, where NVML has only our own limit.
+    """
+    held = {index_of(each.line): each for each in lines}
+    listed = range(count) if type(count) is int else ()
+    open_ = [index for index in sorted({*held, *listed}) if index not in held
+             or (isinstance(responds(held[index].line, "NVML")[0], Unmeasured)
+                 and _code(held[index].line) not in _DEFINITE)]
+    known = {reading(each.line, "pci", str) for index, each in held.items() if index not in open_}
+    spare = [line for line in log.gpus if reading(line, "pci", str) not in known]
+    if len(spare) == len(open_):
+        for index, line in zip(open_, spare, strict=True):
+            first = handle_error(held[index].line) if index in held else Unmeasured(lacking)
+            why = first or Unmeasured("NVML: none of its readings could be read")
+            if index not in held or _code(held[index].line) == _OURS or "error" not in line:
+                held[index] = _by_smi({**line, "index": index}, why.reason)
+    found = tuple([held[index] for index in sorted(held)])
+    return Partial(found, lacking) if lacking and len(found) != count else found
 
 
 @fact("gpus", NVML, SMI, PCI, each="gpu")
 def gpus(captures: Captures) -> Any:
     """Every GPU that the driver lists; empty where it lists none, or where there is no driver and no GPU on
     the PCI bus."""
-    try:
-        return each(captures, _gpus_of)
-    except Unread as error:
-        return _by_smi(captures, str(error))
-
-
-def _gpus_of(lines: Sequence[Line]) -> tuple[Gpu, ...]:
-    return tuple([_gpu(line) for line in lines])
+    found = _sourced(captures)
+    if isinstance(found, Partial):
+        return Partial(tuple([_gpu(*each) for each in found.value]), found.reason)
+    return tuple([_gpu(*each) for each in found])
 
 
 def _gpu(line: Line, source: str = "NVML", caveat: str = "") -> Gpu:
@@ -319,26 +378,17 @@ def _gpu(line: Line, source: str = "NVML", caveat: str = "") -> Gpu:
         slowdown, now = values["temperature_slowdown_c"], values["temperature_c"]
         if type(slowdown) is int and type(now) is int:
             values["temperature_margin_c"] = slowdown - now
-    return Gpu(**values)
+    return Gpu(**undivided(values))
 
 
 def recovery_actions(captures: Captures) -> tuple[tuple[str, str], ...]:
     """The recovery action that the driver asks for, by PCI address of each GPU that was read: "" where it has
     no such reading."""
     try:
-        found = each(captures, _actions)
-        return found.value if isinstance(found, Partial) else found
-    except Unread as error:
-        reason = str(error)
-    except (ValueError, RecursionError):
+        found = _sourced(captures)
+    except (Unread, ValueError, RecursionError):
         return ()
-    try:
-        return _actions(_smi_log(captures, reason).gpus)
-    except Unread:
-        return ()
-
-
-def _actions(lines: Sequence[Line]) -> tuple[tuple[str, str], ...]:
+    lines = [each.line for each in (found.value if isinstance(found, Partial) else found)]
     read = [(reading(line, "pci", str), reading(line, "recovery_action", str)) for line in lines]
     return tuple([(pci, "" if action is UNSUPPORTED else action) for pci, action in read
                   if type(pci) is str and not isinstance(action, Unmeasured)])
@@ -348,11 +398,12 @@ def _actions(lines: Sequence[Line]) -> tuple[tuple[str, str], ...]:
 def gpu_presence(captures: Captures) -> GpuPresence:
     """Counts of GPUs by the driver and by the PCI bus, each measured on its own."""
     listed: Any
+    capture = captures.capture(NVML)
     try:
-        listed = reading(_nvml(captures).head, "count", int)
+        head = captures.once(_lines).head if _is_cut(capture) else _nvml(captures).head
+        listed = reading(head, "count", int)
     except Unread as error:
         listed = Unmeasured(str(error))
-        capture = captures.capture(NVML)
         none = capture is not None and capture.outcome is Outcome.MISSING and _no_gpu_on_pci(captures)
         if none or (smi.trouble(captures) or (0, ""))[0] == smi.NO_DEVICES:
             listed = 0

@@ -12,9 +12,11 @@ from itertools import chain
 from typing import Any, TypeVar
 
 from healthcheck.facts.base import Captures, fact
+from healthcheck.facts.divided import LINKS, PAIRS, is_divided
 from healthcheck.facts.gpu import NVML, PCI, each
 from healthcheck.facts.nvml_output import Line, handle_error, index_of, reading
-from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
+from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, changed
+from healthcheck.facts.values import reading as value_of
 
 T = TypeVar("T")
 
@@ -68,7 +70,10 @@ class NvLink5Errors(Fact):
     """The error counters of one NVLink of the fifth generation; UNSUPPORTED, one subject a GPU, on what is
     older.
 
-    A bit error ratio is a share of all bits: 1.5e-254 stands for none.
+    A bit error ratio is a share of all bits: 1.5e-254 stands for none. `effective` is after forward error
+    correction (FEC), `raw` before it. NVML sorts what FEC met into 16 bins by how much it had to correct:
+    `fec_corrected` is the sum of all but the first, `fec_worst` the highest with a count (0: nothing
+    corrected).
     """
 
     IDENTITY = ("gpu", "link")
@@ -86,6 +91,9 @@ class NvLink5Errors(Fact):
     effective_ber: float
     symbol_errors: int
     symbol_ber: float
+    raw_ber: float
+    fec_corrected: int
+    fec_worst: int
 
 
 # In place of each status, on a node with a single GPU.
@@ -110,17 +118,19 @@ class GpuPair(Fact):
 
 
 # The reader's row of a link: state, version, speed, kind and address of the remote end, and then counters, in
-# this order.
+# this order, and the FEC bins up to the last one with a count.
 _COUNTERS = ("replay", "recovery", "crc_flit", "crc_data", "ecc_data")
 _COUNTERS5 = (
     "malformed_packets", "buffer_overruns", "rx_errors", "local_integrity_errors", "link_recovery_failed",
     "link_recovery_events",
     "effective_errors", "effective_ber", "symbol_errors", "symbol_ber",
 )
-_BER = ("effective_ber", "symbol_ber")
+_NEWER5 = ("raw_ber", "fec_corrected", "fec_worst")
+_BER = ("effective_ber", "symbol_ber", "raw_ber")
 _BEFORE = 5
 _SHORT, _LONG = _BEFORE + len(_COUNTERS), _BEFORE + len(_COUNTERS) + len(_COUNTERS5)
-_LISTS, _LENGTHS = {list}, {_SHORT, _LONG}
+# Readers before the bins sent neither them nor the raw ratio.
+_LISTS, _LENGTHS = {list}, {_SHORT, _LONG, _LONG + 2}
 _REMOTE = {0: "gpu", 1: "npu", 2: "switch"}
 _P2P = (
     "ok", "chipset_not_supported", "gpu_not_supported", "ioh_topology_not_supported", "disabled_by_regkey",
@@ -144,11 +154,6 @@ def _rows(line: Line) -> Any:
                                    and _LENGTHS.issuperset(map(len, rows))):
         return Unmeasured("NVML: nvlinks is not in the reader's format")
     return rows
-
-
-# That looks like a fault and may hide one: DCGM's health watch ignores the links of such a GPU as well.
-_DIVIDED = Unmeasured("MIG is on, and NVML then shows links as down (a SKU of divided GPUs gives "
-                      "nvlink_count: null)")
 
 
 def _by_gpu(captures: Captures, name: str, read: Sequence[str], make: Callable[[Line], Iterable[T]]) -> Any:
@@ -187,7 +192,7 @@ def nvlink_errors(captures: Captures) -> Any:
 def nvlink5_errors(captures: Captures) -> Any:
     """The error counters of every NVLink of the fifth generation."""
     return _by_gpu(captures, "nvlink5_errors of a GPU", ("nvlinks",),
-                   lambda line: _errors(line, NvLink5Errors, _COUNTERS5, _SHORT))
+                   lambda line: _errors(line, NvLink5Errors, (*_COUNTERS5, *_NEWER5), _SHORT))
 
 
 def _for_all_links(index: int, kind: type[T], names: Iterable[str], why: Any) -> T:
@@ -204,8 +209,10 @@ def _gpu_links(line: Line) -> GpuLinks:
     active: Any = unread[0] if unread else states.count(1)
     down: Any = unread[0] if unread else tuple([
         link for link, state in enumerate(states) if type(state) is int and state != 1])
-    if active == 0 and states and _is_divided(line):
-        active = down = _DIVIDED
+    if down and is_divided(line):
+        down = LINKS
+    if active == 0 and states and is_divided(line):
+        active = LINKS
     return GpuLinks(name=f"GPU {index}", index=index, links=len(rows), active=active, down=down)
 
 
@@ -213,7 +220,7 @@ def _links(line: Line) -> list[NvLink]:
     index, rows = index_of(line), _rows(line)
     if not rows or type(rows) is not list:
         return [_for_all_links(index, NvLink, _OF_LINK, UNSUPPORTED if rows == [] else rows)]
-    down: Any = _DIVIDED if _is_divided(line) else False
+    down: Any = LINKS if is_divided(line) else False
     found = []
     state: Any
     kind: Any
@@ -240,17 +247,13 @@ def _links(line: Line) -> list[NvLink]:
 _OF_LINK = ("active", "version", "gigabytes_per_second", "remote_type", "remote_pci")
 
 
-def _is_divided(line: Line) -> bool:
-    return bool(line.get("mig") == {"ok": 1})
-
-
 def _errors(line: Line, kind: type[T], names: tuple[str, ...], start: int) -> list[T]:
     """The counters of each link; one subject for the GPU where none of its links has any."""
     index, rows = index_of(line), _rows(line)
     if type(rows) is not list:
         return [_for_all_links(index, kind, names, rows)]
-    end, fields = start + len(names), ("name", "gpu", "link", *names)
-    counted = [row[start:end] for row in rows]
+    fifth, fields = kind is NvLink5Errors, ("name", "gpu", "link", *names)
+    counted = [_fifth(row) if fifth else row[start:start + len(names)] for row in rows]
     if not any(counted) or all(value == -3 for values in counted for value in values):
         return [_for_all_links(index, kind, names, UNSUPPORTED)]
     found = []
@@ -259,11 +262,27 @@ def _errors(line: Line, kind: type[T], names: tuple[str, ...], start: int) -> li
                    or [-3] * len(names)]
         read: dict[str, Any] = dict(zip(fields, (f"GPU {index} NVLink {link}", index, link, *numbers),
                                         strict=True))
-        for name in _BER if kind is NvLink5Errors else ():
+        for name in _BER if fifth else ():
             if type(read[name]) is int:
                 read[name] = bit_error_ratio(read[name])
         found.append(kind(**read))
     return found
+
+
+def _fifth(row: Sequence[Any]) -> list[Any]:
+    """The counters of NVLINK5 in a row, with what its bins come to; empty where it has none of them."""
+    if len(row) < _LONG:
+        return []
+    if len(row) == _LONG:
+        return [*row[_SHORT:], None, None, None]
+    bins = row[-1]
+    if type(bins) is not list or not bins or not all(type(count) is int for count in bins):
+        return [*row[_SHORT:-1], None, None]
+    lost = [count for count in bins if count < 0 and count != -3]
+    if lost or all(count == -3 for count in bins):
+        return [*row[_SHORT:-1], *[lost[0] if lost else -3] * 2]
+    worst = max((at for at, count in enumerate(bins) if count > 0), default=0)
+    return [*row[_SHORT:-1], sum(count for count in bins[1:] if count > 0), worst]
 
 
 def bit_error_ratio(value: int) -> float:
@@ -276,7 +295,32 @@ def bit_error_ratio(value: int) -> float:
 def gpu_pairs(captures: Captures) -> Any:
     """Every pair of GPUs, in both orders."""
     found = _by_gpu(captures, "gpu_pairs of a GPU", ("p2p",), _pairs)
-    return each(captures, _alone) if found == () else found
+    if found == ():
+        return each(captures, _alone)
+    divided = each(captures, _divided)
+    divided = divided.value if isinstance(divided, Partial) else divided
+    if not divided:
+        return found
+    if isinstance(found, Partial):
+        return Partial(_of_whole(found.value, divided), found.reason)
+    return _of_whole(found, divided)
+
+
+def _divided(lines: Sequence[Line]) -> frozenset[int]:
+    """The numbers of GPUs that are divided."""
+    return frozenset(index_of(line) for line in lines if is_divided(line))
+
+
+def _of_whole(pairs: tuple[GpuPair, ...], divided: frozenset[int]) -> tuple[GpuPair, ...]:
+    """The pairs; one with a divided GPU that does not reach the other is unmeasured."""
+    made = []
+    for pair in pairs:
+        peer = value_of(pair, "peer")
+        for name in ("read", "write", "nvlink") if {pair.gpu, peer} & divided else ():
+            if type(status := value_of(pair, name)) is str and status != "ok":
+                pair = changed(pair, **{name: PAIRS})
+        made.append(pair)
+    return tuple(made)
 
 
 def _alone(lines: Sequence[Line]) -> tuple[GpuPair, ...]:

@@ -146,5 +146,7 @@ def index_of(line: Line) -> int:
 def handle_error(line: Line, source: str = "NVML") -> Unmeasured | None:
     """Why nothing was read of this GPU, if NVML gave no handle of it."""
     error = line.get("error")
-    return (Unmeasured(f"{source}: {str(error[1])[:100]} (error {error[0]})") if isinstance(error, list)
-            and len(error) == 2 else None)
+    if not isinstance(error, list) or len(error) != 2:
+        return None
+    code = "" if error[0] == -1 else f" (error {error[0]})"     # ours, as a limit, has no number
+    return Unmeasured(f"{source}: {str(error[1])[:100]}{code}")

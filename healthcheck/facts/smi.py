@@ -14,7 +14,7 @@ from xml.parsers import expat
 
 from healthcheck.facts.base import Captures, why
 from healthcheck.facts.limits import SMI_DEPTH, SMI_ELEMENTS, SMI_GPUS, SMI_TEXT
-from healthcheck.facts.smi_values import NVML_WORDS, gpu_line, summary
+from healthcheck.facts.smi_values import NVML_WORDS, TWICE, gpu_line, release_of, summary
 from healthcheck.facts.values import Unread
 from healthcheck.model.probes import MIB, Needs, Probe, ProbeKind
 from healthcheck.model.recording import Outcome
@@ -86,11 +86,11 @@ class _Reader:
         depth, at = len(self.path), "/".join(self.path[2:])
         text = self.text.strip()[:SMI_TEXT]
         if depth == 2 and name == "gpu":
-            self.gpus.append(self.gpu)
+            self.gpus.append(_once(self.gpu))
         elif depth == 2:
-            self.head.setdefault(name, text)
+            self.head[name] = TWICE if name in self.head else text
         elif depth > 2 and self.path[1] == "gpu":
-            self.gpu.setdefault(at, text)
+            self.gpu[at] = TWICE if at in self.gpu else text
         self.path.pop()
         self.text = ""
         self.ended = not self.path
@@ -101,6 +101,16 @@ class _Reader:
     def doctype(self, name: str, system: str | None, public: str | None, internal: int) -> None:
         if internal:
             raise _Refused("it brings a document type of its own")
+
+
+def _once(texts: dict[str, str]) -> dict[str, str]:
+    """The texts, in which no element of a block that the log holds twice can be told from that of the
+    other."""
+    twice = {path for path, text in texts.items() if text == TWICE}
+    if not twice:
+        return texts
+    blocks = tuple(f"{path}/" for path in twice)
+    return {path: TWICE if path.startswith(blocks) else text for path, text in texts.items()}
 
 
 def parse(text: str) -> SmiLog:
@@ -131,7 +141,8 @@ def parse(text: str) -> SmiLog:
     # The text after the break is the tool's last message, and often the reason.
     lost = [{"index": len(reader.gpus), "error": [NVML_WORDS.get(message.lower(), 999), message]}
             for message in _unreachable(text)]
-    gpus = [gpu_line(index, gpu) for index, gpu in enumerate(reader.gpus)]
+    release = release_of(reader.head.get("driver_version", ""))
+    gpus = [gpu_line(index, gpu, release) for index, gpu in enumerate(reader.gpus)]
     return SmiLog(summary(reader.head), tuple(gpus + lost[:1]),
                   f"nvidia-smi's log cannot be read to its end: {cut}" if cut else "")
 

@@ -11,6 +11,7 @@ from healthcheck.facts.boot import EARLIER_BOOT
 from healthcheck.facts.pci import PCI_BUS
 from healthcheck.facts.seen_before import CHECKS as UNUSUAL
 from healthcheck.facts.seen_before import SEEN_BEFORE
+from healthcheck.facts.unanswered import UNANSWERED
 from healthcheck.judge.judge import result
 from healthcheck.model.coverage import RequestedProbes
 from healthcheck.model.lease import NEEDED
@@ -66,7 +67,8 @@ class ProfileRules:
             frozenset(name for rule in judged if rule.checked.fleet for name in rule.fact_names),
             _fleet_fields([rule.checked for rule in judged if rule.checked.fleet]),
             frozenset(probe.id for rule in disruptive for probe in rule.disruptive), previous,
-            any(name in rule.fact_names for rule in judged for name in (EARLIER_BOOT, SEEN_BEFORE)),
+            any(name in rule.fact_names for rule in judged
+                for name in (EARLIER_BOOT, SEEN_BEFORE, UNANSWERED)),
             frozenset(fact for rule in judged for number in rule.numbers
                       for fact in skus.LEARNED_FROM.get(number, ())),
             RequestedProbes.of(tuple({probe.id: probe for rule in judged for probe in rule.probes

@@ -9,13 +9,14 @@ from healthcheck.facts.boot import EARLIER_BOOT
 from healthcheck.facts.nvlink_place import NVLINK_PLACE
 from healthcheck.facts.seen_before import SEEN_BEFORE
 from healthcheck.facts.site import PORT_PLANS
+from healthcheck.facts.unanswered import UNANSWERED
 from healthcheck.xid.xidtable import XID_TABLE
 from inventory.errors import UsageError
 
 GROUP = "muster.checks"
 # Facts that the sweep provides; no machine is read for them.
-SWEEP_FACTS = (EARLIER_BOOT, SEEN_BEFORE, PORT_PLANS, NVLINK_PLACE, XID_TABLE, KERNEL_CATALOGUE,
-               KERNEL_BASELINE)
+SWEEP_FACTS = (EARLIER_BOOT, SEEN_BEFORE, UNANSWERED, PORT_PLANS, NVLINK_PLACE, XID_TABLE,
+               KERNEL_CATALOGUE, KERNEL_BASELINE)
 
 
 def load() -> None:

@@ -234,7 +234,8 @@ LEARNED_FROM: Mapping[str, tuple[str, ...]] = {
 MEASURED = ("memory_gib",)
 EMPTY_FACTS = ("gpus", "ports")
 # Collections that are empty with the GPUs.
-OF_GPUS = ("gpu_links", "nvlinks", "nvlink_errors", "nvlink5_errors", "gpu_pairs", "gpu_loads")
+OF_GPUS = ("gpu_links", "nvlinks", "nvlink_errors", "nvlink5_errors", "gpu_pairs", "gpu_loads",
+           "persistence_modes")
 # Collections that are empty with the RDMA ports.
 OF_PORTS = ("port_fatal_counters", "port_rate_counters", "port_job_counters", "hcas")
 SMALLEST_COHORT = 3

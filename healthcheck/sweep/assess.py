@@ -27,6 +27,7 @@ from healthcheck.facts.kernel_event import KernelEvents
 from healthcheck.facts.nvlink_place import NVLINK_PLACE, Whereabouts, place_of, whereabouts
 from healthcheck.facts.seen_before import SEEN_BEFORE, seen_before, unusual
 from healthcheck.facts.site import PORT_PLANS, plans_of
+from healthcheck.facts.unanswered import UNANSWERED, unanswered
 from healthcheck.facts.values import Fact, Partial, Unmeasured, narrowed
 from healthcheck.facts.xid import Xids
 from healthcheck.judge import peers
@@ -200,6 +201,7 @@ class Assessment:
         facts[NVLINK_PLACE] = place_of(node, facts.get("gpus"))
         facts[EARLIER_BOOT] = earlier_boot(recording, previous, node.lifecycle.state)
         facts[SEEN_BEFORE] = seen_before(previous)
+        facts[UNANSWERED] = unanswered(recording, previous)
         facts[XID_TABLE] = self._xids
         facts[KERNEL_CATALOGUE] = self._catalogue
         facts[KERNEL_BASELINE] = self._baseline(facts.get("kernel_events"), sku)

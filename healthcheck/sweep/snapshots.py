@@ -14,6 +14,7 @@ from healthcheck.facts.base import FACTS
 from healthcheck.facts.boot import BOOT_CAPTURE, boot_capture
 from healthcheck.facts.carried_log import LOG_CAPTURE, log_capture
 from healthcheck.facts.seen_before import UNUSUAL_CAPTURE, unusual_capture
+from healthcheck.facts.unanswered import UNANSWERED_CAPTURE, unanswered_capture
 from healthcheck.model.recording import Outcome, Recording, read, to_json
 from inventory.model import LifecycleState
 
@@ -45,8 +46,9 @@ class KeptSnapshots:
         boot has.
 
         Beside them it keeps the node's lifecycle, when the boot before this one was last seen
-        (`healthcheck.facts.boot`), what was unusual in its kernel log (`healthcheck.facts.seen_before`), and
-        the records on which its findings rest (`healthcheck.facts.carried_log`). A node that was not reached
+        (`healthcheck.facts.boot`), what was unusual in its kernel log (`healthcheck.facts.seen_before`), the
+        records on which its findings rest (`healthcheck.facts.carried_log`), and what of the NVIDIA driver
+        gave no answer (`healthcheck.facts.unanswered`). A node that was not reached
         changes nothing. Raises OSError.
         """
         if recording.host is None:
@@ -61,13 +63,17 @@ class KeptSnapshots:
         captures[BOOT_CAPTURE] = boot_capture(recording, previous, state)
         captures[UNUSUAL_CAPTURE] = unusual_capture(recording, previous, unusual)
         captures[LOG_CAPTURE] = log_capture(recording, previous, rests)
+        silent = unanswered_capture(recording, previous)
+        captures.pop(UNANSWERED_CAPTURE, None)
+        if silent is not None:
+            captures[UNANSWERED_CAPTURE] = silent
         path = self._folder / f"{recording.node}.json"
         write_whole(path, encode(replace(kept, captures=captures)), durable=False)
 
 
 def trimmed(recording: Recording) -> Recording:
     """The recording with only the captures that a trend check may ask for."""
-    wanted = {BOOT_CAPTURE, UNUSUAL_CAPTURE, LOG_CAPTURE, *_trend_probes()}
+    wanted = {BOOT_CAPTURE, UNUSUAL_CAPTURE, LOG_CAPTURE, UNANSWERED_CAPTURE, *_trend_probes()}
     return replace(recording,
                    captures={name: value for name, value in recording.captures.items() if name in wanted})
 

@@ -1,385 +1,234 @@
-/* A libnvidia-ml.so.1 for machines without a GPU: it answers as nvml.h says the real one does, from a file of raw values.
+/* A libnvidia-ml.so.1 for machines without a GPU. It answers with the raw values of a file, and otherwise as eight healthy H100 do.
  *
- * MUSTER_NVML_SCENARIO names the file, read by the first nvmlInit; without it, eight healthy H100 answer. One `key = value` a line,
- * `#` begins a comment:
+ * MUSTER_NVML_SCENARIO names the file, which the first nvmlInit reads. A line is `key = value`, `#` begins a comment, the last of equal
+ * keys holds:
  *
- *     init = 9                                       nvmlInit returns this (NVML_ERROR_DRIVER_NOT_LOADED)
- *     driver.version = 535.161.08                    also nvml.version, cuda.version
+ *     init = 9                                    nvmlInit returns this
+ *     driver.version = 535.161.08                 also nvml.version, cuda.version
+ *     driver.numbering = earlier                  of the disputed fields: none, smoothing, earlier, later (see `numberings`)
  *     gpu.count = 7
- *     gpu.3.ecc.volatile.uncorrected = 12            one reading of GPU 3
- *     gpu.*.power.usage = 70000                      of every GPU that does not say otherwise
- *     gpu.2.ecc.mode = unsupported                   the call returns NVML_ERROR_NOT_SUPPORTED
- *     gpu.4.serial = error 999                       the call returns this
- *     gpu.5.error = 15                               every call on GPU 5 returns this (NVML_ERROR_GPU_IS_LOST)
- *     gpu.0.nvlink.7.state = 0                       of one link; `nvlink.*` is of every link that does not say otherwise
- *     gpu.0.p2p.3.read = 6                           what GPU 0 may do with the memory of GPU 3 (also write, nvlink, atomics, pci)
- *     gpu.0.processes = 4711:1048576 4712            numbers of processes, each with its memory; also processes.graphics and .mps
- *     gpu.0.field.230 = 1                            a field of nvmlDeviceGetFieldValues by its number, whatever it is
- *     fail.nvmlDeviceGetMemoryInfo = 999             the function returns this, whatever the GPU
- *     delay.nvmlDeviceGetHandleByIndex_v2 = 30       the function first sleeps so many seconds
+ *     gpu.3.ecc.volatile.uncorrected = 12         one reading of GPU 3
+ *     gpu.*.power.usage = 70000                   of each GPU that has no such line of its own
+ *     gpu.2.ecc.mode = unsupported                the call returns NVML_ERROR_NOT_SUPPORTED
+ *     gpu.4.serial = error 999                    the call returns this
+ *     gpu.5.error = 15                            everything about GPU 5 returns this, its handle included
+ *     gpu.5.attach.error = 999                    its handle alone does
+ *     gpu.5.attach.delay = 30                     attaching it takes so many seconds (`hang`: for ever): in nvmlInit, or with
+ *                                                 NVML_INIT_FLAG_NO_ATTACH when its handle is asked for
+ *     fail.nvmlDeviceGetSerial = 999              the function returns this; `gpu.5.fail.FUNCTION` for GPU 5
+ *     delay.nvmlInitWithFlags = 30                the function first takes so many seconds; `gpu.5.delay.FUNCTION` for GPU 5
+ *     gpu.0.nvlink.7.state = 0                    of one link; `nvlink.*` is of each link that has no such line of its own
+ *     gpu.0.c2c.1.state = 0                       likewise, of a link to the CPU, where `c2c.count` gives it some
+ *     gpu.0.p2p.3.read = 6                        what GPU 0 may do with the memory of GPU 3 (also write, nvlink, atomics, pci)
+ *     gpu.0.processes = 4711:1048576 4712         numbers of processes, each with its memory; also processes.graphics and .mps
+ *     gpu.0.mig.instances = 2                     with `mig.mode = 1`: its instances; `mig.1.uncorrected` are errors of one of them
+ *     gpu.0.field.230 = 1                         a field of nvmlDeviceGetFieldValues by its number, whatever it is
+ *     gpu.0.smoothing = 64                        power smoothing is there, its settings in so many bits (32, 64)
+ *     gpu.0.platform.chassis = 1820224000000      the GPU sits in a rack; also platform.slot, .tray, .host, .peer, .module
  *
- * A file that cannot be read or a line of another form makes nvmlInit say so on standard error and return NVML_ERROR_UNKNOWN.
- * Layouts, constants and return values are those of nvml.h; what is not here is a symbol that is not found, as in an older driver.
+ * A file that cannot be read, or a line of another form, is reported on standard error, and nvmlInit returns NVML_ERROR_UNKNOWN.
+ *
+ * All numbers stand in tables and enumerations, which tests/provisioning/demo/test_nvml_numbers.py compares with nvidia-ml-py. A
+ * function that is not here is a symbol that is not found, as with an older driver.
  */
 #define _GNU_SOURCE
 #include <ctype.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <time.h>
+#include <unistd.h>
 
-typedef enum {
-    SUCCESS = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NO_PERMISSION = 4, NOT_FOUND = 6,
-    INSUFFICIENT_SIZE = 7, DRIVER_NOT_LOADED = 9, GPU_IS_LOST = 15, ARGUMENT_VERSION_MISMATCH = 25, UNKNOWN = 999,
-} nvmlReturn_t;
+typedef uint64_t u64;
 
-typedef struct nvmlDevice_st { unsigned int index; } *nvmlDevice_t;
-typedef unsigned long long u64;
+/* NVML_ERROR_*, beside NVML_SUCCESS */
+#define ERRORS(E) \
+    E(0, SUCCESS, "Success") E(1, UNINITIALIZED, "Uninitialized") E(2, INVALID_ARGUMENT, "Invalid Argument") \
+    E(3, NOT_SUPPORTED, "Not Supported") E(4, NO_PERMISSION, "Insufficient Permissions") \
+    E(5, ALREADY_INITIALIZED, "Already Initialized") E(6, NOT_FOUND, "Not Found") E(7, INSUFFICIENT_SIZE, "Insufficient Size") \
+    E(8, INSUFFICIENT_POWER, "Insufficient External Power") E(9, DRIVER_NOT_LOADED, "Driver Not Loaded") E(10, TIMEOUT, "Timeout") \
+    E(11, IRQ_ISSUE, "Interrupt Request Issue") E(12, LIBRARY_NOT_FOUND, "NVML Shared Library Not Found") \
+    E(13, FUNCTION_NOT_FOUND, "Function Not Found") E(14, CORRUPTED_INFOROM, "Corrupted infoROM") E(15, GPU_IS_LOST, "GPU is lost") \
+    E(16, RESET_REQUIRED, "GPU requires reset") E(17, OPERATING_SYSTEM, "The operating system has blocked the request.") \
+    E(18, LIB_RM_VERSION_MISMATCH, "RM has detected an NVML/RM version mismatch.") E(19, IN_USE, "In use by another client") \
+    E(20, MEMORY, "Insufficient Memory") E(21, NO_DATA, "No data") E(22, VGPU_ECC_NOT_SUPPORTED, "ECC not supported on vGPU") \
+    E(23, INSUFFICIENT_RESOURCES, "Insufficient Resources") E(24, FREQ_NOT_SUPPORTED, "Frequency not supported") \
+    E(25, ARGUMENT_VERSION_MISMATCH, "Argument version mismatch") E(26, DEPRECATED, "Deprecated") E(27, NOT_READY, "Not Ready") \
+    E(28, GPU_NOT_FOUND, "GPU not found") E(29, INVALID_STATE, "Invalid State") \
+    E(30, RESET_TYPE_NOT_SUPPORTED, "Reset type not supported") E(999, UNKNOWN, "Unknown Error")
+#define AS_ENUM(number, name, words) name = number,
+#define AS_CASE(number, name, words) case name: return words;
+typedef enum { ERRORS(AS_ENUM) } Status;
 
-#define EXPORT __attribute__((visibility("default")))
-#define ALIAS(target) EXPORT __attribute__((alias(#target)))
-#define MOST_GPUS 64
-#define NVLINKS 18
-#define LONGEST_KEY 96
+typedef struct nvmlDevice_st { unsigned index; bool attached; } *Device;
+
+#define API __attribute__((visibility("default")))
+#define ALIAS(name, target, ...) API __attribute__((alias(#target))) Status name(__VA_ARGS__);
+enum { MOST_GPUS = 64, NVLINKS = 18, KEY = 96, INIT_FLAG_NO_ATTACH = 2 };
 
 /* ---- the scenario ---- */
 
-struct entry { char *key, *value; struct entry *next; };
-
+static struct line { uint32_t hash; char *key, *value; } *lines;
+static size_t many;
+static bool hooked;     /* whether any line delays a function or makes it fail */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static unsigned int users;
-static struct entry *scenario;
+static unsigned users;
 static struct nvmlDevice_st devices[MOST_GPUS];
+enum { MOST_INSTANCES = 7 };
+static struct nvmlDevice_st instances[MOST_GPUS][MOST_INSTANCES];    /* `index` is that of their GPU */
 
-static void forget(void)
+static uint32_t hash_of(const char *text)
 {
-    while (scenario) {
-        struct entry *next = scenario->next;
-        free(scenario->key);
-        free(scenario->value);
-        free(scenario);
-        scenario = next;
-    }
+    uint32_t hash = 2166136261u;
+    while (*text)
+        hash = (hash ^ (unsigned char)*text++) * 16777619u;
+    return hash;
 }
 
 static char *trimmed(char *text)
 {
-    while (isspace((unsigned char)*text))
-        text++;
-    char *end = text + strlen(text);
-    while (end > text && isspace((unsigned char)end[-1]))
-        *--end = '\0';
+    text += strspn(text, " \t\r\n");
+    size_t length = strlen(text);
+    while (length && isspace((unsigned char)text[length - 1]))
+        text[--length] = '\0';
     return text;
 }
 
-/* A later line wins, because it is put in front. */
-static bool remember(char *line)
+static void forget(void)
 {
-    char *comment = strchr(line, '#');
-    if (comment)
-        *comment = '\0';
-    line = trimmed(line);
-    if (!*line)
-        return true;
-    char *equals = strchr(line, '=');
-    if (!equals)
-        return false;
-    *equals = '\0';
-    const char *key = trimmed(line), *value = trimmed(equals + 1);
-    struct entry *entry = calloc(1, sizeof *entry);
-    if (!*key || !*value || !entry) {
-        free(entry);
-        return false;
+    while (many) {
+        free(lines[--many].key);
+        free(lines[many].value);
     }
-    entry->key = strdup(key);
-    entry->value = strdup(value);
-    entry->next = scenario;
-    scenario = entry;
-    return entry->key && entry->value;
+    free(lines);
+    lines = NULL;
+    hooked = false;
 }
 
-static nvmlReturn_t read_scenario(void)
+static bool remember(char *text)
+{
+    text[strcspn(text, "#")] = '\0';
+    char *equals = strchr(text, '=');
+    if (!equals)
+        return !*trimmed(text);
+    *equals = '\0';
+    char *key = trimmed(text), *value = trimmed(equals + 1);
+    struct line *more = *key && *value ? realloc(lines, (many + 1) * sizeof *lines) : NULL;
+    if (!more)
+        return false;
+    lines = more;
+    lines[many++] = (struct line){ hash_of(key), strdup(key), strdup(value) };
+    hooked |= strstr(key, "delay.") || strstr(key, "fail.");
+    return true;
+}
+
+static Status read_scenario(void)
 {
     const char *path = getenv("MUSTER_NVML_SCENARIO");
-    if (!path)
-        return SUCCESS;
-    FILE *file = fopen(path, "re");
-    if (!file) {
+    FILE *file = path ? fopen(path, "re") : NULL;
+    if (path && !file)
         fprintf(stderr, "%s: %s\n", path, strerror(errno));
-        return UNKNOWN;
-    }
-    char *line = NULL;
-    size_t size = 0;
-    nvmlReturn_t result = SUCCESS;
-    for (int number = 1; result == SUCCESS && getline(&line, &size, file) >= 0; number++) {
-        if (!remember(line)) {
+    if (!file)
+        return path ? UNKNOWN : SUCCESS;
+    char *text = NULL;
+    size_t room = 0;
+    Status result = SUCCESS;
+    for (int number = 1; result == SUCCESS && getline(&text, &room, file) >= 0; number++)
+        if (!remember(text)) {
             fprintf(stderr, "%s:%d: expected 'key = value'\n", path, number);
             result = UNKNOWN;
         }
-    }
-    free(line);
+    free(text);
     fclose(file);
     return result;
 }
 
-static const char *find(const char *key)
+/* The last line of this key, or NULL. */
+__attribute__((format(printf, 1, 2)))
+static const char *find(const char *form, ...)
 {
-    for (const struct entry *entry = scenario; entry; entry = entry->next)
-        if (!strcmp(entry->key, key))
-            return entry->value;
+    char key[KEY];
+    va_list rest;
+    va_start(rest, form);
+    vsnprintf(key, sizeof key, form, rest);
+    va_end(rest);
+    const uint32_t hash = hash_of(key);
+    for (size_t at = many; at--;)
+        if (lines[at].hash == hash && !strcmp(lines[at].key, key))
+            return lines[at].value;
     return NULL;
 }
 
-static const char *find_for(const char *prefix, const char *name)
+static const char *find_gpu(const struct nvmlDevice_st *device, const char *key)
 {
-    char key[LONGEST_KEY];
-    snprintf(key, sizeof key, "%s.%s", prefix, name);
-    return find(key);
+    const char *own = find("gpu.%u.%s", device->index, key);
+    return own ? own : find("gpu.*.%s", key);
 }
 
-static const char *find_gpu(const struct nvmlDevice_st *device, const char *name)
-{
-    char prefix[16];
-    snprintf(prefix, sizeof prefix, "gpu.%u", device->index);
-    const char *value = find_for(prefix, name);
-    return value ? value : find_for("gpu.*", name);
-}
-
-/* Whether a value stands for a return code rather than for a reading. */
-static nvmlReturn_t refusal(const char *value)
+/* What a scenario's word stands for where it is no value. */
+static Status refusal(const char *value)
 {
     if (!strcmp(value, "unsupported"))
         return NOT_SUPPORTED;
-    if (!strncmp(value, "error ", 6))
-        return (nvmlReturn_t)atoi(value + 6);
-    return SUCCESS;
+    return strncmp(value, "error ", 6) ? SUCCESS : (Status)atoi(value + 6);
 }
 
-static nvmlReturn_t parse(const char *key, const char *value, u64 *out)
+/* `value`, or where the scenario has none `healthy`; a refusal, or UNKNOWN for what is no number of this kind. */
+static Status number(const char *key, const char *value, u64 healthy, bool is_signed, u64 *out)
 {
+    *out = healthy;
+    Status result = value ? refusal(value) : SUCCESS;
+    if (!value || result != SUCCESS)
+        return result;
     char *end;
     errno = 0;
-    u64 number = strtoull(value, &end, 0);
-    if (errno || end == value || *end || *value == '-') {
-        fprintf(stderr, "scenario: %s = %s is not a number\n", key, value);
-        return UNKNOWN;
+    *out = is_signed ? (u64)strtoll(value, &end, 0) : strtoull(value, &end, 0);
+    if (!errno && end != value && !*end && (is_signed || *value != '-'))
+        return SUCCESS;
+    fprintf(stderr, "scenario: %s = %s is not a number\n", key, value);
+    return UNKNOWN;
+}
+
+static Status of_gpu(Device device, const char *key, u64 healthy, u64 *out)
+{
+    return number(key, find_gpu(device, key), healthy, false, out);
+}
+
+/* Of one of several links: its own line, that of all links, or `healthy`. */
+static Status of_link(Device device, const char *kind, unsigned link, const char *name, u64 healthy, u64 *out)
+{
+    char key[KEY];
+    snprintf(key, sizeof key, "%s.%u.%s", kind, link, name);
+    const char *value = find_gpu(device, key);
+    if (!value) {
+        snprintf(key, sizeof key, "%s.*.%s", kind, name);
+        value = find_gpu(device, key);
     }
-    *out = number;
-    return SUCCESS;
+    return number(key, value, healthy, false, out);
 }
 
-static unsigned int gpu_count(void)
+static Status text(const char *value, char *out, unsigned room)
 {
-    const char *value = find("gpu.count");
-    u64 count = 8;
-    if (value && parse("gpu.count", value, &count) != SUCCESS)
-        return 0;
-    return count > MOST_GPUS ? MOST_GPUS : (unsigned int)count;
-}
-
-/* ---- what every call does first ---- */
-
-static nvmlReturn_t enter(const char *function)
-{
-    if (!__atomic_load_n(&users, __ATOMIC_ACQUIRE))
-        return UNINITIALIZED;
-    const char *delay = find_for("delay", function);
-    if (delay) {
-        double seconds = atof(delay);
-        struct timespec left = { (time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9) };
-        while (nanosleep(&left, &left) && errno == EINTR)
-            continue;
-    }
-    const char *fail = find_for("fail", function);
-    return fail ? (nvmlReturn_t)atoi(fail) : SUCCESS;
-}
-
-static nvmlReturn_t enter_gpu(const char *function, nvmlDevice_t device)
-{
-    nvmlReturn_t result = enter(function);
+    Status result = refusal(value);
     if (result != SUCCESS)
         return result;
-    if (device < devices || device >= devices + gpu_count())
-        return INVALID_ARGUMENT;
-    const char *error = find_gpu(device, "error");
-    return error ? (nvmlReturn_t)atoi(error) : SUCCESS;
-}
-
-/* As enter_gpu, for a structure that says of which version it is. */
-static nvmlReturn_t enter_versioned(const char *function, nvmlDevice_t device, const unsigned int *version, unsigned int known)
-{
-    nvmlReturn_t result = enter_gpu(function, device);
-    if (result != SUCCESS)
-        return result;
-    if (!version)
-        return INVALID_ARGUMENT;
-    return *version == known ? SUCCESS : ARGUMENT_VERSION_MISMATCH;
-}
-
-static nvmlReturn_t copy_text(const char *value, char *out, unsigned int length)
-{
-    nvmlReturn_t result = refusal(value);
-    if (result != SUCCESS)
-        return result;
-    if (length < strlen(value) + 1)
+    if (room < strlen(value) + 1)
         return INSUFFICIENT_SIZE;
     strcpy(out, value);
     return SUCCESS;
 }
 
-static nvmlReturn_t system_text(const char *function, const char *key, const char *healthy, char *out, unsigned int length)
+static unsigned gpu_count(void)
 {
-    nvmlReturn_t result = enter(function);
-    if (result != SUCCESS)
-        return result;
-    if (!out)
-        return INVALID_ARGUMENT;
-    const char *value = find(key);
-    return copy_text(value ? value : healthy, out, length);
-}
-
-/* `healthy` may hold one %u, the GPU's index: what identifies a GPU must differ from one to the next. */
-__attribute__((format(printf, 4, 0)))
-static nvmlReturn_t value_text(nvmlDevice_t device, const char *key, char *out, const char *healthy, unsigned int length)
-{
-    const char *value = find_gpu(device, key);
-    char fallback[LONGEST_KEY];
-    if (!value) {
-        snprintf(fallback, sizeof fallback, healthy, device->index);
-        value = fallback;
-    }
-    return copy_text(value, out, length);
-}
-
-static nvmlReturn_t value_number(nvmlDevice_t device, const char *key, u64 healthy, u64 *out)
-{
-    const char *value = find_gpu(device, key);
-    *out = healthy;
-    if (!value)
-        return SUCCESS;
-    nvmlReturn_t result = refusal(value);
-    return result != SUCCESS ? result : parse(key, value, out);
-}
-
-static nvmlReturn_t gpu_long(const char *function, nvmlDevice_t device, const char *key, u64 healthy, u64 *out)
-{
-    nvmlReturn_t result = enter_gpu(function, device);
-    if (result != SUCCESS)
-        return result;
-    return out ? value_number(device, key, healthy, out) : INVALID_ARGUMENT;
-}
-
-static nvmlReturn_t value_int(nvmlDevice_t device, const char *key, u64 healthy, unsigned int *out)
-{
-    u64 value = 0;
-    nvmlReturn_t result = value_number(device, key, healthy, &value);
-    if (result == SUCCESS)
-        *out = (unsigned int)value;
-    return result;
-}
-
-static nvmlReturn_t gpu_int(const char *function, nvmlDevice_t device, const char *key, u64 healthy, unsigned int *out)
-{
-    nvmlReturn_t result = enter_gpu(function, device);
-    if (result != SUCCESS)
-        return result;
-    return out ? value_int(device, key, healthy, out) : INVALID_ARGUMENT;
-}
-
-/* Two readings that one call returns: current and pending, lowest and highest. */
-static nvmlReturn_t gpu_pair(const char *function, nvmlDevice_t device, const char *first, u64 healthy_first, unsigned int *out_first,
-                             const char *second, u64 healthy_second, unsigned int *out_second)
-{
-    nvmlReturn_t result = enter_gpu(function, device);
-    if (result != SUCCESS)
-        return result;
-    if (!out_first || !out_second)
-        return INVALID_ARGUMENT;
-    u64 a, b;
-    if ((result = value_number(device, first, healthy_first, &a)) != SUCCESS
-        || (result = value_number(device, second, healthy_second, &b)) != SUCCESS)
-        return result;
-    *out_first = (unsigned int)a;
-    *out_second = (unsigned int)b;
-    return SUCCESS;
-}
-
-static nvmlReturn_t gpu_text(const char *function, nvmlDevice_t device, const char *key, const char *healthy, char *out,
-                             unsigned int length)
-{
-    nvmlReturn_t result = enter_gpu(function, device);
-    if (result != SUCCESS)
-        return result;
-    return out ? value_text(device, key, out, healthy, length) : INVALID_ARGUMENT;
-}
-
-#define GPU_TEXT(function, key, healthy) \
-    EXPORT nvmlReturn_t function(nvmlDevice_t device, char *out, unsigned int length) \
-    { return gpu_text(#function, device, key, healthy, out, length); }
-#define GPU_INT(function, key, healthy) \
-    EXPORT nvmlReturn_t function(nvmlDevice_t device, unsigned int *out) \
-    { return gpu_int(#function, device, key, healthy, out); }
-#define GPU_LONG(function, key, healthy) \
-    EXPORT nvmlReturn_t function(nvmlDevice_t device, u64 *out) \
-    { return gpu_long(#function, device, key, healthy, out); }
-#define GPU_PAIR(function, first, healthy_first, second, healthy_second) \
-    EXPORT nvmlReturn_t function(nvmlDevice_t device, unsigned int *a, unsigned int *b) \
-    { return gpu_pair(#function, device, first, healthy_first, a, second, healthy_second, b); }
-
-/* ---- the library and the system ---- */
-
-EXPORT nvmlReturn_t nvmlInitWithFlags(unsigned int flags)
-{
-    (void)flags;
-    pthread_mutex_lock(&lock);
-    nvmlReturn_t result = SUCCESS;
-    if (!users) {
-        for (unsigned int i = 0; i < MOST_GPUS; i++)
-            devices[i].index = i;
-        result = read_scenario();
-        const char *refused = find("init");
-        if (result == SUCCESS && refused)
-            result = (nvmlReturn_t)atoi(refused);
-        if (result != SUCCESS)
-            forget();
-    }
-    if (result == SUCCESS)
-        __atomic_add_fetch(&users, 1, __ATOMIC_RELEASE);
-    pthread_mutex_unlock(&lock);
-    return result;
-}
-
-EXPORT nvmlReturn_t nvmlInit_v2(void)
-{
-    return nvmlInitWithFlags(0);
-}
-ALIAS(nvmlInit_v2) nvmlReturn_t nvmlInit(void);
-
-EXPORT nvmlReturn_t nvmlShutdown(void)
-{
-    pthread_mutex_lock(&lock);
-    nvmlReturn_t result = users ? SUCCESS : UNINITIALIZED;
-    if (users && !__atomic_sub_fetch(&users, 1, __ATOMIC_ACQ_REL))
-        forget();
-    pthread_mutex_unlock(&lock);
-    return result;
-}
-
-EXPORT const char *nvmlErrorString(nvmlReturn_t result)
-{
-    static const char *const words[] = {
-        "Success", "Uninitialized", "Invalid Argument", "Not Supported", "Insufficient Permissions", "Already Initialized",
-        "Not Found", "Insufficient Size", "Insufficient External Power", "Driver Not Loaded", "Timeout",
-        "Interrupt Request Issue", "NVML Shared Library Not Found", "Function Not Found", "Corrupted infoROM", "GPU is lost",
-        "GPU requires reset", "The operating system has blocked the request.", "RM has detected an NVML/RM version mismatch.",
-        "In use by another client", "Insufficient Memory", "No data", "ECC not supported on vGPU", "Insufficient Resources",
-        "Frequency not supported", "Argument version mismatch", "Deprecated", "Not Ready", "GPU not found", "Invalid State",
-    };
-    return (unsigned int)result < sizeof words / sizeof *words ? words[result] : "Unknown Error";
+    u64 count;
+    if (number("gpu.count", find("gpu.count"), 8, false, &count) != SUCCESS)
+        return 0;
+    return count < MOST_GPUS ? (unsigned)count : MOST_GPUS;
 }
 
 static const char *driver_version(void)
@@ -388,750 +237,941 @@ static const char *driver_version(void)
     return value ? value : "535.161.08";
 }
 
-EXPORT nvmlReturn_t nvmlSystemGetDriverVersion(char *out, unsigned int length)
+/* ---- what each call does first ---- */
+
+static void wait_for(const char *value)
 {
-    return system_text(__func__, "driver.version", driver_version(), out, length);
+    while (value && !strcmp(value, "hang"))
+        pause();
+    const double seconds = value ? atof(value) : 0;
+    struct timespec left = { (time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9) };
+    while (seconds > 0 && nanosleep(&left, &left) && errno == EINTR)
+        continue;
 }
 
-EXPORT nvmlReturn_t nvmlSystemGetNVMLVersion(char *out, unsigned int length)
+static Status enter(const char *function)
 {
-    return system_text(__func__, "nvml.version", "12.535.161.08", out, length);
+    if (!__atomic_load_n(&users, __ATOMIC_ACQUIRE))
+        return UNINITIALIZED;
+    if (!hooked)
+        return SUCCESS;
+    wait_for(find("delay.%s", function));
+    const char *fail = find("fail.%s", function);
+    return fail ? (Status)atoi(fail) : SUCCESS;
 }
 
-EXPORT nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *out)
+/* What the scenario does to this function of one GPU. */
+static Status hook(const char *function, Device device)
 {
-    nvmlReturn_t result = enter(__func__);
+    char key[KEY];
+    if (!hooked)
+        return SUCCESS;
+    snprintf(key, sizeof key, "delay.%s", function);
+    wait_for(find_gpu(device, key));
+    snprintf(key, sizeof key, "fail.%s", function);
+    const char *fail = find_gpu(device, key);
+    return fail ? (Status)atoi(fail) : SUCCESS;
+}
+
+static Status enter_gpu(const char *function, Device device)
+{
+    Status result = enter(function);
     if (result != SUCCESS)
         return result;
-    if (!out)
+    if (device < devices || device >= devices + gpu_count())
         return INVALID_ARGUMENT;
-    const char *value = find("cuda.version");
-    u64 number = 12020;
-    if (value && (result = refusal(value)) == SUCCESS)
-        result = parse("cuda.version", value, &number);
+    result = hook(function, device);
+    const char *error = find_gpu(device, "error");
+    return result == SUCCESS && error ? (Status)atoi(error) : result;
+}
+
+#define TRY(call) do { const Status tried = (call); if (tried != SUCCESS) return tried; } while (0)
+#define ENTER_GPU(filled) do { TRY(enter_gpu(__func__, device)); if (!(filled)) return INVALID_ARGUMENT; } while (0)
+
+/* A structure's version: its size, and its number in the highest byte (NVML_STRUCT_VERSION). */
+#define VERSION(type, number) ((unsigned)sizeof(type) | (number) << 24)
+#define ENTER_VERSION(type, number) do { \
+    ENTER_GPU(out); \
+    if (out->version != VERSION(type, number)) \
+        return ARGUMENT_VERSION_MISMATCH; \
+} while (0)
+
+static Status attach(Device device)
+{
+    if (!device->attached)
+        wait_for(find_gpu(device, "attach.delay"));
+    device->attached = true;
+    const char *error = find_gpu(device, "error");
+    if (!error)
+        error = find_gpu(device, "attach.error");
+    return error ? (Status)atoi(error) : SUCCESS;
+}
+
+/* Whether a GPU is divided (MIG), and then has this many instances. */
+static bool is_divided(Device device, u64 *out)
+{
+    u64 mode;
+    if (of_gpu(device, "mig.mode", 0, &mode) != SUCCESS || !mode)
+        return false;
+    return of_gpu(device, "mig.instances", 0, out) == SUCCESS;
+}
+
+/* ---- the library and the system ---- */
+
+API Status nvmlInitWithFlags(unsigned flags)
+{
+    pthread_mutex_lock(&lock);
+    Status result = SUCCESS;
+    if (!users) {
+        for (unsigned index = 0; index < MOST_GPUS; index++)
+            devices[index] = (struct nvmlDevice_st){ index, false };
+        result = read_scenario();
+        wait_for(find("delay.nvmlInitWithFlags"));
+        const char *refused = find("init");
+        if (result == SUCCESS && refused)
+            result = (Status)atoi(refused);
+        if (result != SUCCESS)
+            forget();
+        /* A GPU that cannot be attached answers so when it is asked for. */
+        for (unsigned index = 0; result == SUCCESS && !(flags & INIT_FLAG_NO_ATTACH) && index < gpu_count(); index++)
+            (void)attach(&devices[index]);
+    }
     if (result == SUCCESS)
-        *out = (int)number;
+        __atomic_add_fetch(&users, 1, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&lock);
     return result;
 }
-ALIAS(nvmlSystemGetCudaDriverVersion_v2) nvmlReturn_t nvmlSystemGetCudaDriverVersion(int *);
 
-/* ---- handles ---- */
+API Status nvmlInit_v2(void) { return nvmlInitWithFlags(0); }
+ALIAS(nvmlInit, nvmlInit_v2, void)
 
-EXPORT nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *out)
+API Status nvmlShutdown(void)
 {
-    nvmlReturn_t result = enter(__func__);
-    if (result != SUCCESS)
-        return result;
+    pthread_mutex_lock(&lock);
+    const Status result = users ? SUCCESS : UNINITIALIZED;
+    if (users && !__atomic_sub_fetch(&users, 1, __ATOMIC_ACQ_REL))
+        forget();
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+API const char *nvmlErrorString(Status result)
+{
+    switch (result) { ERRORS(AS_CASE) }
+    return "Unknown Error";
+}
+
+static Status system_text(const char *function, const char *key, const char *healthy, char *out, unsigned room)
+{
+    TRY(enter(function));
+    const char *value = find("%s", key);
+    return out ? text(value ? value : healthy, out, room) : INVALID_ARGUMENT;
+}
+
+API Status nvmlSystemGetDriverVersion(char *out, unsigned room)
+{
+    return system_text(__func__, "driver.version", driver_version(), out, room);
+}
+
+API Status nvmlSystemGetNVMLVersion(char *out, unsigned room)
+{
+    return system_text(__func__, "nvml.version", "12.535.161.08", out, room);
+}
+
+API Status nvmlSystemGetCudaDriverVersion_v2(int *out)
+{
+    TRY(enter(__func__));
+    u64 version;
+    if (!out)
+        return INVALID_ARGUMENT;
+    TRY(number("cuda.version", find("cuda.version"), 12020, false, &version));
+    *out = (int)version;
+    return SUCCESS;
+}
+ALIAS(nvmlSystemGetCudaDriverVersion, nvmlSystemGetCudaDriverVersion_v2, int *)
+
+API Status nvmlDeviceGetCount_v2(unsigned *out)
+{
+    TRY(enter(__func__));
     if (!out)
         return INVALID_ARGUMENT;
     *out = gpu_count();
     return SUCCESS;
 }
-ALIAS(nvmlDeviceGetCount_v2) nvmlReturn_t nvmlDeviceGetCount(unsigned int *);
+ALIAS(nvmlDeviceGetCount, nvmlDeviceGetCount_v2, unsigned *)
 
-static nvmlReturn_t handle(unsigned int index, nvmlDevice_t *out)
-{
-    const char *error = find_gpu(&devices[index], "error");
-    if (error)
-        return (nvmlReturn_t)atoi(error);
-    *out = &devices[index];
-    return SUCCESS;
-}
+/* ---- what identifies a GPU: texts that differ by its index ---- */
 
-EXPORT nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *out)
-{
-    nvmlReturn_t result = enter(__func__);
-    if (result != SUCCESS)
-        return result;
-    return out && index < gpu_count() ? handle(index, out) : INVALID_ARGUMENT;
-}
-ALIAS(nvmlDeviceGetHandleByIndex_v2) nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned int, nvmlDevice_t *);
-
-#define UUID_KEY "uuid"
-#define UUID_HEALTHY "GPU-00000000-0000-4000-8000-%012x"
-#define SERIAL_KEY "serial"
-#define SERIAL_HEALTHY "16500000000%02u"
-#define PCI_KEY "pci"
+#define TEXTS(T) \
+    T(nvmlDeviceGetName, "name", "NVIDIA H100 80GB HBM3") \
+    T(nvmlDeviceGetUUID, "uuid", "GPU-00000000-0000-4000-8000-%012x") \
+    T(nvmlDeviceGetSerial, "serial", "16500000000%02u") \
+    T(nvmlDeviceGetVbiosVersion, "vbios", "96.00.74.00.01") \
+    T(nvmlDeviceGetInforomImageVersion, "inforom.image", "G520.0200.00.05") \
+    T(nvmlDeviceGetBoardPartNumber, "board.part_number", "692-2G520-0200-000")
 #define PCI_HEALTHY "0000:%02x:00.0"
 
-struct address { unsigned int domain, bus, device, function; };
-
-static bool parse_address(const char *text, struct address *out)
+__attribute__((format(printf, 3, 0)))
+static Status own_text(Device device, const char *key, const char *healthy, char *out, unsigned room)
 {
-    return sscanf(text, "%x:%x:%x.%x", &out->domain, &out->bus, &out->device, &out->function) == 4;
+    char made[KEY];
+    const char *value = find_gpu(device, key);
+    if (!value) {
+        snprintf(made, sizeof made, healthy, device->index);
+        value = made;
+    }
+    return text(value, out, room);
 }
 
-static nvmlReturn_t address_of(nvmlDevice_t device, struct address *out)
+#define TEXT(function, key, healthy) \
+    API Status function(Device device, char *out, unsigned room) \
+    { ENTER_GPU(out); return own_text(device, key, healthy, out, room); }
+TEXTS(TEXT)
+
+/* The GPU's own processor runs firmware of the driver's version; the buffer has NVML_GSP_FIRMWARE_VERSION_BUF_SIZE bytes. */
+API Status nvmlDeviceGetGspFirmwareVersion(Device device, char *out)
 {
-    char text[32];
-    nvmlReturn_t result = value_text(device, PCI_KEY, text, PCI_HEALTHY, sizeof text);
-    return result != SUCCESS ? result : parse_address(text, out) ? SUCCESS : UNKNOWN;
+    enum { GSP_FIRMWARE_VERSION_BUF_SIZE = 64 };
+    ENTER_GPU(out);
+    const char *value = find_gpu(device, "gsp.version");
+    return text(value ? value : driver_version(), out, GSP_FIRMWARE_VERSION_BUF_SIZE);
 }
 
-static bool same_text(nvmlDevice_t device, const char *key, const char *healthy, const char *wanted)
+struct address { unsigned domain, bus, device, function; };
+
+static bool parse_address(const char *from, struct address *out)
 {
-    char text[LONGEST_KEY];
-    return value_text(device, key, text, healthy, sizeof text) == SUCCESS && !strcmp(text, wanted);
+    return sscanf(from, "%x:%x:%x.%x", &out->domain, &out->bus, &out->device, &out->function) == 4;
 }
 
-static bool is_uuid(nvmlDevice_t device, const char *wanted) { return same_text(device, UUID_KEY, UUID_HEALTHY, wanted); }
-static bool is_serial(nvmlDevice_t device, const char *wanted) { return same_text(device, SERIAL_KEY, SERIAL_HEALTHY, wanted); }
-
-static bool is_address(nvmlDevice_t device, const char *wanted)
+static Status address_of(Device device, struct address *out)
 {
-    struct address a, b;
-    return parse_address(wanted, &a) && address_of(device, &b) == SUCCESS
-        && a.domain == b.domain && a.bus == b.bus && a.device == b.device && a.function == b.function;
+    char found[32];
+    TRY(own_text(device, "pci", PCI_HEALTHY, found, sizeof found));
+    return parse_address(found, out) ? SUCCESS : UNKNOWN;
 }
 
-static nvmlReturn_t search(const char *function, bool (*is)(nvmlDevice_t, const char *), const char *wanted, nvmlDevice_t *out)
+/* The handle of the first GPU whose text under `key` is `wanted`. A PCI address may be written in several ways. */
+__attribute__((format(printf, 3, 0)))
+static Status search(const char *function, const char *key, const char *healthy, const char *wanted, Device *out)
 {
-    nvmlReturn_t result = enter(function);
-    if (result != SUCCESS)
-        return result;
+    TRY(enter(function));
     if (!wanted || !out)
         return INVALID_ARGUMENT;
-    for (unsigned int i = 0; i < gpu_count(); i++)
-        if (is(&devices[i], wanted))
-            return handle(i, out);
+    for (Device device = devices; device < devices + gpu_count(); device++) {
+        char found[KEY];
+        struct address a, b;
+        const bool same = strcmp(key, "pci")
+            ? own_text(device, key, healthy, found, sizeof found) == SUCCESS && !strcmp(found, wanted)
+            : parse_address(wanted, &a) && address_of(device, &b) == SUCCESS && !memcmp(&a, &b, sizeof a);
+        if (!same)
+            continue;
+        TRY(attach(device));
+        *out = device;
+        return SUCCESS;
+    }
     return NOT_FOUND;
 }
 
-EXPORT nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *wanted, nvmlDevice_t *out)
+API Status nvmlDeviceGetHandleByUUID(const char *wanted, Device *out)
 {
-    return search(__func__, is_uuid, wanted, out);
+    return search(__func__, "uuid", "GPU-00000000-0000-4000-8000-%012x", wanted, out);
 }
 
-EXPORT nvmlReturn_t nvmlDeviceGetHandleBySerial(const char *wanted, nvmlDevice_t *out)
+API Status nvmlDeviceGetHandleBySerial(const char *wanted, Device *out)
 {
-    return search(__func__, is_serial, wanted, out);
+    return search(__func__, "serial", "16500000000%02u", wanted, out);
 }
 
-EXPORT nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *wanted, nvmlDevice_t *out)
+API Status nvmlDeviceGetHandleByPciBusId_v2(const char *wanted, Device *out)
 {
-    return search(__func__, is_address, wanted, out);
+    return search(__func__, "pci", PCI_HEALTHY, wanted, out);
 }
-ALIAS(nvmlDeviceGetHandleByPciBusId_v2) nvmlReturn_t nvmlDeviceGetHandleByPciBusId(const char *, nvmlDevice_t *);
+ALIAS(nvmlDeviceGetHandleByPciBusId, nvmlDeviceGetHandleByPciBusId_v2, const char *, Device *)
 
-/* ---- what a GPU is ---- */
-
-GPU_TEXT(nvmlDeviceGetName, "name", "NVIDIA H100 80GB HBM3")
-GPU_TEXT(nvmlDeviceGetUUID, UUID_KEY, UUID_HEALTHY)
-GPU_TEXT(nvmlDeviceGetSerial, SERIAL_KEY, SERIAL_HEALTHY)
-GPU_TEXT(nvmlDeviceGetVbiosVersion, "vbios", "96.00.74.00.01")
-GPU_TEXT(nvmlDeviceGetInforomImageVersion, "inforom.image", "G520.0200.00.05")
-GPU_TEXT(nvmlDeviceGetBoardPartNumber, "board.part_number", "692-2G520-0200-000")
-GPU_INT(nvmlDeviceGetBrand, "brand", 14)
-GPU_INT(nvmlDeviceGetArchitecture, "architecture", 9)
-GPU_INT(nvmlDeviceGetPersistenceMode, "persistence_mode", 1)
-GPU_INT(nvmlDeviceGetComputeMode, "compute_mode", 0)
-GPU_INT(nvmlDeviceGetDisplayMode, "display.mode", 0)
-GPU_INT(nvmlDeviceGetDisplayActive, "display.active", 0)
-GPU_PAIR(nvmlDeviceGetCudaComputeCapability, "cuda.major", 9, "cuda.minor", 0)
-GPU_PAIR(nvmlDeviceGetMigMode, "mig.mode", 0, "mig.pending", 0)
-
-EXPORT nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned int *out)
+API Status nvmlDeviceGetHandleByIndex_v2(unsigned index, Device *out)
 {
-    nvmlReturn_t result = enter_gpu(__func__, device);
-    if (result != SUCCESS)
-        return result;
-    if (!out)
+    TRY(enter(__func__));
+    if (!out || index >= gpu_count())
         return INVALID_ARGUMENT;
+    TRY(hook(__func__, &devices[index]));
+    TRY(attach(&devices[index]));
+    *out = &devices[index];
+    return SUCCESS;
+}
+ALIAS(nvmlDeviceGetHandleByIndex, nvmlDeviceGetHandleByIndex_v2, unsigned, Device *)
+
+API Status nvmlDeviceGetIndex(Device device, unsigned *out)
+{
+    ENTER_GPU(out);
     *out = device->index;
     return SUCCESS;
 }
 
-EXPORT nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned int *out)
-{
-    nvmlReturn_t result = enter_gpu(__func__, device);
-    if (result != SUCCESS)
-        return result;
-    return out ? value_int(device, "minor", device->index, out) : INVALID_ARGUMENT;
-}
-
-/* The GPU's own processor runs firmware of the driver's version. */
-EXPORT nvmlReturn_t nvmlDeviceGetGspFirmwareVersion(nvmlDevice_t device, char *out)
-{
-    enum { LENGTH = 64 };
-    nvmlReturn_t result = enter_gpu(__func__, device);
-    if (result != SUCCESS)
-        return result;
-    if (!out)
-        return INVALID_ARGUMENT;
-    const char *value = find_gpu(device, "gsp.version");
-    return copy_text(value ? value : driver_version(), out, LENGTH);
-}
-
 typedef struct {
     char busIdLegacy[16];
-    unsigned int domain, bus, device, pciDeviceId, pciSubSystemId;
+    unsigned domain, bus, device, pciDeviceId, pciSubSystemId;
     char busId[32];
 } nvmlPciInfo_t;
-_Static_assert(sizeof(nvmlPciInfo_t) == 68, "nvmlPciInfo_t");
 
 static void write_address(struct address at, nvmlPciInfo_t *out)
 {
-    memset(out, 0, sizeof *out);
-    out->domain = at.domain;
-    out->bus = at.bus & 0xff;
-    out->device = at.device & 0x1f;
+    *out = (nvmlPciInfo_t){ .domain = at.domain, .bus = at.bus & 0xff, .device = at.device & 0x1f };
     snprintf(out->busIdLegacy, sizeof out->busIdLegacy, "%04X:%02X:%02X.0", at.domain & 0xffff, out->bus, out->device);
     snprintf(out->busId, sizeof out->busId, "%08X:%02X:%02X.0", out->domain, out->bus, out->device);
 }
 
-EXPORT nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *out)
+API Status nvmlDeviceGetPciInfo_v3(Device device, nvmlPciInfo_t *out)
 {
-    nvmlReturn_t result = enter_gpu(__func__, device);
-    if (result != SUCCESS)
-        return result;
-    if (!out)
-        return INVALID_ARGUMENT;
     struct address at;
     u64 id, subsystem;
-    if ((result = address_of(device, &at)) != SUCCESS
-        || (result = value_number(device, "pci.id", 0x233010de, &id)) != SUCCESS
-        || (result = value_number(device, "pci.subsystem", 0x16c110de, &subsystem)) != SUCCESS)
-        return result;
+    ENTER_GPU(out);
+    TRY(address_of(device, &at));
+    TRY(of_gpu(device, "pci.id", 0x233010de, &id));
+    TRY(of_gpu(device, "pci.subsystem", 0x16c110de, &subsystem));
     write_address(at, out);
-    out->pciDeviceId = (unsigned int)id;
-    out->pciSubSystemId = (unsigned int)subsystem;
+    out->pciDeviceId = (unsigned)id;
+    out->pciSubSystemId = (unsigned)subsystem;
     return SUCCESS;
 }
-ALIAS(nvmlDeviceGetPciInfo_v3) nvmlReturn_t nvmlDeviceGetPciInfo(nvmlDevice_t, nvmlPciInfo_t *);
+ALIAS(nvmlDeviceGetPciInfo, nvmlDeviceGetPciInfo_v3, Device, nvmlPciInfo_t *)
+
+/* ---- calls that return one or two numbers ---- */
+
+#define INTS(N) \
+    N(nvmlDeviceGetBrand, "brand", BRAND_NVIDIA) \
+    N(nvmlDeviceGetArchitecture, "architecture", DEVICE_ARCH_HOPPER) \
+    N(nvmlDeviceGetMinorNumber, "minor", device->index) \
+    N(nvmlDeviceGetPersistenceMode, "persistence_mode", 1) \
+    N(nvmlDeviceGetComputeMode, "compute_mode", COMPUTEMODE_DEFAULT) \
+    N(nvmlDeviceGetDisplayMode, "display.mode", 0) \
+    N(nvmlDeviceGetDisplayActive, "display.active", 0) \
+    N(nvmlDeviceGetPowerUsage, "power.usage", 72000) \
+    N(nvmlDeviceGetPowerManagementLimit, "power.limit", 700000) \
+    N(nvmlDeviceGetPowerManagementDefaultLimit, "power.limit.default", 700000) \
+    N(nvmlDeviceGetEnforcedPowerLimit, "power.limit.enforced", 700000) \
+    N(nvmlDeviceGetPerformanceState, "pstate", 0) \
+    N(nvmlDeviceGetPowerState, "pstate", 0) \
+    N(nvmlDeviceGetCurrPcieLinkGeneration, "pcie.generation", 5) \
+    N(nvmlDeviceGetMaxPcieLinkGeneration, "pcie.generation.max", 5) \
+    N(nvmlDeviceGetCurrPcieLinkWidth, "pcie.width", 16) \
+    N(nvmlDeviceGetMaxPcieLinkWidth, "pcie.width.max", 16) \
+    N(nvmlDeviceGetPcieReplayCounter, "pcie.replays", 0)
+#define LONGS(N) \
+    N(nvmlDeviceGetTotalEnergyConsumption, "energy", 0) \
+    N(nvmlDeviceGetCurrentClocksEventReasons, "clocks.reasons", CLOCKS_EVENT_REASON_GPU_IDLE) \
+    N(nvmlDeviceGetCurrentClocksThrottleReasons, "clocks.reasons", CLOCKS_EVENT_REASON_GPU_IDLE)
+enum { BRAND_NVIDIA = 14, DEVICE_ARCH_HOPPER = 9, COMPUTEMODE_DEFAULT = 0, CLOCKS_EVENT_REASON_GPU_IDLE = 1 };
+
+#define ONE(function, key, healthy, type) \
+    API Status function(Device device, type *out) \
+    { \
+        u64 found; \
+        ENTER_GPU(out); \
+        TRY(of_gpu(device, key, healthy, &found)); \
+        *out = (type)found; \
+        return SUCCESS; \
+    }
+#define INT(function, key, healthy) ONE(function, key, healthy, unsigned)
+#define LONG(function, key, healthy) ONE(function, key, healthy, u64)
+INTS(INT)
+LONGS(LONG)
+
+static Status pair(const char *function, Device device, const char *first, u64 healthy_a, unsigned *a, const char *second,
+                   u64 healthy_b, unsigned *b)
+{
+    u64 one, other;
+    TRY(enter_gpu(function, device));
+    if (!a || !b)
+        return INVALID_ARGUMENT;
+    TRY(of_gpu(device, first, healthy_a, &one));
+    TRY(of_gpu(device, second, healthy_b, &other));
+    *a = (unsigned)one;
+    *b = (unsigned)other;
+    return SUCCESS;
+}
+
+#define PAIRS(P) \
+    P(nvmlDeviceGetCudaComputeCapability, "cuda.major", 9, "cuda.minor", 0) \
+    P(nvmlDeviceGetMigMode, "mig.mode", 0, "mig.pending", 0) \
+    P(nvmlDeviceGetPowerManagementLimitConstraints, "power.limit.min", 200000, "power.limit.max", 700000)
+#define PAIR(function, first, healthy_a, second, healthy_b) \
+    API Status function(Device device, unsigned *a, unsigned *b) \
+    { return pair(#function, device, first, healthy_a, a, second, healthy_b, b); }
+PAIRS(PAIR)
+
+typedef struct { unsigned gpu, memory; } nvmlUtilization_t;
+
+API Status nvmlDeviceGetUtilizationRates(Device device, nvmlUtilization_t *out)
+{
+    u64 parts;
+    ENTER_GPU(out);
+    if (is_divided(device, &parts))
+        return NOT_SUPPORTED;
+    return pair(__func__, device, "utilization.gpu", 0, out ? &out->gpu : NULL, "utilization.memory", 0, out ? &out->memory : NULL);
+}
+
+/* What is pending is what holds, where the scenario says no more. */
+API Status nvmlDeviceGetEccMode(Device device, unsigned *now, unsigned *then)
+{
+    u64 current;
+    ENTER_GPU(now && then);
+    TRY(of_gpu(device, "ecc.mode", 1, &current));
+    return pair(__func__, device, "ecc.mode", 1, now, "ecc.pending", current, then);
+}
+
+/* ---- calls that take a number and return one ---- */
+
+static const u64 sensors[] = { 31 };                        /* NVML_TEMPERATURE_GPU is the only sensor */
+static const u64 thresholds[] = { 95, 92, 95, 87 };         /* shutdown, slowdown, memory's highest, GPU's highest */
+static const u64 clocks[] = { 1980, 1980, 2619, 1545 };     /* graphics, SM, memory, video */
+
+#define INDEXED(function, key, healthy) \
+    API Status function(Device device, unsigned which, unsigned *out) \
+    { \
+        char whole[KEY]; \
+        u64 found; \
+        ENTER_GPU(out && which < sizeof healthy / sizeof *healthy); \
+        snprintf(whole, sizeof whole, "%s.%u", key, which); \
+        TRY(of_gpu(device, whole, healthy[which], &found)); \
+        *out = (unsigned)found; \
+        return SUCCESS; \
+    }
+INDEXED(nvmlDeviceGetTemperature, "temperature", sensors)
+INDEXED(nvmlDeviceGetTemperatureThreshold, "temperature.threshold", thresholds)
+INDEXED(nvmlDeviceGetClockInfo, "clocks.current", clocks)
+INDEXED(nvmlDeviceGetMaxClockInfo, "clocks.max", clocks)
+
+typedef struct { unsigned version; int marginTemperature; } nvmlMarginTemperature_t;
+
+API Status nvmlDeviceGetMarginTemperature(Device device, nvmlMarginTemperature_t *out)
+{
+    u64 margin;
+    ENTER_VERSION(nvmlMarginTemperature_t, 1);
+    TRY(number("temperature.margin", find_gpu(device, "temperature.margin"), 56, true, &margin));
+    out->marginTemperature = (int)margin;
+    return SUCCESS;
+}
 
 /* ---- memory and its errors ---- */
 
 typedef struct { u64 total, free, used; } nvmlMemory_t;
-typedef struct { unsigned int version; u64 total, reserved, free, used; } nvmlMemory_v2_t;
-_Static_assert(sizeof(nvmlMemory_t) == 24 && sizeof(nvmlMemory_v2_t) == 40, "nvmlMemory");
+typedef struct { unsigned version; u64 total, reserved, free, used; } nvmlMemory_v2_t;
 
-#define MEMORY_V2 ((unsigned int)sizeof(nvmlMemory_v2_t) | 2u << 24)
-#define TOTAL_BYTES 85520809984ull
-#define RESERVED_BYTES 579141632ull
-
-static nvmlReturn_t memory(nvmlDevice_t device, nvmlMemory_v2_t *out)
+static Status memory(Device device, nvmlMemory_v2_t *out)
 {
-    nvmlReturn_t result;
-    if ((result = value_number(device, "memory.total", TOTAL_BYTES, &out->total)) != SUCCESS
-        || (result = value_number(device, "memory.reserved", RESERVED_BYTES, &out->reserved)) != SUCCESS
-        || (result = value_number(device, "memory.used", 0, &out->used)) != SUCCESS)
-        return result;
+    TRY(of_gpu(device, "memory.total", 85520809984, &out->total));
+    TRY(of_gpu(device, "memory.reserved", 579141632, &out->reserved));
+    TRY(of_gpu(device, "memory.used", 0, &out->used));
     out->free = out->total - out->reserved - out->used;
     return SUCCESS;
 }
 
-EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *out)
+/* The first version has no reserved memory and counts it as used. */
+API Status nvmlDeviceGetMemoryInfo(Device device, nvmlMemory_t *out)
 {
-    nvmlReturn_t result = enter_gpu(__func__, device);
-    if (result != SUCCESS)
-        return result;
-    if (!out)
-        return INVALID_ARGUMENT;
     nvmlMemory_v2_t all;
-    if ((result = memory(device, &all)) != SUCCESS)
-        return result;
-    /* The first version knows no reserved memory and counts it as used. */
+    ENTER_GPU(out);
+    TRY(memory(device, &all));
     *out = (nvmlMemory_t){ all.total, all.free, all.used + all.reserved };
     return SUCCESS;
 }
 
-EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *out)
+API Status nvmlDeviceGetMemoryInfo_v2(Device device, nvmlMemory_v2_t *out)
 {
-    nvmlReturn_t result = enter_versioned(__func__, device, out ? &out->version : NULL, MEMORY_V2);
-    return result == SUCCESS ? memory(device, out) : result;
+    ENTER_VERSION(nvmlMemory_v2_t, 2);
+    return memory(device, out);
 }
 
-EXPORT nvmlReturn_t nvmlDeviceGetEccMode(nvmlDevice_t device, unsigned int *current, unsigned int *pending)
-{
-    nvmlReturn_t result = enter_gpu(__func__, device);
-    if (result != SUCCESS)
-        return result;
-    if (!current || !pending)
-        return INVALID_ARGUMENT;
-    u64 now, then;
-    if ((result = value_number(device, "ecc.mode", 1, &now)) != SUCCESS
-        || (result = value_number(device, "ecc.pending", now, &then)) != SUCCESS)
-        return result;
-    *current = (unsigned int)now;
-    *pending = (unsigned int)then;
-    return SUCCESS;
-}
+enum { MEMORY_ERROR_TYPE_CORRECTED = 0, MEMORY_ERROR_TYPE_UNCORRECTED = 1, VOLATILE_ECC = 0, AGGREGATE_ECC = 1 };
+enum { MEMORY_LOCATION_DRAM = 2, MEMORY_LOCATION_SRAM = 7, MEMORY_LOCATION_COUNT = 8 };
 
-/* Error counters need ECC to be on (nvml.h). */
-static nvmlReturn_t ecc_count(nvmlDevice_t device, unsigned int error, unsigned int counter, const char *where, u64 *out)
+/* Nothing is counted while ECC is off. What is volatile is counted by instance on a GPU that is divided. */
+static Status ecc(Device device, unsigned type, unsigned counter, const char *where, u64 *out)
 {
-    if (error > 1 || counter > 1 || !out)
+    char key[KEY];
+    u64 mode, parts;
+    if (type > MEMORY_ERROR_TYPE_UNCORRECTED || counter > AGGREGATE_ECC || !out)
         return INVALID_ARGUMENT;
-    u64 mode;
-    nvmlReturn_t result = value_number(device, "ecc.mode", 1, &mode);
-    if (result != SUCCESS)
-        return result;
-    if (!mode)
+    TRY(of_gpu(device, "ecc.mode", 1, &mode));
+    if (!mode || (counter == VOLATILE_ECC && is_divided(device, &parts)))
         return NOT_SUPPORTED;
-    char key[LONGEST_KEY];
-    snprintf(key, sizeof key, "ecc.%s.%s%s", counter ? "aggregate" : "volatile", error ? "uncorrected" : "corrected", where);
-    return value_number(device, key, 0, out);
+    snprintf(key, sizeof key, "ecc.%s.%s%s", counter == AGGREGATE_ECC ? "aggregate" : "volatile",
+             type == MEMORY_ERROR_TYPE_CORRECTED ? "corrected" : "uncorrected", where);
+    return of_gpu(device, key, 0, out);
 }
 
-EXPORT nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t device, unsigned int error, unsigned int counter, u64 *out)
+API Status nvmlDeviceGetTotalEccErrors(Device device, unsigned type, unsigned counter, u64 *out)
 {
-    nvmlReturn_t result = enter_gpu(__func__, device);
-    return result != SUCCESS ? result : ecc_count(device, error, counter, "", out);
+    TRY(enter_gpu(__func__, device));
+    return ecc(device, type, counter, "", out);
 }
 
-EXPORT nvmlReturn_t nvmlDeviceGetMemoryErrorCounter(nvmlDevice_t device, unsigned int error, unsigned int counter,
-                                                    unsigned int location, u64 *out)
+API Status nvmlDeviceGetMemoryErrorCounter(Device device, unsigned type, unsigned counter, unsigned location, u64 *out)
 {
-    enum { DRAM = 2, SRAM = 7, LOCATIONS = 8 };
-    nvmlReturn_t result = enter_gpu(__func__, device);
-    if (result != SUCCESS)
-        return result;
-    if (location >= LOCATIONS)
+    for (unsigned at = 0; device && at < MOST_GPUS * MOST_INSTANCES; at++)
+        if (device == &instances[0][0] + at) {
+            char key[KEY];
+            TRY(enter_gpu(__func__, &devices[device->index]));
+            if (type != MEMORY_ERROR_TYPE_UNCORRECTED || counter != VOLATILE_ECC || location == MEMORY_LOCATION_DRAM)
+                return NOT_SUPPORTED;
+            snprintf(key, sizeof key, "mig.%u.uncorrected", at % MOST_INSTANCES);
+            return of_gpu(&devices[device->index], key, 0, out);
+        }
+    TRY(enter_gpu(__func__, device));
+    if (location >= MEMORY_LOCATION_COUNT)
         return INVALID_ARGUMENT;
-    if (location != DRAM && location != SRAM)
+    if (location != MEMORY_LOCATION_DRAM && location != MEMORY_LOCATION_SRAM)
         return NOT_SUPPORTED;
-    return ecc_count(device, error, counter, location == DRAM ? ".dram" : ".sram", out);
-}
-
-EXPORT nvmlReturn_t nvmlDeviceGetRemappedRows(nvmlDevice_t device, unsigned int *corrected, unsigned int *uncorrected,
-                                              unsigned int *pending, unsigned int *failed)
-{
-    nvmlReturn_t result = gpu_pair(__func__, device, "rows.corrected", 0, corrected, "rows.uncorrected", 0, uncorrected);
-    return result != SUCCESS ? result : gpu_pair(__func__, device, "rows.pending", 0, pending, "rows.failed", 0, failed);
-}
-
-typedef struct { unsigned int max, high, partial, low, none; } nvmlRowRemapperHistogramValues_t;
-
-EXPORT nvmlReturn_t nvmlDeviceGetRowRemapperHistogram(nvmlDevice_t device, nvmlRowRemapperHistogramValues_t *out)
-{
-    nvmlReturn_t result = enter_gpu(__func__, device);
-    if (result != SUCCESS)
-        return result;
-    if (!out)
-        return INVALID_ARGUMENT;
-    static const char *const keys[] = { "rows.banks.max", "rows.banks.high", "rows.banks.partial", "rows.banks.low", "rows.banks.none" };
-    u64 values[5];
-    for (int i = 0; i < 5; i++)
-        if ((result = value_number(device, keys[i], i ? 0 : 2560, &values[i])) != SUCCESS)
-            return result;
-    *out = (nvmlRowRemapperHistogramValues_t){ (unsigned int)values[0], (unsigned int)values[1], (unsigned int)values[2],
-                                               (unsigned int)values[3], (unsigned int)values[4] };
-    return SUCCESS;
+    return ecc(device, type, counter, location == MEMORY_LOCATION_DRAM ? ".dram" : ".sram", out);
 }
 
 typedef struct {
-    unsigned int version;
+    unsigned version;
     u64 aggregateUncParity, aggregateUncSecDed, aggregateCor, volatileUncParity, volatileUncSecDed, volatileCor;
     u64 aggregateUncBucketL2, aggregateUncBucketSm, aggregateUncBucketPcie, aggregateUncBucketMcu, aggregateUncBucketOther;
-    unsigned int bThresholdExceeded;
+    unsigned bThresholdExceeded;
 } nvmlEccSramErrorStatus_t;
-_Static_assert(sizeof(nvmlEccSramErrorStatus_t) == 104, "nvmlEccSramErrorStatus_t");
 
-EXPORT nvmlReturn_t nvmlDeviceGetSramEccErrorStatus(nvmlDevice_t device, nvmlEccSramErrorStatus_t *out)
+API Status nvmlDeviceGetSramEccErrorStatus(Device device, nvmlEccSramErrorStatus_t *out)
 {
-    nvmlReturn_t result = enter_versioned(__func__, device, out ? &out->version : NULL, (unsigned int)sizeof *out | 1u << 24);
-    if (result != SUCCESS)
-        return result;
-    u64 parity, secded, corrected, now, now_corrected, exceeded;
-    if ((result = value_number(device, "ecc.sram.parity", 0, &parity)) != SUCCESS
-        || (result = ecc_count(device, 1, 1, ".sram", &secded)) != SUCCESS
-        || (result = ecc_count(device, 0, 1, ".sram", &corrected)) != SUCCESS
-        || (result = ecc_count(device, 1, 0, ".sram", &now)) != SUCCESS
-        || (result = ecc_count(device, 0, 0, ".sram", &now_corrected)) != SUCCESS
-        || (result = value_number(device, "ecc.sram.threshold_exceeded", 0, &exceeded)) != SUCCESS)
-        return result;
-    *out = (nvmlEccSramErrorStatus_t){ .version = out->version, .aggregateUncParity = parity, .aggregateUncSecDed = secded,
-                                       .aggregateCor = corrected, .volatileUncSecDed = now, .volatileCor = now_corrected,
-                                       .bThresholdExceeded = (unsigned int)exceeded };
+    u64 exceeded;
+    ENTER_VERSION(nvmlEccSramErrorStatus_t, 1);
+    nvmlEccSramErrorStatus_t found = { .version = out->version };
+    TRY(of_gpu(device, "ecc.sram.parity", 0, &found.aggregateUncParity));
+    TRY(ecc(device, MEMORY_ERROR_TYPE_UNCORRECTED, AGGREGATE_ECC, ".sram", &found.aggregateUncSecDed));
+    TRY(ecc(device, MEMORY_ERROR_TYPE_CORRECTED, AGGREGATE_ECC, ".sram", &found.aggregateCor));
+    TRY(ecc(device, MEMORY_ERROR_TYPE_UNCORRECTED, VOLATILE_ECC, ".sram", &found.volatileUncSecDed));
+    TRY(ecc(device, MEMORY_ERROR_TYPE_CORRECTED, VOLATILE_ECC, ".sram", &found.volatileCor));
+    TRY(of_gpu(device, "ecc.sram.threshold_exceeded", 0, &exceeded));
+    found.bThresholdExceeded = (unsigned)exceeded;
+    *out = found;
     return SUCCESS;
 }
 
-/* Pages are retired where rows cannot be remapped: before Ampere. */
-EXPORT nvmlReturn_t nvmlDeviceGetRetiredPagesPendingStatus(nvmlDevice_t device, unsigned int *out)
+API Status nvmlDeviceGetMaxMigDeviceCount(Device device, unsigned *out)
 {
-    nvmlReturn_t result = enter_gpu(__func__, device);
-    if (result != SUCCESS)
-        return result;
-    if (!out)
-        return INVALID_ARGUMENT;
-    return find_gpu(device, "pages.pending") ? value_int(device, "pages.pending", 0, out) : NOT_SUPPORTED;
-}
-
-/* ---- power, heat, clocks, load ---- */
-
-GPU_INT(nvmlDeviceGetPowerUsage, "power.usage", 72000)
-GPU_INT(nvmlDeviceGetPowerManagementLimit, "power.limit", 700000)
-GPU_INT(nvmlDeviceGetPowerManagementDefaultLimit, "power.limit.default", 700000)
-GPU_INT(nvmlDeviceGetEnforcedPowerLimit, "power.limit.enforced", 700000)
-GPU_PAIR(nvmlDeviceGetPowerManagementLimitConstraints, "power.limit.min", 200000, "power.limit.max", 700000)
-GPU_LONG(nvmlDeviceGetTotalEnergyConsumption, "energy", 0)
-GPU_INT(nvmlDeviceGetPerformanceState, "pstate", 0)
-GPU_INT(nvmlDeviceGetPowerState, "pstate", 0)
-GPU_LONG(nvmlDeviceGetCurrentClocksEventReasons, "clocks.reasons", 1)
-GPU_LONG(nvmlDeviceGetCurrentClocksThrottleReasons, "clocks.reasons", 1)
-
-typedef struct { unsigned int gpu, memory; } nvmlUtilization_t;
-_Static_assert(sizeof(nvmlUtilization_t) == 8, "nvmlUtilization_t");
-
-EXPORT nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t *out)
-{
-    return gpu_pair(__func__, device, "utilization.gpu", 0, out ? &out->gpu : NULL, "utilization.memory", 0, out ? &out->memory : NULL);
-}
-
-/* A reading of which there are several, by number: `many` of them, each with its healthy value. */
-static nvmlReturn_t gpu_indexed(const char *function, nvmlDevice_t device, const char *key, unsigned int index, const u64 *healthy,
-                                unsigned int many, unsigned int *out)
-{
-    nvmlReturn_t result = enter_gpu(function, device);
-    if (result != SUCCESS)
-        return result;
-    if (index >= many || !out)
-        return INVALID_ARGUMENT;
-    char whole[LONGEST_KEY];
-    snprintf(whole, sizeof whole, "%s.%u", key, index);
-    return value_int(device, whole, healthy[index], out);
-}
-
-EXPORT nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t device, unsigned int sensor, unsigned int *out)
-{
-    static const u64 healthy[] = { 31 };   /* the GPU's own sensor is the only one */
-    return gpu_indexed(__func__, device, "temperature", sensor, healthy, 1, out);
-}
-
-EXPORT nvmlReturn_t nvmlDeviceGetTemperatureThreshold(nvmlDevice_t device, unsigned int which, unsigned int *out)
-{
-    static const u64 healthy[] = { 95, 92, 95, 87 };   /* shutdown, slowdown, memory at most, GPU at most */
-    return gpu_indexed(__func__, device, "temperature.threshold", which, healthy, 4, out);
-}
-
-typedef struct { unsigned int version; int marginTemperature; } nvmlMarginTemperature_t;
-_Static_assert(sizeof(nvmlMarginTemperature_t) == 8, "nvmlMarginTemperature_t");
-
-EXPORT nvmlReturn_t nvmlDeviceGetMarginTemperature(nvmlDevice_t device, nvmlMarginTemperature_t *out)
-{
-    nvmlReturn_t result = enter_versioned(__func__, device, out ? &out->version : NULL, (unsigned int)sizeof *out | 1u << 24);
-    if (result != SUCCESS)
-        return result;
-    const char *value = find_gpu(device, "temperature.margin");
-    if (value && (result = refusal(value)) != SUCCESS)
-        return result;
-    out->marginTemperature = value ? atoi(value) : 56;   /* below nothing once it slows down */
+    u64 parts;
+    ENTER_GPU(out);
+    *out = is_divided(device, &parts) ? MOST_INSTANCES : 0;
     return SUCCESS;
 }
 
-static const u64 clocks_mhz[] = { 1980, 1980, 2619, 1545 };   /* graphics, SM, memory, video */
-
-EXPORT nvmlReturn_t nvmlDeviceGetClockInfo(nvmlDevice_t device, unsigned int which, unsigned int *out)
+API Status nvmlDeviceGetMigDeviceHandleByIndex(Device device, unsigned index, Device *out)
 {
-    return gpu_indexed(__func__, device, "clocks.current", which, clocks_mhz, 4, out);
+    u64 parts;
+    ENTER_GPU(out && index < MOST_INSTANCES);
+    if (!is_divided(device, &parts))
+        return NOT_SUPPORTED;
+    if (index >= parts)
+        return NOT_FOUND;
+    *out = &instances[device->index][index];
+    (*out)->index = device->index;
+    return SUCCESS;
 }
 
-EXPORT nvmlReturn_t nvmlDeviceGetMaxClockInfo(nvmlDevice_t device, unsigned int which, unsigned int *out)
+API Status nvmlDeviceGetRemappedRows(Device device, unsigned *corrected, unsigned *uncorrected, unsigned *pending, unsigned *failed)
 {
-    return gpu_indexed(__func__, device, "clocks.max", which, clocks_mhz, 4, out);
+    u64 parts;
+    ENTER_GPU(corrected && uncorrected && pending && failed);
+    if (is_divided(device, &parts) && parts)
+        return NOT_SUPPORTED;
+    TRY(pair(__func__, device, "rows.corrected", 0, corrected, "rows.uncorrected", 0, uncorrected));
+    return pair(__func__, device, "rows.pending", 0, pending, "rows.failed", 0, failed);
+}
+
+typedef struct { unsigned max, high, partial, low, none; } nvmlRowRemapperHistogramValues_t;
+
+API Status nvmlDeviceGetRowRemapperHistogram(Device device, nvmlRowRemapperHistogramValues_t *out)
+{
+    static const char *const names[] = { "max", "high", "partial", "low", "none" };
+    unsigned *to = (unsigned *)out;
+    ENTER_GPU(out);
+    for (int at = 0; at < 5; at++) {
+        char key[KEY];
+        u64 banks;
+        snprintf(key, sizeof key, "rows.banks.%s", names[at]);
+        TRY(of_gpu(device, key, at ? 0 : 2560, &banks));
+        to[at] = (unsigned)banks;
+    }
+    return SUCCESS;
+}
+
+typedef struct { unsigned version, bChannelRepairPending, bTpcRepairPending; } nvmlRepairStatus_t;
+
+API Status nvmlDeviceGetRepairStatus(Device device, nvmlRepairStatus_t *out)
+{
+    ENTER_VERSION(nvmlRepairStatus_t, 1);
+    return pair(__func__, device, "repair.channel", 0, &out->bChannelRepairPending, "repair.tpc", 0, &out->bTpcRepairPending);
+}
+
+/* Only GPUs before Ampere retire pages. */
+API Status nvmlDeviceGetRetiredPagesPendingStatus(Device device, unsigned *out)
+{
+    u64 pending;
+    ENTER_GPU(out);
+    if (!find_gpu(device, "pages.pending"))
+        return NOT_SUPPORTED;
+    TRY(of_gpu(device, "pages.pending", 0, &pending));
+    *out = (unsigned)pending;
+    return SUCCESS;
 }
 
 /* ---- links ---- */
 
-GPU_INT(nvmlDeviceGetCurrPcieLinkGeneration, "pcie.generation", 5)
-GPU_INT(nvmlDeviceGetMaxPcieLinkGeneration, "pcie.generation.max", 5)
-GPU_INT(nvmlDeviceGetCurrPcieLinkWidth, "pcie.width", 16)
-GPU_INT(nvmlDeviceGetMaxPcieLinkWidth, "pcie.width.max", 16)
-GPU_INT(nvmlDeviceGetPcieReplayCounter, "pcie.replays", 0)
+enum { NVLINK_DEVICE_TYPE_SWITCH = 2, NVLINK_VERSION = 7 };
 
-/* What the scenario says of one link; its key, for messages. */
-static const char *find_nvlink(nvmlDevice_t device, unsigned int link, const char *name, char key[LONGEST_KEY])
+/* The links of a divided GPU are shown as down. */
+static Status nvlink(const char *function, Device device, unsigned link, const char *name, u64 healthy, u64 *out)
 {
-    snprintf(key, LONGEST_KEY, "nvlink.%u.%s", link, name);
-    const char *value = find_gpu(device, key);
-    if (value)
-        return value;
-    snprintf(key, LONGEST_KEY, "nvlink.*.%s", name);
-    return find_gpu(device, key);
+    u64 parts;
+    TRY(enter_gpu(function, device));
+    if (name && !strcmp(name, "state") && is_divided(device, &parts))
+        healthy = 0;
+    return link < NVLINKS && name && out ? of_link(device, "nvlink", link, name, healthy, out) : INVALID_ARGUMENT;
 }
 
-static nvmlReturn_t nvlink_number(nvmlDevice_t device, unsigned int link, const char *name, u64 healthy, u64 *out)
-{
-    char key[LONGEST_KEY];
-    const char *value = find_nvlink(device, link, name, key);
-    *out = healthy;
-    if (!value)
-        return SUCCESS;
-    nvmlReturn_t result = refusal(value);
-    return result != SUCCESS ? result : parse(key, value, out);
-}
-
-static nvmlReturn_t gpu_nvlink(const char *function, nvmlDevice_t device, unsigned int link, const char *name, u64 healthy, u64 *out)
-{
-    nvmlReturn_t result = enter_gpu(function, device);
-    if (result != SUCCESS)
-        return result;
-    return link < NVLINKS && name && out ? nvlink_number(device, link, name, healthy, out) : INVALID_ARGUMENT;
-}
-
-#define GPU_NVLINK(function, name, healthy) \
-    EXPORT nvmlReturn_t function(nvmlDevice_t device, unsigned int link, unsigned int *out) \
+#define OF_NVLINK(function, name, healthy) \
+    API Status function(Device device, unsigned link, unsigned *out) \
     { \
-        u64 value = 0; \
-        nvmlReturn_t result = gpu_nvlink(#function, device, link, name, healthy, out ? &value : NULL); \
-        if (result == SUCCESS) \
-            *out = (unsigned int)value; \
-        return result; \
+        u64 found = 0; \
+        TRY(nvlink(#function, device, link, name, healthy, out ? &found : NULL)); \
+        *out = (unsigned)found; \
+        return SUCCESS; \
     }
+OF_NVLINK(nvmlDeviceGetNvLinkState, "state", 1)
+OF_NVLINK(nvmlDeviceGetNvLinkVersion, "version", NVLINK_VERSION)
+OF_NVLINK(nvmlDeviceGetNvLinkRemoteDeviceType, "remote.type", NVLINK_DEVICE_TYPE_SWITCH)
 
-GPU_NVLINK(nvmlDeviceGetNvLinkState, "state", 1)
-GPU_NVLINK(nvmlDeviceGetNvLinkVersion, "version", 7)
+/* By NVML_NVLINK_ERROR_DL_*. */
+static const char *const nvlink_errors[] = { "replay", "recovery", "crc_flit", "crc_data", "ecc_data" };
 
-EXPORT nvmlReturn_t nvmlDeviceGetNvLinkErrorCounter(nvmlDevice_t device, unsigned int link, unsigned int counter, u64 *out)
+API Status nvmlDeviceGetNvLinkErrorCounter(Device device, unsigned link, unsigned counter, u64 *out)
 {
-    static const char *const names[] = { "replay", "recovery", "crc_flit", "crc_data", "ecc_data" };
-    return gpu_nvlink(__func__, device, link, counter < sizeof names / sizeof *names ? names[counter] : NULL, 0, out);
+    return nvlink(__func__, device, link, counter < sizeof nvlink_errors / sizeof *nvlink_errors ? nvlink_errors[counter] : NULL, 0, out);
 }
 
-GPU_NVLINK(nvmlDeviceGetNvLinkRemoteDeviceType, "remote.type", 2)   /* a switch */
-
-EXPORT nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t device, unsigned int link, nvmlPciInfo_t *out)
+API Status nvmlDeviceGetNvLinkRemotePciInfo_v2(Device device, unsigned link, nvmlPciInfo_t *out)
 {
-    nvmlReturn_t result = enter_gpu(__func__, device);
-    if (result != SUCCESS)
-        return result;
-    if (link >= NVLINKS || !out)
-        return INVALID_ARGUMENT;
-    char key[LONGEST_KEY], text[32];
-    const char *value = find_nvlink(device, link, "remote.pci", key);
-    snprintf(text, sizeof text, "0000:%02x:00.0", 5 + link % 4);   /* the four switches of a DGX H100 */
-    if (value && (result = copy_text(value, text, sizeof text)) != SUCCESS)
-        return result;
-    struct address at;
-    if (!parse_address(text, &at))
-        return UNKNOWN;
+    char key[KEY], found[32];
+    struct address at = { 0, 5 + link % 4, 0, 0 };      /* the four switches of a DGX H100 */
+    ENTER_GPU(out && link < NVLINKS);
+    snprintf(key, sizeof key, "nvlink.%u.remote.pci", link);
+    const char *value = find_gpu(device, key);
+    if (!value)
+        value = find_gpu(device, "nvlink.*.remote.pci");
+    if (value) {
+        TRY(text(value, found, sizeof found));
+        if (!parse_address(found, &at))
+            return UNKNOWN;
+    }
     write_address(at, out);
     return SUCCESS;
 }
-ALIAS(nvmlDeviceGetNvLinkRemotePciInfo_v2) nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo(nvmlDevice_t, unsigned int, nvmlPciInfo_t *);
+ALIAS(nvmlDeviceGetNvLinkRemotePciInfo, nvmlDeviceGetNvLinkRemotePciInfo_v2, Device, unsigned, nvmlPciInfo_t *)
 
-EXPORT nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t device, nvmlDevice_t peer, unsigned int capability, unsigned int *out)
+enum { P2P_STATUS_OK = 0, P2P_STATUS_NOT_SUPPORTED = 5 };
+/* By NVML_P2P_CAPS_INDEX_*. */
+static const char *const p2p_caps[] = { "read", "write", "nvlink", "atomics", "pci" };
+
+API Status nvmlDeviceGetP2PStatus(Device device, Device peer, unsigned capability, unsigned *out)
 {
-    static const char *const names[] = { "read", "write", "nvlink", "atomics", "pci" };
-    nvmlReturn_t result = enter_gpu(__func__, device);
-    if (result != SUCCESS || (result = enter_gpu(__func__, peer)) != SUCCESS)
-        return result;
-    if (device == peer || capability >= sizeof names / sizeof *names || !out)
-        return INVALID_ARGUMENT;
-    char key[LONGEST_KEY];
-    snprintf(key, sizeof key, "p2p.%u.%s", peer->index, names[capability]);
-    return value_int(device, key, 0, out);
-}
-
-/* ---- the fabric ---- */
-
-typedef struct {
-    unsigned char clusterUuid[16];
-    nvmlReturn_t status;
-    unsigned int cliqueId, state;
-} nvmlGpuFabricInfo_t;
-
-typedef struct {
-    unsigned int version;
-    nvmlGpuFabricInfo_t first;
-    unsigned int healthMask;
-} nvmlGpuFabricInfo_v2_t;
-
-typedef struct {
-    nvmlGpuFabricInfo_v2_t second;
-    unsigned char healthSummary;
-} nvmlGpuFabricInfo_v3_t;
-_Static_assert(sizeof(nvmlGpuFabricInfo_t) == 28, "nvmlGpuFabricInfo_t");
-_Static_assert(sizeof(nvmlGpuFabricInfo_v2_t) == 36 && sizeof(nvmlGpuFabricInfo_v3_t) == 40, "nvmlGpuFabricInfo_v2_t, _v3_t");
-
-/* On one node the cluster is all zeroes. */
-static nvmlReturn_t cluster_of(nvmlDevice_t device, unsigned char out[16])
-{
-    memset(out, 0, 16);
-    const char *value = find_gpu(device, "fabric.cluster");
-    unsigned int digits = 0;
-    for (; value && *value && digits < 32; value++)
-        if (isxdigit((unsigned char)*value)) {
-            const unsigned int nibble = (unsigned int)(isdigit((unsigned char)*value) ? *value - '0' : (*value | 32) - 'a' + 10);
-            out[digits / 2] |= (unsigned char)(nibble << (digits % 2 ? 0 : 4));
-            digits++;
-        }
+    char key[KEY];
+    u64 status, parts;
+    ENTER_GPU(out && capability < sizeof p2p_caps / sizeof *p2p_caps && device != peer);
+    TRY(enter_gpu(__func__, peer));
+    snprintf(key, sizeof key, "p2p.%u.%s", peer->index, p2p_caps[capability]);
+    TRY(of_gpu(device, key, is_divided(device, &parts) || is_divided(peer, &parts) ? P2P_STATUS_NOT_SUPPORTED : P2P_STATUS_OK, &status));
+    *out = (unsigned)status;
     return SUCCESS;
 }
 
-static nvmlReturn_t fabric(nvmlDevice_t device, nvmlGpuFabricInfo_t *out)
+typedef struct { unsigned isC2cEnabled; } nvmlC2cModeInfo_v1_t;
+
+/* The structure has no version, whatever the function's name says. */
+API Status nvmlDeviceGetC2cModeInfoV(Device device, nvmlC2cModeInfo_v1_t *out)
 {
-    enum { COMPLETED = 3 };
+    u64 links, enabled;
+    ENTER_GPU(out);
+    TRY(of_gpu(device, "c2c.count", 0, &links));
+    TRY(of_gpu(device, "c2c.mode", 1, &enabled));
+    out->isC2cEnabled = (unsigned)enabled;
+    return links ? SUCCESS : NOT_SUPPORTED;
+}
+
+/* ---- the fabric and the rack ---- */
+
+enum { GPU_FABRIC_STATE_COMPLETED = 3, GPU_FABRIC_HEALTH_SUMMARY_HEALTHY = 1, GPU_FABRIC_UUID_LEN = 16 };
+/* Where each part of the health mask begins (NVML_GPU_FABRIC_HEALTH_MASK_SHIFT_*), and its value where nothing is wrong. */
+#define HEALTH_MASK(M) \
+    M(DEGRADED_BW, 0, 2) M(ROUTE_RECOVERY, 2, 2) M(ROUTE_UNHEALTHY, 4, 2) M(ACCESS_TIMEOUT_RECOVERY, 6, 2) \
+    M(INCORRECT_CONFIGURATION, 8, 1)
+#define IN_MASK(name, shift, well) | (well) << (shift)
+
+typedef struct { unsigned char clusterUuid[GPU_FABRIC_UUID_LEN]; unsigned status, cliqueId, state; } nvmlGpuFabricInfo_t;
+typedef struct { unsigned version; nvmlGpuFabricInfo_t first; unsigned healthMask; } nvmlGpuFabricInfo_v2_t;
+typedef struct { nvmlGpuFabricInfo_v2_t second; unsigned char healthSummary; } nvmlGpuFabricInfo_v3_t;
+
+static Status fabric(Device device, nvmlGpuFabricInfo_t *out)
+{
     u64 state, status, clique;
-    nvmlReturn_t result;
-    if ((result = value_number(device, "fabric.state", COMPLETED, &state)) != SUCCESS
-        || (result = value_number(device, "fabric.status", SUCCESS, &status)) != SUCCESS
-        || (result = value_number(device, "fabric.clique", 0, &clique)) != SUCCESS)
-        return result;
-    out->state = (unsigned int)state;
-    out->status = (nvmlReturn_t)status;
-    out->cliqueId = (unsigned int)clique;
-    return cluster_of(device, out->clusterUuid);
+    TRY(of_gpu(device, "fabric.state", GPU_FABRIC_STATE_COMPLETED, &state));
+    TRY(of_gpu(device, "fabric.status", SUCCESS, &status));
+    TRY(of_gpu(device, "fabric.clique", 0, &clique));
+    *out = (nvmlGpuFabricInfo_t){ .status = (unsigned)status, .cliqueId = (unsigned)clique, .state = (unsigned)state };
+    /* On one node the cluster is all zeroes. */
+    const char *cluster = find_gpu(device, "fabric.cluster");
+    for (unsigned digits = 0; cluster && *cluster && digits < 2 * GPU_FABRIC_UUID_LEN; cluster++) {
+        const char one[] = { *cluster, '\0' };
+        if (isxdigit((unsigned char)*cluster)) {
+            out->clusterUuid[digits / 2] |= (unsigned char)(strtoul(one, NULL, 16) << (digits % 2 ? 0 : 4));
+            digits++;
+        }
+    }
+    return SUCCESS;
 }
 
-EXPORT nvmlReturn_t nvmlDeviceGetGpuFabricInfo(nvmlDevice_t device, nvmlGpuFabricInfo_t *out)
+API Status nvmlDeviceGetGpuFabricInfo(Device device, nvmlGpuFabricInfo_t *out)
 {
-    nvmlReturn_t result = enter_gpu(__func__, device);
-    if (result != SUCCESS)
-        return result;
-    return out ? fabric(device, out) : INVALID_ARGUMENT;
+    ENTER_GPU(out);
+    return fabric(device, out);
 }
 
-/* Of the health mask each part says here that it has nothing to complain of. */
-EXPORT nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, nvmlGpuFabricInfo_v2_t *out)
+API Status nvmlDeviceGetGpuFabricInfoV(Device device, nvmlGpuFabricInfo_v2_t *out)
 {
-    enum { WELL = 0x1aa, HEALTHY = 1 };
-    nvmlReturn_t result = enter_gpu(__func__, device);
-    if (result != SUCCESS)
-        return result;
-    if (!out)
-        return INVALID_ARGUMENT;
-    const bool third = out->version == ((unsigned int)sizeof(nvmlGpuFabricInfo_v3_t) | 3u << 24);
-    if (!third && out->version != ((unsigned int)sizeof(nvmlGpuFabricInfo_v2_t) | 2u << 24))
+    u64 mask, summary, newest;
+    ENTER_GPU(out);
+    TRY(of_gpu(device, "fabric.version", 3, &newest));
+    const bool third = newest >= 3 && out->version == VERSION(nvmlGpuFabricInfo_v3_t, 3);
+    if (!third && out->version != VERSION(nvmlGpuFabricInfo_v2_t, 2))
         return ARGUMENT_VERSION_MISMATCH;
-    u64 mask, summary;
-    if ((result = fabric(device, &out->first)) != SUCCESS
-        || (result = value_number(device, "fabric.health", WELL, &mask)) != SUCCESS
-        || (result = value_number(device, "fabric.summary", HEALTHY, &summary)) != SUCCESS)
-        return result;
-    out->healthMask = (unsigned int)mask;
+    TRY(fabric(device, &out->first));
+    TRY(of_gpu(device, "fabric.health", 0 HEALTH_MASK(IN_MASK), &mask));
+    TRY(of_gpu(device, "fabric.summary", GPU_FABRIC_HEALTH_SUMMARY_HEALTHY, &summary));
+    out->healthMask = (unsigned)mask;
     if (third)
         ((nvmlGpuFabricInfo_v3_t *)out)->healthSummary = (unsigned char)summary;
     return SUCCESS;
 }
 
-/* ---- fields and processes ---- */
+/* The two versions give the same bytes other names. */
+typedef struct {
+    unsigned version;
+    unsigned char ibGuid[16], chassisSerialNumber[16], slotNumber, trayIndex, hostId, peerType, moduleId;
+} nvmlPlatformInfo_t;
+
+API Status nvmlDeviceGetPlatformInfo(Device device, nvmlPlatformInfo_t *out)
+{
+    static const char *const keys[] = { "platform.slot", "platform.tray", "platform.host", "platform.peer", "platform.module" };
+    ENTER_GPU(out);
+    if (out->version != VERSION(nvmlPlatformInfo_t, 2) && out->version != VERSION(nvmlPlatformInfo_t, 1))
+        return ARGUMENT_VERSION_MISMATCH;
+    nvmlPlatformInfo_t found = { .version = out->version };
+    const char *chassis = find_gpu(device, "platform.chassis");
+    bool any = chassis != NULL;
+    if (chassis) {
+        TRY(refusal(chassis));
+        memcpy(found.chassisSerialNumber, chassis, strnlen(chassis, sizeof found.chassisSerialNumber));
+    }
+    for (unsigned at = 0; at < sizeof keys / sizeof *keys; at++) {
+        u64 value;
+        any |= find_gpu(device, keys[at]) != NULL;
+        TRY(of_gpu(device, keys[at], 0, &value));
+        (&found.slotNumber)[at] = (unsigned char)value;
+    }
+    if (any)
+        *out = found;
+    return any ? SUCCESS : NOT_SUPPORTED;
+}
+
+/* ---- fields ---- */
 
 typedef struct {
-    unsigned int fieldId, scopeId;
-    long long timestamp, latencyUsec;
-    int valueType;
-    nvmlReturn_t nvmlReturn;
-    union { double dVal; unsigned int uiVal; u64 ullVal; } value;
+    unsigned fieldId, scopeId;
+    int64_t timestamp, latencyUsec;
+    unsigned valueType, nvmlReturn;
+    union { double dVal; int siVal; unsigned uiVal; u64 ullVal; } value;
 } nvmlFieldValue_t;
-_Static_assert(sizeof(nvmlFieldValue_t) == 40, "nvmlFieldValue_t");
 
-/* Fields that an H100 has, by the scenario's key and healthy value; with ABSENT those that it has not. Some are of a link. */
-#define ABSENT (~0ull)
-static const struct field { unsigned int id; bool of_link; const char *key; u64 healthy; } fields[] = {
-    { 29, false, "pages.retired.corrected", ABSENT }, { 30, false, "pages.retired.uncorrected", ABSENT },
-    { 31, false, "pages.pending", ABSENT },
-    { 74, false, "slowdown.power", 0 }, { 75, false, "slowdown.thermal", 0 },
-    { 82, false, "temperature.memory", 40 },
-    { 91, false, "nvlink.count", NVLINKS }, { 94, false, "pcie.replays", 0 },
-    { 161, true, "replay", 0 }, { 162, true, "recovery", 0 }, { 164, true, "speed", 26562 }, { 165, true, "state", 1 },
-    { 166, true, "version", 7 },
-    { 206, true, "malformed_packets", ABSENT }, { 207, true, "buffer_overruns", ABSENT }, { 208, true, "rx_errors", ABSENT },
-    { 211, true, "local_integrity_errors", ABSENT }, { 214, true, "link_recovery_failed", ABSENT },
-    { 215, true, "link_recovery_events", ABSENT }, { 219, true, "effective_errors", ABSENT }, { 220, true, "effective_ber", ABSENT },
-    { 221, true, "symbol_errors", ABSENT }, { 222, true, "symbol_ber", ABSENT },
-    { 230, false, "recovery_action", 0 },
-    { 269, false, "slowdown.sw_thermal", 0 }, { 270, false, "slowdown.hw_thermal", 0 }, { 271, false, "slowdown.hw_power_brake", 0 },
+enum { VALUE_TYPE_UNSIGNED_INT = 1, VALUE_TYPE_UNSIGNED_LONG_LONG = 3, VALUE_TYPE_SIGNED_INT = 5 };
+enum scope { GPU, NVLINK, C2C };
+#define ABSENT UINT64_MAX
+#define LACKING(number, scope, key) F(number, scope, UNSIGNED_LONG_LONG, key, ABSENT)
+
+/* Number, scope, type, the scenario's key, the healthy value. An H100 has none of those that are ABSENT. */
+static const struct field { unsigned id; enum scope scope; unsigned type; const char *key; u64 healthy; } fields[] = {
+#define F(number, scope, type, key, healthy) { number, scope, VALUE_TYPE_##type, key, healthy },
+    F(29, GPU, UNSIGNED_INT, "pages.retired.corrected", ABSENT)
+    F(30, GPU, UNSIGNED_INT, "pages.retired.uncorrected", ABSENT)
+    F(31, GPU, UNSIGNED_INT, "pages.pending", ABSENT)
+    F(74, GPU, UNSIGNED_LONG_LONG, "slowdown.power", 0)
+    F(75, GPU, UNSIGNED_LONG_LONG, "slowdown.thermal", 0)
+    F(82, GPU, UNSIGNED_INT, "temperature.memory", 40)
+    F(91, GPU, UNSIGNED_INT, "nvlink.count", NVLINKS)
+    F(94, GPU, UNSIGNED_INT, "pcie.replays", 0)
+    F(161, NVLINK, UNSIGNED_LONG_LONG, "replay", 0)
+    F(162, NVLINK, UNSIGNED_LONG_LONG, "recovery", 0)
+    F(164, NVLINK, UNSIGNED_INT, "speed", 26562)
+    F(165, NVLINK, UNSIGNED_INT, "state", 1)
+    F(166, NVLINK, UNSIGNED_INT, "version", NVLINK_VERSION)
+    F(170, GPU, UNSIGNED_INT, "c2c.count", 0)
+    F(171, C2C, UNSIGNED_INT, "state", 1)
+    F(193, GPU, SIGNED_INT, "tlimit.shutdown", (u64)-8)
+    F(194, GPU, SIGNED_INT, "tlimit.slowdown", (u64)-2)
+    F(195, GPU, SIGNED_INT, "tlimit.memory", 0)
+    F(196, GPU, SIGNED_INT, "tlimit.gpu", 0)
+    LACKING(206, NVLINK, "malformed_packets") LACKING(207, NVLINK, "buffer_overruns") LACKING(208, NVLINK, "rx_errors")
+    LACKING(211, NVLINK, "local_integrity_errors") LACKING(214, NVLINK, "link_recovery_failed")
+    LACKING(215, NVLINK, "link_recovery_events") LACKING(219, NVLINK, "effective_errors") LACKING(220, NVLINK, "effective_ber")
+    LACKING(221, NVLINK, "symbol_errors") LACKING(222, NVLINK, "symbol_ber") LACKING(293, NVLINK, "raw_ber")
+    F(230, GPU, UNSIGNED_INT, "recovery_action", 0)
+    F(231, C2C, UNSIGNED_LONG_LONG, "crc_errors", 0)
+    F(232, C2C, UNSIGNED_LONG_LONG, "replays", 0)
+    LACKING(235, NVLINK, "fec.0") LACKING(236, NVLINK, "fec.1") LACKING(237, NVLINK, "fec.2") LACKING(238, NVLINK, "fec.3")
+    LACKING(239, NVLINK, "fec.4") LACKING(240, NVLINK, "fec.5") LACKING(241, NVLINK, "fec.6") LACKING(242, NVLINK, "fec.7")
+    LACKING(243, NVLINK, "fec.8") LACKING(244, NVLINK, "fec.9") LACKING(245, NVLINK, "fec.10") LACKING(246, NVLINK, "fec.11")
+    LACKING(247, NVLINK, "fec.12") LACKING(248, NVLINK, "fec.13") LACKING(249, NVLINK, "fec.14") LACKING(250, NVLINK, "fec.15")
+    LACKING(301, GPU, "rows.corrected.inactive") LACKING(302, GPU, "rows.uncorrected.inactive") LACKING(303, GPU, "banks.remapped")
+    LACKING(306, GPU, "banks.none") LACKING(307, GPU, "banks.pending")
+#undef F
 };
 
-/* The last three came with R575 under other numbers, which meant something else before, and have these since R580. */
-static unsigned int known_as(unsigned int id)
+/* The disputed ones (help topic `gpu`): where each numbering begins the times of slowdowns and the settings of power smoothing; 0: it
+ * has none. In each they follow each other in the order below. */
+static const struct numbering { const char *name; unsigned times, settings; } numberings[] = {
+    { "none", 0, 0 }, { "smoothing", 0, 251 }, { "earlier", 251, 256 }, { "later", 269, 251 },
+};
+static const char *const times[] = { "slowdown.sw_thermal", "slowdown.hw_thermal", "slowdown.hw_power_brake" };
+/* On, level of privilege, steep ramp, ceiling, floor, most and least % of floor, % of life left, profiles; of a profile its % of floor,
+ * ramps up and down and hysteresis; the profile in use, and the same four of the administrator. */
+static const u64 settings[] = { 0, 0, 0, 1000, 500, 90, 50, 100, 5, 60, 5000000, 5000000, 100, 0, 60, 5000000, 5000000, 100 };
+
+/* NVIDIA's own bindings changed the numbers between these releases. */
+static const struct numbering *numbering(void)
 {
-    const int release = atoi(driver_version());
-    const bool early = id >= 251 && id <= 253, late = id >= 269 && id <= 271;
-    if (early)
-        return release == 575 ? id + 18 : 0;
-    return late && release < 580 ? 0 : id;
+    const char *value = find("driver.numbering");
+    for (unsigned at = 0; value && at < sizeof numberings / sizeof *numberings; at++)
+        if (!strcmp(value, numberings[at].name))
+            return &numberings[at];
+    unsigned release = 0, update = 0;
+    sscanf(driver_version(), "%u.%u", &release, &update);
+    const bool early = release < 580 || (release == 580 && update < 82);
+    return &numberings[release < 570 ? 0 : release < 575 ? 1 : early ? 2 : 3];
 }
 
-static nvmlReturn_t field(nvmlDevice_t device, nvmlFieldValue_t *out)
+/* A field that a numbering places; NOT_FOUND for others. */
+static Status disputed(Device device, nvmlFieldValue_t *out)
 {
-    char key[LONGEST_KEY];
-    snprintf(key, sizeof key, "field.%u", out->fieldId);
-    if (find_gpu(device, key))
-        return value_number(device, key, 0, &out->value.ullVal);
-    const unsigned int id = known_as(out->fieldId);
-    for (const struct field *each = fields; each < fields + sizeof fields / sizeof *fields; each++) {
-        if (each->id != id)
-            continue;
-        u64 links = NVLINKS;
-        nvmlReturn_t result = each->of_link ? value_number(device, "nvlink.count", NVLINKS, &links) : SUCCESS;
-        if (result != SUCCESS)
-            return result;
-        if (each->of_link && out->scopeId >= links)
-            return INVALID_ARGUMENT;
-        result = each->of_link ? nvlink_number(device, out->scopeId, each->key, each->healthy, &out->value.ullVal)
-            : value_number(device, each->key, each->healthy, &out->value.ullVal);
-        return result == SUCCESS && out->value.ullVal == ABSENT ? NOT_SUPPORTED : result;
+    const struct numbering *now = numbering();
+    char key[KEY];
+    u64 bits;
+    if (now->times && out->fieldId - now->times < sizeof times / sizeof *times) {
+        out->valueType = VALUE_TYPE_UNSIGNED_LONG_LONG;
+        return of_gpu(device, times[out->fieldId - now->times], 0, &out->value.ullVal);
     }
-    return NOT_SUPPORTED;
+    const unsigned at = out->fieldId - now->settings;
+    if (!now->settings || at >= sizeof settings / sizeof *settings)
+        return NOT_FOUND;
+    TRY(of_gpu(device, "smoothing", 0, &bits));
+    snprintf(key, sizeof key, "smoothing.%u", at);
+    out->valueType = bits == 64 ? VALUE_TYPE_UNSIGNED_LONG_LONG : VALUE_TYPE_UNSIGNED_INT;
+    return bits ? of_gpu(device, key, settings[at], &out->value.ullVal) : NOT_SUPPORTED;
 }
 
-EXPORT nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, nvmlFieldValue_t *values)
+static Status field(Device device, nvmlFieldValue_t *out)
 {
-    enum { UNSIGNED_LONG_LONG = 3 };
-    nvmlReturn_t result = enter_gpu(__func__, device);
-    if (result != SUCCESS)
-        return result;
-    if (!values || count < 0)
-        return INVALID_ARGUMENT;
+    char key[KEY];
+    snprintf(key, sizeof key, "field.%u", out->fieldId);
+    const char *planted = find_gpu(device, key);
+    const struct field *found = fields, *end = fields + sizeof fields / sizeof *fields;
+    while (found < end && found->id != out->fieldId)
+        found++;
+    out->valueType = found < end ? found->type : VALUE_TYPE_UNSIGNED_LONG_LONG;
+    const bool is_signed = out->valueType == VALUE_TYPE_SIGNED_INT;
+    if (planted)
+        return number(key, planted, 0, is_signed, &out->value.ullVal);
+    if (found == end) {
+        const Status result = disputed(device, out);
+        return result == NOT_FOUND ? NOT_SUPPORTED : result;
+    }
+    if (found->scope == GPU)
+        TRY(number(found->key, find_gpu(device, found->key), found->healthy, is_signed, &out->value.ullVal));
+    else {
+        const bool c2c = found->scope == C2C;
+        u64 links;
+        TRY(of_gpu(device, c2c ? "c2c.count" : "nvlink.count", c2c ? 0 : NVLINKS, &links));
+        if (out->scopeId >= links)
+            return INVALID_ARGUMENT;
+        TRY(of_link(device, c2c ? "c2c" : "nvlink", out->scopeId, found->key, found->healthy, &out->value.ullVal));
+    }
+    return out->value.ullVal == ABSENT ? NOT_SUPPORTED : SUCCESS;
+}
+
+API Status nvmlDeviceGetFieldValues(Device device, int count, nvmlFieldValue_t *values)
+{
+    ENTER_GPU(values && count >= 0);
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    for (int i = 0; i < count; i++) {
-        values[i].timestamp = now.tv_sec * 1000000ll + now.tv_nsec / 1000;
-        values[i].latencyUsec = 0;
-        values[i].valueType = UNSIGNED_LONG_LONG;
-        values[i].value.ullVal = 0;
-        values[i].nvmlReturn = field(device, &values[i]);
+    for (nvmlFieldValue_t *each = values; each < values + count; each++) {
+        each->timestamp = now.tv_sec * 1000000 + now.tv_nsec / 1000;
+        each->latencyUsec = 0;
+        each->value.ullVal = 0;
+        each->nvmlReturn = field(device, each);
     }
     return SUCCESS;
 }
 
-typedef struct {
-    unsigned int pid;
-    u64 usedGpuMemory;
-    unsigned int gpuInstanceId, computeInstanceId;
-} nvmlProcessInfo_t;
-_Static_assert(sizeof(nvmlProcessInfo_t) == 24, "nvmlProcessInfo_t");
+/* ---- processes ---- */
 
-/* `number:bytes number:bytes ...`. As nvml.h has it: with too little room the number of those that there are, and INSUFFICIENT_SIZE. */
-static nvmlReturn_t processes(const char *function, nvmlDevice_t device, const char *key, unsigned int *count, nvmlProcessInfo_t *out)
+typedef struct { unsigned pid; u64 usedGpuMemory; unsigned gpuInstanceId, computeInstanceId; } nvmlProcessInfo_t;
+
+/* `number:bytes number:bytes ...`. Where there is too little room, *count becomes what it takes. */
+static Status processes(const char *function, Device device, const char *key, unsigned *count, nvmlProcessInfo_t *out)
 {
     enum { NO_INSTANCE = -1 };
-    nvmlReturn_t result = enter_gpu(function, device);
-    if (result != SUCCESS)
-        return result;
+    TRY(enter_gpu(function, device));
     if (!count)
         return INVALID_ARGUMENT;
     const char *value = find_gpu(device, key);
-    if (value && (result = refusal(value)) != SUCCESS)
-        return result;
-    unsigned int found = 0;
-    const unsigned int room = out ? *count : 0;
-    for (char *end; value && *value; value = end) {
+    if (value)
+        TRY(refusal(value));
+    const unsigned room = out ? *count : 0;
+    unsigned found = 0;
+    for (char *end; value && *value; value = end + strspn(end, " ")) {
         const unsigned long pid = strtoul(value, &end, 10);
         u64 bytes = 0;
-        if (end == value || (*end == ':' && (bytes = strtoull(end + 1, &end, 10), end[-1] == ':')) || (*end && *end != ' ')) {
+        bool well = end != value;
+        if (well && *end == ':') {
+            const char *digits = end + 1;
+            bytes = strtoull(digits, &end, 10);
+            well = end != digits;
+        }
+        if (!well || (*end && *end != ' ')) {
             fprintf(stderr, "scenario: %s holds %s, which is no process\n", key, value);
             return UNKNOWN;
         }
         if (found < room)
-            out[found] = (nvmlProcessInfo_t){ (unsigned int)pid, bytes, (unsigned int)NO_INSTANCE, (unsigned int)NO_INSTANCE };
+            out[found] = (nvmlProcessInfo_t){ (unsigned)pid, bytes, (unsigned)NO_INSTANCE, (unsigned)NO_INSTANCE };
         found++;
-        while (*end == ' ')
-            end++;
     }
     *count = found;
     return found > room ? INSUFFICIENT_SIZE : SUCCESS;
 }
 
-#define PROCESSES(function, key) \
-    EXPORT nvmlReturn_t function(nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_t *out) \
-    { return processes(#function, device, key, count, out); }
+#define PROCESSES(who, key) \
+    API Status nvmlDeviceGet##who##RunningProcesses_v2(Device device, unsigned *count, nvmlProcessInfo_t *out) \
+    { return processes(__func__, device, key, count, out); } \
+    API Status nvmlDeviceGet##who##RunningProcesses_v3(Device device, unsigned *count, nvmlProcessInfo_t *out) \
+    { return processes(__func__, device, key, count, out); }
+PROCESSES(Compute, "processes")
+PROCESSES(Graphics, "processes.graphics")
+PROCESSES(MPSCompute, "processes.mps")
 
-PROCESSES(nvmlDeviceGetComputeRunningProcesses_v2, "processes")
-PROCESSES(nvmlDeviceGetComputeRunningProcesses_v3, "processes")
-PROCESSES(nvmlDeviceGetGraphicsRunningProcesses_v2, "processes.graphics")
-PROCESSES(nvmlDeviceGetGraphicsRunningProcesses_v3, "processes.graphics")
-PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v2, "processes.mps")
-PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v3, "processes.mps")
+/* Sizes as nvidia-ml-py has them. */
+_Static_assert(sizeof(nvmlPciInfo_t) == 68 && sizeof(nvmlMemory_t) == 24 && sizeof(nvmlMemory_v2_t) == 40, "memory, PCI");
+_Static_assert(sizeof(nvmlEccSramErrorStatus_t) == 104 && sizeof(nvmlUtilization_t) == 8, "ECC, load");
+_Static_assert(sizeof(nvmlMarginTemperature_t) == 8 && sizeof(nvmlRepairStatus_t) == 12, "margin, repair");
+_Static_assert(sizeof(nvmlRowRemapperHistogramValues_t) == 20 && sizeof(nvmlC2cModeInfo_v1_t) == 4, "banks, C2C");
+_Static_assert(sizeof(nvmlGpuFabricInfo_t) == 28 && sizeof(nvmlGpuFabricInfo_v2_t) == 36, "fabric");
+_Static_assert(sizeof(nvmlGpuFabricInfo_v3_t) == 40 && sizeof(nvmlPlatformInfo_t) == 44, "fabric, platform");
+_Static_assert(sizeof(nvmlFieldValue_t) == 40 && sizeof(nvmlProcessInfo_t) == 24, "field, process");

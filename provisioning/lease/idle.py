@@ -18,7 +18,7 @@ from inventory.model import Node
 from inventory.text import clean
 from inventory.transport.base import Limits, Transport
 
-SECONDS = 45.0      # of the collector; the NVML reader has 15 s
+SECONDS = 45.0      # of the collector; the NVML reader has 40 s at most
 
 
 @dataclass(frozen=True)

@@ -68,17 +68,26 @@ HEALTHY_GPU: dict[str, Any] = {
     "architecture": "hopper", "part_number": "692-2G520-0200-000", "vbios": "96.00.74.00.01", "inforom": "G520.0200.00.05",
     "gsp_firmware": "550.54.15", "recovery_action": "none", "persistence": 1, "mig": 0, "mig_pending": 0, "compute_mode": "default",
     "memory_used_bytes": 0, "ecc_pending": 1, "ecc_corrected_lifetime": 0, "ecc_uncorrected_lifetime": 0, "sram_uncorrected_lifetime": 0,
-    "sram_threshold_exceeded": 0, "rows_corrected": 0, "rows_uncorrected": 0, "rows_pending": 0, "rows_failed": 0, "banks_max": 2560,
+    "sram_threshold_exceeded": 0, "sram_corrected": 0, "sram_uncorrected": 0, "sram_corrected_lifetime": 0, "dram_corrected": 0,
+    "dram_uncorrected": 0, "dram_corrected_lifetime": 0, "dram_uncorrected_lifetime": 0, "channel_repair_pending": 0,
+    "tpc_repair_pending": 0, "rows_corrected": 0, "rows_uncorrected": 0, "rows_pending": 0, "rows_failed": 0, "banks_max": 2560,
     "banks_high": 0, "banks_partial": 0, "banks_low": 0, "banks_none": 0, "pcie_generation": 5, "pcie_generation_max": 5, "pcie_width": 16,
     "pcie_width_max": 16, "pcie_replays": 0, "temperature_c": 31, "temperature_memory_c": 40, "temperature_slowdown_c": 92,
     "temperature_shutdown_c": 95, "temperature_memory_max_c": 95, "temperature_gpu_max_c": 87, "temperature_margin_c": 56,
+    "tlimit_shutdown_c": -8, "tlimit_slowdown_c": -2, "tlimit_memory_max_c": 0, "tlimit_gpu_max_c": 0,
     "power_mw": 72000, "power_limit_mw": 700000, "power_limit_default_mw": 700000, "clock_sm_mhz": 1980, "clock_sm_max_mhz": 1980,
     "clock_memory_mhz": 2619, "clock_memory_max_mhz": 2619, "clock_reasons": 1, "slowdown_power_ns": 0, "slowdown_thermal_ns": 0,
     "slowdown_hw_thermal_ns": 0, "slowdown_hw_power_brake_ns": 0, "slowdown_sw_thermal_ns": 0, "utilization_percent": 0,
     "fabric_state": "completed", "fabric_status": 0, "fabric_clique": 0, "fabric_cluster": "00000000-0000-0000-0000-000000000000",
     "fabric_health": 0x1AA,     # full bandwidth, healthy routes, nothing to recover from, configured as it should be
+    "fabric_summary": "healthy",
 }
-UNSUPPORTED_HERE = ("pages_retired_corrected", "pages_retired_uncorrected", "pages_pending")     # Hopper remaps rows instead
+# Hopper remaps rows instead of pages, not banks, and sits neither in a rack nor beside a Grace.
+UNSUPPORTED_HERE = (
+    "pages_retired_corrected", "pages_retired_uncorrected", "pages_pending", "rows_corrected_inactive", "rows_uncorrected_inactive",
+    "banks_remapped", "bank_remap_none", "bank_remap_pending", "chassis_serial", "slot_number", "tray_index", "host_id", "peer_type",
+    "module_id", "c2c_enabled", "c2c_links", "c2c_links_active", "c2c_crc_errors", "c2c_replays",
+)
 
 
 def nvlinks(links: int = 18, **changes: list[Any]) -> dict[str, Any]:

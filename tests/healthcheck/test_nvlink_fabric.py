@@ -107,6 +107,34 @@ def test_the_fabrics_health_is_unknown_or_skipped_where_there_is_no_mask() -> No
     assert results(gpu_nvml=every(fabric_health=0))["nvlink-fabric-health"].status is Status.SKIPPED
 
 
+# ---- nvlink-fabric-summary, nvlink-fabric-partition ----
+
+@pytest.mark.parametrize(("summary", "words"), [
+    ("unhealthy", "unhealthy"), ("limited_capacity", "limited capacity"), ("unknown (7)", "unknown (7)")])
+def test_a_fabric_that_the_driver_calls_less_than_healthy_is_named_though_its_mask_says_nothing(summary: str, words: str) -> None:
+    found = results(gpu_nvml=gpu(fabric_summary=summary))
+    assert said(found["nvlink-fabric-summary"]) == f"GPU 3: the fabric's health: {words}, expected healthy"
+    assert found["nvlink-fabric-health"].status is Status.PASS
+
+
+def test_the_fabrics_summary_passes_is_unknown_or_skipped_as_it_was_measured() -> None:
+    assert results()["nvlink-fabric-summary"].status is Status.PASS
+    assert results(gpu_nvml=gpu(fabric_summary=BROKEN))["nvlink-fabric-summary"].status is Status.UNKNOWN
+    assert results(gpu_nvml=every(fabric_summary=None))["nvlink-fabric-summary"].status is Status.SKIPPED
+
+
+@pytest.mark.parametrize(("mask", "words"), [
+    (HEALTHY | 0x2000, "GPU 3: no partition is assigned, expected a partition"),
+    (HEALTHY | 0x8000, "GPU 3: the global fabric manager is disconnected, expected connected"),
+    (HEALTHY | 0x5000, ""), (HEALTHY, ""),
+])
+def test_a_gpu_without_a_partition_or_a_global_manager_is_named(mask: int, words: str) -> None:
+    found = results(gpu_nvml=gpu(fabric_health=mask))
+    assert said(found["nvlink-fabric-partition"]) == words
+    assert found["nvlink-fabric-health"].status is Status.PASS
+    assert results(gpu_nvml=gpu(fabric_health=BROKEN))["nvlink-fabric-partition"].status is Status.UNKNOWN
+
+
 # ---- nvlink-fabric-clique ----
 
 CLUSTER = "5cd30dc8-0000-4000-8000-000000000001"

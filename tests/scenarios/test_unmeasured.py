@@ -10,6 +10,7 @@ import pytest
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.boot import EARLIER_BOOT, earlier_boot
 from healthcheck.facts.site import PORT_PLANS, PortPlans
+from healthcheck.facts.unanswered import UNANSWERED, unanswered
 from healthcheck.facts.values import UNSUPPORTED, changed, readings
 from healthcheck.judge.judge import judge
 from healthcheck.judge.nodefacts import NodeFacts
@@ -42,7 +43,10 @@ class Spare:
 SPARE = (
     Spare("gpu.smi", "*", "nvidia-smi is asked only where NVML did not answer"),
     Spare("gpu.pci", "*", "the driver answered, so the bus is not asked whether there are GPUs at all", but=frozenset({"gpu-count"})),
-    Spare("service.nvidia", "driver-persistence-daemon", "persistence mode is on, so nobody needs the daemon"),
+    Spare("service.nvidia", "*-persistence*", "persistence mode is on, so nobody needs the daemon"),
+    Spare("gpu.nvml", "driver-*", "the first line came, in which the driver itself says that it loads", ("timeout", "truncated"),
+          but=frozenset({"driver-answers"})),
+    Spare("gpu.nvml", "gpu-count", "the first line came, in which the driver says how many it lists", ("timeout", "truncated")),
     Spare("driver.module", "driver-*", "the driver itself said that it loads, which version it is, and that its library fits", ("denied",)),
     Spare("driver.module", "driver-peermem", "a module's file that may not be read is there all the same", ("denied",)),
     Spare("port.sysfs", "driver-peermem", "ports are counted by their names, which were seen", ("denied",)),
@@ -163,6 +167,7 @@ def test_what_no_device_has_is_what_the_rule_makes_of_it(rule: str, room: Room) 
     captures = Captures(room.healthy)
     facts = {name: build_fact(spec, captures) for name, spec in FACTS.items()}
     facts[EARLIER_BOOT] = earlier_boot(room.healthy, node.earlier(room.healthy), LifecycleState.SERVICE)
+    facts[UNANSWERED] = unanswered(room.healthy, node.earlier(room.healthy))
     facts[PORT_PLANS] = PortPlans(PORT_PLANS, dict.fromkeys(port.pci for port in facts["ports"]), frozenset(), frozenset(), frozenset())
     said = []
     for name in set(of.fact_names) & FACTS.keys():

@@ -12,7 +12,7 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
+    from typing import Any, Callable, Collection, Dict, Iterator, List, Mapping, Sequence, Tuple
 
     Read = Callable[[Any, Any], Any]
 
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 MOST_GPUS = 1024
 MOST_LINKS = 64
 INVALID_ARGUMENT, NOT_SUPPORTED, FUNCTION_NOT_FOUND, VERSION_MISMATCH, UNKNOWN = 2, 3, 13, 25, 999
-LIBRARY_NOT_FOUND = 12
+NOT_FOUND, LIBRARY_NOT_FOUND = 6, 12
+NO_ATTACH = 2           # NVML_INIT_FLAG_NO_ATTACH
 
 # The fields of R470's nvml.h end below this number (nvidia-ml-py 11.470.66, NVML_FI_MAX). An unknown id is
 # INVALID_ARGUMENT in some drivers and NOT_SUPPORTED in others: for a newer field both mean that this driver
@@ -28,29 +29,81 @@ LIBRARY_NOT_FOUND = 12
 NEW_FIELD = 161
 
 
-def lines(nvml: Any) -> Iterator[Dict[str, Any]]:
-    """Yields the driver's line, then one for each GPU as it is done. `nvml` is pynvml or a substitute."""
+def silent(stage: str, index: int) -> None:
+    """Where no one asks for the stages."""
+
+
+def lines(nvml: Any, begin: Callable[[str, int], None] = silent, skip: Collection[int] = (),
+          done: Sequence[int] = ()) -> Iterator[Dict[str, Any]]:
+    """Yields the driver's line, then one for each GPU as it is done. `nvml` is pynvml or a substitute.
+
+    `begin` is called with the name and the GPU's index (-1 for none) before each stage that may hang: init,
+    attach, read. GPUs in `skip` are not touched. Those in `done` have their lines from an earlier reader:
+    they are attached last, for the pairs that they are in.
+    """
+    begin("init", -1)
     try:
-        nvml.nvmlInit()
+        plain = initialised(nvml)
+        head = {key: reading(nvml, read, None) for key, read in DRIVER.items()}
+        if not plain and not head["count"].get("ok"):
+            plain = initialised_again(nvml)
+            head = {key: reading(nvml, read, None) for key, read in DRIVER.items()}
     except Exception as error:
         yield {"error": own_trouble(error) or trouble(error)}
         return
-    head = {key: reading(nvml, read, None) for key, read in DRIVER.items()}
     yield head
-    # The later GPU of a pair reports it: one that hangs costs only itself and its successors.
-    before: List[Any] = []
-    for index in range(min(head["count"].get("ok", 0), MOST_GPUS)):
+    count = min(head["count"].get("ok", 0), MOST_GPUS)
+    todo = [index for index in range(count) if index not in skip and index not in done]
+    handles: Dict[int, Any] = {}
+    for index in todo:
         line: Dict[str, Any] = {"index": index}
-        handle = None
+        begin("attach", index)
         try:
-            handle = nvml.nvmlDeviceGetHandleByIndex(index)
+            try:
+                handle = nvml.nvmlDeviceGetHandleByIndex(index)
+            except Exception:
+                if plain or handles:
+                    raise
+                plain = initialised_again(nvml)
+                handle = nvml.nvmlDeviceGetHandleByIndex(index)
         except Exception as error:
             line["error"] = trouble(error)
         else:
+            begin("read", index)
             line.update(gpu(nvml, handle))
-            line["p2p"] = {"ok": [pair(nvml, handle, other) for other in before]}
-        before.append(handle)
+            line["p2p"] = {"ok": pairs(nvml, handle, index, handles)}
+            handles[index] = handle
         yield line
+    found = list(handles)
+    for index in done if found else ():
+        begin("attach", index)
+        try:
+            handles[index] = nvml.nvmlDeviceGetHandleByIndex(index)
+        except Exception:  # noqa: S112  (it was read before: only its pairs are not known)
+            continue
+    for index in found if done else ():
+        begin("read", index)
+        yield {"index": index, "p2p": {"ok": pairs(nvml, handles[index], index, handles)}}
+
+
+def initialised(nvml: Any) -> bool:
+    """Starts NVML with the flag that leaves all GPUs unattached (R418), or without: then it returns True."""
+    try:
+        nvml.nvmlInitWithFlags(NO_ATTACH)
+    except Exception as error:
+        if trouble(error)[0] not in (-1, FUNCTION_NOT_FOUND):
+            raise
+        nvml.nvmlInit()
+        return True
+    return False
+
+
+def initialised_again(nvml: Any) -> bool:
+    """Starts NVML anew without the flag: no public source shows that each driver lists and opens GPUs with
+    it, so the first failure of that kind is not taken for the GPU's."""
+    nvml.nvmlShutdown()
+    nvml.nvmlInit()
+    return True
 
 
 def trouble(error: Exception) -> List[Any]:
@@ -104,6 +157,8 @@ def gpu(nvml: Any, handle: Any) -> Dict[str, Any]:
         for at, key in enumerate(keys):
             found[key] = (whole if values is None else {"na": True} if values[at] is None
                           else {"ok": values[at]})
+    if found["mig"] == {"ok": 1} and found["ecc_uncorrected"] == {"na": True}:
+        found["ecc_uncorrected"] = found["sram_uncorrected"] = reading(nvml, of_instances, handle)
     found.update(field_readings(nvml, handle))
     found["nvlinks"] = reading(nvml, nvlinks, handle)
     found["processes"] = reading(nvml, processes, handle)
@@ -112,7 +167,7 @@ def gpu(nvml: Any, handle: Any) -> Dict[str, Any]:
 
 def field_readings(nvml: Any, handle: Any) -> Dict[str, Any]:
     """Readings of NVML's numbered fields, all in one call."""
-    numbers = [*FIELDS.values(), *EARLIER, *LATER, LIFE_EARLIER, LIFE_LATER]
+    numbers = [*FIELDS.values(), *EARLIER, *LATER, ON_EARLIER, LIFE_EARLIER, LIFE_LATER]
     try:
         answers = nvml.nvmlDeviceGetFieldValues(handle, numbers)
         values = {number: answers[at] for at, number in enumerate(numbers)}
@@ -169,7 +224,8 @@ def slowdowns(nvml: Any, values: Dict[int, Any]) -> Dict[str, Any]:
     votes = evidence(values, there)
     found: Dict[str, Any] = {}
     for at, key in enumerate(SLOWDOWNS):
-        read = {numbers: field_reading(nvml, numbers[at], values[numbers[at]]) for numbers in (EARLIER, LATER)}
+        read = {numbers: field_reading(nvml, numbers[at], values[numbers[at]])
+                for numbers in (EARLIER, LATER)}
         if len(votes) == 1:
             found[key] = read[next(iter(votes))]
         elif read[EARLIER] == read[LATER]:
@@ -190,14 +246,14 @@ def evidence(values: Dict[int, Any], there: Any) -> Any:
     times."""
     answered = {number: plain_value(value) for number, value in values.items() if not value.nvmlReturn}
     votes = set()
-    # What is left of the life of power smoothing's circuit is a number of per cent; there the earlier
-    # numbering has a switch.
+    # What is left of the life of power smoothing's circuit is a number of per cent, and so is its highest
+    # floor; there the earlier numbering has a switch.
     life = answered.get(LIFE_LATER)
     if life is None and len(there) == 1:
         votes |= there          # without power smoothing all that answers are times
     elif life is not None and life > 1:
         votes.add(LATER)
-    elif life is not None and 1 < answered.get(LIFE_EARLIER, 0) <= 100:
+    elif life is not None and answered.get(ON_EARLIER, 2) <= 1 < answered.get(LIFE_EARLIER, 0) <= 100:
         votes.add(EARLIER)
     if there == {LATER}:
         votes.add(LATER)        # the earlier numbering has times wherever it has settings
@@ -233,7 +289,7 @@ def nvlinks(nvml: Any, handle: Any) -> Any:
 
     [state, version, MB/s, kind of remote end, its PCI address or minus an error, replays, recoveries, flit
     CRC, data CRC, data ECC errors, and then those of NVLINK5, if the device has any of them, with the list of
-    its FEC bins, which ends with the last one that is not 0].
+    its FEC bins up to the last one that is not 0].
     """
     head = field_value(LINK_COUNT, nvml.nvmlDeviceGetFieldValues(handle, [LINK_COUNT])[0])
     if head < 0:
@@ -263,7 +319,7 @@ def nvlinks(nvml: Any, handle: Any) -> Any:
                 for kind in LINK_ERRORS]
         counters, bins = mine[len(LINK_FIELDS):-len(FEC)], mine[-len(FEC):]
         if newer and any(value != -NOT_SUPPORTED for value in counters + bins):
-            while bins and bins[-1] in (0, -NOT_SUPPORTED):
+            while len(bins) > 1 and bins[-1] in (0, -NOT_SUPPORTED):
                 bins.pop()
             row += [*counters, bins]
         rows.append(row)
@@ -294,6 +350,12 @@ def c2c(nvml: Any, handle: Any) -> Any:
         sums.append(sum(value == 1 for value in known) if number == C2C[0] and known
                     else sum(known) if known else None)
     return sums
+
+
+def pairs(nvml: Any, handle: Any, index: int, handles: Mapping[int, Any]) -> List[Any]:
+    """A GPU's pairs with those before it, None where the other is not attached. The later GPU of a pair
+    reports it: one that hangs costs only itself and its successors."""
+    return [pair(nvml, handle, handles.get(other)) for other in range(index)]
 
 
 def pair(nvml: Any, handle: Any, other: Any) -> Any:
@@ -420,6 +482,23 @@ def errors_in(nvml: Any, handle: Any, location: int) -> List[Any]:
     return [nvml.nvmlDeviceGetMemoryErrorCounter(handle, kind, counter, location)
             for counter in (nvml.NVML_VOLATILE_ECC, nvml.NVML_AGGREGATE_ECC)
             for kind in (nvml.NVML_MEMORY_ERROR_TYPE_CORRECTED, nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED)]
+
+
+def of_instances(nvml: Any, handle: Any) -> Any:
+    """Uncorrectable errors of a divided GPU, volatile: nvml.h has them of its instances alone, and there
+    without DRAM. None without any instance."""
+    found = []
+    for index in range(nvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
+        try:
+            instance = nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index)
+        except Exception as error:
+            if trouble(error)[0] != NOT_FOUND:
+                raise
+        else:
+            found.append(nvml.nvmlDeviceGetMemoryErrorCounter(
+                instance, nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, nvml.NVML_VOLATILE_ECC,
+                nvml.NVML_MEMORY_LOCATION_SRAM))
+    return sum(found) if found else None
 
 
 def fabric(nvml: Any, handle: Any) -> Any:
@@ -582,7 +661,7 @@ SIGNED = frozenset(range(193, 197))
 # switch of power smoothing; in the earlier one the later one's are a profile's number, per cent, and mW/s.
 SLOWDOWNS = ("slowdown_sw_thermal_ns", "slowdown_hw_thermal_ns", "slowdown_hw_power_brake_ns")
 EARLIER, LATER = (251, 252, 253), (269, 270, 271)
-LIFE_EARLIER, LIFE_LATER = 263, 258
+ON_EARLIER, LIFE_EARLIER, LIFE_LATER = 256, 263, 258
 MOST_SWITCHES, MOST_PROFILE = (1, 255, 1), (255, 100)
 WIDE = (0, 2, 3, 4)                     # double, unsigned long, unsigned and signed long long
 

@@ -19,7 +19,7 @@ from healthcheck.collector.onnode.child import Child, Command
 from healthcheck.collector.onnode.devices import DeviceCommand, DeviceLister, DeviceQueue
 from healthcheck.collector.onnode.folder import RunFolder
 from healthcheck.collector.onnode.helperchild import HelperChild
-from healthcheck.collector.onnode.nvidia import Detector, NvmlReader, not_needed
+from healthcheck.collector.onnode.nvidia import Detector, NvmlProgress, NvmlReader, not_needed
 from healthcheck.collector.onnode.reader import Reader, ReaderProgress
 from healthcheck.collector.onnode.shortage import (
     FEWEST_FILES,
@@ -96,7 +96,7 @@ class CollectorRun:
         try:
             kill_all([child.pid for child in self.live])
             for child in self.live:
-                if isinstance(child, Reader):
+                if isinstance(child, (Reader, NvmlReader)):
                     child.note_step()
         finally:
             os._exit(1)
@@ -285,7 +285,10 @@ class CollectorRun:
         if newline and 0 < size <= SOURCE_LIMIT:
             if len(source) >= size:
                 for probe in self.requested:
-                    self.start(NvmlReader, probe, source[:size])
+                    try:
+                        NvmlReader(NvmlProgress(self, probe, source[:size]))
+                    except OSError as error:
+                        self.not_started([probe], error)
                 self.requested = []
                 return
         elif newline or len(head) > 20:

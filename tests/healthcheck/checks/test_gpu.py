@@ -30,11 +30,14 @@ GIB = 2**30
 
 PASSING: list[tuple[str, Raw]] = [
     ("gpu-answers", {}), ("gpu-recovery-action", {}), ("gpu-persistence", {}), ("gpu-mig", {}),
-    ("gpu-compute-mode", {}),
+    ("gpu-compute-mode", {}), ("gpu-c2c", {"c2c_enabled": 1, "c2c_links": 10, "c2c_links_active": 10}),
     ("gpu-memory-size", {}), ("gpu-memory-size", {"memory_bytes": int(79 * 0.9701 * GIB)}),
     ("gpu-memory-size", {"memory_bytes": int(79 * 1.0299 * GIB)}),
 ]
 FAILING: list[tuple[str, Raw, str]] = [
+    ("gpu-c2c", {"c2c_enabled": 1, "c2c_links": 10, "c2c_links_active": 9},
+     "GPU 3: 9 of 10 links to the CPU (C2C) are active, expected all"),
+    ("gpu-c2c", {"c2c_enabled": 0, "c2c_links": 10}, "GPU 3: the links to the CPU (C2C) are off, expected on"),
     ("gpu-answers", {"name": {"error": [15, "GPU is lost"]}}, "GPU 3: GPU is lost, expected an answer"),
     ("gpu-answers", {"name": {"error": [16, "GPU requires reset"]}},
      "GPU 3: GPU requires reset, expected an answer"),
@@ -53,7 +56,7 @@ FAILING: list[tuple[str, Raw, str]] = [
 # The reading that each rule rests on.
 RESTS_ON = {
     "gpu-recovery-action": "recovery_action", "gpu-persistence": "persistence", "gpu-mig": "mig",
-    "gpu-compute-mode": "compute_mode",
+    "gpu-compute-mode": "compute_mode", "gpu-c2c": "c2c_links",
     "gpu-memory-size": "memory_bytes",
 }
 
@@ -83,6 +86,11 @@ def test_what_a_gpu_does_not_have_is_told_and_never_passed(rule: str, key: str) 
     status = Status.UNKNOWN if rule == "gpu-memory-size" else Status.SKIPPED
     result = verdict(rule, gpus({key: NOT_SUPPORTED}, ALL))
     assert result.status is status and "not supported" in result.reason
+
+
+def test_a_gpu_without_links_to_the_cpu_whose_mode_is_off_is_not_accused() -> None:
+    """B200 on a board with another CPU (NVIDIA/k8s-test-infra, qx-b200.xml)."""
+    assert verdict("gpu-c2c", gpus({"c2c_enabled": 0}, ALL)).status is Status.SKIPPED
 
 
 def test_every_rule_of_the_file_is_in_every_table() -> None:

@@ -28,6 +28,8 @@ PASSING: list[tuple[str, Raw]] = [
     ("gpu-sram-threshold", {}), ("gpu-row-remap-pending", {}), ("gpu-row-remap-failed", {}),
     ("gpu-row-remap-count", {"rows_uncorrected": 511}),
     ("gpu-row-remap-banks", {"banks_partial": 9, "banks_high": 9}),
+    ("gpu-ecc-uncorrected-place", {"ecc_uncorrected": 3}), ("gpu-repair-pending", {}),
+    ("gpu-bank-remap", {"bank_remap_pending": 0, "bank_remap_none": 0}),
     ("gpu-pages-pending", {"pages_pending": 0}),
     ("gpu-pages-retired", {"pages_retired_corrected": 31, "pages_retired_uncorrected": 31}),
 ]
@@ -48,6 +50,14 @@ FAILING: list[tuple[str, Raw, str]] = [
     ("gpu-row-remap-banks", {"banks_none": 1},
      "GPU 3: 1 banks have no spare row, expected spare rows in every bank"),
     ("gpu-row-remap-banks", {"banks_low": 1}, "GPU 3: 1 banks are low on spare rows, expected at most 0"),
+    ("gpu-ecc-uncorrected-place", {"sram_uncorrected": 1, "dram_uncorrected": 2},
+     "GPU 3: 1 in SRAM, 2 in DRAM, expected none"),
+    ("gpu-repair-pending", {"channel_repair_pending": 1},
+     "GPU 3: the repair of a memory channel is pending, expected none"),
+    ("gpu-repair-pending", {"tpc_repair_pending": 1}, "GPU 3: the repair of a TPC is pending, expected none"),
+    ("gpu-bank-remap", {"bank_remap_pending": 1}, "GPU 3: a bank remapping is pending, expected none"),
+    ("gpu-bank-remap", {"bank_remap_none": 2},
+     "GPU 3: 2 groups of banks have no spare bank, expected a spare one in each"),
     ("gpu-pages-pending", {"pages_pending": 1}, "GPU 3: a page retirement is pending, expected none"),
     ("gpu-pages-retired", {"pages_retired_corrected": 32, "pages_retired_uncorrected": 31},
      "GPU 3: 63 pages retired, expected fewer than 63"),
@@ -59,14 +69,17 @@ RESTS_ON = {
     "gpu-row-remap-failed": "rows_failed",
     "gpu-row-remap-count": "rows_uncorrected", "gpu-row-remap-banks": "banks_none",
     "gpu-pages-pending": "pages_pending",
-    "gpu-pages-retired": "pages_retired_uncorrected",
+    "gpu-pages-retired": "pages_retired_uncorrected", "gpu-ecc-uncorrected-place": "dram_uncorrected",
+    "gpu-repair-pending": "tpc_repair_pending", "gpu-bank-remap": "bank_remap_pending",
 }
 OLDER: Raw = {"pages_pending": 0, "pages_retired_corrected": 0, "pages_retired_uncorrected": 0}
+NEWER: Raw = {"bank_remap_pending": 0, "bank_remap_none": 0}
 
 
 def among_peers(raw: Raw, rule: str) -> Raw:
-    """Pages are retired on GPUs older than Ampere only: there all eight have the readings."""
-    return {**OLDER, **raw} if rule.startswith("gpu-pages") else raw
+    """Pages are retired on GPUs older than Ampere only, banks are remapped on newer ones than Hopper: there all
+    eight have the readings."""
+    return {**(OLDER if rule.startswith("gpu-pages") else NEWER if rule == "gpu-bank-remap" else {}), **raw}
 
 
 @pytest.mark.parametrize(("rule", "raw"), PASSING)

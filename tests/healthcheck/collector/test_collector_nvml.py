@@ -9,12 +9,15 @@ import os
 import subprocess
 import sys
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pynvml
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from healthcheck.collector import program
 from healthcheck.collector.onnode import nvml as collector_nvml
@@ -49,7 +52,8 @@ class Field(SimpleNamespace):
 
     def __init__(self, number: int = 0, code: int = 0, kind: int = 3) -> None:
         super().__init__(nvmlReturn=code, valueType=kind,
-                         value=SimpleNamespace(ullVal=number, uiVal=number & 0xFFFFFFFF))
+                         value=SimpleNamespace(ullVal=number, uiVal=number & 0xFFFFFFFF,
+                                               siVal=(number + 2**31) % 2**32 - 2**31))
 
 
 def fields(**changed: Field) -> Any:
@@ -68,11 +72,12 @@ def binding(**changed: Any) -> Any:
     answers: dict[str, Any] = {
         "NVMLError": NVMLError, "NVML_VOLATILE_ECC": 0, "NVML_AGGREGATE_ECC": 1,
         "NVML_MEMORY_ERROR_TYPE_CORRECTED": 0, "NVML_MEMORY_ERROR_TYPE_UNCORRECTED": 1,
-        "NVML_MEMORY_LOCATION_SRAM": 7, "nvmlInit": lambda: None,
+        "NVML_MEMORY_LOCATION_SRAM": 7, "NVML_MEMORY_LOCATION_DRAM": 2, "nvmlInit": lambda: None,
         "nvmlSystemGetDriverVersion": lambda: b"535.1", "nvmlSystemGetNVMLVersion": lambda: "12",
         "nvmlDeviceGetCount": lambda: 1, "nvmlDeviceGetHandleByIndex": lambda index: index,
         "nvmlMemory_v2": 2, "byref": lambda found: found, "c_nvmlEccSramErrorStatus_v1_t": SimpleNamespace,
-        "c_nvmlGpuFabricInfo_v2_t": SimpleNamespace, "c_nvmlGpuFabricInfo_t": SimpleNamespace,
+        "c_nvmlGpuFabricInfo_v3_t": SimpleNamespace, "c_nvmlGpuFabricInfo_v2_t": SimpleNamespace,
+        "c_nvmlGpuFabricInfo_t": SimpleNamespace, "c_nvmlPlatformInfo_v2_t": SimpleNamespace,
         "nvmlDeviceGetName": lambda gpu: "H100", "nvmlDeviceGetUUID": lambda gpu: f"GPU-{gpu}",
         "nvmlDeviceGetSerial": lambda gpu: "1",
         "nvmlDeviceGetPciInfo": lambda gpu: SimpleNamespace(busId=b"00000001:9D:00.0"),
@@ -125,11 +130,14 @@ def test_a_function_of_a_newer_driver_is_not_supported_and_any_other_that_is_mis
         nvmlDeviceGetGpuFabricInfo=GONE, nvmlDeviceGetGspFirmwareVersion=GONE,
         nvmlDeviceGetSramEccErrorStatus=GONE, nvmlDeviceGetMemoryErrorCounter=lambda *_: 4,
         nvmlDeviceGetRowRemapperHistogram=GONE, nvmlDeviceGetPowerUsage=GONE,
+        nvmlDeviceGetRepairStatus=GONE, nvmlDeviceGetPlatformInfo=GONE, nvmlDeviceGetC2cModeInfoV=GONE,
         nvmlDeviceGetTotalEccErrors=GONE))
-    for key in ("temperature_margin_c", "fabric_state", "fabric_health", "gsp_firmware",
-                "sram_threshold_exceeded", "banks_none"):
+    for key in ("temperature_margin_c", "fabric_state", "fabric_health", "fabric_summary", "gsp_firmware",
+                "sram_threshold_exceeded", "banks_none", "channel_repair_pending", "tpc_repair_pending",
+                "chassis_serial", "module_id", "c2c_enabled"):
         assert gpu[key] == {"na": True}, key
-    assert gpu["sram_uncorrected_lifetime"] == {"ok": 4}
+    for key in ("sram_uncorrected_lifetime", "sram_corrected", "dram_uncorrected", "dram_corrected_lifetime"):
+        assert gpu[key] == {"ok": 4}
     assert gpu["power_mw"] == gpu["ecc_uncorrected"] == {"error": [13, "Function Not Found"]}
 
 
@@ -166,34 +174,128 @@ def test_an_older_driver_tells_the_fabric_without_its_health_and_the_clocks_by_t
     (Field(99), {"ok": "unknown (99)"}),
 ])
 def test_a_field_is_reported_by_its_own_return_code_and_type(field: Field, told: dict[str, Any]) -> None:
-    class Words(NVMLError):
-        def __init__(self, value: int, words: str = "NVML's words") -> None:
-            super().__init__(value, words)
-
-    _, gpu = collector_nvml.lines(binding(NVMLError=Words, nvmlDeviceGetFieldValues=fields(f230=field)))
+    _, gpu = collector_nvml.lines(binding(NVMLError=Named, nvmlDeviceGetFieldValues=fields(f230=field)))
     assert gpu["recovery_action"] == told
 
 
-def test_a_field_that_every_driver_knows_is_not_excused() -> None:
-    class Words(NVMLError):
-        def __init__(self, value: int) -> None:
-            super().__init__(value, "Invalid Argument")
+@pytest.mark.parametrize("number", sorted(collector_nvml.FIELDS.values()))
+@pytest.mark.parametrize("code", [2, 3])
+def test_a_field_that_an_older_driver_lacks_is_not_supported(number: int, code: int) -> None:
+    _, gpu = collector_nvml.lines(binding(NVMLError=Named, nvmlDeviceGetFieldValues=fields(
+        **{f"f{number}": Field(code=code)})))
+    (key,) = [key for key, field in collector_nvml.FIELDS.items() if field == number]
+    assert gpu[key] == ({"error": [2, "NVML's words"]} if code == 2 and number < 161 else {"na": True})
 
-    _, gpu = collector_nvml.lines(
-        binding(NVMLError=Words, nvmlDeviceGetFieldValues=fields(f82=Field(code=2))))
-    assert gpu["temperature_memory_c"] == {"error": [2, "Invalid Argument"]}
+
+class Named(NVMLError):
+    """As pynvml makes them: of a code alone."""
+
+    def __init__(self, value: int, words: str = "NVML's words") -> None:
+        super().__init__(value, words)
 
 
-@pytest.mark.parametrize(("driver", "number"), [
-    ("535.161.08", 0), ("570.172.08", 0), ("575.57.08", 251), ("580.65.06", 269), ("610.1", 269), ("", 0),
-    ("newest", 0),
-])
-def test_counters_that_have_other_numbers_in_one_release_are_asked_for_by_the_right_ones(
-    driver: str, number: int,
-) -> None:
-    asked = collector_nvml.fields_of(driver)
-    assert asked["slowdown_sw_thermal_ns"] == number
-    assert asked["slowdown_hw_power_brake_ns"] == (number + 2 if number else 0)
+@pytest.mark.parametrize(("field", "told"), [
+    (Field(2**64 - 3, kind=5), -3), (Field(2**32 - 8, kind=1), -8), (Field(0, kind=5), 0), (Field(7, kind=3), 7)])
+def test_a_limit_below_zero_is_a_number_and_no_error(field: Field, told: int) -> None:
+    _, gpu = collector_nvml.lines(binding(nvmlDeviceGetFieldValues=fields(f194=field)))
+    assert gpu["tlimit_slowdown_c"] == {"ok": told}
+
+
+# The times of slowdowns, which two numberings have at different places: NVIDIA's own bindings, by release.
+
+BINDINGS = json.loads((Path(__file__).parents[2] / "recordings/nvml/bindings.json").read_text())
+TIMES = {f"slowdown_{key}_ns": f"NVML_FI_DEV_CLOCKS_EVENT_REASON_{name}_SLOWDOWN" for key, name in (
+    ("sw_thermal", "SW_THERM"), ("hw_thermal", "HW_THERM"), ("hw_power_brake", "HW_POWER_BRAKE"))}
+UNDECIDED = "do not show which of them is this time"
+NUMBERINGS = ("12.560.30", "12.570.172", "13.580.65", "13.580.82")
+# Within what a setting can be, by a part of its name; else any rate or temperature.
+RANGES = {"ENABLED": 1, "PRIV_LVL": 3, "PERCENT": 100, "PRESET_PROFILE": 5}
+
+
+def answers(release: str, bits: int, times: tuple[int, ...], setting: Callable[[str], int]) -> dict[str, Field]:
+    """What a GPU of a driver of this release answers; it has power smoothing, of so many bits, or 0."""
+    said = BINDINGS[release]["fields"]
+    found = {f"f{said[name]}": Field(time) for name, time in zip(TIMES.values(), times, strict=True)
+             if name in said}
+    smooth = {name: number for name, number in said.items() if "PWR_SMOOTHING" in name and bits}
+    return found | {f"f{number}": Field(setting(name), kind=3 if bits == 64 else 1)
+                    for name, number in smooth.items()}
+
+
+def slowdowns(found: dict[str, Field]) -> list[dict[str, Any]]:
+    read = collector_nvml.field_readings(
+        binding(NVMLError=Named, nvmlDeviceGetFieldValues=fields(**found)), 0)
+    return [read[key] for key in TIMES]
+
+
+def usual(name: str) -> int:
+    """A setting of a healthy GPU: off, all of its life left."""
+    return 100 if "LIFETIME" in name else 90 if "MAX_PERCENT" in name else 0 if "ACTIVE" in name else (
+        5 if "PROFILES" in name else 50 if "PERCENT" in name else 5_000_000 if "RATE" in name else 0)
+
+
+@pytest.mark.parametrize("times", [(0, 0, 0), (41_300_000_000, 0, 12_000)])
+@pytest.mark.parametrize("bits", [0, 32, 64])
+@pytest.mark.parametrize("release", NUMBERINGS)
+def test_times_of_slowdowns_are_read_from_either_numbering(release: str, bits: int, times: tuple[int, ...]) -> None:
+    there = TIMES["slowdown_sw_thermal_ns"] in BINDINGS[release]["fields"]
+    assert slowdowns(answers(release, bits, times, usual)) == [
+        {"ok": time} if there else {"na": True} for time in times]
+
+
+@given(release=st.sampled_from(NUMBERINGS), bits=st.sampled_from((0, 32, 64)), data=st.data())
+@settings(max_examples=300)
+def test_no_setting_of_power_smoothing_is_ever_taken_for_a_time(release: str, bits: int, data: Any) -> None:
+    def setting(name: str) -> int:
+        most = next((most for part, most in RANGES.items() if part in name), 10**9)
+        # The highest floor is never a floor of 1 per cent or none.
+        return int(data.draw(st.integers(2 if "MAX_PERCENT" in name else 0, most)))
+
+    times = tuple(data.draw(st.tuples(*[st.one_of(st.just(0), st.integers(0, 10**16))] * 3)))
+    there = TIMES["slowdown_sw_thermal_ns"] in BINDINGS[release]["fields"]
+    for read, time in zip(slowdowns(answers(release, bits, times, setting)), times, strict=True):
+        assert read == ({"ok": time} if there else {"na": True}) or UNDECIDED in read["error"][1]
+
+
+def test_answers_that_contradict_each_other_are_unmeasured_with_that_reason() -> None:
+    both = {f"f{number}": Field(5_000_000) for number in (251, 252, 253)} | {
+        f"f{number}": Field(7_000_000) for number in (269, 270, 271)}
+    assert slowdowns(both) == [{"error": [-1, f"fields {251 + at} and {269 + at} {UNDECIDED}"]} for at in range(3)]
+    # What both give is the time, whichever it is.
+    assert slowdowns(both | {"f269": Field(5_000_000)})[0] == {"ok": 5_000_000}
+
+
+def test_an_error_of_a_time_is_that_times_error() -> None:
+    found = answers("13.580.82", 0, (1, 2, 3), usual) | {"f270": Field(code=15)}
+    assert slowdowns(found) == [{"ok": 1}, {"error": [15, "NVML's words"]}, {"ok": 3}]
+
+
+@pytest.mark.parametrize("state", [(), (1,), (0,)])
+def test_the_fabrics_summary_is_asked_for_first_and_an_older_driver_keeps_its_mask(state: tuple[int, ...]) -> None:
+    def told(gpu: Any, out: Any) -> None:
+        if state and out.version == 3:
+            fail(25, "Argument Version Mismatch")()
+        out.__dict__.update(state=3, status=0, cliqueId=7, clusterUuid=bytes(16), healthMask=0x1AA)
+        if out.version == 3:
+            out.healthSummary = 2
+
+    _, gpu = collector_nvml.lines(binding(
+        nvmlDeviceGetGpuFabricInfoV=told, c_nvmlGpuFabricInfo_v3_t=lambda: SimpleNamespace(version=3),
+        c_nvmlGpuFabricInfo_v2_t=lambda: SimpleNamespace(version=2)))
+    assert gpu["fabric_health"] == {"ok": 0x1AA}
+    assert gpu["fabric_summary"] == ({"na": True} if state else {"ok": "unhealthy"})
+
+
+def test_links_to_the_cpu_are_counted_and_their_errors_added() -> None:
+    links = fields(f170=Field(3), f171_0=Field(1), f171_1=Field(0), f171_2=Field(1), f231_0=Field(4), f231_2=Field(5))
+    _, gpu = collector_nvml.lines(binding(nvmlDeviceGetFieldValues=links))
+    assert [gpu[f"c2c_{key}"] for key in ("links", "links_active", "crc_errors", "replays")] == [
+        {"ok": 3}, {"ok": 2}, {"ok": 9}, {"na": True}]
+    _, gpu = collector_nvml.lines(binding(nvmlDeviceGetFieldValues=fields(f170=Field(0))))
+    assert gpu["c2c_links"] == gpu["c2c_links_active"] == {"na": True}
+    _, gpu = collector_nvml.lines(binding(NVMLError=Named, nvmlDeviceGetFieldValues=fields(
+        f170=Field(1), f171_0=Field(code=15))))
+    assert gpu["c2c_links_active"] == {"error": [15, "NVML's words"]}
 
 
 def test_when_all_fields_fail_each_reports_it() -> None:
@@ -216,10 +318,26 @@ def test_a_link_is_a_row_of_numbers_in_which_an_error_is_negative() -> None:
     ]
 
 
-def test_counters_of_the_fifth_generation_follow_where_there_are_any() -> None:
-    _, gpu = collector_nvml.lines(
-        binding(nvmlDeviceGetFieldValues=fields(f91=Field(1), f215_0=Field(2), f220_0=Field(15 << 8 | 255))))
-    assert gpu["nvlinks"]["ok"] == [[-3] * 10 + [-3, -3, -3, -3, -3, 2, -3, 15 << 8 | 255, -3, -3]]
+@pytest.mark.parametrize("architecture", [None, 10])
+def test_counters_of_the_fifth_generation_follow_where_there_may_be_any(architecture: int | None) -> None:
+    told = fields(f91=Field(1), f215_0=Field(2), f220_0=Field(15 << 8 | 255), f235_0=Field(9), f238_0=Field(4),
+                  f239_0=Field(0), f293_0=Field(1 << 8 | 5))
+    changed: dict[str, Any] = {} if architecture is None else {"nvmlDeviceGetArchitecture": lambda gpu: architecture}
+    _, gpu = collector_nvml.lines(binding(nvmlDeviceGetFieldValues=told, **changed))
+    assert gpu["nvlinks"]["ok"] == [[-3] * 10 + [-3, -3, -3, -3, -3, 2, -3, 15 << 8 | 255, -3, -3, 1 << 8 | 5,
+                                                 [9, -3, -3, 4]]]
+
+
+def test_an_older_gpu_is_not_asked_for_counters_of_the_fifth_generation() -> None:
+    asked: list[Any] = []
+
+    def told(gpu: Any, numbers: list[Any]) -> Any:
+        asked.extend(numbers)
+        return fields(f91=Field(18), f215_0=Field(2))(gpu, numbers)
+
+    _, gpu = collector_nvml.lines(binding(nvmlDeviceGetFieldValues=told, nvmlDeviceGetArchitecture=lambda gpu: 9))
+    assert gpu["nvlinks"]["ok"] == [[-3] * 10] * 18
+    assert {each[0] for each in asked if isinstance(each, tuple)} == {161, 162, 164, 166}
 
 
 def test_pairs_are_reported_by_the_later_gpu_in_both_orders() -> None:
@@ -373,11 +491,11 @@ class Asked(dict[str, bytes]):
         return super().get(key, default)
 
 
-LINES = "import time\ndef lines(nvml):\n    yield {'count': {'ok': 2}}\n    yield {'index': 0}\n    "
+LINES = "import time\ndef lines(nvml, *_):\n    yield {'count': {'ok': 2}}\n    yield {'index': 0}\n    "
 
 
 def test_the_reader_gets_its_binding_as_the_module_pynvml(tree: Path) -> None:
-    reader = ("import sys\ndef lines(nvml):\n    import pynvml\n    yield [nvml.ANSWER, pynvml is nvml, "
+    reader = ("import sys\ndef lines(nvml, *_):\n    import pynvml\n    yield [nvml.ANSWER, pynvml is nvml, "
               "sys.modules['pynvml'].__name__]\n")
     capture, _ = look(tree, reader, "ANSWER = 42")
     assert (capture.outcome, capture.text) == (Outcome.DONE, '[42, true, "pynvml"]\n')
@@ -405,13 +523,13 @@ def test_a_python_without_a_module_is_no_fault_of_the_driver(tree: Path) -> None
 
 
 def test_what_the_library_prints_does_not_get_into_the_answer(tree: Path) -> None:
-    capture, _ = look(tree, "import os\ndef lines(nvml):\n    os.system('echo noise')\n    print('noise', "
+    capture, _ = look(tree, "import os\ndef lines(nvml, *_):\n    os.system('echo noise')\n    print('noise', "
                             "flush=True)\n    yield {}\n")
     assert (capture.outcome, capture.text) == (Outcome.DONE, "{}\n")
 
 
 def test_past_the_limit_whole_lines_are_kept(tree: Path) -> None:
-    reader = "def lines(nvml):\n    for index in range(1000):\n        yield {'index': index}\n"
+    reader = "def lines(nvml, *_):\n    for index in range(1000):\n        yield {'index': index}\n"
     capture, _ = look(tree, reader, probe=Probe("gpu.nvml", ProbeKind.NVML, limit=1000))
     assert capture.outcome is Outcome.TRUNCATED and len(capture.text) <= 1000
     assert [json.loads(line)["index"] for line in capture.text.splitlines()] == list(
@@ -496,12 +614,15 @@ def test_what_an_older_driver_has_not_is_not_supported_and_no_failure(
     tree: Path, libraries: Libraries, driver: str,
 ) -> None:
     env = scenario(tree, libraries, f"driver.version = {driver}", "gpu.*.field.230 = unsupported", *(
-        f"fail.{call} = 13" for call in ("nvmlDeviceGetMarginTemperature", "nvmlDeviceGetGpuFabricInfoV")))
+        f"fail.{call} = 13" for call in ("nvmlDeviceGetMarginTemperature", "nvmlDeviceGetGpuFabricInfoV",
+                                         "nvmlDeviceGetPlatformInfo", "nvmlDeviceGetRepairStatus",
+                                         "nvmlDeviceGetC2cModeInfoV")))
     capture, _ = look(tree, env=env)
     gpu = json.loads(capture.text.splitlines()[1])
     assert {key for key, value in gpu.items() if isinstance(value, dict)
             and "na" in value} == {*machine.UNSUPPORTED_HERE, "recovery_action", "temperature_margin_c",
-                                   "fabric_health", "slowdown_sw_thermal_ns", "slowdown_hw_thermal_ns",
+                                   "fabric_health", "fabric_summary", "channel_repair_pending",
+                                   "tpc_repair_pending", "slowdown_sw_thermal_ns", "slowdown_hw_thermal_ns",
                                    "slowdown_hw_power_brake_ns"}
     assert not any("error" in value for value in gpu.values() if isinstance(value, dict))
 
@@ -514,14 +635,14 @@ def test_links_pairs_and_processes_are_read_through_the_real_binding(
     env = scenario(
         tree, libraries, "gpu.count = 2", "gpu.0.nvlink.3.state = 0", "gpu.0.nvlink.4.speed = 25000",
         "gpu.0.nvlink.5.crc_flit = 12", "gpu.0.nvlink.6.replay = 99999999999", "gpu.1.nvlink.*.rx_errors = 5",
-        "gpu.1.nvlink.count = 2", "gpu.1.p2p.0.nvlink = 2", "gpu.0.processes = 4712 4711:1048576",
+        "gpu.1.nvlink.count = 2", "gpu.1.architecture = 10", "gpu.1.p2p.0.nvlink = 2", "gpu.0.processes = 4712 4711:1048576",
         "gpu.0.processes.mps = 4711:1048576", "gpu.1.processes = error 4")
     capture, _ = look(tree, env=env)
     _, first, second = (json.loads(line) for line in capture.text.splitlines())
     links = first["nvlinks"]["ok"]
     assert (links[3][0], links[3][3:5], links[4][2], links[5][7], links[6][5]) == (
         0, [-3, -3], 25000, 12, 99999999999)
-    assert [row[10:] for row in second["nvlinks"]["ok"]] == [[-3, -3, 5, *[-3] * 7]] * 2
+    assert [row[10:] for row in second["nvlinks"]["ok"]] == [[-3, -3, 5, *[-3] * 8, [-3]]] * 2
     assert second["p2p"] == {"ok": [[0, 0, 2, 0, 0, 0]]}
     assert first["processes"] == {"ok": [[4711, "Z", "a (b) c"], [4712, "", ""]]}
     assert second["processes"] == {"error": [4, "Insufficient Permissions"]}

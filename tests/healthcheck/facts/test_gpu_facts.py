@@ -121,9 +121,22 @@ def test_the_fifth_generation_has_its_own_errors_and_an_older_one_says_so_once_a
             newer[0].link_recovery_events) == (1, 3, 5, 6)
     assert (newer[0].effective_errors, newer[0].effective_ber, newer[0].symbol_errors,
             newer[0].symbol_ber) == (7, 1.5e-254, 9, 3e-12)
+    assert isinstance(reading(newer[0], "fec_worst"), Unmeasured)     # of a reader before the bins
     assert fields_of(newer[1], "link") == fields_of(newer[2]) == {UNSUPPORTED}
     assert [fact.name for fact in built("nvlink_errors", gpu0={"nvlinks": rows})[:2]] == [
         "GPU 0 NVLinks", "GPU 1 NVLink 0"]
+
+
+@pytest.mark.parametrize(("bins", "corrected", "worst"), [
+    ([9, 4, 0, 2], 6, 3), ([9], 0, 0), ([0], 0, 0), ([-3], UNSUPPORTED, UNSUPPORTED),
+    ([], Unmeasured("NVML: not in the reader's format"), Unmeasured("NVML: not in the reader's format")),
+    ([9, -15], Unmeasured("NVML: error 15"), Unmeasured("NVML: error 15")),
+    ("many", Unmeasured("NVML: not in the reader's format"), Unmeasured("NVML: not in the reader's format")),
+])
+def test_fec_bins_come_to_what_was_corrected_and_the_worst_of_it(bins: Any, corrected: Any, worst: Any) -> None:
+    row = [1, 8, 53125, 2, "0000:05:00.0", *[-3] * 5, *[0] * 10, 7 << 8 | 9, bins]
+    link, *_ = built("nvlink5_errors", gpu0={"nvlinks": machine.nvlinks(1, link0=row)})
+    assert (reading(link, "fec_corrected"), reading(link, "fec_worst"), link.raw_ber) == (corrected, worst, 7e-9)
 
 
 # Pairs

@@ -170,7 +170,7 @@ def test_only_and_skip_leave_rules_visible_and_a_glob_that_matches_nothing_is_an
             if not r.left_out} == {r.id for r in ruleset.rules
                                    if r.id.startswith("gpu-")} - {"gpu-count", "gpu-idle"}
     assert len(only.rules) == len(ruleset.rules)
-    assert {p.id for p in only.probe_set(10).probes} == {"gpu.nvml", "gpu.pci", "gpu.smi"}
+    assert {p.id for p in only.probe_set(10).probes} == {"gpu.nvml", "gpu.pci", "gpu.smi", "service.nvidia"}
     with pytest.raises(UsageError, match="no rule matches 'gpu-ecc-enable'; did you mean 'gpu-ecc-enabled'"):
         ruleset.select(only=["gpu-ecc-enable"])
     with pytest.raises(UsageError, match="leave no rule"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import re
 import subprocess
 import sys
 import time
@@ -16,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from provisioning.demo.build import Libraries, build
+from provisioning.demo.build import Libraries
 
 Nvml = Callable[..., Any]
 UNINITIALIZED, INVALID_ARGUMENT, NOT_SUPPORTED, NOT_FOUND = 1, 2, 3, 6
@@ -104,24 +103,6 @@ def test_a_healthy_gpu_answers_as_an_h100(nvml: Nvml, function: str) -> None:
     assert getattr(n, function)(n.nvmlDeviceGetHandleByIndex(0), *arguments) == answer
 
 
-def test_layouts_are_those_of_the_binding() -> None:
-    import pynvml
-
-    source = (Path(build.__code__.co_filename).parent / "nvml.c").read_text()
-    sizes = {name: int(size) for name, size in re.findall(r"sizeof\((nvml\w+)\) == (\d+)", source)}
-    theirs = {
-        "nvmlPciInfo_t": pynvml.nvmlPciInfo_t, "nvmlMemory_t": pynvml.c_nvmlMemory_t,
-        "nvmlMemory_v2_t": pynvml.c_nvmlMemory_v2_t,
-        "nvmlEccSramErrorStatus_t": pynvml.c_nvmlEccSramErrorStatus_v1_t,
-        "nvmlUtilization_t": pynvml.c_nvmlUtilization_t,
-        "nvmlMarginTemperature_t": pynvml.c_nvmlMarginTemperature_v1_t,
-        "nvmlGpuFabricInfo_t": pynvml.c_nvmlGpuFabricInfo_t,
-        "nvmlGpuFabricInfo_v2_t": pynvml.c_nvmlGpuFabricInfo_v2_t,
-        "nvmlGpuFabricInfo_v3_t": pynvml.c_nvmlGpuFabricInfo_v3_t,
-        "nvmlFieldValue_t": pynvml.c_nvmlFieldValue_t, "nvmlProcessInfo_t": pynvml.c_nvmlProcessInfo_t}
-    assert sizes == {name: ctypes.sizeof(layout) for name, layout in theirs.items()}
-
-
 def test_utilization_is_written_where_the_caller_has_it(nvml: Nvml) -> None:
     n = nvml("gpu.0.utilization.gpu = 98", "gpu.0.utilization.memory = 12")
     found = n.nvmlDeviceGetUtilizationRates(n.nvmlDeviceGetHandleByIndex(0))
@@ -177,19 +158,6 @@ def test_fields_of_a_link_are_told_by_their_scope(nvml: Nvml) -> None:
     assert (found[5].nvmlReturn, found[5].value.ullVal) == (0, 12)
 
 
-@pytest.mark.parametrize(
-    ("driver", "known"),
-    [("535.161.08", ()), ("570.86.10", ()), ("575.57.08", (251, 252, 253)), ("580.65.06", (269, 270, 271))])
-def test_counters_of_slowdowns_have_the_numbers_of_their_release(
-    nvml: Nvml, driver: str, known: tuple[int, ...],
-) -> None:
-    n = nvml(f"driver.version = {driver}", "gpu.0.slowdown.sw_thermal = 9")
-    asked = [251, 252, 253, 269, 270, 271]
-    found = n.nvmlDeviceGetFieldValues(n.nvmlDeviceGetHandleByIndex(0), asked)
-    assert tuple(number for number, each in zip(asked, found, strict=True) if not each.nvmlReturn) == known
-    assert [each.value.ullVal for each in found if not each.nvmlReturn][:1] == [9][:len(known)]
-
-
 def test_peers_are_told_in_each_order_for_itself(nvml: Nvml) -> None:
     n = nvml("gpu.0.p2p.3.write = 6")
     zero, three = n.nvmlDeviceGetHandleByIndex(0), n.nvmlDeviceGetHandleByIndex(3)
@@ -227,6 +195,43 @@ def test_memory_adds_up_in_both_versions(nvml: Nvml) -> None:
         n.nvmlDeviceGetMemoryInfo(handle, version=1)
 
 
+def test_a_divided_gpu_counts_by_instance_and_refuses_what_nvml_says(nvml: Nvml) -> None:
+    n = nvml("gpu.0.mig.mode = 1", "gpu.0.mig.instances = 2", "gpu.0.mig.1.uncorrected = 3")
+    gpu, other = n.nvmlDeviceGetHandleByIndex(0), n.nvmlDeviceGetHandleByIndex(1)
+    assert [n.nvmlDeviceGetMaxMigDeviceCount(each) for each in (gpu, other)] == [7, 0]
+    parts = [n.nvmlDeviceGetMigDeviceHandleByIndex(gpu, index) for index in range(2)]
+    assert [n.nvmlDeviceGetMemoryErrorCounter(part, 1, 0, 7) for part in parts] == [0, 3]
+    with refused(NOT_FOUND):
+        n.nvmlDeviceGetMigDeviceHandleByIndex(gpu, 2)
+    for call in (lambda: n.nvmlDeviceGetTotalEccErrors(gpu, 1, 0), lambda: n.nvmlDeviceGetRemappedRows(gpu),
+                 lambda: n.nvmlDeviceGetUtilizationRates(gpu),
+                 lambda: n.nvmlDeviceGetMigDeviceHandleByIndex(other, 0)):
+        with refused(NOT_SUPPORTED):
+            call()
+    assert n.nvmlDeviceGetTotalEccErrors(gpu, 1, 1) == 0
+    assert [n.nvmlDeviceGetNvLinkState(each, 0) for each in (gpu, other)] == [0, 1]
+    assert n.nvmlDeviceGetP2PStatus(other, gpu, 0) == n.NVML_P2P_STATUS_NOT_SUPPORTED
+
+
+def test_a_gpu_of_a_rack_has_a_place_and_links_to_its_cpu(nvml: Nvml) -> None:
+    n = nvml("gpu.0.platform.chassis = 1820224000000", "gpu.0.platform.slot = 200", "gpu.0.platform.tray = 7",
+             "gpu.0.platform.module = 3", "gpu.0.c2c.count = 10", "gpu.0.c2c.9.state = 0",
+             "gpu.0.repair.tpc = 1")
+    handle, found = n.nvmlDeviceGetHandleByIndex(0), n.c_nvmlPlatformInfo_v2_t()
+    n.nvmlDeviceGetPlatformInfo(handle, ctypes.byref(found))
+    assert bytes(found)[20:44] == b"1820224000000\0\0\0" + bytes((200, 7, 0, 0, 3, 0, 0, 0))
+    assert n.nvmlDeviceGetC2cModeInfoV(handle).isC2cEnabled == 1
+    assert n.nvmlDeviceGetRepairStatus(handle) == [0, 1]
+    states = n.nvmlDeviceGetFieldValues(handle, [(171, 8), (171, 9), (171, 10)])
+    assert [(each.nvmlReturn, each.value.uiVal) for each in states[:2]] == [(0, 1), (0, 0)]
+    assert states[2].nvmlReturn == INVALID_ARGUMENT
+    other = n.nvmlDeviceGetHandleByIndex(1)
+    for call in (lambda: n.nvmlDeviceGetPlatformInfo(other, ctypes.byref(found)),
+                 lambda: n.nvmlDeviceGetC2cModeInfoV(other)):
+        with refused(NOT_SUPPORTED):
+            call()
+
+
 def test_row_remapping_of_a_healthy_gpu_has_all_banks_spare(nvml: Nvml) -> None:
     n = nvml("gpu.0.rows.banks.max = 2550", "gpu.0.rows.banks.high = 10")
     values = n.nvmlDeviceGetRowRemapperHistogram(n.nvmlDeviceGetHandleByIndex(0))
@@ -236,8 +241,7 @@ def test_row_remapping_of_a_healthy_gpu_has_all_banks_spare(nvml: Nvml) -> None:
 def test_a_field_is_there_or_says_that_it_is_not_supported(nvml: Nvml) -> None:
     n = nvml("gpu.0.field.82 = 41", "gpu.0.field.83 = unsupported")
     there, not_there, unset = n.nvmlDeviceGetFieldValues(n.nvmlDeviceGetHandleByIndex(0), [82, 83, 84])
-    assert (there.nvmlReturn, there.value.ullVal, there.valueType) == (
-        0, 41, n.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG)
+    assert (there.nvmlReturn, there.value.ullVal, there.valueType) == (0, 41, n.NVML_VALUE_TYPE_UNSIGNED_INT)
     assert not_there.nvmlReturn == unset.nvmlReturn == NOT_SUPPORTED
 
 
@@ -347,7 +351,9 @@ OF_A_GPU = (
     ("nvmlDeviceGetSramEccErrorStatus", (None,)), ("nvmlDeviceGetRetiredPagesPendingStatus", (None,)),
     ("nvmlDeviceGetUtilizationRates", (None,)), ("nvmlDeviceGetNvLinkRemotePciInfo_v2", (0, None)),
     ("nvmlDeviceGetNvLinkRemoteDeviceType", (0, None)), ("nvmlDeviceGetGpuFabricInfo", (None,)),
-    ("nvmlDeviceGetGpuFabricInfoV", (None,)))
+    ("nvmlDeviceGetGpuFabricInfoV", (None,)), ("nvmlDeviceGetRepairStatus", (None,)),
+    ("nvmlDeviceGetPlatformInfo", (None,)), ("nvmlDeviceGetC2cModeInfoV", (None,)),
+    ("nvmlDeviceGetMaxMigDeviceCount", (None,)), ("nvmlDeviceGetMigDeviceHandleByIndex", (0, None)))
 OF_THE_LIBRARY = (("nvmlSystemGetDriverVersion", (None, 80)), ("nvmlSystemGetNVMLVersion", (None, 80)),
                   ("nvmlSystemGetCudaDriverVersion_v2", (None,)), ("nvmlDeviceGetCount_v2", (None,)),
                   ("nvmlDeviceGetHandleByIndex_v2", (0, None)), ("nvmlDeviceGetHandleByUUID", (None, None)))
@@ -393,6 +399,35 @@ def test_a_damaged_scenario_is_no_healthy_gpu(nvml: Nvml, capfd: pytest.CaptureF
 def test_a_missing_scenario_is_no_healthy_gpu(libraries: Libraries, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MUSTER_NVML_SCENARIO", "/does/not/exist")
     assert library(libraries).nvmlInit_v2() == UNKNOWN
+
+
+def test_one_gpu_can_be_slow_to_attach_or_fail_in_one_function_with_any_error(nvml: Nvml) -> None:
+    n = nvml("gpu.3.attach.error = 999", "gpu.4.fail.nvmlDeviceGetSerial = 20", "gpu.5.attach.delay = 0.2",
+             "gpu.*.fail.nvmlDeviceGetUUID = 10")
+    with refused(UNKNOWN):
+        n.nvmlDeviceGetHandleByIndex(3)
+    four, six = n.nvmlDeviceGetHandleByIndex(4), n.nvmlDeviceGetHandleByIndex(6)
+    with refused(20):
+        n.nvmlDeviceGetSerial(four)
+    with refused(10):
+        n.nvmlDeviceGetUUID(six)
+    assert n.nvmlDeviceGetName(four) and n.nvmlDeviceGetSerial(six)
+
+
+@pytest.mark.parametrize("flags", [0, 2])
+def test_gpus_are_attached_in_init_or_with_no_attach_one_by_one(
+    libraries: Libraries, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: int,
+) -> None:
+    (tmp_path / "scenario").write_text("gpu.1.attach.delay = 0.2\n")
+    monkeypatch.setenv("MUSTER_NVML_SCENARIO", str(tmp_path / "scenario"))
+    raw, handle, took = library(libraries), ctypes.c_void_p(), []
+    for call in (lambda: raw.nvmlInitWithFlags(flags),
+                 *(lambda index=index: raw.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(handle))
+                   for index in (0, 1, 1)), raw.nvmlShutdown):
+        began = time.monotonic()
+        assert call() == 0
+        took.append(time.monotonic() - began >= 0.2)
+    assert took == ([False, False, True, False, False] if flags else [True, False, False, False, False])
 
 
 def test_a_function_can_be_made_to_fail_or_to_hang(nvml: Nvml) -> None:
