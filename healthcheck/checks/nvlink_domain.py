@@ -82,8 +82,8 @@ def odd_in(domain: Domain, values: Iterable[Row], what: str, things: str, *, few
     """
     rows = list(values)
     counts = Counter(value for _, _, value in rows)
-    if len({node for node, _, _ in rows}) == 1 and len(domain.nodes) > 1:
-        yield from ((node, Uncompared(subject, f"no other node of {domain.name} could be read"))
+    if len({node for node, _, _ in rows}) == 1:
+        yield from ((node, Uncompared(subject, f"no other node of {domain.name} was measured"))
                     for node, subject, _ in rows)
         return
     if len(counts) < 2:

@@ -113,7 +113,13 @@ EXPECTED: Mapping[str, tuple[Says, ...]] = {
         unjudged("fleet-nvlink-domains", "the inventory gives no nvlink_domain; its GPUs are in cluster 5cd3", R3)),
     "one-node-left-out-of-the-inventory": (
         unjudged("fleet-nvlink-cluster", "the inventory gives no nvlink_domain; seen in cluster", ODD),
-        unjudged("fleet-nvlink-domains", "the inventory gives no nvlink_domain|which is that of NVLink domain r3", ODD)),
+        unjudged("fleet-nvlink-domains", "the inventory gives no nvlink_domain|which is that of NVLink domain r3", ODD),
+        unjudged("fleet-nvlink-imex-nodes", "no other node of cluster", ODD), unjudged("fleet-nvlink-imex-domain", "no other node of cluster", ODD)),
+    "one-node-of-another-domain": tuple(
+        unjudged(rule, words, ("r4-00",)) for rule, words in (
+            ("fleet-nvlink-cluster", "no other node of NVLink domain r4 was measured"),
+            ("fleet-nvlink-imex-nodes", "no other node of NVLink domain r4 was measured"),
+            ("fleet-nvlink-imex-domain", "no other node of NVLink domain r4 was measured"))),
     "all-healthy": (),
     "two-healthy-racks": (),
 }

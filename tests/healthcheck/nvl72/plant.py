@@ -194,3 +194,9 @@ def all_healthy() -> list[Tray]:
 @planted
 def two_healthy_racks() -> list[Tray]:
     return [*rack("r3"), *rack("r4")]
+
+
+@planted
+def one_node_of_another_domain() -> list[Tray]:
+    """A sweep of one rack, and of a single node of another."""
+    return [*rack("r3"), rack("r4")[0]]
