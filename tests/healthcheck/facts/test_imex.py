@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from healthcheck.facts.base import FACTS, Captures, build_fact
-from healthcheck.facts.imex import ADDRESSES, DOMAIN, PATH, ImexDomain, ImexMember, domain, node_list
+from healthcheck.facts.imex import ADDRESSES, DOMAIN, NODES, PATH, ImexDomain, ImexMember, domain, node_list
 from healthcheck.facts.values import UNSUPPORTED, Unmeasured, reading
 from healthcheck.model.recording import Capture, FileCapture, Outcome
 from tests.healthcheck import machine
 from tests.healthcheck.nvl72.rack import asked
+from tests.testbed import collector
 
 # What nvidia-imex-ctl -N -j -H said of two nodes, and of two whose services were of another version than the tool (NVIDIA's isvctl tests).
 UP = json.dumps({"nodes": {
@@ -115,3 +117,20 @@ def test_whatever_a_tool_prints_is_a_domain_or_a_reason(text: str) -> None:
     status = reading(found, "status")
     assert isinstance(status, Unmeasured) or (isinstance(status, str) and all(
         isinstance(member.host, str) for member in found.members))
+
+
+def test_the_collector_asks_a_node_with_a_list_of_nodes_and_leaves_others_alone(tmp_path: Path) -> None:
+    config, tools = tmp_path / "etc/nvidia-imex", tmp_path / "usr/bin"
+    for folder in (config, tools):
+        folder.mkdir(parents=True)
+    for name, lines in (("nvidia-imex-ctl", f"[ \"$*\" = '-N -j' ] && echo '{UP}'"), ("hostname", "echo 10.0.0.2")):
+        (tools / name).write_text(f"#!/bin/sh\n{lines}\n")
+        (tools / name).chmod(0o755)
+    probes = (NODES, DOMAIN, ADDRESSES)
+    without = Captures(collector.collect(probes, tmp_path))
+    assert reading(build_fact(FACTS["imex_domain"], without), "status") is UNSUPPORTED
+    (config / "nodes_config.cfg").write_text("10.0.0.1\n10.0.0.2\n")
+    asked_it = Captures(collector.collect(probes, tmp_path))
+    found = build_fact(FACTS["imex_domain"], asked_it)
+    assert (found.status, found.own.host) == ("UP", "10.0.0.2")
+    assert build_fact(FACTS["imex_nodes"], asked_it).nodes == ("10.0.0.1", "10.0.0.2")
