@@ -201,7 +201,7 @@ def fleet_nvlink_domains(nvlink_place: Places) -> Comparison:
             others = [name for name in shared.get(cluster, ()) if name != domain.name]
             if not cluster:
                 yield node, Uncompared(nvlink_place[node].name,
-                                       "its GPUs have joined no cluster that spans nodes")
+                                       "no GPU was seen that has joined a cluster that spans nodes")
             elif not domain.known:
                 seen = f", which is that of {listed(others)}" if others else ""
                 yield node, Uncompared(nvlink_place[node].name, "the inventory gives no nvlink_domain; its "

@@ -38,7 +38,7 @@ EXPECTED: Mapping[str, tuple[Says, ...]] = {
     "odd-uuid": (accused("fleet-nvlink-cluster", ALL + f"-0000000000ff, expected cluster 5cd3|as 68 of 72 GPUs of NVLink domain r3|{WHERE}s 1, 2, 3, 4", severity="warning"),),
     "zero-uuid": (
         accused("nvlink-fabric-cluster", f"GPU 0: no cluster UUID (all zeros)|fabric manager|{WHERE} 1"),
-        unjudged("fleet-nvlink-cluster", "joined no NVLink cluster", ODD), unjudged("fleet-nvlink-domains", "joined no cluster", ODD)),
+        unjudged("fleet-nvlink-cluster", "joined no NVLink cluster", ODD), unjudged("fleet-nvlink-domains", "no GPU was seen", ODD)),
     "odd-clique": (accused("fleet-nvlink-cluster", ALL + f"clique 4026, expected clique 1|NVLink partition|{WHERE}s 1, 2, 3, 4", severity="warning"),),
     "odd-clique-of-one-gpu": (accused("nvlink-fabric-clique", f"GPU 2: clique 4026|expected clique 1|{WHERE} 3"),),
     "imex-down-on-one-node": (
@@ -120,6 +120,11 @@ EXPECTED: Mapping[str, tuple[Says, ...]] = {
             ("fleet-nvlink-cluster", "no other node of NVLink domain r4 was measured"),
             ("fleet-nvlink-imex-nodes", "no other node of NVLink domain r4 was measured"),
             ("fleet-nvlink-imex-domain", "no other node of NVLink domain r4 was measured"))),
+    "unread": tuple(unjudged(rule, words, ODD, "unknown") for rule, words in (
+        ("fleet-nvlink-place", "GPU 2: NVML: chassis_serial: Unknown Error"), ("fleet-nvlink-switch", "GPU 2: NVML: error 999"),
+        ("fleet-nvlink", "GPU 2: NVML: error 999"), ("nvlink-active", "GPU 2 NVLink 3: NVML: error 999"),
+        ("nvlink-speed", "GPU 2 NVLink 3: NVML: error 999"),
+        ("fleet-nvlink-imex-nodes", "permission denied"), ("fleet-nvlink-imex-domain", "permission denied"))),
     "all-healthy": (),
     "two-healthy-racks": (),
 }

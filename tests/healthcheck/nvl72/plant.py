@@ -187,6 +187,12 @@ def one_node_left_out_of_the_inventory() -> list[Tray]:
 
 
 @planted
+def unread() -> list[Tray]:
+    """On one tray nothing is wrong, and some of it cannot be read."""
+    return changed(rack(), 7, unread=True)
+
+
+@planted
 def all_healthy() -> list[Tray]:
     return rack()
 

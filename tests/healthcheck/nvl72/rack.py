@@ -49,6 +49,7 @@ class Tray:
     state: str = "READY"                                # of the running service by itself
     seen: str = "READY"                                 # and as its peers see it
     absent: bool = False                                # it is not swept
+    unread: bool = False                                # GPU 2 does not tell its place, nor the state of a link; the list is hidden
     version: str = VERSION
     silent: bool = False                                # nvidia-imex-ctl does not answer in time
     deaf: frozenset[str] = field(default_factory=frozenset)     # peers with which it is not connected
@@ -79,9 +80,10 @@ def sweep(trays: Sequence[Tray], rules: Ruleset = RULES, sku: str = "gb200-nvl72
 def recording(tray: Tray, trays: Iterable[Tray]) -> Recording:
     """What the collector brings from a tray, while its rack is in this state."""
     listed = [other for other in trays if other.address in tray.nodes]
+    listing = machine.done(**{PATH: "# the rack\n" + "".join(f"{node}\n" for node in tray.nodes)})
     return machine.recording(
         tray.name, gpu_nvml=_nvml(tray), gpu_pci=_pci(), service_nvidia=machine.services(imex=tray.imex, fabricmanager=""),
-        **{NODES.id.replace(".", "_"): machine.done(**{PATH: "# the rack\n" + "".join(f"{node}\n" for node in tray.nodes)}),
+        **{NODES.id.replace(".", "_"): machine.denied(PATH) if tray.unread else listing,
            ADDRESSES.id.replace(".", "_"): asked(f"{tray.address} 192.168.7.{tray.tray} fe80::1\n"),
            DOMAIN.id.replace(".", "_"): timeout() if tray.silent else asked(imex(tray, listed))})
 
@@ -130,6 +132,10 @@ def _nvml(tray: Tray) -> Capture:
             ("slot_number", _slot(trays.get(gpu, tray.tray))), ("tray_index", trays.get(gpu, tray.tray)), ("host_id", 1),
             ("peer_type", "switch_connected"), ("module_id", gpu + 1))},
     } for gpu in range(GPUS)}
+    if tray.unread:
+        links = [list(row) for row in changes["gpu2"]["nvlinks"]["ok"]]
+        links[3][0] = -999
+        changes["gpu2"] |= {"chassis_serial": {"error": [999, "Unknown Error"]}, "nvlinks": {"ok": links}}
     return machine.nvml(GPUS, **changes)
 
 
