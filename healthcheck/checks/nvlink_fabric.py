@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from healthcheck.checks.base import NotJudged, NotMeasured, NotSupported, Peers, check
+from healthcheck.checks.base import NotJudged, NotMeasured, Peers, check
 from healthcheck.facts.gpu import Gpu
 from healthcheck.facts.nvlink_fabric import NvlinkFabricLog
 from healthcheck.facts.nvlink_place import NO_CLUSTER
@@ -121,12 +121,9 @@ def _place(gpu: Gpu) -> tuple[str, int] | None:
     return (gpu.fabric_cluster, gpu.fabric_clique) if gpu.fabric_state == "completed" else None
 
 
-def _outside(gpu: Gpu) -> bool:
-    """Whether the GPU has not joined its fabric; one whose state is not supported has not."""
-    try:
-        return gpu.fabric_state != "completed" or bool(gpu.fabric_status)
-    except NotSupported:
-        return True
+def _in_fabric(gpu: Gpu) -> bool:
+    """Whether the GPU has joined its fabric; one whose state is not supported has not."""
+    return gpu.fabric_state == "completed" and not gpu.fabric_status
 
 
 @check("nvlink_fabric.manager")
@@ -135,12 +132,13 @@ def nvlink_fabric_manager(services: Services, gpus: Peers[Gpu], *, expected: boo
     all are PCI devices.
 
     Where its unit is not installed, it may run in a driver's container: then the GPUs' completed fabric
-    probes show that it worked, and a GPU that was not read shows nothing.
+    probes show that it worked. Beside these, a GPU that was not read shows nothing.
     """
     manager = services.fabric_manager if expected else None
     if manager is None or manager.active == "active":
         return
-    if manager.load == "not-found" and not len(gpus.where(_outside)):
+    joined = gpus.where(_in_fabric) if manager.load == "not-found" else Peers(())
+    if len(joined) and not len(gpus.where(lambda gpu: not _in_fabric(gpu))):
         return
     yield Finding(manager.description, "active", manager.name, remedy=_RESTART)
 

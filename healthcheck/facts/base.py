@@ -27,8 +27,8 @@ def why(probe: Probe, capture: Capture | None) -> str:
         return f"{what} is not there{note}"
     if capture.outcome is Outcome.DENIED:
         return f"{what}: permission denied{note}" + (" (needs root)" if probe.root else "")
-    if capture.outcome is Outcome.TIMEOUT and capture.note.startswith("no answer within "):
-        return f"{what}: {capture.note}"    # one of the probe's stages has a limit of its own
+    if capture.outcome is Outcome.TIMEOUT and probe.kind is ProbeKind.NVML and capture.note:
+        return f"{what}: {capture.note}"    # its stages have limits of their own
     if capture.outcome is Outcome.TIMEOUT and 0 < capture.seconds < probe.seconds - 0.5:
         return (f"{what} had not answered after {capture.seconds:.1f} s, when the snapshot's time was "
                 f"over{note}")

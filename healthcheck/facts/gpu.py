@@ -290,8 +290,7 @@ class _Sourced(NamedTuple):
 
 
 def _by_smi(line: Line, reason: str) -> _Sourced:
-    caveat = f"read by nvidia-smi ({reason})"
-    return _Sourced(line, "nvidia-smi", "; ".join(filter(None, (caveat, line.get("note")))))
+    return _Sourced(line, "nvidia-smi", f"read by nvidia-smi ({reason})")
 
 
 def _sourced(captures: Captures) -> tuple[_Sourced, ...] | Partial:
@@ -372,7 +371,7 @@ def _gpu(line: Line, source: str = "NVML", caveat: str = "") -> Gpu:
                    **nothing)
     answers, lost = responds(line, source)
     values = {"name": f"GPU {index}", "index": index, "answers": answers, "trouble": lost or "",
-              "caveat": caveat, **gpu_fields(line, source)}
+              "caveat": "; ".join(filter(None, (caveat, line.get("note")))), **gpu_fields(line, source)}
     # A GPU that reports the threshold instead has the same margin by subtraction.
     if values["temperature_margin_c"] is UNSUPPORTED:
         slowdown, now = values["temperature_slowdown_c"], values["temperature_c"]

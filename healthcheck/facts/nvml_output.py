@@ -94,9 +94,23 @@ READINGS: Mapping[str, tuple[str, type, Callable[[Any], Any] | None]] = {
 }
 
 
+# What older readers did not ask for. A recording of theirs has none of it, and is judged as it was then.
+_NEWER = frozenset((
+    "fabric_summary", "chassis_serial", "slot_number", "tray_index", "host_id", "peer_type", "module_id",
+    "sram_corrected", "sram_uncorrected", "sram_corrected_lifetime", "dram_corrected", "dram_uncorrected",
+    "dram_corrected_lifetime", "dram_uncorrected_lifetime", "rows_corrected_inactive",
+    "rows_uncorrected_inactive", "banks_remapped", "bank_remap_none", "bank_remap_pending",
+    "channel_repair_pending", "tpc_repair_pending", "tlimit_shutdown_c", "tlimit_slowdown_c",
+    "tlimit_memory_max_c", "tlimit_gpu_max_c", "c2c_enabled", "c2c_links", "c2c_links_active",
+    "c2c_crc_errors", "c2c_replays",
+))
+
+
 def gpu_fields(line: Line, source: str) -> dict[str, Any]:
     """Every reading of a line by field of a Gpu; readings that the device lacks are UNSUPPORTED."""
     values = {}
+    if _NEWER.isdisjoint(line):
+        line = {**{key: {"na": True} for key in _NEWER}, **line}
     for field, (key, kind, convert) in READINGS.items():
         answer = line.get(key)
         # The fast path: nearly all are measured.

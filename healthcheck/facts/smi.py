@@ -14,7 +14,15 @@ from xml.parsers import expat
 
 from healthcheck.facts.base import Captures, why
 from healthcheck.facts.limits import SMI_DEPTH, SMI_ELEMENTS, SMI_GPUS, SMI_TEXT
-from healthcheck.facts.smi_values import NVML_WORDS, TWICE, gpu_line, release_of, summary
+from healthcheck.facts.smi_values import (
+    INSTANCE,
+    NVML_WORDS,
+    RELEASE,
+    TWICE,
+    gpu_line,
+    release_of,
+    summary,
+)
 from healthcheck.facts.values import Unread
 from healthcheck.model.probes import MIB, Needs, Probe, ProbeKind
 from healthcheck.model.recording import Outcome
@@ -63,6 +71,7 @@ class _Reader:
         self.gpu: dict[str, str] = {}
         self.text = ""
         self.elements = 0
+        self.instances = 0
         self.ended = False
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
@@ -77,6 +86,9 @@ class _Reader:
             if len(self.gpus) == SMI_GPUS:
                 raise _Refused(f"it lists more than {SMI_GPUS} GPUs")
             self.gpu = {"@id": attributes.get("id", "")[:SMI_TEXT]}
+            self.instances = 0
+        if self.path[2:] == INSTANCE.split("/"):
+            self.instances += 1
 
     def data(self, text: str) -> None:
         if len(self.text) <= SMI_TEXT:
@@ -84,9 +96,12 @@ class _Reader:
 
     def end(self, name: str) -> None:
         depth, at = len(self.path), "/".join(self.path[2:])
+        # A divided GPU (MIG) has many of them.
+        if at.startswith(INSTANCE):
+            at = f"{INSTANCE}[{self.instances}]{at[len(INSTANCE):]}"
         text = self.text.strip()[:SMI_TEXT]
         if depth == 2 and name == "gpu":
-            self.gpus.append(_once(self.gpu))
+            self.gpus.append(_once(self.gpu) | {RELEASE: release_of(self.head.get("driver_version", ""))})
         elif depth == 2:
             self.head[name] = TWICE if name in self.head else text
         elif depth > 2 and self.path[1] == "gpu":
@@ -104,8 +119,7 @@ class _Reader:
 
 
 def _once(texts: dict[str, str]) -> dict[str, str]:
-    """The texts, in which no element of a block that the log holds twice can be told from that of the
-    other."""
+    """The texts; each element of a block that the log holds twice counts as held twice."""
     twice = {path for path, text in texts.items() if text == TWICE}
     if not twice:
         return texts
@@ -141,8 +155,7 @@ def parse(text: str) -> SmiLog:
     # The text after the break is the tool's last message, and often the reason.
     lost = [{"index": len(reader.gpus), "error": [NVML_WORDS.get(message.lower(), 999), message]}
             for message in _unreachable(text)]
-    release = release_of(reader.head.get("driver_version", ""))
-    gpus = [gpu_line(index, gpu, release) for index, gpu in enumerate(reader.gpus)]
+    gpus = [gpu_line(index, gpu) for index, gpu in enumerate(reader.gpus)]
     return SmiLog(summary(reader.head), tuple(gpus + lost[:1]),
                   f"nvidia-smi's log cannot be read to its end: {cut}" if cut else "")
 

@@ -41,6 +41,10 @@ Read = Callable[[Texts], Reading]
 
 # What `smi` writes in place of an element's text that the log holds twice. No log has this character.
 TWICE = "\0twice"
+# The block of an instance of a divided GPU (MIG), which `smi` numbers: INSTANCE[1].
+INSTANCE = "mig_devices/mig_device"
+# Where it puts the release of the driver among the texts of each GPU.
+RELEASE = "@release"
 
 
 def _value(gpu: Texts, paths: tuple[str, ...], convert: Callable[[str], Any]) -> Reading:
@@ -223,6 +227,26 @@ def _ecc(block: str, kind: str, old: str) -> Read:
     return lambda gpu: total(gpu) if f"{at}{old}/total" in gpu else _added([sram(gpu), dram(gpu)])
 
 
+_OF_INSTANCE = "/ecc_error_count/volatile_count/sram_uncorrectable"
+
+
+def _with_instances(read: Read) -> Read:
+    """Uncorrectable errors since the driver was loaded. A divided GPU (MIG) may count them by instance alone,
+    and there without DRAM: then the instances' sum."""
+
+    def found(gpu: Texts) -> Reading:
+        value = read(gpu)
+        if "na" not in value or _value(gpu, ("mig_mode/current_mig",), _ON) != {"ok": 1}:
+            return value
+        counted = [path for path in gpu if path.startswith(INSTANCE) and _OF_INSTANCE in path]
+        instances = {path.partition("]")[0] for path in gpu if path.startswith(f"{INSTANCE}[")}
+        if instances != {path.partition("]")[0] for path in counted}:
+            return {"absent": f"{INSTANCE}{_OF_INSTANCE}"}
+        return _added([_value(gpu, (path,), _whole) for path in counted])
+
+    return found
+
+
 def _memory_used(gpu: Texts) -> Reading:
     """Before driver 510 nvidia-smi printed no reserved memory and counted it as used."""
     used = _value(gpu, ("fb_memory_usage/used",), _unit("MiB", MIB))
@@ -378,7 +402,8 @@ def _c2c_mode(gpu: Texts) -> Reading:
     """Whether the links to a CPU of the same module are on. Drivers before 550 do not print it; of the GPUs
     that they know GH200 alone has such links."""
     mode = _value(gpu, ("c2c_mode",), _ON)
-    known = _release(gpu) is not None and (_release(gpu) or 0) < 550 and "product_name" in gpu
+    release = _release(gpu)
+    known = release is not None and release < 550 and "product_name" in gpu
     return {"na": True} if "absent" in mode and known and not _beside_grace(gpu) else mode
 
 
@@ -460,7 +485,7 @@ _READS: Mapping[str, Read] = {
     "ecc_mode": _at(_ON, "ecc_mode/current_ecc"),
     "ecc_pending": _at(_ON, "ecc_mode/pending_ecc"),
     "ecc_corrected": _ecc("volatile", "correctable", "single_bit"),
-    "ecc_uncorrected": _ecc("volatile", "uncorrectable", "double_bit"),
+    "ecc_uncorrected": _with_instances(_ecc("volatile", "uncorrectable", "double_bit")),
     "ecc_corrected_lifetime": _ecc("aggregate", "correctable", "single_bit"),
     "ecc_uncorrected_lifetime": _ecc("aggregate", "uncorrectable", "double_bit"),
     **{f"{name}{end}": read for block, end in (("volatile", ""), ("aggregate", "_lifetime"))
@@ -468,6 +493,7 @@ _READS: Mapping[str, Read] = {
                           ("sram_uncorrected", _sram(block)),
                           ("dram_corrected", _part(block, "dram_correctable")),
                           ("dram_uncorrected", _part(block, "dram_uncorrectable")))},
+    "sram_uncorrected": _with_instances(_sram("volatile")),
     # Only where parity and SEC-DED are apart is there a threshold, and a repair.
     **{key: _lacking(_at(_YES, f"ecc_errors/{path}"), "ecc_errors/aggregate/sram_uncorrectable",
                      "ecc_errors/aggregate/double_bit/total")
@@ -540,11 +566,10 @@ _SINCE: Mapping[str, int] = {
 }
 # Driver 530 is a branch that left before 525 got this.
 _LEFT_OUT = frozenset({("temperature_margin_c", 530), ("temperature_margin_c", 531)})
-_RELEASE = "@release"
 
 
 def _release(gpu: Texts) -> int | None:
-    release = gpu.get(_RELEASE, "")
+    release = gpu.get(RELEASE, "")
     return int(release) if release else None
 
 
@@ -558,22 +583,21 @@ def _unprinted(found: Reading) -> Reading:
     return {"error": [-1, f"it does not print {found['absent']}"]}
 
 
-def _older(key: str, release: str) -> bool:
+def _older(key: str, release: int | None) -> bool:
     """Whether a driver of this release has no such reading."""
-    return bool(release) and (int(release) < _SINCE.get(key, 0) or (key, int(release)) in _LEFT_OUT)
+    return release is not None and (release < _SINCE.get(key, 0) or (key, release) in _LEFT_OUT)
 
 
-def gpu_line(index: int, gpu: Texts, release: str) -> dict[str, Any]:
-    """One GPU in the NVML reader's format, from the texts of its elements by their paths, and its `note`
-    if there is one; `release` is the driver's."""
-    texts = {**gpu, _RELEASE: release}
+def gpu_line(index: int, gpu: Texts) -> dict[str, Any]:
+    """One GPU in the NVML reader's format, from the texts of its elements by their paths, and its `note` if
+    there is one."""
     line: dict[str, Any] = {"index": index}
     if said := note(gpu):
         line["note"] = said
     for key, read in _READS.items():
-        found = read(texts)
+        found = read(gpu)
         if "absent" in found:
-            found = {"na": True} if _older(key, release) else _unprinted(found)
+            found = {"na": True} if _older(key, _release(gpu)) else _unprinted(found)
         line[key] = found
     return line
 

@@ -291,5 +291,5 @@ VERSION_FILE = re.compile(r"/(?:osrelease|version|ostype|fw_ver|hca_type|rate|st
 # Keys of JSON that hold one identity.
 ID_KEYS = frozenset((
     "uuid", "serial", "id", "serial_number", "part_number", "board_part_number", "board_serial", "guid",
-    "nodeid", "board_id",
+    "nodeid", "board_id", "chassis_serial",
 ))

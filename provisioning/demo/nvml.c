@@ -307,13 +307,11 @@ static Status attach(Device device)
     return error ? (Status)atoi(error) : SUCCESS;
 }
 
-/* Whether a GPU is divided (MIG), and then has this many instances. */
+/* Whether a GPU is divided (MIG) into this many instances. */
 static bool is_divided(Device device, u64 *out)
 {
     u64 mode;
-    if (of_gpu(device, "mig.mode", 0, &mode) != SUCCESS || !mode)
-        return false;
-    return of_gpu(device, "mig.instances", 0, out) == SUCCESS;
+    return of_gpu(device, "mig.mode", 0, &mode) == SUCCESS && mode && of_gpu(device, "mig.instances", 0, out) == SUCCESS && *out;
 }
 
 /* ---- the library and the system ---- */
@@ -774,7 +772,7 @@ API Status nvmlDeviceGetRemappedRows(Device device, unsigned *corrected, unsigne
 {
     u64 parts;
     ENTER_GPU(corrected && uncorrected && pending && failed);
-    if (is_divided(device, &parts) && parts)
+    if (is_divided(device, &parts))
         return NOT_SUPPORTED;
     TRY(pair(__func__, device, "rows.corrected", 0, corrected, "rows.uncorrected", 0, uncorrected));
     return pair(__func__, device, "rows.pending", 0, pending, "rows.failed", 0, failed);

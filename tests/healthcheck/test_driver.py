@@ -32,9 +32,10 @@ def facts(**changes: Capture) -> Driver:
     return driver(Captures(machine.recording(**changes)))
 
 
-TIMEOUT = Capture(Outcome.TIMEOUT, seconds=15.0)
+TIMEOUT = Capture(Outcome.TIMEOUT, seconds=10.0, note="no answer within 10 s while starting NVML")
 GONE = Capture(Outcome.MISSING)
-NOT_RUN = Capture(Outcome.MISSING, note="not run: the driver did not answer the NVML reader")
+NOT_RUN = Capture(Outcome.MISSING, note="not run: a process that asked the driver cannot be killed")
+SMI_HUNG = Capture(Outcome.TIMEOUT, seconds=20.0)
 CRASH = Capture(Outcome.CRASHED, exit=-11)
 
 
@@ -127,6 +128,22 @@ def test_a_refusal_of_the_driver_fails_with_the_remedy_of_its_cause(changes: dic
 ], ids=["nvml hung", "smi hung", "neither is there", "one crash", "no permission", "ours", "cgroup", "rubbish"])
 def test_that_nobody_answered_is_no_refusal(changes: dict[str, Capture]) -> None:
     assert results(**changes)["driver-loads"].status is Status.UNKNOWN
+
+
+def test_a_driver_that_hangs_under_nvml_is_as_nvidia_smi_says() -> None:
+    assert results(gpu_nvml=TIMEOUT, gpu_smi=printed("NVIDIA-SMI has failed", 9))["driver-loads"].status is Status.FAIL
+    well = results(gpu_nvml=TIMEOUT, gpu_smi=printed(LOG))["driver-loads"]
+    assert (well.status, well.reason) == (Status.PASS, f"reported by nvidia-smi (gpu.nvml: {TIMEOUT.note})")
+    both = results(gpu_nvml=TIMEOUT, gpu_smi=SMI_HUNG)["driver-loads"]
+    assert (both.status, both.reason) == (
+        Status.UNKNOWN, f"driver: gpu.nvml: {TIMEOUT.note}; nvidia-smi did not answer within 20 s")
+
+
+def test_one_gpu_that_hangs_is_no_verdict_on_the_driver() -> None:
+    line = {"index": 5, "error": [-1, "no answer within 10 s while attaching it"]}
+    read = machine.nvml().text.splitlines()
+    nvml = Capture(Outcome.DONE, text="\n".join([*read[:6], json.dumps(line), *read[7:]]) + "\n")
+    assert results(gpu_nvml=nvml, gpu_smi=SMI_HUNG)["driver-loads"].status is Status.PASS
 
 
 def no_gpu(**changes: Any) -> dict[str, Result]:

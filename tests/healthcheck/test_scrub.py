@@ -669,6 +669,16 @@ def test_twins_stay_twins_and_different_things_stay_different() -> None:
     assert not set(after) & set(serials)
 
 
+def test_the_serial_number_of_a_rack_does_not_leave_and_stays_that_of_all_its_gpus() -> None:
+    chassis = {f"gpu{n}": {"chassis_serial": {"ok": "1820224000123"}, "slot_number": {"ok": 9}} for n in range(8)}
+    text = scrub(machine.recording("qx7", gpu_nvml=machine.nvml(8, **chassis)), Node(name="qx7"),
+                 key=KEY).recording.captures["gpu.nvml"].text
+    gpus = [json.loads(line) for line in text.splitlines()[1:]]
+    (after,) = {gpu["chassis_serial"]["ok"] for gpu in gpus}
+    assert after != "1820224000123" and "1820224000123" not in text and len(after) == 13
+    assert gpus[0]["slot_number"] == {"ok": 9}
+
+
 def test_another_key_gives_other_stand_ins() -> None:
     look, node = planted(SECRETS)
     one, two = (scrub(look, node, key=bytes([n]) * 32).recording.host for n in (1, 2))

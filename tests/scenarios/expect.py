@@ -98,8 +98,7 @@ EXPECTED: Mapping[str, Expected] = {
     "power-capped-out-of-band": _only("gpu-power-limit", "GPU 2", "500 W|700 W", "cap in the BMC", "warning"),
     "memory-too-hot": _only("gpu-memory-temperature", "GPU 0", "97 C|at most 95 C", "fans|heat sink", "warning", "datacentre"),
     "persistence-off": _only("gpu-persistence", "GPU ", "off|on", "nvidia-persistenced", "warning"),
-    # NVML shows the links of a divided GPU as down: what is wrong with them is not known.
-    "mig-on": Expected(_only("gpu-mig", "GPU 3", "MIG is on|off", "drain|nvidia-smi -i n -mig 0", "warning").said, "unknown", True),
+    "mig-on": _only("gpu-mig", "GPU 3", "MIG is on|off", "drain|nvidia-smi -i n -mig 0", "warning"),
     "firmware-timeout": _only("kernel-xid", "PCI 0000:9d:00, Xid 119", "GSP", "drain|reset the gpu|reboot if the reset fails"),
     "driver-and-library-differ": _all(
         _only("driver-loads", "driver", "mismatch|535.161.08", "drain|unload and load the nvidia modules|reboot"),

@@ -18,8 +18,8 @@ from tests import packagedrules
 from tests.healthcheck import machine
 from tests.healthcheck.checks.verdicts import after, verdict
 from tests.healthcheck.facts import smidocs
-from tests.scenarios.expect_gpu_routes import BY_NVML_ALONE, ELSEWHERE, EXPECTED, Said
-from tests.scenarios.plant_gpu_routes import ALL, FAULTY, SOUND, UNREAD, Says
+from tests.scenarios.gpu_routes_expect import BY_NVML_ALONE, ELSEWHERE, EXPECTED, Said
+from tests.scenarios.gpu_routes_plant import ALL, FAULTY, SOUND, UNREAD, Says
 from tests.testbed.collector import collect
 from tests.testbed.memory import in_memory
 from tests.testbed.require import require_fleet

@@ -139,8 +139,10 @@ class NvmlProgress:
         return "".join(json.dumps(line) + "\n" for line in lines)
 
     def note(self) -> str:
-        """Which GPUs did not answer, and why."""
-        return "; ".join("GPU %d: %s" % (index, why) for index, why in sorted(self.hung.items())[:4])
+        """Which GPUs did not answer, and why, and which were not asked."""
+        found = ["GPU %d: %s" % one for one in sorted(self.hung.items())[:4]]
+        left = ", ".join(map(str, self.left()[:16]))
+        return "; ".join(found + (["not asked in NVML's time: GPU %s" % left] if left else []))
 
 
 class NvmlReader(Child):
@@ -216,11 +218,11 @@ class NvmlReader(Child):
             state.take(whole)
         if late:
             outcome = "timeout" if state.head or not trouble else "wedged"
-            if self.run.late is None and allowed >= LEAST_S:
-                why = "no answer within %.2g s while %s" % (allowed, STAGES[stage][1])
-                trouble = "; ".join(part for part in (why, trouble) if part)
-                if (index >= 0 or state.lines) and self.goes_on(index, trouble):
-                    return
+            hung = self.run.late is None and allowed >= LEAST_S
+            why = ("no answer within %.2g s" % allowed if hung else "its time was over") + " while "
+            trouble = "; ".join(part for part in (why + STAGES[stage][1], trouble) if part)
+            if hung and (index >= 0 or state.lines) and self.goes_on(index, trouble):
+                return
         elif self.status:
             noise = text(contents(self.err, 300, True)[0])
             trouble = self.lacked(noise) or noise

@@ -21,6 +21,8 @@ MOST_GPUS = 1024
 MOST_LINKS = 64
 INVALID_ARGUMENT, NOT_SUPPORTED, FUNCTION_NOT_FOUND, VERSION_MISMATCH, UNKNOWN = 2, 3, 13, 25, 999
 NOT_FOUND, LIBRARY_NOT_FOUND = 6, 12
+# Of a function, or a version of a structure, that the driver does not have yet.
+TOO_NEW = (FUNCTION_NOT_FOUND, VERSION_MISMATCH)
 NO_ATTACH = 2           # NVML_INIT_FLAG_NO_ATTACH
 
 # The fields of R470's nvml.h end below this number (nvidia-ml-py 11.470.66, NVML_FI_MAX). An unknown id is
@@ -141,7 +143,7 @@ def reading(nvml: Any, read: Read, handle: Any, late: bool = False) -> Dict[str,
         value = read(nvml, handle)
     except Exception as error:
         found = trouble(error)
-        absent = found[0] == NOT_SUPPORTED or (late and found[0] == FUNCTION_NOT_FOUND)
+        absent = found[0] == NOT_SUPPORTED or (late and found[0] in TOO_NEW)
         return {"na": True} if absent else {"error": found}
     if value is None:
         return {"na": True}
@@ -447,7 +449,7 @@ def memory(nvml: Any, handle: Any) -> List[Any]:
     try:
         found = nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2)
     except Exception as error:
-        if trouble(error)[0] not in (FUNCTION_NOT_FOUND, VERSION_MISMATCH):
+        if trouble(error)[0] not in TOO_NEW:
             raise
         return [nvml.nvmlDeviceGetMemoryInfo(handle).total, None]
     return [found.total, found.used]
@@ -466,7 +468,7 @@ def sram(nvml: Any, handle: Any) -> List[Any]:
         nvml.nvmlDeviceGetSramEccErrorStatus(handle, nvml.byref(found))
     except Exception as error:
         # The GPUs before Ampere have the counters, and not the status.
-        if trouble(error)[0] not in (FUNCTION_NOT_FOUND, VERSION_MISMATCH, NOT_SUPPORTED):
+        if trouble(error)[0] not in (*TOO_NEW, NOT_SUPPORTED):
             raise
         return [*errors_in(nvml, handle, nvml.NVML_MEMORY_LOCATION_SRAM), None]
     return [found.volatileCor, found.volatileUncParity + found.volatileUncSecDed, found.aggregateCor,
@@ -509,7 +511,7 @@ def fabric(nvml: Any, handle: Any) -> Any:
         try:
             nvml.nvmlDeviceGetGpuFabricInfoV(handle, nvml.byref(found))
         except Exception as error:
-            if trouble(error)[0] not in (FUNCTION_NOT_FOUND, VERSION_MISMATCH):
+            if trouble(error)[0] not in (*TOO_NEW, INVALID_ARGUMENT):
                 raise
         else:
             break

@@ -3,6 +3,7 @@ decide."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections.abc import Callable
@@ -68,7 +69,10 @@ def test_eight_gpus_with_eighteen_links_each_cost_less_than_twenty_five_starts_o
     (tmp_path / "run").mkdir()
     (tmp_path / "proc/driver/nvidia").mkdir(parents=True)
     (tmp_path / "proc/driver/nvidia/version").write_text("NVRM version: 580\n")
-    (tmp_path / "scenario").write_text("driver.version = 580.65.06\n")
+    # The dearest: a GPU whose links have the counters of the fifth generation, and power smoothing.
+    newest = [f"gpu.*.nvlink.*.{name} = 0" for name in ("rx_errors", "effective_ber", *(f"fec.{n}" for n in range(16)))]
+    (tmp_path / "scenario").write_text("\n".join((
+        "driver.version = 580.65.06", "gpu.*.architecture = 10", "gpu.*.smoothing = 64", *newest)) + "\n")
     env = {"LD_LIBRARY_PATH": str(build().folder), "MUSTER_NVML_SCENARIO": str(tmp_path / "scenario")}
 
     def look() -> float:
@@ -77,6 +81,7 @@ def test_eight_gpus_with_eighteen_links_each_cost_less_than_twenty_five_starts_o
             started.hang_up()
             seconds = cpu_seconds(started.process)
         assert capture.outcome is Outcome.DONE and capture.text.count("\n") == 9
+        assert len(json.loads(capture.text.splitlines()[8])["nvlinks"]["ok"][17]) == 22
         return seconds
 
     seconds, unit = best(look), best(start)

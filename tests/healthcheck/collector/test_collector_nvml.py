@@ -270,11 +270,11 @@ def test_an_error_of_a_time_is_that_times_error() -> None:
     assert slowdowns(found) == [{"ok": 1}, {"error": [15, "NVML's words"]}, {"ok": 3}]
 
 
-@pytest.mark.parametrize("state", [(), (1,), (0,)])
-def test_the_fabrics_summary_is_asked_for_first_and_an_older_driver_keeps_its_mask(state: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("code", [0, 25, 2])
+def test_the_fabrics_summary_is_asked_for_first_and_an_older_driver_keeps_its_mask(code: int) -> None:
     def told(gpu: Any, out: Any) -> None:
-        if state and out.version == 3:
-            fail(25, "Argument Version Mismatch")()
+        if code and out.version == 3:
+            fail(code, "no such version")()
         out.__dict__.update(state=3, status=0, cliqueId=7, clusterUuid=bytes(16), healthMask=0x1AA)
         if out.version == 3:
             out.healthSummary = 2
@@ -283,7 +283,15 @@ def test_the_fabrics_summary_is_asked_for_first_and_an_older_driver_keeps_its_ma
         nvmlDeviceGetGpuFabricInfoV=told, c_nvmlGpuFabricInfo_v3_t=lambda: SimpleNamespace(version=3),
         c_nvmlGpuFabricInfo_v2_t=lambda: SimpleNamespace(version=2)))
     assert gpu["fabric_health"] == {"ok": 0x1AA}
-    assert gpu["fabric_summary"] == ({"na": True} if state else {"ok": "unhealthy"})
+    assert gpu["fabric_summary"] == ({"na": True} if code else {"ok": "unhealthy"})
+
+
+@pytest.mark.parametrize("call", ["nvmlDeviceGetPlatformInfo", "nvmlDeviceGetRepairStatus", "nvmlDeviceGetMarginTemperature",
+                                  "nvmlDeviceGetC2cModeInfoV"])
+def test_a_structure_that_is_newer_than_the_driver_is_not_supported(call: str) -> None:
+    _, gpu = collector_nvml.lines(binding(**{call: fail(25, "Argument Version Mismatch")}))
+    assert [gpu[key] for key in ("chassis_serial", "tpc_repair_pending", "temperature_margin_c", "c2c_enabled")] == [
+        {"na": True}] * 4
 
 
 def test_links_to_the_cpu_are_counted_and_their_errors_added() -> None:

@@ -86,6 +86,32 @@ def test_links_to_the_cpu_that_are_off_are_not_taken_for_none_beside_a_grace() -
     assert gpu.c2c_enabled is False and isinstance(reading(gpu, "c2c_links"), Unmeasured)
 
 
+def divided(*instances: str, own: str = "N/A") -> Gpu:
+    """The log with MIG on, these texts for its instances' uncorrectable errors, and this for its own."""
+    blocks = "".join(
+        f"<mig_device><index>{number}</index><ecc_error_count><volatile_count>{text}</volatile_count></ecc_error_count>"
+        f"<fb_memory_usage><total>19968 MiB</total></fb_memory_usage></mig_device>" for number, text in enumerate(instances))
+    log = changed("current_mig", "Enabled")
+    start, end = log.index("<volatile>"), log.index("</volatile>")
+    log = log[:start] + log[start:end].replace(">0<", f">{own}<") + log[end:]
+    start, end = log.index("<mig_devices>"), log.index("</mig_devices>")
+    return one(f"{log[:start]}<mig_devices>{blocks or 'None'}{log[end:]}")
+
+
+def count(number: str) -> str:
+    return f"<sram_uncorrectable>{number}</sram_uncorrectable>"
+
+
+def test_a_divided_gpu_counts_by_itself_or_else_by_its_instances() -> None:
+    """The form of influxdata/telegraf, a100-sxm4-v12.xml (driver 535, MIG)."""
+    gpu = divided(count("2"), count("3"))
+    assert (gpu.mig, gpu.ecc_uncorrected, gpu.sram_uncorrected, gpu.memory_bytes) == (True, 5, 5, 81559 * 2**20)
+    assert divided(count("2"), count("3"), own="0").ecc_uncorrected == 0
+    assert reading(divided(), "ecc_uncorrected") is UNSUPPORTED
+    for odd in ("", count("ERR!"), count("-1"), count("1") * 2, count("GPU is lost")):
+        assert isinstance(reading(divided(count("2"), odd), "ecc_uncorrected"), Unmeasured), odd
+
+
 FAULTS = [
     ("product_name", "NVIDIA A100-SXM4-80GB", "model", "NVIDIA A100-SXM4-80GB"),
     ("product_architecture", "Ada Lovelace", "architecture", "ada"),

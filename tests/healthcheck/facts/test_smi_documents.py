@@ -93,9 +93,8 @@ def expected(driver: Driver, board: Board) -> Iterator[tuple[str, Any]]:
     yield from (("pages_retired_corrected", 0 if board.retires else UNSUPPORTED), ("pages_pending", False if board.retires else UNSUPPORTED))
     yield "recovery_action", "none" if release >= 530 else UNSUPPORTED
     yield "gsp_firmware", driver.version if release >= 510 else UNSUPPORTED
-    shown = release >= 535 or 525 <= release < 530
-    yield "temperature_margin_c", ((number(board.tlimit) if board.tlimit is not None or heat[1] is UNSUPPORTED else heat[1] - board.celsius)
-                                   if shown else heat[1] - board.celsius)
+    if board.tlimit is not None and (release >= 535 or 525 <= release < 530):
+        yield "temperature_margin_c", board.tlimit
     for field, us in (("sw_thermal", 91), ("hw_thermal", 7), ("hw_power_brake", 5)):
         yield f"slowdown_{field}_ns", us * 1000 if release >= 575 else UNSUPPORTED
     yield "slowdown_power_ns", 39595000 if release >= 575 else Unmeasured

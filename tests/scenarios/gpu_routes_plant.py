@@ -1,5 +1,5 @@
 """Plants what a GPU says, by either way to read it: NVML, as values of the simulated library (provisioning/demo/nvml.c), and
-nvidia-smi, as elements of its log. What rules make of it is in expect_gpu_routes.py, which knows nothing of this.
+nvidia-smi, as elements of its log. What rules make of it is in gpu_routes_expect.py, which knows nothing of this.
 
 Each of the three tables has one entry for a critical rule: FAULTY has what the rule is there to find, SOUND what a healthy H100 does not
 say of itself and the rule must let pass, UNREAD what keeps the rule from judging.

@@ -63,5 +63,6 @@ BY_NVML_ALONE: Mapping[str, str] = {
 ELSEWHERE: Mapping[str, str] = {
     "dcgm-": "DCGM's own diagnostic is judged, and NVML only says whether there is a GPU (tests/healthcheck/checks/test_dcgm.py)",
     "kernel-": "the kernel's log is judged, and NVML only shows that what it says is over (tests/healthcheck/checks/test_xid.py)",
+    "driver-answers": "snapshots in a row without an answer are judged, whichever source was asked (tests/healthcheck/collector/test_nvml_stages.py)",
     "container-": "a container is started, on a node under a lease (tests/healthcheck/checks/test_container.py)",
 }
