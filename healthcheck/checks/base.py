@@ -189,7 +189,7 @@ def fleet_check(name: str, *, reads: tuple[str, ...] = ()) -> Callable[[FleetFun
 
     They hold only nodes whose facts were measured; `growth` maps a node to the Growth of its subject, or of
     each. It reads facts through `readable`, so that what one node lacks does not affect the others, and
-    yields findings, or `Uncompared` for what has no peers.
+    yields findings, `Uncompared` for what has no peers, or `Undecided` where they disagree.
     """
 
     def register(function: FleetFunction) -> FleetFunction:

@@ -44,7 +44,15 @@ class Uncompared:
     why: str
 
 
-Comparison = Iterator[tuple[str, Finding | Uncompared]]
+@dataclass(frozen=True)
+class Undecided:
+    """In place of a finding, for a node whose peers disagree so that no one is the outlier: it is UNKNOWN."""
+
+    subject: str
+    why: str
+
+
+Comparison = Iterator[tuple[str, Finding | Uncompared | Undecided]]
 
 
 class FleetReadings(NamedTuple):

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from healthcheck.checks.base import NotJudged, NotMeasured, Peers, check
 from healthcheck.facts.gpu import Gpu
 from healthcheck.facts.nvlink_fabric import NvlinkFabricLog
+from healthcheck.facts.nvlink_place import NO_CLUSTER
 from healthcheck.facts.service import Services
 from healthcheck.model.outcome import Finding, Owner
 
@@ -104,6 +105,16 @@ def nvlink_fabric_clique(gpus: Peers[Gpu]) -> Iterator[Finding]:
             if place != (cluster, clique):
                 expected = f"clique {clique} of cluster {cluster}, as most of the node's GPUs"
                 yield Finding(f"clique {place[1]} of cluster {place[0]}", expected, name)
+
+
+@check("nvlink_fabric.cluster")
+def nvlink_fabric_cluster(gpu: Gpu, *, expected: bool) -> Iterator[Finding]:
+    """Where NVLinks span nodes, every GPU that has joined its fabric has the UUID of a cluster; one of zeros
+    shares no memory with other nodes."""
+    if not expected:
+        raise NotJudged("there are no NVLinks between nodes, as the SKU says")
+    if gpu.fabric_state == "completed" and gpu.fabric_cluster == NO_CLUSTER:
+        yield Finding("no cluster UUID (all zeros)", "the UUID of its NVLink domain's cluster")
 
 
 def _place(gpu: Gpu) -> tuple[str, int] | None:

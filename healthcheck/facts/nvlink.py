@@ -22,13 +22,14 @@ T = TypeVar("T")
 
 
 class GpuLinks(Fact):
-    """How many NVLinks a GPU ("GPU 3") has, and how many are up; UNSUPPORTED where NVML has no NVLink of
-    it."""
+    """How many NVLinks a GPU ("GPU 3") has, how many are up, and the numbers of those that are not;
+    UNSUPPORTED where NVML has no NVLink of it."""
 
     name: str
     index: int
     links: int
     active: int
+    down: tuple[int, ...]
 
 
 class NvLink(Fact):
@@ -202,13 +203,17 @@ def _for_all_links(index: int, kind: type[T], names: Iterable[str], why: Any) ->
 def _gpu_links(line: Line) -> GpuLinks:
     index, rows = index_of(line), _rows(line)
     if type(rows) is not list:
-        return GpuLinks(name=f"GPU {index}", index=index, links=rows, active=rows)
+        return GpuLinks(name=f"GPU {index}", index=index, links=rows, active=rows, down=rows)
     states = [_number(row[0]) for row in rows]
     unread = [state for state in states if isinstance(state, Unmeasured)]
     active: Any = unread[0] if unread else states.count(1)
+    down: Any = unread[0] if unread else tuple([
+        link for link, state in enumerate(states) if type(state) is int and state != 1])
+    if down and is_divided(line):
+        down = LINKS
     if active == 0 and states and is_divided(line):
         active = LINKS
-    return GpuLinks(name=f"GPU {index}", index=index, links=len(rows), active=active)
+    return GpuLinks(name=f"GPU {index}", index=index, links=len(rows), active=active, down=down)
 
 
 def _links(line: Line) -> list[NvLink]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from healthcheck.checks.base import GROWTH, Check
-from healthcheck.checks.fleet import NoMajority, Uncompared
+from healthcheck.checks.fleet import NoMajority, Uncompared, Undecided
 from healthcheck.checks.growth import Growth
 from healthcheck.facts.values import Fact, Refusal, Unmeasured, refusals
 from healthcheck.judge.judge import (
@@ -44,7 +44,7 @@ def judge_fleet(rule: Rule, cohort: Cohort, sku: Sku | None = None) -> dict[str,
                 if facts.plain(check) or _comparable(check, facts, sku, runs[node])}
     if _enough(compared, runs):
         refused: list[Refusal] = []
-        found: list[tuple[str, Finding | Uncompared]] = []
+        found: list[tuple[str, Finding | Uncompared | Undecided]] = []
         problem: Unmeasured | None = None
         with refusals(refused):
             try:
@@ -52,8 +52,8 @@ def judge_fleet(rule: Rule, cohort: Cohort, sku: Sku | None = None) -> dict[str,
                 for node, one in check.function(*arguments, **rule.values(None)):
                     if node not in compared:
                         raise ValueError(f"a finding about {node}, which is not among the compared nodes")
-                    found.append(
-                        (node, one if isinstance(one, Uncompared) else clean_finding(one, check.subject)))
+                    found.append((node, one if isinstance(one, (Uncompared, Undecided))
+                                  else clean_finding(one, check.subject)))
             except NoMajority as error:
                 problem = Unmeasured(str(error), Origin.MUSTER)
             except Refusal as error:
@@ -139,7 +139,7 @@ def _without_refused(
     return left
 
 
-def _record(check: Check, compared: Cohort, found: Iterable[tuple[str, Finding | Uncompared]],
+def _record(check: Check, compared: Cohort, found: Iterable[tuple[str, Finding | Uncompared | Undecided]],
             problem: Unmeasured | None, runs: Runs) -> None:
     """Adds what the check found to the runs of the nodes that were compared."""
     if problem is not None:
@@ -150,6 +150,8 @@ def _record(check: Check, compared: Cohort, found: Iterable[tuple[str, Finding |
     for node, one in found:
         if node in compared and isinstance(one, Uncompared):
             uncompared[node].append(one)
+        elif node in compared and isinstance(one, Undecided):
+            runs[node].unmeasured[one.subject] = Unmeasured(one.why, Origin.MUSTER)
         elif node in compared and isinstance(one, Finding):
             runs[node].findings.append(one)
     for node, without_peers in uncompared.items():

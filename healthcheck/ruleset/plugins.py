@@ -6,6 +6,7 @@ from healthcheck.baseline.kernelrules import KERNEL_BASELINE, KERNEL_CATALOGUE
 from healthcheck.checks import catalogue  # noqa: F401  (registers ours)
 from healthcheck.checks.base import CHECKS, missing_facts
 from healthcheck.facts.boot import EARLIER_BOOT
+from healthcheck.facts.nvlink_place import NVLINK_PLACE
 from healthcheck.facts.seen_before import SEEN_BEFORE
 from healthcheck.facts.site import PORT_PLANS
 from healthcheck.facts.unanswered import UNANSWERED
@@ -14,8 +15,8 @@ from inventory.errors import UsageError
 
 GROUP = "muster.checks"
 # Facts that the sweep provides; no machine is read for them.
-SWEEP_FACTS = (EARLIER_BOOT, SEEN_BEFORE, UNANSWERED, PORT_PLANS, XID_TABLE, KERNEL_CATALOGUE,
-               KERNEL_BASELINE)
+SWEEP_FACTS = (EARLIER_BOOT, SEEN_BEFORE, UNANSWERED, PORT_PLANS, NVLINK_PLACE, XID_TABLE,
+               KERNEL_CATALOGUE, KERNEL_BASELINE)
 
 
 def load() -> None:

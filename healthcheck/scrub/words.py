@@ -69,7 +69,7 @@ modprobe modules environment profile bashrc bash zsh history default defaults sk
 selinux apparmor audit auditd ld preload nvme0n kubepods burstable besteffort guaranteed cri crio machine
 init0 sbin games spool cron at mail www html run main index manifest metadata status version versions release
 releases current latest backup backups dump dumps crash core cores trace traces coredump kdump report reports
-lost found trash snapshot snapshots quota aquota fileserver slurmd slurmctld slurmdbd slurm munge munged
+lost found trash snapshot snapshots imex quota aquota fileserver slurmd slurmctld slurmdbd slurm munge munged
 prolog epilog prometheus grafana telegraf dcgm exporter exporters fabricmanager persistenced chrony ntp ipmi
 bmc redfish snmp sssd krb5 ldap nfs lustre gpfs weka ssl tls x509 private public input output stdin stdout
 stderr job jobs task tasks step steps workspace build builds dev test tests src source sources tmpfs ramdisk

@@ -24,6 +24,7 @@ from healthcheck.facts.boot import EARLIER_BOOT, earlier_boot
 from healthcheck.facts.cache import FactCache
 from healthcheck.facts.kernel import KernelLog
 from healthcheck.facts.kernel_event import KernelEvents
+from healthcheck.facts.nvlink_place import NVLINK_PLACE, Whereabouts, place_of, whereabouts
 from healthcheck.facts.seen_before import SEEN_BEFORE, seen_before, unusual
 from healthcheck.facts.site import PORT_PLANS, plans_of
 from healthcheck.facts.unanswered import UNANSWERED, unanswered
@@ -37,7 +38,9 @@ from healthcheck.judge.leftout import LeftOut, addresses, left_out, with_left_ou
 from healthcheck.judge.nodefacts import Facts, NodeFacts
 from healthcheck.judge.nodereport import reason_of, unreached
 from healthcheck.judge.samplejudge import FleetSample, judge_by_sample
+from healthcheck.judge.switchblame import blame_switch
 from healthcheck.judge.view import ProfileRules
+from healthcheck.judge.whereabouts import with_whereabouts
 from healthcheck.kernellog.carried import NO_RECORDS
 from healthcheck.kernellog.logresults import finding_records, without_repaired
 from healthcheck.kernellog.model import Scope
@@ -74,7 +77,7 @@ class JudgedNode:
 
     `unreached` is the report of a node that was not reached or could not be judged; then nothing else is set.
     `learned` holds a SKU's numbers as this node shows them. `lacking` are probes that its agent's version
-    does not have.
+    does not have. `whereabouts` says by number where each GPU is to be found, if the GPUs know.
     """
 
     node: Node
@@ -90,6 +93,7 @@ class JudgedNode:
     log: LogView | None = None
     rests: Mapping[str, Collection[int] | None] = field(default_factory=dict)
     lacking: frozenset[str] = frozenset()
+    whereabouts: Mapping[int, Whereabouts] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -194,6 +198,7 @@ class Assessment:
         if sku is not None and (why := skus.contradiction(sku, facts)) is not None:
             sku = sku.contradicted(why)
         facts[PORT_PLANS] = plans_of(node, sku.ports if sku is not None else {}, addresses(left))
+        facts[NVLINK_PLACE] = place_of(node, facts.get("gpus"))
         facts[EARLIER_BOOT] = earlier_boot(recording, previous, node.lifecycle.state)
         facts[SEEN_BEFORE] = seen_before(previous)
         facts[UNANSWERED] = unanswered(recording, previous)
@@ -217,6 +222,7 @@ class Assessment:
         if sku is None:
             judged.learned = skus.learn(facts)
             judged.empty = skus.emptiness(facts)
+        judged.whereabouts = whereabouts(node, facts.get("gpus"))
         judged.log = self._read_log(judged, facts, view, recording.host)
         if earlier is not None:
             earlier = {name: earlier[name] for name in view.previous if name in earlier and name in kept}
@@ -294,6 +300,9 @@ class Assessment:
                 if rule.id not in node.results and not rule.checked.fleet:
                     node.results[rule.id] = judge(rule, node.facts, learned)
         self._judge_fleets(learned)
+        for judged in self._judged.values():
+            judged.results.update(with_whereabouts(judged.results, judged.whereabouts))
+            judged.results.update(blame_switch(judged.results, judged.facts))
         self._count_peers()
         for name, why in withheld.items():
             if (lost := self._judged.get(name)) is not None:

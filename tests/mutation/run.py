@@ -33,6 +33,7 @@ HERE = Path(__file__).parents[1]
 # The files whose tests say what checks do. What sweeps whole fleets, collects or renders is not asked.
 ABOUT_CHECKS = (
     "healthcheck/checks/test_*.py", "healthcheck/test_checks*.py", "healthcheck/test_driver*.py", "healthcheck/test_nvlink_fabric*.py",
+    "healthcheck/nvl72/test_*.py",
     "healthcheck/facts/test_smi*.py", "healthcheck/facts/test_xid*.py", "healthcheck/xid/test_*.py",
     "healthcheck/ruleset/test_sku*.py", "healthcheck/judge/test_fleet*.py",
     "scenarios/test_*.py",

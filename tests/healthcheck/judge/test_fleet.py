@@ -234,7 +234,7 @@ def test_a_counter_not_measured_before_is_unknown_and_one_not_supported_is_repor
 
 
 def links(active: Any = 18) -> tuple[GpuLinks, ...]:
-    return tuple(GpuLinks(f"GPU {n} NVLinks", n, 18, active if n == 2 else 18) for n in range(8))
+    return tuple(GpuLinks(f"GPU {n} NVLinks", n, 18, active if n == 2 else 18, ()) for n in range(8))
 
 
 def test_a_gpu_with_fewer_nvlinks_than_most_is_named() -> None:
