@@ -19,6 +19,8 @@ class Said:
 
 EXPECTED: Mapping[str, Said] = {
     "gpu-count": Said("7, expected 8", "GPUs listed by the driver", ""),
+    "gpu-listed": Said("7, expected 8 NVIDIA H100", "GPUs listed by the driver", ""),
+    "nvlink-fabric-cluster": Said("no cluster UUID (all zeros)"),
     "gpu-answers": Said("GPU is lost, expected an answer"),
     "gpu-recovery-action": Said("asks for gpu_reset, expected none"),
     "gpu-memory-size": Said("40.0 GiB, expected 79 GiB"),
@@ -33,7 +35,7 @@ EXPECTED: Mapping[str, Said] = {
     "gpu-slowdown-thermal": Said("hardware thermal slowdown"),
     "gpu-power-brake": Said("power brake slowdown"),
     "gpu-idle": Said("1 running: 4711"),
-    "sku-matches": Said("A100-SXM4-80GB, expected H100"),
+    "sku-matches": Said("A100-SXM4-80GB, expected NVIDIA H100"),
     "nvlink-count": Said("12 NVLinks, expected 18"),
     "nvlink-active": Said("inactive, expected active", "GPU {gpu} NVLink 7"),
     "nvlink-speed": Said("13.281 GB/s, expected at least 26.5 GB/s", "GPU {gpu} NVLink 7"),
@@ -50,6 +52,9 @@ EXPECTED: Mapping[str, Said] = {
     "driver-loads": Said("Driver Not Loaded, expected a driver that answers", "driver", ""),
     "driver-module-matches": Said("mismatch", "driver", ""),
 }
+
+# What the SKU of the node must say for a rule to apply; otherwise it is an HGX H100.
+NUMBERS: Mapping[str, Mapping[str, object]] = {"gpu-listed": {"gpu_count": None}, "nvlink-fabric-cluster": {"imex": True}}
 
 _LINKS = "nvidia-smi -q -x prints no NVLinks; nvidia-smi nvlink is another command, which is not run"
 # Rules that nvidia-smi's log cannot decide, and why: there they are UNKNOWN.

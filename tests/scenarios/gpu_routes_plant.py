@@ -17,13 +17,14 @@ ALL = "*"
 
 @dataclass(frozen=True)
 class Says:
-    """One GPU: by NVML values under its "gpu.N.", with those of the whole node apart; by nvidia-smi texts by their paths, with how the
-    tool ends apart. `services` are those of systemd, beside both."""
+    """One GPU: by NVML values under its "gpu.N.", with those of the whole node apart; by nvidia-smi texts by their paths, with those of
+    `every` GPU and how the tool ends apart. `services` are those of systemd, beside both."""
 
     nvml: Mapping[str, str] = field(default_factory=dict)
     smi: Mapping[str, str] = field(default_factory=dict)
     node: Mapping[str, str] = field(default_factory=dict)
     head: Mapping[str, str] = field(default_factory=dict)
+    every: Mapping[str, str] = field(default_factory=dict)
     gpus: int = 8
     ends: tuple[int, str] | None = None         # nvidia-smi's exit status and what it prints instead of a log
     services: Mapping[str, str] = field(default_factory=dict)
@@ -40,8 +41,14 @@ _FIFTH = ("malformed_packets", "buffer_overruns", "rx_errors", "local_integrity_
           "effective_errors", "effective_ber", "symbol_errors", "symbol_ber")
 _NVLINK5 = Says({"architecture": "10", **{f"nvlink.*.{name}": "0" for name in _FIFTH}})
 
+NO_CLUSTER = "00000000-0000-0000-0000-000000000000"
+_CLUSTER = "5c1e9f04-0b3a-4d1c-9a55-1d2e3f405162"
+_IN_CLUSTER: Mapping[str, Mapping[str, str]] = {"node": {"gpu.*.fabric.cluster": _CLUSTER}, "every": {"fabric/clusterUuid": _CLUSTER}}
+
 FAULTY: Mapping[str, Says] = {
     "gpu-count": Says(node={"gpu.count": "7"}, gpus=7),
+    "gpu-listed": Says(node={"gpu.count": "7"}, gpus=7),
+    "nvlink-fabric-cluster": Says({"fabric.cluster": NO_CLUSTER}, {"fabric/clusterUuid": NO_CLUSTER}, **_IN_CLUSTER),
     "gpu-answers": Says({"error": "15"}, {"temperature/gpu_temp": LOST_WORD}),
     "gpu-recovery-action": Says({"field.230": "1"}, {"gpu_recovery_action": "Reset"}),
     "gpu-memory-size": Says({"memory.total": "42949672960"}, {"fb_memory_usage/total": "40960 MiB"}),
@@ -87,6 +94,7 @@ FAULTY: Mapping[str, Says] = {
 _PAGES = {"retired_pages/multiple_single_bit_retirement/retired_count": "0", "retired_pages/double_bit_retirement/retired_count": "0"}
 
 SOUND: Mapping[str, Says] = {
+    "nvlink-fabric-cluster": Says(**_IN_CLUSTER),
     "gpu-pages-retired": Says({"pages.retired.corrected": "0", "pages.retired.uncorrected": "0"}, _PAGES),
     # Counters are compared with those of an earlier snapshot, which all GPUs need.
     "nvlink5-errors": Says(node={f"gpu.*.{key}": value for key, value in _NVLINK5.nvml.items()}),
@@ -99,6 +107,8 @@ _FABRIC_UNREAD = Says({"fabric.state": _UNKNOWN}, {"fabric/state": "[Unknown Err
 
 UNREAD: Mapping[str, Says] = {
     "gpu-count": Says(node={"fail.nvmlDeviceGetCount_v2": "999"}, head={"attached_gpus": "[Unknown Error]"}),
+    "gpu-listed": Says(node={"fail.nvmlDeviceGetCount_v2": "999"}, head={"attached_gpus": "[Unknown Error]"}),
+    "nvlink-fabric-cluster": Says(_FABRIC_UNREAD.nvml, _FABRIC_UNREAD.smi, **_IN_CLUSTER),
     "gpu-answers": Says({"error": "4"}, {ALL: "Insufficient Permissions"}),
     "gpu-recovery-action": Says({"field.230": _UNKNOWN}, {"gpu_recovery_action": "Unknown Error"}),
     "gpu-memory-size": Says({"memory.total": _UNKNOWN}, {"fb_memory_usage/total": "ERR!"}),

@@ -18,7 +18,7 @@ from tests import packagedrules
 from tests.healthcheck import machine
 from tests.healthcheck.checks.verdicts import after, verdict
 from tests.healthcheck.facts import smidocs
-from tests.scenarios.gpu_routes_expect import BY_NVML_ALONE, ELSEWHERE, EXPECTED, Said
+from tests.scenarios.gpu_routes_expect import BY_NVML_ALONE, ELSEWHERE, EXPECTED, NUMBERS, Said
 from tests.scenarios.gpu_routes_plant import ALL, FAULTY, SOUND, UNREAD, Says
 from tests.testbed.collector import collect
 from tests.testbed.memory import in_memory
@@ -102,7 +102,7 @@ def by_smi(which: str, rule: str, folder: Path) -> Seen:
     if says.ends is not None:
         exit_status, text = says.ends
     else:
-        logs = [smidocs.elements(BOARD, DRIVER, index) for index in range(says.gpus)]
+        logs = [[(path, says.every.get(path, text)) for path, text in smidocs.elements(BOARD, DRIVER, index)] for index in range(says.gpus)]
         if says.smi:
             held = {path for path, _ in logs[gpu]}
             assert says.smi.keys() <= held | {ALL}, says.smi
@@ -123,7 +123,7 @@ def judged(rule: str, which: str, route: str, folder: Path) -> tuple[Result, int
     """The rule's result, ten minutes after the same node was healthy (or sound, as this rule needs it)."""
     seen, gpu = ROUTES[route](which, rule, folder)
     before, _ = ROUTES[route]("sound", rule, folder)
-    return verdict(rule, after(seen, BETWEEN_S), before), gpu
+    return verdict(rule, after(seen, BETWEEN_S), before, **NUMBERS.get(rule, {})), gpu
 
 
 def filled(text: str, gpu: int) -> str:
