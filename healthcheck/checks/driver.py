@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from healthcheck.checks.base import NotMeasured, Peers, check
+from healthcheck.checks.base import NotJudged, NotMeasured, Peers, check
 from healthcheck.facts.driver import Driver
 from healthcheck.facts.gpu import Gpu
 from healthcheck.facts.port import Port
@@ -41,6 +41,16 @@ def driver_loads(driver: Driver) -> Iterator[Finding]:
     if not driver.loads:
         remedy, owner = _REMEDIES.get(driver.cause, ("", None))
         yield Finding(driver.trouble, "a driver that answers", remedy=remedy, owner=owner)
+
+
+@check("driver.nvml")
+def driver_nvml(driver: Driver) -> Iterator[Finding]:
+    """NVML's library can be loaded by its name and fits the driver, where the driver is up: else monitoring,
+    containers and job prologs see no GPU, though nvidia-smi does."""
+    if driver.nvml_trouble:
+        yield Finding(f"{driver.nvml_trouble}, while nvidia-smi answers", "an NVML that answers")
+    elif driver.caveat or not driver.loads:
+        raise NotJudged(driver.caveat or "the driver does not come up")
 
 
 @check("driver.module_matches")
