@@ -37,8 +37,8 @@ DMABUF_KERNEL = (5, 12)
 CAUSES = {6: "no-devices", 9: "not-loaded", 12: "library", 18: "mismatch"}
 # Errors of the query itself: permission, a timeout, the control device blocked by a cgroup, no memory.
 _NO_VERDICT = (-1, 4, 10, 17, 20)
-# What the process that asked finds on its own path: no library, or one without the function. Whether the driver
-# is up is then for the second source to say.
+# What the process that asked finds on its own path: no library, or one without the function. Whether the
+# driver is up is then for the second source to say.
 _OF_OUR_VIEW = (12, 13)
 
 
@@ -46,9 +46,9 @@ class Driver(Fact):
     """The node's NVIDIA driver; all UNSUPPORTED where there is no NVIDIA GPU and no driver.
 
     `loads` is False where the driver itself refused, with its message in `trouble` and `cause` one of
-    not-loaded, mismatch, library, no-devices, crashed and refused. `nvml_trouble` is NVML's refusal of a driver
-    that nvidia-smi shows to be up (the library that programs find by its name is none, or not this driver's),
-    else empty. `version` is the loaded module's as NVML
+    not-loaded, mismatch, library, no-devices, crashed and refused. `nvml_trouble` is NVML's refusal of a
+    driver that nvidia-smi shows to be up (the library that programs find by its name is none, or not this
+    driver's), else empty. `version` is the loaded module's as NVML
     has it, `library_version` that of the library beside it. `dmabuf` says whether GPU memory can be shared
     with an RDMA adapter without nvidia-peermem.
     """
@@ -164,9 +164,9 @@ def _by_smi(captures: Captures) -> _DriverReport:
 
 
 def _verdict(captures: Captures) -> _DriverReport:
-    """NVML's report, else nvidia-smi's. A driver that lists GPUs for nvidia-smi is up, whatever NVML has said:
-    NVML's refusal is then the library's that this process found. Where both crash, the library does not work
-    with this driver."""
+    """NVML's report, else nvidia-smi's. A driver that lists GPUs for nvidia-smi is up, whatever NVML has
+    said: NVML's refusal is then the library's that this process found. Where both crash, the library does not
+    work with this driver."""
     first = _by_nvml(captures)
     if first.loads:
         return first

@@ -48,6 +48,8 @@ class Gpu(Fact):
     ones (of the board's life). Each bit of `clock_reasons` is an nvmlClocksEventReason; the `_ns` counters
     say for how long such a reason held since the driver was loaded. `fabric_state` and `recovery_action` are
     nvml.h's names in lower case (`completed`, `drain_and_reset`), `fabric_status` is an nvmlReturn_t.
+    `temperature_margin_c` is NVML's margin (T.Limit), 0 at the highest operating temperature and less beyond
+    it; `temperature_below_slowdown_c` is another scale, of a GPU that has a slowdown temperature instead.
     `memory_used_bytes` excludes what the driver reserves. `caveat` says where nvidia-smi replaced NVML.
     """
 
@@ -111,6 +113,7 @@ class Gpu(Fact):
     temperature_memory_max_c: int
     temperature_gpu_max_c: int
     temperature_margin_c: int
+    temperature_below_slowdown_c: int
     power_watts: float
     power_limit_watts: float
     power_limit_default_watts: float
@@ -272,16 +275,20 @@ def _gpu(line: Line, source: str = "NVML", caveat: str = "") -> Gpu:
         answers = False if code in LOST_CODES else unread
         nothing: dict[str, Any] = dict.fromkeys(READINGS, unread)
         return Gpu(name=f"GPU {index}", index=index, answers=answers, trouble=str(words)[:100], caveat=caveat,
-                   **nothing)
+                   temperature_below_slowdown_c=unread, **nothing)
     answers, lost = responds(line, source)
     values = {"name": f"GPU {index}", "index": index, "answers": answers, "trouble": lost or "",
               "caveat": caveat, **gpu_fields(line, source)}
-    # A GPU that reports the threshold instead has the same margin by subtraction.
-    if values["temperature_margin_c"] is UNSUPPORTED:
-        slowdown, now = values["temperature_slowdown_c"], values["temperature_c"]
-        if type(slowdown) is int and type(now) is int:
-            values["temperature_margin_c"] = slowdown - now
-    return Gpu(**values)
+    return Gpu(**values, temperature_below_slowdown_c=_below_slowdown(values))
+
+
+def _below_slowdown(values: Mapping[str, Any]) -> Any:
+    """The slowdown temperature less the temperature, of a GPU that gives no T.Limit margin."""
+    if type(values["temperature_margin_c"]) is int:
+        return UNSUPPORTED
+    slowdown, now = values["temperature_slowdown_c"], values["temperature_c"]
+    absent = [value for value in (slowdown, now) if type(value) is not int]
+    return next((value for value in absent if value is UNSUPPORTED), absent[0]) if absent else slowdown - now
 
 
 def recovery_actions(captures: Captures) -> tuple[tuple[str, str], ...]:
