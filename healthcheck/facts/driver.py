@@ -48,9 +48,9 @@ class Driver(Fact):
     `loads` is False where the driver itself refused, with its message in `trouble` and `cause` one of
     not-loaded, mismatch, library, no-devices, crashed and refused. `nvml_trouble` is NVML's refusal of a
     driver that nvidia-smi shows to be up (the library that programs find by its name is none, or not this
-    driver's), else empty. `version` is the loaded module's as NVML
-    has it, `library_version` that of the library beside it. `dmabuf` says whether GPU memory can be shared
-    with an RDMA adapter without nvidia-peermem.
+    driver's), else empty. `version` is the loaded module's as NVML has it, `library_version` that of the
+    library beside it. `dmabuf` says whether GPU memory can be shared with an RDMA adapter without
+    nvidia-peermem.
     """
 
     name: str
