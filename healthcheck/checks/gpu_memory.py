@@ -73,8 +73,8 @@ def gpu_sram_threshold(gpu: Gpu) -> Iterator[Finding]:
 
 @check("gpu.sram_uncorrected_lifetime")
 def gpu_sram_uncorrected_lifetime(gpu: Gpu, *, allow: int) -> Iterator[Finding]:
-    """No GPU has had more uncorrectable SRAM errors in its life than one bank of it may have; whether one bank
-    has is for gpu.sram_threshold."""
+    """No GPU has had more uncorrectable SRAM errors in its life than one bank of it may have; whether one
+    bank has is for gpu.sram_threshold."""
     if gpu.sram_uncorrected_lifetime > allow:
         yield Finding(f"{gpu.sram_uncorrected_lifetime} in SRAM in the board's life", f"at most {allow}")
 

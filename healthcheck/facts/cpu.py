@@ -55,7 +55,7 @@ _SENSOR = re.compile(
     r"/(?:k10temp/[0-9a-f]{4,8}:[0-9a-f]{2}:(?P<amd>[0-9a-f]{2})\.\d|coretemp/coretemp\.(?P<intel>\d{1,4}))"
     r"/hwmon/hwmon\d{1,6}/temp1_input$")
 _LIMIT = re.compile(re.escape(CPU) + r"/cpufreq/policy(\d{1,5})/(scaling_max_freq|bios_limit)")
-# The data fabric of AMD's first package is PCI device 18h, that of the second 19h; k10temp binds to function 3.
+# The data fabric of AMD's first package is PCI device 18h, that of the second 19h (its function 3: k10temp).
 _FIRST_AMD = 0x18
 
 
@@ -247,8 +247,8 @@ def cpu_frequency(captures: Captures) -> CpuFrequency:
     current = [files.read(path, _mhz) for path in files if path.endswith("/scaling_cur_freq")]
     load: Any = files.read(LOADAVG, lambda text: _load(text.split()[0]))
     unread = next((value for value in (online, load) if isinstance(value, Unmeasured)), None)
-    return CpuFrequency("CPU frequency", base, _allowed(files), _median(current),
-                        unread or load / len(online))
+    share: Any = unread or load / len(online)
+    return CpuFrequency("CPU frequency", base, _allowed(files), _median(current), share)
 
 
 _LOAD = re.compile(r"\d{1,9}\.\d{1,6}")

@@ -273,9 +273,9 @@ def _gpu(line: Line, source: str = "NVML", caveat: str = "") -> Gpu:
     if unread is not None:
         code, words = line["error"]
         answers = False if code in LOST_CODES else unread
-        nothing: dict[str, Any] = dict.fromkeys(READINGS, unread)
+        nothing: dict[str, Any] = dict.fromkeys((*READINGS, "temperature_below_slowdown_c"), unread)
         return Gpu(name=f"GPU {index}", index=index, answers=answers, trouble=str(words)[:100], caveat=caveat,
-                   temperature_below_slowdown_c=unread, **nothing)
+                   **nothing)
     answers, lost = responds(line, source)
     values = {"name": f"GPU {index}", "index": index, "answers": answers, "trouble": lost or "",
               "caveat": caveat, **gpu_fields(line, source)}

@@ -186,8 +186,8 @@ def _imex(facts: Facts) -> bool | None:
     where the node runs the fabric itself (its own NVSwitches or Fabric Manager, as HGX does). A cluster alone
     shows neither: then IMEX's unit decides, which only such nodes install. See also `spanning`.
     """
-    if (clustered := _clustered(facts)) is not True:
-        return clustered
+    if not (clustered := _clustered(facts)):
+        return None if clustered is None else False
     if _count("pci_bus", "nvswitches")(facts) or _service(facts, "fabric_manager")[0] == "active":
         return False
     return True if _service(facts, "imex")[1] == "loaded" else None
