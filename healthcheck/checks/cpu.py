@@ -96,7 +96,8 @@ def cpu_frequency_low(
 ) -> Iterator[Finding]:
     """The CPUs of a node at work run at this share of their base frequency at least, most of them: else they
     are throttled for heat, for power or by the board (PROCHOT), which AMD's and Arm's CPUs do not count."""
-    load, base, now = 100 * cpu_frequency.load, cpu_frequency.base_mhz, cpu_frequency.current_mhz
+    base, now = cpu_frequency.base_mhz, cpu_frequency.current_mhz
+    load = 100 * cpu_frequency.load
     if load >= loaded_percent and 100 * now < at_least_percent * base:
         yield Finding(f"half of the sampled CPUs run at {now:g} MHz or less, at {load:.0f}% load",
                       f"at least {at_least_percent:g}% of the base frequency of {base:g} MHz")

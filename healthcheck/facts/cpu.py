@@ -26,25 +26,19 @@ SOME = f"{CPU}/cpu*[05]"
 TOPOLOGY = Probe("cpu.topology", ProbeKind.FILES,
                  paths=(f"{CPU}/present", f"{CPU}/online", f"{CPU}/smt/control"))
 GOVERNORS = Probe("cpu.governor", ProbeKind.FILES, paths=(f"{CPU}/cpufreq/policy*/scaling_governor",))
+# What shows that a CPU is throttled, in one probe. Sensors are found by their drivers and not in
+# /sys/class/hwmon: there every sensor of the node would have to be asked for its name, and some (DIMMs, NVMe)
+# answer over slow buses. temp1 is the package: Tctl on AMD, "Package id N" on Intel. Frequencies are those of
+# some policies: the limits of every fifth, the present one of every tenth, as reading that wakes its CPU.
+AMD_SENSOR = "/sys/bus/pci/drivers/k10temp/*:*/hwmon/hwmon*/temp1_"
+INTEL_SENSOR = "/sys/bus/platform/drivers/coretemp/coretemp.*/hwmon/hwmon*/temp1_"
+BASE, NOMINAL = f"{CPU}/cpufreq/policy0/base_frequency", f"{CPU}/cpu0/acpi_cppc/nominal_freq"
+LOADAVG = "/proc/loadavg"
 THROTTLE = Probe("cpu.throttle", ProbeKind.FILES, paths=(
     f"{CPU}/online", f"{SOME}/topology/physical_package_id",
     f"{SOME}/thermal_throttle/package_throttle_count",
-))
-# By the drivers and not by /sys/class/hwmon: there every sensor of the node would have to be asked for its
-# name, and some (DIMMs, NVMe) answer over slow buses. temp1 is the package: Tctl on AMD, "Package id N" on
-# Intel.
-AMD_SENSOR = "/sys/bus/pci/drivers/k10temp/*:*/hwmon/hwmon*/temp1_"
-INTEL_SENSOR = "/sys/bus/platform/drivers/coretemp/coretemp.*/hwmon/hwmon*/temp1_"
-TEMPERATURE = Probe("cpu.temperature", ProbeKind.FILES, paths=(
-    f"{CPU}/online",
     *(f"{sensor}{name}" for sensor in (AMD_SENSOR, INTEL_SENSOR) for name in ("input", "crit")),
-))
-# The limits of every fifth policy, the present frequency of every tenth: reading that wakes its CPU.
-LIMITS = f"{CPU}/cpufreq/policy*[05]"
-BASE, NOMINAL = f"{CPU}/cpufreq/policy0/base_frequency", f"{CPU}/cpu0/acpi_cppc/nominal_freq"
-LOADAVG = "/proc/loadavg"
-FREQUENCY = Probe("cpu.frequency", ProbeKind.FILES, paths=(
-    f"{CPU}/online", f"{LIMITS}/scaling_max_freq", f"{LIMITS}/bios_limit",
+    *(f"{CPU}/cpufreq/policy*[05]/{name}" for name in ("scaling_max_freq", "bios_limit")),
     f"{CPU}/cpufreq/policy*0/scaling_cur_freq", BASE, NOMINAL, LOADAVG,
 ))
 MICROCODE = Probe("cpu.microcode", ProbeKind.FILES, paths=(f"{CPU}/online", f"{CPU}/cpu0/microcode/version"))
@@ -182,11 +176,26 @@ def governors(captures: Captures) -> Governors:
     return Governors("CPU frequency", counted)
 
 
+def _of(captures: Captures, kind: str) -> CapturedFiles:
+    """The throttle probe's files; what was not read of another kind does not spoil this one."""
+    files = captures.files(THROTTLE)
+    files.text(f"{CPU}/online")
+    files.ignore([path for path in files if _kind(path) not in ("", kind)])
+    return files
+
+
+def _kind(path: str) -> str:
+    if path.startswith("/sys/bus/"):
+        return "sensors"
+    if path.startswith(f"{CPU}/cpufreq") or path in (NOMINAL, LOADAVG):
+        return "frequencies"
+    return "" if path == f"{CPU}/online" else "counters"
+
+
 @fact("packages", THROTTLE, each="package")
 def packages(captures: Captures) -> tuple[Package, ...]:
     """Every package, by its number; where the kernel names none, one whose counter is not supported."""
-    files = captures.files(THROTTLE)
-    files.text(f"{CPU}/online")
+    files = _of(captures, "counters")
     found: dict[str, Any] = {}
     none: Any = UNSUPPORTED
     for path in files:
@@ -219,11 +228,10 @@ def _mhz(text: str) -> float:
     return whole(text) / 1000
 
 
-@fact("cpu_temperatures", TEMPERATURE, each="cpu_temperature")
+@fact("cpu_temperatures", THROTTLE, each="cpu_temperature")
 def cpu_temperatures(captures: Captures) -> tuple[CpuTemperature, ...]:
     """Every package with a sensor, by its number; where there is none, one that is not supported."""
-    files = captures.files(TEMPERATURE)
-    files.text(f"{CPU}/online")
+    files = _of(captures, "sensors")
     found: dict[int, CpuTemperature] = {}
     for path in files:
         if (match := _SENSOR.search(path)) is None:
@@ -236,10 +244,10 @@ def cpu_temperatures(captures: Captures) -> tuple[CpuTemperature, ...]:
     return tuple(found[number] for number in sorted(found)) or (CpuTemperature("CPU package 0", none, none),)
 
 
-@fact("cpu_frequency", FREQUENCY)
+@fact("cpu_frequency", THROTTLE)
 def cpu_frequency(captures: Captures) -> CpuFrequency:
     """The sampled policies; the load is over all CPUs that are online."""
-    files = captures.files(FREQUENCY)
+    files = _of(captures, "frequencies")
     online: Any = files.read(f"{CPU}/online", _some)
     base: Any = files.optional(BASE, _mhz)
     if base is UNSUPPORTED:
