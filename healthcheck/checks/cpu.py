@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from healthcheck.checks.base import check, fleet_check
+from healthcheck.checks.base import NotMeasured, check, fleet_check
 from healthcheck.checks.fleet import Comparison, outliers
 from healthcheck.checks.growth import Growth
-from healthcheck.facts.cpu import Cpus, Governors, Microcode, Package
-from healthcheck.model.outcome import Finding
+from healthcheck.facts.cpu import CpuFrequency, Cpus, CpuTemperature, Governors, Microcode, Package
+from healthcheck.model.outcome import Finding, Owner
 
 # With hardware threads switched off the second thread of every core is offline on purpose (kernel:
 # Documentation/admin-guide/hw-vuln).
@@ -51,6 +51,56 @@ def cpu_throttled(package: Package, growth: Growth[Package], *, allow: int) -> I
     grown = growth.of("throttled")
     if grown > allow:
         yield Finding(f"throttled {grown} times since the earlier snapshot", f"at most {allow} times")
+
+
+@check("cpu.temperature")
+def cpu_temperature(cpu_temperature: CpuTemperature, *, at_most_c: float) -> Iterator[Finding]:
+    """No CPU package is at the temperature from which it throttles itself; where its driver names none, above
+    this. A reading of 0 degrees or less is no measurement."""
+    now, limit = cpu_temperature.celsius, cpu_temperature.limit_c
+    if now <= 0:
+        raise NotMeasured(cpu_temperature, f"its temperature reads {now:g} C, which cannot be")
+    if limit and now >= limit:
+        yield Finding(f"{now:g} C", f"less than {limit:g} C, at which it throttles")
+    elif not limit and now > at_most_c:
+        yield Finding(f"{now:g} C", f"at most {at_most_c:g} C")
+
+
+_HELD_BY = {
+    "bios_limit": (
+        "by the firmware",
+        "Look at the power supplies, the power cap and the power profile in the BMC, and at the firmware's "
+        "settings: it tells the kernel to go no higher.", Owner.DATACENTRE),
+    "scaling_max_freq": (
+        "by a setting",
+        "cpupower frequency-set -u with the CPU's highest frequency; see who lowered it (a tuned profile, a "
+        "power daemon, a script).", Owner.OPERATOR),
+}
+
+
+@check("cpu.frequency_cap")
+def cpu_frequency_cap(cpu_frequency: CpuFrequency, *, at_least_percent: float) -> Iterator[Finding]:
+    """No CPU is held below this share of its base frequency, by the firmware or by a setting."""
+    base, allowed = cpu_frequency.base_mhz, cpu_frequency.allowed
+    for cause, (whose, remedy, owner) in _HELD_BY.items():
+        low = [mhz for _, mhz, file in allowed if file == cause and 100 * mhz < at_least_percent * base]
+        if low:
+            yield Finding(f"{len(low)} of {len(allowed)} sampled CPUs may run at {min(low):g} MHz at most, "
+                          f"{whose} ({cause})", f"the base frequency of {base:g} MHz, or more",
+                          remedy=remedy, owner=owner)
+
+
+@check("cpu.frequency_low")
+def cpu_frequency_low(
+    cpu_frequency: CpuFrequency, *, loaded_percent: float, at_least_percent: float,
+) -> Iterator[Finding]:
+    """The CPUs of a node at work run at this share of their base frequency at least, most of them: else they
+    are throttled for heat, for power or by the board (PROCHOT), which AMD's and Arm's CPUs do not count."""
+    base, now = cpu_frequency.base_mhz, cpu_frequency.current_mhz
+    load = 100 * cpu_frequency.load
+    if load >= loaded_percent and 100 * now < at_least_percent * base:
+        yield Finding(f"half of the sampled CPUs run at {now:g} MHz or less, at {load:.0f}% load",
+                      f"at least {at_least_percent:g}% of the base frequency of {base:g} MHz")
 
 
 @fleet_check("fleet.microcode")

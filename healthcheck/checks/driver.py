@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from healthcheck.checks.base import NotMeasured, Peers, check
+from healthcheck.checks.base import NotJudged, NotMeasured, Peers, check
 from healthcheck.facts.driver import Driver
 from healthcheck.facts.gpu import Gpu
 from healthcheck.facts.port import Port
@@ -58,6 +58,16 @@ def driver_answers(driver: Driver, unanswered: Unanswered, *, snapshots: int) ->
         raise NotMeasured(driver, unanswered.unasked)
     if not unanswered.hung and not driver.loads:
         return      # it refused, which is an answer
+
+
+@check("driver.nvml")
+def driver_nvml(driver: Driver) -> Iterator[Finding]:
+    """NVML's library can be loaded by its name and fits the driver, where the driver is up: else monitoring,
+    containers and job prologs see no GPU, though nvidia-smi does."""
+    if driver.nvml_trouble:
+        yield Finding(f"{driver.nvml_trouble}, while nvidia-smi answers", "an NVML that answers")
+    elif driver.caveat or not driver.loads:
+        raise NotJudged(driver.caveat or "the driver does not come up")
 
 
 @check("driver.module_matches")

@@ -79,6 +79,14 @@ def gpu_sram_threshold(gpu: Gpu) -> Iterator[Finding]:
         yield Finding("the SRAM error threshold is exceeded", "not exceeded")
 
 
+@check("gpu.sram_uncorrected_lifetime")
+def gpu_sram_uncorrected_lifetime(gpu: Gpu, *, allow: int) -> Iterator[Finding]:
+    """No GPU has had more uncorrectable SRAM errors in its life than one bank of it may have; whether one
+    bank has is for gpu.sram_threshold."""
+    if gpu.sram_uncorrected_lifetime > allow:
+        yield Finding(f"{gpu.sram_uncorrected_lifetime} in SRAM in the board's life", f"at most {allow}")
+
+
 @check("gpu.row_remap_pending")
 def gpu_row_remap_pending(gpu: Gpu) -> Iterator[Finding]:
     """No GPU waits for a reset to replace a faulty row; until then it avoids the row, and jobs are not

@@ -130,18 +130,33 @@ def gpu_power_draw(gpu: Gpu, *, most_of_limit: float) -> Iterator[Finding]:
 
 @check("gpu.temperature")
 def gpu_temperature(gpu: Gpu, *, margin_c: int) -> Iterator[Finding]:
-    """Every GPU is further than this from the temperature at which it slows down.
+    """Every GPU is at least this far below its highest operating temperature, by its own margin (T.Limit).
 
-    A temperature or margin of 0 degrees or less is no measurement: some GPUs report that.
+    The margin is 0 at that temperature, and negative beyond it: on H100 the GPU slows down at -2 or -3 and
+    shuts down at -5 or -8. A temperature of 0 degrees or less is no measurement.
     """
+    now, margin = _temperature(gpu), gpu.temperature_margin_c
+    if margin < margin_c:
+        where = f"{margin} C below" if margin > 0 else f"{-margin} C above" if margin else "at"
+        yield Finding(f"{now} C, {where} its highest operating temperature (T.Limit {margin} C)",
+                      f"at least {margin_c} C below it")
+
+
+@check("gpu.temperature_slowdown")
+def gpu_temperature_slowdown(gpu: Gpu, *, margin_c: int) -> Iterator[Finding]:
+    """Every GPU without a margin of its own (T.Limit) is at least this far below the temperature at which it
+    slows down; one that has the margin is not judged by this other scale."""
+    now, below = _temperature(gpu), gpu.temperature_below_slowdown_c
+    if below < margin_c:
+        where = f"{below} C below" if below > 0 else f"{-below} C above" if below else "at"
+        yield Finding(f"{now} C, {where} its slowdown temperature of {now + below} C",
+                      f"at least {margin_c} C below it")
+
+
+def _temperature(gpu: Gpu) -> int:
     if gpu.temperature_c <= 0:
         raise NotMeasured(gpu, f"its temperature reads {gpu.temperature_c} C, which cannot be")
-    if gpu.temperature_margin_c <= 0:
-        raise NotMeasured(
-            gpu, f"its margin to slowdown reads {gpu.temperature_margin_c} C, which is not reliable")
-    if gpu.temperature_margin_c < margin_c:
-        yield Finding(f"{gpu.temperature_c} C, {gpu.temperature_margin_c} C below slowdown",
-                      f"at least {margin_c} C below slowdown")
+    return gpu.temperature_c
 
 
 @check("gpu.memory_temperature")

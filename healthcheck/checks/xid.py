@@ -34,6 +34,7 @@ from healthcheck.xid.xidtable import (
     XidEntry,
     XidRepeat,
     XidTable,
+    unlisted,
 )
 
 _BESIDE_SECONDS = 60.0      # within which a companion comes, such as the 45 after a 79
@@ -193,7 +194,7 @@ def kernel_sxid(xids: Xids, xid_table: XidTable, *, everything: bool = False) ->
     for subject, group in _by_switch(found.alive(xids.switch_events, lambda event: _fatal(event, xid_table))):
         entry = xid_table.sxid(group[0].number)
         meaning = entry.meaning if entry else f"not in the table of {xid_table.sxids_dated}"
-        action = _switch_action(entry)
+        action = _switch_action(entry, group[0].fatal)
         remedy = entry.remedy if entry and entry.remedy else xid_table.remedy(action)
         owner = entry.owner if entry else Owner.VENDOR
         words = _sentences(meaning, _reach(entry, group, xids.events), remedy)
@@ -291,7 +292,7 @@ class _Events:
             entry = _entry(event, self._table)
             return self._table.ending(entry.action, entry.ends)
         switch = self._table.sxid(event.number)
-        return self._table.ending(action or _switch_action(switch),
+        return self._table.ending(action or _switch_action(switch, event.fatal),
                                   switch.ends if switch is not None else None)
 
     def _holds(self, event: Xid | SXid, ends: Ending) -> bool:
@@ -309,9 +310,9 @@ def resets(xids: Xids, table: XidTable) -> tuple[tuple[str, int], ...]:
     return tuple(_Resets(xids, table).proven(xids))
 
 
-def _switch_action(entry: SwitchEntry | None) -> Action:
+def _switch_action(entry: SwitchEntry | None, fatal: bool | None) -> Action:
     """The action for a fatal one."""
-    return Action.SUPPORT if entry is None else entry.action if entry.action in SERIOUS else Action.RESET
+    return unlisted(fatal) if entry is None else entry.action if entry.action in SERIOUS else Action.RESET
 
 
 def _entry(event: Xid, table: XidTable) -> XidEntry:
@@ -481,10 +482,10 @@ def _bursts(repeat: XidRepeat, events: Sequence[Xid]) -> list[list[Xid]]:
 
 def _fatal(event: SXid, table: XidTable) -> bool:
     """The driver's own report counts where the line has one; else the table's."""
-    if event.fatal is not None:
-        return event.fatal
     entry = table.sxid(event.number)
-    return entry is None or entry.kind in (SxidReach.ALWAYS_FATAL, SxidReach.POTENTIALLY_FATAL)
+    if event.fatal is not None or entry is None:
+        return unlisted(event.fatal) in SERIOUS
+    return entry.kind in (SxidReach.ALWAYS_FATAL, SxidReach.POTENTIALLY_FATAL)
 
 
 def _reach(entry: SwitchEntry | None, group: Sequence[SXid], events: Sequence[Xid]) -> str:

@@ -54,6 +54,8 @@ def explain_xid(kind: str, number: str | None, table: XidTable | None, fmt: str)
     if asked not in entries:
         nearest = min(entries, key=lambda known: (abs(known - asked), known))
         message = f"{kind} {asked} is not in the table of {dated}; muster treats it as a case for support"
+        if kind == "sxid":
+            message += ", and watches it where the driver calls it non-fatal"
         raise UsageError(f"{message}; the nearest is {nearest}")
     document = _document(entries[asked], table)
     click.echo(json.dumps(document, indent=1) if fmt == "json" else _text(kind, document))

@@ -51,6 +51,7 @@ _SAID: Mapping[str, re.Pattern[str]] = MappingProxyType(
         r"_]Recommended)[^\n]{0,20}Yes|Recovery[ _]Action[^\n]{0,60}",
         "gpu-slowdown-hw": r"HW[ _]Slowdown[ >][^\n]{0,40}\bActive",
         "gpu-temperature": r"GPU Current Temp|<gpu_temp>",
+        "gpu-temperature-slowdown": r"GPU Current Temp|<gpu_temp>",
         "gpu-memory-temperature": r"Memory Current Temp|<memory_temp>",
     }.items()})
 

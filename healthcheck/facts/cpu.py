@@ -1,11 +1,16 @@
 """CPU facts from sysfs, which is cheaper than /proc/cpuinfo by far
 (Documentation/ABI/testing/sysfs-devices-system-cpu, Documentation/admin-guide/pm/cpufreq.rst; throttle
-counters: arch/x86/kernel/cpu/mce/therm_throt.c)."""
+counters: arch/x86/kernel/cpu/mce/therm_throt.c; temperatures: Documentation/hwmon/k10temp.rst, coretemp.rst).
+
+Only Intel's CPUs count how often they were throttled. What AMD's and Arm's show without model-specific
+registers is their temperature and the frequencies that they may use, and do use.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from statistics import median_low
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
@@ -21,14 +26,31 @@ SOME = f"{CPU}/cpu*[05]"
 TOPOLOGY = Probe("cpu.topology", ProbeKind.FILES,
                  paths=(f"{CPU}/present", f"{CPU}/online", f"{CPU}/smt/control"))
 GOVERNORS = Probe("cpu.governor", ProbeKind.FILES, paths=(f"{CPU}/cpufreq/policy*/scaling_governor",))
+# What shows that a CPU is throttled, in one probe. Sensors are found by their drivers and not in
+# /sys/class/hwmon: there every sensor of the node would have to be asked for its name, and some (DIMMs, NVMe)
+# answer over slow buses. temp1 is the package: Tctl on AMD, "Package id N" on Intel. Frequencies are those of
+# some policies: the limits of every fifth, the present one of every tenth, as reading that wakes its CPU.
+AMD_SENSOR = "/sys/bus/pci/drivers/k10temp/*:*/hwmon/hwmon*/temp1_"
+INTEL_SENSOR = "/sys/bus/platform/drivers/coretemp/coretemp.*/hwmon/hwmon*/temp1_"
+BASE, NOMINAL = f"{CPU}/cpufreq/policy0/base_frequency", f"{CPU}/cpu0/acpi_cppc/nominal_freq"
+LOADAVG = "/proc/loadavg"
 THROTTLE = Probe("cpu.throttle", ProbeKind.FILES, paths=(
     f"{CPU}/online", f"{SOME}/topology/physical_package_id",
     f"{SOME}/thermal_throttle/package_throttle_count",
+    *(f"{sensor}{name}" for sensor in (AMD_SENSOR, INTEL_SENSOR) for name in ("input", "crit")),
+    *(f"{CPU}/cpufreq/policy*[05]/{name}" for name in ("scaling_max_freq", "bios_limit")),
+    f"{CPU}/cpufreq/policy*0/scaling_cur_freq", BASE, NOMINAL, LOADAVG,
 ))
 MICROCODE = Probe("cpu.microcode", ProbeKind.FILES, paths=(f"{CPU}/online", f"{CPU}/cpu0/microcode/version"))
 
 _RANGE = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
 _PACKAGE = re.compile(re.escape(CPU) + r"/cpu(\d{1,5})/topology/physical_package_id")
+_SENSOR = re.compile(
+    r"/(?:k10temp/[0-9a-f]{4,8}:[0-9a-f]{2}:(?P<amd>[0-9a-f]{2})\.\d|coretemp/coretemp\.(?P<intel>\d{1,4}))"
+    r"/hwmon/hwmon\d{1,6}/temp1_input$")
+_LIMIT = re.compile(re.escape(CPU) + r"/cpufreq/policy(\d{1,5})/(scaling_max_freq|bios_limit)")
+# The data fabric of AMD's first package is PCI device 18h, that of the second 19h (its function 3: k10temp).
+_FIRST_AMD = 0x18
 
 
 class Cpus(Fact):
@@ -62,6 +84,34 @@ class Package(Fact):
 
     name: str
     throttled: int
+
+
+class CpuTemperature(Fact):
+    """The temperature of one CPU package ("CPU package 0"), on AMD the control value Tctl: from `limit_c` on
+    the CPU throttles itself, which is 0 where the driver names no such limit (k10temp on Zen).
+
+    UNSUPPORTED where neither k10temp nor coretemp has a sensor: Arm's CPUs, and virtual ones.
+    """
+
+    name: str
+    celsius: float
+    limit_c: float
+
+
+class CpuFrequency(Fact):
+    """What the CPUs may run at, and do, as far as sampled. `allowed` holds for each policy its number, its
+    highest frequency in MHz and the file that says so: scaling_max_freq (the system's setting), or bios_limit
+    (the firmware's) where that is less. `base_mhz` is the frequency that the CPU is sold with, `current_mhz`
+    the median of what the sampled CPUs run at, `load` the 1-minute load for each online CPU.
+
+    UNSUPPORTED where the kernel scales no frequency, or nothing tells the base.
+    """
+
+    name: str
+    base_mhz: float
+    allowed: tuple[tuple[int, float, str], ...]
+    current_mhz: float
+    load: float
 
 
 class Microcode(Fact):
@@ -126,11 +176,26 @@ def governors(captures: Captures) -> Governors:
     return Governors("CPU frequency", counted)
 
 
+def _of(captures: Captures, kind: str) -> CapturedFiles:
+    """The throttle probe's files; what was not read of another kind does not spoil this one."""
+    files = captures.files(THROTTLE)
+    files.text(f"{CPU}/online")
+    files.ignore([path for path in files if _kind(path) not in ("", kind)])
+    return files
+
+
+def _kind(path: str) -> str:
+    if path.startswith("/sys/bus/"):
+        return "sensors"
+    if path.startswith(f"{CPU}/cpufreq") or path in (NOMINAL, LOADAVG):
+        return "frequencies"
+    return "" if path == f"{CPU}/online" else "counters"
+
+
 @fact("packages", THROTTLE, each="package")
 def packages(captures: Captures) -> tuple[Package, ...]:
     """Every package, by its number; where the kernel names none, one whose counter is not supported."""
-    files = captures.files(THROTTLE)
-    files.text(f"{CPU}/online")
+    files = _of(captures, "counters")
     found: dict[str, Any] = {}
     none: Any = UNSUPPORTED
     for path in files:
@@ -148,6 +213,75 @@ def packages(captures: Captures) -> tuple[Package, ...]:
 def _throttled(files: CapturedFiles, cpu: str) -> Any:
     path = f"{CPU}/cpu{cpu}/thermal_throttle/package_throttle_count"
     return files.optional(path, whole)
+
+
+_DEGREES = re.compile(r"-?\d{1,7}")
+
+
+def _celsius(text: str) -> float:
+    """Of sysfs' thousandths of a degree."""
+    return int(matched(_DEGREES, text)[0]) / 1000
+
+
+def _mhz(text: str) -> float:
+    """Of cpufreq's kHz."""
+    return whole(text) / 1000
+
+
+@fact("cpu_temperatures", THROTTLE, each="cpu_temperature")
+def cpu_temperatures(captures: Captures) -> tuple[CpuTemperature, ...]:
+    """Every package with a sensor, by its number; where there is none, one that is not supported."""
+    files = _of(captures, "sensors")
+    found: dict[int, CpuTemperature] = {}
+    for path in files:
+        if (match := _SENSOR.search(path)) is None:
+            continue
+        number = int(match["intel"]) if match["intel"] else int(match["amd"], 16) - _FIRST_AMD
+        limit: Any = files.optional(path.replace("_input", "_crit"), _celsius)
+        found[number] = CpuTemperature(f"CPU package {number}", files.read(path, _celsius),
+                                       0.0 if limit is UNSUPPORTED else limit)
+    none: Any = UNSUPPORTED
+    return tuple(found[number] for number in sorted(found)) or (CpuTemperature("CPU package 0", none, none),)
+
+
+@fact("cpu_frequency", THROTTLE)
+def cpu_frequency(captures: Captures) -> CpuFrequency:
+    """The sampled policies; the load is over all CPUs that are online."""
+    files = _of(captures, "frequencies")
+    online: Any = files.read(f"{CPU}/online", _some)
+    base: Any = files.optional(BASE, _mhz)
+    if base is UNSUPPORTED:
+        base = files.optional(NOMINAL, lambda text: float(whole(text))) or UNSUPPORTED
+    current = [files.read(path, _mhz) for path in files if path.endswith("/scaling_cur_freq")]
+    load: Any = files.read(LOADAVG, lambda text: _load(text.split()[0]))
+    unread = next((value for value in (online, load) if isinstance(value, Unmeasured)), None)
+    share: Any = unread or load / len(online)
+    return CpuFrequency("CPU frequency", base, _allowed(files), _median(current), share)
+
+
+_LOAD = re.compile(r"\d{1,9}\.\d{1,6}")
+
+
+def _load(text: str) -> float:
+    return float(matched(_LOAD, text)[0])
+
+
+def _allowed(files: CapturedFiles) -> Any:
+    """The lower limit of each sampled policy."""
+    found: dict[int, tuple[float, str]] = {}
+    for path in files:
+        if (match := _LIMIT.fullmatch(path)) is not None:
+            value: Any = files.read(path, _mhz)
+            if isinstance(value, Unmeasured):
+                return value
+            number = int(match[1])
+            found[number] = min((value, match[2]), found.get(number, (value, match[2])))
+    return tuple((number, *found[number]) for number in sorted(found)) or UNSUPPORTED
+
+
+def _median(values: list[Any]) -> Any:
+    unread = next((value for value in values if isinstance(value, Unmeasured)), None)
+    return unread or (median_low(values) if values else UNSUPPORTED)
 
 
 @fact("microcode", MICROCODE)

@@ -37,15 +37,20 @@ DMABUF_KERNEL = (5, 12)
 CAUSES = {6: "no-devices", 9: "not-loaded", 12: "library", 18: "mismatch"}
 # Errors of the query itself: permission, a timeout, the control device blocked by a cgroup, no memory.
 _NO_VERDICT = (-1, 4, 10, 17, 20)
+# What the process that asked finds on its own path: no library, or one without the function. Whether the
+# driver is up is then for the second source to say.
+_OF_OUR_VIEW = (12, 13)
 
 
 class Driver(Fact):
     """The node's NVIDIA driver; all UNSUPPORTED where there is no NVIDIA GPU and no driver.
 
     `loads` is False where the driver itself refused, with its message in `trouble` and `cause` one of
-    not-loaded, mismatch, library, no-devices, crashed and refused. `version` is the loaded module's as NVML
-    has it, `library_version` that of the library beside it. `dmabuf` says whether GPU memory can be shared
-    with an RDMA adapter without nvidia-peermem.
+    not-loaded, mismatch, library, no-devices, crashed and refused. `nvml_trouble` is NVML's refusal of a
+    driver that nvidia-smi shows to be up (the library that programs find by its name is none, or not this
+    driver's), else empty. `version` is the loaded module's as NVML has it, `library_version` that of the
+    library beside it. `dmabuf` says whether GPU memory can be shared with an RDMA adapter without
+    nvidia-peermem.
     """
 
     name: str
@@ -61,6 +66,7 @@ class Driver(Fact):
     peermem_loaded: bool
     dmabuf: bool
     uvm_loaded: bool
+    nvml_trouble: str
     caveat: str
 
 
@@ -117,6 +123,8 @@ class _DriverReport:
     cause: str = ""
     head: Any = None
     caveat: str = ""
+    code: int = 0
+    nvml: str = ""
 
 
 def _by_nvml(captures: Captures) -> _DriverReport:
@@ -139,7 +147,7 @@ def _by_nvml(captures: Captures) -> _DriverReport:
 def _refusal(code: int, words: str) -> _DriverReport:
     if code in _NO_VERDICT:
         return _DriverReport(None, words)
-    return _DriverReport(False, words, CAUSES.get(code, "refused"))
+    return _DriverReport(False, words, CAUSES.get(code, "refused"), code=code)
 
 
 def _by_smi(captures: Captures) -> _DriverReport:
@@ -156,16 +164,24 @@ def _by_smi(captures: Captures) -> _DriverReport:
 
 
 def _verdict(captures: Captures) -> _DriverReport:
-    """NVML's report, else nvidia-smi's. Where both crash, the library does not work with this driver."""
+    """NVML's report, else nvidia-smi's. A driver that lists GPUs for nvidia-smi is up, whatever NVML has
+    said: NVML's refusal is then the library's that this process found. Where both crash, the library does not
+    work with this driver."""
     first = _by_nvml(captures)
-    if first.loads is not None:
+    if first.loads:
         return first
     second = _by_smi(captures)
+    asked = (capture := captures.capture(SMI)) is not None and capture.outcome is not Outcome.MISSING
+    if first.loads is False:
+        listed = reading(second.head, "count", int, "nvidia-smi") if second.loads else 0
+        if isinstance(listed, int) and listed > 0:
+            return replace(second, caveat=f"reported by nvidia-smi ({first.trouble})", nvml=first.trouble)
+        if first.code not in _OF_OUR_VIEW or not asked or second.code in _OF_OUR_VIEW:
+            return first
     if second.loads is not None:
         return replace(second, caveat=f"reported by nvidia-smi ({first.trouble})")
     if first.cause == second.cause == "crashed":
         return _DriverReport(False, f"{first.trouble}; {second.trouble}", "crashed")
-    asked = (capture := captures.capture(SMI)) is not None and capture.outcome is not Outcome.MISSING
     return _DriverReport(None, f"{first.trouble}; {second.trouble}" if asked else first.trouble)
 
 
@@ -205,7 +221,8 @@ def driver(captures: Captures) -> Driver:
     return Driver(
         name="driver", loads=loads, trouble=trouble, cause=cause,
         version=reported["driver"] if isinstance(reported["driver"], str) else module,
-        library_version=library, cuda=reported["cuda"], caveat=report.caveat, **parts,
+        library_version=library, cuda=reported["cuda"], nvml_trouble=report.nvml,
+        caveat=report.caveat, **parts,
     )
 
 

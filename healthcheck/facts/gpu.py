@@ -51,11 +51,13 @@ class Gpu(Fact):
     the driver was loaded. `fabric_state` and `recovery_action` are nvml.h's names in lower case (`completed`,
     `drain_and_reset`), `fabric_status` is an nvmlReturn_t, `fabric_summary` is healthy, unhealthy or
     limited_capacity. `memory_used_bytes` excludes what the driver reserves. `temperature_margin_c` is the
-    GPU's T.Limit, the distance to its nearest slowdown; on the same scale each `tlimit_` is where a threshold
-    lies, 0 or a few degrees below. Of newer drivers, `_inactive` rows were remapped and no longer are, and
-    `bank_remap_none` counts groups of banks without a spare one. `chassis_serial` to `module_id` are
-    nvmlPlatformInfo_v2_t: a GPU that sits in no rack has no serial number, slot or tray. `c2c_crc_errors` and
-    `c2c_replays` are sums over the GPU's links. `caveat` says where nvidia-smi replaced NVML.
+    GPU's T.Limit, 0 at the highest operating temperature and less beyond it; on the same scale each `tlimit_`
+    is where a threshold lies, 0 or a few degrees below. `temperature_below_slowdown_c` is another scale, of a
+    GPU that has a slowdown temperature instead. Of newer drivers, `_inactive` rows were remapped and no
+    longer are, and `bank_remap_none` counts groups of banks without a spare one. `chassis_serial` to
+    `module_id` are nvmlPlatformInfo_v2_t: a GPU that sits in no rack has no serial number, slot or tray.
+    `c2c_crc_errors` and `c2c_replays` are sums over the GPU's links. `caveat` says where nvidia-smi replaced
+    NVML.
     """
 
     IDENTITY = ("pci",)
@@ -136,6 +138,7 @@ class Gpu(Fact):
     tlimit_slowdown_c: int
     tlimit_memory_max_c: int
     tlimit_gpu_max_c: int
+    temperature_below_slowdown_c: int
     power_watts: float
     power_limit_watts: float
     power_limit_default_watts: float
@@ -366,18 +369,22 @@ def _gpu(line: Line, source: str = "NVML", caveat: str = "") -> Gpu:
     if unread is not None:
         code, words = line["error"]
         answers = False if code in LOST_CODES else unread
-        nothing: dict[str, Any] = dict.fromkeys(READINGS, unread)
+        nothing: dict[str, Any] = dict.fromkeys((*READINGS, "temperature_below_slowdown_c"), unread)
         return Gpu(name=f"GPU {index}", index=index, answers=answers, trouble=str(words)[:100], caveat=caveat,
                    **nothing)
     answers, lost = responds(line, source)
     values = {"name": f"GPU {index}", "index": index, "answers": answers, "trouble": lost or "",
               "caveat": "; ".join(filter(None, (caveat, line.get("note")))), **gpu_fields(line, source)}
-    # A GPU that reports the threshold instead has the same margin by subtraction.
-    if values["temperature_margin_c"] is UNSUPPORTED:
-        slowdown, now = values["temperature_slowdown_c"], values["temperature_c"]
-        if type(slowdown) is int and type(now) is int:
-            values["temperature_margin_c"] = slowdown - now
-    return Gpu(**undivided(values))
+    return Gpu(**undivided({**values, "temperature_below_slowdown_c": _below_slowdown(values)}))
+
+
+def _below_slowdown(values: Mapping[str, Any]) -> Any:
+    """The slowdown temperature less the temperature, of a GPU that gives no T.Limit margin."""
+    if type(values["temperature_margin_c"]) is int:
+        return UNSUPPORTED
+    slowdown, now = values["temperature_slowdown_c"], values["temperature_c"]
+    absent = [value for value in (slowdown, now) if type(value) is not int]
+    return next((value for value in absent if value is UNSUPPORTED), absent[0]) if absent else slowdown - now
 
 
 def recovery_actions(captures: Captures) -> tuple[tuple[str, str], ...]:

@@ -56,7 +56,7 @@ _BDF = re.compile(r"\b(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]
 _SXID = re.compile(
     r"nvidia-nvswitch\d{1,4}: SXid \((?:PCI:)?(?P<pci>[0-9a-fA-F:.]{4,16})\): (?P<number>\d{1,5})\b,? ?"
     r"(?P<rest>[^\n]{0,400})")
-_FATAL = re.compile(r"\b(?P<non>non-?)?fatal\b", re.IGNORECASE)
+_FATAL = re.compile(r"\b(?:(?P<non>non-?)?fatal|(?P<corrected>correctable))\b", re.IGNORECASE)
 _LINK = re.compile(r"\b[Ll]ink\s{1,4}(-?\d{1,3})")
 _TPC = re.compile(r"\bGPC (\d{1,3}), TPC (\d{1,3})\b")
 _REGISTERS = re.compile(r"\blink\s{1,4}(\d{1,3})\s?\(((?:0x[0-9a-fA-F]{1,8}(?:, ?)?){7})\)")
@@ -281,7 +281,7 @@ def _sxid(line: KernelLine, match: re.Match[str]) -> SXid:
     fatal, link = _FATAL.search(rest), _LINK.search(rest)
     return SXid(
         line.seconds, _bare(match["pci"]), int(match["number"]), line.text,
-        None if fatal is None else not fatal["non"],
+        None if fatal is None else not (fatal["non"] or fatal["corrected"]),
         int(link[1]) if link else None, (line.sequence,),
     )
 

@@ -174,13 +174,36 @@ def _gpu_device(facts: Facts) -> Any:
     return _majority(_count("pci_bus", "gpus")(facts) or ())
 
 
-# A cluster UUID of zeros: the GPU is in the fabric of its own board, and not in one that spans nodes (nvml.h,
-# nvmlGpuFabricInfo).
-_NO_CLUSTER = "00000000-0000-0000-0000-000000000000"
-
 _fabric = _common("fabric_state", lambda state: None if state == "not_started" else state != "not_supported",
                 without=False)
-_imex = _common("fabric_cluster", lambda cluster: cluster != _NO_CLUSTER, without=False)
+# A cluster UUID of zeros names no cluster (nvml.h, nvmlGpuFabricInfo).
+_clustered = _common("fabric_cluster", lambda cluster: bool(cluster.strip("0-")), without=False)
+_cluster = _common("fabric_cluster")
+
+
+def _service(facts: Facts, name: str) -> tuple[Any, Any]:
+    """ActiveState and LoadState of one of NVIDIA's services; "" where it was not measured."""
+    service = _plain(_count("services", name)(facts))
+    return ("", "") if service is None else (reading(service, "active"), reading(service, "load"))
+
+
+def _imex(facts: Facts) -> bool | None:
+    """Whether GPUs of several nodes share memory here, for which IMEX runs: not without a cluster, and not
+    where the node runs the fabric itself (its own NVSwitches or Fabric Manager, as HGX does). A cluster alone
+    shows neither: then IMEX's unit decides, which only such nodes install. See also `spanning`.
+    """
+    if not (clustered := _clustered(facts)):
+        return None if clustered is None else False
+    if _count("pci_bus", "nvswitches")(facts) or _service(facts, "fabric_manager")[0] == "active":
+        return False
+    return True if _service(facts, "imex")[1] == "loaded" else None
+
+
+def spanning(facts: Mapping[str, Facts]) -> frozenset[str]:
+    """The nodes whose GPUs' cluster has GPUs of another of these nodes as well: their fabric spans nodes."""
+    clusters = {node: _cluster(found) for node, found in facts.items() if _clustered(found)}
+    counts = Counter(clusters.values())
+    return frozenset(node for node, cluster in clusters.items() if cluster and counts[cluster] > 1)
 
 
 def _fabric_manager(facts: Facts) -> bool | None:
@@ -191,11 +214,10 @@ def _fabric_manager(facts: Facts) -> bool | None:
     A missing service proves nothing: it may run in a driver's container, or be the node's fault.
     """
     switches = _count("pci_bus", "nvswitches")(facts)
-    service = _plain(_count("services", "fabric_manager")(facts))
-    active, load = ("", "") if service is None else (reading(service, "active"), reading(service, "load"))
+    active, load = _service(facts, "fabric_manager")
     if switches or active == "active":
         return True
-    if switches == 0 and (_fabric(facts) is False or _imex(facts) is True):
+    if switches == 0 and (_fabric(facts) is False or _clustered(facts) is True):
         return False
     return True if load == "loaded" else None
 
@@ -231,10 +253,11 @@ LEARNED_FROM: Mapping[str, tuple[str, ...]] = {
     "gpu_count": ("gpu_presence",), "port_count": ("ports",), "port_rate_gbps": ("ports",),
     "memory_gib": ("memory",), "docker": ("docker",), "gpu_device": ("pci_bus",),
     "nvswitch_count": ("pci_bus",), "nvlink_count": ("gpu_links",), "nvme_count": ("nvme_bus",),
-    "fabric_manager": ("pci_bus", "services", "gpus"), "nvlink_gigabytes": ("nvlinks",),
+    "fabric_manager": ("pci_bus", "services", "gpus"), "imex": ("pci_bus", "services", "gpus"),
+    "nvlink_gigabytes": ("nvlinks",),
     "dimm_count": ("dimms",), "cpu_count": ("cpus",), "numa_nodes": ("numa_nodes",),
     **dict.fromkeys(("gpu_model", "gpu_memory_gib", "pcie_generation", "pcie_width", "power_limit_watts",
-                     "fabric", "imex", "mig", "ecc"), ("gpus",))}
+                     "fabric", "mig", "ecc"), ("gpus",))}
 # Quantities that differ a little between equal machines: the median is expected, not what most say to the
 # digit.
 MEASURED = ("memory_gib",)

@@ -89,7 +89,9 @@ def propose(recordings: Sequence[Recording], ruleset: Ruleset) -> SkuProposal:
         raise UsageError("no node is fit to learn from, and a fault must not become what is expected: "
                          f"{first}: {clean(why, 300)}")
     facts = {recording.node: _facts(recording) for recording in healthy}
-    learned = {node: skus.learn(found) for node, found in facts.items()}
+    spanning = skus.spanning(facts)
+    learned = {node: {**values, "imex": True} if values["imex"] is None and node in spanning else values
+               for node, values in ((node, skus.learn(found)) for node, found in facts.items())}
     numbers = {name: _agree(name, {node: values[name] for node, values in learned.items()})
                for name in skus.LEARNERS}
     empty = frozenset(name for name in skus.EMPTY_FACTS

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from healthcheck.facts.xid import NvLinkWords, Xid
 from healthcheck.model.outcome import Owner
-from healthcheck.xid.xidtable import Action, Bits, XidDecodeLine, XidTable, worst
+from healthcheck.xid.xidtable import Action, Bits, XidDecodeLine, XidTable, unlisted, worst
 
 _DECODED = "hopper"                # the only generation whose register bits are published
 _REGISTERS_IN_USE = (0, 2, 3, 4)   # the catalogue: the others hold nothing to analyse
@@ -87,8 +87,9 @@ def _word(event: Xid, table: XidTable) -> Decoded:
     if not found:
         status = "none" if said.status is None else f"0x{said.status:08x}"
         where = f"unit {said.unit}, error status {status}, subcode 0x{said.subcode:02x}"
-        return Decoded(Action.SUPPORT,
-                       f"NVLink error; {where} is not in the table of {table.dated}, so it was not decoded")
+        word = "fatal" if said.fatal else "non-fatal"
+        return Decoded(unlisted(said.fatal), f"NVLink error, {word} by the driver's word; {where} is not in "
+                                             f"the table of {table.dated}, so it was not decoded")
     actions = {row: (row.fatal if said.fatal and row.fatal else row.action) for row in found}
     top = worst(*actions.values())
     row = next(row for row in found if actions[row] is top)

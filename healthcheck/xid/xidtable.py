@@ -60,6 +60,12 @@ def worst(*actions: Action) -> Action:
     return max(actions, key=_RANK.index, default=Action.IGNORE)
 
 
+def unlisted(fatal: bool | None) -> Action:
+    """What becomes of a report whose number or details no table holds, by the driver's own word in the line:
+    what it calls non-fatal is watched; what it calls fatal, or gives no word for, is a case for support."""
+    return Action.MONITOR if fatal is False else Action.SUPPORT
+
+
 class SxidReach(Enum):
     """How far an SXid reaches: every partition, those behind its port, the host, or nothing."""
 
@@ -223,11 +229,11 @@ class XidTable(Fact):
     files: frozenset[str]
 
     def xid(self, number: int, architecture: str = "") -> XidEntry:
-        """The entry of this Xid; an unknown number is a case for support and never ignored."""
+        """The entry of this Xid; an unknown number is a case for support: the line has no word for it."""
         entry = self.xids.get(number)
         if entry is not None:
             return entry.on(architecture)
-        return XidEntry(number, "", f"not in the table of {self.dated}", Action.SUPPORT, Owner.VENDOR,
+        return XidEntry(number, "", f"not in the table of {self.dated}", unlisted(None), Owner.VENDOR,
                         listed=False)
 
     def sxid(self, number: int) -> SwitchEntry | None:

@@ -13,7 +13,7 @@ from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.driver import Driver, driver
 from healthcheck.facts.service import services
 from healthcheck.facts.values import UNSUPPORTED, Unmeasured, reading, readings
-from healthcheck.model.outcome import Owner, Result, Status
+from healthcheck.model.outcome import Owner, Result, Severity, Status
 from healthcheck.model.recording import Capture, FileCapture, Outcome
 from inventory.model import Node
 from tests.healthcheck import machine
@@ -37,6 +37,7 @@ GONE = Capture(Outcome.MISSING)
 NOT_RUN = Capture(Outcome.MISSING, note="not run: a process that asked the driver cannot be killed")
 SMI_HUNG = Capture(Outcome.TIMEOUT, seconds=20.0)
 CRASH = Capture(Outcome.CRASHED, exit=-11)
+NO_GPUS = "<?xml version=\"1.0\" ?><nvidia_smi_log><attached_gpus>0</attached_gpus></nvidia_smi_log>"
 
 
 # ---- the fact ----
@@ -119,6 +120,39 @@ def test_a_refusal_of_the_driver_fails_with_the_remedy_of_its_cause(changes: dic
     assert result.status is Status.FAIL and said(result) == f"driver: {words}, expected a driver that answers"
     (finding,) = result.findings
     assert remedy in (finding.remedy or result.remedy) and (finding.owner or result.owner) is owner
+
+
+@pytest.mark.parametrize(("code", "words"), [
+    (12, "NVML Shared Library Not Found"), (13, "Function Not Found"), (18, "Driver/library version mismatch"), (9, "Driver Not Loaded"), (999, "Unknown Error"),
+])
+def test_a_driver_that_answers_nvidia_smi_is_up_whatever_nvml_says_and_nvml_has_a_finding_of_its_own(code: int, words: str) -> None:
+    found = results(gpu_nvml=refused(code, words), gpu_smi=printed(LOG))
+    assert found["driver-loads"].status is Status.PASS and found["driver-loads"].reason == f"reported by nvidia-smi (NVML: {words})"
+    assert found["driver-module-matches"].status is Status.PASS
+    assert said(found["driver-nvml"]) == f"driver: NVML: {words}, while nvidia-smi answers, expected an NVML that answers"
+    assert found["driver-nvml"].severity is Severity.WARNING and "ldconfig" in found["driver-nvml"].remedy
+
+
+@pytest.mark.parametrize("smi", [printed("No devices were found\n", 6), printed(NO_GPUS)], ids=["refused", "empty log"])
+def test_an_nvidia_smi_without_a_gpu_does_not_outrank_nvml(smi: Capture) -> None:
+    assert results(gpu_nvml=refused(999, "Unknown Error"), gpu_smi=smi)["driver-loads"].status is Status.FAIL
+
+
+def test_where_our_process_finds_no_library_the_second_source_names_the_cause_and_its_silence_leaves_it_unknown() -> None:
+    ours = refused(12, "NVML Shared Library Not Found")
+    silent = printed("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n", 9)
+    assert said(results(gpu_nvml=ours, gpu_smi=silent)["driver-loads"]).startswith("driver: nvidia-smi: Driver Not Loaded")
+    for smi in (TIMEOUT, Capture(Outcome.DENIED), printed("?", 255)):
+        unknown = reading(facts(gpu_nvml=ours, gpu_smi=smi), "loads")
+        assert isinstance(unknown, Unmeasured) and unknown.reason.startswith("NVML: NVML Shared Library Not Found; ")
+        assert results(gpu_nvml=ours, gpu_smi=smi)["driver-loads"].status is Status.UNKNOWN
+
+
+def test_nvml_is_not_judged_where_it_gave_no_answer_of_its_own() -> None:
+    assert results()["driver-nvml"].status is Status.PASS
+    for nvml in (CRASH, GONE, refused(4, "Insufficient Permissions")):
+        assert results(gpu_nvml=nvml, gpu_smi=printed(LOG))["driver-nvml"].status is Status.SKIPPED
+    assert results(gpu_nvml=refused(9, "Driver Not Loaded"))["driver-nvml"].reason == "the driver does not come up"
 
 
 @pytest.mark.parametrize("changes", [

@@ -69,9 +69,9 @@ def test_a_sites_own_repeat_rule_is_named_with_what_it_overrides(tmp_path: Path)
 
 
 def test_without_a_number_all_are_listed_as_text_and_as_json(tmp_path: Path) -> None:
-    assert len(muster("explain", "xid", home=tmp_path).stdout.splitlines()) == 173
+    assert len(muster("explain", "xid", home=tmp_path).stdout.splitlines()) == 176
     listed = json.loads(muster("explain", "sxid", "--format", "json", home=tmp_path).stdout)
-    assert (len(listed) == 48 and {"sxid", "kind", "meaning", "action", "owner", "rule", "file", "dated"}
+    assert (len(listed) == 399 and {"sxid", "kind", "meaning", "action", "owner", "rule", "file", "dated"}
             <= set(listed[0]))
     one = json.loads(muster("explain", "xid", "48", "--format", "json", home=tmp_path).stdout)
     assert one["ends"] == "reset" and "a new boot" in one["proofs"] and len(one["proofs"]) == 4
@@ -80,9 +80,10 @@ def test_without_a_number_all_are_listed_as_text_and_as_json(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("words", "said"), [
-    (["xid", "777"], "xid 777 is not in the table of 2025-10-29; muster treats it as a case for support; the "
-                     "nearest is 173"),
-    (["sxid", "20035"], "the nearest is 20034"),
+    (["xid", "777"], "xid 777 is not in the table of 2026-03-05; muster treats it as a case for support; the "
+                     "nearest is 176"),
+    (["sxid", "20039"], "a case for support, and watches it where the driver calls it non-fatal; the nearest is "
+                        "20038"),
     (["xid", "many"], "xid: expected a number such as 1, got 'many'"),
     (["gpu-count", "79"], "a number goes after xid or sxid only"), (["xyd"], "no such rule"),
 ])

@@ -56,7 +56,9 @@ EXPECTED: Mapping[str, Expected] = {
     "row-remap-failed": _all(
         _only("kernel-xid", "PCI 0000:9d:00, Xid 64", "Failed to remap row", "drain|replace the board"),
         _only("gpu-row-remap-failed", "GPU 4", "failed", "drain|return the board to the vendor", owner="vendor")),
-    "sram-threshold": _only("gpu-sram-threshold", "GPU 6", "threshold is exceeded", "drain|return the board to the vendor", owner="vendor"),
+    "sram-threshold": _all(
+        _only("gpu-sram-threshold", "GPU 6", "threshold is exceeded", "drain|return the board to the vendor", owner="vendor"),
+        _only("gpu-sram-uncorrected-lifetime", "GPU 6", "4 in SRAM|at most 2", "field diagnostic|vendor", "warning")),
     "contained-memory-error": _only(
         "kernel-xid-watch", "PCI 0000:43:00, Xid 94", "Contained", "job that met it is restarted|reset the gpu when the node is drained", "warning"),
     "uncontained-memory-error": _all(
@@ -93,6 +95,9 @@ EXPECTED: Mapping[str, Expected] = {
     "thermal-slowdown": _all(
         _only("gpu-slowdown-thermal", "GPU 1", "hardware thermal slowdown", "drain|fans|heat sink", owner="datacentre"),
         _only("fleet-temperature", "GPU 1", "93 C|above the median|slot 1", "fans|heat sink", "warning", "datacentre")),
+    "beyond-its-highest-temperature": _all(
+        _only("gpu-temperature", "GPU 6", "88 C, 1 C above its highest operating temperature (T.Limit -1 C)", "fans|coolant", "warning", "datacentre"),
+        _only("fleet-temperature", "GPU 6", "88 C|above the median|slot 6", "fans|heat sink", "warning", "datacentre")),
     "power-brake": _only("gpu-power-brake", "GPU 4", "power brake", "power supplies|feed", owner="datacentre"),
     "power-limit-lowered": _only("gpu-power-limit", "GPU 2", "500 W|700 W", "nvidia-smi -i n -pl", "warning"),
     "power-capped-out-of-band": _only("gpu-power-limit", "GPU 2", "500 W|700 W", "cap in the BMC", "warning"),

@@ -11,6 +11,10 @@ EXPECTED: Mapping[str, Expected] = {
         only("cpu-offline", "CPUs", "2 offline: 17, 129|all 224 online", "bring it back|vendor", "warning"),
         only("cpu-count", "CPUs", "222 of 224 online|224", "compare lscpu", owner="vendor")),
     "cpu-throttled-for-heat": only("cpu-throttled", "CPU package 1", "throttled 212 times", "fans|heat sink", "warning", "datacentre"),
+    "amd-cpu-throttled": together(
+        only("cpu-temperature", "CPU package 1", "97.125 C|at most 95 C", "fans|heat sink", "warning", "datacentre"),
+        only("cpu-frequency-cap", "CPU frequency", "1500 MHz|bios_limit|2400 MHz", "power cap|BMC", "warning", "datacentre"),
+        only("cpu-frequency-low", "CPU frequency", "544 MHz|53% load", "PROCHOT|power supplies", "warning", "datacentre")),
     "cpu-saves-power": only("cpu-governor", "CPU frequency", "powersave on 8 of 8|performance", "cpupower", "info"),
     "dimm-lost": together(
         only("host-memory", "memory", "1952 GiB|of 2048 GiB", "reseat|replace", owner="vendor"),

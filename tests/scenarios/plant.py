@@ -236,6 +236,12 @@ def thermal_slowdown(node: DemoMachine) -> None:
 
 
 @_plant(repair.cool)
+def beyond_its_highest_temperature(node: DemoMachine) -> None:
+    """GPU 6 is 1 C above its highest operating temperature and not slowed down yet: that begins at 2 C above."""
+    node.scenario |= {"gpu.6.temperature.margin": "-1", "gpu.6.temperature.0": "88"}
+
+
+@_plant(repair.cool)
 def power_brake(node: DemoMachine) -> None:
     """The power supply pulls GPU 4's brake."""
     node.scenario["gpu.4.clocks.reasons"] = "0x88"

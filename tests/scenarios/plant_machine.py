@@ -53,6 +53,24 @@ def cpu_throttled_for_heat(node: DemoMachine) -> None:
             node.files[path] = "216\n"
 
 
+def _board_replaced(node: DemoMachine) -> None:
+    """The board went to the vendor; the node came back with another, of Intel's CPUs."""
+    node.files = {path: text for path, text in node.files.items() if "/k10temp/" not in path and not path.endswith(("/bios_limit", "/nominal_freq"))}
+    _cold_boot(node)
+
+
+@planted(_board_replaced)
+def amd_cpu_throttled(node: DemoMachine) -> None:
+    """The second socket, an AMD CPU, is at 97 C; the board lets both run at 1500 MHz at most, and at work they reach 544."""
+    for path in [path for path in node.files if "/thermal_throttle/" in path or "/coretemp/" in path or path.endswith("/base_frequency")]:
+        del node.files[path]
+    for socket, millidegrees in enumerate((71125, 97125)):
+        node.files[f"/sys/bus/pci/drivers/k10temp/0000:00:{0x18 + socket:x}.3/hwmon/hwmon{4 + socket}/temp1_input"] = f"{millidegrees}\n"
+    node.files |= {f"{CPU}/cpufreq/policy{policy}/bios_limit": "1500000\n" for policy in range(8)}
+    node.files |= {f"{CPU}/cpu0/acpi_cppc/nominal_freq": "2400\n", f"{CPU}/cpufreq/policy0/scaling_cur_freq": "544000\n",
+                   "/proc/loadavg": "119.20 96.31 60.24 118/2931 41206\n"}
+
+
 @planted(_mend)
 def cpu_saves_power(node: DemoMachine) -> None:
     """An update set every CPU's governor to powersave."""

@@ -589,8 +589,8 @@ DRIVER: Dict[str, Read] = {
 }
 
 # From Ada on nvml.h prefers margins (T.Limit) to temperature thresholds, and a driver may stop reporting
-# these. They are then UNSUPPORTED, and `temperature_margin_c`, the distance to the nearest slowdown, replaces
-# them.
+# these. They are then UNSUPPORTED, and `temperature_margin_c`, the distance to the highest operating one,
+# replaces them.
 GPU: Dict[str, Read] = {
     "name": call("nvmlDeviceGetName"),
     "uuid": call("nvmlDeviceGetUUID"),

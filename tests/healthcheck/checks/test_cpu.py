@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.cpu import CPU, cpu_list
 from healthcheck.facts.values import UNSUPPORTED, Unmeasured, reading
-from healthcheck.model.outcome import Status
+from healthcheck.model.outcome import Owner, Status
 from healthcheck.model.recording import Outcome
+from tests import packagedrules
 from tests.healthcheck import machine
 from tests.healthcheck.checks.changed import files, spoilt
 from tests.healthcheck.checks.verdicts import findings_of, ids, verdict
@@ -20,7 +21,29 @@ GRACE = {
     "/online": "0-2\n", "/sys/devices/system/node/node2/cpulist": "\n",
     "/sys/devices/system/node/node2/meminfo": "Node 2 MemTotal:       97000000 kB\n",
 }
+# A node of 224 CPUs of which half work.
+BUSY = {"/loadavg": "112.00 0.18 0.12 1/2931 11206\n"}
+CRIT = "/sys/bus/pci/drivers/k10temp/0000:00:18.3/hwmon/hwmon4/temp1_crit"
+INTEL = "/sys/bus/platform/drivers/coretemp/coretemp.0/hwmon/hwmon1/temp1_"
 PASSING = [
+    ("cpu-temperature", "cpu.throttle", {"0000:00:19.3/hwmon/hwmon5/temp1_input": "95000\n"}),
+    ("cpu-temperature", "cpu.throttle", {
+        "0000:00:18.3/hwmon/hwmon4/temp1_input": "99000\n", CRIT: "100000\n"}),
+    ("cpu-frequency-cap", "cpu.throttle", {}),
+    # Rounding: 95 per cent.
+    ("cpu-frequency-cap", "cpu.throttle", {"/bios_limit": "2280000\n"}),
+    # intel_pstate has no bios_limit and tells the base itself.
+    ("cpu-frequency-cap", "cpu.throttle", {
+        "/bios_limit": None, f"{CPU}/cpufreq/policy0/base_frequency": "2000000\n",
+        "/scaling_max_freq": "2000000\n"}),
+    ("cpu-frequency-low", "cpu.throttle", {**BUSY, "/scaling_cur_freq": "1920000\n"}),
+    # An idle CPU's frequency says nothing.
+    ("cpu-frequency-low", "cpu.throttle", {"/scaling_cur_freq": "400000\n",
+                                            "/loadavg": "111.00 0.18 0.12 1/2931 11206\n"}),
+    # One of the sampled CPUs is idle.
+    ("cpu-frequency-low", "cpu.throttle", {
+        **BUSY, "policy0/scaling_cur_freq": "3000000\n", "policy10/scaling_cur_freq": "3000000\n",
+        f"{CPU}/cpufreq/policy20/scaling_cur_freq": "400000\n"}),
     ("cpu-count", "cpu.topology", {}), ("cpu-offline", "cpu.topology", {}),
     ("cpu-governor", "cpu.governor", {}),
     ("numa-nodes", "numa.nodes", {}), ("numa-memory", "numa.nodes", {}),
@@ -36,6 +59,21 @@ PASSING = [
     ("numa-affinity", "numa.devices", {"/online": "0\n", "1b:00.0/numa_node": "-1\n"}),
 ]
 FAILING = [
+    # A Tctl without a limit, as k10temp has it on Zen, and one with.
+    ("cpu-temperature", "cpu.throttle", {"0000:00:19.3/hwmon/hwmon5/temp1_input": "95125\n"},
+     "CPU package 1: 95.125 C, expected at most 95 C"),
+    ("cpu-temperature", "cpu.throttle", {
+        "0000:00:18.3/hwmon/hwmon4/temp1_input": "90000\n", CRIT: "90000\n"},
+     "CPU package 0: 90 C, expected less than 90 C, at which it throttles"),
+    ("cpu-frequency-cap", "cpu.throttle", {"/bios_limit": "1500000\n"},
+     "CPU frequency: 3 of 3 sampled CPUs may run at 1500 MHz at most, by the firmware (bios_limit), expected "
+     "the base frequency of 2400 MHz, or more"),
+    ("cpu-frequency-cap", "cpu.throttle", {"policy5/scaling_max_freq": "1200000\n"},
+     "CPU frequency: 1 of 3 sampled CPUs may run at 1200 MHz at most, by a setting (scaling_max_freq), "
+     "expected the base frequency of 2400 MHz, or more"),
+    ("cpu-frequency-low", "cpu.throttle", {**BUSY, "/scaling_cur_freq": "544000\n"},
+     "CPU frequency: half of the sampled CPUs run at 544 MHz or less, at 50% load, expected at least 80% of "
+     "the base frequency of 2400 MHz"),
     ("cpu-count", "cpu.topology", {"/online": "0-222\n"}, "CPUs: 223 of 224 online, expected 224"),
     ("cpu-count", "cpu.topology", {"/online": "0-225\n", "/present": "0-225\n"},
      "CPUs: 226 of 226 online, expected 224"),
@@ -60,6 +98,12 @@ RESTS_ON = [
     ("numa-memory", "numa.nodes", "node0/meminfo"), ("numa-affinity", "numa.devices", "40:00.0/numa_node"),
     ("cpu-throttled", "cpu.throttle", "cpu60/thermal_throttle/package_throttle_count"),
     ("cpu-throttled", "cpu.throttle", "cpu0/topology/physical_package_id"),
+    ("cpu-temperature", "cpu.throttle", "0000:00:19.3/hwmon/hwmon5/temp1_input"),
+    ("cpu-frequency-cap", "cpu.throttle", "policy5/bios_limit"),
+    ("cpu-frequency-cap", "cpu.throttle", "policy5/scaling_max_freq"),
+    ("cpu-frequency-cap", "cpu.throttle", "/nominal_freq"),
+    ("cpu-frequency-low", "cpu.throttle", "policy10/scaling_cur_freq"),
+    ("cpu-frequency-low", "cpu.throttle", "/loadavg"), ("cpu-frequency-low", "cpu.throttle", "/online"),
 ]
 LACKING = [("cpu-governor", "cpu.governor", ("policy0/scaling_governor", "policy1/scaling_governor")),
            ("cpu-throttled", "cpu.throttle",
@@ -67,6 +111,12 @@ LACKING = [("cpu-governor", "cpu.governor", ("policy0/scaling_governor", "policy
            ("cpu-throttled", "cpu.throttle",
             tuple(f"cpu{n}/{name}" for n in (0, 5, 60)
                   for name in ("topology/physical_package_id", "thermal_throttle/package_throttle_count"))),
+           # Neither driver has a sensor (a virtual CPU, Arm's); no cpufreq; a kernel that tells no base.
+           ("cpu-temperature", "cpu.throttle", ("temp1_input",)),
+           ("cpu-frequency-cap", "cpu.throttle", ("/scaling_max_freq", "/bios_limit")),
+           ("cpu-frequency-cap", "cpu.throttle", ("/nominal_freq",)),
+           ("cpu-frequency-low", "cpu.throttle", ("/scaling_cur_freq",)),
+           ("cpu-frequency-low", "cpu.throttle", ("/nominal_freq",)),
            ("numa-affinity", "numa.devices", ("/numa_node",))]
 
 
@@ -115,6 +165,36 @@ def test_a_package_is_accused_of_what_it_was_throttled_since_the_last_look(
     assert (result.status, findings_of(result)) == (status, words)
 
 
+@pytest.mark.parametrize(("path", "rule"), [
+    ("policy10/scaling_cur_freq", "cpu-frequency-low"), ("hwmon5/temp1_input", "cpu-temperature"),
+    ("cpu60/topology/physical_package_id", "cpu-throttled"),
+])
+def test_a_file_of_one_kind_that_cannot_be_read_costs_the_others_nothing(path: str, rule: str) -> None:
+    unread = files("cpu.throttle", {path: Outcome.DENIED})
+    others = {"cpu-frequency-low", "cpu-temperature", "cpu-throttled"} - {rule}
+    assert verdict(rule, unread, machine.recording()).status is Status.UNKNOWN
+    assert {verdict(other, unread, machine.recording()).status for other in others} == {Status.PASS}
+
+
+def test_amds_and_intels_sensors_are_the_packages_that_they_sit_in() -> None:
+    both = files("cpu.throttle", {f"{INTEL}input": "55000\n", f"{INTEL}crit": "100000\n",
+                                     "0000:00:18.3/hwmon/hwmon4/temp1_input": None})
+    found = build_fact(FACTS["cpu_temperatures"], Captures(both))
+    assert [(one.name, one.celsius, one.limit_c) for one in found] == [
+        ("CPU package 0", 55.0, 100.0), ("CPU package 1", 62.125, 0.0)]
+
+
+def test_a_cpu_of_amd_is_judged_beside_a_job_as_one_of_intel_is() -> None:
+    judged = {rule.id for rule in packagedrules.RULES.under("timer")}
+    assert {"cpu-throttled", "cpu-temperature", "cpu-frequency-cap", "cpu-frequency-low"} <= judged
+
+
+def test_a_limit_of_the_firmware_is_the_data_centres_and_a_setting_the_operators() -> None:
+    def owner(path: str) -> Owner | None:
+        return verdict("cpu-frequency-cap", files("cpu.throttle", {path: "1000000\n"})).findings[0].owner
+    assert (owner("/bios_limit"), owner("/scaling_max_freq")) == (Owner.DATACENTRE, Owner.OPERATOR)
+
+
 def test_without_an_earlier_look_throttling_is_skipped() -> None:
     assert verdict("cpu-throttled", machine.recording()).status is Status.SKIPPED
 
@@ -149,7 +229,8 @@ def test_any_other_text_is_refused_and_not_guessed(text: str) -> None:
     assert list(found) == sorted(set(found)) and all(0 <= number < 8192 for number in found)
 
 
-@pytest.mark.parametrize("fact", ["cpus", "governors", "packages", "microcode", "numa_nodes", "affinity"])
+@pytest.mark.parametrize("fact", ["cpus", "governors", "packages", "microcode", "numa_nodes", "affinity",
+                                  "cpu_temperatures", "cpu_frequency"])
 @given(data=st.data())
 def test_no_bytes_in_any_file_raise(fact: str, data: st.DataObject) -> None:
     value = build_fact(FACTS[fact], Captures(data.draw(spoilt(FACTS[fact].probes[0].id))))

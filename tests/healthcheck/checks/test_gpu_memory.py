@@ -25,6 +25,7 @@ PASSING: list[tuple[str, Raw]] = [
     ("gpu-ecc-pending", {"ecc_mode": 0, "ecc_pending": 0}),
     ("gpu-ecc-uncorrected", {"ecc_uncorrected": 0}), ("gpu-ecc-uncorrected-lifetime", {}),
     ("gpu-ecc-corrected", {"ecc_corrected": 20_000_000}),
+    ("gpu-sram-uncorrected-lifetime", {"sram_uncorrected_lifetime": 2}),
     ("gpu-sram-threshold", {}), ("gpu-row-remap-pending", {}), ("gpu-row-remap-failed", {}),
     ("gpu-row-remap-count", {"rows_uncorrected": 511}),
     ("gpu-row-remap-banks", {"banks_partial": 9, "banks_high": 9}),
@@ -43,6 +44,8 @@ FAILING: list[tuple[str, Raw, str]] = [
      "GPU 3: 20000001 corrected, expected at most 20000000"),
     ("gpu-sram-threshold", {"sram_threshold_exceeded": 1},
      "GPU 3: the SRAM error threshold is exceeded, expected not exceeded"),
+    ("gpu-sram-uncorrected-lifetime", {"sram_uncorrected_lifetime": 3},
+     "GPU 3: 3 in SRAM in the board's life, expected at most 2"),
     ("gpu-row-remap-pending", {"rows_pending": 1}, "GPU 3: a row remapping is pending, expected none"),
     ("gpu-row-remap-failed", {"rows_failed": 1}, "GPU 3: a row remapping failed, expected none"),
     ("gpu-row-remap-count", {"rows_uncorrected": 512},
@@ -66,7 +69,7 @@ RESTS_ON = {
     "gpu-ecc-enabled": "ecc_mode", "gpu-ecc-pending": "ecc_pending", "gpu-ecc-uncorrected": "ecc_uncorrected",
     "gpu-ecc-uncorrected-lifetime": "ecc_uncorrected_lifetime", "gpu-ecc-corrected": "ecc_corrected",
     "gpu-sram-threshold": "sram_threshold_exceeded", "gpu-row-remap-pending": "rows_pending",
-    "gpu-row-remap-failed": "rows_failed",
+    "gpu-row-remap-failed": "rows_failed", "gpu-sram-uncorrected-lifetime": "sram_uncorrected_lifetime",
     "gpu-row-remap-count": "rows_uncorrected", "gpu-row-remap-banks": "banks_none",
     "gpu-pages-pending": "pages_pending",
     "gpu-pages-retired": "pages_retired_uncorrected", "gpu-ecc-uncorrected-place": "dram_uncorrected",
@@ -162,6 +165,12 @@ def test_a_gpu_is_compared_with_itself_though_its_number_changed() -> None:
     missing = machine.recording(gpu_nvml=machine.nvml(7))
     assert verdict("gpu-ecc-corrected-rate", now,
                    missing).reason.startswith("GPU 7: the earlier snapshot has no such ")
+
+
+def test_uncorrectable_sram_errors_are_judged_where_the_threshold_flag_is_not_to_be_had() -> None:
+    raw = {"sram_uncorrected_lifetime": 5, "sram_threshold_exceeded": NOT_SUPPORTED}
+    assert verdict("gpu-sram-threshold", gpus(raw, ALL)).status is Status.SKIPPED
+    assert verdict("gpu-sram-uncorrected-lifetime", gpus(raw, ALL)).status is Status.FAIL
 
 
 # What peers got wrong

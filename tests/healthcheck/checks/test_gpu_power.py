@@ -19,6 +19,8 @@ from tests.healthcheck.checks.verdicts import (
     verdict,
 )
 
+# A GPU that prints its thresholds and no margin, as A100 does.
+OLDER: Raw = {"temperature_margin_c": NOT_SUPPORTED, "temperature_slowdown_c": 92}
 BUSY: Raw = {"clock_reasons": 0, "utilization_percent": 100}
 
 PASSING: list[tuple[str, Raw]] = [
@@ -39,6 +41,7 @@ PASSING: list[tuple[str, Raw]] = [
     ("gpu-power-limit-default", {"power_limit_mw": 750_000}),
     ("gpu-power-draw", {"power_mw": 1}), ("gpu-power-draw", {"power_mw": 1_050_000}),
     ("gpu-temperature", {"temperature_margin_c": 3, "temperature_c": 84}),
+    ("gpu-temperature-slowdown", {**OLDER, "temperature_c": 89}),
     ("gpu-memory-temperature", {"temperature_memory_c": 95}),
     ("gpu-memory-temperature", {"temperature_memory_c": 1}),
     ("gpu-clocks-low", {**BUSY, "clock_sm_mhz": 1188}),
@@ -70,8 +73,15 @@ FAILING: list[tuple[str, Raw, str]] = [
     ("gpu-power-draw", {"power_mw": 0}, "GPU 3: draws 0 W, expected more than 0 W"),
     ("gpu-power-draw", {"power_mw": 1_050_001},
      "GPU 3: draws 1050 W, expected at most 1050 W (1.5 times its limit)"),
-    ("gpu-temperature", {"temperature_margin_c": 2, "temperature_c": 85},
-     "GPU 3: 85 C, 2 C below slowdown, expected at least 3 C below slowdown"),
+    # The margins of public captures: highest operating temperature, slowdown and shutdown of H100, Blackwell.
+    *[("gpu-temperature", {"temperature_margin_c": margin, "temperature_c": 87 - margin},
+       f"GPU 3: {87 - margin} C, {where} its highest operating temperature (T.Limit {margin} C), expected at "
+       "least 3 C below it")
+      for margin, where in ((2, "2 C below"), (0, "at"), (-1, "1 C above"), (-2, "2 C above"),
+                            (-3, "3 C above"), (-5, "5 C above"), (-8, "8 C above"))],
+    *[("gpu-temperature-slowdown", {**OLDER, "temperature_c": now},
+       f"GPU 3: {now} C, {where} its slowdown temperature of 92 C, expected at least 3 C below it")
+      for now, where in ((90, "2 C below"), (92, "at"), (94, "2 C above"))],
     ("gpu-memory-temperature", {"temperature_memory_c": 96}, "GPU 3: memory at 96 C, expected at most 95 C"),
     ("gpu-clocks-low", {**BUSY, "clock_sm_mhz": 1187},
      "GPU 3: SM clock 1187 of 1980 MHz at 100% load, without a reason, expected at least 60% of the maximum"),
@@ -92,7 +102,8 @@ RESTS_ON: dict[str, tuple[str, Raw]] = {
     "gpu-power-brake": ("clock_reasons", {}),
     "gpu-slowdown-sw-thermal": ("clock_reasons", {}), "gpu-power-limit": ("power_limit_mw", {}),
     "gpu-power-limit-default": ("power_limit_default_mw", {}), "gpu-power-draw": ("power_mw", {}),
-    "gpu-temperature": ("temperature_c", {}), "gpu-memory-temperature": ("temperature_memory_c", {}),
+    "gpu-temperature": ("temperature_c", {}), "gpu-temperature-slowdown": ("temperature_slowdown_c", OLDER),
+    "gpu-memory-temperature": ("temperature_memory_c", {}),
     "gpu-clocks-low": ("clock_sm_mhz", BUSY),
 }
 # What the SKU says otherwise where the rule is judged at all.
@@ -139,42 +150,45 @@ def test_every_rule_of_the_file_is_in_every_table() -> None:
 @pytest.mark.parametrize("clock", [345, 1200, 1980])
 def test_a_gpu_that_stays_at_its_power_limit_under_load_is_never_accused_of_it(rule: str, clock: int) -> None:
     raw = {"clock_reasons": 0x4, "clock_sm_mhz": clock, "power_mw": 701_000, "utilization_percent": 100,
-           "slowdown_power_ns": 10**15}
+           "slowdown_power_ns": 10**15, **(OLDER if rule == "gpu-temperature-slowdown" else {})}
     assert verdict(rule, gpus(raw, ALL), **NUMBERS.get(rule, {})).status is Status.PASS
 
 
 @pytest.mark.parametrize(("rule", "raw"), [
     ("gpu-temperature", {"temperature_c": 0}), ("gpu-temperature", {"temperature_c": -1}),
-    ("gpu-temperature", {"temperature_margin_c": 0}), ("gpu-temperature", {"temperature_margin_c": -4}),
+    ("gpu-temperature-slowdown", {**OLDER, "temperature_c": 0}),
     ("gpu-memory-temperature", {"temperature_memory_c": 0}),
     ("gpu-memory-temperature", {"temperature_memory_c": -2}),
 ])
 def test_a_temperature_that_cannot_be_is_no_measurement(rule: str, raw: Raw) -> None:
-    """gpud found margins of 0 and less on H100 that say nothing."""
     result = verdict(rule, gpus(raw))
     assert (result.status, findings_of(result)) == (Status.UNKNOWN, "") and "GPU 3" in result.reason
 
 
-@pytest.mark.parametrize(("temperature", "words"),
-                         [(89, ""),
-                          (90, "GPU 3: 90 C, 2 C below slowdown, expected at least 3 C below slowdown")])
-def test_a_gpu_that_gives_its_threshold_and_no_margin_is_judged_by_what_is_left_to_it(
-    temperature: int, words: str,
-) -> None:
-    result = verdict("gpu-temperature", gpus({"temperature_margin_c": NOT_SUPPORTED,
-                                              "temperature_slowdown_c": 92, "temperature_c": temperature}))
-    assert (result.status, findings_of(result)) == (Status.FAIL if words else Status.PASS, words)
+def test_margin_and_slowdown_temperature_are_two_scales_and_neither_replaces_the_other() -> None:
+    hot = gpus({**OLDER, "temperature_c": 92}, ALL)
+    assert verdict("gpu-temperature", hot).status is Status.SKIPPED
+    assert verdict("gpu-temperature-slowdown", hot).status is Status.FAIL
+    # 1 C above the highest operating temperature and 1 C below slowdown: one finding, by the margin.
+    both = gpus({"temperature_margin_c": -1, "temperature_slowdown_c": 89, "temperature_c": 88}, ALL)
+    assert verdict("gpu-temperature", both).status is Status.FAIL
+    assert verdict("gpu-temperature-slowdown", both).status is Status.SKIPPED
 
 
-def test_a_gpu_that_gives_neither_is_skipped_visibly() -> None:
-    result = verdict("gpu-temperature", gpus({"temperature_margin_c": NOT_SUPPORTED,
-                                              "temperature_slowdown_c": NOT_SUPPORTED}, ALL))
-    assert result.status is Status.SKIPPED
+def test_a_margin_that_could_not_be_read_is_unknown_and_the_other_scale_is_still_judged() -> None:
+    unread = gpus({"temperature_margin_c": ERROR, "temperature_slowdown_c": 92, "temperature_c": 91})
+    assert verdict("gpu-temperature", unread).status is Status.UNKNOWN
+    assert findings_of(verdict("gpu-temperature-slowdown", unread)).startswith("GPU 3: 91 C, 1 C below")
+
+
+@pytest.mark.parametrize("rule", ["gpu-temperature", "gpu-temperature-slowdown"])
+def test_a_gpu_that_gives_neither_is_skipped_visibly(rule: str) -> None:
+    assert verdict(rule, gpus({**OLDER, "temperature_slowdown_c": NOT_SUPPORTED}, ALL)).status is Status.SKIPPED
 
 
 def test_heat_and_power_from_outside_are_the_data_centres() -> None:
     rules = {"gpu-slowdown-thermal", "gpu-power-brake", "gpu-slowdown-sw-thermal", "gpu-temperature",
-             "gpu-memory-temperature", *TRENDS}
+             "gpu-temperature-slowdown", "gpu-memory-temperature", *TRENDS}
     assert {RULES[rule].owner for rule in rules} == {Owner.DATACENTRE}
 
 

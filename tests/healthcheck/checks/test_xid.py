@@ -489,6 +489,8 @@ WORDS: list[tuple[str, str, str]] = [
     (nvlink5(144, "SAW_MVB", 2), "kernel-xid-nvlink", "uncorrectable"),
     (nvlink5(144, "SAW_MVB", 3), "kernel-xid-nvlink", "uncorrectable"),
     (nvlink5(144, "SAW_MVB", 0x40), "kernel-xid-nvlink", "not in the table"),
+    (nvlink5(144, "SAW_MVB", 0x40, fatal="Nonfatal"), "kernel-xid-watch", "not in the table"),
+    (nvlink5(146, "NEW_UNIT", 1, fatal="Nonfatal"), "kernel-xid-watch", "unit NEW_UNIT"),
     (nvlink5(145, "RLW_REMAP", 1, fatal="Nonfatal"), "kernel-xid-job", "job"),
     (nvlink5(145, "RLW_RXPIPE", 1, fatal="Nonfatal"), "", ""),
     (nvlink5(145, "RLW_RXPIPE", 1), "kernel-xid-nvlink", "reset"),
@@ -541,10 +543,12 @@ SWITCHES = [
     (sxid(20034, "Non-fatal, Link 3"), "kernel-sxid-watch", "LTSSM"),
     (sxid(11021, "Non-fatal, Link 3 x"), "kernel-sxid-watch", "corrected"),
     (sxid(20009, "Fatal, Link 3 x"), "kernel-sxid", "short error rate"),
-    (sxid(10003, "Data {0x0}"), "kernel-sxid-watch", "no one handled"),
+    (sxid(10003, "Data {0x0}"), "kernel-sxid", "no one handled"),
+    (sxid(12028, "Non-fatal, Link 32 egress non-posted PRIV error (First)"), "kernel-sxid-watch", "its job ends"),
+    (sxid(55555, "Correctable, Link 1"), "kernel-sxid-watch", "by the driver's word"),
     (sxid(55555, "Fatal, Link 1"), "kernel-sxid", "Not in the table"),
     (sxid(55555, "hm"), "kernel-sxid", "Not in the table"),
-    (sxid(28006, "Non-fatal, Link 46 MC TS crumbstore"), "kernel-sxid-watch", "by the driver's word"),
+    (sxid(55555, "Non-fatal, Link 46 MC TS crumbstore"), "kernel-sxid-watch", "by the driver's word"),
 ]
 
 

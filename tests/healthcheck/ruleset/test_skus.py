@@ -273,13 +273,12 @@ def test_nothing_is_learned_that_was_not_measured() -> None:
 
 @pytest.mark.parametrize(("number", "changes"),
                          [("mig", {"mig": {"ok": 1}}), ("fabric", {"fabric_state": {"ok": "not_supported"}}),
-                          ("ecc", {"ecc_mode": {"error": [999, "x"]}}),
-                          ("imex", {"fabric_cluster": {"ok": "0e8b1c1e-0000-0000-0000-000000000001"}})])
+                          ("ecc", {"ecc_mode": {"error": [999, "x"]}})])
 def test_a_setting_is_learned_only_where_all_gpus_share_it(number: str, changes: dict[str, Any]) -> None:
     assert skus.learn(facts(machine.recording(gpu_nvml=machine.nvml(gpu2=changes))))[number] is None
     all_of_them = skus.learn(facts(machine.recording(gpu_nvml=machine.nvml(**{f"gpu{n}": changes
                                                                               for n in range(8)}))))[number]
-    assert all_of_them == {"mig": True, "fabric": False, "ecc": None, "imex": True}[number]
+    assert all_of_them == {"mig": True, "fabric": False, "ecc": None}[number]
 
 
 def test_what_most_gpus_of_a_node_show_is_learned_though_one_differs() -> None:
@@ -309,6 +308,42 @@ def test_a_fabric_manager_is_learned_from_switches_or_its_service(
                                  service_nvidia=machine.services(fabricmanager=service),
                                  gpu_nvml=machine.nvml(**{f"gpu{n}": gpu for n in range(8)}))
     assert skus.learn(facts(snapshot))["fabric_manager"] is learned
+
+
+def of_a_rack(node: str, cluster: str, *, switches: int = 0, imex: str = "", manager: str = "") -> Recording:
+    return machine.recording(
+        node, gpu_pci=pci("2941", switches=switches),
+        service_nvidia=machine.services(fabricmanager=manager, imex=imex),
+        gpu_nvml=machine.nvml(**{f"gpu{n}": {"fabric_cluster": {"ok": cluster}} for n in range(8)}))
+
+
+CLUSTER, NONE = "0e8b1c1e-0000-0000-0000-000000000001", "00000000-0000-0000-0000-000000000000"
+
+
+@pytest.mark.parametrize(("cluster", "switches", "imex", "manager", "learned"), [
+    # Its own NVSwitches, or its own Fabric Manager where these are not seen (HGX B200): one node's fabric.
+    (CLUSTER, 4, "", "active/running", False), (CLUSTER, 0, "", "active/running", False),
+    (CLUSTER, 4, "inactive/dead", "", False),
+    # No cluster at all, in any spelling.
+    (NONE, 0, "active/running", "", False), ("0" * 32, 0, "active/running", "", False),
+    # A tray of a rack: IMEX is there, alive or dead.
+    (CLUSTER, 0, "active/running", "", True), (CLUSTER, 0, "failed/failed", "", True),
+    (CLUSTER, 0, "inactive/dead", "failed/failed", True),
+    # A cluster and nothing else: it may be one node's, with a Fabric Manager in a container.
+    (CLUSTER, 0, "", "", None),
+])
+def test_imex_is_learned_from_what_runs_the_fabric_and_not_from_any_cluster(
+    cluster: str, switches: int, imex: str, manager: str, learned: bool | None,
+) -> None:
+    node = of_a_rack("n", cluster, switches=switches, imex=imex, manager=manager)
+    assert skus.learn(facts(node))["imex"] is learned
+
+
+def test_a_cluster_that_several_nodes_share_spans_nodes() -> None:
+    other = CLUSTER.replace("0e8b", "0e8c")
+    shared = [of_a_rack(f"n{n}", CLUSTER) for n in range(3)] + [of_a_rack("n3", other)]
+    assert skus.spanning({node.node: facts(node) for node in shared}) == {"n0", "n1", "n2"}
+    assert skus.spanning({f"n{n}": facts(of_a_rack(f"n{n}", NONE)) for n in range(3)}) == frozenset()
 
 
 def test_a_bus_that_was_not_read_does_not_show_that_no_fabric_manager_is_wanted() -> None:
@@ -394,6 +429,15 @@ def test_nodes_like_a_known_sku_are_proposed_as_that_with_what_differs_and_how_s
     # What the board does not say is learned from the nodes.
     assert (ours["inherit"], ours["numbers"]["memory_gib"], ours["numbers"]["docker"],
             ours["numbers"]["cpu_count"]) == ("hgx-h100", 2015, True, 224)
+
+
+@pytest.mark.parametrize(("clusters", "learned"), [((CLUSTER, CLUSTER, CLUSTER), True),
+                                                   ((CLUSTER, CLUSTER[:-1] + "2", CLUSTER[:-1] + "3"), None)])
+def test_imex_is_proposed_where_nodes_share_a_cluster_and_not_where_each_has_its_own(
+    clusters: tuple[str, ...], learned: bool | None,
+) -> None:
+    snapshots = [of_a_rack(f"n{n}", cluster) for n, cluster in enumerate(clusters)]
+    assert propose(snapshots, RULES).numbers["imex"].value is learned
 
 
 def test_a_proposal_loads_and_a_healthy_node_is_well_under_it(tmp_path: Path) -> None:

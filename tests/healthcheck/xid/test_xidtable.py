@@ -13,39 +13,42 @@ from hypothesis import strategies as st
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.model.outcome import Owner
 from healthcheck.ruleset.ruleset import load_ruleset
-from healthcheck.xid.xidtable import SERIOUS, WATCHED, Action, SxidReach
+from healthcheck.xid.xidtable import SERIOUS, WATCHED, Action, SxidReach, unlisted
 from healthcheck.xid.xidtableload import load_xid_table
 from inventory.errors import RulesError
+from tests.healthcheck.xid import published
 
 TABLE = load_xid_table([packaged()])
 assert TABLE is not None
 
 UNUSED = {*range(1, 8), 9, 10, 12, *range(14, 25), *range(26, 31), *range(33, 37), 42, 47, *range(49, 54),
-          *range(55, 60), 73, 81, 87, 90, 91, 108, *range(111, 119), 122, 124, 125, 138}
+          *range(55, 60), 73, 81, 87, 90, 91, *range(111, 119), 122, 124, 125, 138} - {14}
 # By NVIDIA's catalogue, its immediate action; what it leaves open, muster's own choice (see the table's
 # `why`).
 BY_ACTION = {
     Action.APP: {8, 11, 13, 25, 31, 32, 39, 40, 41, 43, 45, 60, 68, 69, 70, 71, 72, 75, 76, 77, 80, 82, 83,
-                 84, 85, 86, 88, 89, *range(96, 106), *range(126, 136), 137, 139, 170},
-    Action.IGNORE: {37, 38, 44, 66, 67, 93, 106, 107, 141, 152, 153, 162},
-    Action.RESET: {46, 48, 62, 64, 95, 109, 110, 119, 120, 136, 140, 143, 151, 155, 156, 158, 169, 171, 172},
+                 84, 85, 86, 88, 89, *range(96, 106), 108, *range(126, 136), 137, 139, 170, 174},
+    Action.IGNORE: {14, 37, 38, 44, 66, 67, 93, 106, 107, 141, 152, 153, 162},
+    Action.RESET: {46, 48, 62, 64, 95, 109, 110, 119, 120, 136, 140, 143, 151, 155, 156, 158, 169, 171, 172,
+                   175},
     Action.REBOOT: {79, 166, 167, 173},
-    Action.MONITOR: {63, 92, 94, 121, 159, 160, 161, 163, 164, 165, 168},
+    Action.MONITOR: {63, 92, 94, 121, 159, 160, 161, 163, 164, 165, 168, 176},
     Action.SUPPORT: {61, 65, 123, 142, 157} | UNUSED,
     Action.INSPECT: {54}, Action.UPDATE: {78}, Action.OBEY: {154}, Action.DECODE: {74, *range(144, 151)},
 }
-ALWAYS = {12020, 22011, 23002, 23004, 23006, 23008, 23010, 23012, 23014, 23016}
-POTENTIALLY = {11001, 11013, 11019, 12001, 12022, 12025, 12027, 12031, 14017, 15006, 15010, 15013, 19048,
-               19056, 19060, 19063, 19066, 19069, 20034, 24004, 24006}
-OTHERS = {10001, 10003, 10005, 11004, 11021, 11023, 12023, 15011, 19055, 19059, 19065, 19071, 24002, 20001,
-          19084, 20012, 20009}
 
 
-def test_every_number_from_1_to_173_is_in_the_table_under_its_action() -> None:
-    assert set(TABLE.xids) == set(range(1, 174))
+def test_every_number_from_1_to_176_is_in_the_table_under_its_action() -> None:
+    assert set(TABLE.xids) == set(range(1, 177))
     found = {action: {number for number, entry in TABLE.xids.items() if entry.action is action}
              for action in BY_ACTION}
     assert found == BY_ACTION
+
+
+def test_every_xid_that_nvidia_names_has_its_name_an_owner_and_an_action() -> None:
+    assert {number: entry.mnemonic for number, entry in TABLE.xids.items()} == published.XIDS
+    assert all(isinstance(entry.owner, Owner) and isinstance(entry.action, Action)
+               for entry in TABLE.xids.values())
 
 
 def test_a_number_without_a_published_meaning_reports_it_and_goes_to_support() -> None:
@@ -54,10 +57,28 @@ def test_a_number_without_a_published_meaning_reports_it_and_goes_to_support() -
                 and TABLE.xid(number).owner is Owner.VENDOR)
 
 
-def test_every_sxid_of_the_guide_is_in_the_table_under_its_kind() -> None:
-    assert set(TABLE.sxids) == ALWAYS | POTENTIALLY | OTHERS
-    assert {n for n, entry in TABLE.sxids.items() if entry.kind is SxidReach.ALWAYS_FATAL} == ALWAYS
-    assert {n for n, entry in TABLE.sxids.items() if entry.kind is SxidReach.POTENTIALLY_FATAL} == POTENTIALLY
+def test_every_sxid_of_the_driver_and_of_the_guide_is_in_the_table() -> None:
+    guide = (published.GUIDE_NON_FATAL | published.GUIDE_POTENTIALLY_FATAL | published.GUIDE_ALWAYS_FATAL
+             | published.GUIDE_OTHERS)
+    assert len(guide) == 93 and guide <= published.SXIDS_OF_THE_DRIVER
+    assert set(TABLE.sxids) == published.SXIDS_OF_THE_DRIVER
+    assert {number for number, entry in TABLE.sxids.items() if entry.gpud} == guide
+
+
+def test_an_sxid_of_the_guide_is_as_bad_as_the_guide_says() -> None:
+    def kinds(numbers: set[int]) -> set[SxidReach]:
+        return {TABLE.sxids[number].kind for number in numbers}
+    assert kinds(published.GUIDE_ALWAYS_FATAL) == {SxidReach.ALWAYS_FATAL}
+    assert kinds(published.GUIDE_POTENTIALLY_FATAL) == {SxidReach.POTENTIALLY_FATAL}
+    assert kinds(published.GUIDE_NON_FATAL) == {SxidReach.NON_FATAL, SxidReach.CORRECTED}
+    assert TABLE.sxids[10003].kind is SxidReach.ALWAYS_FATAL     # "fatal to the fabric/system"
+
+
+@pytest.mark.parametrize(("fatal", "action"), [
+    (True, Action.SUPPORT), (None, Action.SUPPORT), (False, Action.MONITOR),
+])
+def test_what_no_table_holds_is_judged_by_the_drivers_word(fatal: bool | None, action: Action) -> None:
+    assert unlisted(fatal) is action
 
 
 def test_every_entry_has_a_meaning_a_remedy_and_a_place() -> None:
