@@ -215,7 +215,7 @@ def test_nvidia_smi_is_not_asked_where_nvml_answers_for_each(looks: Mapping[str,
     assert looks["slow"].captures[SMI.id].outcome is Outcome.MISSING
 
 
-def with_smi(recording: Recording, text: str, exit_status: int = 0, outcome: Outcome = Outcome.DONE) -> Recording:
+def with_smi(recording: Recording, text: str, exit_status: int | None = 0, outcome: Outcome = Outcome.DONE) -> Recording:
     made = Capture(outcome, exit=exit_status, seconds=1.0, text=text)
     return replace(recording, captures={**recording.captures, SMI.id: made})
 

@@ -77,7 +77,7 @@ ONLY: Mapping[str, set[str]] = MappingProxyType({
     "gpu.pci": {"gpu-count"}, "gpu.smi": set(), "host.uptime": {"fleet-boot-time", "host-rebooted"},
     # The log of the kernel names its kernel itself; the versions only choose a baseline.
     "host.versions": {rule for rule in BY_PROBE["host.versions"] if not rule.startswith("kernel-")},
-    "service.nvidia": set(BY_PROBE["service.nvidia"]) - {"driver-persistence-daemon"},
+    "service.nvidia": set(BY_PROBE["service.nvidia"]) - {"driver-persistence-daemon", "gpu-persistence"},
 })
 
 
