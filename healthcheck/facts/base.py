@@ -196,8 +196,9 @@ def fact(
 def build_fact(spec: FactSpec, captures: Captures) -> Any:
     """The fact's value, Partial or Unmeasured; a node's output never makes it raise.
 
-    Enforced here and not left to builders: a fact from a probe that did not end well is at best Partial. A
-    fact with a second source says so itself, because the other source may have made it whole.
+    Enforced here and not left to builders: a fact from a probe that did not end well is at best Partial. Only
+    where a second source ended well the builder says itself whether that source has made the fact whole; how
+    the second source ended matters only to those who read it.
     """
     try:
         value = captures.once(spec.build)
@@ -207,9 +208,10 @@ def build_fact(spec: FactSpec, captures: Captures) -> Any:
         return Unmeasured(f"{spec.name} could not be read from the node's output ({type(error).__name__})")
     if isinstance(value, (Unmeasured, Partial)):
         return value
-    second = any(probe.needs is Needs.NVIDIA_UNANSWERED for probe in spec.probes)
+    seconds = [probe for probe in spec.probes if probe.needs is Needs.NVIDIA_UNANSWERED]
+    replaced = any(captures.outcome(probe) is Outcome.DONE for probe in seconds)
     for probe in spec.probes:
-        if second and (probe.kind is ProbeKind.NVML or probe.needs is Needs.NVIDIA_UNANSWERED):
+        if probe in seconds or (replaced and probe.kind is ProbeKind.NVML):
             continue
         capture = captures.capture(probe)
         if capture is not None and capture.outcome in (Outcome.TRUNCATED, Outcome.TIMEOUT):

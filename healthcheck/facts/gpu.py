@@ -326,6 +326,11 @@ def _code(line: Line) -> Any:
     return error[0] if isinstance(error, list) and error else None
 
 
+def _has_readings(line: Line) -> bool:
+    """Whether anything was read of a GPU; its pairs have an answer each, whatever it is."""
+    return any(isinstance(value, dict) and "ok" in value for key, value in line.items() if key != "p2p")
+
+
 def _filled(
     lines: Sequence[_Sourced], lacking: str, count: Any, log: smi.SmiLog,
 ) -> tuple[_Sourced, ...] | Partial:
@@ -337,9 +342,9 @@ def _filled(
     """
     held = {index_of(each.line): each for each in lines}
     listed = range(count) if type(count) is int else ()
-    open_ = [index for index in sorted({*held, *listed}) if index not in held
-             or (isinstance(responds(held[index].line, "NVML")[0], Unmeasured)
-                 and _code(held[index].line) not in _DEFINITE)]
+    open_ = [index for index in sorted({*held, *listed})
+             if index not in held or (not _has_readings(held[index].line)
+                                      and _code(held[index].line) not in _DEFINITE)]
     known = {reading(each.line, "pci", str) for index, each in held.items() if index not in open_}
     spare = [line for line in log.gpus if reading(line, "pci", str) not in known]
     if len(spare) == len(open_):

@@ -169,8 +169,7 @@ def test_a_driver_that_hangs_under_nvml_is_as_nvidia_smi_says() -> None:
     well = results(gpu_nvml=TIMEOUT, gpu_smi=printed(LOG))["driver-loads"]
     assert (well.status, well.reason) == (Status.PASS, f"reported by nvidia-smi (gpu.nvml: {TIMEOUT.note})")
     both = results(gpu_nvml=TIMEOUT, gpu_smi=SMI_HUNG)["driver-loads"]
-    assert (both.status, both.reason) == (
-        Status.UNKNOWN, f"driver: gpu.nvml: {TIMEOUT.note}; nvidia-smi did not answer within 20 s")
+    assert (both.status, both.reason) == (Status.UNKNOWN, f"driver: gpu.nvml: {TIMEOUT.note}")
 
 
 def test_one_gpu_that_hangs_is_no_verdict_on_the_driver() -> None:

@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from healthcheck.collector.onnode import nvml as collector_nvml
+from healthcheck.collector.onnode.nvidia import not_needed
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.driver import FILES
@@ -215,7 +216,7 @@ def test_nvidia_smi_is_not_asked_where_nvml_answers_for_each(looks: Mapping[str,
     assert looks["slow"].captures[SMI.id].outcome is Outcome.MISSING
 
 
-def with_smi(recording: Recording, text: str, exit_status: int = 0, outcome: Outcome = Outcome.DONE) -> Recording:
+def with_smi(recording: Recording, text: str, exit_status: int | None = 0, outcome: Outcome = Outcome.DONE) -> Recording:
     made = Capture(outcome, exit=exit_status, seconds=1.0, text=text)
     return replace(recording, captures={**recording.captures, SMI.id: made})
 
@@ -239,6 +240,43 @@ def test_a_gpu_that_nvidia_smi_cannot_open_is_evidence_against_it(looks: Mapping
     assert isinstance(gpus, tuple) and len(gpus) == 8
     assert [gpu.answers for gpu in gpus] == [index != 5 for index in range(8)]
     assert gpus[5].trouble == "GPU is lost" and gpus[5].caveat.startswith("read by nvidia-smi (NVML: ")
+
+
+def with_line(recording: Recording, line: dict[str, Any]) -> Recording:
+    """NVML's answer with this line for GPU 5."""
+    rows = recording.captures[NVML.id].text.splitlines()
+    text = "".join(f"{row}\n" for row in [*rows[:6], json.dumps({"index": 5, **line}), *rows[7:]])
+    capture = replace(recording.captures[NVML.id], text=text, outcome=Outcome.DONE)
+    return replace(recording, captures={**recording.captures, NVML.id: capture})
+
+
+UNKNOWN = {"error": [999, "Unknown Error"]}
+NOTHING = {"name": UNKNOWN, "uuid": UNKNOWN, "serial": UNKNOWN, "pci": UNKNOWN, "p2p": {"ok": [[-999] * 6] * 5}}
+LOST = {"error": [15, "GPU is lost"]}
+
+
+@pytest.mark.parametrize(("line", "text", "serial"), [
+    (UNKNOWN, eight(), "smi-5"), (NOTHING, eight(), "smi-5"),       # nvidia-smi reads what NVML could not
+    (UNKNOWN, eight(lost=5), None), (LOST, eight(), None),          # both say no; NVML has said what it is
+])
+def test_of_a_gpu_that_nvml_could_not_open_nvidia_smi_has_readings_or_nvml_has_the_last_word(
+    looks: Mapping[str, Recording], line: dict[str, Any], text: str, serial: str | None,
+) -> None:
+    found = fact("gpus", with_smi(with_line(looks["none"], line), text, 0 if text == eight() else 15))
+    assert isinstance(found, tuple) and [gpu.index for gpu in found] == list(range(8))
+    assert [gpu.caveat != "" for gpu in found] == [serial is not None and index == 5 for index in range(8)]
+    if serial is not None:
+        assert found[5].serial == serial and found[5].caveat.startswith("read by nvidia-smi (NVML: ")
+    else:
+        assert isinstance(reading(found[5], "serial"), Unmeasured)
+
+
+@pytest.mark.parametrize(("line", "asked"), [(UNKNOWN, True), (NOTHING, True), (LOST, False)])
+def test_nvidia_smi_is_asked_for_a_gpu_without_readings_unless_nvml_says_what_it_is(
+    looks: Mapping[str, Recording], line: dict[str, Any], asked: bool,
+) -> None:
+    made = with_line(looks["none"], line).captures[NVML.id]
+    assert not_needed({"outcome": "done", "text": made.text}) == ("" if asked else "not needed: NVML answered")
 
 
 GOES_ON = """

@@ -12,7 +12,7 @@ from healthcheck.config.rulesfolder import packaged
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.values import Partial, Unmeasured, Unread, reading
-from healthcheck.model.probes import Needs, Probe, ProbeKind
+from healthcheck.model.probes import Needs, Probe
 from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
 from healthcheck.ruleset.ruleset import load_ruleset
 from tests.healthcheck import machine
@@ -81,11 +81,8 @@ def test_a_fact_of_a_probe_that_did_not_end_well_is_at_best_partial(outcome: Out
     for name, spec in FACTS.items():
         for probe in spec.probes:
             captures = machine.captures()
-            # A second source does not matter where the first is whole, and NVML's first line has all that
-            # these two take from it.
-            whole = probe.needs is Needs.NVIDIA_UNANSWERED or (
-                probe.kind is ProbeKind.NVML and name in ("driver", "gpu_presence"))
-            if probe.id in captures and not whole:
+            # A second source does not matter where the first is whole.
+            if probe.id in captures and probe.needs is not Needs.NVIDIA_UNANSWERED:
                 held = {**captures,
                         probe.id: replace(captures[probe.id], outcome=outcome, seconds=probe.seconds)}
                 found = of(name, replace(machine.recording(), captures=held))

@@ -83,7 +83,7 @@ ONLY: Mapping[str, set[str]] = MappingProxyType({
     **{probe: {rule for rule in BY_PROBE[probe] if not rule.startswith("disk-smart-")}
        for probe in ("disk.scsi", "nvme.sysfs", "nvme.temperature")},
     "nvme.namespaces": {"disk-nvme-namespace", "disk-nvme-read-only"},
-    "service.nvidia": set(BY_PROBE["service.nvidia"]) - {"driver-persistence-daemon"},
+    "service.nvidia": set(BY_PROBE["service.nvidia"]) - {"driver-persistence-daemon", "gpu-persistence"},
 })
 
 
