@@ -11,17 +11,19 @@ from typing import Any, TypeVar
 from healthcheck.facts import smi
 from healthcheck.facts.base import Captures, fact, why
 from healthcheck.facts.files import CapturedFiles
+from healthcheck.facts.gpu_answers import GpuAnswer, answers, none_answers
 from healthcheck.facts.nvml_output import (
-    LOST_CODES,
+    DRIVER,
+    OUR_OWN,
     READINGS,
     Line,
     NvmlAnswer,
+    error_of,
     gpu_fields,
     handle_error,
     index_of,
     read,
     reading,
-    responds,
 )
 from healthcheck.facts.smi import SMI
 from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread
@@ -40,8 +42,8 @@ Made = TypeVar("Made")
 
 
 class Gpu(Fact):
-    """One GPU that the driver lists. `answers` is False, with NVML's message in `trouble`, when NVML reports
-    it lost or in need of a reset, and True when at least one reading succeeded; anything else is unmeasured.
+    """One GPU that the driver lists. `answers` is False, with the driver's words in `trouble`, where it does
+    not answer (`healthcheck.facts.gpu_answers`), and unmeasured where that cannot be told.
 
     nvml.h defines the readings; units are in the names, and readings without one are counts. `ecc_corrected`
     and `ecc_uncorrected` are the volatile totals (since the driver was loaded), `_lifetime` the aggregate
@@ -178,11 +180,9 @@ def _nvml(captures: Captures) -> NvmlAnswer:
     up."""
     captures.text(NVML)
     answer = captures.once(_lines)
-    error = answer.head.get("error")
-    if error is not None:
-        raise Unread(
-            "NVML: "
-            f"{str(error[1])[:100] if isinstance(error, list) and len(error) == 2 else 'it failed to start'}")
+    if answer.head.get("error") is not None:
+        code, words = error_of(answer.head) or (-1, "it failed to start")
+        raise Unread(f"NVML: {words}", () if code in OUR_OWN else (DRIVER,))
     return answer
 
 
@@ -210,8 +210,8 @@ def _smi_log(captures: Captures, reason: str) -> smi.SmiLog:
         return captures.once(smi.log)
     except Unread as error:
         capture = captures.capture(SMI)
-        asked = capture is not None and capture.outcome is not Outcome.MISSING
-        raise Unread(f"{reason}; {error}" if asked else reason) from None
+        ran = capture is not None and capture.outcome is not Outcome.MISSING
+        raise Unread(f"{reason}; {error}" if ran else reason, error.asked) from None
 
 
 def _counted(head: Line, found: Made, lines: int, source: str = "NVML") -> Made | Partial:
@@ -245,7 +245,7 @@ def each(captures: Captures, make: Callable[[Sequence[Line]], Made]) -> Made | P
 def _by_smi(captures: Captures, reason: str) -> Any:
     log = _smi_log(captures, reason)
     caveat = f"read by nvidia-smi ({reason})"
-    found = tuple([_gpu(line, "nvidia-smi", caveat) for line in log.gpus])
+    found = _gpus_of(log.gpus, "nvidia-smi", caveat)
     return Partial(found, log.cut) if log.cut else _counted(log.head, found, len(found), "nvidia-smi")
 
 
@@ -259,23 +259,34 @@ def gpus(captures: Captures) -> Any:
         return _by_smi(captures, str(error))
 
 
-def _gpus_of(lines: Sequence[Line]) -> tuple[Gpu, ...]:
-    return tuple([_gpu(line) for line in lines])
+def _gpus_of(lines: Sequence[Line], source: str = "NVML", caveat: str = "") -> tuple[Gpu, ...]:
+    return tuple([_gpu(line, answer, source, caveat)
+                  for line, answer in zip(lines, answers(lines, source), strict=True)])
 
 
-def _gpu(line: Line, source: str = "NVML", caveat: str = "") -> Gpu:
+def silence(captures: Captures) -> str:
+    """The driver's words where it lists GPUs, all of them were asked, and none answers; else empty."""
+    try:
+        answer = _nvml(captures)
+        head, lines = answer.head, answer.gpus
+    except Unread as error:
+        try:
+            log = _smi_log(captures, str(error))
+        except Unread:
+            return ""
+        if log.cut:
+            return ""
+        head, lines = log.head, log.gpus
+    return none_answers(lines) if reading(head, "count", int) == len(lines) else ""
+
+
+def _gpu(line: Line, answer: GpuAnswer, source: str, caveat: str) -> Gpu:
     index = index_of(line)
     unread = handle_error(line, source)
-    answers: Any
-    if unread is not None:
-        code, words = line["error"]
-        answers = False if code in LOST_CODES else unread
-        nothing: dict[str, Any] = dict.fromkeys(READINGS, unread)
-        return Gpu(name=f"GPU {index}", index=index, answers=answers, trouble=str(words)[:100], caveat=caveat,
-                   **nothing)
-    answers, lost = responds(line, source)
-    values = {"name": f"GPU {index}", "index": index, "answers": answers, "trouble": lost or "",
-              "caveat": caveat, **gpu_fields(line, source)}
+    fields: dict[str, Any] = (dict.fromkeys(READINGS, unread) if unread is not None
+                              else gpu_fields(line, source))
+    values: dict[str, Any] = {"name": f"GPU {index}", "index": index, "answers": answer.answers,
+                              "trouble": answer.trouble, "caveat": caveat, **fields}
     # A GPU that reports the threshold instead has the same margin by subtraction.
     if values["temperature_margin_c"] is UNSUPPORTED:
         slowdown, now = values["temperature_slowdown_c"], values["temperature_c"]
