@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from healthcheck.model.cause import is_explained
 from healthcheck.model.outcome import NodeReport, Status
 from healthcheck.store.shown import MOST_DEVICES, GpuTelemetry, PortTelemetry, Telemetry
 from inventory.text import clean
@@ -24,6 +25,8 @@ if TYPE_CHECKING:       # an agent keeps the same of its own node, and has no st
     from healthcheck.store.file import Store
 
 _NOT_PASSED = (Status.FAIL, Status.UNKNOWN)
+# Beside the statuses: unknown for nothing but a critical finding of another rule.
+EXPLAINED = "explained"
 _MOST_XIDS = 64
 
 
@@ -44,8 +47,8 @@ class Newest:
     """The newest snapshot of one node. `time` is its sweep's, in epoch seconds;
     `stage` is None if it was reached.
 
-    `statuses` counts its results. `probes_unseen` is how many probes brought nothing,
-    None where it was not reached.
+    `statuses` counts its results, each once: those under EXPLAINED are unknown, too. `probes_unseen` is how
+    many probes brought nothing, None where it was not reached.
     """
 
     node: str
@@ -130,15 +133,16 @@ def decoded(node: str, time: float, rules: str, look: bytes, kept: str) -> Newes
 
 
 def _document(report: NodeReport, seen: Telemetry | None) -> dict[str, Any]:
-    statuses = dict.fromkeys((status.value for status in Status), 0)
+    statuses = dict.fromkeys((*(status.value for status in Status), EXPLAINED), 0)
     for result in report.results:
-        statuses[result.status.value] += 1
+        statuses[EXPLAINED if is_explained(result) else result.status.value] += 1
     return {
         "state": report.state.value, "reason": clean(report.reason), "stage": report.stage, "sku": report.sku,
         "statuses": statuses,
         "not_passed": [(result.rule, result.status.value, result.severity.value,
                         result.owner.value if result.owner is not None else "", len(result.findings))
-                       for result in report.results if result.status in _NOT_PASSED],
+                       for result in report.results
+                       if result.status in _NOT_PASSED and not is_explained(result)],
         "probes_unseen": report.probes.asked - report.probes.captured if report.probes is not None else None,
         "shown": {**vars(seen), "xids": None, "gpus": [gpu.to_document() for gpu in seen.gpus],
                   "ports": [asdict(port) for port in seen.ports]}

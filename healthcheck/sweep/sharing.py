@@ -30,7 +30,8 @@ class SharedParts:
         """A result of this assessment's rules; one with findings is its node's own."""
         if result.findings:
             return result
-        return self._results.setdefault((result.rule, result.status, result.reason, result.origin), result)
+        return self._results.setdefault(
+            (result.rule, result.status, result.reason, result.origin, result.unjudged), result)
 
     def results(self, results: Mapping[str, Result]) -> MutableMapping[str, Result]:
         """Results by rule: those of the first node with the same rules, and beside them what differs."""
