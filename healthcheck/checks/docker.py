@@ -16,7 +16,7 @@ from healthcheck.model.outcome import Finding
 _REGISTRIES = ("docker.io/library/", "docker.io/", "index.docker.io/library/", "index.docker.io/")
 
 
-@check("docker.answers")
+@check("docker.answers", answers=True)
 def docker_answers(docker: Docker, *, required: bool) -> Iterator[Finding]:
     """The Docker daemon answers its client, where the SKU runs containers."""
     if required and not docker.answers:

@@ -80,6 +80,8 @@ def cri_ready(captures: Captures) -> CriReady:
     gone: Any = UNSUPPORTED
     if capture is not None and capture.outcome is Outcome.MISSING:
         return CriReady("CRI", gone, gone, ())
+    if capture is not None and capture.outcome is Outcome.DONE and capture.exit not in (0, None):
+        raise Unread(why(CRI, capture), ("containerd",))
     try:
         document = json.loads(captures.text(CRI))
     except RecursionError:

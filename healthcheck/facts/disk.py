@@ -10,6 +10,7 @@ lower three mean that it could not read the disk, the others what it found, whic
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
@@ -79,6 +80,9 @@ def disk_health(captures: Captures) -> Any:
             and capture.outcome is Outcome.DONE else Partial(result, "not every disk was asked in time"))
 
 
+_NOT_ALLOWED = re.compile("permission|not permitted|privilege", re.IGNORECASE)
+
+
 def read_disk(device: str, answer: DeviceOutput | Unmeasured) -> DiskHealth:
     """smartctl's report on a disk; never raises."""
     if isinstance(answer, Unmeasured):
@@ -97,7 +101,9 @@ def read_disk(device: str, answer: DeviceOutput | Unmeasured) -> DiskHealth:
     if answer.exit & _COULD_NOT_ASK and "smart_status" not in document:
         if "megaraid" in complaint.lower() or "-d" in complaint.split():
             return DiskHealth.absent(f"{device} (behind a RAID controller)")
-        return DiskHealth.absent(name, Unmeasured(f"smartctl could not ask {device}: {complaint[:200]}"))
+        asked = () if _NOT_ALLOWED.search(complaint) else (device,)
+        return DiskHealth.absent(name, Unmeasured(f"smartctl could not ask {device}: {complaint[:200]}",
+                                                  asked=asked))
     return _disk(name, document)
 
 

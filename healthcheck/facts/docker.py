@@ -94,7 +94,7 @@ def rows(captures: Captures, probe: Probe) -> tuple[list[dict[str, Any]], str] |
     if capture.exit not in (0, None):
         if denied(capture.stderr):
             raise Unread("docker: permission denied on the daemon's socket (needs root or the docker group)")
-        raise Unread(why(probe, capture))
+        raise Unread(why(probe, capture), ("docker",))
     found, strange = [], 0
     for line in capture.text.splitlines():
         if line.startswith("{"):
@@ -135,7 +135,8 @@ def docker(captures: Captures) -> Docker:
         raise Unread("docker: permission denied on the daemon's socket (needs root or the docker group)")
     if errors:
         gone = any("cannot connect to the docker daemon" in error.lower() for error in errors)
-        nothing: Any = UNSUPPORTED if gone else Unmeasured("the Docker daemon does not answer")
+        nothing: Any = UNSUPPORTED if gone else Unmeasured("the Docker daemon does not answer",
+                                                              asked=("docker",))
         return _without(False, errors[0].removeprefix("ERROR: ")[:300], nothing)
     version = _word(info, "ServerVersion")
     if isinstance(version, Unmeasured):

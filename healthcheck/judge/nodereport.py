@@ -41,7 +41,8 @@ def summary_line(report: NodeReport, most: int, head: str = "", end: str = "") -
     """The node in one line of at most `most` bytes, for a monitoring system or a log: its state, all that
     fails, worst first, and counts of its results, of which `explained` are unknown for a cause that is named
     (`healthcheck.model.cause`). `head` and `end` stand around that."""
-    items = _items(report.state, report.results, causes(report.results)) or [report.reason or "nothing is wrong"]
+    items = _items(report.state, report.results, causes(report.results))
+    items = items or [report.reason or "nothing is wrong"]
     seen = Counter("explained" if is_explained(one) else _WORDS[one.status] for one in report.results)
     counts = ", ".join(f"{seen[word]} {word}" for word in (*_WORDS.values(), "explained") if seen[word])
     words = ", ".join(filter(None, (counts, end)))

@@ -38,17 +38,24 @@ class Cause:
 def with_causes(results: Sequence[Result], answering: Collection[str]) -> tuple[Result, ...]:
     """The results, with their causes: `answering` are the rules whose findings say that a subject does not
     answer. A result that none of these findings explains has no parts."""
-    found = {finding.subject: result.rule for result in reversed(results)
-             if result.status is Status.FAIL and result.severity is Severity.CRITICAL
-             and result.rule in answering for finding in result.findings}
+    found: dict[str, tuple[str, str]] = {}
+    for result in results:
+        if result.status is Status.FAIL and result.severity is Severity.CRITICAL and result.rule in answering:
+            for finding in result.findings:
+                subject = finding.subject
+                # A drive's name may be followed by its address: "nvme0 (0000:3b:00.0)".
+                for name in (subject, subject.partition(" (")[0]):
+                    found.setdefault(name, (subject, result.rule))
     return tuple([_explained(result, found) if result.unjudged else result for result in results])
 
 
-def _explained(result: Result, found: Mapping[str, str]) -> Result:
+def _explained(result: Result, found: Mapping[str, tuple[str, str]]) -> Result:
+    """`found` holds by a subject's name the subject, and the rule that found it."""
     parts = []
     for part in result.unjudged:
-        cause = next((one for one in part.asked if found.get(one, result.rule) != result.rule), "")
-        parts.append(replace(part, cause=cause, rule=found.get(cause, "")))
+        known = [found[one] for one in part.asked if one in found and found[one][1] != result.rule]
+        cause, rule = known[0] if known else ("", "")
+        parts.append(replace(part, cause=cause, rule=rule))
     return replace(result, unjudged=tuple(parts) if any(part.cause for part in parts) else ())
 
 

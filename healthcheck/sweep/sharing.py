@@ -12,9 +12,9 @@ from hashlib import blake2b
 from typing import Any
 
 from healthcheck.facts.base import FACTS
-from healthcheck.model.outcome import Origin, Result, Status
+from healthcheck.model.outcome import Origin, Result, Status, Unjudged
 
-_Key = tuple[str, Status, str, Origin | None]
+_Key = tuple[str, Status, str, Origin | None, tuple[Unjudged, ...]]
 
 
 class SharedParts:
