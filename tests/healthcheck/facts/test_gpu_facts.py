@@ -129,7 +129,7 @@ def test_the_fifth_generation_has_its_own_errors_and_an_older_one_says_so_once_a
 # Pairs
 
 def test_a_gpu_of_which_nothing_was_read_does_not_answer_by_having_a_list_of_pairs() -> None:
-    nothing = {key: {"error": [999, "Unknown Error"]}
+    nothing = {key: {"error": [4, "Insufficient Permissions"]}
                for key in json.loads(machine.nvml().text.splitlines()[1]) if key not in ("index", "p2p")}
     gpus = built("gpus", gpu1=nothing)
     assert (reading(gpus[1], "answers") == Unmeasured("NVML: none of its readings could be read")
