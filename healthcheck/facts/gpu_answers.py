@@ -77,11 +77,12 @@ def answers(lines: Sequence[Line], source: str = "NVML") -> list[GpuAnswer]:
 
 
 def none_answers(lines: Sequence[Line]) -> str:
-    """The driver's words where not one of these GPUs answers; empty where one does, where there is none, and
-    where an error of our own may be why."""
+    """The driver's words where not one of these GPUs answers; empty where one does, where there is none, where
+    an error of our own may be why, and where the only one is lost, which is its own fault."""
     read = list(map(_readings, lines))
-    silent = bool(read) and all(of.errors and not of.good and of.own is None for of in read)
-    return read[0].words if silent else ""
+    if not read or (len(read) == 1 and read[0].lost is not None):
+        return ""
+    return read[0].words if all(of.errors and not of.good and of.own is None for of in read) else ""
 
 
 def _answer(of: _Readings, given: frozenset[str], source: str) -> GpuAnswer:

@@ -113,6 +113,10 @@ def test_what_fails_on_every_gpu_accuses_none() -> None:
     ([{"index": 0, "error": [999, "Unknown Error"]}, {"index": 1, "error": [999, "Unknown Error"]}],
      "Unknown Error (NVML 999)"),
     ([{"index": 0, "error": [999, "x"]}, {"index": 1, "error": [4, "y"]}], ""),
+    ([{"index": 0, "error": [15, "GPU is lost"]}, {"index": 1, "error": [15, "GPU is lost"]}],
+     "GPU is lost (NVML 15)"),
+    ([{"index": 0, "error": [999, "Unknown Error"]}], "Unknown Error (NVML 999)"),
+    ([{"index": 0, "error": [15, "GPU is lost"]}], ""),
     ([{"index": 0, "error": [999, "x"]}, LINES[2]], ""), ([], ""),
 ])
 def test_that_none_answers_is_known_only_of_gpus_that_all_refuse(lines: list[Any], words: str) -> None:
