@@ -70,7 +70,7 @@ BY_NUMBER = MetricFamily("muster_node_xids_by_number_total", COUNTER,
                          ("node", "xid"))
 NOT_PASSED = MetricFamily("muster_node_rule_not_passed", GAUGE,
                           "A rule that failed or could not be judged in a node's newest result, without what "
-                          "is explained by another's failure; worst first "
+                          "is explained and did not fail before; worst first "
                           "if there are too many: how "
                           "many things it found wrong, and 0 where it was not measured.",
                           ("node", "owner", "rule", "severity", "status"))

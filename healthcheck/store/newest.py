@@ -3,14 +3,14 @@ for views of the current fleet.
 
 Beside it stand counters that only grow: what this node's GPUs counted from one look to the next, and the Xids
 of its kernel log. A GPU that is lost for a while, or exchanged, or whose driver is loaded again, takes
-nothing away from them, as it would from a plain sum.
+nothing away from them, as it would from a plain sum. And the rules that failed when they were last measured.
 """
 
 from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -91,7 +91,13 @@ def packed(before: str | None, report: NodeReport, seen: Telemetry | None) -> tu
     `before` are the previous snapshot's counters, if any."""
     held = json.loads(before) if before is not None else {}
     kept = held if seen is None else _kept(held, seen)
-    look = zlib.compress(json.dumps(_document(report, seen), separators=(",", ":")).encode(), 1)
+    failed = frozenset(held.get("failed", ()))
+    if report.results:
+        kept = {key: value for key, value in kept.items() if key != "failed"}
+        if still := [result.rule for result in report.results if result.status is Status.FAIL
+                     or (result.status is Status.UNKNOWN and result.rule in failed)]:
+            kept["failed"] = still
+    look = zlib.compress(json.dumps(_document(report, seen, failed), separators=(",", ":")).encode(), 1)
     return look, json.dumps(kept, separators=(",", ":"))
 
 
@@ -132,7 +138,9 @@ def decoded(node: str, time: float, rules: str, look: bytes, kept: str) -> Newes
                   found["probes_unseen"], seen, held.get("totals", {}), held.get("xids"))
 
 
-def _document(report: NodeReport, seen: Telemetry | None) -> dict[str, Any]:
+def _document(report: NodeReport, seen: Telemetry | None, failed: Collection[str]) -> dict[str, Any]:
+    """`failed` are the rules that failed when they were last measured: such a fault stands, also where
+    another one is why it is not measured any more."""
     statuses = dict.fromkeys((*(status.value for status in Status), EXPLAINED), 0)
     for result in report.results:
         statuses[EXPLAINED if is_explained(result) else result.status.value] += 1
@@ -142,7 +150,8 @@ def _document(report: NodeReport, seen: Telemetry | None) -> dict[str, Any]:
         "not_passed": [(result.rule, result.status.value, result.severity.value,
                         result.owner.value if result.owner is not None else "", len(result.findings))
                        for result in report.results
-                       if result.status in _NOT_PASSED and not is_explained(result)],
+                       if result.status in _NOT_PASSED
+                       and (result.rule in failed or not is_explained(result))],
         "probes_unseen": report.probes.asked - report.probes.captured if report.probes is not None else None,
         "shown": {**vars(seen), "xids": None, "gpus": [gpu.to_document() for gpu in seen.gpus],
                   "ports": [asdict(port) for port in seen.ports]}
