@@ -44,8 +44,6 @@ EXPECTED: Mapping[str, Expected] = {
         _only("kernel-xid", "PCI 0000:61:00, Xid 79", "fallen off the bus", "reboot"),
         _only("gpu-answers", "GPU 3", "GPU is lost", "reboot"), blind=True),
     "gpu-lost": _all(_only("gpu-answers", "GPU 6", "GPU is lost", "reboot"), blind=True),
-    "gpu-silent": _all(_only("gpu-answers", "GPU 4", "does not answer|NVML 999", "reboot"), blind=True),
-    "two-gpus-lost": _all(_only("gpu-answers", "GPU", "NVML 1", "reboot"), blind=True),
     "gpu-missing": _all(
         _only("gpu-count", "GPUs", "7|8", "power the node off|reseat", owner="datacentre"),
         _only("host-rebooted", "node", "rebooted since the snapshot at|up since", "journalctl -b -1|lifecycle", "warning")),

@@ -95,18 +95,6 @@ def gpu_lost(node: DemoMachine) -> None:
     node.scenario["gpu.6.error"] = "15"
 
 
-@_plant(repair.reboot)
-def gpu_silent(node: DemoMachine) -> None:
-    """'Unknown Error' (999) in place of GPU 4's handle, as operators see of a GPU that died (dcgm-exporter issue 604)."""
-    node.scenario["gpu.4.error"] = "999"
-
-
-@_plant(repair.reboot)
-def two_gpus_lost(node: DemoMachine) -> None:
-    """GPU 1 is lost, and GPU 7 times out."""
-    node.scenario |= {"gpu.1.error": "15", "gpu.7.error": "10"}
-
-
 @_plant(repair.reseat)
 def gpu_missing(node: DemoMachine) -> None:
     """GPU 5 did not enumerate at the last boot: seven on the PCI bus, seven in the driver."""

@@ -10,7 +10,6 @@ from types import ModuleType
 
 import pytest
 
-from healthcheck.model.cause import causes, is_explained
 from healthcheck.model.outcome import NodeReport, NodeState, Result, Status
 from inventory.model import LifecycleState
 from tests.scenarios import node
@@ -98,18 +97,6 @@ def test_after_the_repair_nothing_is_accused_and_at_the_second_look_the_node_is_
     assert told(story(fault, room).first, Status.FAIL) == []
     report = story(fault, room).mended
     assert (report.state, told(report, Status.FAIL, Status.UNKNOWN)) == (NodeState.HEALTHY, [])
-
-
-@pytest.mark.parametrize(("fault", "subjects"), [
-    ("gpu-lost", ("GPU 6 is lost (NVML 15)",)), ("gpu-silent", ("GPU 4 does not answer: Unknown Error (NVML 999)",)),
-    ("two-gpus-lost", ("GPU 1 is lost (NVML 15)", "GPU 7 does not answer: Timeout (NVML 10)")),
-])
-def test_a_gpu_that_does_not_answer_explains_every_rule_that_is_unknown_for_it(fault: str, subjects: tuple[str, ...], room: Room) -> None:
-    report = story(fault, room).sick
-    assert [cause.sentence.partition(";")[0] for cause in causes(report.results)] == list(subjects)
-    assert all(len(cause.rules) > 17 for cause in causes(report.results))
-    assert [result.rule for result in report.results if result.status is Status.UNKNOWN and not is_explained(result)
-            and result.rule != "kernel-baseline"] == []
 
 
 def missing(said: Said, result: Result | None) -> list[str]:
