@@ -16,7 +16,7 @@ from healthcheck.facts import smi
 from healthcheck.facts.base import Captures, fact, why
 from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.gpu import NVML, PCI, on_pci, silence
-from healthcheck.facts.nvml_output import reading
+from healthcheck.facts.nvml_output import DRIVER, reading
 from healthcheck.facts.smi import SMI
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread
 from healthcheck.model.probes import Probe, ProbeKind
@@ -199,8 +199,10 @@ def driver(captures: Captures) -> Driver:
     """The driver by NVML (else nvidia-smi), the kernel and the PCI bus."""
     parts = captures.once(_parts)
     report, module = _verdict(captures), parts["module_version"]
+    refused = (DRIVER,) if report.loads is False else ()
     reported: dict[str, Any] = {key: reading(report.head, key, str) if report.head
-                                else Unmeasured(report.trouble) for key in ("driver", "nvml", "cuda")}
+                                else Unmeasured(report.trouble, asked=refused)
+                                for key in ("driver", "nvml", "cuda")}
     nvml = captures.capture(NVML)
     loads, trouble, cause = _loads(report, captures.once(on_pci), module,
                                    nvml is None or nvml.outcome is not Outcome.MISSING,

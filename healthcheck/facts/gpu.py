@@ -43,7 +43,7 @@ Made = TypeVar("Made")
 
 class Gpu(Fact):
     """One GPU that the driver lists. `answers` is False, with the driver's words in `trouble`, where it does
-    not answer (`healthcheck.facts.gpu_answers`), and unmeasured where that cannot be told.
+    not answer (`healthcheck.facts.gpu_answers`), and unmeasured where that is not known.
 
     nvml.h defines the readings; units are in the names, and readings without one are counts. `ecc_corrected`
     and `ecc_uncorrected` are the volatile totals (since the driver was loaded), `_lifetime` the aggregate
@@ -204,14 +204,15 @@ def _no_gpu_on_pci(captures: Captures) -> bool:
     return bool(captures.once(on_pci) == 0)
 
 
-def _smi_log(captures: Captures, reason: str) -> smi.SmiLog:
-    """nvidia-smi's log, which the collector reads where NVML fails; raises Unread with both reasons."""
+def _smi_log(captures: Captures, refused: Unread) -> smi.SmiLog:
+    """nvidia-smi's log, which the collector reads where NVML fails; raises Unread with both reasons.
+    `refused` is NVML's."""
     try:
         return captures.once(smi.log)
     except Unread as error:
         capture = captures.capture(SMI)
         ran = capture is not None and capture.outcome is not Outcome.MISSING
-        raise Unread(f"{reason}; {error}" if ran else reason, error.asked) from None
+        raise Unread(f"{refused}; {error}" if ran else str(refused), refused.asked) from None
 
 
 def _counted(head: Line, found: Made, lines: int, source: str = "NVML") -> Made | Partial:
@@ -242,9 +243,9 @@ def each(captures: Captures, make: Callable[[Sequence[Line]], Made]) -> Made | P
     return _counted(answer.head, make(answer.gpus), len(answer.gpus))
 
 
-def _by_smi(captures: Captures, reason: str) -> Any:
-    log = _smi_log(captures, reason)
-    caveat = f"read by nvidia-smi ({reason})"
+def _by_smi(captures: Captures, refused: Unread) -> Any:
+    log = _smi_log(captures, refused)
+    caveat = f"read by nvidia-smi ({refused})"
     found = _gpus_of(log.gpus, "nvidia-smi", caveat)
     return Partial(found, log.cut) if log.cut else _counted(log.head, found, len(found), "nvidia-smi")
 
@@ -256,7 +257,7 @@ def gpus(captures: Captures) -> Any:
     try:
         return each(captures, _gpus_of)
     except Unread as error:
-        return _by_smi(captures, str(error))
+        return _by_smi(captures, error)
 
 
 def _gpus_of(lines: Sequence[Line], source: str = "NVML", caveat: str = "") -> tuple[Gpu, ...]:
@@ -271,7 +272,7 @@ def silence(captures: Captures) -> str:
         head, lines = answer.head, answer.gpus
     except Unread as error:
         try:
-            log = _smi_log(captures, str(error))
+            log = _smi_log(captures, error)
         except Unread:
             return ""
         if log.cut:
@@ -302,11 +303,11 @@ def recovery_actions(captures: Captures) -> tuple[tuple[str, str], ...]:
         found = each(captures, _actions)
         return found.value if isinstance(found, Partial) else found
     except Unread as error:
-        reason = str(error)
+        refused = error
     except (ValueError, RecursionError):
         return ()
     try:
-        return _actions(_smi_log(captures, reason).gpus)
+        return _actions(_smi_log(captures, refused).gpus)
     except Unread:
         return ()
 
@@ -324,14 +325,14 @@ def gpu_presence(captures: Captures) -> GpuPresence:
     try:
         listed = reading(_nvml(captures).head, "count", int)
     except Unread as error:
-        listed = Unmeasured(str(error))
+        listed = Unmeasured(str(error), asked=error.asked)
         capture = captures.capture(NVML)
         none = capture is not None and capture.outcome is Outcome.MISSING and _no_gpu_on_pci(captures)
         if none or (smi.trouble(captures) or (0, ""))[0] == smi.NO_DEVICES:
             listed = 0
         else:
             try:
-                listed = reading(_smi_log(captures, str(error)).head, "count", int, "nvidia-smi")
+                listed = reading(_smi_log(captures, error).head, "count", int, "nvidia-smi")
             except Unread as both:
-                listed = Unmeasured(str(both))
+                listed = Unmeasured(str(both), asked=both.asked)
     return GpuPresence(name="GPUs", listed=listed, on_pci=captures.once(on_pci))

@@ -77,8 +77,8 @@ def answers(lines: Sequence[Line], source: str = "NVML") -> list[GpuAnswer]:
 
 
 def none_answers(lines: Sequence[Line]) -> str:
-    """The driver's words where not one of these GPUs answers; empty where one does, where there is none, where
-    an error of our own may be why, and where the only one is lost, which is its own fault."""
+    """The driver's words where not one of these GPUs answers; empty where one does, where there is none,
+    where an error of our own may be why, and where the only one is lost, which is its own fault."""
     read = list(map(_readings, lines))
     if not read or (len(read) == 1 and read[0].lost is not None):
         return ""

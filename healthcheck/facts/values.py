@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextvars import ContextVar
-from dataclasses import FrozenInstanceError, dataclass, field
+from dataclasses import FrozenInstanceError, dataclass
+from dataclasses import field as field_of
 from enum import Enum
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -39,7 +40,7 @@ class Unmeasured:
 
     reason: str
     origin: Origin = Origin.NODE
-    asked: tuple[str, ...] = field(default=(), compare=False)
+    asked: tuple[str, ...] = field_of(default=(), compare=False)
 
 
 class Unsupported(Enum):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from healthcheck.model.cause import Cause, causes, is_explained
+from healthcheck.model.cause import RootCause, causes, is_explained
 from healthcheck.model.outcome import NodeReport, NodeState, Result, Severity, Status
 from healthcheck.model.recording import Recording
 from inventory.model import Node
@@ -55,7 +55,7 @@ def worst_first(results: Iterable[Result]) -> list[Result]:
     return sorted(found, key=lambda one: (one.status is Status.UNKNOWN, _WORST.index(one.severity)))
 
 
-def _items(state: NodeState, results: Iterable[Result], found: Iterable[Cause]) -> list[str]:
+def _items(state: NodeState, results: Iterable[Result], found: Iterable[RootCause]) -> list[str]:
     """UNKNOWN stands here only where it makes the state: elsewhere it is counted."""
     unknown = state is NodeState.UNKNOWN
     return [f"{one.rule}: {words}" for one in worst_first(results)
@@ -63,7 +63,7 @@ def _items(state: NodeState, results: Iterable[Result], found: Iterable[Cause]) 
             for words in reasons(one, found)]
 
 
-def reasons(result: Result, found: Iterable[Cause]) -> list[str]:
+def reasons(result: Result, found: Iterable[RootCause]) -> list[str]:
     """Its findings that are causes, each with what it leaves unjudged; else its first finding in words, or
     its reason where it has none. `found` are the node's causes."""
     own = [cause.sentence for cause in found if cause.rule == result.rule]

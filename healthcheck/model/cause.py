@@ -16,7 +16,7 @@ _MOST = 3       # parts of a reason that are named
 
 
 @dataclass(frozen=True)
-class Cause:
+class RootCause:
     """A finding of `rule`, and the rules that could not be judged for its subject because of it, in the order
     of the results."""
 
@@ -59,7 +59,7 @@ def _explained(result: Result, found: Mapping[str, tuple[str, str]]) -> Result:
     return replace(result, unjudged=tuple(parts) if any(part.cause for part in parts) else ())
 
 
-def causes(results: Iterable[Result]) -> tuple[Cause, ...]:
+def causes(results: Iterable[Result]) -> tuple[RootCause, ...]:
     """The findings that are the cause of what other rules could not judge, in their order."""
     results = tuple(results)
     rules: dict[tuple[str, str], dict[str, None]] = {}
@@ -67,12 +67,12 @@ def causes(results: Iterable[Result]) -> tuple[Cause, ...]:
         for part in result.unjudged:
             if part.cause:
                 rules.setdefault((part.rule, part.cause), {})[result.rule] = None
-    found: list[Cause] = []
+    found: list[RootCause] = []
     for result in results if rules else ():
         for finding in result.findings:
             left = rules.pop((result.rule, finding.subject), None)      # the first of a subject's findings
             if left is not None:
-                found.append(Cause(result.rule, finding, tuple(left)))
+                found.append(RootCause(result.rule, finding, tuple(left)))
     return tuple(found)
 
 

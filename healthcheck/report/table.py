@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from healthcheck.model.cause import Cause, causes, is_explained, many, rest
+from healthcheck.model.cause import RootCause, causes, is_explained, many, rest
 from healthcheck.model.outcome import (
     Finding,
     NodeReport,
@@ -244,7 +244,7 @@ def _print_group(line: Line, group: Sequence[NodeReport], rules: Mapping[str, Ru
 
 
 def _print_result(line: Line, result: Result, rule: Rule | None,
-                  causing: Mapping[tuple[str, str], Cause]) -> None:
+                  causing: Mapping[tuple[str, str], RootCause]) -> None:
     colour = {Severity.CRITICAL: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}[
         result.severity]
     line("  ", (result.severity.value.upper(), colour), f"  {result.rule}")
@@ -269,7 +269,7 @@ def _print_result(line: Line, result: Result, rule: Rule | None,
 
 
 def _because_of(result: Result, findings: Sequence[Finding],
-                causing: Mapping[tuple[str, str], Cause]) -> str:
+                causing: Mapping[tuple[str, str], RootCause]) -> str:
     """How many rules cannot be judged because of these findings, which are not shown."""
     rules = {rule for finding in findings
              if (cause := causing.get((result.rule, finding.subject))) is not None for rule in cause.rules}

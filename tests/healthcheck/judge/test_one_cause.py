@@ -167,9 +167,12 @@ def test_where_no_gpu_answers_the_driver_is_the_one_cause() -> None:
 def test_a_driver_that_is_not_loaded_is_one_line() -> None:
     text = json.dumps({"error": [9, "Driver Not Loaded"]}) + "\n"
     refused = Capture(Outcome.DONE, seconds=0.1, bytes=1, text=text)
-    of = sweep(gpu_nvml=refused, gpu_smi=Capture(Outcome.MISSING))
-    (line,) = [line for line in page(of).splitlines() if "cannot be judged for it" in line]
-    assert line.strip().startswith("driver: NVML: Driver Not Loaded; ")
+    failed = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n"
+    for second in (Capture(Outcome.MISSING), Capture(Outcome.DONE, exit=9, text=failed)):
+        of = sweep(gpu_nvml=refused, gpu_smi=second)
+        (line,) = [line for line in page(of).splitlines() if "cannot be judged for it" in line]
+        assert line.strip().startswith("driver: NVML: Driver Not Loaded; ")
+        assert [line for line in page(of).splitlines() if "UNKNOWN" in line] == []
 
 
 def test_what_a_node_calls_its_error_is_bounded_and_escaped_wherever_it_is_shown() -> None:
