@@ -35,8 +35,9 @@ SAID = {
 }
 
 
-def gpus(capture: Capture, **more: Capture) -> Any:
-    found = build_fact(FACTS["gpus"], Captures(machine.recording(gpu_nvml=capture, **more)))
+def gpus(capture: Capture, gpu_smi: Capture | None = None) -> Any:
+    second = gpu_smi or Capture(Outcome.MISSING)
+    found = build_fact(FACTS["gpus"], Captures(machine.recording(gpu_nvml=capture, gpu_smi=second)))
     return getattr(found, "value", found)
 
 
