@@ -96,7 +96,8 @@ class Check:
 
     `counts`: it concludes from what is missing. `peers`: each of its findings is reported with how many nodes
     have it. `over` is the selection whose subjects it judges. `reads` are the fields of its subject that a
-    fleet check reads; empty for all.
+    fleet check reads; empty for all. `answers`: a subject that it finds fault with cannot be read, and that
+    is the cause of what else is not measured of it.
     """
 
     name: str
@@ -110,6 +111,7 @@ class Check:
     over: str = ""
     peers_of: frozenset[str] = frozenset()
     reads: tuple[str, ...] = ()
+    answers: bool = False
 
     @cached_property
     def each(self) -> str:
@@ -165,16 +167,17 @@ def fact_of(argument: str) -> str:
 
 
 def check(name: str, *, over: str = "", counts: bool = False,
-          peers: bool = False) -> Callable[[CheckFunction], CheckFunction]:
+          peers: bool = False, answers: bool = False) -> Callable[[CheckFunction], CheckFunction]:
     """Registers a check of one node under `subject.property`.
 
     `over` names a selection. `counts`: it concludes from what is missing, so it is UNKNOWN unless the whole
     collection was measured. `peers`: each finding is reported with how many nodes of the sweep have one of
-    the same subject.
+    the same subject. `answers`: a subject with a finding cannot be read, and that is the cause of what else
+    is not measured of it (`Unmeasured.asked`).
     """
 
     def register(function: CheckFunction) -> CheckFunction:
-        _register(name, function, fleet=False, counts=counts, peers=peers, over=over)
+        _register(name, function, fleet=False, counts=counts, peers=peers, over=over, answers=answers)
         return function
 
     return register
@@ -230,7 +233,8 @@ def _hint(function: Callable[..., Any], parameter: inspect.Parameter) -> Any:
 
 
 def _register(name: str, function: Callable[..., Iterator[Any]], *, fleet: bool, counts: bool = False,
-              peers: bool = False, over: str = "", reads: tuple[str, ...] = ()) -> None:
+              peers: bool = False, over: str = "", reads: tuple[str, ...] = (),
+              answers: bool = False) -> None:
     if name in CHECKS and CHECKS[name].function.__module__ != function.__module__:
         raise ValueError(f"the check {name} is defined in {CHECKS[name].function.__module__} already")
     arguments, parameters = [], {}
@@ -249,7 +253,7 @@ def _register(name: str, function: Callable[..., Iterator[Any]], *, fleet: bool,
     if not arguments or arguments[0] == GROWTH:
         raise ValueError(f"the check {name} has no subject: its first parameter must be a fact")
     CHECKS[name] = Check(name, function, tuple(arguments), parameters, summary, fleet, counts, peers, over,
-                         _compared(arguments, function), reads)
+                         _compared(arguments, function), reads, answers)
 
 
 def and_more(subjects: Sequence[str]) -> str:

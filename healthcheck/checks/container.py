@@ -114,7 +114,7 @@ def cdi_driver(cdi: Cdi, versions: Versions) -> Iterator[Finding]:
         yield Finding(f"libraries of {cdi.driver} in {cdi.file}", expected)
 
 
-@check("containerd.answers")
+@check("containerd.answers", answers=True)
 def containerd_answers(containerd: Containerd) -> Iterator[Finding]:
     """The containerd daemon answers its client, where a kubelet or nerdctl uses it."""
     if not containerd.used:

@@ -47,7 +47,7 @@ def disk_nvme_driven(nvme_bus: NvmeBus) -> Iterator[Finding]:
                           f"NVMe drive {pci}")
 
 
-@check("disk.nvme_state")
+@check("disk.nvme_state", answers=True)
 def disk_nvme_state(nvme: Nvme) -> Iterator[Finding]:
     """Every NVMe controller is live: none is dead, being deleted, reset or connected anew."""
     if nvme.state != "live":

@@ -16,14 +16,14 @@ from healthcheck.model.outcome import Finding
 _REGISTRIES = ("docker.io/library/", "docker.io/", "index.docker.io/library/", "index.docker.io/")
 
 
-@check("docker.answers")
+@check("docker.answers", answers=True)
 def docker_answers(docker: Docker, *, required: bool) -> Iterator[Finding]:
     """The Docker daemon answers its client, where the SKU runs containers."""
     if required and not docker.answers:
         yield Finding(docker.trouble, "an answer from the daemon")
 
 
-@check("docker.hangs")
+@check("docker.hangs", answers=True)
 def docker_hangs(docker_silence: DockerSilence) -> Iterator[Finding]:
     """The Docker daemon, where there is one, answers in time."""
     if docker_silence.commands:

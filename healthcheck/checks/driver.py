@@ -30,21 +30,26 @@ _REMEDIES = {
         "Drain and read the kernel log for why the module took none of the GPUs on PCI (RmInitAdapter "
         "failed, BAR too small, Xid 79). Power the node off for a minute; still none, it goes to the vendor.",
         Owner.DATACENTRE),
+    "silent": (
+        "Drain and read the kernel log for why the driver reaches none of its GPUs (GSP or RmInitAdapter "
+        "failures, Xid 79 on all). Reload the driver or reboot; again none, power the node off for a minute.",
+        Owner.OPERATOR),
     "crashed": (
         "Drain. Reinstall the driver's user-space libraries: they, or what is left of an older version, end "
         "in a crash with this module.", Owner.OPERATOR),
 }
 
 
-@check("driver.loads")
+@check("driver.loads", answers=True)
 def driver_loads(driver: Driver) -> Iterator[Finding]:
-    """NVIDIA's driver comes up: it does not refuse NVML, or else nvidia-smi. A timeout is not a refusal."""
+    """NVIDIA's driver comes up: it does not refuse NVML, or else nvidia-smi, and reaches a GPU. A timeout is
+    not a refusal."""
     if not driver.loads:
         remedy, owner = _REMEDIES.get(driver.cause, ("", None))
         yield Finding(driver.trouble, "a driver that answers", remedy=remedy, owner=owner)
 
 
-@check("driver.answers")
+@check("driver.answers", answers=True)
 def driver_answers(driver: Driver, unanswered: Unanswered, *, snapshots: int) -> Iterator[Finding]:
     """The driver, and each GPU of it, answered within the collector's limits in at least one of the last
     `snapshots` snapshots of this boot. One slow answer is not a fault; a driver that hangs is."""
@@ -74,10 +79,10 @@ def driver_nvml(driver: Driver) -> Iterator[Finding]:
 def driver_module_matches(driver: Driver) -> Iterator[Finding]:
     """The driver's library and the loaded module are of one version; the driver itself reports whether they
     are."""
-    if driver.loads or driver.cause == "no-devices":
+    if driver.loads or driver.cause in ("no-devices", "silent"):
         return
     if driver.cause != "mismatch":
-        raise NotMeasured(driver, f"the driver does not come up: {driver.trouble}")
+        raise NotMeasured(driver, f"the driver does not come up: {driver.trouble}", asked=(driver.name,))
     yield Finding(driver.trouble, "library and module of one version")
 
 
@@ -90,7 +95,7 @@ def driver_peermem(driver: Driver, ports: Peers[Port]) -> Iterator[Finding]:
     the host's memory.
     """
     if not driver.loads:
-        raise NotMeasured(driver, "the driver does not come up")
+        raise NotMeasured(driver, "the driver does not come up", asked=(driver.name,))
     number = len(ports.where(lambda port: port.number > 0))
     if number and not driver.peermem_loaded and not driver.dmabuf:
         yield Finding(f"no nvidia-peermem, no DMA-BUF, and {number} RDMA ports", "one of the two")
@@ -110,6 +115,6 @@ def driver_gsp(gpu: Gpu, driver: Driver) -> Iterator[Finding]:
     """Every GPU's system processor runs firmware of the driver's version; a GPU without that firmware is not
     judged."""
     if not driver.loads:
-        raise NotMeasured(driver, "the driver does not come up")
+        raise NotMeasured(driver, "the driver does not come up", asked=(driver.name,))
     if gpu.gsp_firmware != driver.version:
         yield Finding(f"GSP firmware {gpu.gsp_firmware}", f"{driver.version}, as the driver")

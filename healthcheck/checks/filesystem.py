@@ -88,7 +88,7 @@ def _silent(answer: MountAnswer, observed: str, expected: str) -> Finding:
     return Finding(f"{observed} ({answer.fstype} of {answer.source})", expected, owner=owner)
 
 
-@check("filesystem.answers")
+@check("filesystem.answers", answers=True)
 def filesystem_answers(
     mount_answer: MountAnswer, *, ignore: tuple[str, ...], ignore_types: tuple[str, ...],
 ) -> Iterator[Finding]:

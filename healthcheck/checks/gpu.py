@@ -35,10 +35,13 @@ def gpu_listed(gpu_presence: GpuPresence, *, sku_model: str = "", sku_count: int
                       "GPUs listed by the driver")
 
 
-@check("gpu.answers")
+@check("gpu.answers", answers=True)
 def gpu_answers(gpu: Gpu) -> Iterator[Finding]:
-    """Every GPU that the driver lists answers it; a lost one is still listed, so counting does not find
-    it."""
+    """Every GPU that the driver lists answers it; a lost one is still listed, so counting does not find it.
+
+    A GPU without a handle, or most of whose readings fail, does not answer either, whatever the error, where
+    another GPU of the node answers. Where none does, that is no single GPU's fault (driver-loads).
+    """
     if not gpu.answers:
         yield Finding(gpu.trouble, "an answer")
 

@@ -112,7 +112,7 @@ def nvlink_fabric_cluster(gpu: Gpu, *, expected: bool) -> Iterator[Finding]:
     """Where NVLinks span nodes, every GPU that has joined its fabric has the UUID of a cluster; one of zeros
     shares no memory with other nodes."""
     if not expected:
-        raise NotJudged("there are no NVLinks between nodes, as the SKU says")
+        raise NotJudged("there are no NVLinks between nodes, as the SKU says: not judged")
     if gpu.fabric_state == "completed" and gpu.fabric_cluster == NO_CLUSTER:
         yield Finding("no cluster UUID (all zeros)", "the UUID of its NVLink domain's cluster")
 

@@ -16,7 +16,7 @@ def _unused(disk: ScsiDisk, growth: Growth[ScsiDisk]) -> bool:
     return growth.new and not disk.done
 
 
-@check("disk.scsi_state")
+@check("disk.scsi_state", answers=True)
 def disk_scsi_state(scsi_disk: ScsiDisk) -> Iterator[Finding]:
     """The kernel reaches every SCSI or SATA disk: none was taken offline after errors, and the path to none
     is blocked."""

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from healthcheck.cli.options import check_sku
 from healthcheck.gate.decide import Gate, GateDecision, Notice, Why, worst
-from healthcheck.judge.nodereport import first_reason, worst_first
+from healthcheck.judge.nodereport import reasons, worst_first
+from healthcheck.model.cause import causes
 from healthcheck.model.outcome import NodeReport, Severity, Status, exit_code, unknowns
 from inventory.text import fit
 
@@ -67,8 +68,10 @@ def _reason(report: NodeReport) -> str:
     failed = [result for result in wrong if result.status is Status.FAIL]
     if failed:
         first, *others = failed
-        what = f": {first_reason(first)}" if first.findings else ""
-        return fit([f"{first.rule} now{what}", *(f"{one.rule}: {first_reason(one)}" for one in others)],
+        found = causes(report.results)
+        what = f": {'; '.join(reasons(first, found))}" if first.findings else ""
+        return fit([f"{first.rule} now{what}",
+                    *(f"{one.rule}: {words}" for one in others for words in reasons(one, found))],
                    _MOST, "fails ")
     why = f"{wrong[0].rule}: {wrong[0].reason}" if wrong and not report.stage else report.reason
     return f"unknown now: {why}"

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from healthcheck.explain.model import Cause, Quote
 from healthcheck.joblog.meaning import Sure
+from healthcheck.model.cause import is_explained, rest
 from healthcheck.model.outcome import Finding, NodeReport, Owner, Result, Severity, Status
 from healthcheck.model.recording import Capture, Host, Recording
 from healthcheck.ruleset.rule import Rule
@@ -52,10 +53,12 @@ def causes(
 
 
 def unjudged(judged: NodeReport) -> list[str]:
-    """Why rules that affect a node's state could not be judged, each reason once."""
+    """Why rules that affect a node's state could not be judged, each reason once; without what a finding
+    explains."""
     return list(dict.fromkeys(
-        clean(result.reason, _LONGEST) for result in judged.results
+        clean(rest(result), _LONGEST) for result in judged.results
         if result.status is Status.UNKNOWN and result.severity is not Severity.INFO
+        and not is_explained(result)
     ))
 
 

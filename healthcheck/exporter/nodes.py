@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from healthcheck.exporter.source import NodeNow, fresh
 from healthcheck.model.exposition import COUNTER, GAUGE, MetricFamily, Row, Sample
 from healthcheck.model.outcome import NodeState, Status
-from healthcheck.store.newest import Newest, NotPassed, Packed
+from healthcheck.store.newest import EXPLAINED, Newest, NotPassed, Packed
 from healthcheck.store.shown import Telemetry
 
 INFO = MetricFamily("muster_node_info", GAUGE, "A node's location, role and SKU from the inventory, else the "
@@ -31,7 +31,9 @@ NEWEST = MetricFamily("muster_node_newest_result_timestamp_seconds", GAUGE,
                       ("node",))
 STALE = MetricFamily("muster_node_stale", GAUGE, "Whether a node has no fresh result: its newest is too old, "
                                                  "or there is none.", ("node",))
-RESULTS = MetricFamily("muster_node_results", GAUGE, "Rules by status in a node's newest result.",
+RESULTS = MetricFamily("muster_node_results", GAUGE,
+                       "Rules by status in a node's newest result; explained: unknown only because of what "
+                       "another rule found, such as a lost GPU.",
                        ("node", "status"))
 UNSEEN = MetricFamily("muster_node_probes_unseen", GAUGE,
                       "Probes without a result in a node's newest snapshot.", ("node",))
@@ -67,7 +69,8 @@ BY_NUMBER = MetricFamily("muster_node_xids_by_number_total", COUNTER,
                          "Xids by their number; one that was never seen on a node has no series.",
                          ("node", "xid"))
 NOT_PASSED = MetricFamily("muster_node_rule_not_passed", GAUGE,
-                          "A rule that failed or could not be judged in a node's newest result, worst first "
+                          "A rule that failed or could not be judged in a node's newest result, without what "
+                          "is explained and did not fail before; worst first "
                           "if there are too many: how "
                           "many things it found wrong, and 0 where it was not measured.",
                           ("node", "owner", "rule", "severity", "status"))
@@ -76,6 +79,7 @@ NOT_PASSED = MetricFamily("muster_node_rule_not_passed", GAUGE,
 FAMILIES = (INFO, LIFECYCLE, STATE, NEWEST, STALE, RESULTS, UNSEEN, PROBING, SOFTWARE, XIDS, ECC, REMAPS,
             SLOWDOWN, POWER, GPU, TEMPERATURE, CORRECTED, DOWNED, CORDONED, BY_NUMBER, NOT_PASSED)
 _AT = {family.name: number for number, family in enumerate(FAMILIES)}
+_STATUSES = (*(status.value for status in Status), EXPLAINED)
 _SEVERITIES = ("critical", "warning", "info")
 _TOTALS = (("ecc_uncorrected", ECC, ()), ("rows_corrected", REMAPS, ("corrected",)),
            ("rows_uncorrected", REMAPS, ("uncorrected",)))
@@ -151,8 +155,8 @@ def _samples(at: NodeNow, newest: Newest | None, is_fresh: bool) -> Iterator[Sam
     if not is_fresh:
         return
     if newest.stage is None:
-        for status in Status:
-            yield RESULTS, RESULTS.sample(newest.statuses.get(status.value, 0), name, status.value)
+        for status in _STATUSES:
+            yield RESULTS, RESULTS.sample(newest.statuses.get(status, 0), name, status)
         for one in ranked(newest.not_passed):
             yield NOT_PASSED, NOT_PASSED.sample(one.findings, name, one.owner, one.rule, one.severity,
                                                 one.status)

@@ -203,7 +203,7 @@ def build_fact(spec: FactSpec, captures: Captures) -> Any:
     try:
         value = captures.once(spec.build)
     except Unread as error:
-        return Unmeasured(str(error))
+        return Unmeasured(str(error), asked=error.asked)
     except Exception as error:  # noqa: BLE001  (a parser that fails on foreign bytes must cost one fact only)
         return Unmeasured(f"{spec.name} could not be read from the node's output ({type(error).__name__})")
     if isinstance(value, (Unmeasured, Partial)):

@@ -51,7 +51,7 @@ class Containerd(Fact):
 
 class CriReady(Fact):
     """What the runtime reports to a kubelet, if one uses it: whether it and its network are ready, and its
-    messages where not. UNSUPPORTED where it does not answer, which Containerd reports."""
+    messages where not."""
 
     name: str
     used: bool
@@ -60,8 +60,6 @@ class CriReady(Fact):
     words: tuple[str, ...]
 
 
-# gRPC's words where the time that crictl gives is over, or there is none to answer.
-_LATE = re.compile(r"DeadlineExceeded|context deadline exceeded|connection refused|no such file or directory")
 _SERVER = re.compile(r"(?m)^Server:\n(?:[ \t]+.*\n)*?[ \t]+Version:[ \t]+(\S{1,100})[ \t]*$")
 
 
@@ -114,8 +112,10 @@ def cri_ready(captures: Captures) -> CriReady:
     gone: Any = UNSUPPORTED
     if capture is not None and capture.outcome is Outcome.MISSING:
         return CriReady("CRI", used, gone, gone, ())
-    if hung(CRI, capture) or (capture is not None and capture.exit and _LATE.search(capture.stderr)):
-        return CriReady("CRI", used, gone, gone, ())
+    if hung(CRI, capture):
+        raise Unread(why(CRI, capture), ("containerd",))
+    if capture is not None and capture.outcome is Outcome.DONE and capture.exit not in (0, None):
+        raise Unread(why(CRI, capture), ("containerd",))
     try:
         document = json.loads(captures.text(CRI))
     except RecursionError:

@@ -11,6 +11,7 @@ three mean that it could not read the disk, the others what it found, which the 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -107,6 +108,9 @@ def disk_health(captures: Captures) -> Any:
             and capture.outcome is Outcome.DONE else Partial(result, "not every disk was asked in time"))
 
 
+_NOT_ALLOWED = re.compile("permission|not permitted|privilege", re.IGNORECASE)
+
+
 def _asked(captures: Captures, device: str, answer: DeviceOutput | Unmeasured) -> DiskHealth:
     if over_network(captures, device):
         return DiskHealth.absent(f"{device} (over a network)")
@@ -135,7 +139,9 @@ def read_disk(device: str, answer: DeviceOutput | Unmeasured, *, sensor: bool = 
             return DiskHealth.absent(f"{device} (on USB)")
         if "megaraid" in complaint.lower() or "-d" in complaint.split():
             return DiskHealth.absent(f"{device} (behind a RAID controller)")
-        return DiskHealth.absent(name, Unmeasured(f"smartctl could not ask {device}: {complaint[:200]}"))
+        asked = () if _NOT_ALLOWED.search(complaint) else (device,)
+        return DiskHealth.absent(name, Unmeasured(f"smartctl could not ask {device}: {complaint[:200]}",
+                                                  asked=asked))
     return _disk(name, document, sensor)
 
 

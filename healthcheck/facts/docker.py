@@ -22,6 +22,7 @@ from inventory.text import clean
 SOCKET = "unix:///var/run/docker.sock"
 CLIENT = ("docker", "--host", SOCKET)
 # Go's net/http and context, in which the client and its daemon are written, where a time of theirs is over.
+_SILENT = "the Docker daemon did not answer in time"
 _LATE = ("context deadline exceeded", "client.timeout exceeded")
 INFO = Probe("docker.info", ProbeKind.COMMAND, argv=(*CLIENT, "info", "--format", "{{json .}}"), seconds=10.0,
              limit=1 * MIB, root=True)
@@ -38,8 +39,7 @@ class Docker(Fact):
     """The Docker daemon. `answers` is False, with the client's message in `trouble`, when it could not be
     reached.
 
-    The other fields of an absent or dead daemon are UNSUPPORTED, so that only `answers` reports it; so is
-    `answers` of one that hangs, which DockerSilence reports.
+    The other fields of an absent or dead daemon are UNSUPPORTED, so that only `answers` reports it.
     `runtimes` are their names; `cdi` says whether the daemon reads CDI specifications, which no version
     before 25 does.
     """
@@ -104,19 +104,21 @@ def silent(probe: Probe, capture: Capture | None) -> bool:
 
 def rows(captures: Captures, probe: Probe) -> tuple[list[dict[str, Any]], str] | None:
     """The objects that a client printed, one a line, and why they are incomplete, if they are; None where
-    there is no daemon, or it does not answer (DockerSilence).
+    there is no daemon.
 
     Raises Unread where the client failed.
     """
     capture = captures.capture(probe)
-    if silent(probe, capture) or (capture is not None and no_daemon(capture)):
+    if silent(probe, capture):
+        raise Unread(_SILENT, ("docker",))
+    if capture is not None and no_daemon(capture):
         return None
     if capture is None or capture.outcome not in (Outcome.DONE, Outcome.TRUNCATED):
         raise Unread(why(probe, capture))
     if capture.exit not in (0, None):
         if denied(capture.stderr):
             raise Unread("docker: permission denied on the daemon's socket (needs root or the docker group)")
-        raise Unread(why(probe, capture))
+        raise Unread(why(probe, capture), ("docker",))
     found, strange = [], 0
     for line in capture.text.splitlines():
         if line.startswith("{"):
@@ -143,7 +145,7 @@ def docker(captures: Captures) -> Docker:
     if capture is not None and capture.outcome is Outcome.MISSING:
         return _without(Unmeasured(why(INFO, capture)), "", UNSUPPORTED)
     if silent(INFO, capture):
-        return _without(UNSUPPORTED, "", UNSUPPORTED)
+        raise Unread(_SILENT, ("docker",))
     if capture is None or capture.outcome is not Outcome.DONE:
         raise Unread(why(INFO, capture))
     info = _info(capture.text)
@@ -159,7 +161,8 @@ def docker(captures: Captures) -> Docker:
         raise Unread("docker: permission denied on the daemon's socket (needs root or the docker group)")
     if errors:
         gone = any("cannot connect to the docker daemon" in error.lower() for error in errors)
-        nothing: Any = UNSUPPORTED if gone else Unmeasured("the Docker daemon does not answer")
+        nothing: Any = UNSUPPORTED if gone else Unmeasured("the Docker daemon does not answer",
+                                                              asked=("docker",))
         return _without(False, errors[0].removeprefix("ERROR: ")[:300], nothing)
     version = _word(info, "ServerVersion")
     if isinstance(version, Unmeasured):

@@ -15,8 +15,8 @@ from typing import Any
 from healthcheck.facts import smi
 from healthcheck.facts.base import Captures, fact, why
 from healthcheck.facts.files import CapturedFiles
-from healthcheck.facts.gpu import NVML, PCI, on_pci
-from healthcheck.facts.nvml_output import reading
+from healthcheck.facts.gpu import NVML, PCI, on_pci, silence
+from healthcheck.facts.nvml_output import DRIVER, reading
 from healthcheck.facts.smi import SMI
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread
 from healthcheck.model.probes import Probe, ProbeKind
@@ -45,12 +45,12 @@ _OF_OUR_VIEW = (12, 13)
 class Driver(Fact):
     """The node's NVIDIA driver; all UNSUPPORTED where there is no NVIDIA GPU and no driver.
 
-    `loads` is False where the driver itself refused, with its message in `trouble` and `cause` one of
-    not-loaded, mismatch, library, no-devices, crashed and refused. `nvml_trouble` is NVML's refusal of a
-    driver that nvidia-smi shows to be up (the library that programs find by its name is none, or not this
-    driver's), else empty. `version` is the loaded module's as NVML has it, `library_version` that of the
-    library beside it. `dmabuf` says whether GPU memory can be shared with an RDMA adapter without
-    nvidia-peermem.
+    `loads` is False where the driver itself refused or no GPU answers it, with its message in `trouble` and
+    `cause` one of not-loaded, mismatch, library, no-devices, silent, crashed and refused. `nvml_trouble` is
+    NVML's refusal of a driver that nvidia-smi shows to be up (the library that programs find by its name is
+    none, or not this driver's), else empty. `version` is the loaded module's as NVML has it,
+    `library_version` that of the library beside it. `dmabuf` says whether GPU memory can be shared with an
+    RDMA adapter without nvidia-peermem.
     """
 
     name: str
@@ -185,14 +185,19 @@ def _verdict(captures: Captures) -> _DriverReport:
     return _DriverReport(None, f"{first.trouble}; {second.trouble}" if asked else first.trouble)
 
 
-def _loads(report: _DriverReport, on_pci: Any, module: Any, asked: bool) -> tuple[Any, str, str]:
+def _loads(report: _DriverReport, on_pci: Any, module: Any, asked: bool,
+           silent: str) -> tuple[Any, str, str]:
     """Whether the driver came up, its trouble and the cause. Without a GPU on PCI NVML was not asked, and no
-    driver is needed."""
+    driver is needed. `silent` are its words where none of the GPUs that it lists answers."""
     if report.loads is None:
         return (UNSUPPORTED if on_pci == 0 and not asked else Unmeasured(report.trouble)), "", ""
     if report.loads and on_pci and isinstance(on_pci, int) and reading(report.head, "count", int) == 0:
         return (False, f"No devices were found: {on_pci} GPUs are on PCI, and the driver lists none",
                 CAUSES[smi.NO_DEVICES])
+    if report.loads and silent:
+        count = reading(report.head, "count", int)
+        words = f"the driver lists {count} GPU{'s' * (count != 1)}, and none answers: {silent}"
+        return False, words, "silent"
     trouble = report.trouble
     if report.cause == "mismatch" and isinstance(module, str):
         trouble += f"; the loaded module is {module}"
@@ -210,11 +215,14 @@ def driver(captures: Captures) -> Driver:
     """The driver by NVML (else nvidia-smi), the kernel and the PCI bus."""
     parts = captures.once(_parts)
     report, module = _verdict(captures), parts["module_version"]
+    refused = (DRIVER,) if report.loads is False else ()
     reported: dict[str, Any] = {key: reading(report.head, key, str) if report.head
-                                else Unmeasured(report.trouble) for key in ("driver", "nvml", "cuda")}
+                                else Unmeasured(report.trouble, asked=refused)
+                                for key in ("driver", "nvml", "cuda")}
     nvml = captures.capture(NVML)
     loads, trouble, cause = _loads(report, captures.once(on_pci), module,
-                                   nvml is None or nvml.outcome is not Outcome.MISSING)
+                                   nvml is None or nvml.outcome is not Outcome.MISSING,
+                                   captures.once(silence) if report.loads else "")
     # NVML's own version is CUDA's major number and the driver version that it belongs to: 12.550.54.15.
     library: Any = (reported["nvml"].partition(".")[2]
                     if isinstance(reported["nvml"], str) else reported["nvml"])

@@ -5,7 +5,7 @@ Lustre Operations Manual, "Monitoring")."""
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
@@ -134,8 +134,14 @@ def filesystems(captures: Captures) -> tuple[Filesystem, ...]:
     return tuple([_filesystem(files, mount) for mount in held])
 
 
+# Outcomes that are not the file system's doing.
+_OURS = (None, Outcome.DONE, Outcome.UNABLE, Outcome.DENIED, Outcome.MISSING)
+
+
 def _filesystem(files: CapturedFiles, mount: _Mount) -> Filesystem:
     read = files.read(mount.point, _figures)
+    if isinstance(read, Unmeasured) and files.outcome(mount.point) not in _OURS:
+        read = replace(read, asked=(mount.point,))
     figures: tuple[Any, ...] = (read,) * 4 if isinstance(read, Unmeasured) else read
     size, available, used, inodes = figures
     return Filesystem(

@@ -12,17 +12,19 @@ from healthcheck.facts import smi
 from healthcheck.facts.base import Captures, fact, why
 from healthcheck.facts.divided import undivided
 from healthcheck.facts.files import CapturedFiles
+from healthcheck.facts.gpu_answers import GpuAnswer, answers, none_answers
 from healthcheck.facts.nvml_output import (
-    LOST_CODES,
+    DRIVER,
+    OUR_OWN,
     READINGS,
     Line,
     NvmlAnswer,
+    error_of,
     gpu_fields,
     handle_error,
     index_of,
     read,
     reading,
-    responds,
 )
 from healthcheck.facts.smi import SMI
 from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread
@@ -41,8 +43,8 @@ Made = TypeVar("Made")
 
 
 class Gpu(Fact):
-    """One GPU that the driver lists. `answers` is False, with NVML's message in `trouble`, when NVML reports
-    it lost or in need of a reset, and True when at least one reading succeeded; anything else is unmeasured.
+    """One GPU that the driver lists. `answers` is False, with the driver's words in `trouble`, where it does
+    not answer (`healthcheck.facts.gpu_answers`), and unmeasured where that is not known.
 
     nvml.h defines the readings; units are in the names, and readings without one are counts. `ecc_corrected`
     and `ecc_uncorrected` are the volatile totals (since the driver was loaded), `_lifetime` the aggregate
@@ -220,11 +222,9 @@ def _nvml(captures: Captures) -> NvmlAnswer:
     up."""
     captures.text(NVML)
     answer = captures.once(_lines)
-    error = answer.head.get("error")
-    if error is not None:
-        raise Unread(
-            "NVML: "
-            f"{str(error[1])[:100] if isinstance(error, list) and len(error) == 2 else 'it failed to start'}")
+    if answer.head.get("error") is not None:
+        code, words = error_of(answer.head) or (-1, "it failed to start")
+        raise Unread(f"NVML: {words}", () if code in OUR_OWN else (DRIVER,))
     return answer
 
 
@@ -246,14 +246,15 @@ def _no_gpu_on_pci(captures: Captures) -> bool:
     return bool(captures.once(on_pci) == 0)
 
 
-def _smi_log(captures: Captures, reason: str) -> smi.SmiLog:
-    """nvidia-smi's log, which the collector reads where NVML fails; raises Unread with both reasons."""
+def _smi_log(captures: Captures, refused: Unread) -> smi.SmiLog:
+    """nvidia-smi's log, which the collector reads where NVML fails; raises Unread with both reasons.
+    `refused` is NVML's."""
     try:
         return captures.once(smi.log)
     except Unread as error:
         capture = captures.capture(SMI)
-        asked = capture is not None and capture.outcome is not Outcome.MISSING
-        raise Unread(f"{reason}; {error}" if asked else reason) from None
+        ran = capture is not None and capture.outcome is not Outcome.MISSING
+        raise Unread(f"{refused}; {error}" if ran else str(refused), refused.asked) from None
 
 
 def _counted(head: Line, found: Made, lines: int, source: str = "NVML") -> Made | Partial:
@@ -302,7 +303,7 @@ def _sourced(captures: Captures) -> tuple[_Sourced, ...] | Partial:
     try:
         found = each(captures, lambda lines: tuple([_Sourced(line) for line in lines]))
     except Unread as error:
-        log = _smi_log(captures, str(error))
+        log = _smi_log(captures, error)
         by_smi = tuple([_by_smi(line, str(error)) for line in log.gpus])
         return Partial(by_smi, log.cut) if log.cut else _counted(log.head, by_smi, len(by_smi), "nvidia-smi")
     capture = captures.capture(SMI)
@@ -363,23 +364,31 @@ def gpus(captures: Captures) -> Any:
     the PCI bus."""
     found = _sourced(captures)
     if isinstance(found, Partial):
-        return Partial(tuple([_gpu(*each) for each in found.value]), found.reason)
-    return tuple([_gpu(*each) for each in found])
+        return Partial(_gpus_of(found.value), found.reason)
+    return _gpus_of(found)
 
 
-def _gpu(line: Line, source: str = "NVML", caveat: str = "") -> Gpu:
+def _gpus_of(lines: Sequence[_Sourced]) -> tuple[Gpu, ...]:
+    answered = answers([each.line for each in lines], [each.source for each in lines])
+    return tuple([_gpu(*each, answer) for each, answer in zip(lines, answered, strict=True)])
+
+
+def silence(captures: Captures) -> str:
+    """The driver's words where it lists GPUs, all of them were asked, and none answers; else empty."""
+    try:
+        found = _sourced(captures)
+    except Unread:
+        return ""
+    return "" if isinstance(found, Partial) else none_answers([each.line for each in found])
+
+
+def _gpu(line: Line, source: str, caveat: str, answer: GpuAnswer) -> Gpu:
     index = index_of(line)
     unread = handle_error(line, source)
-    answers: Any
-    if unread is not None:
-        code, words = line["error"]
-        answers = False if code in LOST_CODES else unread
-        nothing: dict[str, Any] = dict.fromkeys((*READINGS, "temperature_below_slowdown_c"), unread)
-        return Gpu(name=f"GPU {index}", index=index, answers=answers, trouble=str(words)[:100], caveat=caveat,
-                   **nothing)
-    answers, lost = responds(line, source)
-    values = {"name": f"GPU {index}", "index": index, "answers": answers, "trouble": lost or "",
-              "caveat": "; ".join(filter(None, (caveat, line.get("note")))), **gpu_fields(line, source)}
+    fields: dict[str, Any] = (dict.fromkeys(READINGS, unread) if unread is not None
+                              else gpu_fields(line, source))
+    values = {"name": f"GPU {index}", "index": index, "answers": answer.answers, "trouble": answer.trouble,
+              "caveat": "; ".join(filter(None, (caveat, line.get("note")))), **fields}
     return Gpu(**undivided({**values, "temperature_below_slowdown_c": _below_slowdown(values)}))
 
 
@@ -414,13 +423,13 @@ def gpu_presence(captures: Captures) -> GpuPresence:
         head = captures.once(_lines).head if _is_cut(capture) else _nvml(captures).head
         listed = reading(head, "count", int)
     except Unread as error:
-        listed = Unmeasured(str(error))
+        listed = Unmeasured(str(error), asked=error.asked)
         none = capture is not None and capture.outcome is Outcome.MISSING and _no_gpu_on_pci(captures)
         if none or (smi.trouble(captures) or (0, ""))[0] == smi.NO_DEVICES:
             listed = 0
         else:
             try:
-                listed = reading(_smi_log(captures, str(error)).head, "count", int, "nvidia-smi")
+                listed = reading(_smi_log(captures, error).head, "count", int, "nvidia-smi")
             except Unread as both:
-                listed = Unmeasured(str(both))
+                listed = Unmeasured(str(both), asked=both.asked)
     return GpuPresence(name="GPUs", listed=listed, on_pci=captures.once(on_pci))

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.divided import LINKS, PAIRS, is_divided
 from healthcheck.facts.gpu import NVML, PCI, each
-from healthcheck.facts.nvml_output import Line, handle_error, index_of, reading
+from healthcheck.facts.nvml_output import DRIVER, Line, asked, handle_error, index_of, reading
 from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, changed
 from healthcheck.facts.values import reading as value_of
 
@@ -138,13 +138,13 @@ _P2P = (
 )
 
 
-def _number(value: Any) -> Any:
-    """A number of a row; -N stands for NVML's error N."""
+def _number(value: Any, *gpus: int) -> Any:
+    """A number of a row; -N stands for the error N of NVML, which asked these GPUs."""
     if type(value) is not int:
         return Unmeasured("NVML: not in the reader's format")
     if value >= 0:
         return value
-    return UNSUPPORTED if value == -3 else Unmeasured(f"NVML: error {-value}")
+    return UNSUPPORTED if value == -3 else Unmeasured(f"NVML: error {-value}", asked=asked(-value, *gpus))
 
 
 def _rows(line: Line) -> Any:
@@ -204,7 +204,7 @@ def _gpu_links(line: Line) -> GpuLinks:
     index, rows = index_of(line), _rows(line)
     if type(rows) is not list:
         return GpuLinks(name=f"GPU {index}", index=index, links=rows, active=rows, down=rows)
-    states = [_number(row[0]) for row in rows]
+    states = [_number(row[0], index) for row in rows]
     unread = [state for state in states if isinstance(state, Unmeasured)]
     active: Any = unread[0] if unread else states.count(1)
     down: Any = unread[0] if unread else tuple([
@@ -225,7 +225,7 @@ def _links(line: Line) -> list[NvLink]:
     state: Any
     kind: Any
     for link, (*numbers, remote) in enumerate(row[:_BEFORE] for row in rows):
-        state, version, speed, kind = [value if type(value) is int and value >= 0 else _number(value)
+        state, version, speed, kind = [value if type(value) is int and value >= 0 else _number(value, index)
                                        for value in numbers]
         found.append(
             NvLink(
@@ -238,7 +238,7 @@ def _links(line: Line) -> list[NvLink]:
                 remote_type=_REMOTE.get(kind, "unknown") if type(kind) is int else kind,
                 remote_pci=remote[:32]
                 if type(remote) is str
-                else _number(remote if type(remote) is int and remote < 0 else None),
+                else _number(remote if type(remote) is int and remote < 0 else None, index),
             )
         )
     return found
@@ -258,8 +258,8 @@ def _errors(line: Line, kind: type[T], names: tuple[str, ...], start: int) -> li
         return [_for_all_links(index, kind, names, UNSUPPORTED)]
     found = []
     for link, values in enumerate(counted):
-        numbers = [value if type(value) is int and value >= 0 else _number(value) for value in values
-                   or [-3] * len(names)]
+        numbers = [value if type(value) is int and value >= 0 else _number(value, index)
+                   for value in values or [-3] * len(names)]
         read: dict[str, Any] = dict(zip(fields, (f"GPU {index} NVLink {link}", index, link, *numbers),
                                         strict=True))
         for name in _BER if fifth else ():
@@ -340,8 +340,10 @@ def _pairs(line: Line) -> tuple[GpuPair, ...]:
             return ()
         why = Unmeasured("NVML: p2p is not in the reader's format") if type(rows) is list else rows
         return (_for_all_pairs(index, "and those before it", why),)
-    return _each_pair(index, ([_status(code) for code in row] if type(row) is list and len(row) == 6
-                              else [Unmeasured("NVML: the other GPU was not read")] * 6 for row in rows))
+    return _each_pair(index, (
+        [_status(code, index, other) for code in row] if type(row) is list and len(row) == 6
+        else [Unmeasured("NVML: the other GPU was not read", asked=(f"GPU {other}", DRIVER))] * 6
+        for other, row in enumerate(rows)))
 
 
 def _each_pair(index: int, rows: Iterable[list[Any]]) -> tuple[GpuPair, ...]:
@@ -351,6 +353,6 @@ def _each_pair(index: int, rows: Iterable[list[Any]]) -> tuple[GpuPair, ...]:
         for gpu, peer, (read, write, nvlink) in ((index, other, words[:3]), (other, index, words[3:])))
 
 
-def _status(code: Any) -> Any:
-    value = _number(code)
+def _status(code: Any, *gpus: int) -> Any:
+    value = _number(code, *gpus)
     return (_P2P[value] if value < len(_P2P) else "unknown") if type(value) is int else value

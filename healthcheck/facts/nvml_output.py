@@ -42,11 +42,37 @@ def reading(document: Line, key: str, kind: type, source: str = "NVML") -> Any:
         return UNSUPPORTED
     if "ok" in value and type(value["ok"]) is kind:
         return value["ok"]
-    error = value.get("error")
-    if isinstance(error, list) and len(error) == 2:
-        return Unmeasured(f"{source}: {key}: {str(error[1])[:100]} (error {error[0]})")
+    error = error_of(value)
+    if error is not None:
+        code, words = error
+        index = document.get("index")
+        return Unmeasured(f"{source}: {key}: {words} (error {code})",
+                          asked=asked(code, index) if type(index) is int else ())
     return Unmeasured(f"{source}: {key} has the value {str(value.get('ok'))[:40]!r}, expected "
                       f"{kind.__name__}")
+
+
+# nvmlReturn_t (nvml.h) that say nothing of a GPU: the call was not allowed to us (4; 17: blocked by the
+# operating system or a cgroup), was made wrongly, or by a library that lacks it or does not fit (1, 2, 5, 7,
+# 12, 13, 25, 26), our process had no memory (20), or the reader itself failed (-1).
+OUR_OWN = frozenset((-1, 1, 2, 4, 5, 7, 12, 13, 17, 20, 25, 26))
+
+
+def error_of(value: Any) -> tuple[int, str] | None:
+    """NVML's number and words in a reading or a GPU's line that holds an error."""
+    error = value.get("error") if isinstance(value, dict) else None
+    if isinstance(error, list) and len(error) == 2 and type(error[0]) is int:
+        return error[0], str(error[1])[:100]
+    return None
+
+
+DRIVER = "driver"       # the name of the driver's fact
+
+
+def asked(code: int, *indexes: int) -> tuple[str, ...]:
+    """Who was asked and answered with this error, as `Unmeasured` has them: one of these GPUs, or the driver
+    where no GPU answers. No one where the error is our own."""
+    return () if code in OUR_OWN else (*[f"GPU {index}" for index in indexes], DRIVER)
 
 
 # By field of a Gpu: the reader's key, the type that it sends, and a conversion if there is one.
@@ -126,29 +152,6 @@ def _field(line: Line, key: str, kind: type, convert: Callable[[Any], Any] | Non
     return convert(value) if convert and type(value) is kind else value
 
 
-def responds(line: Line, source: str) -> tuple[Any, str | None]:
-    """Whether the GPU answers, and NVML's message where it is lost."""
-    lost = _lost(line)
-    if lost is not None:
-        return False, lost
-    # which has an answer per pair
-    if any(isinstance(value, dict) and "ok" in value for key, value in line.items() if key != "p2p"):
-        return True, None
-    return Unmeasured(f"{source}: none of its readings could be read"), None
-
-
-# NVML_ERROR_GPU_IS_LOST, NVML_ERROR_RESET_REQUIRED and NVML_ERROR_GPU_NOT_FOUND (nvml.h): the GPU itself does
-# not answer.
-LOST_CODES = (15, 16, 28)
-
-
-def _lost(line: Line) -> str | None:
-    for error in [value["error"] for value in line.values() if type(value) is dict and "error" in value]:
-        if isinstance(error, list) and len(error) == 2 and error[0] in LOST_CODES:
-            return str(error[1])[:100]
-    return None
-
-
 def index_of(line: Line) -> int:
     """The GPU's number in NVML's order."""
     index = line.get("index")
@@ -159,8 +162,10 @@ def index_of(line: Line) -> int:
 
 def handle_error(line: Line, source: str = "NVML") -> Unmeasured | None:
     """Why nothing was read of this GPU, if NVML gave no handle of it."""
-    error = line.get("error")
-    if not isinstance(error, list) or len(error) != 2:
+    error = error_of(line)
+    if error is None:
         return None
     code = "" if error[0] == -1 else f" (error {error[0]})"     # ours, as a limit, has no number
-    return Unmeasured(f"{source}: {str(error[1])[:100]}{code}")
+    silent = error[0] == -1 and error[1].startswith(("no answer within ", "wedged since "))
+    by = (f"GPU {index_of(line)}", DRIVER) if silent else asked(error[0], index_of(line))
+    return Unmeasured(f"{source}: {error[1]}{code}", asked=by)

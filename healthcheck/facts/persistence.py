@@ -37,7 +37,9 @@ def persistence_modes(captures: Captures) -> Any:
     try:
         found = captures.once(gpus)
     except Unread as error:
-        return (_by_unit(captures, str(error)),) if hung else Unmeasured(str(error))
+        if hung:
+            return (_by_unit(captures, str(error)),)
+        raise
     listed, lacking = (found.value, found.reason) if isinstance(found, Partial) else (found, "")
     modes = [reading(gpu, "persistence") for gpu in listed]
     unread = [mode.reason for mode in modes if isinstance(mode, Unmeasured)]

@@ -152,21 +152,59 @@ def parse(text: str) -> SmiLog:
         cut = f"it ends in the middle or is broken (line {error.lineno})"
     if not reader.ended and not reader.head and not reader.gpus:
         raise Unread(f"nvidia-smi's log cannot be read: {cut}")
-    # The text after the break is the tool's last message, and often the reason.
-    lost = [{"index": len(reader.gpus), "error": [NVML_WORDS.get(message.lower(), 999), message]}
-            for message in _unreachable(text)]
-    gpus = [gpu_line(index, gpu) for index, gpu in enumerate(reader.gpus)]
-    return SmiLog(summary(reader.head), tuple(gpus + lost[:1]),
+    # The text around the document is the tool's messages, and often the reason why it breaks off.
+    gpus = _in_order(reader.gpus, unreachable(text))
+    return SmiLog(summary(reader.head), tuple(gpus),
                   f"nvidia-smi's log cannot be read to its end: {cut}" if cut else "")
 
 
+@dataclass(frozen=True)
+class Unreachable:
+    """A GPU that nvidia-smi could not open: its address as printed and its number, where given, and why."""
+
+    pci: str
+    index: int | None
+    words: str
+
+    @property
+    def error(self) -> list[Any]:
+        """NVML's number and words, as in the NVML reader's lines."""
+        return [NVML_WORDS.get(self.words.lower(), 999), self.words]
+
+
+# "GPU 0000:0B:00.0: Unknown Error" (2015), "gpu 0000:01:00.0: Not Found" (515), "GPU0000:65:00.0: ..." (525),
+# "GPU1: 0000:34:00.0: ..." (610, which goes on with the other GPUs), and without an address: "GPU1: ...".
 _UNREACHABLE = re.compile(
-    r"Unable to determine the device handle for [Gg][Pp][Uu][ \d]{0,5}[0-9A-Fa-f:.]{5,20}: ([^\n.<]{3,60})")
+    r"Unable to determine the device handle for GPU ?"
+    r"(?:(?P<index>\d{1,3}): ?)?(?P<pci>[0-9A-F]{3,8}:[0-9A-F]{2}:[0-9A-F]{2}\.[0-9A-F])?(?:: ?)?"
+    r"(?<=: )(?P<words>[^\n.<:]{3,60})", re.IGNORECASE)
 
 
-def _unreachable(text: str) -> list[str]:
-    """nvidia-smi's messages about GPUs that it could not open."""
-    return [clean(match[1].strip()) for match in _UNREACHABLE.finditer(text)]
+def unreachable(text: str) -> list[Unreachable]:
+    """The GPUs that nvidia-smi's messages say it could not open, each once, at most SMI_GPUS."""
+    found = [Unreachable((match["pci"] or "").lower(), int(match["index"]) if match["index"] else None,
+                         clean(match["words"].strip())) for match in _UNREACHABLE.finditer(text)]
+    return list({(one.pci, one.index): one for one in found}.values())[:SMI_GPUS]
+
+
+def _in_order(listed: list[dict[str, str]], lost: list[Unreachable]) -> list[dict[str, Any]]:
+    """The lines of all GPUs by their numbers. nvidia-smi numbers GPUs by PCI address, those that it could not
+    open included; where it broke off at one, that is the last."""
+    places = sorted(lost, key=lambda one: (one.index is None, one.index or 0, one.pci))
+    read: list[dict[str, str] | Unreachable] = list(listed)
+    for one in places:
+        at = one.index
+        if at is None and one.pci:
+            at = sum(_address(other["@id"] if isinstance(other, dict) else other.pci) < _address(one.pci)
+                     for other in read)
+        read.insert(len(read) if at is None else min(at, len(read)), one)
+    return [gpu_line(index, gpu) if isinstance(gpu, dict) else {"index": index, "error": gpu.error}
+            for index, gpu in enumerate(read)]
+
+
+def _address(text: str) -> str:
+    """A PCI address with eight digits of domain, so that addresses sort."""
+    return text.lower().rjust(16, "0")
 
 
 def _first_line(text: str) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextvars import ContextVar
 from dataclasses import FrozenInstanceError, dataclass
+from dataclasses import field as field_of
 from enum import Enum
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -31,10 +32,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Unmeasured:
-    """A value that is not known, and why, in one line."""
+    """A value that is not known, and why, in one line.
+
+    `asked` are the subjects, as findings call them, that were asked and did not answer, where the reason is
+    theirs and not ours: a finding that one of them does not answer is the cause.
+    """
 
     reason: str
     origin: Origin = Origin.NODE
+    asked: tuple[str, ...] = field_of(default=(), compare=False)
 
 
 class Unsupported(Enum):
@@ -56,7 +62,12 @@ class Partial:
 
 
 class Unread(Exception):
-    """Raised inside a fact builder: a capture that it needs is missing; its text is the reason."""
+    """Raised inside a fact builder: a capture that it needs is missing; its text is the reason. `asked` as in
+    Unmeasured."""
+
+    def __init__(self, reason: str, asked: tuple[str, ...] = ()) -> None:
+        super().__init__(reason)
+        self.asked = asked
 
 
 class Refusal(Exception):
@@ -79,12 +90,15 @@ class Refusal(Exception):
 
 
 class NotMeasured(Refusal):
-    """A field that was not measured was read: its fact (None: no single one), and the reason."""
+    """A field that was not measured was read: its fact (None: no single one), and the reason. `asked` as in
+    Unmeasured."""
 
-    def __init__(self, fact: Fact | None, reason: str, origin: Origin = Origin.NODE) -> None:
+    def __init__(self, fact: Fact | None, reason: str, origin: Origin = Origin.NODE,
+                 asked: tuple[str, ...] = ()) -> None:
         super().__init__(fact, reason)
         self.reason = reason
         self.origin = origin
+        self.asked = asked
 
     def __str__(self) -> str:
         return self.reason
@@ -191,7 +205,7 @@ class Fact:
                                      else f"{type(self).__name__} has no {field}")
             value = absent[field]
             if type(value) is Unmeasured:
-                raise NotMeasured(self, value.reason, value.origin)
+                raise NotMeasured(self, value.reason, value.origin, value.asked)
             raise NotSupported(self, field)
 
     @classmethod
@@ -267,7 +281,7 @@ def attempt(read: Callable[[], T]) -> T | Unmeasured | Unsupported:
     try:
         return read()
     except NotMeasured as refused:
-        return Unmeasured(refused.reason, refused.origin)
+        return Unmeasured(refused.reason, refused.origin, refused.asked)
     except NotSupported:
         return UNSUPPORTED
 

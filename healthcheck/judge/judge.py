@@ -19,7 +19,18 @@ from healthcheck.facts.base import MEMBERS
 from healthcheck.facts.values import Fact, Refusal, Unmeasured, refusals
 from healthcheck.judge.limits import LONGEST_LINE, MOST_FINDINGS, MOST_LINES, MOST_RECORDS
 from healthcheck.judge.nodefacts import NodeFacts, members
-from healthcheck.model.outcome import Finding, LogEvidence, Note, Origin, Owner, Repair, Result, Status
+from healthcheck.model.cause import few
+from healthcheck.model.outcome import (
+    Finding,
+    LogEvidence,
+    Note,
+    Origin,
+    Owner,
+    Repair,
+    Result,
+    Status,
+    Unjudged,
+)
 from healthcheck.ruleset.rule import Rule, UnsupportedPolicy
 from healthcheck.ruleset.sku import Sku
 from inventory.text import clean
@@ -28,13 +39,15 @@ NO_EARLIER = "no earlier snapshot of this node in this boot"
 
 
 class CheckRun:
-    """What running one check brought, before its rule is applied."""
+    """What running one check brought, before its rule is applied. `unmeasured` has a subject's first reason,
+    and `also` one of ours beside a first one that the subject is answerable for."""
 
-    __slots__ = ("caveats", "findings", "judged", "skipped", "unmeasured", "unsupported")
+    __slots__ = ("also", "caveats", "findings", "judged", "skipped", "unmeasured", "unsupported")
 
     def __init__(self) -> None:
         self.findings: list[Finding] = []
         self.unmeasured: dict[str, Unmeasured] = {}
+        self.also: list[tuple[str, Unmeasured]] = []
         self.unsupported: list[str] = []
         self.caveats: list[str] = []
         self.skipped = ""
@@ -47,7 +60,10 @@ class CheckRun:
             if isinstance(one, NotSupported):
                 _add_once(self.unsupported, f"{one.field} of {subject}")
             elif isinstance(one, NotMeasured):
-                self.unmeasured.setdefault(subject, Unmeasured(one.reason, one.origin))
+                why = Unmeasured(one.reason, one.origin, one.asked)
+                first = self.unmeasured.setdefault(subject, why)
+                if first.asked and not why.asked and (subject, why) not in self.also:
+                    self.also.append((subject, why))
 
 
 def _add_once(lines: list[str], line: str) -> None:
@@ -271,39 +287,38 @@ def conclude(rule: Rule, run: CheckRun) -> Result:
         return result(rule, Status.SKIPPED, reason=run.skipped)
     findings = list(dict.fromkeys(run.findings))
     unmeasured = dict(run.unmeasured)
-    notes = [f"{name}: {value.reason}" for name, value in unmeasured.items()] + run.caveats
+    parts = [Unjudged(clean(f"{name}: {value.reason}", 1000), value.asked)
+             for name, value in (*unmeasured.items(), *run.also)]
+    notes = list(run.caveats)
     if run.unsupported:
-        what = f"not supported: {_few(run.unsupported)}"
+        what = f"not supported: {few(run.unsupported)}"
         if rule.unsupported is UnsupportedPolicy.FAIL:
             findings += [Finding("not supported", "supported", subject) for subject in run.unsupported]
         elif rule.unsupported is UnsupportedPolicy.UNKNOWN:
             unmeasured.update((subject, Unmeasured("not supported")) for subject in run.unsupported)
-            notes.append(what)
+            parts.append(Unjudged(what))
         elif not run.judged and not findings and not unmeasured:
             return result(rule, Status.SKIPPED, reason=what)
         else:
             notes.append(what)
-    reason = _few(notes)
+    reason = few([*(part.text for part in parts), *notes])
+    unjudged = (*parts, *(Unjudged(clean(note, 1000), note=True) for note in notes)) \
+        if any(part.asked for part in parts) else ()
     if findings:
-        return result(rule, Status.FAIL, findings[:MOST_FINDINGS], reason=reason)
+        return result(rule, Status.FAIL, findings[:MOST_FINDINGS], reason=reason, unjudged=unjudged)
     if unmeasured:
         node = any(value.origin is Origin.NODE for value in unmeasured.values())
-        return result(rule, Status.UNKNOWN, reason=reason, origin=Origin.NODE if node else Origin.MUSTER)
+        return result(rule, Status.UNKNOWN, reason=reason, origin=Origin.NODE if node else Origin.MUSTER,
+                      unjudged=unjudged)
     return result(rule, Status.PASS, reason=reason)
 
 
-def _few(notes: Iterable[str], most: int = 3) -> str:
-    listed = list(notes)
-    more = f"; and {len(listed) - most} more" if len(listed) > most else ""
-    return "; ".join(listed[:most]) + more
-
-
 def result(rule: Rule, status: Status, findings: Iterable[Finding] = (), *, reason: str = "",
-           origin: Origin | None = None) -> Result:
+           origin: Origin | None = None, unjudged: tuple[Unjudged, ...] = ()) -> Result:
     """A result of the rule; remedy and owner are set for a FAIL only."""
     remedy, owner = (rule.remedy, rule.owner) if status is Status.FAIL else ("", None)
     return Result(rule.id, rule.checked.name, status, rule.severity, tuple(findings), clean(reason, 1000),
-                  origin, remedy, owner)
+                  origin, remedy, owner, unjudged)
 
 
 def clean_finding(finding: Finding, subject: str = "") -> Finding:

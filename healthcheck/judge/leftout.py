@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from healthcheck.collector.onnode.system import LEFT_OUT
-from healthcheck.model.outcome import Result, Status
+from healthcheck.model.outcome import Result, Status, Unjudged
 from healthcheck.model.recording import Capture
 from healthcheck.ruleset.rule import Rule
 from inventory.text import clean
@@ -40,4 +40,5 @@ def with_left_out(result: Result, rule: Rule, left: LeftOut) -> Result:
     if not devices or result.status is Status.SKIPPED:
         return result
     note = f"not read, as the inventory says: {', '.join(devices)}"
-    return replace(result, reason=f"{result.reason}; {note}" if result.reason else note)
+    unjudged = (*result.unjudged, Unjudged(note, note=True)) if result.unjudged else ()
+    return replace(result, reason=f"{result.reason}; {note}" if result.reason else note, unjudged=unjudged)

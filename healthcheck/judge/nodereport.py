@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from healthcheck.model.cause import RootCause, causes, is_explained
 from healthcheck.model.outcome import NodeReport, NodeState, Result, Severity, Status
 from healthcheck.model.recording import Recording
 from inventory.model import Node
@@ -32,16 +33,18 @@ def reason_of(state: NodeState, results: Sequence[Result]) -> str:
     or its reason. Empty for a healthy node."""
     if state is NodeState.HEALTHY:
         return ""
-    items = _items(state, (one for one in results if one.severity is not Severity.INFO))
+    items = _items(state, [one for one in results if one.severity is not Severity.INFO], causes(results))
     return fit(items, _MOST) if items else "nothing was measured: every rule was skipped"
 
 
 def summary_line(report: NodeReport, most: int, head: str = "", end: str = "") -> str:
     """The node in one line of at most `most` bytes, for a monitoring system or a log: its state, all that
-    fails, worst first, and counts of its results. `head` and `end` stand around that."""
-    items = _items(report.state, report.results) or [report.reason or "nothing is wrong"]
-    seen = Counter(one.status for one in report.results)
-    counts = ", ".join(f"{seen[status]} {word}" for status, word in _WORDS.items() if seen[status])
+    fails, worst first, and counts of its results, of which `explained` are unknown for a cause that is named
+    (`healthcheck.model.cause`). `head` and `end` stand around that."""
+    items = _items(report.state, report.results, causes(report.results))
+    items = items or [report.reason or "nothing is wrong"]
+    seen = Counter("explained" if is_explained(one) else _WORDS[one.status] for one in report.results)
+    counts = ", ".join(f"{seen[word]} {word}" for word in (*_WORDS.values(), "explained") if seen[word])
     words = ", ".join(filter(None, (counts, end)))
     return fit(items, most, f"{head}{report.state.value}: ", f" ({words})" if words else "")
 
@@ -52,11 +55,19 @@ def worst_first(results: Iterable[Result]) -> list[Result]:
     return sorted(found, key=lambda one: (one.status is Status.UNKNOWN, _WORST.index(one.severity)))
 
 
-def _items(state: NodeState, results: Iterable[Result]) -> list[str]:
+def _items(state: NodeState, results: Iterable[Result], found: Iterable[RootCause]) -> list[str]:
     """UNKNOWN stands here only where it makes the state: elsewhere it is counted."""
     unknown = state is NodeState.UNKNOWN
-    return [f"{one.rule}: {first_reason(one)}" for one in worst_first(results)
-            if one.status is Status.FAIL or (unknown and one.severity is not Severity.INFO)]
+    return [f"{one.rule}: {words}" for one in worst_first(results)
+            if one.status is Status.FAIL or (unknown and one.severity is not Severity.INFO)
+            for words in reasons(one, found)]
+
+
+def reasons(result: Result, found: Iterable[RootCause]) -> list[str]:
+    """Its findings that are causes, each with what it leaves unjudged; else its first finding in words, or
+    its reason where it has none. `found` are the node's causes."""
+    own = [cause.sentence for cause in found if cause.rule == result.rule]
+    return own or [first_reason(result)]
 
 
 def first_reason(result: Result) -> str:

@@ -155,11 +155,27 @@ class Note:
 
 
 @dataclass(frozen=True)
+class Unjudged:
+    """One part of what a rule could not judge, in words. `asked` are the subjects that did not answer, where
+    that is why. A `note` is no reason for UNKNOWN, and stands beside what was judged.
+
+    `cause` is the one of them that another rule, `rule`, found not to answer; both are empty where none did.
+    """
+
+    text: str
+    asked: tuple[str, ...] = ()
+    note: bool = False
+    cause: str = ""
+    rule: str = ""
+
+
+@dataclass(frozen=True)
 class Result:
     """One rule's result on one node. `reason` says why UNKNOWN or SKIPPED, and beside FAIL or PASS what was
     not judged.
 
-    `remedy` and `owner` are the rule's, and set for a FAIL only.
+    `remedy` and `owner` are the rule's, and set for a FAIL only. `unjudged` are the parts of the reason where
+    one of them has a cause that is another rule's finding (`healthcheck.model.cause`); else it is empty.
     """
 
     rule: str
@@ -171,6 +187,7 @@ class Result:
     origin: Origin | None = None
     remedy: str = ""
     owner: Owner | None = None
+    unjudged: tuple[Unjudged, ...] = ()
 
 
 @dataclass(frozen=True)

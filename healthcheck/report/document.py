@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from healthcheck.model.cause import causes, rest
 from healthcheck.model.outcome import Finding, NodeReport, NodeState, Result, Status, origin_of
 from inventory.nodeset import fold
 from inventory.text import clean
@@ -77,9 +78,10 @@ def node(report: NodeReport) -> dict[str, Any]:
     `origin` says whose doing an unknown state is.
 
     `sku` is null if none was named or the node was not reached. `probes` is null for a node that was not
-    reached; else how many its rules asked for, and which were not seen without root. `by_agent` is there for
-    a node that was left out, which is healthy by its agent alone: when and by what the agent judged, and from
-    which target Prometheus has it.
+    reached; else how many its rules asked for, and which were not seen without root. `causes` are there where
+    a subject that does not answer is why rules are unknown, each once with those rules. `by_agent` is there
+    for a node that was left out, which is healthy by its agent alone: when and by what the agent judged, and
+    from which target Prometheus has it.
     """
     return _node(report, report.results)
 
@@ -98,9 +100,18 @@ def _node(report: NodeReport, listed: Iterable[Result]) -> dict[str, Any]:
             "denied": list(seen.denied),
             **({"run_folder": clean(seen.run_folder)} if seen.run_folder else {}),
         },
-        "counts": {status.value: counts[status] for status in Status}, **by_agent,
+        "counts": {status.value: counts[status] for status in Status}, **by_agent, **_causes(report),
         "results": [_result(result) for result in listed],
     }
+
+
+def _causes(report: NodeReport) -> dict[str, Any]:
+    of = {result.rule: result for result in report.results if result.findings}
+    found = [{"rule": cause.rule, "subject": cause.finding.subject, "text": cause.sentence,
+              "remedy": cause.finding.remedy or of[cause.rule].remedy,
+              "owner": owner.value if (owner := cause.finding.owner or of[cause.rule].owner) else None,
+              "rules": list(cause.rules)} for cause in causes(report.results)]
+    return {"causes": found} if found else {}
 
 
 class _Rest:
@@ -164,11 +175,17 @@ def _compact(entry: dict[str, Any]) -> str:
 
 
 def _result(result: Result) -> dict[str, Any]:
+    """`because` and `rest` are present only where another rule's finding is why something was not judged:
+    those findings, and what else was not judged."""
+    because = dict.fromkeys((part.rule, part.cause) for part in result.unjudged if part.cause)
+    left = {"rest": rest(result)} if because and rest(result) else {}
+    explained = {"because": [{"rule": rule, "subject": subject} for rule, subject in because], **left} \
+        if because else {}
     return {
         "rule": result.rule, "check": result.check, "status": result.status.value,
         "severity": result.severity.value, "findings": [_finding(finding) for finding in result.findings],
         "reason": result.reason, "origin": result.origin.value if result.origin else None,
-        "remedy": result.remedy, "owner": result.owner.value if result.owner else None,
+        "remedy": result.remedy, "owner": result.owner.value if result.owner else None, **explained,
     }
 
 

@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from healthcheck.model.cause import RootCause, causes, is_explained, many, rest
 from healthcheck.model.outcome import (
+    Finding,
     NodeReport,
     NodeState,
     Origin,
@@ -139,7 +141,7 @@ def _signature(report: NodeReport) -> frozenset[tuple[str, str]]:
         return frozenset({(f"not measured ({report.stage or 'not finished'})", "")})
     # INFO does not make a node differ from its peers.
     return frozenset((r.rule, r.status.value) for r in report.results if r.status is not Status.PASS
-                     and r.severity is not Severity.INFO)
+                     and r.severity is not Severity.INFO and not is_explained(r))
 
 
 # Reasons that vary by rule but mean the same: there may be dozens of such rules.
@@ -159,6 +161,10 @@ def _print_not_judged(line: Line, reports: Sequence[NodeReport], fold: Fold) -> 
             if result.status is Status.SKIPPED:
                 said.setdefault(("skipped", _kind(result.reason)), {}).setdefault(result.rule, []).append(
                     report.node)
+            elif is_explained(result):
+                if note := rest(result):
+                    said.setdefault(("noted", _kind(note)), {}).setdefault(result.rule, []).append(
+                        report.node)
             elif _own_and_harmless(result):
                 said.setdefault(("unknown", result.reason), {}).setdefault(result.rule, []).append(
                     report.node)
@@ -221,12 +227,13 @@ def _print_group(line: Line, group: Sequence[NodeReport], rules: Mapping[str, Ru
     line((fold([report.node for report in group]), "bold"), "  ", (first.state.value, _STYLE[first.state]),
          _outside(first.in_service))
     relevant = _relevant(first)
+    causing = {(cause.rule, cause.finding.subject): cause for cause in causes(first.results)}
     unknown: dict[tuple[str, str], list[str]] = {}
     for result in sorted(relevant, key=_rank):
         if result.status is Status.FAIL:
-            _print_result(line, result, rules.get(result.rule))
-        else:
-            unknown.setdefault((result.reason, result.origin.value if result.origin else ""),
+            _print_result(line, result, rules.get(result.rule), causing)
+        elif not is_explained(result):
+            unknown.setdefault((rest(result), result.origin.value if result.origin else ""),
                                []).append(result.rule)
     for (reason, origin), ids in unknown.items():
         if len(ids) <= _MOST_BEFORE:
@@ -236,22 +243,37 @@ def _print_group(line: Line, group: Sequence[NodeReport], rules: Mapping[str, Ru
             line(f"      {len(ids)} rules: {', '.join(ids)}")
 
 
-def _print_result(line: Line, result: Result, rule: Rule | None) -> None:
+def _print_result(line: Line, result: Result, rule: Rule | None,
+                  causing: Mapping[tuple[str, str], RootCause]) -> None:
     colour = {Severity.CRITICAL: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}[
         result.severity]
     line("  ", (result.severity.value.upper(), colour), f"  {result.rule}")
     for finding in result.findings[:_MOST_FINDINGS]:
-        line(f"      {finding.subject}: ", (str(finding.observed), "bold"), f", expected {finding.expected}")
+        cause = causing.get((result.rule, finding.subject))
+        if cause is not None and cause.finding == finding:
+            line("      ", (cause.sentence, "bold"))
+        else:
+            line(f"      {finding.subject}: ", (str(finding.observed), "bold"),
+                 f", expected {finding.expected}")
         if finding.remedy:
             line(f"        remedy{_whose(finding.owner)}: {finding.remedy}")
-    if len(result.findings) > _MOST_FINDINGS:
-        line(f"      and {len(result.findings) - _MOST_FINDINGS} more findings (--format json shows all)")
-    if result.reason:
-        line(f"      not judged: {result.reason}")
+    if more := result.findings[_MOST_FINDINGS:]:
+        line(f"      and {len(more)} more findings (--format json shows all)"
+             f"{_because_of(result, more, causing)}")
+    if reason := rest(result):
+        line(f"      not judged: {reason}")
     if not result.findings or not all(finding.remedy for finding in result.findings[:_MOST_FINDINGS]):
         line(f"      remedy{_whose(result.owner)}: {result.remedy}")
     if rule is not None:
         line((f"      source: {rule.source}", "dim"))
+
+
+def _because_of(result: Result, findings: Sequence[Finding],
+                causing: Mapping[tuple[str, str], RootCause]) -> str:
+    """How many rules cannot be judged because of these findings, which are not shown."""
+    rules = {rule for finding in findings
+             if (cause := causing.get((result.rule, finding.subject))) is not None for rule in cause.rules}
+    return f"; {many(rules)} cannot be judged for them" if rules else ""
 
 
 def _whose(owner: Owner | None) -> str:

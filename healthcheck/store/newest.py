@@ -3,17 +3,18 @@ for views of the current fleet.
 
 Beside it stand counters that only grow: what this node's GPUs counted from one look to the next, and the Xids
 of its kernel log. A GPU that is lost for a while, or exchanged, or whose driver is loaded again, takes
-nothing away from them, as it would from a plain sum.
+nothing away from them, as it would from a plain sum. And the rules that failed when they were last measured.
 """
 
 from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from healthcheck.model.cause import is_explained
 from healthcheck.model.outcome import NodeReport, Status
 from healthcheck.store.shown import MOST_DEVICES, GpuTelemetry, PortTelemetry, Telemetry
 from inventory.text import clean
@@ -24,6 +25,8 @@ if TYPE_CHECKING:       # an agent keeps the same of its own node, and has no st
     from healthcheck.store.file import Store
 
 _NOT_PASSED = (Status.FAIL, Status.UNKNOWN)
+# Beside the statuses: unknown for nothing but a critical finding of another rule.
+EXPLAINED = "explained"
 _MOST_XIDS = 64
 
 
@@ -44,8 +47,8 @@ class Newest:
     """The newest snapshot of one node. `time` is its sweep's, in epoch seconds;
     `stage` is None if it was reached.
 
-    `statuses` counts its results. `probes_unseen` is how many probes brought nothing,
-    None where it was not reached.
+    `statuses` counts its results, each once: those under EXPLAINED are unknown, too. `probes_unseen` is how
+    many probes brought nothing, None where it was not reached.
     """
 
     node: str
@@ -88,7 +91,13 @@ def packed(before: str | None, report: NodeReport, seen: Telemetry | None) -> tu
     `before` are the previous snapshot's counters, if any."""
     held = json.loads(before) if before is not None else {}
     kept = held if seen is None else _kept(held, seen)
-    look = zlib.compress(json.dumps(_document(report, seen), separators=(",", ":")).encode(), 1)
+    failed = frozenset(held.get("failed", ()))
+    if report.results:
+        kept = {key: value for key, value in kept.items() if key != "failed"}
+        if still := [result.rule for result in report.results if result.status is Status.FAIL
+                     or (result.status is Status.UNKNOWN and result.rule in failed)]:
+            kept["failed"] = still
+    look = zlib.compress(json.dumps(_document(report, seen, failed), separators=(",", ":")).encode(), 1)
     return look, json.dumps(kept, separators=(",", ":"))
 
 
@@ -129,16 +138,20 @@ def decoded(node: str, time: float, rules: str, look: bytes, kept: str) -> Newes
                   found["probes_unseen"], seen, held.get("totals", {}), held.get("xids"))
 
 
-def _document(report: NodeReport, seen: Telemetry | None) -> dict[str, Any]:
-    statuses = dict.fromkeys((status.value for status in Status), 0)
+def _document(report: NodeReport, seen: Telemetry | None, failed: Collection[str]) -> dict[str, Any]:
+    """`failed` are the rules that failed when they were last measured: such a fault stands, also where
+    another one is why it is not measured any more."""
+    statuses = dict.fromkeys((*(status.value for status in Status), EXPLAINED), 0)
     for result in report.results:
-        statuses[result.status.value] += 1
+        statuses[EXPLAINED if is_explained(result) else result.status.value] += 1
     return {
         "state": report.state.value, "reason": clean(report.reason), "stage": report.stage, "sku": report.sku,
         "statuses": statuses,
         "not_passed": [(result.rule, result.status.value, result.severity.value,
                         result.owner.value if result.owner is not None else "", len(result.findings))
-                       for result in report.results if result.status in _NOT_PASSED],
+                       for result in report.results
+                       if result.status in _NOT_PASSED
+                       and (result.rule in failed or not is_explained(result))],
         "probes_unseen": report.probes.asked - report.probes.captured if report.probes is not None else None,
         "shown": {**vars(seen), "xids": None, "gpus": [gpu.to_document() for gpu in seen.gpus],
                   "ports": [asdict(port) for port in seen.ports]}

@@ -13,6 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from healthcheck.model.cause import causes, is_explained, rest
 from healthcheck.model.outcome import (
     Finding,
     LogView,
@@ -368,6 +369,7 @@ class _Writer:
 
 
 def _problems(report: NodeReport) -> Iterable[_Problem]:
+    """What is wrong, and what could not be measured; what a fault leaves unmeasured is that fault's."""
     # not reached, or another machine answered, or it could not be judged: the reason says which
     if not report.results:
         # One that was not asked has not failed to answer: the two are counted apart.
@@ -375,20 +377,23 @@ def _problems(report: NodeReport) -> Iterable[_Problem]:
                            else (_NOT_ASKED, Origin.MUSTER))
         yield _Problem(UNREACHED, subject, Status.UNKNOWN.value, (
             "critical", blamed.value, None, "", "", report.reason, "", None, *_NO_LOG))
+    left = {(cause.rule, cause.finding.subject): cause.unjudged for cause in causes(report.results)}
     for result in report.results:
         owner = result.owner.value if result.owner is not None else None
         if result.status is Status.FAIL:
             for finding in result.findings:
                 whose = finding.owner.value if finding.owner is not None else owner
+                beside = left.get((result.rule, finding.subject))
+                observed = f"{finding.observed}; {beside}" if beside else str(finding.observed)
                 yield _Problem(result.rule, finding.subject, Status.FAIL.value, (
-                    result.severity.value, None, whose, str(finding.observed), str(finding.expected),
+                    result.severity.value, None, whose, observed, str(finding.expected),
                     result.reason, finding.remedy or result.remedy,
                     finding.repair.value if finding.repair is not None else None,
                     finding.emitter, *_of_log(finding)))
-        elif result.status is Status.UNKNOWN:
+        elif result.status is Status.UNKNOWN and not is_explained(result):
             origin = result.origin.value if result.origin is not None else None
             yield _Problem(result.rule, "", Status.UNKNOWN.value,
-                           (result.severity.value, origin, None, "", "", result.reason, "", None, *_NO_LOG))
+                           (result.severity.value, origin, None, "", "", rest(result), "", None, *_NO_LOG))
 
 
 def _over(result: Result) -> tuple[bool, bool]:
@@ -400,6 +405,8 @@ def _over(result: Result) -> tuple[bool, bool]:
     if result.status is Status.FAIL:
         # What was not measured beside it may hold the faults that are not named.
         return not result.reason, True
+    if is_explained(result):
+        return False, True      # the cause is a fault of its own, and ends by itself
     # A rule that the site has done away with accuses no one any more;
     # one that was merely not judged this time ends nothing.
     return _dropped(result), _dropped(result)

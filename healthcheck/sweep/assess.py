@@ -45,6 +45,7 @@ from healthcheck.kernellog.carried import NO_RECORDS
 from healthcheck.kernellog.logresults import finding_records, without_repaired
 from healthcheck.kernellog.model import Scope
 from healthcheck.model.agentversion import NOT_RECORDED
+from healthcheck.model.cause import with_causes
 from healthcheck.model.coverage import Coverage, coverage
 from healthcheck.model.lease import NEEDED
 from healthcheck.model.outcome import (
@@ -129,6 +130,7 @@ class Assessment:
         self._ruleset = ruleset
         self._sent = frozenset(sent)
         self._default_sku = default_sku
+        self._answering = frozenset(rule.id for rule in ruleset.rules if rule.checked.answers)
         self._judged: dict[str, JudgedNode] = {}
         self._unreached: dict[str, NodeReport] = {}
         self._xids: Any = ruleset.xids or Unmeasured("no rules folder holds an xid.yaml", Origin.MUSTER)
@@ -404,6 +406,8 @@ class Assessment:
         judged = self._judged[node.name]
         results = tuple([judged.results[rule.id] for rule in self._ruleset.rules])
         state = state_by(set(map(OUTCOME, results)))
+        if any(result.unjudged for result in results):
+            results = with_causes(results, self._answering)
         if judged.left_out:
             results = tuple(with_left_out(result, rule, judged.left_out)
                             for rule, result in zip(self._ruleset.rules, results, strict=True))

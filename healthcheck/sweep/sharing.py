@@ -12,9 +12,9 @@ from hashlib import blake2b
 from typing import Any
 
 from healthcheck.facts.base import FACTS
-from healthcheck.model.outcome import Origin, Result, Status
+from healthcheck.model.outcome import Origin, Result, Status, Unjudged
 
-_Key = tuple[str, Status, str, Origin | None]
+_Key = tuple[str, Status, str, Origin | None, tuple[Unjudged, ...]]
 
 
 class SharedParts:
@@ -30,7 +30,8 @@ class SharedParts:
         """A result of this assessment's rules; one with findings is its node's own."""
         if result.findings:
             return result
-        return self._results.setdefault((result.rule, result.status, result.reason, result.origin), result)
+        return self._results.setdefault(
+            (result.rule, result.status, result.reason, result.origin, result.unjudged), result)
 
     def results(self, results: Mapping[str, Result]) -> MutableMapping[str, Result]:
         """Results by rule: those of the first node with the same rules, and beside them what differs."""

@@ -44,7 +44,7 @@ def mounts(**texts: str) -> Capture:
 FAULTS = [
     ("gpu-count", {"gpu_pci": machine.pci(7), "gpu_nvml": machine.nvml(7)}, "GPUs on PCI: 7, expected 8; GPUs listed by the driver: 7, expected 8"),
     ("gpu-count", {"gpu_nvml": machine.nvml(7)}, "GPUs listed by the driver: 7, expected 8"),
-    ("gpu-answers", {"gpu_nvml": machine.nvml(gpu2={"ecc_mode": {"error": [15, "GPU is lost"]}})}, "GPU 2: GPU is lost, expected an answer"),
+    ("gpu-answers", {"gpu_nvml": machine.nvml(gpu2={"ecc_mode": {"error": [15, "GPU is lost"]}})}, "GPU 2: GPU is lost (NVML 15), expected an answer"),
     ("gpu-ecc-enabled", {"gpu_nvml": machine.nvml(gpu6={"ecc_mode": {"ok": 0}})}, "GPU 6: ECC is off, expected on"),
     ("gpu-ecc-uncorrected", {"gpu_nvml": machine.nvml(gpu3={"ecc_uncorrected": {"ok": 12}})}, "GPU 3: 12, expected at most 0"),
     ("port-count", {"port_sysfs": machine.ports(7)}, "ports: 7, expected at least 8"),
@@ -237,14 +237,15 @@ def test_an_xid_of_a_mig_instance_is_an_xid() -> None:
     assert said(results(kernel_log=log(line))["kernel-xid"]).startswith("GPU at PCI 0000:31:00, Xid 95:")
 
 
-@pytest.mark.parametrize("reading", [{"error": [999, "Unknown Error"]}, {"error": [4, "Insufficient Permissions"]}])
-def test_a_gpu_that_answered_nothing_is_not_known_to_answer(reading: dict[str, object]) -> None:
+@pytest.mark.parametrize(("reading", "status"), [
+    ({"error": [999, "Unknown Error"]}, Status.FAIL), ({"error": [4, "Insufficient Permissions"]}, Status.UNKNOWN)])
+def test_a_gpu_that_refused_everything_fails_unless_we_were_not_allowed_to_ask(reading: dict[str, object], status: Status) -> None:
     silent = dict.fromkeys(json.loads(machine.nvml().text.splitlines()[4]).keys() - {"index"}, reading)
-    assert results(gpu_nvml=machine.nvml(gpu3=silent))["gpu-answers"].status is Status.UNKNOWN
+    assert results(gpu_nvml=machine.nvml(gpu3=silent))["gpu-answers"].status is status
 
 
-def test_a_handle_that_may_not_be_had_is_unknown_and_a_lost_one_is_a_fault() -> None:
-    for error, status in ((4, Status.UNKNOWN), (10, Status.UNKNOWN), (15, Status.FAIL)):
+def test_a_handle_that_may_not_be_had_is_unknown_and_one_that_is_refused_is_a_fault() -> None:
+    for error, status in ((4, Status.UNKNOWN), (-1, Status.UNKNOWN), (10, Status.FAIL), (15, Status.FAIL)):
         lines = machine.nvml().text.splitlines()
         lines[3] = json.dumps({"index": 2, "error": [error, "x"]})
         found = results(gpu_nvml=replace(machine.nvml(), text="\n".join(lines)))

@@ -96,6 +96,19 @@ def test_nvidia_smi_tells_of_the_driver_where_nvml_is_not_to_be_had() -> None:
 
 # ---- driver-loads ----
 
+def none_answers(code: int, words: str) -> Capture:
+    lines = [machine.nvml().text.splitlines()[0], *(json.dumps({"index": index, "error": [code, words]}) for index in range(8))]
+    return Capture(Outcome.DONE, seconds=0.1, bytes=1, text="\n".join(lines) + "\n")
+
+
+def test_where_no_gpu_answers_that_is_the_drivers_matter_and_no_gpus_passes() -> None:
+    found = results(gpu_nvml=none_answers(999, "Unknown Error"))
+    assert (found["driver-loads"].status, found["gpu-answers"].status) == (Status.FAIL, Status.UNKNOWN)
+    assert "driver-loads" in found["gpu-answers"].reason
+    denied = results(gpu_nvml=none_answers(4, "Insufficient Permissions"))
+    assert (denied["driver-loads"].status, denied["gpu-answers"].status) == (Status.PASS, Status.UNKNOWN)
+
+
 REFUSALS: list[tuple[dict[str, Capture], str, str, Owner]] = [
     ({"gpu_nvml": refused(9, "Driver Not Loaded")}, "NVML: Driver Not Loaded", "modprobe", Owner.OPERATOR),
     ({"gpu_nvml": refused(18, "Driver/library version mismatch")},
@@ -103,6 +116,8 @@ REFUSALS: list[tuple[dict[str, Capture], str, str, Owner]] = [
     ({"gpu_nvml": refused(12, "NVML Shared Library Not Found")}, "NVML: NVML Shared Library Not Found", "Install", Owner.OPERATOR),
     ({"gpu_nvml": refused(999, "Unknown Error")}, "NVML: Unknown Error", "read the kernel log", Owner.OPERATOR),
     ({"gpu_nvml": machine.nvml(0)}, "No devices were found: 8 GPUs are on PCI, and the driver lists none", "Power the node off", Owner.DATACENTRE),
+    ({"gpu_nvml": none_answers(999, "Unknown Error")}, "the driver lists 8 GPUs, and none answers: Unknown Error (NVML 999)",
+     "Reload the driver", Owner.OPERATOR),
     ({"gpu_nvml": CRASH, "gpu_smi": CRASH}, "gpu.nvml crashed (signal 11); nvidia-smi crashed (signal 11)", "Reinstall", Owner.OPERATOR),
     ({"gpu_nvml": GONE, "gpu_smi": printed("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n", 9)},
      "nvidia-smi: Driver Not Loaded", "modprobe", Owner.OPERATOR),

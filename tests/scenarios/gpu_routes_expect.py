@@ -21,7 +21,7 @@ EXPECTED: Mapping[str, Said] = {
     "gpu-count": Said("7, expected 8", "GPUs listed by the driver", ""),
     "gpu-listed": Said("7, expected 8 NVIDIA H100", "GPUs listed by the driver", ""),
     "nvlink-fabric-cluster": Said("no cluster UUID (all zeros)"),
-    "gpu-answers": Said("GPU is lost, expected an answer"),
+    "gpu-answers": Said("GPU is lost (NVML 15), expected an answer"),
     "gpu-recovery-action": Said("asks for gpu_reset, expected none"),
     "gpu-memory-size": Said("40.0 GiB, expected 79 GiB"),
     "gpu-ecc-enabled": Said("ECC is off, expected on"),

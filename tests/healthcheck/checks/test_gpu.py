@@ -39,9 +39,9 @@ FAILING: list[tuple[str, Raw, str]] = [
     ("gpu-c2c", {"c2c_enabled": 1, "c2c_links": 10, "c2c_links_active": 9},
      "GPU 3: 9 of 10 links to the CPU (C2C) are active, expected all"),
     ("gpu-c2c", {"c2c_enabled": 0, "c2c_links": 10}, "GPU 3: the links to the CPU (C2C) are off, expected on"),
-    ("gpu-answers", {"name": {"error": [15, "GPU is lost"]}}, "GPU 3: GPU is lost, expected an answer"),
+    ("gpu-answers", {"name": {"error": [15, "GPU is lost"]}}, "GPU 3: GPU is lost (NVML 15), expected an answer"),
     ("gpu-answers", {"name": {"error": [16, "GPU requires reset"]}},
-     "GPU 3: GPU requires reset, expected an answer"),
+     "GPU 3: GPU requires reset (NVML 16), expected an answer"),
     ("gpu-recovery-action", {"recovery_action": "gpu_reset"},
      "GPU 3: the driver asks for gpu_reset, expected none"),
     ("gpu-persistence", {"persistence": 0}, "GPU 3: persistence mode is off, expected on"),
@@ -136,9 +136,10 @@ def test_gpus_that_could_not_be_counted_are_unknown(rule: str, sku: str) -> None
         assert verdict(rule, machine.recording(**unread), sku=sku).status is Status.UNKNOWN
 
 
-def test_a_gpu_that_answers_nothing_but_errors_is_unknown_to_answer() -> None:
+def test_a_gpu_that_answers_nothing_but_errors_does_not_answer() -> None:
     silent = dict.fromkeys(json.loads(machine.nvml().text.splitlines()[4]).keys() - {"index"}, ERROR)
-    assert verdict("gpu-answers", gpus(silent)).status is Status.UNKNOWN
+    result = verdict("gpu-answers", gpus(silent))
+    assert findings_of(result) == "GPU 3: GPU does not answer: Unknown Error (NVML 999), expected an answer"
 
 
 # Recovery

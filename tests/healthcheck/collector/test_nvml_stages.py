@@ -239,7 +239,7 @@ def test_a_gpu_that_nvidia_smi_cannot_open_is_evidence_against_it(looks: Mapping
     # It names the GPU at which it ended; those after it are in NVML's answer.
     assert isinstance(gpus, tuple) and len(gpus) == 8
     assert [gpu.answers for gpu in gpus] == [index != 5 for index in range(8)]
-    assert gpus[5].trouble == "GPU is lost" and gpus[5].caveat.startswith("read by nvidia-smi (NVML: ")
+    assert gpus[5].trouble == "GPU is lost (NVML 15)" and gpus[5].caveat.startswith("read by nvidia-smi (NVML: ")
 
 
 def with_line(recording: Recording, line: dict[str, Any]) -> Recording:

@@ -48,7 +48,7 @@ def test_a_reading_that_nvml_does_not_support_is_unsupported_and_one_it_refuses_
 
 def test_a_gpu_whose_readings_say_it_is_lost_does_not_answer() -> None:
     gpus = built("gpus", gpu_nvml=machine.nvml(gpu5={"ecc_uncorrected": {"error": [15, "GPU is lost"]}}))
-    assert (gpus[5].answers, gpus[5].trouble, gpus[4].answers) == (False, "GPU is lost", True)
+    assert (gpus[5].answers, gpus[5].trouble, gpus[4].answers) == (False, "GPU is lost (NVML 15)", True)
 
 
 def test_a_gpu_without_a_handle_is_still_a_gpu() -> None:

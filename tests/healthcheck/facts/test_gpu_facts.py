@@ -142,7 +142,7 @@ def test_fec_bins_come_to_what_was_corrected_and_the_worst_of_it(bins: Any, corr
 # Pairs
 
 def test_a_gpu_of_which_nothing_was_read_does_not_answer_by_having_a_list_of_pairs() -> None:
-    nothing = {key: {"error": [999, "Unknown Error"]}
+    nothing = {key: {"error": [4, "Insufficient Permissions"]}
                for key in json.loads(machine.nvml().text.splitlines()[1]) if key not in ("index", "p2p")}
     gpus = built("gpus", gpu1=nothing)
     assert (reading(gpus[1], "answers") == Unmeasured("NVML: none of its readings could be read")

@@ -232,10 +232,11 @@ def test_what_nvidia_smi_could_not_tell_is_unmeasured_and_never_a_value(word: st
     assert gpu.answers is True
 
 
-@pytest.mark.parametrize("word", ["[GPU is lost]", "GPU is lost", "[GPU requires reset]"])
-def test_a_lost_gpu_does_not_answer(word: str) -> None:
+@pytest.mark.parametrize(("word", "code"), [("[GPU is lost]", 15), ("GPU is lost", 15),
+                                            ("[GPU requires reset]", 16)])
+def test_a_lost_gpu_does_not_answer(word: str, code: int) -> None:
     gpu = one(changed("gpu_temp", word))
-    assert (gpu.answers is False and gpu.trouble == word.strip("[]")
+    assert (gpu.answers is False and gpu.trouble == f"{word.strip('[]')} (NVML {code})"
             and isinstance(reading(gpu, "temperature_c"), Unmeasured))
 
 
@@ -348,7 +349,7 @@ def test_the_gpu_that_it_gives_up_on_is_named() -> None:
               "0000:3B:00.0: GPU is lost.  Reboot the system to recover this GPU\n")
     cut = by_smi(middle, 15)
     assert isinstance(cut, Partial)
-    assert [(gpu.answers, gpu.trouble) for gpu in cut.value] == [(True, ""), (False, "GPU is lost")]
+    assert [(gpu.answers, gpu.trouble) for gpu in cut.value] == [(True, ""), (False, "GPU is lost (NVML 15)")]
 
 
 @pytest.mark.parametrize("name", ["h100", "a100"])

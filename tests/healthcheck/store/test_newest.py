@@ -50,7 +50,7 @@ def test_a_look_comes_back_as_it_was_and_takes_the_room_of_one(store: Store) -> 
             == ("n1", 2.0, "digest", "unhealthy", None))
     assert found.shown == replace(SHOWN, xids=None) and found.probes_unseen == 2
     assert found.not_passed == (NotPassed("gpu-ecc", "fail", "critical", "vendor", 1),)
-    assert found.statuses == {"pass": 1, "fail": 1, "unknown": 0, "skipped": 0}
+    assert found.statuses == {"pass": 1, "fail": 1, "unknown": 0, "skipped": 0, "explained": 0}
     assert store.rows("SELECT count(*) FROM newest")[0][0] == 1
 
 
