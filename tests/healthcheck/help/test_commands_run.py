@@ -100,7 +100,7 @@ def endless(shown: Shown, home: Path) -> tuple[int, str]:
 
 def shape(line: str) -> str:
     """A line without what differs from run to run; quantities that rules compare stay."""
-    line = re.sub(r"muster:[0-9a-f]{4}|SHA256:[\w+/]+|[0-9a-f]{8,}|\d+(?!\d| GiB| Gb/s)", "0", line.replace(f"{ROOT}/", ""))
+    line = re.sub(r"muster:[0-9a-f]{4}|SHA256:[\w+/]+|[0-9a-f]{8,}|\d+ (?:s|min)(?= old)|\d+(?!\d| GiB| Gb/s)", "0", line.replace(f"{ROOT}/", ""))
     return " ".join(line.split())
 
 
