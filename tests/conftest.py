@@ -46,14 +46,23 @@ LONGEST = (
     "tests/provisioning/actions/test_backends.py",
     "tests/healthcheck/test_reach_limits.py",
     "tests/healthcheck/test_invariants_live.py",            # 40
-    "tests/scenarios/test_scenarios.py",                    # 37
+    "tests/scenarios/test_scenarios.py",                    # 74 of CPU time alone, and the next 35
+    "tests/scenarios/test_unmeasured.py",
+    "tests/corpus/test_fleets.py",
+    "tests/healthcheck/sweep/test_from_prometheus.py",
+    "tests/healthcheck/agent/test_log_fault.py",
+    "tests/inventory/transport/test_sruntree.py",           # 60
+    "tests/inventory/transport/test_hops.py",               # 45
     "tests/provisioning/actions/test_slurm_reboot.py",      # 33
     "tests/healthcheck/sweep/test_evidence.py",             # 33
     "tests/healthcheck/sweep/test_farm.py",                 # 31
     "tests/provisioning/agent/test_install.py",             # 30
     "tests/healthcheck/exporter/test_prometheus.py",        # 30
     "tests/healthcheck/test_scrub.py",
+    "tests/healthcheck/test_scrub_replay.py",
+    "tests/healthcheck/judge/test_invariants.py",
     "tests/provisioning/triage/test_stateful.py",
+    "tests/provisioning/triage/test_incidents_stateful.py",
     "tests/healthcheck/test_every.py",                      # 27
     "tests/healthcheck/agent/test_agent_run.py",            # 25
     "tests/provisioning/discover/test_command.py",          # 25

@@ -368,7 +368,7 @@ VALUES = st.fixed_dictionaries({
 })
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=10)
 @given(VALUES)
 def test_whatever_the_secrets_are_none_is_left(secrets: dict[str, str]) -> None:
     look, node = planted(secrets)
@@ -395,7 +395,7 @@ def test_whatever_a_node_says_the_recording_stays_one(text: str, path: str, outc
     assert from_json(json.loads(json.dumps(to_json(made)))) == made
 
 
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=8)
 @given(st.text(max_size=300), st.text(max_size=60), st.sampled_from(list(Outcome)))
 def test_whatever_is_said_beside_all_the_rest_the_recording_stays_one(
     text: str, path: str, outcome: Outcome,
@@ -720,15 +720,16 @@ def test_a_name_that_was_cut_in_two_is_not_left_in_part() -> None:
     assert "98dfe477" not in kept and kept.startswith(machine.KMSG[:60])
 
 
-def test_a_long_log_takes_seconds_and_not_minutes() -> None:
+@pytest.mark.parametrize(("lines", "seconds"), [(2_500, 7), pytest.param(8_000, 20, marks=pytest.mark.slow)])
+def test_a_long_log_takes_seconds_and_not_minutes(lines: int, seconds: float) -> None:
     import time
 
     line = ("6,{0},{0},-;mlx5_core 0000:18:00.0: 10.1.{1}.{2} {0:012x} host zorba{2} serial S64FNE{0} "
             "GPU-98dfe477-21a7-4896-9296-{0:012x}\n")
-    text = "".join(line.format(n, n // 250 % 250, n % 250) for n in range(8_000))
+    text = "".join(line.format(n, n // 250 % 250, n % 250) for n in range(lines))
     began = time.process_time()
     scrub(machine.recording("qx7", kernel_log=machine.done(**{"/dev/kmsg": text})), Node(name="qx7"), key=KEY)
-    assert time.process_time() - began < 20
+    assert time.process_time() - began < seconds
 
 
 @pytest.mark.parametrize("text", ["a" * 300_000, "0:" * 150_000, "1." * 150_000, "Aa1" * 100_000,

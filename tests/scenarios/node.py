@@ -103,7 +103,10 @@ def kept(seen: Recording, previous: Recording | None, state: LifecycleState = Li
 
 
 class Peers:
-    """The healthy nodes among which one is judged. They are judged once themselves, and only compared with it each time."""
+    """The healthy nodes among which one is judged. They are judged once themselves, and only compared with it each time.
+
+    All are judged with one cache of facts, as the nodes of a sweep are: what was captured alike is read once.
+    """
 
     def __init__(self, looks: Sequence[Recording]) -> None:
         self._judged = Assessment((NODE, *PEERS), rules())
@@ -113,6 +116,7 @@ class Peers:
     def beside(self, node: Node) -> Assessment:
         """An assessment of this node that holds its peers already."""
         assessment = Assessment((node, *PEERS), rules())
+        assessment._cache = self._judged._cache
         assessment._judged.update({
             name: replace(waiting, results=dict(waiting.results)) for name, waiting in self._judged._judged.items()})
         return assessment

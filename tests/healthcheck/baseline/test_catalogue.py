@@ -28,6 +28,7 @@ from healthcheck.kernellog.model import CatalogueEntry
 from healthcheck.kernellog.quoting import COMM, USER, messages
 from healthcheck.model.outcome import Severity
 from inventory.errors import RulesError
+from tests import packagedrules
 from tests.command import muster
 
 RULES = Path(__file__).parents[3] / "rules"
@@ -36,7 +37,8 @@ ORDER = (Severity.CRITICAL, Severity.WARNING, Severity.INFO)
 
 @cache
 def packaged() -> Catalogue:
-    return load_catalogue([RULES])
+    assert packagedrules.RULES.kernel is not None
+    return Catalogue(packagedrules.RULES.kernel.catalogue.entries)
 
 
 @cache

@@ -327,13 +327,23 @@ def shapes(largest: int, leaves: int) -> st.SearchStrategy[list[int]]:
 
 
 # Where every answer is by chance, each round weighs all causes of all nodes: that takes up to a second with
-# 24 nodes, of up to 100 rounds.
-@settings(max_examples=25, deadline=None)
+# 24 nodes, of up to 100 rounds, and 2 s of CPU time an example here.
+@settings(max_examples=8, deadline=None)
 @given(shapes(3, 3), st.integers(0, 2), st.booleans(), st.integers(0, 2**32), st.floats(0, 1),
        st.floats(0, 0.5))
 def test_whatever_is_answered_it_ends_and_everything_adds_up(
     sizes: list[int], domain: int, named_leaf: bool, seed: int, fails: float, silent: float,
 ) -> None:
+    adds_up(sizes, domain, named_leaf, seed, fails, silent)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@settings(max_examples=25, deadline=None)
+@given(shapes(3, 3), st.integers(0, 2), st.booleans(), st.integers(0, 2**32), st.floats(0, 1),
+       st.floats(0, 0.5))
+def test_so_it_does_with_more_answers(sizes: list[int], domain: int, named_leaf: bool, seed: int, fails: float,
+                                      silent: float) -> None:
     adds_up(sizes, domain, named_leaf, seed, fails, silent)
 
 

@@ -226,7 +226,7 @@ def test_two_faults_in_one_collective_are_two_and_neither_hides_the_other(bed: B
         assert guilty <= set().union(*map(candidates, accusations)), (check, one, accusations)
 
 
-@pytest.mark.parametrize("rank", [1, 6])
+@pytest.mark.parametrize("rank", [6, pytest.param(1, marks=pytest.mark.slow)])
 def test_an_owner_whose_elements_are_wrong_again_and_again_is_named_alone(bed: Bed, rank: int) -> None:
     row = {"fault": "alters", "op": "all_reduce", "when": "entry", "what": "own", "at": 0.4, "every": True,
            "rank": rank}
@@ -235,7 +235,7 @@ def test_an_owner_whose_elements_are_wrong_again_and_again_is_named_alone(bed: B
     assert accusation.name == str(SEATS[rank]) and "its own elements were wrong" in accusation.why
 
 
-@pytest.mark.parametrize("rank", [2, 5])
+@pytest.mark.parametrize("rank", [5, pytest.param(2, marks=pytest.mark.slow)])
 def test_who_alters_one_place_whosever_it_is_is_a_candidate_and_no_owner(bed: Bed, rank: int) -> None:
     row = {"fault": "alters", "op": "all_reduce", "when": "entry", "at": 0.4, "every": True, "rank": rank}
     [accusation] = accused(bed.run([row], 1, iterations=30))
@@ -245,14 +245,20 @@ def test_who_alters_one_place_whosever_it_is_is_a_candidate_and_no_owner(bed: Be
     assert (accusation.object, accusation.name) == (Object.NODE, SEATS[rank].node)
 
 
-@pytest.mark.parametrize("adder", badgpu.ADDERS)
-def test_a_sum_that_is_made_wrongly_is_found_and_no_gpu_is_named(bed: Bed, adder: str) -> None:
-    for rows in ([{"fault": "adder", "adder": adder}], [{"fault": "adder", "adder": adder, "rank": 3}]):
-        result = bed.run(rows, 1)
-        [accusation] = accused(result)
-        assert accusation.object is Object.UNEXPLAINED and candidates(accusation) == set(map(str, SEATS))
-        found = {tuple(each.check.split()[:2]) for report in result.reports for each in report.wrong}
-        assert set(product(("all-reduce", "reduce-scatter"), ("float32", "float16", "bfloat16"))) <= found
+# Each adder, of all ranks or of one; all of both in the slow tier.
+ADDERS = [pytest.param(adder, whose, marks=[pytest.mark.slow] if (at + len(whose)) % 2 else [])
+          for at, adder in enumerate(badgpu.ADDERS) for whose in ({}, {"rank": 3})]
+
+
+@pytest.mark.parametrize(("adder", "whose"), ADDERS)
+def test_a_sum_that_is_made_wrongly_is_found_and_no_gpu_is_named(
+    bed: Bed, adder: str, whose: dict[str, int],
+) -> None:
+    result = bed.run([{"fault": "adder", "adder": adder, **whose}], 1)
+    [accusation] = accused(result)
+    assert accusation.object is Object.UNEXPLAINED and candidates(accusation) == set(map(str, SEATS))
+    found = {tuple(each.check.split()[:2]) for report in result.reports for each in report.wrong}
+    assert set(product(("all-reduce", "reduce-scatter"), ("float32", "float16", "bfloat16"))) <= found
 
 
 def test_sums_of_whole_numbers_and_of_floats_are_tested_each_by_themselves(bed: Bed) -> None:

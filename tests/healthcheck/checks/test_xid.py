@@ -584,18 +584,19 @@ def test_without_a_table_the_rules_are_unknown_and_it_is_our_fault() -> None:
         (Status.UNKNOWN, "xid_table: no rules folder holds an xid.yaml")}
 
 
-@pytest.mark.parametrize("line",
-                         ["NVRM: Xid (PCI:{n:04x}:3b:00): 74, pid={n}, name=x",
-                          *(pytest.param(line, marks=pytest.mark.slow)
-                            for line in ("NVRM: Xid (PCI:0000:3b:00): 13, pid={n}, name=x, (GPC 1, TPC 2, SM "
+@pytest.mark.parametrize(("line", "mib"),
+                         [("NVRM: Xid (PCI:{n:04x}:3b:00): 74, pid={n}, name=x", 1),
+                          *(pytest.param(line, 4, marks=pytest.mark.slow)
+                            for line in ("NVRM: Xid (PCI:{n:04x}:3b:00): 74, pid={n}, name=x",
+                                         "NVRM: Xid (PCI:0000:3b:00): 13, pid={n}, name=x, (GPC 1, TPC 2, SM "
                                          "0)", "NVRM: Xid (PCI:{n:04x}:3b:00): 45, pid={n}, name=x",
                                          "nvidia-nvswitch0: SXid (PCI:{n:04x}:00:00.0): 20034, Fatal"))])
-def test_four_mebibytes_of_reports_are_judged_in_bounded_time(line: str) -> None:
-    lines = [(n / 100, line.format(n=n % 65536)) for n in range(4 * MIB // (len(line) + 20))]
+def test_mebibytes_of_reports_are_judged_in_bounded_time(line: str, mib: int) -> None:
+    lines = [(n / 100, line.format(n=n % 65536)) for n in range(mib * MIB // (len(line) + 20))]
     log = kmsg(*lines)
     before = time.process_time()
     judged(log)
-    assert time.process_time() - before < 15
+    assert time.process_time() - before < 1 + 3.5 * mib
 
 
 def test_what_a_quiet_node_logged_last_does_not_stay_its_newest_trouble_for_ever() -> None:

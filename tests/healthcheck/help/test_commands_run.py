@@ -55,7 +55,7 @@ REFUSED = {("check", "gpu001", "--only", "dcgm-diag-medium"): "is disruptive and
 # numbers, times and digests.
 RECORDED = ("cordon", "incidents", "remediate")
 # Pages whose nodes are the six of seed 4, the README's; those of the others are the eight of seed 6, as in its picture.
-SIX = ("README", "history", "recordings", "sku", "ssh")
+SIX = ("README", "history", "recordings", "results", "sku", "ssh")
 # How a node is shown that was not reached: with the stage that failed.
 # But for the one whose key the page has muster refuse, as it shows above.
 UNREACHED = re.compile(rf"^(?!gpu003  unknown\n  host key: )\S.*  unknown\b.*\n  (?:{'|'.join(stage.value for stage in Stage)}): ", re.MULTILINE)
@@ -100,7 +100,7 @@ def endless(shown: Shown, home: Path) -> tuple[int, str]:
 
 def shape(line: str) -> str:
     """A line without what differs from run to run; quantities that rules compare stay."""
-    line = re.sub(r"muster:[0-9a-f]{4}|SHA256:[\w+/]+|[0-9a-f]{8,}|\d+(?!\d| GiB| Gb/s)", "0", line.replace(f"{ROOT}/", ""))
+    line = re.sub(r"muster:[0-9a-f]{4}|SHA256:[\w+/]+|[0-9a-f]{8,}|\d+ (?:s|min)(?= old)|\d+(?!\d| GiB| Gb/s)", "0", line.replace(f"{ROOT}/", ""))
     return " ".join(line.split())
 
 

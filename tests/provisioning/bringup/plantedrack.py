@@ -97,12 +97,12 @@ class Moment:
 
     @classmethod
     def some(cls, log: bytes, number: int) -> list[Moment]:
-        """Random ones of a bring-up with this log: two before anything is changed, the others among the
-        changes, first ones first."""
+        """Random ones of a bring-up with this log: two of five before anything is changed, the others among
+        the changes, first ones first."""
         quiet = cls.of(log[:min(log.index(b"ComputerSystem.Reset"), log.index(b'"PATCH"'))]).requests
-        early = random.sample(range(quiet // 10, quiet), 2)
+        early = random.sample(range(quiet // 10, quiet), number * 2 // 5)
         return [cls(at, 0) for at in sorted(early)] + [
-            cls(0, at) for at in sorted(random.sample(range(1, cls.of(log).changes), number - 2))]
+            cls(0, at) for at in sorted(random.sample(range(1, cls.of(log).changes), number - len(early)))]
 
 
 @dataclass
