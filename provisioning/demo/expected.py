@@ -69,7 +69,8 @@ EXPECTED: Mapping[str, Expectation] = {
     "swap-on": _warning(ExpectedResult("host-swap", "8.0 GiB")),
     "memory-missing": _critical(ExpectedResult("host-memory", "memory")),
     "docker-down": _critical(ExpectedResult("docker-answers", "Cannot connect to the Docker daemon")),
-    "docker-hangs": Expectation("unknown", (ExpectedResult("docker-answers", "docker", "unknown"),)),
+    "docker-hangs": _critical(ExpectedResult("docker-hangs", "no answer in time to docker info"),
+                              ExpectedResult("docker-answers", "docker", "unknown")),
     "hostile-bytes": _critical(
         ExpectedResult("kernel-xid", "Xid 48"), ExpectedResult("docker-answers", "owned"))}
 HEALTHY = Expectation("healthy")
