@@ -368,7 +368,7 @@ VALUES = st.fixed_dictionaries({
 })
 
 
-@settings(deadline=None, max_examples=10)
+@settings(deadline=None, max_examples=20)
 @given(VALUES)
 def test_whatever_the_secrets_are_none_is_left(secrets: dict[str, str]) -> None:
     look, node = planted(secrets)
@@ -395,7 +395,7 @@ def test_whatever_a_node_says_the_recording_stays_one(text: str, path: str, outc
     assert from_json(json.loads(json.dumps(to_json(made)))) == made
 
 
-@settings(deadline=None, max_examples=8)
+@settings(deadline=None, max_examples=15)
 @given(st.text(max_size=300), st.text(max_size=60), st.sampled_from(list(Outcome)))
 def test_whatever_is_said_beside_all_the_rest_the_recording_stays_one(
     text: str, path: str, outcome: Outcome,

@@ -96,7 +96,7 @@ def changed(capture: Capture, how: str, at: int) -> Capture:
 WAYS = st.sampled_from(["text", "file", "lost", "exit", "stderr", "note", "slow", "outcome", "order", "cut"])
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(PROBES), WAYS, st.integers(0, 300)), min_size=1, max_size=5))
 def test_a_node_of_which_something_else_was_captured_has_its_own_facts(
     changes: list[tuple[str, str, int]],
@@ -133,7 +133,7 @@ def test_equal_links_and_counters_of_several_nodes_share_their_facts_although_th
 LINK = [1, 7, 26562, 2, "0000:05:00.0", 0, 0, 0, 0, 0]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 17), st.integers(0, 9),
                           st.sampled_from([0, 1, True, False, 1.0, -3, -15, None, "1", [1], {}])),
                 min_size=1, max_size=4))
