@@ -34,11 +34,12 @@ def hca_present(adapter_bus: AdapterBus, *, expected: int) -> Iterator[Finding]:
     """Every InfiniBand adapter on the PCI bus has a driver and an RDMA device.
 
     So has every Ethernet adapter of a model if another one of that model on the node has; where none has,
-    RDMA is not in use. A machine whose SKU has no port is not judged.
+    RDMA is not in use. A machine whose SKU has no port is not judged; nor is an adapter whose device is that
+    of the other function of its card (RoCE LAG), or that was passed on (DPDK, virtual machines).
     """
     wanted = {adapter.kind for adapter in adapter_bus.adapters if adapter.rdma}
     for adapter in adapter_bus.adapters if expected else ():
-        if not adapter.rdma and (adapter.infiniband or adapter.kind in wanted):
+        if not adapter.rdma and not adapter.elsewhere and (adapter.infiniband or adapter.kind in wanted):
             driver = f"driver {adapter.driver}, no RDMA device" if adapter.driver else "no driver bound to it"
             yield Finding(driver, "an RDMA device", f"adapter at {adapter.pci}")
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from healthcheck.checks.base import Peers, check, fleet_check
-from healthcheck.checks.fleet import Comparison, by_peers
+from healthcheck.checks.fleet import Comparison, Split, by_peers, outliers
 from healthcheck.checks.growth import SECOND, Growth
 from healthcheck.checks.port import odd_ones
 from healthcheck.facts.bond import NO_PARTNER, Bond
-from healthcheck.facts.netdev import NetDev
+from healthcheck.facts.netdev import BondSetup, NetDev
 from healthcheck.model.outcome import Finding
 
 
@@ -130,6 +130,21 @@ def bond_lacp(lacp_bond: Bond) -> Iterator[Finding]:
             yield Finding(f"in aggregator {slave.aggregator}", expected, member)
         elif slave.up and "churned" in slave.churn:
             yield Finding("LACP churned", "in synchronisation", member)
+
+
+@fleet_check("fleet.netdev_state")
+def fleet_netdev_state(netdevs: Mapping[str, tuple[NetDev, ...]]) -> Comparison:
+    """Every interface is set up (IFF_UP) where most of the cohort's nodes have one set up at the same PCI
+    address, and is not where they have not."""
+    yield from by_peers(netdevs, "state", lambda netdev: (
+        f"nodes at {netdev.pci}", "set up" if netdev.up else "not set up (administratively down)"))
+
+
+@fleet_check("fleet.bond")
+def fleet_bond(bond_setup: Mapping[str, BondSetup]) -> Comparison:
+    """Every node has the bonds of the majority of its cohort, in the same mode, of the same interfaces; one
+    that is gone has nothing else to say so."""
+    yield from outliers(bond_setup, lambda fact: fact.line or "no bond", "bonds", Split.ALONE)
 
 
 @fleet_check("fleet.netdev_mtu")

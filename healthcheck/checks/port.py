@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from healthcheck.checks.base import NotMeasured, Peers, check, selection
 from healthcheck.checks.growth import HOUR, MINUTE, Growth
-from healthcheck.facts.port import Port, most_common_kind
+from healthcheck.facts.port import Port, card, is_lag, most_common_kind
 from healthcheck.facts.site import PortPlans
 from healthcheck.facts.values import Fact
 from healthcheck.model.outcome import Finding
@@ -63,9 +63,11 @@ def odd_ones(
 def port_count(ports: Peers[Port], port_plans: PortPlans, *, expected: int) -> Iterator[Finding]:
     """As many compute ports as the SKU has are present; where they are planned, each planned one is."""
     if port_plans.compute:
-        present = {pci for _, pci in ports.read(lambda port: port.pci)}
+        present = {pci: port.device for port, pci in ports.read(lambda port: port.pci)}
+        # One device stands for both functions of a card that are one bond.
+        lagged = {card(pci) for pci, device in present.items() if is_lag(device)}
         for pci, rail in sorted(port_plans.compute.items()):
-            if pci not in present and pci not in port_plans.unread:
+            if pci not in present and card(pci) not in lagged and pci not in port_plans.unread:
                 of_rail = "" if rail is None else f" (rail {rail})"
                 yield Finding("not there", "there", f"port at {pci}{of_rail}")
     elif (number := len(compute_ports(ports, port_plans))) < expected:

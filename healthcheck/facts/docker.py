@@ -22,6 +22,7 @@ from inventory.text import clean
 SOCKET = "unix:///var/run/docker.sock"
 CLIENT = ("docker", "--host", SOCKET)
 # Go's net/http and context, in which the client and its daemon are written, where a time of theirs is over.
+_PODMAN = "docker is podman's stand-in here (podman-docker), so there is no Docker daemon to ask"
 _SILENT = "the Docker daemon did not answer in time"
 _LATE = ("context deadline exceeded", "client.timeout exceeded")
 INFO = Probe("docker.info", ProbeKind.COMMAND, argv=(*CLIENT, "info", "--format", "{{json .}}"), seconds=10.0,
@@ -86,9 +87,17 @@ def denied(text: str) -> bool:
     return "permission denied" in text.lower()
 
 
+def no_client(capture: Capture) -> bool:
+    """Whether there is no client of Docker: none at all, or podman's stand-in for it (podman-docker), which
+    knows no --host."""
+    if capture.outcome is not Outcome.DONE:
+        return capture.outcome is Outcome.MISSING
+    return capture.exit not in (0, None) and "podman" in capture.stderr.lower()
+
+
 def no_daemon(capture: Capture) -> bool:
     """Whether there is no client, or no daemon at its socket: then there are no containers."""
-    if capture.outcome is Outcome.MISSING:
+    if no_client(capture):
         return True
     return (capture.outcome is Outcome.DONE and capture.exit != 0
             and "cannot connect to the docker daemon" in capture.stderr.lower())
@@ -142,8 +151,9 @@ def rows(captures: Captures, probe: Probe) -> tuple[list[dict[str, Any]], str] |
 def docker(captures: Captures) -> Docker:
     """What the client reports of the daemon. A client that may not open the socket has measured nothing."""
     capture = captures.capture(INFO)
-    if capture is not None and capture.outcome is Outcome.MISSING:
-        return _without(Unmeasured(why(INFO, capture)), "", UNSUPPORTED)
+    if capture is not None and no_client(capture):
+        missing = why(INFO, capture) if capture.outcome is Outcome.MISSING else _PODMAN
+        return _without(Unmeasured(missing), "", UNSUPPORTED)
     if silent(INFO, capture):
         raise Unread(_SILENT, ("docker",))
     if capture is None or capture.outcome is not Outcome.DONE:
@@ -180,7 +190,7 @@ def docker(captures: Captures) -> Docker:
 def docker_silence(captures: Captures) -> DockerSilence:
     """The commands that the daemon did not answer; raises Unread where one was not asked for all its time."""
     asked = {"docker info": (INFO, captures.capture(INFO)), "docker ps": (PS, captures.capture(PS))}
-    if any(capture is not None and capture.outcome is Outcome.MISSING for _, capture in asked.values()):
+    if any(capture is not None and no_client(capture) for _, capture in asked.values()):
         return DockerSilence.absent("docker")
     found = tuple(name for name, (probe, capture) in asked.items() if silent(probe, capture))
     for probe, capture in () if found else asked.values():

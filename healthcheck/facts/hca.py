@@ -17,7 +17,8 @@ from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.gpu import PCI, uevent
 from healthcheck.facts.parsing import natural, pcie_lanes, pcie_speed
-from healthcheck.facts.port import BASE, SYSFS, VIRTUAL, device_id, slot
+from healthcheck.facts.pci import PASSED_ON
+from healthcheck.facts.port import BASE, SYSFS, VIRTUAL, card, device_id, is_lag, slot
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread, partial_if
 from healthcheck.model.probes import Probe, ProbeKind
 from healthcheck.model.recording import Outcome
@@ -64,13 +65,15 @@ class Hca(Fact):
 @dataclass(frozen=True)
 class Adapter:
     """An InfiniBand or Ethernet adapter of NVIDIA (Mellanox) on the PCI bus; `rdma` says whether it has an
-    RDMA device."""
+    RDMA device. `elsewhere`: it has none on purpose, since another function's of its card stands for both
+    (RoCE LAG), or it was passed on to a program (DPDK) or a virtual machine."""
 
     pci: str
     kind: str
     infiniband: bool
     driver: str
     rdma: bool
+    elsewhere: bool
 
 
 class AdapterBus(Fact):
@@ -139,14 +142,17 @@ def adapter_bus(captures: Captures) -> AdapterBus:
     for probe in (PCI, SYSFS):
         if captures.outcome(probe) is not Outcome.DONE:
             raise Unread(f"{probe.id} was not wholly read")
-    with_rdma = {slot(rdma.text(path)) for path in rdma if path.endswith("/device/uevent")
-                 and path.startswith(f"{BASE}/")}
-    return AdapterBus("PCI bus", tuple(replace(adapter, rdma=adapter.pci in with_rdma)
-                                       for adapter in captures.once(_on_pci)))
+    with_rdma = {slot(rdma.text(path)): path[len(BASE) + 1:].partition("/")[0] for path in rdma
+                 if path.endswith("/device/uevent") and path.startswith(f"{BASE}/")}
+    lagged = {card(pci) for pci, device in with_rdma.items() if is_lag(device)}
+    return AdapterBus("PCI bus", tuple(replace(
+        adapter, rdma=adapter.pci in with_rdma,
+        elsewhere=adapter.elsewhere or (adapter.pci not in with_rdma and card(adapter.pci) in lagged))
+        for adapter in captures.once(_on_pci)))
 
 
 def _on_pci(captures: Captures) -> tuple[Adapter, ...]:
-    """The adapters, `rdma` not yet known."""
+    """The adapters, RDMA devices not yet known."""
     bus = captures.files(PCI)
     found = []
     for path in bus:
@@ -156,6 +162,7 @@ def _on_pci(captures: Captures) -> tuple[Adapter, ...]:
         if family in (_INFINIBAND, _ETHERNET) and device.get("PCI_ID"):
             kind = device_id(text)
             if kind.startswith(_VENDOR) and kind not in VIRTUAL:
-                found.append(Adapter(slot(text), kind, family == _INFINIBAND, device.get("DRIVER", ""),
-                                     rdma=False))
+                driver = device.get("DRIVER", "")
+                found.append(Adapter(slot(text), kind, family == _INFINIBAND, driver, rdma=False,
+                                     elsewhere=driver in PASSED_ON))
     return tuple(found)

@@ -16,7 +16,7 @@ from healthcheck.facts.bond import BONDING, Bond, each_bond, members_of, read_bo
 from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.parsing import matched, whole
 from healthcheck.facts.port import device_id, slot
-from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
+from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread, Unsupported, reading
 from healthcheck.model.probes import MIB, Probe, ProbeKind
 
 BASE = "/sys/class/net"
@@ -178,6 +178,32 @@ def bonds(captures: Captures) -> tuple[Bond, ...]:
     files = captures.files(NETDEV)
     files.require(*unlisted(files, BONDING))
     return each_bond(captures.once(_bonds))
+
+
+class BondSetup(Fact):
+    """The bonds of a node as they are set up, in one line that equal nodes share: name, mode, and the members
+    by their PCI addresses. Empty where there is none."""
+
+    name: str
+    line: str
+
+
+@fact("bond_setup", NETDEV)
+def bond_setup(captures: Captures) -> BondSetup:
+    """The bonds of the node, by name."""
+    found = captures.once(bonds)
+    if not captures.once(_bonds):
+        return BondSetup("bonds", "")
+    at = {netdev.interface: netdev.pci for netdev in captures.once(netdevs)
+          if not isinstance(reading(netdev, "pci"), (Unmeasured, Unsupported))}
+    lines = []
+    for one in found:
+        slaves, mode = reading(one, "slaves"), reading(one, "mode")
+        if isinstance(slaves, Unmeasured) or isinstance(mode, Unmeasured):
+            raise Unread(f"{one.name} was not read")
+        members = sorted(at.get(slave.interface, slave.interface) for slave in slaves)
+        lines.append(f"{one.name}, {mode}, of {' and '.join(members) or 'no interface'}")
+    return BondSetup("bonds", "; ".join(lines))
 
 
 def _bonds(captures: Captures) -> list[tuple[str, Bond | Unmeasured]]:

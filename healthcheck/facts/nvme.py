@@ -18,6 +18,7 @@ from healthcheck.facts.base import Captures, fact, why
 from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.gpu import PCI
 from healthcheck.facts.parsing import milli, natural, pcie_lanes, pcie_speed
+from healthcheck.facts.pci import PASSED_ON
 from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread, partial_if
 from healthcheck.model.probes import Probe, ProbeKind
 from healthcheck.model.recording import Outcome
@@ -40,9 +41,6 @@ HEAT = Probe("nvme.temperature", ProbeKind.FILES,
 NO_DRIVE = "NVMe drives (none here)"
 NO_NAMESPACE = "NVMe namespaces (none here)"
 _CLASS = re.compile(r"^PCI_CLASS=108[0-9A-Fa-f]{2}$", re.MULTILINE)
-# Drivers that hand a device to a program or a virtual machine (Documentation/driver-api/vfio.rst and
-# uio-howto.rst; SPDK's and DPDK's guides to Linux drivers).
-PASSED_ON = ("vfio-pci", "uio_pci_generic", "igb_uio", "pci-stub", "pciback", "xen-pciback")
 _PASSED_ON = re.compile(rf"^DRIVER=(?:{'|'.join(PASSED_ON)})$", re.MULTILINE)
 # The controllers' folders hold their namespaces: nvme0n1, or nvme0c0n1 where several paths may lead to it.
 NAMESPACES = Probe("nvme.namespaces", ProbeKind.FILES,

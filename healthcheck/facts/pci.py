@@ -1,4 +1,4 @@
-"""PCI facts: NVIDIA's devices on the bus, with or without a driver."""
+"""PCI facts: NVIDIA's devices on the bus, with or without a driver, and who else may drive a device."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from healthcheck.model.recording import Outcome
 _BRIDGE_CLASS = "68000"
 
 PCI_BUS = "pci_bus"
+# Drivers that hand a device to a program or a virtual machine (Documentation/driver-api/vfio.rst and
+# uio-howto.rst; SPDK's and DPDK's guides to Linux drivers).
+PASSED_ON = ("vfio-pci", "uio_pci_generic", "igb_uio", "pci-stub", "pciback", "xen-pciback")
 
 
 class PciBus(Fact):

@@ -128,6 +128,17 @@ _SLOT = re.compile(r"^PCI_SLOT_NAME=(\S+)", re.MULTILINE)
 _PCI_ID = re.compile(r"^PCI_ID=([0-9A-Fa-f]{1,4}):([0-9A-Fa-f]{1,4})$", re.MULTILINE)
 
 
+def is_lag(device: str) -> bool:
+    """Whether an RDMA device stands for both functions of its card, which are one bond: mlx5_core's own name
+    for it (drivers/infiniband/hw/mlx5/main.c, "mlx5_bond_%d")."""
+    return device.startswith("mlx5_bond_")
+
+
+def card(pci: str) -> str:
+    """The address of a function's card."""
+    return pci.rpartition(".")[0]
+
+
 def slot(text: str) -> str:
     """The PCI address in a device's uevent file; raises ValueError where there is none."""
     return searched(_SLOT, text)[1].lower()

@@ -53,6 +53,13 @@ def ethernet_cable_out(node: DemoMachine) -> None:
 
 
 @planted(_mend)
+def bond_gone(node: DemoMachine) -> None:
+    """The bond was not set up at the last boot: eno1 has the node's address, and eno2 is administratively down."""
+    del node.files["/proc/net/bonding/bond0"]
+    _interface(node, 1, flags="0x1002", operstate="down", speed="-1", duplex="unknown")
+
+
+@planted(_mend)
 def ethernet_at_a_tenth(node: DemoMachine) -> None:
     """A bad pair in the cable of eno1: the link came up at 1 Gb/s, and LACP keeps it out of the aggregator."""
     _interface(node, 0, speed="1000")

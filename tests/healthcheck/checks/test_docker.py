@@ -21,6 +21,9 @@ NO_DAEMON = Capture(Outcome.DONE, exit=1, stderr="Cannot connect to the Docker d
                     "unix:///var/run/docker.sock. Is the docker daemon running?\n")
 NO_CLIENT = Capture(Outcome.MISSING)
 HUNG = Capture(Outcome.TIMEOUT)
+PODMAN = Capture(Outcome.DONE, exit=125, stderr="Emulate Docker CLI using podman. Create /etc/containers/nodocker "
+                 "to quiet msg.\nError: unknown flag: --host\nSee 'podman --help'\n")
+QUIET_PODMAN = Capture(Outcome.DONE, exit=125, stderr="Error: unknown flag: --host\nSee 'podman --help'\n")
 SETTINGS = ("docker-storage-driver", "docker-cgroup-driver", "docker-gpu-runtime", "docker-warnings",
             "docker-disk", "docker-live-restore")
 
@@ -96,13 +99,14 @@ def test_a_daemon_that_lists_no_containers_in_time_hangs_though_it_tells_of_itse
     (HUNG, Status.UNKNOWN), (replace(HUNG, seconds=4.0), Status.UNKNOWN),
     (replace(HUNG, seconds=10.0, note="its turn never came"), Status.UNKNOWN),
     (Capture(Outcome.DENIED), Status.UNKNOWN), (NO_CLIENT, Status.SKIPPED), (NO_DAEMON, Status.PASS),
+    (PODMAN, Status.SKIPPED),
 ])
 def test_a_limit_of_ours_is_no_daemon_that_hangs(capture: Capture, status: Status) -> None:
     assert verdict("docker-hangs", machine.recording(docker_info=capture)).status is status
 
 
 @pytest.mark.parametrize("rule", SETTINGS)
-@pytest.mark.parametrize("capture", [NO_DAEMON, NO_CLIENT])
+@pytest.mark.parametrize("capture", [NO_DAEMON, NO_CLIENT, PODMAN, QUIET_PODMAN])
 def test_where_there_is_no_docker_only_docker_answers_speaks(rule: str, capture: Capture) -> None:
     seen = machine.recording(docker_info=capture)
     skipped = verdict(rule, seen)

@@ -119,8 +119,21 @@ def test_an_adapter_on_the_bus_without_its_rdma_device_is_named() -> None:
          "adapter at 0000:99:00.0: driver mlx5_core, no RDMA device, expected an RDMA device"),
         (card.format("mlx5_core", "20000", "1017"), ""), (card.format("mlx5_core", "20700", "101E"), ""),
         (card.replace("15B3", "8086").format("ice", "20000", "1592"), ""),
+        # Passed on to a program or a virtual machine.
+        (card.format("vfio-pci", "20700", "1021"), ""), (card.format("igb_uio", "20000", "1021"), ""),
     ):
         assert findings_of(of("hca-present", snapshot(gpu_pci=changed(bus, at, text=text)))) == expected
+
+
+def test_two_functions_that_are_one_bond_have_one_rdma_device() -> None:
+    bus, ports = machine.pci(), machine.ports()
+    text = "DRIVER=mlx5_core\nPCI_CLASS=20000\nPCI_ID=15B3:1021\nPCI_SLOT_NAME=0000:99:00.{}\n"
+    for number in (0, 1):
+        bus = changed(bus, f"{PCI}/0000:99:00.{number}/uevent", text=text.format(number))
+    for device, expected in (("mlx5_bond_0", ""), (
+            "mlx5_12", "adapter at 0000:99:00.1: driver mlx5_core, no RDMA device, expected an RDMA device")):
+        seen = changed(ports, f"/sys/class/infiniband/{device}/device/uevent", text=text.format(0))
+        assert findings_of(of("hca-present", snapshot(gpu_pci=bus, port_sysfs=seen))) == expected
 
 
 def test_a_function_of_ethernet_needs_no_device_for_management_datagrams() -> None:

@@ -186,6 +186,29 @@ def test_the_interface_that_is_not_as_the_fleets_is_named(
     assert "permission denied" in found[3][1] and found[4][1] == words
 
 
+def test_an_interface_that_is_administratively_down_is_named_and_so_is_one_that_only_this_node_uses() -> None:
+    same, down = ether(), ether(eno3=NO_LINK | {"flags": "0x1002\n"})
+    words = ("eno3 (0000:0c:00.0): {}, expected {}, as on 3 of 4 nodes at 0000:0c:00.0")
+    off, on = "not set up (administratively down)", "set up"
+    assert cohort("fleet-netdev-state", same, same, down, same)[2] == (FAIL, words.format(off, on))
+    assert cohort("fleet-netdev-state", down, same, down, down)[1] == (FAIL, words.format(on, off))
+    assert {status for status, _ in cohort("fleet-netdev-state", same, same, down, down)} == {PASS}
+
+
+def test_a_bond_that_is_gone_or_of_another_mode_is_named() -> None:
+    same = ether()
+    held = dict(network.netdev().files)
+    bond = next(path for path in held if path.startswith("/proc/net/bonding/"))
+    gone = machine.recording(netdev_sysfs=network.capture({path: entry for path, entry in held.items() if path != bond}))
+    other = machine.recording(netdev_sysfs=network.capture({**held, bond: held[bond].text.replace(
+        "IEEE 802.3ad Dynamic link aggregation", "fault-tolerance (active-backup)")}))
+    for odd, words in ((gone, "bonds: no bond, expected bond"), (other, "fault-tolerance (active-backup)")):
+        found = cohort("fleet-bond", same, same, odd, same)
+        assert [status for status, _ in found] == [PASS, PASS, FAIL, PASS] and words in found[2][1], found
+    closed = machine.recording(netdev_sysfs=network.capture({**held, bond: DENIED}))
+    assert [status for status, _ in cohort("fleet-bond", same, same, closed, same)] == [PASS, PASS, UNKNOWN, PASS]
+
+
 def test_an_interface_that_is_not_set_up_is_compared_with_none() -> None:
     same, down = ether(), ether(eno3=NO_LINK | {"flags": "0x1002\n", "mtu": "9000\n"})
     for rule in ("fleet-netdev-mtu", "fleet-netdev-speed"):
