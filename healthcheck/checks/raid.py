@@ -37,6 +37,13 @@ def raid_rebuilding(array: Array) -> Iterator[Finding]:
         yield Finding(f"{array.action}, {array.done_percent:g}% done", "idle")
 
 
+@check("raid.frozen")
+def raid_frozen(array: Array) -> Iterator[Finding]:
+    """No md array is frozen: one that lacks a member would not be rebuilt."""
+    if array.action == "frozen":
+        yield Finding("frozen: no rebuild and no check begins", "idle")
+
+
 @check("raid.mismatch")
 def raid_mismatch(array: Array) -> Iterator[Finding]:
     """The last check of no array with parity found blocks that disagree. In mirrors, swap and memory maps

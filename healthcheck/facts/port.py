@@ -105,6 +105,11 @@ def _hexadecimal(text: str) -> int:
     return int(text, 16)
 
 
+def _counted(text: str) -> Any:
+    """A counter; "N/A (no PMA)" where the port has no agent that counts (drivers/infiniband/core/sysfs.c)."""
+    return UNSUPPORTED if text.startswith("N/A") else whole(text)
+
+
 _GID = re.compile(r"[0-9a-fA-F]{4}(:[0-9a-fA-F]{4}){7}")
 
 
@@ -194,7 +199,7 @@ def _port(files: CapturedFiles, device_name: str, number: int) -> Port:
     rate = f"{at}/rate"
     board: Any = f"{BASE}/{device_name}/board_id"
     board = files.optional(board, str)
-    downed: Any = files.optional(counter, whole)
+    downed: Any = files.optional(counter, _counted)
     return Port(
         name=f"{device_name}/{number} ({pci})" if isinstance(pci, str) else f"{device_name}/{number}",
         device=device_name,
