@@ -34,7 +34,8 @@ KUBELET = Probe(
     paths=("/var/lib/kubelet/config.yaml", "/var/lib/kubelet/kubeadm-flags.env", "/etc/default/kubelet",
            "/etc/sysconfig/kubelet", "/etc/kubernetes/kubelet/config.json",
            "/etc/kubernetes/kubelet-config.yaml"))
-NERDCTL = Probe("containerd.nerdctl", ProbeKind.COMMAND, argv=("nerdctl", "--version"), seconds=5.0)
+NERDCTL = Probe("containerd.nerdctl", ProbeKind.COMMAND, argv=("nerdctl", "--version"), seconds=5.0,
+                root=True)
 _ENDPOINT = re.compile(r"unix://(?:/var)?/run/containerd/containerd\.sock\b")
 
 

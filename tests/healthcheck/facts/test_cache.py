@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.cache import FactCache, content_of
+from healthcheck.facts.imex import DOMAIN, PATH
 from healthcheck.facts.values import Fact, readings
 from healthcheck.kernellog.fold import LazyDigest
 from healthcheck.model.recording import SCHEMA, Capture, FileCapture, Outcome, Recording, read
@@ -159,13 +160,15 @@ def test_only_facts_that_say_so_depend_on_more_than_captures(monkeypatch: pytest
     silent = replace(HEALTHY,
                      captures={name: replace(held, text="") for name, held in HEALTHY.captures.items()})
     of_snapshot = set()
-    for recording in (HEALTHY, silent):
+    of_a_domain = replace(HEALTHY, captures={**HEALTHY.captures, DOMAIN.id: Capture(Outcome.DONE, files={
+        PATH: FileCapture(Outcome.DONE, 'exit 0\n{"status": "UP", "nodes": {}}')})})
+    for recording in (HEALTHY, silent, of_a_domain):
         for name, spec in FACTS.items():
             asked.clear()
             build_fact(spec, Captures(recording))
             of_snapshot |= {name} if asked else set()
     assert of_snapshot == {name for name, spec in FACTS.items() if spec.of_snapshot} == {
-        "bmc_log", "nvlink_fabric_log", "host_name", "look"}
+        "bmc_log", "nvlink_fabric_log", "host_name", "look", "imex_domain"}
 
 
 def test_a_fact_of_the_snapshot_is_each_snapshots_own() -> None:

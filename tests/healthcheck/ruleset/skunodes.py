@@ -12,6 +12,7 @@ from healthcheck.ruleset.sku import Sku
 from healthcheck.sweep.assess import Assessment
 from inventory.model import Node
 from tests.healthcheck import machine
+from tests.healthcheck.nvl72 import rack
 from tests.packagedrules import RULES
 
 CLUSTER = "0e8b1c1e-0000-0000-0000-000000000001"
@@ -73,12 +74,19 @@ def sound(
     changed = {f"gpu{n}": readings(sku, **every, **(one or {} if n == 0 else {})) for n in range(count)}
     running = {unit: "active/running" if numbers[number] else ""
                for unit, number in (("fabricmanager", "fabric_manager"), ("imex", "imex"))}
+    in_domain = _IMEX if numbers["imex"] else {}
     ports, rate = numbers["port_count"] or 8, numbers["port_rate_gbps"] or 400
     return machine.recording(
         gpu_nvml=machine.nvml(count, **changed),
         gpu_pci=bus(ident, count if on_pci is None else on_pci, numbers["nvswitch_count"] or 0),
-        service_nvidia=machine.services(**{**running, **(services or {})}), container_cdi=_cdi(count),
+        service_nvidia=machine.services(**{**running, **(services or {})}), container_cdi=_cdi(count), **in_domain,
         port_sysfs=machine.ports(ports, **{f"mlx5_{n}.rate": f"{rate} Gb/sec (4X NDR)\n" for n in range(ports)}))
+
+
+_TRAY = rack.Tray("gpu001", "r1", "10.0.1.1", "18", 0, "c", ("10.0.1.1",))
+# A node that is the only one of its IMEX domain.
+_IMEX = {name: rack.recording(_TRAY, [_TRAY]).captures[name.replace("_", ".", 1)]
+         for name in ("imex_nodes", "imex_addresses", "imex_domain")}
 
 
 def _cdi(gpus: int) -> Capture:
