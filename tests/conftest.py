@@ -14,8 +14,8 @@ from tests.testbed import fuse
 from tests.testbed.require import require
 from tests.testbed.sshd import SSHD, Sshd, sshd
 
-# Of each property that does not say how many: half of Hypothesis' own number, which took CI minutes more.
-settings.register_profile("muster", parent=settings(), max_examples=50)
+# Of each property that does not say how many: a third of Hypothesis' own number, which took CI minutes more. Each run draws others.
+settings.register_profile("muster", parent=settings(), max_examples=35)
 settings.load_profile("muster")
 
 # Files that take longest, longest first; most of that is waiting. Begun early, none is left for one worker at the end, and with short ones

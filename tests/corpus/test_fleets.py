@@ -19,7 +19,7 @@ from tests.corpus.test_files import run
 from tests.documents import all_results
 from tests.scenarios.test_scenarios import EXPECTED
 
-SLOW = {f"demo-{seed}" for seed in range(2, 7)}      # their days: a head's day takes some seconds
+SLOW = {*(f"demo-{seed}" for seed in range(2, 7)), "scenarios"}      # their days: a head's day takes some seconds
 OLD = {"demo-sweep": RECORDINGS / "demo-sweep", "rdma-rxe": RECORDINGS / "rdma-rxe/recording.json"}
 DEMOS = [f"demo-{seed}" for seed in range(1, 7)]
 
