@@ -70,8 +70,9 @@ def disk_nvme_pcie_speed(nvme: Nvme) -> Iterator[Finding]:
 
 @check("disk.nvme_namespace")
 def disk_nvme_namespace(nvme: Nvme) -> Iterator[Finding]:
-    """Every NVMe drive of the node has a namespace that holds something: without one it is no disk."""
-    if not nvme.namespaces:
+    """Every NVMe drive of the node that is live has a namespace that holds something: without one it is no
+    disk. One that is not live has lost its namespaces by that, which disk.nvme_state reports."""
+    if nvme.state == "live" and not nvme.namespaces:
         yield Finding("no namespace, or none with any bytes", "at least one")
 
 

@@ -90,6 +90,9 @@ def containerd(captures: Captures) -> Containerd:
     gone: Any = UNSUPPORTED
     if capture is not None and capture.outcome is Outcome.MISSING:
         return Containerd("containerd", used, answers=gone, trouble="", version=gone)
+    # A client that lies about on a node of Docker or CRI-O may fail in any way.
+    if used is False:
+        return Containerd("containerd", used, answers=gone, trouble="", version=gone)
     if hung(VERSION, capture):
         return Containerd("containerd", used, False, f"no answer within {VERSION.seconds:g} s", version=gone)
     if capture is None or capture.outcome is not Outcome.DONE:
@@ -112,6 +115,8 @@ def cri_ready(captures: Captures) -> CriReady:
     capture, used = captures.capture(CRI), _kubelet(captures)
     gone: Any = UNSUPPORTED
     if capture is not None and capture.outcome is Outcome.MISSING:
+        return CriReady("CRI", used, gone, gone, ())
+    if used is False:
         return CriReady("CRI", used, gone, gone, ())
     if hung(CRI, capture):
         raise Unread(why(CRI, capture), ("containerd",))

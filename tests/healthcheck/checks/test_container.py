@@ -268,6 +268,15 @@ def test_a_dead_containerd_counts_where_something_uses_it(kubelet: Capture, nerd
     assert verdict("containerd-answers", seen).status is status
 
 
+@pytest.mark.parametrize("capture", [
+    gave("", 1), gave("", 1, "ctr: permission denied\n"), gave("rubbish"), replace(HUNG, seconds=10.0), HUNG,
+    gave("", 1, 'rpc error: code = Unimplemented desc = unknown service runtime.v1.RuntimeService\n')])
+def test_a_containerd_that_no_one_uses_is_not_judged_however_its_clients_fail(capture: Capture) -> None:
+    seen = machine.recording(containerd_version=capture, containerd_cri=capture)
+    for rule in ("containerd-answers", "containerd-ready"):
+        assert verdict(rule, seen).status is Status.SKIPPED, rule
+
+
 def conditions(runtime: object, network: object) -> Capture:
     rows = [{"type": "RuntimeReady", "status": runtime, "reason": "", "message": ""},
             {"type": "NetworkReady", "status": network, "reason": "NetworkPluginNotReady",

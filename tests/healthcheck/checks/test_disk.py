@@ -378,6 +378,12 @@ def test_a_bad_figure_of_an_nvme_drive_hides_no_other() -> None:
         assert failed == [each for each in rules if each != rule], gone
 
 
+def test_a_drive_that_is_dead_is_accused_of_that_and_not_of_the_namespace_that_went_with_it() -> None:
+    seen = files(**{"nvme3.state": "dead\n", "nvme3n1.size": "0\n"})
+    assert verdict("disk-nvme-state", seen).status is Status.FAIL
+    assert verdict("disk-nvme-namespace", seen).status is Status.PASS
+
+
 @pytest.mark.parametrize("driver", ["vfio-pci", "uio_pci_generic", "igb_uio", "pci-stub"])
 def test_a_drive_that_was_passed_on_is_not_missing(driver: str) -> None:
     bus = {"/sys/bus/pci/devices/0000:90:00.0/uevent": f"DRIVER={driver}\nPCI_CLASS=10802\nPCI_ID=144D:A824\n"}
