@@ -134,10 +134,12 @@ def bond_lacp(lacp_bond: Bond) -> Iterator[Finding]:
 
 @fleet_check("fleet.netdev_state")
 def fleet_netdev_state(netdevs: Mapping[str, tuple[NetDev, ...]]) -> Comparison:
-    """Every interface is set up (IFF_UP) where most of the cohort's nodes have one set up at the same PCI
-    address, and is not where they have not."""
+    """Every interface is set up (IFF_UP) where most of the cohort's nodes have the one of that name and PCI
+    address set up, and is not where they have not. By name too: a port of a switch on the card (switchdev)
+    has several at one address."""
     yield from by_peers(netdevs, "state", lambda netdev: (
-        f"nodes at {netdev.pci}", "set up" if netdev.up else "not set up (administratively down)"))
+        f"nodes with {netdev.interface} at {netdev.pci}",
+        "set up" if netdev.up else "not set up (administratively down)"))
 
 
 @fleet_check("fleet.bond")

@@ -23,6 +23,7 @@ INVALID_ARGUMENT, NOT_SUPPORTED, FUNCTION_NOT_FOUND, VERSION_MISMATCH, UNKNOWN =
 NOT_FOUND, LIBRARY_NOT_FOUND = 6, 12
 # Of a function, or a version of a structure, that the driver does not have yet.
 TOO_NEW = (FUNCTION_NOT_FOUND, VERSION_MISMATCH)
+LOST = (15, 16)         # GPU_IS_LOST, RESET_REQUIRED
 NO_ATTACH = 2           # NVML_INIT_FLAG_NO_ATTACH
 
 # The fields of R470's nvml.h end below this number (nvidia-ml-py 11.470.66, NVML_FI_MAX). An unknown id is
@@ -63,8 +64,9 @@ def lines(nvml: Any, begin: Callable[[str, int], None] = silent, skip: Collectio
         try:
             try:
                 handle = nvml.nvmlDeviceGetHandleByIndex(index)
-            except Exception:
-                if plain or handles:
+            except Exception as error:
+                # A GPU that the driver calls lost is lost by any start, and one without the flag may hang.
+                if plain or handles or trouble(error)[0] in LOST:
                     raise
                 plain = initialised_again(nvml)
                 handle = nvml.nvmlDeviceGetHandleByIndex(index)

@@ -188,7 +188,7 @@ def test_the_interface_that_is_not_as_the_fleets_is_named(
 
 def test_an_interface_that_is_administratively_down_is_named_and_so_is_one_that_only_this_node_uses() -> None:
     same, down = ether(), ether(eno3=NO_LINK | {"flags": "0x1002\n"})
-    words = ("eno3 (0000:0c:00.0): {}, expected {}, as on 3 of 4 nodes at 0000:0c:00.0")
+    words = ("eno3 (0000:0c:00.0): {}, expected {}, as on 3 of 4 nodes with eno3 at 0000:0c:00.0")
     off, on = "not set up (administratively down)", "set up"
     assert cohort("fleet-netdev-state", same, same, down, same)[2] == (FAIL, words.format(off, on))
     assert cohort("fleet-netdev-state", down, same, down, down)[1] == (FAIL, words.format(on, off))

@@ -472,3 +472,20 @@ def test_where_the_flag_hides_the_gpus_nvml_is_started_once_more_without_it(what
         nvmlInit=lambda: started.append("plain"), nvmlDeviceGetHandleByIndex=handle, nvmlDeviceGetCount=count))
     assert started == ["flag", "end", "plain"] and head["count"] == {"ok": 2}
     assert [gpu["name"] for gpu in gpus] == [{"ok": "H100"}] * 2
+
+
+@pytest.mark.parametrize("code", [15, 16])
+def test_a_first_gpu_that_is_lost_has_no_other_gpu_attached_at_the_start(code: int) -> None:
+    """Another may hang, and would then cost this one's answer."""
+    started: list[str] = []
+
+    def handle(index: int) -> int:
+        if index == 0:
+            raise fail(code, "GPU is lost")()
+        return index
+
+    head, *gpus = collector_nvml.lines(binding(
+        nvmlInitWithFlags=lambda flags: started.append("flag"), nvmlShutdown=lambda: started.append("end"),
+        nvmlInit=lambda: started.append("plain"), nvmlDeviceGetHandleByIndex=handle, nvmlDeviceGetCount=lambda: 2))
+    assert started == ["flag"] and head["count"] == {"ok": 2}
+    assert gpus[0] == {"index": 0, "error": [code, "GPU is lost"]} and gpus[1]["name"] == {"ok": "H100"}
