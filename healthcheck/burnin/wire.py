@@ -257,6 +257,19 @@ class TaskKeys:
         """Adds to a number (0 at first) and returns the sum; as a value it is decimal text."""
         return int(self._link.ask({"op": "add", "key": self._task + key, "amount": amount})["number"])
 
+    def compare_set(self, key: str, expected: bytes, desired: bytes) -> bytes:
+        """Sets `desired` if the key's value is `expected`, which b"" also is for a key without one.
+
+        Returns the key's value afterwards; for a key without one, `expected`.
+        """
+        answer = self._link.ask({"op": "compare-set", "key": self._task + key, "expected": coded(expected),
+                                 "value": coded(desired)})
+        return decoded(answer.get("value"))
+
+    def append(self, key: str, more: bytes) -> None:
+        """The key's value, b"" without one, is longer by this from now on."""
+        self._link.ask({"op": "append", "key": self._task + key, "value": coded(more)})
+
     def check(self, keys: list[str]) -> bool:
         """Whether all of them have a value."""
         return bool(self._link.ask({"op": "check", "keys": [self._task + key for key in keys]})["yes"])

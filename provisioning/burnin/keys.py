@@ -115,6 +115,12 @@ class RendezvousStore:
                                          _until(message, now)), values)
         if op == "set":
             return self._set(who, task, keys[0], decoded(message.get("value")), {})
+        if op == "append":
+            more = decoded(message.get("value"))
+            return self._set(who, task, keys[0], values.get(keys[0], b"") + more, {})
+        if op == "compare-set":
+            return self._compare_set(who, task, keys[0], decoded(message.get("expected")),
+                                     decoded(message.get("value")))
         if op == "add":
             return self._add(who, task, keys[0], message.get("amount"))
         if op == "check":
@@ -149,6 +155,15 @@ class RendezvousStore:
         values[key] = value
         self._bytes += more
         return [KeyReply(who, answer), *self._came(task, key)]
+
+    def _compare_set(
+        self, who: Hashable, task: str, key: str, expected: bytes, desired: bytes,
+    ) -> list[KeyReply]:
+        # As c10d's own stores answer (HashStore.cpp, TCPStoreBackend.cpp).
+        found = self._tasks[task].get(key)
+        if found == expected or (found is None and not expected):
+            return self._set(who, task, key, desired, {"value": coded(desired)})
+        return [KeyReply(who, {"value": coded(expected if found is None else found)})]
 
     def _add(self, who: Hashable, task: str, key: str, amount: Any) -> list[KeyReply]:
         if not isinstance(amount, int) or isinstance(amount, bool):

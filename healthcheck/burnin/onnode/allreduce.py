@@ -50,9 +50,10 @@ def grouped(rank: Any, device: Any) -> TaskKeys:
     """The task's process group is set up; its keys at the head."""
     import torch.distributed as dist
     keys = TaskKeys(rank.link(), rank.task["id"])
-    dist.init_process_group("nccl" if device.cuda else "gloo", store=torch_store(keys, rank.seconds),
-                            rank=rank.number, world_size=rank.world,
-                            timeout=datetime.timedelta(seconds=rank.seconds))
+    # PyTorch keeps only the C++ half of it, and NCCL asks it at the first collective.
+    rank.store = torch_store(keys, rank.seconds)
+    dist.init_process_group("nccl" if device.cuda else "gloo", store=rank.store, rank=rank.number,
+                            world_size=rank.world, timeout=datetime.timedelta(seconds=rank.seconds))
     rank.at("warm")
     return keys
 

@@ -72,6 +72,7 @@ class Rank:
         self.facts: dict[str, str] = {}
         self.helper_s = 0.0     # CPU of the helper thread
         self.log: Any = None    # NCCL's, once the environment is set
+        self.store: Any = None  # of its process group
         self.after_report: Callable[[], None] = lambda: None     # called after the report
         self._send_lock = threading.Lock()
         self._reported = False

@@ -13,14 +13,19 @@ def torch_store(keys: TaskKeys, seconds: float) -> Any:
     import torch.distributed
 
     class Store(torch.distributed.Store):   # type: ignore[misc]
-        """What gloo and NCCL ask of a store; c10d calls these by name."""
+        """What gloo and NCCL ask of a store.
+
+        c10d calls these by name, two of them by their C++ names (PythonStore in
+        torch/csrc/distributed/c10d/init.cpp). What is not here is an error of the rank's that asks for it:
+        NCCL's process group also deletes keys, compares, and asks for a clone.
+        """
 
         def __init__(self) -> None:
             super().__init__()
             self.seconds = seconds
 
         def set(self, key: str, value: Any) -> None:
-            keys.set(key, value.encode() if isinstance(value, str) else bytes(value))
+            keys.set(key, as_bytes(value))
 
         def get(self, key: str) -> bytes:
             try:
@@ -41,11 +46,24 @@ def torch_store(keys: TaskKeys, seconds: float) -> Any:
             except RequestRefused as error:
                 raise late(names, error, patience) from None
 
+        def compare_set(self, key: str, expected: Any, desired: Any) -> bytes:
+            return keys.compare_set(key, as_bytes(expected), as_bytes(desired))
+
+        def append(self, key: str, more: Any) -> None:
+            keys.append(key, as_bytes(more))
+
         def delete_key(self, key: str) -> bool:
             return keys.delete(key)
 
+        deleteKey = delete_key  # noqa: N815
+
         def num_keys(self) -> int:
             return keys.count()
+
+        getNumKeys = num_keys   # noqa: N815
+
+        def clone(self) -> Any:
+            return self     # a connection serves all threads of its rank
 
         def set_timeout(self, timeout: Any) -> None:
             self.seconds = timeout.total_seconds()
@@ -55,6 +73,11 @@ def torch_store(keys: TaskKeys, seconds: float) -> Any:
             return datetime.timedelta(seconds=self.seconds)
 
     return Store()
+
+
+def as_bytes(value: Any) -> bytes:
+    """A value as c10d gives it, text or bytes."""
+    return value.encode() if isinstance(value, str) else bytes(value)
 
 
 def late(names: Any, error: RequestRefused, seconds: float) -> RuntimeError:
