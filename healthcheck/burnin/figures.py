@@ -18,6 +18,7 @@ FIGURES = {
     "memory_share": "how much of the device's memory was covered, 0 to 1",
     "copy_to_gb_s": "host to device, pinned, 1e9 bytes a second",
     "copy_from_gb_s": "device to host, pinned",
+    "copy_within_gb_s": "within a GPU's memory, bytes read and written, 1e9 bytes a second",
     "host_gb_s": "read and written in the host's memory by copies of all ranks at once, 1e9 bytes a second; "
     "of a node their sum",
     "host_numa_gb_s": "of a node: the same, of the least of its NUMA nodes",

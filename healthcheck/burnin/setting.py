@@ -16,7 +16,7 @@ from healthcheck.burnin.published import BUSBW, BY_SIZE, GLOO, NCCL, Setting
 
 # Judged figures of a single rank: more is better.
 OF_RANK = ("tflops_fp64", "tflops_fp32", "tflops_tf32", "tflops_fp16", "tflops_bf16", "tflops_fp8",
-           "memory_gb_s", "copy_to_gb_s", "copy_from_gb_s", "train_steps_s")
+           "memory_gb_s", "copy_to_gb_s", "copy_from_gb_s", "copy_within_gb_s", "train_steps_s")
 # Figures that depend on which socket's memory is used.
 OF_HOST = ("copy_to_gb_s", "copy_from_gb_s")
 OF_HOST_MEMORY = ("host_gb_s", "host_numa_gb_s")

@@ -1,8 +1,9 @@
 """A Python for burn-in whose "GPUs" have faults: `[python, badgpu.py, PLAN]` in place of `[python]`, with the unchanged worker in it.
 
-Without a GPU the lowest seam there is is PyTorch itself: what the worker calls (torch.mm, torch.mul, Tensor.fill_, Tensor.backward, torch.distributed's
-collectives, and torch.set_num_threads, by which a rank takes its CPU) is wrapped here, in the nursery, before it forks ranks. Everything
-else is real: processes, signals, gloo, the store. PLAN is a file, read by each rank as it begins, that holds a JSON list of faults:
+The lowest seam there is is PyTorch itself: what the worker calls (torch.mm, torch.mul, Tensor.fill_, Tensor.backward, torch.distributed's
+collectives, and torch.set_num_threads or torch.cuda.set_device, by which a rank takes its CPU or GPU) is wrapped here, in the nursery, before it
+forks ranks. Everything else is real: processes, signals, gloo or NCCL, the store. Where there is a GPU, nodes share it: NCCL refuses two ranks
+of one host on one GPU, so that each node gets a host's name of its own (NCCL_HOSTID), and they reach each other by sockets. PLAN is a file, read by each rank as it begins, that holds a JSON list of faults:
 
     {"fault": "killed", "node": "n1", "gpu": 0, "iteration": 3}
 
@@ -149,6 +150,7 @@ def plant(torch: Any, faults: Faults) -> None:
     """Wraps what the worker calls."""
     dist = torch.distributed
     take, mm, mul, fill, init = torch.set_num_threads, torch.mm, torch.mul, torch.Tensor.fill_, dist.init_process_group
+    take_gpu = torch.cuda.set_device
     backward, addcdiv, log_softmax = torch.Tensor.backward, torch.Tensor.addcdiv_, torch.log_softmax
     real = {name: getattr(dist, name) for name in COLLECTIVES}
 
@@ -157,6 +159,13 @@ def plant(torch: Any, faults: Faults) -> None:
         if faults.now("never"):
             asleep()
         take(count)
+
+    def set_device(number: int) -> None:
+        faults.load()
+        if faults.now("never"):
+            asleep()
+        os.environ.update(NCCL_HOSTID=os.environ["MUSTER_NODE"], NCCL_P2P_DISABLE="1", NCCL_SHM_DISABLE="1")
+        take_gpu(number)
 
     def init_process_group(*words: Any, **named: Any) -> None:
         init(*words, **named)
@@ -256,7 +265,7 @@ def plant(torch: Any, faults: Faults) -> None:
         setattr(dist, name, planted(name, source, target))
     torch.set_num_threads, torch.mm, torch.mul, torch.Tensor.fill_ = set_num_threads, product, mul_, fill_
     torch.Tensor.backward, torch.Tensor.addcdiv_, torch.log_softmax = backward_, addcdiv_, log_softmax_
-    dist.init_process_group = init_process_group
+    dist.init_process_group, torch.cuda.set_device = init_process_group, set_device
 
 
 def leaves(function: Any) -> Iterator[Any]:

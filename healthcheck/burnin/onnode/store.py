@@ -55,12 +55,12 @@ def torch_store(keys: TaskKeys, seconds: float) -> Any:
         def delete_key(self, key: str) -> bool:
             return keys.delete(key)
 
-        deleteKey = delete_key  # noqa: N815
+        deleteKey = delete_key
 
         def num_keys(self) -> int:
             return keys.count()
 
-        getNumKeys = num_keys   # noqa: N815
+        getNumKeys = num_keys
 
         def clone(self) -> Any:
             return self     # a connection serves all threads of its rank

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable
 
 from healthcheck.burnin.onnode.allreduce import allreduce
-from healthcheck.burnin.onnode.copy import copy_both_ways
+from healthcheck.burnin.onnode.copy import copies
 from healthcheck.burnin.onnode.gemm import gemm_known, gemm_random, gemm_rate
 from healthcheck.burnin.onnode.host import host_memory
 from healthcheck.burnin.onnode.memory import memory_patterns
@@ -15,7 +15,7 @@ from healthcheck.burnin.onnode.train import train
 
 WORK: dict[str, Callable[[Any, Any], None]] = {
     "known": gemm_known, "random": gemm_random, "rate": gemm_rate, "memory": memory_patterns,
-    "copy": copy_both_ways,
+    "copy": copies,
     "host": host_memory, "storage": storage_speed, "allreduce": allreduce, "sizes": sizes,
     "train": train,
 }

@@ -18,10 +18,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
-from healthcheck.burnin.onnode.allreduce import grouped  # noqa: E402
-from healthcheck.burnin.onnode.store import torch_store  # noqa: E402
-from healthcheck.burnin.wire import TaskKeys, connected, greeted, token_of  # noqa: E402
-from provisioning.burnin.keyserver import KeyServer  # noqa: E402
+from healthcheck.burnin.onnode.allreduce import grouped
+from healthcheck.burnin.onnode.store import torch_store
+from healthcheck.burnin.wire import TaskKeys, connected, greeted, token_of
+from provisioning.burnin.keyserver import KeyServer
 
 KEYS = ("a", "b/c", "", "\N{SNOWMAN}")
 NUMBERS = ("n", "m")
@@ -43,7 +43,7 @@ def answer(store: Any, name: str, words: tuple[Any, ...]) -> tuple[Any, Any]:
     """(what it says, the store to go on with); an error by its kind, because the words are each store's own."""
     try:
         said = getattr(store, name)(*words)
-    except Exception as error:
+    except (RuntimeError, ValueError, NotImplementedError) as error:
         return "late" if "timeout" in str(error).lower() else f"{type(error).__name__}: {error}", store
     return ("a store", said) if name == "clone" else (said, store)
 

@@ -59,7 +59,7 @@ class Site:
 
     def __init__(
         self, home: Path, python: str, nodes: int = 4, ranks: int = 1, *, cordon: str | None = None,
-        marked: str = "", small: dict[str, Any] | None = None,
+        marked: str = "", small: dict[str, Any] | None = None, sku: str = "cpu-only", rules: str = RULES,
     ) -> None:
         self.home = home
         self.names = [f"n{number}" for number in range(1, nodes + 1)]
@@ -72,7 +72,7 @@ class Site:
         self.faults = home / "faults.json"
         self.plant()
         (home / "rules").mkdir()
-        (home / "rules/burnin.yaml").write_text(RULES)
+        (home / "rules/burnin.yaml").write_text(rules)
         words = [python, str(Path(badgpu.__file__).resolve()), str(self.faults)]
         entries = {
             name: {"leaf": f"leaf{(at // 2) + 1}", "address": f"127.0.0.{at + 2}", "power": name}
@@ -82,7 +82,7 @@ class Site:
                 "version": 1, "cordon": cordon or {"command": [str(program)]},
                 "burnin": {"params": {**SMALL, **(small or {})}, "head": "127.0.0.1"},
                 "defaults": {
-                    "sku": "cpu-only", "python": sys.executable,
+                    "sku": sku, "python": sys.executable,
                     "burnin": {"python": words, "ranks": ranks}}, "nodes": entries}))
 
     def plant(self, *faults: dict[str, Any]) -> None:
