@@ -88,7 +88,8 @@ _LIMIT: Mapping[str, ValueType] = {
     "why": TEXT, "source": TEXT, "enabled": FLAG,
 }
 _ACCEPTED = ValueType("a list of what may pass unjudged, each a figure and a stage such as busbw_gb_s in all",
-                 lambda given: _accepted(given))
+                 lambda given: _listed(given),
+                 item=ValueType("a figure and a stage such as busbw_gb_s in all", lambda given: _accepted(given)))
 _BACKENDS = {NCCL: optional(_RATIO), GLOO: optional(_RATIO)}
 _SECTIONS: Mapping[str, Mapping[str, ValueType]] = {
     "floors": {"share": number(0.01, 1), "least_gib": number(0, _MOST), "believed": number(1, 100)},
@@ -249,14 +250,17 @@ def _settings(given: Any) -> Mapping[str, str]:
     return MappingProxyType(dict(checked(name, value, inventory=False) for name, value in given.items()))
 
 
-def _accepted(given: Any) -> tuple[str, ...]:
+def _listed(given: Any) -> Any:
     if not isinstance(given, LocatedList):
         raise ValueError
-    for each in given:
-        figure, _, stage = each.partition(" in ") if isinstance(each, str) else ("", "", "")
-        if figure not in (*FIGURES, CHECKSUMS) or stage not in _STAGES:
-            raise ValueError
-    return tuple(map(str, given))
+    return given
+
+
+def _accepted(given: Any) -> str:
+    figure, _, stage = given.partition(" in ") if isinstance(given, str) else ("", "", "")
+    if figure not in (*FIGURES, CHECKSUMS) or stage not in _STAGES:
+        raise ValueError
+    return str(given)
 
 
 def _matched(given: Any, pattern: str) -> str:

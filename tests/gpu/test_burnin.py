@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from healthcheck.burnin.model import BurnInStage
+from healthcheck.burnin.published import learning_stage
 from tests.healthcheck.burnin.workers import Nodes
 from tests.provisioning.burnin.site import Site
 from tests.testbed import badgpu
@@ -20,7 +22,7 @@ pytestmark = [pytest.mark.gpu, pytest.mark.timeout(400)]
 
 FIGURES = ("tflops_fp64", "tflops_fp32", "tflops_tf32", "tflops_fp16", "tflops_bf16", "tflops_fp8", "memory_gb_s", "copy_to_gb_s", "copy_from_gb_s",
            "copy_within_gb_s", "host_gb_s", "busbw_gb_s", "train_steps_s", "busbw_by_size_gb_s")
-ACCEPTED = [f"{figure} in {stage}" for figure in (*FIGURES, "checksums") for stage in ("node", "leaf-pairs", "cross-pairs", "all", "train")]
+ACCEPTED = [f"{figure} in {stage}" for figure in (*FIGURES, "checksums") for stage in sorted({learning_stage(stage).value for stage in BurnInStage})]
 RULES = f"relative: {{nccl: null, gloo: null}}\njitter: {{nccl: null, gloo: null}}\ncoverage: {{}}\naccept:\n  nccl: {json.dumps(ACCEPTED)}\n"
 SMALL = {"known.n": 1024, "known.precisions": "all", "random.n": 1024, "random.precisions": "all", "memory.bytes": 1 << 28, "rate.n": 1024,
          "rate.precisions": "all", "copy.bytes": 1 << 26, "allreduce.bytes": 1 << 20, "allreduce.iterations": 12}
@@ -87,7 +89,8 @@ def test_every_collective_of_nccl_is_exact_and_its_log_names_network_and_algorit
     came = ranks("allreduce", bytes=1 << 20, iterations=8, checks=2)
     for report in came.reports.values():
         assert (report["end"], report["wrong_total"]) == ("done", 0), report
-        assert report["figures"]["verified"] == 8 and "arithmetic_not" not in report["facts"]
+        # As many all-reduces in a row share a check as keep checks within their share of the time.
+        assert 8 <= report["figures"]["verified"] < 8 + 32 and not report["facts"]["arithmetic_not"], report["facts"]
         assert int(report["facts"]["nccl_net_socket"]) > 0 and report["facts"]["nccl_net_ib"] == "0"
     sizes = ranks("sizes", bytes=1 << 20, iterations=5)
     assert any(name.startswith("latency_us_") for name in sizes.reports[0]["figures"]), sizes.reports[0]

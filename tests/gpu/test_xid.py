@@ -35,7 +35,7 @@ def breaks(tmp_path_factory: pytest.TempPathFactory, nvidia_smi: str) -> Callabl
     return broken
 
 
-@pytest.mark.parametrize(("way", "xid"), [("unmapped", 31), ("misaligned", 13), ("traps", 13), ("beyond-shared", 13)])
+@pytest.mark.parametrize(("way", "xid"), [("unmapped", 31), ("misaligned", 13), ("traps", 43), ("beyond-shared", 13)])
 def test_a_program_s_own_error_is_an_xid_that_takes_no_gpu_from_jobs(
     tmp_path: Path, breaks: Callable[[str], list[str]], way: str, xid: int,
 ) -> None:
