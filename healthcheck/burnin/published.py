@@ -36,7 +36,8 @@ class Setting:
     """The conditions under which a figure was measured.
 
     `gpu` is the product's name ("": none), for host memory that of the processor. `gpus` are ranks a node,
-    `nics` the NICs of a node for it, of `gbps` each (0: unknown). `size` is in bytes, 0 where there is none;
+    `nics` the NICs of a node for it, of `gbps` each (0: unknown). `size` is in bytes, or of matrices in rows;
+    0 where there is none, or the usual one (`setting.unusual_size`).
     `watts` is the power limit (0: unknown). `nvlink` is whether all of it is in one node or NVLink domain.
     `mount` is the tested mount; `nodes` is then how many tested it at once, if they may share a file system.
     """
@@ -99,7 +100,9 @@ class PublishedFigure:
             and self.gpus in (None, setting.gpus) and self.nodes[0] <= setting.nodes <= self.nodes[1]
             and self.nics in (None, setting.nics) and self.gbps in (None, setting.gbps)
             and (not self.per_nic or setting.nics > 0) and self.nvlink in (None, setting.nvlink)
-            and self.size <= setting.size and (not self.algo or setting.algo in self.algo)
+            # Of a bandwidth the size is the least; any other figure is published for the usual size alone.
+            and (self.size <= setting.size if self.figure in (BUSBW, BY_SIZE) else not setting.size)
+            and (not self.algo or setting.algo in self.algo)
             # A board with a lower power limit is slower without a fault.
             and (not self.watts or not setting.watts or setting.watts >= self.watts)
         )

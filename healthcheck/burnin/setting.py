@@ -12,6 +12,7 @@ from healthcheck.burnin import sizes
 from healthcheck.burnin.model import BurnInStage, Object, Participant, RankReport, Task, TaskKind, TaskResult
 from healthcheck.burnin.onnode.numa import NOT_BOUND
 from healthcheck.burnin.onnode.storage import LOCAL_TYPES
+from healthcheck.burnin.params import PARAMS
 from healthcheck.burnin.published import BUSBW, BY_SIZE, GLOO, NCCL, Setting
 
 # Judged figures of a single rank: more is better.
@@ -92,9 +93,22 @@ def _of_ranks(result: TaskResult, places: Mapping[str, Participant],
             value = report.figures.get(figure, 0)
             if value > 0 and not (figure in OF_HOST and unbound(report)):
                 setting = Setting(figure, result.task.stage.value, _gpu(report, places, hardware),
-                                  watts=_watts(report), backend=backend_of(report))
+                                  size=unusual_size(result.task), watts=_watts(report),
+                                  backend=backend_of(report))
                 yield Measure(Object.GPU, str(report.seat), setting, value, result.task.id,
                               (report.seat.node,))
+
+
+def unusual_size(task: Task) -> int:
+    """The size of a rank's own work, where a parameter gives another one than a GPU's default; else 0.
+
+    Rows of a matrix, or bytes: what another size reached is neither published nor learned for the default.
+    """
+    for name in ("n", "bytes"):
+        if name in PARAMS[task.kind.value]:
+            given = task.params.get(name, 0)
+            return given if isinstance(given, int) and given != PARAMS[task.kind.value][name][0] else 0
+    return 0
 
 
 def _of_host(result: TaskResult, places: Mapping[str, Participant],

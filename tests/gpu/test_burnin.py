@@ -34,7 +34,7 @@ def site(tmp_path: Path, cuda_python: str) -> Site:
 
 
 def accused(site: Site) -> list[tuple[str, str, str]]:
-    return [(one["object"], one["name"], one["fault"]) for one in site.document()["accusations"]]
+    return sorted((one["object"], one["name"], one["fault"]) for one in site.document()["accusations"])
 
 
 def test_sound_gpus_pass_every_stage_with_nccl(site: Site) -> None:
@@ -90,7 +90,7 @@ def test_every_collective_of_nccl_is_exact_and_its_log_names_network_and_algorit
     for report in came.reports.values():
         assert (report["end"], report["wrong_total"]) == ("done", 0), report
         # As many all-reduces in a row share a check as keep checks within their share of the time.
-        assert 8 <= report["figures"]["verified"] < 8 + 32 and not report["facts"]["arithmetic_not"], report["facts"]
+        assert 8 <= report["figures"]["verified"] < 8 + 32 and not report["facts"].get("arithmetic_not"), report["facts"]
         assert int(report["facts"]["nccl_net_socket"]) > 0 and report["facts"]["nccl_net_ib"] == "0"
     sizes = ranks("sizes", bytes=1 << 20, iterations=5)
     assert any(name.startswith("latency_us_") for name in sizes.reports[0]["figures"]), sizes.reports[0]

@@ -201,6 +201,17 @@ def test_without_a_floor_it_is_reported_that_equals_alone_judged() -> None:
             == {"gpu003:5": faults.SLOW})
 
 
+@pytest.mark.parametrize(("n", "accuses"), [(8192, True), (1024, False)])
+def test_a_rate_of_other_matrices_is_not_held_against_what_is_published_for_the_usual_ones(
+    n: int, accuses: bool,
+) -> None:
+    results = [replace(one, task=replace(one.task, params={**one.task.params, "n": n}))
+               if one.task.kind is TaskKind.RATE else one for one in sound(EIGHT)]
+    for place in EIGHT:
+        results = changed(results, f"node-rate-{place.node}", "*", figures={"tflops_bf16": 300.0})
+    assert bool(accused(judged(results))) is accuses
+
+
 def test_where_equals_are_not_compared_no_one_says_that_they_were() -> None:
     alone = Floors(replace(RULES, relative={"nccl": None}))
     of = judged(changed(sound(EIGHT), "node-copy-gpu003", "*", figures={"copy_to_gb_s": 1.0}), floors=alone)
