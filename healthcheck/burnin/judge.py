@@ -253,6 +253,9 @@ def _jitter(results: Iterable[TaskResult],
     for result in results:
         if result.task.kind not in (TaskKind.ALLREDUCE, TaskKind.TRAIN) or not result.whole:
             continue
+        # One rank waits for no one: its all-reduce is a launch of microseconds.
+        if result.task.kind is TaskKind.ALLREDUCE and len(result.task.seats) == 1:
+            continue
         backend = backend_of(result.reports[0])
         limit = limits.get(backend)
         # The all-reduce of a step includes waiting for others' work.

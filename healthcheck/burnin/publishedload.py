@@ -87,9 +87,9 @@ _LIMIT: Mapping[str, ValueType] = {
     "allow_per_hour": number(0, _MOST), "below_gbps": _POSITIVE,
     "why": TEXT, "source": TEXT, "enabled": FLAG,
 }
+_ACCEPTABLE = ValueType("a figure and a stage such as busbw_gb_s in all", lambda given: _accepted(given))
 _ACCEPTED = ValueType("a list of what may pass unjudged, each a figure and a stage such as busbw_gb_s in all",
-                 lambda given: _listed(given),
-                 item=ValueType("a figure and a stage such as busbw_gb_s in all", lambda given: _accepted(given)))
+                      lambda given: _listed(given), item=_ACCEPTABLE)
 _BACKENDS = {NCCL: optional(_RATIO), GLOO: optional(_RATIO)}
 _SECTIONS: Mapping[str, Mapping[str, ValueType]] = {
     "floors": {"share": number(0.01, 1), "least_gib": number(0, _MOST), "believed": number(1, 100)},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 
@@ -14,7 +15,7 @@ from tests.testbed.require import require
 @pytest.fixture(scope="session")
 def cuda_python() -> str:
     """A Python whose PyTorch reaches a GPU."""
-    python = torches.python()
+    python = os.environ.get("MUSTER_TEST_TORCH") or torches.python()
     seen = subprocess.run([python, "-W", "ignore", "-c", "import torch; print(torch.cuda.device_count())"], capture_output=True, text=True,
                           check=False, timeout=110)
     require(seen.returncode == 0 and int(seen.stdout or 0), "needs a GPU that PyTorch reaches (MUSTER_TEST_TORCH names its Python)")

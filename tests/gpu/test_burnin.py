@@ -91,7 +91,7 @@ def test_every_collective_of_nccl_is_exact_and_its_log_names_network_and_algorit
         assert (report["end"], report["wrong_total"]) == ("done", 0), report
         # As many all-reduces in a row share a check as keep checks within their share of the time.
         assert 8 <= report["figures"]["verified"] < 8 + 32 and not report["facts"].get("arithmetic_not"), report["facts"]
-        assert int(report["facts"]["nccl_net_socket"]) > 0 and report["facts"]["nccl_net_ib"] == "0"
+        assert report["facts"]["nccl_via"].startswith("NET/Socket ") and report["facts"]["nccl_gdrdma"] == "0"
     sizes = ranks("sizes", bytes=1 << 20, iterations=5)
     assert any(name.startswith("latency_us_") for name in sizes.reports[0]["figures"]), sizes.reports[0]
 

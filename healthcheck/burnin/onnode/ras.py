@@ -2,7 +2,7 @@
 
 NCCL has the service since 2.24, on localhost:28028 or NCCL_RAS_ADDR; commands are lines (NCCL's
 src/ras/client.cc and its user guide, "RAS"). Its text is for people and changes between versions: it is
-stored, and decides nothing. It was not run against NCCL.
+stored, and decides nothing.
 """
 
 from __future__ import annotations

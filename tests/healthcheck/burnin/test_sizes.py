@@ -21,7 +21,7 @@ from healthcheck.burnin.judge import judge
 from healthcheck.burnin.judgement import BurnInOutcome, Judgement
 from healthcheck.burnin.learn import learn
 from healthcheck.burnin.model import BurnInStage, Object, Seat, Task, TaskKind, TaskResult
-from healthcheck.burnin.onnode.ncclog import NcclLog, choice
+from healthcheck.burnin.onnode.ncclog import NcclLog, choice, shown
 from healthcheck.burnin.params import completed, ladder
 from healthcheck.burnin.published import BY_SIZE, Setting
 from healthcheck.burnin.setting import measures
@@ -115,6 +115,32 @@ def test_a_sweep_that_would_not_end_or_has_no_size_is_refused() -> None:
     for told in ({"factor": 1}, {"factor": 0}, {"bytes": 7}):
         with pytest.raises(ValueError, match="expected at least 8 bytes and a factor of at least 2"):
             completed("sizes", told, gpu=True)
+
+
+def test_the_log_shows_transports_by_their_channels_and_not_by_what_is_mentioned() -> None:
+    # Forms of NCCL 2.20 to 2.28: src/transport/net.cc, p2p.cc, shm.cc, net_ib.cc, net_socket.cc.
+    log = (b"gpu001:70:79 [0] NCCL INFO NET/IB : No device found.\n"
+           b"gpu001:70:79 [0] NCCL INFO NET/Socket : Using [0]lo:127.0.0.1<0>\n"
+           b"gpu001:70:79 [0] NCCL INFO Using network Socket\n"
+           b"gpu001:70:80 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[0] [send] via NET/Socket/0\n"
+           b"gpu001:70:80 [0] NCCL INFO Channel 01/0 : 1[0] -> 0[0] [receive] via NET/Socket/0\n")
+    assert shown(log) == {"nccl_via": "NET/Socket 2", "nccl_gdrdma": "0", "nccl_nvls": "0"}
+    log = (b"NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB eth0:10.0.0.1<0>\n"
+           b"Channel 00/0 : 7[7] -> 8[0] [send] via NET/IB/0/GDRDMA\n"
+           b"Channel 01/0 : 3[3] -> 8[0] [send] via NET/IB/11(1)/GDRDMA/Shared\n"
+           b"Channel 02/0 : 1[1] -> 8[1] [send] via NET/AWS Libfabric/0/GDRDMA\n"
+           b"Channel 03/0 : 0[0] -> 2[2] via P2P/CUMEM/read\n"
+           b"Channel 04 : 0[0] -> 4[4] via SHM/direct/direct\n")
+    assert shown(log) == {"nccl_via": "NET/AWS Libfabric 1, NET/IB 2, P2P/CUMEM 1, SHM/direct 1",
+                          "nccl_gdrdma": "3", "nccl_nvls": "0"}
+    assert shown(b"") == {"nccl_log": "nothing was logged"}
+    assert shown(b"one rank needs no channel\n")["nccl_via"] == "none"
+
+
+@given(st.binary(max_size=300))
+def test_no_log_makes_the_facts_long_or_unprintable(log: bytes) -> None:
+    for text in shown(b" via NET/" + log + b"\n" + log).values():
+        assert text.isprintable() and len(text) < 400
 
 
 def test_both_forms_of_nccl_s_log_name_algorithm_and_protocol() -> None:

@@ -16,6 +16,7 @@ from healthcheck.burnin import params, program
 from healthcheck.burnin.model import TaskKind
 from healthcheck.burnin.onnode import environment
 from healthcheck.burnin.wire import TOKEN
+from tests.healthcheck.collector.test_joined import undefined
 
 TEXTS = {"agent": program.agent_text, "nursery": program.nursery_text}
 
@@ -33,6 +34,11 @@ def test_a_text_is_python_3_8_needs_nothing_of_ours_and_has_each_name_once(name:
             if isinstance(target, ast.Name)]
     assert len(top) == len(set(top)), sorted(each for each in top if top.count(each) > 1)
     assert ("main" if name == "agent" else "nursery") in top
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_text_defines_all_that_it_uses(name: str) -> None:
+    assert not undefined(TEXTS[name]())
 
 
 def test_torch_is_not_imported_before_the_nursery_can_say_that_it_is_not_there() -> None:

@@ -18,6 +18,7 @@ CASES = {
                           "operator"),
     "fatal-sxid.dmesg": ("NVSwitch at PCI 0000:c5:00, SXid 20034, link 30: Link fault", "certain",
                          "operator"),
+    "application-xids.dmesg": ("GPU at PCI 0000:00:06, Xid 31: GPU memory page fault", "certain", "user"),
     "page-fault.kern.log": ("GPU at PCI 0000:9b:00, Xid 31: GPU memory page fault", "certain", "user"),
     "remap-failed.bug-report.log": ("GPU 1, PCI 0000:43:00.0: row remap failed", "certain", "vendor"),
     "fabric-manager.bug-report.log": ("Fabric Manager is of another version than the driver", "certain",
