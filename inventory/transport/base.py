@@ -104,7 +104,7 @@ class Limits:
 
     def of(self, node: Node) -> Limits:
         """These limits with the node's own; `node_s` grows and shrinks with them."""
-        own = node.limits.over(node.default_limits)
+        own = node.given_limits
         if not own and self.patience == 1.0:
             return self
         made = replace(

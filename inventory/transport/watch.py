@@ -47,6 +47,10 @@ class TaskFailed(Exception):
         self.failure = Failure(stage, reason, stuck)
 
 
+class NoCommonAlgorithm(TaskFailed):
+    """The other end takes none of our algorithms of some kind, or we none of its own."""
+
+
 class Expired(Exception):
     """The task's time is over and its reply is sent; the work only has to stop."""
 
