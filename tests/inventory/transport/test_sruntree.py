@@ -27,6 +27,7 @@ from inventory.transport.srunaccess import elsewhere, require_srun
 from inventory.transport.sruntree import SlurmTransport
 from tests.inventory.transport.speaker import speaker
 from tests.inventory.transport.sweeps import refusal
+from tests.inventory.transport.test_slow_nodes import hanging
 from tests.testbed.processes import alive
 from tests.testbed.require import require
 from tests.testbed.slurm import WHY_NOT, Slurm, _start, can_run
@@ -168,6 +169,18 @@ def test_a_node_that_slurm_does_not_know_goes_over_ssh_at_once(bed: Slurm) -> No
 def test_the_real_ssh_says_why_srun_was_not_used(bed: Slurm) -> None:
     (reply,) = SlurmTransport().run([node("gpu099.invalid")], NAME, LIMITS)
     assert "(over SSH, as Slurm does not know it)" in refusal(reply, Stage.RESOLVE)
+
+
+def test_a_node_whose_login_over_ssh_hung_is_left_alone_there_for_a_time(bed: Slurm, tmp_path: Path) -> None:
+    with hanging(tmp_path, 99) as (server, hangs):
+        transport = SlurmTransport(every=1.0)
+        nodes, limits = [server.node("gpu099"), node("gpu001")], replace(LIMITS, login_s=1)
+        replies = [{reply.node: reply for reply in transport.run(nodes, NAME, limits)} for _ in range(3)]
+        assert "tried twice" in refusal(replies[0]["gpu099"], Stage.LOGIN)
+        for later in replies[1:]:
+            assert "left alone until" in refusal(later["gpu099"], Stage.LOGIN)
+        assert [found["gpu001"].body for found in replies] == [b"gpu001"] * 3
+        assert len(hangs.processes) == 2
 
 
 @pytest.mark.parametrize(("state", "why"), [
