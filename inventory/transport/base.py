@@ -167,12 +167,14 @@ class Failure:
     """Why there is no answer: the stage, and one line for a person (already free of control characters).
 
     `stuck` is the stage, one of BUSY, at which there was no answer in time or the connection was lost; None
-    where something else failed, or our program had begun.
+    where something else failed, or our program had begun. With `algorithms` the two ends have none of some
+    kind in common, and the system's ssh knows more.
     """
 
     stage: Stage
     reason: str
     stuck: Stage | None = field(default=None, compare=False)
+    algorithms: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)

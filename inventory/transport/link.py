@@ -23,7 +23,7 @@ from inventory.transport.base import Failure, Limits, Stage
 from inventory.transport.keys import Identities, SshIdentity
 from inventory.transport.quiet import IncompatiblePeer, Packetizer, paramiko
 from inventory.transport.session import MOST_STDERR, Dialogue, one_line
-from inventory.transport.watch import NoCommonAlgorithm, NodeJob, TaskFailed, WatchedTask
+from inventory.transport.watch import NodeJob, TaskFailed, WatchedTask
 from inventory.transport.wire import (
     FORBIDDEN,
     MOST_BEFORE_LOGIN,
@@ -302,9 +302,9 @@ class SshConnection:
         if "Signature verification" in str(error):
             raise TaskFailed(Stage.HOST_KEY,
                              f"{self.who} could not prove that the host key it shows is its own")
-        kind = NoCommonAlgorithm if isinstance(error, IncompatiblePeer) else TaskFailed
-        raise kind(Stage.CONNECT, f"no key exchange with {self.who}: "
-                                        f"{one_line(str(error), 120) or type(error).__name__}")
+        raise TaskFailed(Stage.CONNECT, f"no key exchange with {self.who}: "
+                                        f"{one_line(str(error), 120) or type(error).__name__}",
+                         algorithms=isinstance(error, IncompatiblePeer))
 
     def _log_in(self, task: WatchedTask, target: SshTarget, believed: Trust, limits: Limits) -> None:
         task.step(limits.auth_s, lambda s: Failure(

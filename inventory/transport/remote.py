@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from inventory.model import Node, Via
 from inventory.transport.base import Failure, Limits, Program, Reply, Stage
 from inventory.transport.hung import HungLogins
-from inventory.transport.watch import NoCommonAlgorithm, NodeJob, TaskFailed, Watchdog, fan_out
+from inventory.transport.watch import NodeJob, TaskFailed, Watchdog, fan_out
 
 
 class TransportSweep(Protocol):
@@ -122,9 +122,9 @@ class _Sweeps:
         if route.via is Via.PARAMIKO:
             try:
                 answer: bytes | Failure = ours.query_by(route, job)
-            except NoCommonAlgorithm:
-                # Nothing but algorithms was exchanged, and ssh has more of them.
-                if shutil.which("ssh") is None:
+            except TaskFailed as failed:
+                # Nothing was sent to the node but which algorithms this process knows.
+                if not failed.failure.algorithms or shutil.which("ssh") is None:
                     raise
                 return self.of(Via.OPENSSH).query(job)
             return answer
