@@ -127,6 +127,12 @@ class KnownHosts:
         and without a port."""
         return _known(_names(host, port, alias), self._all)
 
+    def by_authority(self, host: str, port: int, alias: str | None = None) -> bool:
+        """Whether a plain line trusts a certificate authority for the host, and none a key of its own. Tries
+        no hashed line: which SSH client is to be used is asked for every node, one by one."""
+        found = _known(_names(host, port, alias), self._plain)
+        return bool(found.authorities) and not found.keys
+
     def enough(self, host: str, port: int, alias: str | None = None) -> KnownHost:
         """As `about`, but where plain lines hold keys of the host, hashed ones count only if they revoke one
         of those. That is enough to accept a key, not to refuse one: it is not `whole`."""

@@ -88,7 +88,7 @@ def needs(target: SshTarget, *, first: bool, hop: bool = False) -> list[str]:
     if target.revoked_host_keys is not None and _is_binary_list(target.revoked_host_keys):
         found.append(f"RevokedHostKeys {target.revoked_host_keys}: a binary list, which only ssh reads")
     if any(map(_names_authority, target.known_hosts_files)) and _by_authority(target):
-        found.append("only a certificate authority vouches for its host key")
+        found.append("a certificate authority vouches for its host key")
     if hop and target.control_path is not None and _is_socket(target.control_path):
         found.append(f"ControlPath: {target.name} is connected already")
     return [f"jump host {target.name}: {line}" for line in found] if hop else found
@@ -109,8 +109,8 @@ def _names_authority(path: str) -> bool:
 
 
 def _by_authority(target: SshTarget) -> bool:
-    known = _known_hosts(target.known_hosts_files).about(target.hostname, target.port, target.host_key_alias)
-    return bool(known.authorities) and not known.keys
+    return _known_hosts(target.known_hosts_files).by_authority(
+        target.hostname, target.port, target.host_key_alias)
 
 
 @functools.lru_cache(maxsize=16)

@@ -19,7 +19,7 @@ import pytest
 
 from inventory.discover import CommandOutput
 from inventory.errors import UsageError
-from inventory.model import Node
+from inventory.model import Node, StageLimits
 from inventory.transport import srunstep, sruntree
 from inventory.transport.base import Halt, Limits, Program, Reply, Stage
 from inventory.transport.lifelines import Lifelines
@@ -202,6 +202,15 @@ def test_a_hung_program_is_a_failure_of_its_node_in_time_and_is_ended(bed: Slurm
     assert found["gpu001"].body == b"well"
     assert "at work" in refusal(found["gpu002"], Stage.DEADLINE) and "through srun" in refusal(found["gpu002"], Stage.DEADLINE)
     wait_until(lambda: not alive(int(note.read_text())), 15, "the end of the program")
+
+
+def test_a_program_is_given_the_time_that_its_node_says(bed: Slurm) -> None:
+    nodes = [node("gpu001"), node("gpu002", limits=StageLimits(node=30.0))]
+    limits = replace(LIMITS, program_s=1.0)
+    found = {reply.node: reply
+             for reply in SlurmTransport(ssh=OverSsh()).run(nodes, speaker("time.sleep(4); answer(b'well')"), limits)}
+    assert "at work" in refusal(found["gpu001"], Stage.DEADLINE)
+    assert found["gpu002"].body == b"well"
 
 
 def test_one_that_ignores_the_end_of_its_input_is_killed(bed: Slurm, tmp_path: Path) -> None:
