@@ -55,7 +55,7 @@ SYSTEM = {
     "PreferredAuthentications": ("hostbased,password", "gssapi-with-mic,publickey"),
     "ProxyCommand": ("nc %h %p", "none"), "PubkeyAcceptedAlgorithms": ("ssh-ed25519", "+ssh-rsa"),
     "PubkeyAuthentication": ("no", "yes"), "RefuseConnection": ("not-today", None),
-    "SetEnv": ("A=b", None), "VerifyHostKeyDNS": ("yes", "no"),
+    "SetEnv": ("A=b", None), "User": ("%u-admin", "u"), "VerifyHostKeyDNS": ("yes", "no"),
     "Ciphers": ("chacha20-poly1305@openssh.com", "aes128-ctr"), "MACs": ("umac-64@openssh.com", "hmac-sha1"),
     "KexAlgorithms": ("sntrup761x25519-sha512@openssh.com", "ecdh-sha2-nistp256"),
     "HostKeyAlgorithms": ("ssh-ed25519-cert-v01@openssh.com", "ssh-ed25519"),
@@ -64,7 +64,7 @@ SYSTEM = {
 # A value for each other option that a person might well have set.
 VALUES = {
     "AddressFamily": "inet", "Compression": "yes", "ConnectTimeout": "7", "HostKeyAlias": "h", "Hostname": "h",
-    "Port": "2222", "ProxyJump": "none", "IdentityAgent": "none", "RequiredRSASize": "3072", "User": "u",
+    "Port": "2222", "ProxyJump": "none", "IdentityAgent": "none", "RequiredRSASize": "3072",
     "HashKnownHosts": "yes", "IdentitiesOnly": "yes", "IgnoreUnknown": "UseKeychain",
     "LocalForward": "1 h:2", "RemoteForward": "1 h:2", "DynamicForward": "1",
 }
