@@ -45,9 +45,9 @@ def _request(
     return 3 if wrong else 0
 
 
-def _print_folded(said: Iterable[tuple[str, str]]) -> None:
-    """What is said of many nodes alike, once."""
-    for each in fold_reasons(said):
+def _print_folded(reasons: Iterable[tuple[str, str]]) -> None:
+    """The reasons with their nodes, equal ones once."""
+    for each in fold_reasons(reasons):
         print_lines(each.names, [each.text], one_line=True)
 
 
