@@ -127,6 +127,12 @@ class KnownHosts:
         and without a port."""
         return _known(_names(host, port, alias), self._all)
 
+    def by_authority(self, host: str, port: int, alias: str | None = None) -> bool:
+        """Whether a plain line trusts a certificate authority for the host, and none a key of its own. Tries
+        no hashed line: which SSH client is to be used is asked for every node, one by one."""
+        found = _known(_names(host, port, alias), self._plain)
+        return bool(found.authorities) and not found.keys
+
     def enough(self, host: str, port: int, alias: str | None = None) -> KnownHost:
         """As `about`, but where plain lines hold keys of the host, hashed ones count only if they revoke one
         of those. That is enough to accept a key, not to refuse one: it is not `whole`."""
@@ -300,10 +306,11 @@ class _KnownFile:
 
 class RevokedKeys:
     """The keys of a RevokedHostKeys file in its text form (one public key a line).
-    `problem` says why it cannot be relied on."""
+    `problem` says why it cannot be relied on; `binary` is a list in the form that only ssh reads."""
 
     def __init__(self, file: str) -> None:
         self.problem: str | None = None
+        self.binary = False
         self._blobs: set[bytes] = set()
         try:
             if Path(file).is_fifo():
@@ -317,8 +324,9 @@ class RevokedKeys:
         if len(data) > _MOST_BYTES:
             self.problem = f"{file} is larger than 64 MiB"
         elif data.startswith(b"SSHKRL\n"):
-            self.problem = (f"{file} is a binary revocation list, which this transport cannot read; give the "
-                            "keys as text")
+            self.binary = True
+            self.problem = (f"{file} is a binary revocation list, which only the system's ssh reads "
+                            "(`transport: auto`); give the keys as text")
         for number, line in enumerate(data.split(b"\n") if self.problem is None else (), 1):
             words = line.split()
             if not words or words[0].startswith(b"#"):

@@ -191,6 +191,11 @@ class Node:
         return self.privilege is Privilege.HELPER
 
     @property
+    def given_limits(self) -> StageLimits:
+        """The limits that were given for it, over any that muster or ssh_config has."""
+        return self.limits.over(self.default_limits)
+
+    @property
     def in_service(self) -> bool:
         """Whether this node counts in exit codes, alerts and breaker denominators."""
         return self.lifecycle.state is LifecycleState.SERVICE

@@ -3,10 +3,10 @@ and merged under the inventory.
 
 Read here rather than by paramiko, whose reader has no Include, and runs the command of `Match exec`.
 Supported: Host, Match (all, host, originalhost, user, localuser, final, canonical, each with !), Include
-(also within a block), quotes, `~`, ${VARIABLE} in paths, and the tokens %% %C %d %h %i %k %L %l %n %p %r %u.
-Nothing is ever executed. What only the system's ssh can do is in `needs`: a block under `Match exec` or any
-criterion not named above, which may apply, and the options that `sshneeds` lists. Whatever it says, host keys
-are always checked strictly.
+(also within a block), quotes, `~`, ${VARIABLE} in paths, and the tokens %% %C %d %h %i %j %k %L %l %n %p %r
+%u. Nothing is ever executed. What only the system's ssh can do is in `needs`: a block under `Match exec` or
+any criterion not named above, which may apply, and the options that `sshneeds` lists. Whatever it says, host
+keys are always checked strictly.
 """
 
 from __future__ import annotations
@@ -63,15 +63,18 @@ class SshOptions:
     """What ssh_config gives for one host; None or () where it gives nothing,
     which is not the same as a default.
 
-    Paths and names are expanded. `identity_agent` is a socket's path, "none", or "SSH_AUTH_SOCK".
-    `proxy_command` is never run by this module. `connect_timeout` is in seconds. `needs` say, one line each
-    with its place, what only the system's ssh can do. `control_path` is where an ssh may keep a connection.
+    Paths and names are expanded. `identity_files` are () too where IdentityFile is none, and the usual ones
+    are not to be tried (`no_identity_files`). `identity_agent` is a socket's path, "none", or
+    "SSH_AUTH_SOCK". `proxy_command` is never run by this module. `connect_timeout` is in seconds. `needs`
+    say, one line each with its place, what only the system's ssh can do. `control_path` is where an ssh may
+    keep a connection.
     """
 
     hostname: str
     port: int | None = None
     user: str | None = None
     identity_files: tuple[str, ...] = ()
+    no_identity_files: bool = False
     identities_only: bool = False
     identity_agent: str | None = None
     user_known_hosts_files: tuple[str, ...] | None = None
@@ -152,9 +155,11 @@ def options_for(
 def resolve(node: Node, options: SshOptions) -> SshTarget:
     """The node's own values over the options over the defaults of ssh.
 
-    Where the inventory names no known_hosts files, muster's own counts beside those of ssh.
+    Where the inventory names no known_hosts files, muster's own counts beside those of ssh. A limit that was
+    given to muster is over ssh's ConnectTimeout.
     """
     ssh = _home() / ".ssh"
+    given = node.identity_file or options.identity_files
     jump = node.proxy_jump if node.proxy_jump is not None else options.proxy_jump
     users = options.user_known_hosts_files
     if users is None:
@@ -165,9 +170,9 @@ def resolve(node: Node, options: SshOptions) -> SshTarget:
         hostname=node.address or options.hostname,
         port=node.port or options.port or 22,
         user=node.user or options.user or local_user(),
-        identity_files=node.identity_file or options.identity_files
-        or tuple(str(ssh / name) for name in DEFAULT_KEYS),
-        identities_given=bool(node.identity_file or options.identity_files),
+        identity_files=given or (() if options.no_identity_files
+                                 else tuple(str(ssh / name) for name in DEFAULT_KEYS)),
+        identities_given=bool(given) or options.no_identity_files,
         identities_only=options.identities_only,
         identity_agent=options.identity_agent,
         known_hosts_files=tuple(dict.fromkeys(
@@ -177,7 +182,7 @@ def resolve(node: Node, options: SshOptions) -> SshTarget:
         host_key_alias=options.host_key_alias,
         proxy_jump=None if jump is None or jump.lower() == "none" else jump,
         proxy_command=options.proxy_command if node.proxy_jump is None else None,
-        connect_timeout=options.connect_timeout,
+        connect_timeout=options.connect_timeout if node.given_limits.connect is None else None,
         address_family=options.address_family,
         algorithms=options.algorithms,
         control_path=options.control_path,
@@ -201,6 +206,12 @@ def parse_jump(text: str) -> tuple[Hop, ...]:
             raise ConfigError(f"proxy jump {ascii(part.strip())[:80]} is not [user@]host[:port]")
         hops.append(Hop(match["v6"] or match["host"], match["user"], port))
     return tuple(hops)
+
+
+def _nearest(jump: str | None) -> str:
+    """The host of the last hop, for %j."""
+    match = _HOP.fullmatch(jump.rpartition(",")[2].strip()) if jump is not None else None
+    return (match["v6"] or match["host"]) if match is not None else ""
 
 
 def own_known_hosts() -> str:
@@ -502,18 +513,21 @@ class _Lookup:
         tokens = {
             "d": str(_home()), "h": hostname, "i": str(os.getuid()), "k": alias or self.name,
             "L": local.split(".")[0], "l": local,
-            "n": self.name, "p": str(port or 22), "r": user or local_user(), "u": local_user(),
+            "j": "", "n": self.name, "p": str(port or 22), "r": user or local_user(), "u": local_user(),
         }
         tokens["C"] = hashlib.sha1(  # the digest that ssh_config(5) names for %C; no secret hangs on it
             (tokens["l"] + hostname + tokens["p"] + tokens["r"]).encode("utf-8", "surrogateescape"),
             usedforsecurity=False
         ).hexdigest()
         jump, command = self._proxy(tokens)
+        tokens["j"] = _nearest(jump)
         self._gather_needs()
         agent = self._path("identityagent", tokens)
+        identities = self._identity_files(tokens)
         return SshOptions(
-            hostname=hostname, port=port, user=user,
-            identity_files=self._identity_files(tokens), identities_only=self._flag("identitiesonly"),
+            hostname=hostname, port=port, user=user, identity_files=identities,
+            no_identity_files=bool(self.identities) and not identities,
+            identities_only=self._flag("identitiesonly"),
             identity_agent=agent if agent is None or agent.lower() != "none" else "none",
             user_known_hosts_files=self._paths("userknownhostsfile", tokens),
             global_known_hosts_files=self._paths("globalknownhostsfile", tokens),

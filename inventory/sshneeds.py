@@ -69,11 +69,15 @@ HOST_KEYS = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa
              "rsa-sha2-512", "rsa-sha2-256")
 PUBLIC_KEYS = HOST_KEYS     # how our keys can sign
 
+def _plain_name(words: Sequence[str]) -> bool:
+    return "%" not in words[0] and "${" not in words[0]
+
+
 _HONOURED = (
     "host", "match", "include", "addressfamily", "ciphers", "connecttimeout", "globalknownhostsfile",
     "hashknownhosts", "hostkeyalgorithms", "hostkeyalias", "hostname", "identitiesonly", "identityagent",
     "identityfile", "ignoreunknown", "kexalgorithms", "macs", "port", "proxyjump", "requiredrsasize",
-    "revokedhostkeys", "user", "userknownhostsfile",
+    "revokedhostkeys", "userknownhostsfile",
 )
 _NO_EFFECT: Mapping[str, tuple[str, ...]] = {
     "no one is here to type or to read": (
@@ -144,6 +148,7 @@ _SYSTEM = {
     "pubkeyauthentication": Option(Handling.SYSTEM, "keys are not to be used", _on),
     "refuseconnection": Option(Handling.SYSTEM, "no connection is wanted", _off),
     "setenv": Option(Handling.SYSTEM, "the server is given variables"),
+    "user": Option(Handling.SYSTEM, "newer releases of ssh put something in its place", _plain_name),
     "verifyhostkeydns": Option(Handling.SYSTEM, "host keys are looked up in DNS", _off),
 }
 OPTIONS: Mapping[str, Option] = {

@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from inventory.errors import ConfigError
-from inventory.hostkeys import KnownHosts
+from inventory.hostkeys import KnownHosts, RevokedKeys
 from inventory.model import Node, Via
 from inventory.sshconfig import SshConfig, SshTarget, parse_jump, target_for
+from inventory.sshkeyfile import only_ssh_uses
 from inventory.sshneeds import CIPHERS, HOST_KEYS, KEX_EVERYWHERE, MACS, allowed
 
 MOST_HOPS = 8
@@ -66,7 +67,7 @@ def hops_to(target: SshTarget, node: Node, config: SshConfig) -> tuple[SshTarget
 
 
 def _hop_target(host: str, user: str | None, port: int | None, node: Node, config: SshConfig) -> SshTarget:
-    own = target_for(Node(name=host, user=user, port=port), config)
+    own = target_for(Node(name=host, user=user, port=port, limits=node.given_limits), config)
     return replace(own, identity_files=tuple(dict.fromkeys((*own.identity_files, *node.identity_file))),
                    known_hosts_files=tuple(dict.fromkeys((*own.known_hosts_files, *node.known_hosts_file))))
 
@@ -83,21 +84,19 @@ def needs(target: SshTarget, *, first: bool, hop: bool = False) -> list[str]:
             ("Ciphers", asked.ciphers, CIPHERS), ("MACs", asked.macs, MACS)):
         if text is not None and not allowed(text, ours):
             found.append(f"{name}: this process knows none of them")
-    found += [f"IdentityFile {path}: a FIDO key" for path in target.identity_files if _is_fido(path)]
+    found += [f"IdentityFile {path}: {why}" for path in target.identity_files if (why := only_ssh_uses(path))]
+    if target.revoked_host_keys is not None and _is_binary_list(target.revoked_host_keys):
+        found.append(f"RevokedHostKeys {target.revoked_host_keys}: a binary list, which only ssh reads")
     if any(map(_names_authority, target.known_hosts_files)) and _by_authority(target):
-        found.append("only a certificate authority vouches for its host key")
+        found.append("a certificate authority vouches for its host key")
     if hop and target.control_path is not None and _is_socket(target.control_path):
         found.append(f"ControlPath: {target.name} is connected already")
     return [f"jump host {target.name}: {line}" for line in found] if hop else found
 
 
-@functools.lru_cache(maxsize=1024)
-def _is_fido(path: str) -> bool:
-    try:
-        with Path(f"{path}.pub").open("rb") as file:
-            return file.read(16).startswith(b"sk-")
-    except OSError:
-        return False
+@functools.lru_cache(maxsize=64)
+def _is_binary_list(path: str) -> bool:
+    return RevokedKeys(path).binary
 
 
 @functools.lru_cache(maxsize=64)
@@ -110,8 +109,8 @@ def _names_authority(path: str) -> bool:
 
 
 def _by_authority(target: SshTarget) -> bool:
-    known = _known_hosts(target.known_hosts_files).about(target.hostname, target.port, target.host_key_alias)
-    return bool(known.authorities) and not known.keys
+    return _known_hosts(target.known_hosts_files).by_authority(
+        target.hostname, target.port, target.host_key_alias)
 
 
 @functools.lru_cache(maxsize=16)

@@ -38,7 +38,7 @@ def all_results(document: Mapping[str, Any]) -> dict[str, Any]:
     """A muster.check/2 as `--full` writes it: what nodes do not list is taken from `rules`."""
     unlisted: dict[str, list[dict[str, Any]]] = {}
     for rule in document["rules"]:
-        names = expand(rule["nodes"])
+        names = expand(document.get("node_sets", {}).get(rule["nodes"], rule["nodes"]))
         assert len(names) == rule["count"], rule
         for name in names:
             unlisted.setdefault(name, []).append({
@@ -47,4 +47,5 @@ def all_results(document: Mapping[str, Any]) -> dict[str, Any]:
     nodes = [{**node, "results": sorted([*node["results"], *unlisted.pop(node["node"], ())], key=lambda result: str(result["rule"]))}
              for node in document["nodes"]]
     assert not unlisted, f"in rules, but not in nodes: {sorted(unlisted)}"
-    return {**document, "full": True, "nodes": nodes, "rules": []}
+    return {**{name: value for name, value in document.items() if name != "node_sets"},
+            "full": True, "nodes": nodes, "rules": []}

@@ -24,11 +24,11 @@ def refuse_with(via: str, **given: bool) -> None:
 
 
 def remote_transport(via: str, keep: float | None) -> Transport:
-    """The transport to other machines; `keep` as for `RemoteTransport`, and srun keeps nothing."""
+    """The transport to other machines; `keep` as for `RemoteTransport`, and srun keeps no connection."""
     if via == SLURM:
         from inventory.transport.sruntree import SlurmTransport
 
-        return SlurmTransport()
+        return SlurmTransport(every=keep)
     from inventory.transport.remote import RemoteTransport
 
     return RemoteTransport(keep=keep)

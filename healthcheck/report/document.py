@@ -1,8 +1,10 @@
 """The muster.check/2 document: a sweep's results for programs, written node by node.
 
 A result that says nothing of its node alone (passed without a note, or skipped) is counted at the node, and
-listed once by rule with the names of all such nodes folded. With `full`, nodes list all their results, and
-nothing is left for that list. Whatever failed, is unknown or passed with a note is always at its node.
+listed once by rule with the names of all such nodes folded. A long node set is written once, in `node_sets`,
+and rules give its name: names that do not fold would be there once for each of some 250 rules. With `full`,
+nodes list all their results, and nothing is left for that list. Whatever failed, is unknown or passed with a
+note is always at its node.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from inventory.nodeset import fold
 from inventory.text import clean
 
 SCHEMA = "muster.check/2"
+_LONG = 1000        # characters of a node set
 
 
 def summary(reports: Iterable[NodeReport]) -> dict[str, int]:
@@ -34,7 +37,7 @@ def document(reports: Sequence[NodeReport], *, started: str, finished: str, part
     """The whole document at once; `as_json` and `as_jsonl` write the same without holding it."""
     rest = _Rest(full)
     return {**_head(reports, started, finished, partial, full),
-            "nodes": [rest.node(report) for report in reports], "rules": list(rest.rules())}
+            "nodes": [rest.node(report) for report in reports], **rest.entries()}
 
 
 def as_json(reports: Sequence[NodeReport], *, started: str, finished: str, partial: bool,
@@ -60,7 +63,12 @@ def as_json(reports: Sequence[NodeReport], *, started: str, finished: str, parti
     for rule in rest.rules():
         yield f"{between}{json.dumps(rule)}"
         between = ",\n  "
-    yield "\n ]\n}\n"
+    yield "\n ]"
+    between = ',\n "node_sets": {\n  '
+    for name, nodes in rest.long_sets.items():
+        yield f"{between}{json.dumps(name)}: {json.dumps(nodes)}"
+        between = ",\n  "
+    yield "\n }\n}\n" if rest.long_sets else "\n}\n"
 
 
 def as_jsonl(reports: Sequence[NodeReport], *, started: str, finished: str, partial: bool,
@@ -70,7 +78,7 @@ def as_jsonl(reports: Sequence[NodeReport], *, started: str, finished: str, part
     rest = _Rest(full)
     for report in reports:
         yield f"{_compact(rest.node(report))}\n"
-    yield f"{_compact({**_head(reports, started, finished, partial, full), 'rules': list(rest.rules())})}\n"
+    yield f"{_compact({**_head(reports, started, finished, partial, full), **rest.entries()})}\n"
 
 
 def node(report: NodeReport) -> dict[str, Any]:
@@ -122,6 +130,7 @@ class _Rest:
         self._names: list[str] = []
         # Each with the nodes' numbers as runs, begin and end by turns: a fleet of equal nodes is one run.
         self._runs: dict[tuple[str, Status, str], tuple[Result, list[int]]] = {}
+        self.long_sets: dict[str, str] = {}     # by name, once `rules` is at its end
 
     def node(self, report: NodeReport) -> dict[str, Any]:
         """The node's entry; what it does not list is kept for `rules`."""
@@ -141,6 +150,11 @@ class _Rest:
                 runs += (number, number + 1)
         return _node(report, listed)
 
+    def entries(self) -> dict[str, Any]:
+        """The document's `rules`, and its `node_sets` if there are any."""
+        rules = list(self.rules())
+        return {"rules": rules, **({"node_sets": self.long_sets} if self.long_sets else {})}
+
     def rules(self) -> Iterator[dict[str, Any]]:
         """An entry for each rule, status and reason, in the order of rules."""
         folded: dict[tuple[int, ...], str] = {}     # most rules have the same nodes
@@ -148,10 +162,20 @@ class _Rest:
             result, runs = self._runs[rule, status, reason]
             nodes = tuple(runs)
             if nodes not in folded:
-                folded[nodes] = fold(name for begin, end in _pairs(runs) for name in self._names[begin:end])
+                folded[nodes] = self._set(
+                    fold(name for begin, end in _pairs(runs) for name in self._names[begin:end]))
             yield {"rule": rule, "check": result.check, "status": status.value,
                    "severity": result.severity.value, "reason": reason,
                    "count": sum(end - begin for begin, end in _pairs(runs)), "nodes": folded[nodes]}
+
+
+    def _set(self, nodes: str) -> str:
+        """A node set, or the name of one that is long."""
+        if len(nodes) <= _LONG:
+            return nodes
+        name = f"@{len(self.long_sets) + 1}"
+        self.long_sets[name] = nodes
+        return name
 
 
 def _pairs(runs: Sequence[int]) -> Iterator[tuple[int, int]]:

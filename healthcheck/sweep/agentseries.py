@@ -90,6 +90,8 @@ def _vector(body: bytes) -> list[Any]:
     if warnings := answer.get("warnings"):
         first = warnings[0] if isinstance(warnings, list) else warnings
         raise PrometheusError(f"its data may be partial; it warns: {clean(first, 200)}")
+    if answer.get("isPartial") not in (None, False):      # VictoriaMetrics, where one of its stores is away
+        raise PrometheusError("its data is partial, as it says itself (isPartial)")
     data = answer.get("data")
     if not isinstance(data, dict) or data.get("resultType") != "vector" \
             or not isinstance(data.get("result"), list):

@@ -22,6 +22,7 @@ from healthcheck.ruleset.sku import Sku
 from healthcheck.sweep.assess import Assessment, facts_of
 from inventory.errors import UsageError
 from inventory.model import Node
+from inventory.reasons import fold_reasons
 from inventory.text import clean
 
 # A quantity within this much of a known SKU's matches it: a SKU's numbers are the least that healthy machines
@@ -85,9 +86,10 @@ def propose(recordings: Sequence[Recording], ruleset: Ruleset) -> SkuProposal:
     left_out = {report.node: why for report in _reports(recordings, ruleset) if (why := _problem(report))}
     healthy = [recording for recording in recordings if recording.node not in left_out]
     if not healthy:
-        first, why = next(iter(left_out.items()), ("", "there is none"))
+        whys = [f"{each.names}: {clean(each.text, 300)}" for each in fold_reasons(left_out.items())]
+        more = [f"and {len(whys) - 3} reasons more"] if len(whys) > 3 else []
         raise UsageError("no node is fit to learn from, and a fault must not become what is expected: "
-                         f"{first}: {clean(why, 300)}")
+                         f"{'; '.join(whys[:3] + more) or 'there is none'}")
     facts = {recording.node: _facts(recording) for recording in healthy}
     spanning = skus.spanning(facts)
     learned = {node: {**values, "imex": True} if values["imex"] is None and node in spanning else values

@@ -104,7 +104,7 @@ class Limits:
 
     def of(self, node: Node) -> Limits:
         """These limits with the node's own; `node_s` grows and shrinks with them."""
-        own = node.limits.over(node.default_limits)
+        own = node.given_limits
         if not own and self.patience == 1.0:
             return self
         made = replace(
@@ -167,12 +167,14 @@ class Failure:
     """Why there is no answer: the stage, and one line for a person (already free of control characters).
 
     `stuck` is the stage, one of BUSY, at which there was no answer in time or the connection was lost; None
-    where something else failed, or our program had begun.
+    where something else failed, or our program had begun. With `algorithms` the two ends have none of some
+    kind in common, and the system's ssh knows more.
     """
 
     stage: Stage
     reason: str
     stuck: Stage | None = field(default=None, compare=False)
+    algorithms: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)

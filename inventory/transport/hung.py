@@ -9,6 +9,7 @@ inventory, ends that.
 from __future__ import annotations
 
 import datetime as dt
+import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -36,36 +37,44 @@ class _Hung:
 
 
 class HungLogins:
-    """The nodes whose last login hung, with sweeps `every` so many seconds."""
+    """The nodes whose last login hung, with sweeps `every` so many seconds. Safe to use from many threads: a
+    sweep may reach its nodes in several runs."""
 
     def __init__(self, every: float, clock: Callable[[], float] = time.time) -> None:
         self._every = every
         self._clock = clock
         self._hung: dict[str, _Hung] = {}
+        self._lock = threading.Lock()
 
     def resting(self, nodes: Iterable[Node]) -> dict[str, Reply]:
-        """A reply for each of these nodes that is to be left alone now. The others are forgotten, but for how
-        often their logins hung."""
+        """A reply for each of these nodes that is to be left alone now. One with another entry than it had is
+        forgotten."""
         now = self._clock()
-        named = {node.name: node for node in nodes}
-        self._hung = {name: hung for name, hung in self._hung.items() if named.get(name) == hung.node}
-        return {name: Reply(name, None, _left_alone(hung), now, now, attempts=0)
-                for name, hung in self._hung.items() if now < hung.until}
+        found: dict[str, Reply] = {}
+        with self._lock:
+            for node in nodes:
+                hung = self._hung.get(node.name)
+                if hung is not None and hung.node != node:
+                    del self._hung[node.name]
+                elif hung is not None and now < hung.until:
+                    found[node.name] = Reply(node.name, None, _left_alone(hung), now, now, attempts=0)
+        return found
 
     @property
     def names(self) -> frozenset[str]:
         """The nodes whose last login hung: the next one is their second try."""
-        return frozenset(self._hung)
+        with self._lock:
+            return frozenset(self._hung)
 
     def saw(self, node: Node, reply: Reply) -> None:
         """Takes in how a login ended."""
         failure = reply.failure
-        if failure is None or failure.stuck not in HANGS:
-            self._hung.pop(node.name, None)
-            return
-        before = self._hung.get(node.name)
-        logins = 1 if before is None else before.logins + 1
-        self._hung[node.name] = _Hung(node, logins, self._clock() + rest_s(logins, self._every), failure)
+        with self._lock:
+            before = self._hung.pop(node.name, None)
+            if failure is None or failure.stuck not in HANGS:
+                return
+            logins = 1 if before is None else before.logins + 1
+            self._hung[node.name] = _Hung(node, logins, self._clock() + rest_s(logins, self._every), failure)
 
 
 def _left_alone(hung: _Hung) -> Failure:

@@ -119,7 +119,8 @@ class Jumps:
             gate.done.wait()
             task.check()
             if gate.failure is not None:
-                raise TaskFailed(gate.failure.stage, gate.failure.reason, stuck=gate.failure.stuck)
+                raise TaskFailed(gate.failure.stage, gate.failure.reason, stuck=gate.failure.stuck,
+                                 algorithms=gate.failure.algorithms)
             assert gate.link is not None  # noqa: S101  (once done, it is one or the other)
             task.step(limits.hop_s, lambda s: Failure(
                 Stage.CONNECT, f"the jump host {route[-1].name} did not connect us to {place(host, port)} "
@@ -166,14 +167,14 @@ class Jumps:
 
     def _open(self, gate: _Gate, route: Route) -> None:
         found = self._attempt(route, gate.limits)
-        if isinstance(found, Failure) and found.stage in _AGAIN:
+        if isinstance(found, Failure) and found.stage in _AGAIN and not found.algorithms:
             time.sleep(RETRY_PAUSE)
             found = self._attempt(route, gate.limits)
         if isinstance(found, Failure):
             # Wherever it got stuck, for the nodes behind it that was on the way.
             gate.fail(found if found.stage in (Stage.JUMP, Stage.HEAD)
                       else Failure(Stage.JUMP, f"{route[-1].name}: {found.reason}",
-                                   Stage.JUMP if found.stuck is not None else None))
+                                   Stage.JUMP if found.stuck is not None else None, found.algorithms))
             return
         gate.link = found
         gate.done.set()

@@ -3,17 +3,15 @@ loaded once and shared by all connections of a sweep."""
 
 from __future__ import annotations
 
-import base64
-import binascii
 import os
 import socket
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from inventory.hostkeys import key_type
+from inventory.sshkeyfile import is_public, public_key
 from inventory.transport.quiet import paramiko
 
 _AGENT_SECONDS = 15.0
@@ -199,8 +197,11 @@ class Keyring:
 
 
 def _load(path: str) -> _File:
-    """A private key, and with its certificate where PATH-cert.pub lies beside it."""
-    public = _public(path)
+    """A private key, and with its certificate where PATH-cert.pub lies beside it. A public key names one that
+    the agent holds."""
+    public = public_key(path)
+    if is_public(path):
+        return _File(public=public, note=f"{path} is a public key, whose private key is not in the agent")
     try:
         key: Any = paramiko.PKey.from_path(path)
     except FileNotFoundError:
@@ -220,15 +221,6 @@ def _load(path: str) -> _File:
     blob = bytes(key.asbytes())
     keys.append(SshIdentity(path, key, blob))
     return _File(tuple(keys), blob)
-
-
-def _public(path: str) -> bytes | None:
-    """The key in PATH.pub, so that an encrypted file can be recognised in the agent."""
-    try:
-        words = Path(path + ".pub").read_bytes()[:65536].split()
-        return base64.b64decode(words[1], validate=True) if len(words) >= 2 else None
-    except (OSError, binascii.Error):
-        return None
 
 
 def _exactly(sock: socket.socket, size: int) -> bytes:

@@ -21,7 +21,7 @@ from inventory.sshneeds import CIPHERS, HOST_KEYS, KEX, MACS, allowed
 from inventory.transport import trust
 from inventory.transport.base import Failure, Limits, Stage
 from inventory.transport.keys import Identities, SshIdentity
-from inventory.transport.quiet import Packetizer, paramiko
+from inventory.transport.quiet import IncompatiblePeer, Packetizer, paramiko
 from inventory.transport.session import MOST_STDERR, Dialogue, one_line
 from inventory.transport.watch import NodeJob, TaskFailed, WatchedTask
 from inventory.transport.wire import (
@@ -125,8 +125,8 @@ class _Client(paramiko.Transport):
 
 
 class _Auth(paramiko.auth_handler.AuthHandler):
-    """Public keys only. Signs in the caller's thread, as a signature by an agent may fail or take long,
-    and keeps what is allowed."""
+    """Public keys only, of which a server may want several (`partial`: it took one). Signs in the caller's
+    thread, as a signature by an agent may fail or take long, and keeps what is allowed."""
 
     def __init__(self, transport: paramiko.Transport, event: threading.Event) -> None:
         super().__init__(transport)
@@ -159,7 +159,7 @@ class _Auth(paramiko.auth_handler.AuthHandler):
 
     def _parse_userauth_failure(self, m: paramiko.Message) -> None:
         self.allowed = tuple(one_line(name, 40) for name in m.get_list()[:8])
-        self.partial = m.get_boolean()
+        self.partial = m.get_boolean() or self.partial
         self._event.set()
 
     def _parse_userauth_info_request(self, m: paramiko.Message) -> None:
@@ -303,7 +303,8 @@ class SshConnection:
             raise TaskFailed(Stage.HOST_KEY,
                              f"{self.who} could not prove that the host key it shows is its own")
         raise TaskFailed(Stage.CONNECT, f"no key exchange with {self.who}: "
-                                        f"{one_line(str(error), 120) or type(error).__name__}")
+                                        f"{one_line(str(error), 120) or type(error).__name__}",
+                         algorithms=isinstance(error, IncompatiblePeer))
 
     def _log_in(self, task: WatchedTask, target: SshTarget, believed: Trust, limits: Limits) -> None:
         task.step(limits.auth_s, lambda s: Failure(
@@ -331,7 +332,7 @@ class SshConnection:
                 if self._try(task, auth, target.user, identity):
                     identities.worked(identity)
                     return
-                if auth.partial or (auth.allowed and "publickey" not in auth.allowed):
+                if auth.allowed and "publickey" not in auth.allowed:
                     break
         except _GONE:
             task.check()
@@ -357,8 +358,9 @@ class SshConnection:
         notes = [*identities.notes, *(key.broken for key in identities.keys if key.broken)]
         names = ", ".join(tried[:6]) + (f" and {len(tried) - 6} more" if len(tried) > 6 else "")
         if auth.partial:
-            return (f"{self.who} took a key of {user} and asks for more ({', '.join(auth.allowed)}), which "
-                    "is not supported here")
+            asks = f"{self.who} took a key of {user} and asks for more ({', '.join(auth.allowed)})"
+            return (_sentence(f"{asks}; tried {names}", notes) if "publickey" in auth.allowed
+                    else f"{asks}, which is not supported here")
         if auth.allowed and "publickey" not in auth.allowed:
             return (f"{self.who} lets {user} in by {', '.join(auth.allowed)} only, and only keys are "
                     "supported here")

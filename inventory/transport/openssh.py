@@ -183,13 +183,14 @@ class OpenSshSweep:
     def _options(self, node: Node, limits: Limits, hops: tuple[Hop, ...]) -> list[str]:
         """The inventory's settings as options of ssh, and the configuration. Raises TaskFailed."""
         own, theirs = own_known_hosts(), self._machine_files(node)
+        given = node.given_limits.connect is not None
         if hops:
             config = self._configs.path(node.identity_file, (own, *node.known_hosts_file),
                                         tuple(dict.fromkeys(hop.host for hop in hops)), self._hop_files(hops),
-                                        connect_s=limits.connect_s)
+                                        connect_s=limits.connect_s, given=given)
         else:
             config = self._configs.path(known_hosts=() if node.known_hosts_file else (own,),
-                                        connect_s=limits.connect_s)
+                                        connect_s=limits.connect_s, given=given)
         options = ["-F", config, *_inventory_options(node)]
         # What `config` adds holds where ssh_config says nothing, and for the machines on the way.
         if node.known_hosts_file and hops and theirs is None:

@@ -107,12 +107,14 @@ class Configs:
     def path(
         self, keys: tuple[str, ...] = (), known_hosts: tuple[str, ...] = (), hops: tuple[str, ...] = (),
         hop_files: Mapping[str, tuple[str, ...]] = MappingProxyType({}), connect_s: float | None = None,
+        given: bool = False,
     ) -> str:
         """What to give to `ssh -F`. `keys` count besides what the files say, and `known_hosts` besides what
         they say of user's files. `hops` are the machines on the way, and `hop_files` the GlobalKnownHostsFile
-        of those for which the files name one. A node may have a `connect_s` of its own."""
+        of those for which the files name one. A node may have a `connect_s` of its own; where it was `given`,
+        it is over the files' ConnectTimeout."""
         text = self._text(keys, known_hosts, hops, hop_files,
-                          self._limits.connect_s if connect_s is None else connect_s)
+                          self._limits.connect_s if connect_s is None else connect_s, given)
         with self._lock:
             if text not in self._made:
                 self._made[text] = self._keep(text, "the options that muster gives to ssh")
@@ -129,9 +131,13 @@ class Configs:
 
     def _text(
         self, keys: tuple[str, ...], known_hosts: tuple[str, ...], hops: tuple[str, ...],
-        hop_files: Mapping[str, tuple[str, ...]], connect_s: float,
+        hop_files: Mapping[str, tuple[str, ...]], connect_s: float, given: bool,
     ) -> str:
+        # Ours ends first, and says more.
+        timeout = f"ConnectTimeout {ceil(connect_s) + 1}\n"
         lines = [_ALWAYS, *(text for since, text in _SINCE if self._version >= since)]
+        if given:
+            lines.append(timeout)
         lines += [f"Match originalhost {host}\n{global_files((*files, *known_hosts))}\nMatch all\n"
                   for host, files in hop_files.items() if _HOST.fullmatch(host)]
         lines += [f"Include {path}\n" for path in self._files]
@@ -140,9 +146,7 @@ class Configs:
             lines.append(f"Host {' '.join(hops)}\nServerAliveInterval 4\nServerAliveCountMax 2\n")
         lines.append("Host *\n")
         lines.append(f"KexAlgorithms {','.join(names for since, names in _KEX if self._version >= since)}\n")
-        # Ours ends first, and says more.
-        lines.append(f"ConnectTimeout {ceil(connect_s) + 1}\nServerAliveInterval "
-                     "15\nServerAliveCountMax 3\n")
+        lines.append(f"{timeout}ServerAliveInterval 15\nServerAliveCountMax 3\n")
         if keys:
             folder = Path("~/.ssh").expanduser()
             usual = [str(folder / name) for name in DEFAULT_KEYS if (folder / name).exists()]

@@ -30,10 +30,11 @@ with warnings.catch_warnings(), _absent("invoke"):
     warnings.simplefilter("ignore")
     import paramiko
     from paramiko.packet import Packetizer
+    from paramiko.ssh_exception import IncompatiblePeer
 
 # Without a handler, Python prints a library's errors to standard error. A level also spares formatting them.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 logging.getLogger("paramiko").setLevel(logging.CRITICAL + 1)
 logging.getLogger("paramiko").propagate = False
 
-__all__ = ["Packetizer", "paramiko"]
+__all__ = ["IncompatiblePeer", "Packetizer", "paramiko"]

@@ -42,11 +42,12 @@ class SharedTransport(Protocol):
 
 class RemoteTransport:
     """`Transport` over SSH. With `keep` (seconds from one sweep to the next) connections live on between
-    sweeps, until `close`, and nodes whose last login hung are left alone for a while."""
+    sweeps, until `close`, and nodes whose last login hung are left alone for a while; `hung` remembers those
+    for several transports."""
 
-    def __init__(self, keep: float | None = None) -> None:
+    def __init__(self, keep: float | None = None, hung: HungLogins | None = None) -> None:
         self._keep = keep
-        self._hung = None if keep is None else HungLogins(keep)
+        self._hung = HungLogins(keep) if hung is None and keep is not None else hung
         self._transports: dict[Via, SharedTransport] = {}
 
     def run(self, nodes: Iterable[Node], program: Program, limits: Limits) -> Iterator[Reply]:
@@ -119,7 +120,13 @@ class _Sweeps:
         ours: Any = self.of(Via.PARAMIKO)
         route = ours.route(job.node)
         if route.via is Via.PARAMIKO:
-            answer: bytes | Failure = ours.query_by(route, job)
+            try:
+                answer: bytes | Failure = ours.query_by(route, job)
+            except TaskFailed as failed:
+                # Nothing was sent to the node but which algorithms this process knows.
+                if not failed.failure.algorithms or shutil.which("ssh") is None:
+                    raise
+                return self.of(Via.OPENSSH).query(job)
             return answer
         if shutil.which("ssh") is None:
             raise TaskFailed(Stage.HEAD, no_ssh(route.why))

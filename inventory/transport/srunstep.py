@@ -38,7 +38,8 @@ class _Task:
     def __init__(self, node: Node, program: Program, limits: Limits) -> None:
         self.node = node
         become = node.become and os.geteuid() != 0
-        self.dialogue = Dialogue(program, limits, python=node.python, become=become)
+        self.limits = limits.of(node)
+        self.dialogue = Dialogue(program, self.limits, python=node.python, become=become)
         self.number = -1
         self.started = 0.0          # by time.monotonic; 0 until its first line
         self.noise = 0
@@ -58,7 +59,6 @@ class SrunStep:
         self._started = started
         self._answer = answer
         self._give = hand_over
-        self._limits = limits
         self._lifelines = lifelines
         self._name = f"{id(self):x}"
         self._mark = f"={program.nonce} ".encode()
@@ -135,7 +135,7 @@ class SrunStep:
         if now >= start_end:
             self._hand_over(self.unstarted(), f"srun had not started it after {START_S:g} s")
         for task in self._tasks.values():
-            if not task.over and task.started and now >= task.started + self._limits.node_s:
+            if not task.over and task.started and now >= task.started + task.limits.work_s:
                 task.dialogue.failure = task.dialogue.timed_out(now - task.started)
                 self._finish(task)
 

@@ -24,6 +24,7 @@ from inventory.discover import Run
 from inventory.model import Node
 from inventory.nodeset import fold
 from inventory.transport.base import Failure, Halt, Limits, Program, Reply, Stage, Transport
+from inventory.transport.hung import HungLogins
 from inventory.transport.lifelines import Lifelines
 from inventory.transport.remote import RemoteTransport
 from inventory.transport.session import one_line
@@ -38,12 +39,16 @@ _SPARE_FILES = 256      # for SSH, files and pipes
 class SlurmTransport:
     """`Transport` for sweeps: through srun where a slurmd answers, elsewhere over what `ssh` makes.
 
-    After a run, `ways` has the reason for each node that srun was not used for; `summary` is in words.
+    After a run, `ways` has the reason for each node that srun was not used for; `summary` is in words. With
+    `every` (seconds from one sweep to the next) nodes whose last login over SSH hung are left alone there.
     """
 
-    def __init__(self, run: Run | None = None, ssh: Callable[[], Transport] = RemoteTransport) -> None:
+    def __init__(
+        self, run: Run | None = None, ssh: Callable[[], Transport] | None = None, every: float | None = None,
+    ) -> None:
+        hung = None if every is None else HungLogins(every)
         self._ask = run
-        self._ssh = ssh
+        self._ssh = ssh or (lambda: RemoteTransport(hung=hung))
         self.ways: dict[str, str] = {}
         self.through_srun: set[str] = set()
 

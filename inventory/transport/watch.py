@@ -40,11 +40,13 @@ Overdue: TypeAlias = "Callable[[float], Failure]"
 
 
 class TaskFailed(Exception):
-    """Work ends here, with this failure; `stuck` as in it."""
+    """Work ends here, with this failure; `stuck` and `algorithms` as in it."""
 
-    def __init__(self, stage: Stage, reason: str, *, stuck: Stage | None = None) -> None:
+    def __init__(
+        self, stage: Stage, reason: str, *, stuck: Stage | None = None, algorithms: bool = False,
+    ) -> None:
         super().__init__(reason)
-        self.failure = Failure(stage, reason, stuck)
+        self.failure = Failure(stage, reason, stuck, algorithms)
 
 
 class Expired(Exception):

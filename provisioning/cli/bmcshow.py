@@ -10,40 +10,45 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from inventory.model import Node
+from inventory.reasons import fold_reasons
 from provisioning.cli.bmccommon import SECONDS, as_json, chosen, document, folder, options, print_lines
 
 if TYPE_CHECKING:
-    from provisioning.bmc.base import BmcError, Controller
+    from provisioning.bmc.base import Controller
 
 
 def _request(
     nodes: str, file: str | None, state: str | None, timeout: float | None, fanout: int, json: bool,
     question: Callable[[Controller], Any], lines: Callable[[Any], Iterable[str]], *, one_line: bool = False,
 ) -> int:
-    """Asks all controllers, prints answers as they come, and returns the exit code."""
+    """Asks all controllers, prints answers as they come and then why others gave none, and returns the exit
+    code."""
     from provisioning.bmc.ask import ask_controllers, connector
     from provisioning.bmc.base import BmcError
     from provisioning.bmc.page import value
 
     named, _ = chosen(nodes, file)
     reported: dict[str, Any] = {}
-    code = 0
+    wrong: dict[str, str] = {}
     for node, found in ask_controllers(named, connector(folder(state), timeout or SECONDS), question, fanout):
-        wrong = isinstance(found, BmcError)
-        code = 3 if wrong else code
-        if json:
-            reported[node.name] = ({"error": {"wrong": found.wrong.value, "said": found.message}}
-                                   if isinstance(found, BmcError) else value(found))
+        if isinstance(found, BmcError):
+            wrong[node.name] = f"{found.wrong.value}: {found.message}"
+            reported[node.name] = {"error": {"wrong": found.wrong.value, "said": found.message}}
+        elif json:
+            reported[node.name] = value(found)
         else:
-            print_lines(node.name, [_wrong(found)] if isinstance(found, BmcError) else lines(found),
-                        one_line=one_line or wrong)
+            print_lines(node.name, lines(found), one_line=one_line)
     if json:
         document(named, reported)
-    return code
+    else:
+        _print_folded((node.name, f"? {wrong[node.name]}") for node in named if node.name in wrong)
+    return 3 if wrong else 0
 
 
-def _wrong(found: BmcError) -> str:
-    return f"? {found.wrong.value}: {found.message}"
+def _print_folded(reasons: Iterable[tuple[str, str]]) -> None:
+    """The reasons with their nodes, equal ones once."""
+    for each in fold_reasons(reasons):
+        print_lines(each.names, [each.text], one_line=True)
 
 
 @click.command()
@@ -232,6 +237,8 @@ def check(
     reported: dict[str, Any] = {}
     states: set[NodeState] = set()
     counted: list[Node] = []
+    unasked: list[tuple[str, str]] = []
+    order = {node.name: number for number, node in enumerate(named)}
     for node, found in ask_controllers(named, connector(folder(state), timeout or SECONDS),
                                        lambda controller: facts(controller, time.time()), fanout):
         report = judged(node, used, found)
@@ -240,8 +247,11 @@ def check(
             states.add(report.state)
         if as_json:
             reported[node.name] = report_document(report)
+        elif report.reason:     # nothing could be asked
+            unasked += ((node.name, line) for line in lines(report))
         else:
             print_lines(node.name, lines(report), one_line=True)
+    _print_folded(sorted(unasked, key=lambda each: order[each[0]]))
     if as_json:
         document(named, reported)
     elif not counted:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from uuid import NAMESPACE_DNS, uuid5
 
 import jsonschema
 import pytest
@@ -61,13 +62,20 @@ def test_a_healthy_node_takes_at_most_8_kb() -> None:
 @pytest.mark.parametrize("names", [
     [f"{rack:x}-{slot:03d}" for rack in range(20) for slot in range(10)],
     [f"{number * 7919 % 99991:x}host" for number in range(200)],        # names that cannot be folded
-    [f"ip-10-{number // 50}-{number % 50}-7.eu-north-1.compute" for number in range(200)]])
+    [f"ip-10-{number // 50}-{number % 50}-7.eu-north-1.compute" for number in range(200)],
+    [f"{uuid5(NAMESPACE_DNS, str(number))}.train.example.com" for number in range(200)]])
 def test_whatever_nodes_are_called_a_healthy_one_takes_at_most_8_kb(names: list[str]) -> None:
     (one,) = healthy(1)
     reports = [replace(one, node=name) for name in names]
     pieces = list(as_json(reports, **WHEN))
-    assert sum(map(len, pieces)) <= A_NODE * len(reports)
+    # Beside the nodes some 250 rules, each once.
+    assert sum(map(len, pieces)) <= 1024 * len(reports) + 256 * 1024
     whole = json.loads("".join(pieces))
+    validate(whole, "check-2")
+    assert whole == document(reports, **WHEN)
+    *_, last = map(json.loads, as_jsonl(reports, **WHEN))
+    validate(last, "check-line-2")
+    assert {**last, "nodes": whole["nodes"]} == whole
     assert all_results(whole) == document(reports, **WHEN, full=True)
 
 

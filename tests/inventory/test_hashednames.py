@@ -24,8 +24,9 @@ from inventory.enroll import EnrolmentOutcome
 from inventory.enrolment import decided, subject_of
 from inventory.hostcache import HostCache
 from inventory.hostkeys import HostKeyFiles, KnownHost, KnownHosts
-from inventory.model import Node
+from inventory.model import Node, Via
 from inventory.sshconfig import SshConfig, target_for
+from inventory.sshroute import route_for
 from inventory.transport.trust import objection
 from tests.inventory.test_hostkeys import RSA, A, B, C, blob, text
 from tests.testbed.require import require
@@ -144,6 +145,17 @@ def test_no_line_is_tried_for_hosts_that_plain_lines_of_any_file_name(
     found = KnownHosts([str(file), str(own)])
     found.prepare(HOSTS, all_lines=False)
     assert all(blobs(found.enough(*host)) == [A] for host in HOSTS)
+    assert operations.since() == 0
+
+
+@pytest.mark.parametrize(("pattern", "via"), [("*.other.example", Via.PARAMIKO), ("gpu*", Via.OPENSSH)])
+def test_no_line_is_tried_to_choose_a_client_where_there_is_a_certificate_authority(
+    tmp_path: Path, operations: Operations, pattern: str, via: Via,
+) -> None:
+    file = tmp_path / "known_hosts"
+    file.write_text(f"@cert-authority {pattern} {text(A)}\n{lines(NAMES)}")
+    config = SshConfig.parse(f"UserKnownHostsFile {file}\nGlobalKnownHostsFile none\n")
+    assert {route_for(Node(name), config).via for name in NAMES} == {via}
     assert operations.since() == 0
 
 

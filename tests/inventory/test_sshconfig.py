@@ -101,6 +101,14 @@ def test_an_include_within_a_block_applies_to_that_block_only(tmp_path: Path) ->
     assert options_for("gpu2", config).user is None
 
 
+@pytest.mark.parametrize(("jump", "name"), [
+    ("none", ""), ("b1", "b1"), ("u@b1:2201,u@b2:2202", "b2"), ("ssh://[fd00::1]:22", "fd00::1")])
+def test_a_file_named_after_the_jump_host_is_found(jump: str, name: str) -> None:
+    """The token %j, of OpenSSH 9.6 and newer."""
+    options = options_for("gpu1", SshConfig.parse(f"ProxyJump {jump}\nUserKnownHostsFile /k/%j.known\n"))
+    assert options.user_known_hosts_files == (f"/k/{name}.known",)
+
+
 def test_match_exec_never_runs_its_command_and_says_so(tmp_path: Path) -> None:
     touched = tmp_path / "touched"
     options = options_for("gpu1",

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import re
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inventory import sshneeds, sshroute
+from inventory import sshkeyfile, sshneeds, sshroute
 from inventory.errors import ConfigError
 from inventory.model import Node, Via
 from inventory.sshconfig import SshConfig
 from inventory.sshneeds import CIPHERS, HOST_KEYS, KEX, OPTIONS, Handling, allowed
 from inventory.sshroute import route_for
+from inventory.transport.keys import Keyring
 from tests.testbed.require import require
+from tests.testbed.sshd import make_key
 
 # ssh_config(5) of OpenSSH 10.0, every keyword of it.
 KEYWORDS = re.findall(r"\w+", """
@@ -51,7 +55,7 @@ SYSTEM = {
     "PreferredAuthentications": ("hostbased,password", "gssapi-with-mic,publickey"),
     "ProxyCommand": ("nc %h %p", "none"), "PubkeyAcceptedAlgorithms": ("ssh-ed25519", "+ssh-rsa"),
     "PubkeyAuthentication": ("no", "yes"), "RefuseConnection": ("not-today", None),
-    "SetEnv": ("A=b", None), "VerifyHostKeyDNS": ("yes", "no"),
+    "SetEnv": ("A=b", None), "User": ("%u-admin", "u"), "VerifyHostKeyDNS": ("yes", "no"),
     "Ciphers": ("chacha20-poly1305@openssh.com", "aes128-ctr"), "MACs": ("umac-64@openssh.com", "hmac-sha1"),
     "KexAlgorithms": ("sntrup761x25519-sha512@openssh.com", "ecdh-sha2-nistp256"),
     "HostKeyAlgorithms": ("ssh-ed25519-cert-v01@openssh.com", "ssh-ed25519"),
@@ -60,7 +64,7 @@ SYSTEM = {
 # A value for each other option that a person might well have set.
 VALUES = {
     "AddressFamily": "inet", "Compression": "yes", "ConnectTimeout": "7", "HostKeyAlias": "h", "Hostname": "h",
-    "Port": "2222", "ProxyJump": "none", "IdentityAgent": "none", "RequiredRSASize": "3072", "User": "u",
+    "Port": "2222", "ProxyJump": "none", "IdentityAgent": "none", "RequiredRSASize": "3072",
     "HashKnownHosts": "yes", "IdentitiesOnly": "yes", "IgnoreUnknown": "UseKeychain",
     "LocalForward": "1 h:2", "RemoteForward": "1 h:2", "DynamicForward": "1",
 }
@@ -170,6 +174,61 @@ def test_files_on_this_machine_decide_too(tmp_path: Path) -> None:
     assert route(f"IdentityFile {tmp_path}/sk\n").why == (f"IdentityFile {tmp_path}/sk: a FIDO key",)
     (tmp_path / "known").write_text("@cert-authority *.a ssh-ed25519 AAAA\n")
     assert route(f"UserKnownHostsFile {tmp_path}/known\nGlobalKnownHostsFile none\n", "x.b").via is Via.PARAMIKO
+
+
+@pytest.fixture(scope="module")
+def key_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Keys in the forms in which people have them, with and without what belongs to them."""
+    folder = tmp_path_factory.mktemp("keys")
+    forms = {"ed": ("ed25519", ""), "locked": ("ed25519", "long word"), "ec8": ("ecdsa", ""), "ec8locked": ("ecdsa", "long word"),
+             "pem": ("ecdsa", "")}
+    for name, (kind, word) in forms.items():
+        make_key(folder / name, kind, word, *(("-m", "PKCS8") if "8" in name else ("-m", "PEM") if name == "pem" else ()))
+    (folder / "only.pub").write_bytes((folder / "ed.pub").read_bytes())
+    # What ssh-keygen -t ed25519-sk makes with a token: its public key stands in the file in clear.
+    public_key = b"".join(len(each).to_bytes(4, "big") + each for each in (b"sk-ssh-ed25519@openssh.com", bytes(32), b"ssh:"))
+    texts = b"".join(len(each).to_bytes(4, "big") + each for each in (b"none", b"none", b""))
+    body = b"openssh-key-v1\0" + texts + (1).to_bytes(4, "big") + len(public_key).to_bytes(4, "big") + public_key
+    (folder / "token").write_bytes(b"-----BEGIN OPENSSH PRIVATE KEY-----\n" + base64.encodebytes(body)
+                                   + b"-----END OPENSSH PRIVATE KEY-----\n")
+    for name in ("ed", "locked", "only.pub"):
+        (folder / f"certified-{name}").write_bytes((folder / name).read_bytes())
+        (folder / "signed.pub").write_bytes((folder / f"{name.removesuffix('.pub').replace('only', 'ed')}.pub").read_bytes())
+        subprocess.run(["ssh-keygen", "-q", "-s", folder / "pem", "-I", "me", "-n", "me", folder / "signed.pub"], check=True)
+        (folder / "signed-cert.pub").rename(folder / f"certified-{name}-cert.pub")
+    return folder
+
+
+@pytest.mark.parametrize(("name", "why"), [
+    ("ed", ""), ("pem", ""), ("locked", ""), ("ec8locked", ""), ("only.pub", ""), ("missing", ""), ("certified-ed", ""),
+    ("ec8", "PKCS #8"), ("token", "FIDO"), ("certified-locked", "certificate"), ("certified-only.pub", "certificate"),
+])
+def test_a_key_goes_to_the_system_s_ssh_where_this_process_cannot_log_in_with_it(key_files: Path, name: str, why: str) -> None:
+    found = route(f"IdentityFile {key_files}/{name}\n")
+    assert found.via is (Via.OPENSSH if why else Via.PARAMIKO)
+    assert not why or why in found.why[0]
+    # This process can use what it is said to use, by itself or with an agent.
+    loaded = Keyring().identities([f"{key_files}/{name}"], None, only_files=True)
+    assert bool(loaded.keys) is (name in ("ed", "pem", "certified-ed"))
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.binary(max_size=300))
+def test_any_bytes_of_a_key_file_are_judged(data: bytes) -> None:
+    armour = b"-----BEGIN OPENSSH PRIVATE KEY-----\n%s\n-----END OPENSSH PRIVATE KEY-----\n"
+    with tempfile.TemporaryDirectory() as folder:
+        for number, text in enumerate((data, armour % data, armour % base64.b64encode(b"openssh-key-v1\0" + data))):
+            Path(folder, str(number)).write_bytes(text)
+            assert sshkeyfile.only_ssh_uses.__wrapped__(f"{folder}/{number}") in ("", "a FIDO key")
+            assert sshkeyfile.public_key(f"{folder}/{number}") is None or data.lstrip().startswith((b"ssh", b"sk", b"ecdsa"))
+
+
+def test_a_list_of_revoked_keys_in_binary_form_takes_the_system_s_ssh(tmp_path: Path, key_files: Path) -> None:
+    subprocess.run(["ssh-keygen", "-q", "-k", "-f", tmp_path / "krl", key_files / "ed.pub"], check=True)
+    shutil.copy(key_files / "ed.pub", tmp_path / "text")
+    found = route(f"RevokedHostKeys {tmp_path}/krl\n")
+    assert (found.via, len(found.why)) == (Via.OPENSSH, 1) and "RevokedHostKeys" in found.why[0]
+    assert route(f"RevokedHostKeys {tmp_path}/text\n").via is Via.PARAMIKO
 
 
 # the lists of algorithms

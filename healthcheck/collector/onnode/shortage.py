@@ -32,6 +32,7 @@ LACKING = {
     errno.ENFILE: ("the node's table of open files is full (fs.file-max)", ()),
     errno.ENOMEM: ("no memory was free for our own program", ("RLIMIT_AS", "RLIMIT_DATA")),
     errno.EAGAIN: ("no process could be started, or a resource was busy", ("RLIMIT_NPROC",)),
+    errno.ENOBUFS: ("the kernel had no buffer for a message", ()),
     errno.ENOSPC: ("no room was left for our own files", ()),
     errno.EDQUOT: ("the login's quota of disk space is used up", ()),
     errno.EFBIG: ("our own file became too large", ("RLIMIT_FSIZE",)),
@@ -46,6 +47,7 @@ WORDS = (
                    "runtime: cannot allocate|Errno 12\\]|ENOMEM"),
     (errno.EAGAIN, "resource temporarily unavailable|failed to create new OS thread|pthread_create|"
                    "can(?:no|')t (?:fork|start new thread)|unable to fork|Errno 11\\]|EAGAIN"),
+    (errno.ENOBUFS, "no buffer space available|Errno 105\\]|ENOBUFS"),
     (errno.ENOSPC, "no space left on device|Errno 28\\]"),
     (errno.EDQUOT, "disk quota exceeded|Errno 122\\]"),
 )

@@ -36,6 +36,7 @@ def tree(tmp_path: Path) -> Path:
     ("runtime: failed to create new OS thread (have 2 already; errno=11)", "EAGAIN"),
     ("sh: 1: Cannot fork", "EAGAIN"),
     ("dcgmi: write /tmp/x: No space left on device", "ENOSPC"),
+    ("Cannot send dump request: No buffer space available", "ENOBUFS"),
 ])
 def test_a_program_that_fails_for_want_of_something_has_measured_nothing(tree: Path, message: str, name: str) -> None:
     capture = ran(f'echo "{message}" >&2; exit 1', tree)

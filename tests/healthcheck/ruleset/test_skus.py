@@ -32,6 +32,7 @@ from healthcheck.sweep.assess import Assessment
 from healthcheck.sweep.skulearn import as_yaml, differences, propose
 from inventory.errors import UsageError
 from inventory.model import Node
+from inventory.transport.base import Failure, Stage
 from tests.command import muster
 from tests.healthcheck import machine
 from tests.packagedrules import RULES
@@ -525,6 +526,8 @@ def test_nothing_is_learned_from_the_sick_and_the_unreached_and_they_are_named()
     with pytest.raises(UsageError,
                        match="a fault must not become what is expected: sick: gpu-ecc-uncorrected"):
         propose([sick], RULES)
+    with pytest.raises(UsageError, match=r"expected: n\[1-9\]: connect: no route$"):
+        propose([Recording(f"n{at}", 1.0, None, Failure(Stage.CONNECT, "no route")) for at in range(1, 10)], RULES)
     with pytest.raises(UsageError, match="no node is fit to learn from"):
         propose([], RULES)
 

@@ -81,6 +81,7 @@ def why(answer: Callable[[socket.socket], None], seconds: float = 10.0, most: in
     (b'{"status":"success","data":{"resultType":"matrix","result":[]}}', "no vector"),
     (b'{"status":"success","data":{"resultType":"vector","result":{}}}', "no vector"), (b'{"status":"success"}', "no vector"),
     (EMPTY[:-1] + b',"warnings":["no StoreAPIs matched for this query"]}', "may be partial; it warns: no StoreAPIs"),
+    (EMPTY[:-1] + b',"isPartial":true}', "is partial"), (EMPTY[:-9], "not JSON"),
 ])
 def test_what_is_no_whole_answer_is_one_line(body: bytes, expected: str) -> None:
     assert expected in why(http(body))

@@ -3,6 +3,8 @@ can do, and what is asked for is done."""
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from inventory.transport.base import NOT_ITS_FAULT, Reply, Stage
 from inventory.transport.remote import RemoteTransport
 from tests.inventory.transport.speaker import speaker
 from tests.inventory.transport.sweeps import LIMITS, refusal
-from tests.testbed.sshd import Sshd, make_key, public, sshd
+from tests.testbed.sshd import Sshd, make_key, public, sshd, wait_until
 
 
 @pytest.fixture
@@ -116,3 +118,61 @@ def test_a_file_that_ssh_would_refuse_ends_the_sweep_with_one_line(plain_sshd: S
     (ssh_folder / "config").chmod(0o666)
     with pytest.raises(ConfigError, match=r"config: bad permissions: mode 0666 .* chmod go-w "):
         list(RemoteTransport().run([plain_sshd.node()], speaker(), LIMITS))
+
+
+@pytest.mark.parametrize("server", [
+    "Ciphers chacha20-poly1305@openssh.com", "KexAlgorithms sntrup761x25519-sha512@openssh.com",
+    "MACs umac-128-etm@openssh.com\nCiphers aes128-ctr"])
+def test_a_server_that_takes_no_algorithm_of_this_process_is_reached_by_ssh(
+    ssh_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: str,
+) -> None:
+    with sshd(tmp_path / "d", config=server) as peer:
+        assert sweep(ssh_folder, "", peer.node())["n1"].body == b"well"
+        assert "no key exchange" in refusal(sweep(ssh_folder, "", peer.node(transport=Via.PARAMIKO))["n1"], Stage.CONNECT)
+        monkeypatch.setenv("PATH", "/nonexistent")
+        assert "no key exchange" in refusal(sweep(ssh_folder, "", peer.node())["n1"], Stage.CONNECT)
+
+
+def test_a_jump_host_that_takes_no_algorithm_of_this_process_is_reached_by_ssh(
+    plain_sshd: Sshd, ssh_folder: Path, tmp_path: Path,
+) -> None:
+    with sshd(tmp_path / "d", config="Ciphers chacha20-poly1305@openssh.com") as jump:
+        config = (f"Host bastion\n HostName 127.0.0.1\n Port {jump.port}\n User {jump.user}\n"
+                  f" IdentityFile {jump.user_key}\n UserKnownHostsFile {jump.known_hosts}\n"
+                  "Host a b\n ProxyJump bastion\n")
+        found = sweep(ssh_folder, config, plain_sshd.node("a"), plain_sshd.node("b", transport=Via.PARAMIKO))
+    assert found["a"].body == b"well"
+    assert "bastion: no key exchange" in refusal(found["b"], Stage.JUMP)
+
+
+@pytest.mark.parametrize("form", [("-m", "PKCS8"), ()])
+def test_a_key_is_used_in_each_form_that_ssh_reads(ssh_folder: Path, tmp_path: Path, form: tuple[str, ...]) -> None:
+    (tmp_path / "d").mkdir()
+    key = make_key(tmp_path / "own", "ecdsa", "", *form)
+    with sshd(tmp_path / "d", user_key=key) as peer:
+        assert sweep(ssh_folder, f"IdentityFile {key}\n", peer.node(identity_file=()))["n1"].body == b"well"
+
+
+def test_a_public_key_names_the_one_that_the_agent_is_to_use(
+    plain_sshd: Sshd, ssh_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "chosen.pub").write_text(public(plain_sshd.user_key) + " me\n")
+    agent = subprocess.Popen(["ssh-agent", "-D", "-a", tmp_path / "agent"], stdout=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: (tmp_path / "agent").exists(), what="the agent")
+        monkeypatch.setenv("SSH_AUTH_SOCK", str(tmp_path / "agent"))
+        config = f"IdentitiesOnly yes\nIdentityFile {tmp_path}/chosen.pub\n"
+        node = plain_sshd.node(identity_file=())
+        assert "not in the agent" in refusal(sweep(ssh_folder, config, node)["n1"], Stage.AUTH)
+        subprocess.run(["ssh-add", "-q", plain_sshd.user_key], check=True)
+        assert sweep(ssh_folder, config, node)["n1"].body == b"well"
+    finally:
+        agent.terminate()
+        agent.wait()
+
+
+def test_no_file_is_tried_where_identity_file_is_none(plain_sshd: Sshd, ssh_folder: Path) -> None:
+    shutil.copy(plain_sshd.user_key, ssh_folder / "id_ed25519")
+    node = plain_sshd.node(identity_file=())
+    assert sweep(ssh_folder, "", node)["n1"].body == b"well"
+    assert "there is no key to try" in refusal(sweep(ssh_folder, "IdentityFile none\n", node)["n1"], Stage.AUTH)

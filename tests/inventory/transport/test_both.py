@@ -419,6 +419,17 @@ def test_a_server_that_wants_a_second_factor_is_said_to(way: Way, tmp_path: Path
         assert "asks for more (password)" in refusal(way.one(server.node()), Stage.AUTH)
 
 
+def test_a_server_that_asks_for_two_keys_gets_them(way: Way, tmp_path: Path) -> None:
+    second = make_key(tmp_path / "second")
+    with sshd(tmp_path / "d", config="AuthenticationMethods publickey,publickey") as server:
+        with server.authorized.open("a") as file:
+            file.write(f"{public(second)}\n")
+        both = server.node(identity_file=(str(server.user_key), str(second)))
+        assert way.one(both).body == b"well"
+        reason = refusal(way.one(server.node()), Stage.AUTH)
+    assert way.openssh or "asks for more (publickey)" in reason
+
+
 def test_an_encrypted_key_without_an_agent_is_named(way: Way, tmp_path: Path) -> None:
     with sshd(tmp_path / "d", user_key=make_key(tmp_path / "key", "ed25519", "secret")) as server:
         reason = refusal(way.one(server.node()), Stage.AUTH)

@@ -88,8 +88,16 @@ def test_every_stage_that_leaves_a_process_there_counts_even_where_the_sweep_cut
     assert left_alone.failure.stage is stage
 
 
-def test_a_node_that_left_the_inventory_or_has_another_entry_is_forgotten() -> None:
+def test_a_node_that_has_another_entry_is_forgotten() -> None:
     hung = HungLogins(5.0, Clock())
     hung.saw(NODE, reply(HUNG))
     assert hung.resting([Node("gpu007", address="10.1.0.7"), Node("gpu008")]) == {}
     assert hung.resting([NODE]) == {}
+
+
+def test_a_run_that_does_not_ask_for_a_node_forgets_nothing_of_it() -> None:
+    """One sweep may be several runs: --via slurm sends nodes over SSH as it comes to know of them."""
+    hung = HungLogins(5.0, Clock())
+    hung.saw(NODE, reply(HUNG))
+    assert hung.resting([Node("gpu008")]) == {}
+    assert hung.resting([NODE]).keys() == {NODE.name}

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inventory.transport.keys import AgentError, Keyring, SshAgent, agent_socket
@@ -39,6 +39,7 @@ def packed(data: bytes) -> bytes:
     return len(data).to_bytes(4, "big") + data
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=60) | st.binary(max_size=60).map(lambda body: packed(b"\x0c" + body)))
 def test_any_answer_is_read_as_keys_or_refused(answer: bytes) -> None:
     with agent_that_says(answer) as path:

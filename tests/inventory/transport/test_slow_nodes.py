@@ -136,7 +136,8 @@ def test_a_slow_banner_is_waited_for_as_long_as_connect_says(
     with late(plain_sshd.port, slowly) as port:
         limits = {**SHORT, "connect_s": 1.0, "login_s": 10.0}
         short = way.one(at(plain_sshd, port), **limits)
-        long = way.one(at(plain_sshd, port, limits=StageLimits(connect=20.0)), **limits)
+        # What was given to muster is over what ssh_config says.
+        long = way.one(at(plain_sshd, port, limits=StageLimits(connect=20.0)), config="ConnectTimeout 1\n", **limits)
     refusal(short, Stage.CONNECT)
     assert long.body == b"well", long.failure
 
@@ -150,7 +151,7 @@ def test_jump_hosts_have_the_limits_of_the_node_behind_them(
 
     with sshd(tmp_path / "jump") as jump, late(jump.port, slowly) as port:
         at(jump, port)
-        config = (f"Host bastion\n HostName 127.0.0.1\n Port {port}\n User {jump.user}\n"
+        config = (f"Host bastion\n HostName 127.0.0.1\n Port {port}\n User {jump.user}\n ConnectTimeout 1\n"
                   f" IdentityFile {jump.user_key}\n UserKnownHostsFile {jump.known_hosts}\n")
         limits = {**SHORT, "connect_s": 1.0, "auth_s": 0.2, "login_s": 10.0}
         nodes = [plain_sshd.node("short", proxy_jump="bastion"),

@@ -19,7 +19,7 @@ import pytest
 
 from inventory.discover import CommandOutput
 from inventory.errors import UsageError
-from inventory.model import Node
+from inventory.model import Node, StageLimits
 from inventory.transport import srunstep, sruntree
 from inventory.transport.base import Halt, Limits, Program, Reply, Stage
 from inventory.transport.lifelines import Lifelines
@@ -27,6 +27,7 @@ from inventory.transport.srunaccess import elsewhere, require_srun
 from inventory.transport.sruntree import SlurmTransport
 from tests.inventory.transport.speaker import speaker
 from tests.inventory.transport.sweeps import refusal
+from tests.inventory.transport.test_slow_nodes import hanging
 from tests.testbed.processes import alive
 from tests.testbed.require import require
 from tests.testbed.slurm import WHY_NOT, Slurm, _start, can_run
@@ -170,6 +171,17 @@ def test_the_real_ssh_says_why_srun_was_not_used(bed: Slurm) -> None:
     assert "(over SSH, as Slurm does not know it)" in refusal(reply, Stage.RESOLVE)
 
 
+def test_a_node_whose_login_over_ssh_hung_is_left_alone_there_for_a_time(bed: Slurm, tmp_path: Path) -> None:
+    with hanging(tmp_path, 99) as (server, hangs):
+        transport = SlurmTransport(every=1.0)
+        nodes, limits = [server.node("gpu099"), node("gpu001")], replace(LIMITS, login_s=1)
+        first, later = [{reply.node: reply for reply in transport.run(nodes, NAME, limits)} for _ in range(2)]
+        assert "tried twice" in refusal(first["gpu099"], Stage.LOGIN)
+        assert "left alone until" in refusal(later["gpu099"], Stage.LOGIN)
+        assert first["gpu001"].body == later["gpu001"].body == b"gpu001"
+        assert len(hangs.processes) == 2
+
+
 @pytest.mark.parametrize(("state", "why"), [
     ("idle", ""), ("drained", ""), ("allocated", ""), ("down", ""), ("mixed-", ""), ("maint", ""),
     ("down*", "Slurm says it does not respond"), ("idle*", "Slurm says it does not respond"),
@@ -189,6 +201,15 @@ def test_a_hung_program_is_a_failure_of_its_node_in_time_and_is_ended(bed: Slurm
     assert found["gpu001"].body == b"well"
     assert "at work" in refusal(found["gpu002"], Stage.DEADLINE) and "through srun" in refusal(found["gpu002"], Stage.DEADLINE)
     wait_until(lambda: not alive(int(note.read_text())), 15, "the end of the program")
+
+
+def test_a_program_is_given_the_time_that_its_node_says(bed: Slurm) -> None:
+    nodes = [node("gpu001"), node("gpu002", limits=StageLimits(node=30.0))]
+    limits = replace(LIMITS, program_s=1.0)
+    found = {reply.node: reply
+             for reply in SlurmTransport(ssh=OverSsh()).run(nodes, speaker("time.sleep(2.5); answer(b'well')"), limits)}
+    assert "at work" in refusal(found["gpu001"], Stage.DEADLINE)
+    assert found["gpu002"].body == b"well"
 
 
 def test_one_that_ignores_the_end_of_its_input_is_killed(bed: Slurm, tmp_path: Path) -> None:

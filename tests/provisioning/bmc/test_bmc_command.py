@@ -64,6 +64,13 @@ def test_nobody_is_asked_before_the_certificate_is_pinned(bmc: Command) -> None:
     assert done.returncode == 3
 
 
+@pytest.mark.parametrize("words", [("show",), ("log",), ("check",)])
+def test_what_is_said_of_many_controllers_is_one_line_with_one_command(bmc: Command, words: tuple[str, ...]) -> None:
+    done = bmc(*words, "gpu[001-006]")
+    (line,) = done.stdout.splitlines()
+    assert line.startswith("gpu[001-006]  ") and line.endswith("pin it: muster bmc enroll 'gpu[001-006]'")
+
+
 def test_certificates_are_compared_with_a_list_or_approved_and_a_change_is_refused_until_told(
     bmc: Command, bed: Bed, tmp_path: Path,
 ) -> None:
