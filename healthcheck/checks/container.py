@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from healthcheck.checks.base import NotJudged, check
 from healthcheck.checks.growth import Growth
 from healthcheck.facts.container import Cdi, ContainerGpus, Containers, Pyxis
+from healthcheck.facts.container_run import ContainerRun
 from healthcheck.facts.containerd import Containerd, CriReady
 from healthcheck.facts.gpu import GpuPresence
 from healthcheck.facts.host import Versions
@@ -75,27 +76,46 @@ def container_left_over(containers: Containers, *, known: tuple[str, ...]) -> It
             yield Finding(observed, "no container but the site's own", container.name, owner=Owner.USER)
 
 
-def _missing(gpus: ContainerGpus, presence: GpuPresence, how: str) -> Iterator[Finding]:
-    seen = len(set(gpus.uuids))
-    if seen != presence.listed:
-        yield Finding(f"{seen} GPUs {how}", f"{presence.listed}, as the driver lists")
-
-
 @check("container.gpus")
 def container_gpus(container_gpus: ContainerGpus, gpu_presence: GpuPresence) -> Iterator[Finding]:
     """NVIDIA's container library finds every GPU that the driver lists."""
-    yield from _missing(container_gpus, gpu_presence, "for nvidia-container-cli")
+    seen = len(set(container_gpus.uuids))
+    if seen != gpu_presence.listed:
+        yield Finding(f"{seen} GPUs for nvidia-container-cli", f"{gpu_presence.listed}, as the driver lists")
 
 
 @check("container.all_gpus")
-def container_all_gpus(container_run: ContainerGpus, gpu_presence: GpuPresence) -> Iterator[Finding]:
-    """A container that is given all GPUs sees every GPU that the driver lists.
+def container_all_gpus(container_run: ContainerRun, gpu_presence: GpuPresence) -> Iterator[Finding]:
+    """A container that is given all GPUs sees every GPU that the driver lists, and may open their device
+    files.
 
-    It runs the image that root on the node has tagged `muster/gpu-check`; any with a shell's libraries works:
+    It runs the image that root on the node has tagged `muster/gpu-check`; any with a shell works:
     `docker tag nvcr.io/nvidia/cuda:12.4.1-base-ubuntu22.04 muster/gpu-check`. Without such a tag nothing
     runs, and nothing is pulled.
     """
-    yield from _missing(container_run, gpu_presence, "in a container")
+    seen = len(set(container_run.uuids))
+    if seen != gpu_presence.listed:
+        trouble = f": {container_run.trouble}" if container_run.trouble else ""
+        yield Finding(f"{seen} GPUs in a container ({container_run.how}){trouble}",
+                      f"{gpu_presence.listed}, as the driver lists")
+        return
+    for path in sorted(set(container_run.node_opened) - set(container_run.opened)):
+        if path.startswith("/dev/nvidia"):
+            yield Finding(f"cannot be opened in a container ({container_run.how})", "opened, as on the node",
+                          path)
+
+
+@check("container.all_rdma")
+def container_all_rdma(container_run: ContainerRun) -> Iterator[Finding]:
+    """A container that is given the node's RDMA devices has each of them, and may open its device file."""
+    files = [path for path in container_run.node_opened if path.startswith("/dev/infiniband/")]
+    if not container_run.node_adapters and files in ([], ["/dev/infiniband/rdma_cm"]):
+        raise NotJudged("there are no RDMA devices on the node")
+    for name in sorted(set(container_run.node_adapters) - set(container_run.adapters)):
+        yield Finding(f"not in a container ({container_run.how})", "in it, as on the node", name)
+    for path in sorted(set(files) - set(container_run.opened)):
+        yield Finding(f"cannot be opened in a container ({container_run.how})", "opened, as on the node",
+                      path)
 
 
 @check("cdi.gpus")

@@ -15,9 +15,9 @@ import re
 from typing import Any
 
 from healthcheck.facts import docker
-from healthcheck.facts.base import Captures, fact, why
+from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread, partial_if
-from healthcheck.model.probes import KIB, MIB, Effect, Needs, Probe, ProbeKind
+from healthcheck.model.probes import KIB, MIB, Needs, Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 from inventory.text import clean
 
@@ -27,17 +27,6 @@ CDI = Probe("container.cdi", ProbeKind.FILES, limit=1 * MIB,
                    TOOLKIT_CONFIG))
 CLI = Probe("container.cli", ProbeKind.COMMAND, argv=("nvidia-container-cli", "info"), seconds=20.0,
             needs=Needs.NVIDIA, root=True)
-# The site chooses the image by tagging it so on the node; a rule cannot. Nothing is pulled, and nothing
-# outlives the run: timeout(1) signals the client, which passes the signal to the container's init.
-CHECK_IMAGE = "muster/gpu-check"
-RUN_S = 90
-RUN = Probe(
-    "container.run", ProbeKind.COMMAND, argv=(
-        "timeout", "-k", "10", str(RUN_S), *docker.CLIENT, "run", "--rm", "--init", "--pull", "never",
-        "--network", "none", "--name",
-        "muster-gpu-check", "--gpus", "all", CHECK_IMAGE, "nvidia-smi", "-L",
-    ), seconds=RUN_S + 15.0, root=True, effect=Effect.DISRUPTIVE,
-)
 # /run/slurm/conf and slurmd's spool hold what slurmctld distributes (configless Slurm).
 PLUGSTACKS = ("/etc/slurm/plugstack.conf", "/run/slurm/conf/plugstack.conf",
               "/var/spool/slurmd/conf-cache/plugstack.conf")
@@ -200,7 +189,6 @@ def cdi(captures: Captures) -> Cdi:
 
 
 _CLI_UUID = re.compile(r"(?m)^GPU UUID:\s+(GPU-[0-9a-fA-F-]{8,64})\s*$")
-_SMI_UUID = re.compile(r"(?m)^GPU \d{1,3}: .{1,100} \(UUID: (GPU-[0-9a-fA-F-]{8,64})\)\s*$")
 
 
 @fact("container_gpus", CLI)
@@ -214,28 +202,6 @@ def container_gpus(captures: Captures) -> ContainerGpus:
         error = next((line for line in capture.stderr.splitlines() if line.strip()), "")
         raise Unread(f"nvidia-container-cli ended with exit status {capture.exit}: {clean(error, 200)}")
     return ContainerGpus("container GPUs", tuple(_CLI_UUID.findall(captures.text(CLI))))
-
-
-@fact("container_run", RUN)
-def container_run(captures: Captures) -> ContainerGpus:
-    """The GPUs that nvidia-smi saw inside a container; UNSUPPORTED where the site has tagged no image for
-    it."""
-    capture = captures.capture(RUN)
-    if capture is not None and capture.outcome is Outcome.DONE and capture.exit != 0:
-        error = capture.stderr.strip()
-        if "no such image" in error.lower() or "unable to find image" in error.lower():
-            return ContainerGpus.absent("container")
-        if capture.exit in (124, 137):
-            raise Unread(f"the container did not end within {RUN_S} s, and was stopped")
-        if (capture.exit == 125 and "could not select device driver" not in error
-                and "nvidia" not in error.lower()):
-            # Docker's own failure, before the GPUs were involved.
-            raise Unread(f"docker run ended with exit status 125: "
-                         f"{clean(error.splitlines()[-1] if error else 'no reason given', 200)}")
-        return ContainerGpus("container", ())
-    if capture is not None and capture.outcome is Outcome.MISSING:
-        raise Unread(why(RUN, capture))
-    return ContainerGpus("container", tuple(_SMI_UUID.findall(captures.text(RUN))))
 
 
 _SPANK = re.compile(r"^\s*(?:required|optional)\s+(\S+)", re.MULTILINE)
