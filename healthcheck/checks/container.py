@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 
-from healthcheck.checks.base import NotJudged, check
+from healthcheck.checks.base import NotJudged, check, fleet_check, listed
+from healthcheck.checks.fleet import Comparison, outliers
 from healthcheck.checks.growth import Growth
-from healthcheck.facts.container import Cdi, ContainerGpus, Containers, Pyxis
+from healthcheck.facts.container import TOOLKIT_CONFIG, Cdi, ContainerGpus, Containers, Pyxis
+from healthcheck.facts.container_config import CdiSpec, ContainerRuntime, Toolkit, ToolkitVersion
 from healthcheck.facts.container_run import ContainerRun
 from healthcheck.facts.containerd import Containerd, CriReady
-from healthcheck.facts.gpu import GpuPresence
+from healthcheck.facts.gpu import Gpu, GpuPresence
 from healthcheck.facts.host import Versions
 from healthcheck.facts.pci import PciBus
 from healthcheck.model.outcome import Finding, Owner
@@ -134,6 +136,58 @@ def cdi_driver(cdi: Cdi, versions: Versions) -> Iterator[Finding]:
         yield Finding(f"libraries of {cdi.driver} in {cdi.file}", expected)
 
 
+@check("cdi.paths")
+def cdi_paths(cdi_spec: CdiSpec, versions: Versions) -> Iterator[Finding]:
+    """Whatever a CDI specification gives to containers is on the node: they do not start without it.
+
+    Libraries of another driver than the loaded one are left to `cdi.driver`.
+    """
+    gone, version = cdi_spec.gone, cdi_spec.libraries
+    old = [path for path in gone if version and path.endswith(f".so.{version}")]
+    if old and version != versions.driver:
+        gone = tuple(path for path in gone if path not in old)
+    if gone:
+        yield Finding(f"not on the node: {listed(gone)}", "there, as the specification names them")
+
+
+@check("cdi.devices")
+def cdi_devices(cdi_specs: tuple[CdiSpec, ...], gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
+    """Each device of the CDI specifications is defined once in a folder, and each that is named by a GPU's
+    UUID is a GPU of the node."""
+    held: dict[tuple[str, str], list[str]] = {}
+    for spec in cdi_specs:
+        for device in spec.devices:
+            held.setdefault((spec.name.rpartition("/")[0], f"{spec.kind}={device}"), []).append(spec.name)
+    twice = {device: files for (_, device), files in sorted(held.items()) if len(files) > 1}
+    if twice:
+        files = sorted({file for named in twice.values() for file in named})
+        yield Finding(f"defined in {' and in '.join(files)}: no container gets it", "in one file of a folder",
+                      listed(sorted(twice)))
+    named = {device: spec.name for spec in cdi_specs if spec.kind.endswith("nvidia.com/gpu")
+             for device in spec.devices if device.startswith("GPU-")}
+    ours = {gpu.uuid for gpu in gpus} if named else set()
+    for uuid in sorted(named.keys() - ours):
+        yield Finding(f"named in {named[uuid]}, and no GPU of the node", "a GPU of the node", uuid)
+
+
+@check("container.runtime_there")
+def container_runtime_there(container_runtime: ContainerRuntime) -> Iterator[Finding]:
+    """Each runtime that a configuration names has its program."""
+    if not container_runtime.there:
+        yield Finding(f"{container_runtime.program} is not on the node",
+                      "there, as the configuration names it")
+
+
+@check("container.toolkit")
+def container_toolkit(toolkit: Toolkit) -> Iterator[Finding]:
+    """Where NVIDIA's container toolkit is configured, it is installed: its configuration outlives it."""
+    if not toolkit.configured:
+        raise NotJudged("there are no files of NVIDIA's container toolkit")
+    if not toolkit.programs:
+        yield Finding(f"{TOOLKIT_CONFIG} is left over: none of the toolkit's programs is on the node",
+                      "the toolkit, or no configuration of it")
+
+
 @check("containerd.answers", answers=True)
 def containerd_answers(containerd: Containerd) -> Iterator[Finding]:
     """The containerd daemon answers its client, where a kubelet or nerdctl uses it."""
@@ -160,3 +214,16 @@ def pyxis_configured(pyxis: Pyxis) -> Iterator[Finding]:
         yield Finding("plugstack.conf does not name spank_pyxis.so", "named, since enroot is set up")
     elif not pyxis.enroot:
         yield Finding("no /etc/enroot/enroot.conf", "set up, since plugstack.conf names pyxis", "enroot")
+
+
+@fleet_check("fleet.containerd_version")
+def fleet_containerd_version(containerd: Mapping[str, Containerd]) -> Comparison:
+    """Every node on which a kubelet or nerdctl uses containerd runs the version that the majority of its
+    cohort runs."""
+    yield from outliers(containerd, lambda fact: fact.version, "containerd version")
+
+
+@fleet_check("fleet.container_toolkit")
+def fleet_container_toolkit(toolkit_version: Mapping[str, ToolkitVersion]) -> Comparison:
+    """Every node has the version of NVIDIA's container toolkit that the majority of its cohort has."""
+    yield from outliers(toolkit_version, lambda fact: fact.version, "container toolkit version")

@@ -151,7 +151,7 @@ def containers(captures: Captures) -> Any:
 _KIND = re.compile(r"""(?m)^\s*"?kind"?\s*:\s*["']?nvidia\.com/gpu["']?\s*,?\s*$""")
 _COMPACT_KIND = re.compile(r'"kind":\s?"nvidia\.com/gpu"')
 _NODE = re.compile(r"(?<![\w/.])/dev/nvidia(\d{1,3})(?!\w)")
-_LIBRARY = re.compile(r"/lib(?:cuda|nvidia-ml)\.so\.(\d{1,4}(?:\.\d{1,4}){1,3})(?![\w.])")
+LIBRARY = re.compile(r"/lib(?:cuda|nvidia-ml)\.so\.(\d{1,4}(?:\.\d{1,4}){1,3})(?![\w.])")
 
 
 def parse_cdi(text: str) -> tuple[int, str] | None:
@@ -162,29 +162,29 @@ def parse_cdi(text: str) -> tuple[int, str] | None:
     """
     if _KIND.search(text) is None and _COMPACT_KIND.search(text) is None:
         return None
-    versions = sorted(set(_LIBRARY.findall(text)))
+    versions = sorted(set(LIBRARY.findall(text)))
     return len(set(_NODE.findall(text))), versions[0] if len(versions) == 1 else " and ".join(versions[:3])
 
 
 @fact("cdi", CDI)
 def cdi(captures: Captures) -> Cdi:
-    """The specification that names most GPUs, of those in the two customary folders."""
+    """The specification that names most GPUs; of one device those of /var/run/cdi go before those of
+    /etc/cdi."""
     files = captures.files(CDI)
-    best: tuple[int, str, str] | None = None
-    toolkit = files.has(TOOLKIT_CONFIG)
-    for path in sorted(files):
-        if path == TOOLKIT_CONFIG or not files.has(path):
-            continue
-        parsed = parse_cdi(files.text(path))
-        if parsed is not None and (best is None or parsed[0] > best[0]):
-            best = (parsed[0], parsed[1], path)
+    found: list[tuple[bool, int, str, str]] = []
+    for path in files:
+        parsed = parse_cdi(files.text(path)) if path != TOOLKIT_CONFIG and files.has(path) else None
+        if parsed is not None:
+            count, driver = parsed
+            found.append((count > 0 and path.startswith("/var/run/cdi/"), count, driver, path))
     unreadable = files.unreadable()
     if unreadable:
         raise Unread(unreadable)
+    toolkit = files.has(TOOLKIT_CONFIG)
     gone: Any = UNSUPPORTED
-    if best is None:
+    if not found:
         return Cdi("CDI", found=False, toolkit=toolkit, file=gone, gpus=gone, driver=gone)
-    count, driver, path = best
+    _, count, driver, path = max(found, key=lambda one: one[:2])
     return Cdi("CDI", found=True, toolkit=toolkit, file=path, gpus=count, driver=driver or gone)
 
 

@@ -100,7 +100,7 @@ _OF_GPUS = re.compile(r"(?i)(?:nvidia|could not select device driver|unresolvabl
 
 
 @fact("container_run", RUN)
-def container_run(captures: Captures) -> ContainerRun:
+def container_run(captures: Captures) -> Any:
     """What the container printed; UNSUPPORTED where the node has none of the three clients."""
     capture = captures.capture(RUN)
     if capture is None or capture.outcome is not Outcome.DONE:
@@ -117,7 +117,7 @@ def container_run(captures: Captures) -> ContainerRun:
         raise Unread(f"{how}: the run's output is not whole")
     printed = [line for line in text[runs.end():code.start()].splitlines() if line.strip()
             and not _LINE.match(line) and not _ENDED.match(line)]
-    of_gpus = next((found[0] for line in printed if (found := _OF_GPUS.search(line))), "")
+    of_gpus = next((match[0] for line in printed if (match := _OF_GPUS.search(line))), "")
     trouble = clean(of_gpus or (printed[0] if printed else "no reason given"), 200)
     uuids = tuple(_UUID.findall(text))
     if ended is None and not of_gpus:
