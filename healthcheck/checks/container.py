@@ -198,10 +198,14 @@ def containerd_answers(containerd: Containerd) -> Iterator[Finding]:
 
 
 @check("containerd.ready")
-def containerd_ready(cri_ready: CriReady) -> Iterator[Finding]:
-    """The runtime reports itself and its network ready to the kubelet that uses it."""
+def containerd_ready(cri_ready: CriReady, containerd: Containerd) -> Iterator[Finding]:
+    """The runtime reports itself and its network ready to the kubelet that uses it, in time. A containerd
+    that does not answer at all is left to `containerd.answers`."""
     if not cri_ready.used:
         raise NotJudged("no kubelet uses containerd here")
+    if not cri_ready.answers and containerd.answers:
+        yield Finding("no answer to crictl info in time, though containerd answers ctr", "an answer")
+        return
     words = "; ".join(cri_ready.words) or "no reason given"
     if not (cri_ready.runtime and cri_ready.network):
         yield Finding(f"not ready: {words}", "RuntimeReady and NetworkReady")

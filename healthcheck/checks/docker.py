@@ -51,9 +51,11 @@ def docker_cgroup_driver(docker: Docker, *, on_version_2: str) -> Iterator[Findi
 def docker_gpu_runtime(docker: Docker, pci_bus: PciBus, cdi: Cdi, toolkit: Toolkit) -> Iterator[Finding]:
     """A node with GPUs can give them to a container: by NVIDIA's runtime, its toolkit's hook (`--gpus`), or a
     CDI specification that the daemon reads. A runtime or a file without its program is no way."""
-    if not pci_bus.gpus or any(hook in toolkit.programs for hook in HOOKS) or (docker.cdi and cdi.found):
+    if not pci_bus.gpus:
         return
     known = f"runtimes {', '.join(docker.runtimes)}"
+    if any(hook in toolkit.programs for hook in HOOKS) or (docker.cdi and cdi.found):
+        return
     if "nvidia" in docker.runtimes:
         program = dict(docker.programs).get("nvidia", "nvidia-container-runtime")
         by_name = program == "nvidia-container-runtime"

@@ -29,6 +29,12 @@ CRI = Probe(
     "containerd.cri", ProbeKind.COMMAND,
     argv=("crictl", "--runtime-endpoint", f"unix://{SOCKET}", "--timeout", "5s", "info"), seconds=10.0,
     root=True)
+# A folder for each namespace in which containerd has a task; each task's shim is asked for its state, for 2 s
+# (io.containerd.timeout.task.state), and one that does not answer is listed as UNKNOWN.
+TASKS = Probe(
+    "containerd.tasks", ProbeKind.COMMAND, each=("/run/containerd/io.containerd.runtime.v2.task/*",),
+    argv=("ctr", "--address", SOCKET, "--connect-timeout", "5s", "--namespace", "{name}", "--timeout", "20s",
+          "tasks", "list"), seconds=40.0, each_s=20.0, most=8, root=True)
 KUBELET = Probe(
     "containerd.kubelet", ProbeKind.FILES, limit=256 * KIB, root=True,
     paths=("/var/lib/kubelet/config.yaml", "/var/lib/kubelet/kubeadm-flags.env", "/etc/default/kubelet",
@@ -51,11 +57,12 @@ class Containerd(Fact):
 
 
 class CriReady(Fact):
-    """What the runtime reports to a kubelet, if one uses it: whether it and its network are ready, and its
-    messages where not."""
+    """What the runtime reports to a kubelet, if one uses it: whether it answers in time, whether it and its
+    network are ready, and its messages where not."""
 
     name: str
     used: bool
+    answers: bool
     runtime: bool
     network: bool
     words: tuple[str, ...]
@@ -109,18 +116,23 @@ def containerd(captures: Captures) -> Containerd:
     return Containerd("containerd", used, True, "", clean(match[1], 100))
 
 
+# gRPC's words for a call whose time was over, which crictl prints.
+_LATE = ("deadlineexceeded", "context deadline exceeded")
+
+
 @fact("cri_ready", CRI, KUBELET)
 def cri_ready(captures: Captures) -> CriReady:
     """The two conditions that a kubelet asks for; UNSUPPORTED where crictl is not installed."""
     capture, used = captures.capture(CRI), _kubelet(captures)
     gone: Any = UNSUPPORTED
-    if capture is not None and capture.outcome is Outcome.MISSING:
-        return CriReady("CRI", used, gone, gone, ())
-    if used is False:
-        return CriReady("CRI", used, gone, gone, ())
-    if hung(CRI, capture):
-        raise Unread(why(CRI, capture), ("containerd",))
-    if capture is not None and capture.outcome is Outcome.DONE and capture.exit not in (0, None):
+    if used is False or (capture is not None and capture.outcome is Outcome.MISSING):
+        return CriReady("CRI", used, answers=gone, runtime=gone, network=gone, words=())
+    failed = capture is not None and capture.outcome is Outcome.DONE and capture.exit not in (0, None)
+    late = failed and capture is not None and any(words in capture.stderr.lower() for words in _LATE)
+    if late or hung(CRI, capture):
+        silent: Any = Unmeasured("the CRI did not answer in time", asked=("containerd", "CRI"))
+        return CriReady("CRI", used, answers=False, runtime=silent, network=silent, words=())
+    if failed:
         raise Unread(why(CRI, capture), ("containerd",))
     try:
         document = json.loads(captures.text(CRI))
@@ -133,8 +145,8 @@ def cri_ready(captures: Captures) -> CriReady:
     found = {str(each.get("type")): each for each in conditions if isinstance(each, dict)}
     words = tuple(clean(f"{kind}: {each.get('reason') or ''} {each.get('message') or ''}", 200)
                   for kind, each in found.items() if each.get("status") is not True)
-    return CriReady("CRI", used, _condition(found, "RuntimeReady"), _condition(found, "NetworkReady"),
-                    words[:4])
+    return CriReady("CRI", used, answers=True, runtime=_condition(found, "RuntimeReady"),
+                    network=_condition(found, "NetworkReady"), words=words[:4])
 
 
 def _condition(found: dict[str, Any], kind: str) -> Any:
