@@ -11,7 +11,7 @@ from healthcheck.checks.growth import Growth
 from healthcheck.facts.container import TOOLKIT_CONFIG, Cdi, ContainerGpus, Containers, Pyxis
 from healthcheck.facts.container_config import CdiSpec, ContainerRuntime, Toolkit, ToolkitVersion
 from healthcheck.facts.container_run import ContainerRun
-from healthcheck.facts.containerd import Containerd, CriReady
+from healthcheck.facts.containerd import Containerd, CriReady, TaskNamespace
 from healthcheck.facts.gpu import Gpu, GpuPresence
 from healthcheck.facts.host import Versions
 from healthcheck.facts.pci import PciBus
@@ -209,6 +209,14 @@ def containerd_ready(cri_ready: CriReady, containerd: Containerd) -> Iterator[Fi
     words = "; ".join(cri_ready.words) or "no reason given"
     if not (cri_ready.runtime and cri_ready.network):
         yield Finding(f"not ready: {words}", "RuntimeReady and NetworkReady")
+
+
+@check("container.shim_hangs")
+def container_shim_hangs(task_namespace: TaskNamespace) -> Iterator[Finding]:
+    """The shim of each container answers containerd: one that does not can be neither stopped nor entered."""
+    for name in task_namespace.silent:
+        yield Finding("its shim does not answer containerd", "an answer",
+                      f"{name[:24]} of {task_namespace.name.rpartition(' ')[2]}")
 
 
 @check("pyxis.configured")

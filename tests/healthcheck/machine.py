@@ -427,7 +427,7 @@ def _healthy() -> dict[str, Capture]:
         "filesystem.mounts": done(**{"/proc/self/mountinfo": MOUNTINFO, "/": STATVFS, "/raid": LARGE, "/home": STATVFS}),
         "docker.info": Capture(Outcome.DONE, exit=0, seconds=0.1, bytes=len(DOCKER), text=DOCKER),
         "containerd.version": Capture(Outcome.MISSING), "containerd.cri": Capture(Outcome.MISSING),
-        "containerd.kubelet": done(), "containerd.nerdctl": Capture(Outcome.MISSING),
+        "containerd.tasks": done(), "containerd.kubelet": done(), "containerd.nerdctl": Capture(Outcome.MISSING),
         "docker.ps": lines(container()), "docker.images": lines(image()),
         "container.cdi": done(**{"/etc/cdi/nvidia.yaml": CDI, "/etc/nvidia-container-runtime/config.toml": "[nvidia-container-cli]\n"}),
         "container.config": container_config(*TOOLKIT),

@@ -245,6 +245,9 @@ def test_a_containerd_that_no_one_uses_is_not_judged_however_its_clients_fail(ca
         assert verdict(rule, seen).status is Status.SKIPPED, rule
 
 
+SILENT_CRI = "CRI: no answer to crictl info in time, though containerd answers ctr, expected an answer"
+
+
 def conditions(runtime: object, network: object) -> Capture:
     rows = [{"type": "RuntimeReady", "status": runtime, "reason": "", "message": ""},
             {"type": "NetworkReady", "status": network, "reason": "NetworkPluginNotReady",
@@ -259,12 +262,20 @@ def conditions(runtime: object, network: object) -> Capture:
       "not initialized, expected RuntimeReady and NetworkReady"),
      (conditions(True, "yes"), Status.UNKNOWN, ""), (gave("{}"), Status.UNKNOWN, ""),
      (gave("[" * 9000), Status.UNKNOWN, ""), (gave("", 1, "x"), Status.UNKNOWN, ""),
-     (gave("", 1, "rpc error: code = DeadlineExceeded desc = context deadline exceeded"), Status.UNKNOWN, ""),
-     (replace(HUNG, seconds=10.0), Status.UNKNOWN, ""),
+     (gave("", 1, "rpc error: code = DeadlineExceeded desc = context deadline exceeded"), Status.FAIL, SILENT_CRI),
+     (replace(HUNG, seconds=10.0), Status.FAIL, SILENT_CRI), (HUNG, Status.UNKNOWN, ""),
      (Capture(Outcome.MISSING), Status.SKIPPED, "")])
 def test_a_runtime_tells_a_kubelet_that_it_is_ready(capture: Capture, status: Status, words: str) -> None:
-    result = verdict("containerd-ready", machine.recording(containerd_cri=capture, **USED))
+    seen = machine.recording(containerd_cri=capture, containerd_version=gave(CTR), **USED)
+    result = verdict("containerd-ready", seen)
     assert (result.status, findings_of(result)) == (status, words)
+
+
+def test_a_cri_that_hangs_with_its_containerd_is_no_second_fault() -> None:
+    late = replace(HUNG, seconds=10.0)
+    seen = machine.recording(containerd_cri=late, containerd_version=late, **USED)
+    assert verdict("containerd-answers", seen).status is Status.FAIL
+    assert verdict("containerd-ready", seen).status is Status.UNKNOWN
 
 
 STACK, ENROOT = "/etc/slurm/plugstack.conf", "/etc/enroot/enroot.conf"
