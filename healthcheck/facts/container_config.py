@@ -26,7 +26,7 @@ from inventory.text import clean
 DAEMON = "/etc/docker/daemon.json"
 SPECIFICATIONS = tuple(path for path in CDI.paths if path != TOOLKIT_CONFIG)
 CONFIG = Probe(
-    "container.config", ProbeKind.CONTAINERS, limit=1 * MIB,
+    "container.config", ProbeKind.CONTAINERS, limit=1 * MIB, root=True,
     paths=(*SPECIFICATIONS, DAEMON, "/etc/containerd/config.toml", "/etc/containerd/conf.d/*.toml",
            "/var/lib/rancher/*/agent/etc/containerd/config.toml", "/etc/crio/crio.conf",
            "/etc/crio/crio.conf.d/*.conf"))
