@@ -254,11 +254,10 @@ def _programs(info: dict[str, Any]) -> Any:
 
 
 def _build(info: dict[str, Any], key: str) -> Any:
-    """The commit of a part of the daemon, which some packagers leave out."""
+    """The commit of a part of the daemon; UNSUPPORTED where its packagers leave that out."""
     value = info.get(key)
     commit = value.get("ID") if isinstance(value, dict) else None
-    return (clean(commit, 80) if isinstance(commit, str) and commit not in ("", "N/A")
-            else Unmeasured(f"docker info has no {key}"))
+    return clean(commit, 80) if isinstance(commit, str) and commit not in ("", "N/A") else UNSUPPORTED
 
 
 def _cdi(info: dict[str, Any]) -> Any:
