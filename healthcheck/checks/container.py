@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 
-from healthcheck.checks.base import NotJudged, check
+from healthcheck.checks.base import NotJudged, check, fleet_check, listed
+from healthcheck.checks.fleet import Comparison, outliers
 from healthcheck.checks.growth import Growth
-from healthcheck.facts.container import Cdi, ContainerGpus, Containers, Pyxis
-from healthcheck.facts.containerd import Containerd, CriReady
-from healthcheck.facts.gpu import GpuPresence
+from healthcheck.facts.container import TOOLKIT_CONFIG, Cdi, ContainerGpus, Containers, Pyxis
+from healthcheck.facts.container_config import CdiSpec, ContainerRuntime, Toolkit, ToolkitVersion
+from healthcheck.facts.container_run import ContainerRun
+from healthcheck.facts.containerd import Containerd, CriReady, TaskNamespace
+from healthcheck.facts.gpu import Gpu, GpuPresence
 from healthcheck.facts.host import Versions
 from healthcheck.facts.pci import PciBus
 from healthcheck.model.outcome import Finding, Owner
@@ -75,27 +78,46 @@ def container_left_over(containers: Containers, *, known: tuple[str, ...]) -> It
             yield Finding(observed, "no container but the site's own", container.name, owner=Owner.USER)
 
 
-def _missing(gpus: ContainerGpus, presence: GpuPresence, how: str) -> Iterator[Finding]:
-    seen = len(set(gpus.uuids))
-    if seen != presence.listed:
-        yield Finding(f"{seen} GPUs {how}", f"{presence.listed}, as the driver lists")
-
-
 @check("container.gpus")
 def container_gpus(container_gpus: ContainerGpus, gpu_presence: GpuPresence) -> Iterator[Finding]:
     """NVIDIA's container library finds every GPU that the driver lists."""
-    yield from _missing(container_gpus, gpu_presence, "for nvidia-container-cli")
+    seen = len(set(container_gpus.uuids))
+    if seen != gpu_presence.listed:
+        yield Finding(f"{seen} GPUs for nvidia-container-cli", f"{gpu_presence.listed}, as the driver lists")
 
 
 @check("container.all_gpus")
-def container_all_gpus(container_run: ContainerGpus, gpu_presence: GpuPresence) -> Iterator[Finding]:
-    """A container that is given all GPUs sees every GPU that the driver lists.
+def container_all_gpus(container_run: ContainerRun, gpu_presence: GpuPresence) -> Iterator[Finding]:
+    """A container that is given all GPUs sees every GPU that the driver lists, and may open their device
+    files.
 
-    It runs the image that root on the node has tagged `muster/gpu-check`; any with a shell's libraries works:
+    It runs the image that root on the node has tagged `muster/gpu-check`; any with a shell works:
     `docker tag nvcr.io/nvidia/cuda:12.4.1-base-ubuntu22.04 muster/gpu-check`. Without such a tag nothing
     runs, and nothing is pulled.
     """
-    yield from _missing(container_run, gpu_presence, "in a container")
+    seen = len(set(container_run.uuids))
+    if seen != gpu_presence.listed:
+        trouble = f": {container_run.trouble}" if container_run.trouble else ""
+        yield Finding(f"{seen} GPUs in a container ({container_run.how}){trouble}",
+                      f"{gpu_presence.listed}, as the driver lists")
+        return
+    for path in sorted(set(container_run.node_opened) - set(container_run.opened)):
+        if path.startswith("/dev/nvidia"):
+            yield Finding(f"cannot be opened in a container ({container_run.how})", "opened, as on the node",
+                          path)
+
+
+@check("container.all_rdma")
+def container_all_rdma(container_run: ContainerRun) -> Iterator[Finding]:
+    """A container that is given the node's RDMA devices has each of them, and may open its device file."""
+    files = [path for path in container_run.node_opened if path.startswith("/dev/infiniband/")]
+    if not container_run.node_adapters and files in ([], ["/dev/infiniband/rdma_cm"]):
+        raise NotJudged("there are no RDMA devices on the node")
+    for name in sorted(set(container_run.node_adapters) - set(container_run.adapters)):
+        yield Finding(f"not in a container ({container_run.how})", "in it, as on the node", name)
+    for path in sorted(set(files) - set(container_run.opened)):
+        yield Finding(f"cannot be opened in a container ({container_run.how})", "opened, as on the node",
+                      path)
 
 
 @check("cdi.gpus")
@@ -114,6 +136,58 @@ def cdi_driver(cdi: Cdi, versions: Versions) -> Iterator[Finding]:
         yield Finding(f"libraries of {cdi.driver} in {cdi.file}", expected)
 
 
+@check("cdi.paths")
+def cdi_paths(cdi_spec: CdiSpec, versions: Versions) -> Iterator[Finding]:
+    """Whatever a CDI specification gives to containers is on the node: they do not start without it.
+
+    Libraries of another driver than the loaded one are left to `cdi.driver`.
+    """
+    gone, version = cdi_spec.gone, cdi_spec.libraries
+    old = [path for path in gone if version and path.endswith(f".so.{version}")]
+    if old and version != versions.driver:
+        gone = tuple(path for path in gone if path not in old)
+    if gone:
+        yield Finding(f"not on the node: {listed(gone)}", "there, as the specification names them")
+
+
+@check("cdi.devices")
+def cdi_devices(cdi_specs: tuple[CdiSpec, ...], gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
+    """Each device of the CDI specifications is defined once in a folder, and each that is named by a GPU's
+    UUID is a GPU of the node."""
+    held: dict[tuple[str, str], list[str]] = {}
+    for spec in cdi_specs:
+        for device in spec.devices:
+            held.setdefault((spec.name.rpartition("/")[0], f"{spec.kind}={device}"), []).append(spec.name)
+    twice = {device: files for (_, device), files in sorted(held.items()) if len(files) > 1}
+    if twice:
+        files = sorted({file for named in twice.values() for file in named})
+        yield Finding(f"defined in {' and in '.join(files)}: no container gets it", "in one file of a folder",
+                      listed(sorted(twice)))
+    named = {device: spec.name for spec in cdi_specs if spec.kind.endswith("nvidia.com/gpu")
+             for device in spec.devices if device.startswith("GPU-")}
+    ours = {gpu.uuid for gpu in gpus} if named else set()
+    for uuid in sorted(named.keys() - ours):
+        yield Finding(f"named in {named[uuid]}, and no GPU of the node", "a GPU of the node", uuid)
+
+
+@check("container.runtime_there")
+def container_runtime_there(container_runtime: ContainerRuntime) -> Iterator[Finding]:
+    """Each runtime that a configuration names has its program."""
+    if not container_runtime.there:
+        yield Finding(f"{container_runtime.program} is not on the node",
+                      "there, as the configuration names it")
+
+
+@check("container.toolkit")
+def container_toolkit(toolkit: Toolkit) -> Iterator[Finding]:
+    """Where NVIDIA's container toolkit is configured, it is installed: its configuration outlives it."""
+    if not toolkit.configured:
+        raise NotJudged("there are no files of NVIDIA's container toolkit")
+    if not toolkit.programs:
+        yield Finding(f"{TOOLKIT_CONFIG} is left over: none of the toolkit's programs is on the node",
+                      "the toolkit, or no configuration of it")
+
+
 @check("containerd.answers", answers=True)
 def containerd_answers(containerd: Containerd) -> Iterator[Finding]:
     """The containerd daemon answers its client, where a kubelet or nerdctl uses it."""
@@ -124,13 +198,25 @@ def containerd_answers(containerd: Containerd) -> Iterator[Finding]:
 
 
 @check("containerd.ready")
-def containerd_ready(cri_ready: CriReady) -> Iterator[Finding]:
-    """The runtime reports itself and its network ready to the kubelet that uses it."""
+def containerd_ready(cri_ready: CriReady, containerd: Containerd) -> Iterator[Finding]:
+    """The runtime reports itself and its network ready to the kubelet that uses it, in time. A containerd
+    that does not answer at all is left to `containerd.answers`."""
     if not cri_ready.used:
         raise NotJudged("no kubelet uses containerd here")
+    if not cri_ready.answers and containerd.answers:
+        yield Finding("no answer to crictl info in time, though containerd answers ctr", "an answer")
+        return
     words = "; ".join(cri_ready.words) or "no reason given"
     if not (cri_ready.runtime and cri_ready.network):
         yield Finding(f"not ready: {words}", "RuntimeReady and NetworkReady")
+
+
+@check("container.shim_hangs")
+def container_shim_hangs(task_namespace: TaskNamespace) -> Iterator[Finding]:
+    """The shim of each container answers containerd: one that does not can be neither stopped nor entered."""
+    for name in task_namespace.silent:
+        yield Finding("its shim does not answer containerd", "an answer",
+                      f"{name[:24]} of {task_namespace.name.rpartition(' ')[2]}")
 
 
 @check("pyxis.configured")
@@ -140,3 +226,16 @@ def pyxis_configured(pyxis: Pyxis) -> Iterator[Finding]:
         yield Finding("plugstack.conf does not name spank_pyxis.so", "named, since enroot is set up")
     elif not pyxis.enroot:
         yield Finding("no /etc/enroot/enroot.conf", "set up, since plugstack.conf names pyxis", "enroot")
+
+
+@fleet_check("fleet.containerd_version")
+def fleet_containerd_version(containerd: Mapping[str, Containerd]) -> Comparison:
+    """Every node on which a kubelet or nerdctl uses containerd runs the version that the majority of its
+    cohort runs."""
+    yield from outliers(containerd, lambda fact: fact.version, "containerd version")
+
+
+@fleet_check("fleet.container_toolkit")
+def fleet_container_toolkit(toolkit_version: Mapping[str, ToolkitVersion]) -> Comparison:
+    """Every node has the version of NVIDIA's container toolkit that the majority of its cohort has."""
+    yield from outliers(toolkit_version, lambda fact: fact.version, "container toolkit version")

@@ -7,7 +7,8 @@ from fnmatch import fnmatchcase
 
 from healthcheck.checks.base import GIB, NotMeasured, check, fleet_check
 from healthcheck.checks.fleet import Comparison, Split, odd_ones, outliers, read_all
-from healthcheck.facts.container import Cdi
+from healthcheck.facts.container import TOOLKIT_CONFIG, Cdi
+from healthcheck.facts.container_config import DAEMON, HOOKS, DockerConfig, Toolkit
 from healthcheck.facts.docker import Docker, DockerSilence, Images
 from healthcheck.facts.filesystem import Filesystem
 from healthcheck.facts.pci import PciBus
@@ -47,16 +48,54 @@ def docker_cgroup_driver(docker: Docker, *, on_version_2: str) -> Iterator[Findi
 
 
 @check("docker.gpu_runtime")
-def docker_gpu_runtime(docker: Docker, pci_bus: PciBus, cdi: Cdi) -> Iterator[Finding]:
+def docker_gpu_runtime(docker: Docker, pci_bus: PciBus, cdi: Cdi, toolkit: Toolkit) -> Iterator[Finding]:
     """A node with GPUs can give them to a container: by NVIDIA's runtime, its toolkit's hook (`--gpus`), or a
-    CDI specification that the daemon reads."""
-    if not pci_bus.gpus or "nvidia" in docker.runtimes or cdi.toolkit:
+    CDI specification that the daemon reads. A runtime or a file without its program is no way."""
+    if not pci_bus.gpus:
         return
-    if docker.cdi and cdi.found:
+    known = f"runtimes {', '.join(docker.runtimes)}"
+    if any(hook in toolkit.programs for hook in HOOKS) or (docker.cdi and cdi.found):
         return
-    known = ", ".join(docker.runtimes)
-    yield Finding(f"no way: runtimes {known}, no toolkit, no CDI", "NVIDIA's runtime, its toolkit or CDI",
+    if "nvidia" in docker.runtimes:
+        program = dict(docker.programs).get("nvidia", "nvidia-container-runtime")
+        by_name = program == "nvidia-container-runtime"
+        if program in toolkit.missing or (by_name and program not in toolkit.programs):
+            yield Finding(f"no way: {known}, but {program} is not on the node, no hook, no CDI",
+                          "NVIDIA's runtime, its toolkit or CDI", "GPUs in containers")
+        return
+    left = f"only {TOOLKIT_CONFIG} is left of the toolkit" if toolkit.configured else "no toolkit"
+    yield Finding(f"no way: {known}, {left}, no CDI", "NVIDIA's runtime, its toolkit or CDI",
                   "GPUs in containers")
+
+
+@check("docker.config")
+def docker_config(docker_config: DockerConfig, docker: Docker) -> Iterator[Finding]:
+    """The daemon runs as daemon.json says, and could read it if it were started again."""
+    if docker_config.trouble:
+        yield Finding(f"{DAEMON} cannot be read: {docker_config.trouble}",
+                      "JSON: the daemon will not start again")
+        return
+    for key, wanted in docker_config.settings:
+        current = _current(docker, key, wanted)
+        if current != wanted:
+            yield Finding(current, f"{wanted}, as {DAEMON} says: it was not started since", key)
+
+
+def _current(docker: Docker, key: str, wanted: str) -> str:
+    """What the daemon reports in place of this setting, in the same words."""
+    if key == "runtime":
+        return wanted if wanted in docker.runtimes else f"no {wanted} among {', '.join(docker.runtimes)}"
+    if key == "storage-driver":
+        # With containerd's image store the daemon names the snapshotter.
+        driver = docker.storage_driver
+        return wanted if {driver, wanted} == {"overlay2", "overlayfs"} else driver
+    if key == "data-root":
+        # With userns-remap a folder below it.
+        return wanted if f"{docker.root}/".startswith(f"{wanted.rstrip('/')}/") else docker.root
+    if key == "live-restore":
+        return str(docker.live_restore).lower()
+    return {"cgroup driver": lambda: docker.cgroup_driver, "default-runtime": lambda: docker.default_runtime,
+            "log-driver": lambda: docker.log_driver}[key]()
 
 
 @check("docker.warnings")
@@ -122,6 +161,14 @@ def docker_images(docker_images: Images, *, images: tuple[str, ...]) -> Iterator
 def fleet_docker_version(docker: Mapping[str, Docker]) -> Comparison:
     """Every node runs the version of the Docker daemon that the majority of its cohort runs."""
     yield from outliers(docker, lambda fact: fact.version, "Docker version")
+
+
+@fleet_check("fleet.docker_parts")
+def fleet_docker_parts(docker: Mapping[str, Docker]) -> Comparison:
+    """Every node's Docker daemon works with the builds of containerd and runc that the majority of its cohort
+    has."""
+    yield from outliers(docker, lambda fact: f"containerd {fact.containerd[:12]}, runc {fact.runc[:24]}",
+                        "Docker's parts")
 
 
 @fleet_check("fleet.docker_image")

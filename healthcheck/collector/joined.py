@@ -18,7 +18,7 @@ _ONNODE = Path(__file__).with_name("onnode")
 COLLECTOR = tuple(
     _ONNODE / f"{name}.py"
     for name in ("__init__", "shortage", "system", "folder", "child", "devices", "helperchild", "nvidia",
-                 "config", "reader", "answer", "run")
+                 "config", "containers", "reader", "answer", "run")
 )
 # What the root-owned helper has in addition.
 HELPER = (*COLLECTOR, _ONNODE / "helper.py")

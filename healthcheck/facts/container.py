@@ -15,9 +15,9 @@ import re
 from typing import Any
 
 from healthcheck.facts import docker
-from healthcheck.facts.base import Captures, fact, why
+from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread, partial_if
-from healthcheck.model.probes import KIB, MIB, Effect, Needs, Probe, ProbeKind
+from healthcheck.model.probes import KIB, MIB, Needs, Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 from inventory.text import clean
 
@@ -27,17 +27,6 @@ CDI = Probe("container.cdi", ProbeKind.FILES, limit=1 * MIB,
                    TOOLKIT_CONFIG))
 CLI = Probe("container.cli", ProbeKind.COMMAND, argv=("nvidia-container-cli", "info"), seconds=20.0,
             needs=Needs.NVIDIA, root=True)
-# The site chooses the image by tagging it so on the node; a rule cannot. Nothing is pulled, and nothing
-# outlives the run: timeout(1) signals the client, which passes the signal to the container's init.
-CHECK_IMAGE = "muster/gpu-check"
-RUN_S = 90
-RUN = Probe(
-    "container.run", ProbeKind.COMMAND, argv=(
-        "timeout", "-k", "10", str(RUN_S), *docker.CLIENT, "run", "--rm", "--init", "--pull", "never",
-        "--network", "none", "--name",
-        "muster-gpu-check", "--gpus", "all", CHECK_IMAGE, "nvidia-smi", "-L",
-    ), seconds=RUN_S + 15.0, root=True, effect=Effect.DISRUPTIVE,
-)
 # /run/slurm/conf and slurmd's spool hold what slurmctld distributes (configless Slurm).
 PLUGSTACKS = ("/etc/slurm/plugstack.conf", "/run/slurm/conf/plugstack.conf",
               "/var/spool/slurmd/conf-cache/plugstack.conf")
@@ -162,7 +151,7 @@ def containers(captures: Captures) -> Any:
 _KIND = re.compile(r"""(?m)^\s*"?kind"?\s*:\s*["']?nvidia\.com/gpu["']?\s*,?\s*$""")
 _COMPACT_KIND = re.compile(r'"kind":\s?"nvidia\.com/gpu"')
 _NODE = re.compile(r"(?<![\w/.])/dev/nvidia(\d{1,3})(?!\w)")
-_LIBRARY = re.compile(r"/lib(?:cuda|nvidia-ml)\.so\.(\d{1,4}(?:\.\d{1,4}){1,3})(?![\w.])")
+LIBRARY = re.compile(r"/lib(?:cuda|nvidia-ml)\.so\.(\d{1,4}(?:\.\d{1,4}){1,3})(?![\w.])")
 
 
 def parse_cdi(text: str) -> tuple[int, str] | None:
@@ -173,34 +162,33 @@ def parse_cdi(text: str) -> tuple[int, str] | None:
     """
     if _KIND.search(text) is None and _COMPACT_KIND.search(text) is None:
         return None
-    versions = sorted(set(_LIBRARY.findall(text)))
+    versions = sorted(set(LIBRARY.findall(text)))
     return len(set(_NODE.findall(text))), versions[0] if len(versions) == 1 else " and ".join(versions[:3])
 
 
 @fact("cdi", CDI)
 def cdi(captures: Captures) -> Cdi:
-    """The specification that names most GPUs, of those in the two customary folders."""
+    """The specification that names most GPUs; of one device those of /var/run/cdi go before those of
+    /etc/cdi."""
     files = captures.files(CDI)
-    best: tuple[int, str, str] | None = None
-    toolkit = files.has(TOOLKIT_CONFIG)
-    for path in sorted(files):
-        if path == TOOLKIT_CONFIG or not files.has(path):
-            continue
-        parsed = parse_cdi(files.text(path))
-        if parsed is not None and (best is None or parsed[0] > best[0]):
-            best = (parsed[0], parsed[1], path)
+    found: list[tuple[bool, int, str, str]] = []
+    for path in files:
+        parsed = parse_cdi(files.text(path)) if path != TOOLKIT_CONFIG and files.has(path) else None
+        if parsed is not None:
+            count, driver = parsed
+            found.append((count > 0 and path.startswith("/var/run/cdi/"), count, driver, path))
     unreadable = files.unreadable()
     if unreadable:
         raise Unread(unreadable)
+    toolkit = files.has(TOOLKIT_CONFIG)
     gone: Any = UNSUPPORTED
-    if best is None:
+    if not found:
         return Cdi("CDI", found=False, toolkit=toolkit, file=gone, gpus=gone, driver=gone)
-    count, driver, path = best
+    _, count, driver, path = max(found, key=lambda one: one[:2])
     return Cdi("CDI", found=True, toolkit=toolkit, file=path, gpus=count, driver=driver or gone)
 
 
 _CLI_UUID = re.compile(r"(?m)^GPU UUID:\s+(GPU-[0-9a-fA-F-]{8,64})\s*$")
-_SMI_UUID = re.compile(r"(?m)^GPU \d{1,3}: .{1,100} \(UUID: (GPU-[0-9a-fA-F-]{8,64})\)\s*$")
 
 
 @fact("container_gpus", CLI)
@@ -214,28 +202,6 @@ def container_gpus(captures: Captures) -> ContainerGpus:
         error = next((line for line in capture.stderr.splitlines() if line.strip()), "")
         raise Unread(f"nvidia-container-cli ended with exit status {capture.exit}: {clean(error, 200)}")
     return ContainerGpus("container GPUs", tuple(_CLI_UUID.findall(captures.text(CLI))))
-
-
-@fact("container_run", RUN)
-def container_run(captures: Captures) -> ContainerGpus:
-    """The GPUs that nvidia-smi saw inside a container; UNSUPPORTED where the site has tagged no image for
-    it."""
-    capture = captures.capture(RUN)
-    if capture is not None and capture.outcome is Outcome.DONE and capture.exit != 0:
-        error = capture.stderr.strip()
-        if "no such image" in error.lower() or "unable to find image" in error.lower():
-            return ContainerGpus.absent("container")
-        if capture.exit in (124, 137):
-            raise Unread(f"the container did not end within {RUN_S} s, and was stopped")
-        if (capture.exit == 125 and "could not select device driver" not in error
-                and "nvidia" not in error.lower()):
-            # Docker's own failure, before the GPUs were involved.
-            raise Unread(f"docker run ended with exit status 125: "
-                         f"{clean(error.splitlines()[-1] if error else 'no reason given', 200)}")
-        return ContainerGpus("container", ())
-    if capture is not None and capture.outcome is Outcome.MISSING:
-        raise Unread(why(RUN, capture))
-    return ContainerGpus("container", tuple(_SMI_UUID.findall(captures.text(RUN))))
 
 
 _SPANK = re.compile(r"^\s*(?:required|optional)\s+(\S+)", re.MULTILINE)

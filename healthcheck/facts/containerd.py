@@ -15,6 +15,7 @@ import re
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact, hung, why
+from healthcheck.facts.files import DeviceOutput
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread
 from healthcheck.model.probes import KIB, Probe, ProbeKind
 from healthcheck.model.recording import Outcome
@@ -29,6 +30,13 @@ CRI = Probe(
     "containerd.cri", ProbeKind.COMMAND,
     argv=("crictl", "--runtime-endpoint", f"unix://{SOCKET}", "--timeout", "5s", "info"), seconds=10.0,
     root=True)
+# A folder for each namespace in which containerd has tasks. It asks each task's shim for its state, for 2 s
+# (io.containerd.timeout.task.state), and lists one that does not answer as UNKNOWN; one that has ended it
+# leaves out (containerd, services/tasks/local.go).
+TASKS = Probe(
+    "containerd.tasks", ProbeKind.COMMAND, each=("/run/containerd/io.containerd.runtime.v2.task/*",),
+    argv=("ctr", "--address", SOCKET, "--connect-timeout", "5s", "--namespace", "{name}", "--timeout", "20s",
+          "tasks", "list"), seconds=40.0, each_s=20.0, most=8, root=True)
 KUBELET = Probe(
     "containerd.kubelet", ProbeKind.FILES, limit=256 * KIB, root=True,
     paths=("/var/lib/kubelet/config.yaml", "/var/lib/kubelet/kubeadm-flags.env", "/etc/default/kubelet",
@@ -51,14 +59,23 @@ class Containerd(Fact):
 
 
 class CriReady(Fact):
-    """What the runtime reports to a kubelet, if one uses it: whether it and its network are ready, and its
-    messages where not."""
+    """What the runtime reports to a kubelet, if one uses it: whether it answers in time, whether it and its
+    network are ready, and its messages where not."""
 
     name: str
     used: bool
+    answers: bool
     runtime: bool
     network: bool
     words: tuple[str, ...]
+
+
+class TaskNamespace(Fact):
+    """The tasks of containerd in one of its namespaces (Docker's are in moby, a kubelet's in k8s.io): the
+    containers whose shim did not answer it."""
+
+    name: str
+    silent: tuple[str, ...]
 
 
 _SERVER = re.compile(r"(?m)^Server:\n(?:[ \t]+.*\n)*?[ \t]+Version:[ \t]+(\S{1,100})[ \t]*$")
@@ -109,18 +126,23 @@ def containerd(captures: Captures) -> Containerd:
     return Containerd("containerd", used, True, "", clean(match[1], 100))
 
 
+# gRPC's words for a call whose time was over, which crictl prints.
+_LATE = ("deadlineexceeded", "context deadline exceeded")
+
+
 @fact("cri_ready", CRI, KUBELET)
 def cri_ready(captures: Captures) -> CriReady:
     """The two conditions that a kubelet asks for; UNSUPPORTED where crictl is not installed."""
     capture, used = captures.capture(CRI), _kubelet(captures)
     gone: Any = UNSUPPORTED
-    if capture is not None and capture.outcome is Outcome.MISSING:
-        return CriReady("CRI", used, gone, gone, ())
-    if used is False:
-        return CriReady("CRI", used, gone, gone, ())
-    if hung(CRI, capture):
-        raise Unread(why(CRI, capture), ("containerd",))
-    if capture is not None and capture.outcome is Outcome.DONE and capture.exit not in (0, None):
+    if used is False or (capture is not None and capture.outcome is Outcome.MISSING):
+        return CriReady("CRI", used, answers=gone, runtime=gone, network=gone, words=())
+    failed = capture is not None and capture.outcome is Outcome.DONE and capture.exit not in (0, None)
+    late = failed and capture is not None and any(words in capture.stderr.lower() for words in _LATE)
+    if late or hung(CRI, capture):
+        silent: Any = Unmeasured("the CRI did not answer in time", asked=("containerd", "CRI"))
+        return CriReady("CRI", used, answers=False, runtime=silent, network=silent, words=())
+    if failed:
         raise Unread(why(CRI, capture), ("containerd",))
     try:
         document = json.loads(captures.text(CRI))
@@ -133,8 +155,37 @@ def cri_ready(captures: Captures) -> CriReady:
     found = {str(each.get("type")): each for each in conditions if isinstance(each, dict)}
     words = tuple(clean(f"{kind}: {each.get('reason') or ''} {each.get('message') or ''}", 200)
                   for kind, each in found.items() if each.get("status") is not True)
-    return CriReady("CRI", used, _condition(found, "RuntimeReady"), _condition(found, "NetworkReady"),
-                    words[:4])
+    return CriReady("CRI", used, answers=True, runtime=_condition(found, "RuntimeReady"),
+                    network=_condition(found, "NetworkReady"), words=words[:4])
+
+
+_TASK = re.compile(r"(\S{1,128})[ \t]+\d{1,10}[ \t]+([A-Z_]{1,20})")
+
+
+@fact("task_namespaces", TASKS, each="task_namespace")
+def task_namespaces(captures: Captures) -> Any:
+    """What `ctr tasks list` prints of each; absent without tasks or client."""
+    capture = captures.capture(TASKS)
+    if capture is not None and capture.outcome is Outcome.MISSING:
+        return (TaskNamespace.absent("tasks"),)
+    found = tuple(_namespace(path.rpartition("/")[2], output)
+                  for path, output in captures.devices(TASKS).items())
+    return found or (TaskNamespace.absent("tasks"),)
+
+
+def _namespace(name: str, output: DeviceOutput | Unmeasured) -> TaskNamespace:
+    silent: Any = output
+    if isinstance(output, DeviceOutput):
+        lines = [line for line in output.text.splitlines() if line.strip()]
+        rows = [_TASK.fullmatch(line.strip()) for line in lines[1:]]
+        if output.exit != 0:
+            silent = Unmeasured(f"ctr tasks list ended with exit status {output.exit}: "
+                                f"{clean(output.complaint, 200)}", asked=("containerd",))
+        elif not lines or lines[0].split() != ["TASK", "PID", "STATUS"] or None in rows:
+            silent = Unmeasured("ctr tasks list is not in its documented format")
+        else:
+            silent = tuple(clean(row[1], 128) for row in rows if row is not None and row[2] == "UNKNOWN")
+    return TaskNamespace(f"tasks of {clean(name, 60)}", silent)
 
 
 def _condition(found: dict[str, Any], kind: str) -> Any:

@@ -41,8 +41,9 @@ class Docker(Fact):
     reached.
 
     The other fields of an absent or dead daemon are UNSUPPORTED, so that only `answers` reports it.
-    `runtimes` are their names; `cdi` says whether the daemon reads CDI specifications, which no version
-    before 25 does.
+    `runtimes` are their names, `programs` (name, program) of those that are run by a program of their own;
+    `containerd` and `runc` are the builds that the daemon works with; `cdi` says whether it reads CDI
+    specifications, which no version before 25 does.
     """
 
     name: str
@@ -54,6 +55,11 @@ class Docker(Fact):
     cgroup_version: str
     root: str
     runtimes: tuple[str, ...]
+    programs: tuple[tuple[str, str], ...]
+    default_runtime: str
+    log_driver: str
+    containerd: str
+    runc: str
     cdi: bool
     warnings: tuple[str, ...]
     live_restore: bool
@@ -181,7 +187,9 @@ def docker(captures: Captures) -> Docker:
         "docker", True, "", version=version, storage_driver=_word(info, "Driver"),
         cgroup_driver=_word(info, "CgroupDriver"),
         cgroup_version=_word(info, "CgroupVersion"), root=_word(info, "DockerRootDir"),
-        runtimes=_runtimes(info), cdi=_cdi(info),
+        runtimes=_runtimes(info), programs=_programs(info), default_runtime=_word(info, "DefaultRuntime"),
+        log_driver=_word(info, "LoggingDriver"), containerd=_build(info, "ContainerdCommit"),
+        runc=_build(info, "RuncCommit"), cdi=_cdi(info),
         warnings=_warnings(info), live_restore=_flag(info, "LiveRestoreEnabled"),
     )
 
@@ -203,8 +211,8 @@ def docker_silence(captures: Captures) -> DockerSilence:
 def _without(answers: Any, trouble: str, gone: Any) -> Docker:
     return Docker(
         "docker", answers, trouble, version=gone, storage_driver=gone, cgroup_driver=gone,
-        cgroup_version=gone, root=gone, runtimes=gone,
-        cdi=gone, warnings=gone, live_restore=gone,
+        cgroup_version=gone, root=gone, runtimes=gone, programs=gone, default_runtime=gone, log_driver=gone,
+        containerd=gone, runc=gone, cdi=gone, warnings=gone, live_restore=gone,
     )
 
 
@@ -234,6 +242,22 @@ def _runtimes(info: dict[str, Any]) -> Any:
     value = info.get("Runtimes")
     return (tuple(sorted(value)) if isinstance(value, dict)
             and value else Unmeasured("docker info has no Runtimes"))
+
+
+def _programs(info: dict[str, Any]) -> Any:
+    names = _runtimes(info)
+    if isinstance(names, Unmeasured):
+        return names
+    held = {name: info["Runtimes"][name] for name in names}
+    return tuple((clean(name, 64), clean(runtime["path"], 200)) for name, runtime in held.items()
+                 if isinstance(runtime, dict) and isinstance(runtime.get("path"), str))
+
+
+def _build(info: dict[str, Any], key: str) -> Any:
+    """The commit of a part of the daemon; UNSUPPORTED where its packagers leave that out."""
+    value = info.get(key)
+    commit = value.get("ID") if isinstance(value, dict) else None
+    return clean(commit, 80) if isinstance(commit, str) and commit not in ("", "N/A") else UNSUPPORTED
 
 
 def _cdi(info: dict[str, Any]) -> Any:

@@ -24,6 +24,9 @@ class ProbeKind(Enum):
     PROCESSES = "processes"    # one pass over /proc: counts by state, stuck processes and zombies
     # PCI configuration registers of devices and the ports above (`collector.onnode.config`)
     CONFIG = "config"
+    # Programs and files that configurations of container runtimes name, and whether they are there
+    # (`collector.onnode.containers`)
+    CONTAINERS = "containers"
     NVML = "nvml"          # the NVML reader, in a child of its own
 
 

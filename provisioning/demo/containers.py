@@ -13,7 +13,10 @@ PS = "/.muster/docker-ps.json"
 IMAGES = "/.muster/docker-images.json"
 CDI = "/etc/cdi/nvidia.yaml"
 TOOLKIT = "/etc/nvidia-container-runtime/config.toml"
+DAEMON = "/etc/docker/daemon.json"
+PROGRAMS = tuple(f"/usr/bin/{name}" for name in ("nvidia-container-runtime", "nvidia-container-runtime-hook"))
 PLUGSTACK = "/etc/slurm/plugstack.conf"
+TOOLKIT_VERSION = "1.14.6"
 EXPORTER = ("nvcr.io/nvidia/k8s/dcgm-exporter", "3.3.5-3.4.1-ubuntu22.04")
 
 # What a client does whose daemon is well, called with the socket first; a fault replaces the whole of it, or
@@ -37,6 +40,10 @@ def install(machine: DemoMachine, info: dict[str, object], gpus: int, driver: st
     machine.files[IMAGES] = image("nvcr.io/nvidia/pytorch", "24.03-py3") + image(*EXPORTER)
     machine.files[CDI] = cdi(gpus, driver)
     machine.files[TOOLKIT] = '[nvidia-container-runtime]\nmode = "auto"\n'
+    machine.files[DAEMON] = _line({"runtimes": {"nvidia": {"path": "nvidia-container-runtime"}}})
+    machine.tools["nvidia-ctk"] = f"echo 'NVIDIA Container Toolkit CLI version {TOOLKIT_VERSION}'\n"
+    # Of these only that they are there is looked at.
+    machine.files |= dict.fromkeys((*PROGRAMS, *needed(gpus, driver)), "")
     machine.files[PLUGSTACK] = "required /usr/local/lib/slurm/spank_pyxis.so\n"
     machine.files["/etc/enroot/enroot.conf"] = "ENROOT_RUNTIME_PATH /run/enroot/user-$(id -u)\n"
 
@@ -65,6 +72,13 @@ def cdi(gpus: int, driver: str) -> str:
         f"---\ncdiVersion: 0.5.0\ncontainerEdits:\n  deviceNodes:\n{nodes}  mounts:\n{mounts}devices:\n{one}"
         f"- containerEdits:\n    deviceNodes:\n{every}  name: all\nkind: nvidia.com/gpu\n"
     )
+
+
+def needed(gpus: int, driver: str) -> tuple[str, ...]:
+    """The device files and libraries that the specification names."""
+    files = (*(f"nvidia{n}" for n in range(gpus)), "nvidiactl", "nvidia-uvm")
+    libraries = (f"{_LIBRARIES}/{name}.so.{driver}" for name in ("libcuda", "libnvidia-ml"))
+    return (*(f"/dev/{name}" for name in files), *libraries)
 
 
 def _line(value: dict[str, object]) -> str:

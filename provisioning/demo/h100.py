@@ -307,7 +307,9 @@ def _docker_info(name: str, rng: random.Random) -> dict[str, object]:
         "ServerVersion": "24.0.7",
         "Runtimes": {
             "io.containerd.runc.v2": {"path": "runc"}, "nvidia": {"path": "nvidia-container-runtime"},
-            "runc": {"path": "runc"}}, "DefaultRuntime": "runc", "LiveRestoreEnabled": False, "Isolation": "",
+            "runc": {"path": "runc"}}, "DefaultRuntime": "runc",
+        "ContainerdCommit": {"ID": "7c3aca7a610df76212171d200ca3811ff6096eb8"},
+        "RuncCommit": {"ID": "v1.1.12-0-g51d5e94"}, "LiveRestoreEnabled": False, "Isolation": "",
         "InitBinary": "docker-init",
         "SecurityOptions": ["name=apparmor", "name=seccomp,profile=builtin", "name=cgroupns"],
         "Warnings": None,

@@ -176,7 +176,8 @@ def pci(gpus: int = 8) -> Capture:
 DOCKER_INFO: dict[str, Any] = {
     "ServerVersion": "24.0.7", "Driver": "overlay2", "CgroupDriver": "systemd", "CgroupVersion": "2", "DockerRootDir": "/raid/docker",
     "Runtimes": {"io.containerd.runc.v2": {"path": "runc"}, "nvidia": {"path": "nvidia-container-runtime"}, "runc": {"path": "runc"}},
-    "Warnings": None, "LiveRestoreEnabled": False,
+    "Warnings": None, "LiveRestoreEnabled": False, "DefaultRuntime": "runc", "LoggingDriver": "json-file",
+    "ContainerdCommit": {"ID": "7c3aca7a610df76212171d200ca3811ff6096eb8"}, "RuncCommit": {"ID": "v1.1.12-0-g51d5e94"},
 }
 DOCKER = json.dumps(DOCKER_INFO) + "\n"
 DIGEST, IMAGE_ID = "sha256:" + "d1" * 32, "sha256:" + "1d" * 32
@@ -185,6 +186,17 @@ CDI = (
     "    hostPath: /usr/lib/x86_64-linux-gnu/libcuda.so.550.54.15\ndevices:\n"
     + "".join(f'- containerEdits:\n    deviceNodes:\n    - path: /dev/nvidia{n}\n  name: "{n}"\n' for n in range(8)) + "kind: nvidia.com/gpu\n"
 )
+
+
+TOOLKIT = ("nvidia-container-cli", "nvidia-container-runtime", "nvidia-container-runtime-hook", "nvidia-container-toolkit", "nvidia-ctk")
+
+
+def container_config(*programs: str, **files: dict[str, Any]) -> Capture:
+    """What the reader says of configurations of containers, by path, and which programs of NVIDIA's toolkit are there."""
+    held = {"/etc/cdi/nvidia.yaml": {"gone": [], "unseen": []},
+            "/etc/docker/daemon.json": {"keys": {"log-driver": "json-file"}, "programs": [["nvidia", "nvidia-container-runtime", True]]},
+            **files, "toolkit": {name: name in programs for name in TOOLKIT}}
+    return done(**{path: json.dumps(found) for path, found in held.items()})
 
 
 def docker(**changes: Any) -> Capture:
@@ -415,9 +427,11 @@ def _healthy() -> dict[str, Capture]:
         "filesystem.mounts": done(**{"/proc/self/mountinfo": MOUNTINFO, "/": STATVFS, "/raid": LARGE, "/home": STATVFS}),
         "docker.info": Capture(Outcome.DONE, exit=0, seconds=0.1, bytes=len(DOCKER), text=DOCKER),
         "containerd.version": Capture(Outcome.MISSING), "containerd.cri": Capture(Outcome.MISSING),
-        "containerd.kubelet": done(), "containerd.nerdctl": Capture(Outcome.MISSING),
+        "containerd.tasks": done(), "containerd.kubelet": done(), "containerd.nerdctl": Capture(Outcome.MISSING),
         "docker.ps": lines(container()), "docker.images": lines(image()),
         "container.cdi": done(**{"/etc/cdi/nvidia.yaml": CDI, "/etc/nvidia-container-runtime/config.toml": "[nvidia-container-cli]\n"}),
+        "container.config": container_config(*TOOLKIT),
+        "container.toolkit": Capture(Outcome.DONE, exit=0, seconds=0.02, bytes=50, text="NVIDIA Container Toolkit CLI version 1.14.6\ncommit: 5605d191332d\n"),
         "container.slurm": done(**{"/etc/slurm/plugstack.conf": "required /usr/local/lib/slurm/spank_pyxis.so\n", "/etc/enroot/enroot.conf": "#\n"}),
         "kernel.log": done(**{"/dev/kmsg": KMSG}),
         "host.memory": done(**{"/proc/meminfo": MEMINFO}),

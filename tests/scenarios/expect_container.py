@@ -10,6 +10,12 @@ EXPECTED: Mapping[str, Expected] = {
     "docker-gone": only("docker-answers", "docker", "Cannot connect|an answer", "systemctl status docker"),
     "storage-fell-back": only("docker-storage-driver", "storage driver", "vfs|overlay2", "daemon.json|when no job runs", "warning"),
     "no-way-to-gpus": only("docker-gpu-runtime", "GPUs in containers", "runc|no toolkit|no CDI", "nvidia-ctk runtime configure"),
+    "toolkit-program-gone": together(
+        only("docker-gpu-runtime", "GPUs in containers", "nvidia-container-runtime is not on the node", "nvidia-ctk runtime configure"),
+        only("container-runtime-there", "nvidia of /etc/docker/daemon.json", "nvidia-container-runtime is not on the node", "Install the package",
+             "warning")),
+    "docker-not-started-since": only("docker-config", "log-driver", "json-file|local|/etc/docker/daemon.json", "restart Docker", "warning"),
+    "cdi-names-what-is-gone": only("cdi-paths", "/etc/cdi/nvidia.yaml", "/dev/nvidia3", "nvidia-ctk cdi generate", "warning"),
     "docker-older-than-the-fleets": only("fleet-docker-version", "Docker version", "20.10.24|24.0.7|7 of 8", "fleet's version", "warning"),
     "no-room-for-images": only("docker-disk", "/run/lock/docker on /run/lock", "0.0 GiB left|at least 30 GiB", "docker system df", "warning"),
     "container-loops": only("container-restarting", "node-exporter", "restarting|exit status 1", "docker logs", "warning"),

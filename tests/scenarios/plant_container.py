@@ -11,7 +11,7 @@ from provisioning.demo.machine import DemoMachine
 from tests.scenarios import node as scenario
 from tests.scenarios.plant import planted
 
-_OURS = ("/.muster/docker-", "/etc/cdi/", "/etc/nvidia-container-runtime/", "/etc/slurm/", "/etc/enroot/")
+_OURS = ("/.muster/docker-", "/etc/docker/", "/usr/bin/nvidia-container-", "/dev/nvidia", "/etc/cdi/", "/etc/nvidia-container-runtime/", "/etc/slurm/", "/etc/enroot/")
 
 
 def _mend(node: DemoMachine) -> None:
@@ -48,8 +48,27 @@ def storage_fell_back(node: DemoMachine) -> None:
 def no_way_to_gpus(node: DemoMachine) -> None:
     """The container toolkit went with an upgrade, and its configuration of Docker with it."""
     _says(node, Runtimes={"io.containerd.runc.v2": {"path": "runc"}, "runc": {"path": "runc"}})
-    for path in (containers.TOOLKIT, containers.CDI):
+    for path in (containers.TOOLKIT, containers.CDI, containers.DAEMON, *containers.PROGRAMS):
         del node.files[path]
+
+
+@planted(_mend)
+def toolkit_program_gone(node: DemoMachine) -> None:
+    """An upgrade took the toolkit's programs away; Docker still has NVIDIA's runtime by its name."""
+    for path in (containers.CDI, *containers.PROGRAMS):
+        del node.files[path]
+
+
+@planted(_mend)
+def docker_not_started_since(node: DemoMachine) -> None:
+    """daemon.json was written anew, and the daemon not started again."""
+    node.files[containers.DAEMON] = json.dumps({"log-driver": "local", "storage-driver": "overlay2"})
+
+
+@planted(_mend)
+def cdi_names_what_is_gone(node: DemoMachine) -> None:
+    """The CDI specification names a GPU's device file that is no more."""
+    del node.files["/dev/nvidia3"]
 
 
 @planted(_mend)

@@ -51,6 +51,8 @@ SPARE = (
     Spare("driver.module", "driver-peermem", "a module's file that may not be read is there all the same", ("denied",)),
     Spare("port.sysfs", "driver-peermem", "ports are counted by their names, which were seen", ("denied",)),
     Spare("gpu.nvml", "kernel-*xid*", "NVML only shows that what the log says is over; without it nothing is, and more is accused, never less"),
+    Spare("host.versions", "cdi-paths", "the loaded driver is asked only where libraries of a specification are gone"),
+    Spare("container.cdi", "container-toolkit", "a file that may not be read is there all the same", ("denied",)),
     Spare("host.versions", "kernel-*", "the log mostly names its kernel itself; without that no baseline is chosen, which is said"),
     Spare("disk.scsi", "disk-smart-*", "it leaves out a BMC's virtual drives; without it more is judged, never less"),
     Spare("nvme.sysfs", "disk-smart-*", "it leaves out drives over a network; without it more is judged, never less"),

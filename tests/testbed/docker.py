@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
@@ -96,18 +97,23 @@ def small_disk(at: Path, megabytes: int) -> Iterator[Path]:
 
 
 @contextmanager
-def dockerd(data: Path | None = None) -> Iterator[Dockerd]:
-    """A daemon without network, whose data lie in a folder of its own, or in that one, and whose mounts in a namespace of its own."""
+def dockerd(data: Path | None = None, *, before: str = ":", tools: Path | None = None) -> Iterator[Dockerd]:
+    """A daemon without network, whose data lie in a folder of its own, or in that one, and whose mounts in a namespace of its own.
+
+    `before` is shell text that runs in that namespace first; programs of the folder `tools` are the daemon's before any other.
+    """
     assert DOCKERD is not None, "no dockerd on this machine: apt-get install -y docker.io"
     # Not under pytest's folder: a socket's path may have 107 bytes, and an ordinary user must get as far as the socket.
     with tempfile.TemporaryDirectory(prefix="muster-dockerd-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         folder.chmod(0o755)
         socket = folder / "docker.sock"
-        argv = ["unshare", "--mount", "--propagation", "private", DOCKERD, "--data-root", str(data or folder / "data"), "--exec-root", f"{folder}/exec",
-                "--pidfile", f"{folder}/pid", "--host", f"unix://{socket}", "--iptables=false", "--ip6tables=false", "--bridge=none"]
+        argv = ["unshare", "--mount", "--propagation", "private", "sh", "-ec", f'{before}\nexec "$@"', "sh", DOCKERD,
+                "--data-root", str(data or folder / "data"), "--exec-root", f"{folder}/exec", "--pidfile", f"{folder}/pid",
+                "--host", f"unix://{socket}", "--iptables=false", "--ip6tables=false", "--bridge=none"]
         with (folder / "log").open("wb") as log:
-            process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                       env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}" if tools else os.environ["PATH"]})
 
         def said() -> str:
             return (folder / "log").read_text(errors="replace")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Set, Tupl
 
 from healthcheck.collector.onnode.child import Child
 from healthcheck.collector.onnode.config import registers
+from healthcheck.collector.onnode.containers import described, toolkit
 from healthcheck.collector.onnode.shortage import OwnFailure, own_failure
 from healthcheck.collector.onnode.system import (
     BLOCK,
@@ -168,7 +169,7 @@ class Reader(Child):
             self.end = min(state.started + state.probe["seconds"], self.run.end)
             try:
                 kinds = {"files": self.files, "mounts": self.mounts, "clock": self.clock,
-                         "processes": self.processes, "config": self.config}
+                         "processes": self.processes, "config": self.config, "containers": self.containers}
                 kinds[state.probe["kind"]](state.probe)
                 outcome = "truncated" if self.cut else "done"
             except EndProbe as enough:
@@ -328,6 +329,16 @@ class Reader(Child):
                     self.function(path)
                 else:
                     self.note_hung(path)
+
+    def containers(self, probe: Dict[str, Any]) -> None:
+        for pattern in probe["paths"]:
+            for path, _ in self.expand("", pattern.strip("/").split("/"), True):
+                self.entry(path, self.names_of, False)
+        self.entry("toolkit", lambda _: ("done", toolkit()))
+
+    def names_of(self, path: str) -> Tuple[str, bytes]:
+        outcome, data = self.read(path)
+        return outcome, described(path, data) if outcome == "done" else b""
 
     def function(self, path: str) -> None:
         """Registers of the device that this link in its driver's folder leads to, and of every port above it.

@@ -128,32 +128,108 @@ def test_a_daemon_that_did_not_tell_is_unknown_in_every_rule(rule: str, capture:
 # GPUs in containers
 
 RUNC = {"runc": {"path": "runc"}}
+NVIDIA = {**RUNC, "nvidia": {"path": "nvidia-container-runtime"}}
+ELSEWHERE = {**RUNC, "nvidia": {"path": "/opt/nvidia/nvidia-container-runtime"}}
 TOOLKIT = {"/etc/nvidia-container-runtime/config.toml": "x\n"}
 SPEC = {"/etc/cdi/nvidia.yaml": machine.CDI}
+DAEMON = "/etc/docker/daemon.json"
+READS = {"CDISpecDirs": ["/etc/cdi"]}
+NO_WAY = "GPUs in containers: no way: runtimes {}, no CDI, expected NVIDIA's runtime, its toolkit or CDI"
 
 
-@pytest.mark.parametrize(("info", "files", "fails"), [
-    ({}, {}, False), ({"Runtimes": RUNC}, {}, True), ({"Runtimes": RUNC}, TOOLKIT, False),
-    ({"Runtimes": RUNC, "CDISpecDirs": ["/etc/cdi"]}, SPEC, False),
-    ({"Runtimes": RUNC, "CDISpecDirs": ["/etc/cdi"]}, {}, True),
-    ({"Runtimes": RUNC, "CDISpecDirs": []}, SPEC, True), ({"Runtimes": RUNC}, SPEC, True),
-    ({"Runtimes": RUNC, "CDISpecDirs": ["/etc/cdi"]}, {"/etc/cdi/net.yaml": "kind: vendor.example/net\n"},
-     True),
+@pytest.mark.parametrize(("info", "files", "programs", "words"), [
+    ({"Runtimes": NVIDIA}, {}, ["nvidia-container-runtime"], ""),
+    ({"Runtimes": NVIDIA}, {}, [], "nvidia, runc, but nvidia-container-runtime is not on the node, no hook"),
+    ({"Runtimes": NVIDIA}, {}, ["nvidia-container-runtime-hook"], ""),
+    ({"Runtimes": NVIDIA, **READS}, SPEC, [], ""),
+    ({"Runtimes": ELSEWHERE}, {}, [], ""),
+    ({"Runtimes": RUNC}, {}, [], "runc, no toolkit"),
+    ({"Runtimes": RUNC}, {}, ["nvidia-ctk", "nvidia-container-runtime"], "runc, no toolkit"),
+    ({"Runtimes": RUNC}, TOOLKIT, [],
+     "runc, only /etc/nvidia-container-runtime/config.toml is left of the toolkit"),
+    ({"Runtimes": RUNC}, TOOLKIT, ["nvidia-container-runtime-hook"], ""),
+    ({"Runtimes": RUNC}, {}, ["nvidia-container-toolkit"], ""),
+    ({"Runtimes": RUNC, **READS}, SPEC, [], ""),
+    ({"Runtimes": RUNC, **READS}, {}, [], "runc, no toolkit"),
+    ({"Runtimes": RUNC, "CDISpecDirs": []}, SPEC, [], "runc, no toolkit"),
+    ({"Runtimes": RUNC}, SPEC, [], "runc, no toolkit"),
+    ({"Runtimes": RUNC, **READS}, {"/etc/cdi/net.yaml": "kind: vendor.example/net\n"}, [],
+     "runc, no toolkit"),
 ])
 def test_gpus_come_into_containers_by_a_runtime_by_the_toolkits_hook_or_by_cdi(
-    info: dict[str, Any], files: dict[str, str], fails: bool,
+    info: dict[str, Any], files: dict[str, str], programs: list[str], words: str,
 ) -> None:
-    seen = machine.recording(docker_info=machine.docker(**info), container_cdi=machine.done(**files))
+    seen = machine.recording(docker_info=machine.docker(**info), container_cdi=machine.done(**files),
+                             container_config=machine.container_config(*programs))
     result = verdict("docker-gpu-runtime", seen)
-    assert findings_of(result) == ("GPUs in containers: no way: runtimes runc, no toolkit, no CDI, expected "
-                                   "NVIDIA's runtime, its toolkit or CDI" if fails else "")
-    assert result.status is (Status.FAIL if fails else Status.PASS)
+    assert findings_of(result) == (NO_WAY.format(words) if words else "")
+    assert result.status is (Status.FAIL if words else Status.PASS)
+
+
+def test_a_runtime_whose_program_lies_elsewhere_and_is_gone_is_no_way() -> None:
+    config = machine.container_config(**{DAEMON: {"keys": {}, "programs": [
+        ["nvidia", "/opt/nvidia/nvidia-container-runtime", False]]}})
+    seen = machine.recording(docker_info=machine.docker(Runtimes=ELSEWHERE), container_cdi=machine.done(),
+                             container_config=config)
+    assert "/opt/nvidia/nvidia-container-runtime is not on the node" in findings_of(
+        verdict("docker-gpu-runtime", seen))
+
+
+@pytest.mark.parametrize("capture", [Capture(Outcome.TIMEOUT), Capture(Outcome.DENIED),
+                                     machine.done(toolkit='{"nvidia-ctk": null}'), machine.done(toolkit="what")])
+def test_programs_that_could_not_be_looked_for_are_no_way_to_gpus_and_no_fault(capture: Capture) -> None:
+    assert verdict("docker-gpu-runtime", machine.recording(container_config=capture)).status is Status.UNKNOWN
 
 
 def test_a_node_without_gpus_needs_no_way_for_them() -> None:
     seen = machine.recording(docker_info=machine.docker(Runtimes=RUNC), container_cdi=machine.done(),
-                             gpu_pci=machine.pci(0))
+                             container_config=machine.container_config(), gpu_pci=machine.pci(0))
     assert verdict("docker-gpu-runtime", seen, sku="cpu-only").status is Status.PASS
+
+
+# daemon.json
+
+def daemon(keys: dict[str, Any], *runtimes: str, **info: Any) -> tuple[Status, str]:
+    config = machine.container_config(**{DAEMON: {
+        "keys": keys, "programs": [[name, f"/usr/bin/{name}", True] for name in runtimes]}})
+    result = verdict("docker-config", machine.recording(docker_info=machine.docker(**info), container_config=config))
+    return result.status, findings_of(result) or result.reason
+
+
+@pytest.mark.parametrize(("keys", "runtimes", "words"), [
+    ({}, (), ""), ({"log-driver": "json-file", "live-restore": False, "data-root": "/raid/docker"}, ("nvidia",), ""),
+    ({"storage-driver": "overlayfs"}, (), ""), ({"exec-opts": ["native.cgroupdriver=systemd", "x"]}, (), ""),
+    ({"storage-driver": "btrfs"}, (), "storage-driver: overlay2, expected btrfs, as /etc/docker/daemon.json says"),
+    ({"exec-opts": ["native.cgroupdriver=cgroupfs"]}, (), "cgroup driver: systemd, expected cgroupfs"),
+    ({"data-root": "/data"}, (), "data-root: /raid/docker, expected /data"),
+    ({"data-root": "/raid/dock"}, (), "data-root: /raid/docker, expected /raid/dock"),
+    ({"live-restore": True}, (), "live-restore: false, expected true"),
+    ({"log-driver": "local"}, (), "log-driver: json-file, expected local"),
+    ({"default-runtime": "nvidia"}, (), "default-runtime: runc, expected nvidia"),
+    ({}, ("kata",), "runtime: no kata among io.containerd.runc.v2, nvidia, runc, expected kata"),
+])
+def test_the_daemon_runs_as_its_file_says(keys: dict[str, Any], runtimes: tuple[str, ...], words: str) -> None:
+    status, found = daemon(keys, *runtimes)
+    assert (status, found.startswith(words)) == (Status.FAIL if words else Status.PASS, True), found
+
+
+def test_a_data_root_with_a_remapped_user_is_the_same() -> None:
+    assert daemon({"data-root": "/raid/docker"}, DockerRootDir="/raid/docker/165536.165536")[0] is Status.PASS
+
+
+def test_a_file_with_which_the_daemon_would_not_start_is_a_finding_though_the_daemon_runs_or_hangs() -> None:
+    broken = machine.container_config(**{DAEMON: {"trouble": "Expecting ',' delimiter: line 3 column 5"}})
+    for info in (machine.docker(), NO_DAEMON):
+        result = verdict("docker-config", machine.recording(docker_info=info, container_config=broken))
+        assert findings_of(result).startswith("daemon.json: /etc/docker/daemon.json cannot be read: Expecting ','")
+
+
+def test_without_a_file_or_without_docker_there_is_nothing_to_compare_and_what_is_not_told_is_unknown() -> None:
+    none = machine.done(toolkit="{}")
+    assert verdict("docker-config", machine.recording(container_config=none)).status is Status.SKIPPED
+    assert verdict("docker-config", machine.recording(docker_info=NO_CLIENT)).status is Status.SKIPPED
+    assert verdict("docker-config", machine.recording(container_config=HUNG)).status is Status.UNKNOWN
+    assert daemon({"log-driver": "local"}, LoggingDriver=None)[0] is Status.UNKNOWN
 
 
 # Room
@@ -263,6 +339,17 @@ def test_the_node_with_another_version_of_docker_is_named() -> None:
                   docker_info=(machine.docker(),) * 3 + (machine.docker(ServerVersion="20.10.24"),))
     assert (found == [(Status.PASS, "")] * 3
             + [(Status.FAIL, "Docker version: 20.10.24, expected 24.0.7, as on 3 of 4 nodes")])
+
+
+def test_the_node_whose_docker_works_with_another_containerd_is_named() -> None:
+    other = machine.docker(ContainerdCommit={"ID": "beef" * 10})
+    found = fleet("fleet-docker-parts", docker_info=(machine.docker(),) * 3 + (other,))
+    assert found == [(Status.PASS, "")] * 3 + [(
+        Status.FAIL, "Docker's parts: containerd beefbeefbeef, runc v1.1.12-0-g51d5e94, expected containerd "
+        "7c3aca7a610d, runc v1.1.12-0-g51d5e94, as on 3 of 4 nodes")]
+    unsaid = fleet("fleet-docker-parts",
+                   docker_info=(machine.docker(),) * 3 + (machine.docker(RuncCommit={}), NO_CLIENT, HUNG))
+    assert [status for status, _ in unsaid] == [Status.PASS] * 3 + [Status.SKIPPED, Status.SKIPPED, Status.UNKNOWN]
 
 
 def test_a_node_without_docker_leaves_the_comparison_of_versions() -> None:

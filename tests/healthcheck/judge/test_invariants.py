@@ -76,8 +76,9 @@ ONLY: Mapping[str, set[str]] = MappingProxyType({
     # Without NVML no Xid is over, and more is accused, never less.
     "gpu.nvml": {rule for rule in BY_PROBE["gpu.nvml"] if "xid" not in rule},
     "gpu.pci": {"gpu-count"}, "gpu.smi": set(), "host.uptime": {"fleet-boot-time", "host-rebooted"},
-    # The log of the kernel names its kernel itself; the versions only choose a baseline.
-    "host.versions": {rule for rule in BY_PROBE["host.versions"] if not rule.startswith("kernel-")},
+    # The log of the kernel names its kernel itself; the versions only choose a baseline. The loaded driver is
+    # asked of a CDI specification only where its libraries are gone.
+    "host.versions": {rule for rule in BY_PROBE["host.versions"] if not rule.startswith(("kernel-", "cdi-paths"))},
     # They tell which disks SMART is not asked of, and where the kernel shows a temperature: without them more
     # is judged, never less. Namespaces are readings of their own.
     **{probe: {rule for rule in BY_PROBE[probe] if not rule.startswith("disk-smart-")}
