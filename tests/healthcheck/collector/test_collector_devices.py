@@ -186,7 +186,7 @@ SCAN = """\
 
 def test_drives_that_a_scan_lists_are_asked_in_place_of_the_devices(tree: Path) -> None:
     (tree / DRIVER[1:]).mkdir(parents=True)
-    executable(tree, "bin/scanner", f"cat <<'END'\n{SCAN}END".replace("\\n", "\n"))
+    executable(tree, "bin/scanner", f"cat <<'END'\n{SCAN}END")
     probe = Probe("it", ProbeKind.COMMAND, argv=("echo", "-d", "{name}", "{folder}"), each=(DRIVER,),
                   scan=(str(tree / "bin/scanner"),), seconds=10.0)
     assert Captures(recording(probe, tree)).devices(probe) == {
