@@ -97,15 +97,16 @@ def raid_controllers(captures: Captures) -> Any:
             continue
         found += [_controller(answer) for answer in answers]
         seen = {storcli.pci_address(answer.data) for answer in answers}
-        unseen = [pci for pci in addresses if pci not in seen] if "" not in seen else addresses[len(answers):]
+        # Where an address is not shown, the number counts.
+        unseen = addresses[len(answers):] if "" in seen else [pci for pci in addresses if pci not in seen]
         found += [RaidController.absent(f"controller {pci} ({family.driver})", Unmeasured(
             f"the tool that is installed does not find it: install {family.tool}")) for pci in unseen]
     found += [RaidController.absent(f"controller {pci} ({driver}, whose tool is not read)")
               for driver in OTHERS for pci in bus.get(driver, ())]
     for probe, disk in boot_tools(captures).items():
         if disk and no_tool(captures, probe):
-            found.append(_toolless(f"boot mirror {disk}", "a boot mirror (BOSS), and no tool to ask it: install "
-                                   f"{probe.argv[0]} (Marvell, Dell)"))
+            found.append(_toolless(f"boot mirror {disk}", "a boot mirror (BOSS), and no tool to ask it: "
+                                   f"install {probe.argv[0]} (Marvell, Dell)"))
     return tuple(found) or (RaidController.absent(NO_CONTROLLER),)
 
 
