@@ -241,7 +241,7 @@ def _drive(response: Response, row: Mapping[str, Any], counted: Mapping[str, Any
                             else UNSUPPORTED)
 
     def of(what: str) -> Any:
-        return getattr(errors, what) if isinstance(errors, storcli.Errors) else errors
+        return getattr(errors, what) if isinstance(errors, storcli.DriveErrors) else errors
 
     return RaidDrive(
         name=f"drive {at} of {_label(response)} ({clean(str(row.get('Model', '?')), 40).strip()})",

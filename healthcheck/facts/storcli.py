@@ -55,7 +55,7 @@ class Response:
 
 
 @dataclass(frozen=True)
-class Errors:
+class DriveErrors:
     """What a controller counted of one drive, each a number or why there is none."""
 
     media: Any
@@ -158,7 +158,7 @@ def place(row: Mapping[str, Any]) -> str:
     return clean(str(row.get("EID:Slt", "?")), 20).strip().lstrip(":").strip()
 
 
-def of_drives(data: Mapping[str, Any]) -> dict[str, Errors]:
+def of_drives(data: Mapping[str, Any]) -> dict[str, DriveErrors]:
     """What the controller counted of each of its drives, by place ("show all" of drives, either form)."""
     found = {}
     drives = data.get("Drives List")
@@ -169,13 +169,13 @@ def of_drives(data: Mapping[str, Any]) -> dict[str, Errors]:
         row = member(entry, "Drive Information")
         if isinstance(row, dict):
             alert = member(detail, "S.M.A.R.T alert flagged by drive")
-            found[place(row)] = Errors(_sum(units, "Media Error Count"),
+            found[place(row)] = DriveErrors(_sum(units, "Media Error Count"),
                                        _sum(units, "Predictive Failure Count"), _yes(alert))
     for name, detail in list(data.items())[:4 * MOST]:
         at = re.fullmatch(r"(Drive /c\d{1,4}(?:/e(\d{1,6}))?/s(\d{1,6})) - Detailed Information", name)
         if at is not None and isinstance(detail, dict):
             state = detail.get(f"{at[1]} State")
-            found[f"{at[2]}:{at[3]}" if at[2] else at[3]] = Errors(
+            found[f"{at[2]}:{at[3]}" if at[2] else at[3]] = DriveErrors(
                 number(member(state, "Media Error Count"), "Media Error Count"),
                 number(member(state, "Predictive Failure Count"), "Predictive Failure Count"),
                 _yes(member(state, "S.M.A.R.T alert flagged by drive")))

@@ -12,7 +12,18 @@ from healthcheck.model.outcome import Status
 from healthcheck.model.recording import Capture, Outcome, Recording
 from tests.healthcheck import machine, raid
 from tests.healthcheck.checks.verdicts import findings_of, ids, verdict
-from tests.healthcheck.raid import boss, controller, counters, drive, newer, newer_drive, newer_drives, perc, tri_mode, volume
+from tests.healthcheck.raid import (
+    boss,
+    controller,
+    counters,
+    drive,
+    newer,
+    newer_drive,
+    newer_drives,
+    perc,
+    tri_mode,
+    volume,
+)
 
 RULES = sorted(ids("raid-controller.yaml"))
 OF_VOLUMES = {"raid-volume-state"}
