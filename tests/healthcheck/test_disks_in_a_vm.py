@@ -74,15 +74,15 @@ def loops(up: Machine, *names: str) -> list[str]:
 
 
 def array(up: Machine, name: str, level: str, members: list[str]) -> str:
-    """An md array without metadata, made through sysfs; returns its folder there."""
+    """An md array without metadata, made through sysfs, whose members agree; returns its folder there."""
     at = f"/sys/block/{name}/md"
-    module = "raid456" if level == "raid5" else level
-    up.run(f"modprobe {module}; echo {name} > /sys/module/md_mod/parameters/new_array; cd {at}; echo none > metadata_version; "
-           f"echo {len(members)} > raid_disks; echo {level} > level; echo 65536 > chunk_size; echo 16384 > component_size; cd /")
+    words = ["metadata_version none", f"raid_disks {len(members)}", f"level {level}"]
+    words += ["chunk_size 65536"] if level != "raid1" else []
     for slot, member in enumerate(members):
-        up.run(f"cd {at}; cat /sys/block/{member}/dev > new_dev; echo 16384 > dev-{member}/size; echo {slot} > dev-{member}/slot; "
-               f"{'true' if level == 'raid0' else f'echo insync > dev-{member}/state'}; cd /", check=False)
-    up.run(f"cd {at}; echo clean > array_state; cd /")
+        words += [f"new_dev $(cat /sys/block/{member}/dev)", f"dev-{member}/size 16384", f"dev-{member}/slot {slot}"]
+    words += ["component_size 16384", "resync_start none"] if level != "raid0" else []
+    steps = [f"echo {text} > {at}/{file}" for file, _, text in (word.partition(" ") for word in (*words, "array_state active"))]
+    up.run(" && ".join([f"modprobe {'raid456' if level == 'raid5' else level}", f"echo {name} > /sys/module/md_mod/parameters/new_array", *steps]))
     return at
 
 
@@ -195,6 +195,8 @@ def test_a_stripe_without_a_member_is_broken(up: Machine) -> None:
     at = array(up, "md102", "raid0", [one, two])
     assert said(up, "raid-state") == ""
     up.run(f"echo 1 > /sys/block/{two}/device/delete")
+    # The kernel notices at the next request.
+    up.run("dd if=/dev/md102 of=/dev/null bs=64k iflag=direct", check=False)
     result = until(up, "raid-state", lambda result: result.findings)
     assert findings_of(result) == "md102 (raid0): broken, expected active or clean"
     up.run(f"echo clear > {at}/array_state", check=False)
