@@ -278,11 +278,14 @@ def disk_smart_life(disk: DiskHealth, *, days: int, from_percent: int,
 
 
 @check("disk.smart_life_now")
-def disk_smart_life_now(disk: DiskHealth, growth: Growth[DiskHealth], *, days: int,
-                        points: int) -> Iterator[Finding]:
-    """No SSD wears out within so many days at the rate since the earlier snapshot, where it used at least
-    `points` per cent of its life in between: one may be a step that was due."""
+def disk_smart_life_now(disk: DiskHealth, growth: Growth[DiskHealth], *, days: int, points: int,
+                        from_hours: float) -> Iterator[Finding]:
+    """No SSD wears out within so many days at the rate since the earlier snapshot, where that is `from_hours`
+    old or older and the disk used at least `points` per cent of its life in between: one may be a step that
+    was due."""
     if growth.new or not disk.used_percent or (grown := growth.of("used_percent")) < points:
+        return
+    if growth.seconds < from_hours * HOUR:
         return
     left = max(100 - disk.used_percent, 0) * growth.seconds / grown / DAY
     if left < days:

@@ -10,22 +10,29 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
-from healthcheck.facts.nvme import NAMESPACES, NVME, nvmes
+from healthcheck.facts.gpu import PCI
+from healthcheck.facts.nvme import NAMESPACES, NVME, nvme_bus, nvmes
 from healthcheck.facts.scsi import SCSI, scsi_disks
 from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread, reading
 
 
 class LocalDisks(Fact):
     """The node's own disks. `sizes` says how many there are of each size, the largest first: "8 of 3.84 TB, 2
-    of 960 GB"; makers round, so sizes are compared to three digits. UNSUPPORTED without a disk."""
+    of 960 GB"; makers round, so sizes are compared to three digits. UNSUPPORTED without a disk, and where the
+    kernel lacks a drive that is there, or its namespace: other rules report that, or it was passed on."""
 
     name: str
     sizes: str
 
 
-@fact("local_disks", NVME, NAMESPACES, SCSI)
+@fact("local_disks", NVME, NAMESPACES, SCSI, PCI)
 def local_disks(captures: Captures) -> LocalDisks:
-    """All of them; UNSUPPORTED where there is none. Raises Unread unless the size of each was read."""
+    """All of them. Raises Unread unless the size of each was read."""
+    bus = captures.once(nvme_bus)
+    if isinstance(bus, Partial):
+        raise Unread(bus.reason)
+    if set(bus.on_pci) - set(bus.driven) or 0 in set(_bytes(captures)):
+        return LocalDisks.absent("disks (a drive is there that the kernel does not have in whole)")
     sizes = Counter(_size(count) for count in _bytes(captures))
     ordered = sorted(sizes.items(), key=lambda item: -item[0][0])
     text: Any = ", ".join(f"{count} of {size[1]}" for size, count in ordered) or UNSUPPORTED
@@ -37,7 +44,8 @@ def _bytes(captures: Captures) -> Iterator[int]:
         yield from _read(drive, reading(drive, "bytes"))
     for disk in _members(captures.once(scsi_disks)):
         if reading(disk, "over") == "":
-            yield from _read(disk, reading(disk, "bytes"))
+            # Without a size it is there, and not whole.
+            yield from _read(disk, reading(disk, "bytes")) if reading(disk, "bytes") is not UNSUPPORTED else (0,)
 
 
 def _members(value: Any) -> Iterable[Fact]:

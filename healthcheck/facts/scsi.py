@@ -105,11 +105,11 @@ def _disk(files: CapturedFiles, name: str) -> ScsiDisk:
     at = f"{BASE}/{name}/device"
     model = files.read(f"{at}/model", lambda text: clean(text, 40))
     timeouts: Any = files.optional(f"{at}/iotmo_cnt", counter)
-    size: Any = files.read(f"{BASE}/{name}/size", whole)
+    size: Any = files.optional(f"{BASE}/{name}/size", whole)
     return ScsiDisk(
         f"{name} ({model})" if isinstance(model, str) and model else name, files.read(f"{at}/state", state),
         files.read(f"{at}/iodone_cnt", counter), files.read(f"{at}/ioerr_cnt", counter), timeouts, model,
-        files.read(f"{at}/rev", lambda text: clean(text, 40)),
+        files.optional(f"{at}/rev", lambda text: clean(text, 40)),
         size * SECTOR if isinstance(size, int) else size, reached(files, f"{BASE}/{name}"),
     )
 

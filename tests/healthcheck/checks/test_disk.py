@@ -313,6 +313,8 @@ def test_life_that_goes_fast_between_two_looks_is_named_with_the_days_that_are_l
     result = verdict(rule, used(60, 24), used(58))
     assert findings_of(result) == f"{NAME}: 2% of its life used in 24.0 h: 20.0 days left at that rate, expected at least 30 days"
     assert verdict(rule, used(60, 36), used(58)).status is Status.PASS
+    assert verdict(rule, used(60, 1), used(58)).status is Status.FAIL
+    assert verdict(rule, used(60, 0.9), used(58)).status is Status.PASS
     assert findings_of(verdict(rule, used(103, 24), used(99))).startswith(f"{NAME}: 4% of its life used in 24.0 h: 0.0 days left")
     assert verdict(rule, used(50, 24), used(58)).status is Status.UNKNOWN
 

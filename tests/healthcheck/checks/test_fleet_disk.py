@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -82,6 +83,18 @@ def remote(**more: Any) -> Recording:
 @pytest.mark.parametrize("rule", [SIZES, FIRMWARE, SPACES])
 def test_disks_that_are_not_the_nodes_own_are_not_compared(rule: str) -> None:
     assert [status for status, _ in cohort(rule, *ALIKE, remote())] == [Status.PASS] * 6
+
+
+@pytest.mark.parametrize("lacking", [
+    {"gpu_pci": machine.done(**{"/sys/bus/pci/devices/0000:90:00.0/uevent": f"{driver}PCI_CLASS=10802\nPCI_ID=144D:A824\n"})}
+    for driver in ("DRIVER=vfio-pci\n", "")] + [{"nvme_namespaces": node(**{"nvme3n1.size": "0\n"}).captures["nvme.namespaces"]},
+    {"disk_scsi": machine.done(**{"/sys/block/sda/removable": "0\n", "/sys/block/sda/device/state": "running\n"})}])
+def test_a_node_of_which_the_kernel_lacks_a_drive_is_accused_of_that_and_not_of_its_sizes(lacking: dict[str, Capture]) -> None:
+    whole = node()
+    odd = replace(whole, captures={**whole.captures, **{name.replace("_", ".", 1): capture for name, capture in lacking.items()}})
+    results = cohort(SIZES, *ALIKE, odd)
+    assert [status for status, _ in results] == [Status.PASS] * 5 + [Status.SKIPPED]
+    assert "a drive is there that the kernel does not have in whole" in results[5][1]
 
 
 @pytest.mark.parametrize("rule", [SIZES, FIRMWARE, SPACES])
