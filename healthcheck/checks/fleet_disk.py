@@ -30,6 +30,8 @@ def fleet_disk_firmware(
 
 @fleet_check("fleet.disk_namespaces", reads=("model", "namespaces"))
 def fleet_disk_namespaces(nvmes: Mapping[str, tuple[Nvme, ...]]) -> Comparison:
-    """Every NVMe drive has as many namespaces as most drives of its model in the cohort have."""
+    """Every NVMe drive has as many namespaces as most drives of its model in the cohort have; of one without
+    any disk.nvme_namespace speaks."""
     yield from by_peers(nvmes, "number of namespaces",
-                        lambda drive: (f"drives {drive.model}", f"{drive.namespaces} namespaces"))
+                        lambda drive: (f"drives {drive.model}", f"{drive.namespaces} namespaces")
+                        if drive.namespaces else None)

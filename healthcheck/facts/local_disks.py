@@ -45,7 +45,8 @@ def _bytes(captures: Captures) -> Iterator[int]:
     for disk in _members(captures.once(scsi_disks)):
         if reading(disk, "over") == "":
             # Without a size it is there, and not whole.
-            yield from _read(disk, reading(disk, "bytes")) if reading(disk, "bytes") is not UNSUPPORTED else (0,)
+            size = reading(disk, "bytes")
+            yield from (0,) if size is UNSUPPORTED else _read(disk, size)
 
 
 def _members(value: Any) -> Iterable[Fact]:
