@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from types import MappingProxyType
 
 from healthcheck.checks.base import LONGEST_QUOTE, Findings, check, listed
-from healthcheck.checks.growth import Growth
+from healthcheck.checks.growth import DAY, HOUR, Growth
 from healthcheck.facts.disk import DiskHealth
 from healthcheck.facts.kernel import KernelLine, KernelLog, MessagePattern, moment
 from healthcheck.facts.nvme import Nvme, NvmeBus, NvmeHeat, NvmeNamespace
@@ -261,6 +261,36 @@ def disk_smart_wear(disk: DiskHealth, *, below_percent: int) -> Iterator[Finding
     """No SSD has used up so much of its vendor's rated life."""
     if disk.used_percent >= below_percent:
         yield Finding(f"{disk.used_percent}% of its life used", f"below {below_percent}%")
+
+
+@check("disk.smart_life")
+def disk_smart_life(disk: DiskHealth, *, days: int, from_percent: int,
+                    below_percent: int) -> Iterator[Finding]:
+    """No SSD wears out within so many days at the rate of its life so far: by the hours that it was on and
+    the life that it used. Below `from_percent` the figure is too coarse, from `below_percent` disk.smart_wear
+    judges."""
+    if not from_percent <= disk.used_percent < below_percent or not disk.hours:
+        return
+    left = disk.hours / 24 * (100 - disk.used_percent) / disk.used_percent
+    if left < days:
+        yield Finding(f"{disk.used_percent}% of its life used in {disk.hours / 24:.0f} days of operation: "
+                      f"{left:.0f} days left at that rate", f"at least {days} days")
+
+
+@check("disk.smart_life_now")
+def disk_smart_life_now(disk: DiskHealth, growth: Growth[DiskHealth], *, days: int, points: int,
+                        from_hours: float) -> Iterator[Finding]:
+    """No SSD wears out within so many days at the rate since the earlier snapshot, where that is `from_hours`
+    old or older and the disk used at least `points` per cent of its life in between: one may be a step that
+    was due."""
+    if growth.new or not disk.used_percent or (grown := growth.of("used_percent")) < points:
+        return
+    if growth.seconds < from_hours * HOUR:
+        return
+    left = max(100 - disk.used_percent, 0) * growth.seconds / grown / DAY
+    if left < days:
+        yield Finding(f"{grown}% of its life used in {growth.seconds / HOUR:.1f} h: {left:.1f} days left at "
+                      "that rate", f"at least {days} days")
 
 
 @check("disk.smart_reallocated")

@@ -16,12 +16,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from healthcheck.facts import self_tests
-from healthcheck.facts.base import Captures, fact
+from healthcheck.facts.base import Captures, fact, why
 from healthcheck.facts.files import DeviceOutput
+from healthcheck.facts.gpu import PCI
 from healthcheck.facts.nvme import HEAT, NVME, has_sensor, over_network
 from healthcheck.facts.parsing import natural
-from healthcheck.facts.scsi import SCSI, is_removable
-from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured
+from healthcheck.facts.raid_tools import on_pci
+from healthcheck.facts.scsi import SCSI, is_removable, over_fabric
+from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread, partial_if, reading
 from healthcheck.model.probes import MIB, Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 
@@ -30,6 +32,13 @@ SMART = Probe(
     each=("/sys/class/nvme/nvme*", "/sys/block/sd*"),
     most=256,
     seconds=20.0, each_s=5.0, limit=2 * MIB, root=True,
+)
+# Drives behind a MegaRAID or PERC, which the kernel does not show: smartctl --scan asks the controller for
+# them.
+RAID_SMART = Probe(
+    "disk.raid-smart", ProbeKind.COMMAND, argv=("smartctl", "-j", "-a", "-d", "{name}", "{folder}"),
+    each=("/sys/bus/pci/drivers/megaraid_sas",), scan=("smartctl", "--scan"), most=256,
+    seconds=30.0, each_s=5.0, limit=2 * MIB, root=True,
 )
 NO_TOOL = "SMART (smartctl is not installed)"
 NO_DISK = "SMART (no NVMe or SCSI disk here)"
@@ -65,7 +74,8 @@ class DiskHealth(Fact):
     UNSUPPORTED where the kernel has the drive's sensor, which shows it as well. `spare_low`: its spare is
     below its threshold, by its warning or by the figures. `spare` and `used_percent` are in per cent of the
     original, `used_percent` may pass 100; `spare_threshold` is the drive's own. ATA disks count sectors, SCSI
-    disks grown defects; `unrecovered` are errors that an ATA or SCSI disk could not correct.
+    disks grown defects; `unrecovered` are errors that an ATA or SCSI disk could not correct. `hours` is how
+    long it has been switched on.
     `self_test` says how the newest self-test that came to an end failed; empty where it passed.
     """
 
@@ -83,6 +93,7 @@ class DiskHealth(Fact):
     spare_threshold: int
     spare_low: bool
     used_percent: int
+    hours: int
     unsafe_shutdowns: int
     reallocated: int
     pending: int
@@ -92,28 +103,52 @@ class DiskHealth(Fact):
     self_test: str
 
 
-@fact("disk_health", SMART, besides=(SCSI, NVME, HEAT), each="disk")
+@fact("disk_health", SMART, besides=(SCSI, NVME, HEAT, RAID_SMART, PCI), each="disk")
 def disk_health(captures: Captures) -> Any:
-    """Every disk that was read, in natural order of their names; one entry, all UNSUPPORTED, where there is
-    no tool or no disk."""
+    """Every disk that was read, in natural order of their names, and then the drives behind a RAID
+    controller; one entry, all UNSUPPORTED, where there is no tool or no disk."""
     capture = captures.capture(SMART)
     if capture is not None and capture.outcome is Outcome.MISSING:
         return (DiskHealth.absent(NO_TOOL),)
     answers = captures.devices(SMART)
-    result = tuple([_asked(captures, path.rpartition("/")[2], answers[path])
-                    for path in sorted(answers, key=natural) if not is_removable(captures, path)])
-    if not result:
+    shown = [_asked(captures, path, answers[path])
+             for path in sorted(answers, key=natural) if not is_removable(captures, path)]
+    behind, unasked = _behind_raid(captures)
+    # A drive that the controller passes on as it is has been asked already.
+    serials = {reading(disk, "serial") for disk in shown} - {UNSUPPORTED}
+    result = (*shown, *(disk for disk in behind if reading(disk, "serial") not in serials))
+    if not result and not unasked:
         return (DiskHealth.absent(NO_DISK),)
-    return (result if capture is not None
-            and capture.outcome is Outcome.DONE else Partial(result, "not every disk was asked in time"))
+    return partial_if(result, unasked if capture is not None and capture.outcome is Outcome.DONE
+                      else "not every disk was asked in time")
+
+
+def _behind_raid(captures: Captures) -> tuple[list[DiskHealth], str]:
+    """The drives behind RAID controllers, and why not all were asked, where there may be any."""
+    capture = captures.capture(RAID_SMART)
+    if capture is None or capture.outcome is not Outcome.DONE:
+        try:
+            if "megaraid_sas" not in captures.once(on_pci):
+                return [], ""
+        except Unread:
+            pass
+    lacking = "" if capture is not None and capture.outcome is Outcome.DONE else why(RAID_SMART, capture)
+    answers = captures.devices(RAID_SMART) if capture is not None and capture.files else {}
+    disks = []
+    for path in sorted(answers, key=natural):
+        folder, _, kind = path.rpartition("/")
+        disks.append(read_disk(f"{kind} on bus {folder.rpartition('/')[2]}", answers[path]))
+    return disks, lacking
 
 
 _NOT_ALLOWED = re.compile("permission|not permitted|privilege", re.IGNORECASE)
 
 
-def _asked(captures: Captures, device: str, answer: DeviceOutput | Unmeasured) -> DiskHealth:
-    if over_network(captures, device):
-        return DiskHealth.absent(f"{device} (over a network)")
+def _asked(captures: Captures, path: str, answer: DeviceOutput | Unmeasured) -> DiskHealth:
+    device = path.rpartition("/")[2]
+    over = "over a network" if over_network(captures, device) else over_fabric(captures, path)
+    if over:
+        return DiskHealth.absent(f"{device} ({over})")
     return read_disk(device, answer, sensor=has_sensor(captures, device))
 
 
@@ -179,6 +214,7 @@ def _disk(name: str, document: dict[str, Any], sensor: bool) -> DiskHealth:
         "hot": UNSUPPORTED if sensor else _bit(warning, _TEMPERATURE),
         "spare_low": _spare_low(warning, of_log["spare"], of_log["spare_threshold"]),
         "used_percent": _used(document, of_log["used_percent"], table),
+        "hours": _hours(document),
         "reallocated": _sectors(table, _REALLOCATED),
         "pending": _sectors(table, _PENDING),
         "uncorrectable": _sectors(table, _OFFLINE),
@@ -257,6 +293,13 @@ def _used(document: dict[str, Any], of_log: Any, table: Mapping[int, dict[str, A
         if row.get("name") == name and type(left) is int and 0 <= left <= 100:
             return 100 - left
     return UNSUPPORTED
+
+
+def _hours(document: dict[str, Any]) -> Any:
+    hours = _member(document, "power_on_time", "hours")
+    if hours is None:
+        hours = _member(document, _LOG, "power_on_hours")
+    return UNSUPPORTED if hours is None else _count(hours, "power_on_time")
 
 
 def _unrecovered(document: dict[str, Any], table: Mapping[int, dict[str, Any]]) -> Any:

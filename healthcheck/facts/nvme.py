@@ -17,7 +17,7 @@ from typing import Any
 from healthcheck.facts.base import Captures, fact, why
 from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.gpu import PCI
-from healthcheck.facts.parsing import milli, natural, pcie_lanes, pcie_speed
+from healthcheck.facts.parsing import SECTOR, milli, natural, pcie_lanes, pcie_speed
 from healthcheck.facts.pci import PASSED_ON
 from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread, partial_if
 from healthcheck.model.probes import Probe, ProbeKind
@@ -53,8 +53,8 @@ class Nvme(Fact):
     reached over a network.
 
     `width` (lanes) and `gigatransfers` (GT/s a lane) are those of the link now, the `_best` ones what drive
-    and slot support. `namespaces` counts those that hold any bytes; UNSUPPORTED over a network. A node
-    without NVMe drives has one entry, all UNSUPPORTED.
+    and slot support. `namespaces` counts those that hold any bytes, `bytes` is what they hold together;
+    UNSUPPORTED over a network. A node without NVMe drives has one entry, all UNSUPPORTED.
     """
 
     name: str
@@ -69,6 +69,7 @@ class Nvme(Fact):
     gigatransfers: float
     gigatransfers_best: float
     namespaces: int
+    bytes: int
 
 
 class NvmeNamespace(Fact):
@@ -136,7 +137,8 @@ def nvme_namespaces(captures: Captures) -> Any:
     return partial_if(result, files.unreadable())
 
 
-def _namespaces(captures: Captures, device: str, local: bool) -> Any:
+def _sizes(captures: Captures, device: str, local: bool) -> Any:
+    """The bytes of each namespace of a drive that holds any."""
     if not local:
         return UNSUPPORTED
     try:
@@ -149,13 +151,14 @@ def _namespaces(captures: Captures, device: str, local: bool) -> Any:
     capture = captures.capture(NAMESPACES)
     if not sizes and (capture is None or capture.outcome is not Outcome.DONE):
         unread = [Unmeasured(why(NAMESPACES, capture))]
-    return unread[0] if unread else sum(1 for size in sizes if size > 0)
+    return unread[0] if unread else [size * SECTOR for size in sizes if size > 0]
 
 
 def _drive(files: CapturedFiles, device: str, captures: Captures) -> Nvme:
     at = f"{BASE}/{device}"
     local = _is_local(files, at)
     pci = _pci(files, at)
+    sizes = _sizes(captures, device, local)
 
     def link(file: str, parse: Callable[[str], Any]) -> Any:
         return files.optional(f"{at}/device/{file}", parse) if local else UNSUPPORTED
@@ -172,7 +175,8 @@ def _drive(files: CapturedFiles, device: str, captures: Captures) -> Nvme:
         width_best=_best(link("max_link_width", pcie_lanes), link("../max_link_width", pcie_lanes)),
         gigatransfers=link("current_link_speed", pcie_speed),
         gigatransfers_best=_best(link("max_link_speed", pcie_speed), link("../max_link_speed", pcie_speed)),
-        namespaces=_namespaces(captures, device, local),
+        namespaces=len(sizes) if isinstance(sizes, list) else sizes,
+        bytes=sum(sizes) if isinstance(sizes, list) else sizes,
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from healthcheck.facts.values import UNSUPPORTED
 
+SECTOR = 512        # bytes: the unit of /sys/block/*/size, whatever the disk's own (include/linux/types.h)
 _NUMBER = re.compile(r"\d{1,20}")
 _MILLI = re.compile(r"-?\d{1,7}")
 _LANES = re.compile(r"\d{1,3}")

@@ -10,21 +10,30 @@ its registers counts. scsi_error.c counts commands that were never answered in i
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import CapturedFiles
-from healthcheck.facts.parsing import natural
+from healthcheck.facts.parsing import SECTOR, natural, whole
 from healthcheck.facts.values import Fact
 from healthcheck.model.probes import MIB, Probe, ProbeKind
 from healthcheck.model.recording import Outcome
 from inventory.text import clean
 
 BASE = "/sys/block"
-_DEVICE = ("state", "model", "iodone_cnt", "ioerr_cnt", "iotmo_cnt")
+_DEVICE = ("state", "model", "rev", "iodone_cnt", "ioerr_cnt", "iotmo_cnt")
+# Above the disk in the kernel's tree: its target, and then the session or the port that it is reached over.
+_OVER = {
+    "device/../../iscsi_session/": "over iSCSI", "device/../../fc_remote_ports/": "over Fibre Channel",
+    "device/../../../bInterfaceClass": "on USB",
+}
 SCSI = Probe(
     "disk.scsi", ProbeKind.FILES, limit=1 * MIB,
-    paths=(f"{BASE}/sd*/removable", *(f"{BASE}/sd*/device/{name}" for name in _DEVICE)),
+    paths=(f"{BASE}/sd*/removable", f"{BASE}/sd*/size", *(f"{BASE}/sd*/device/{name}" for name in _DEVICE),
+           f"{BASE}/sd*/device/../../iscsi_session/session*/state",
+           f"{BASE}/sd*/device/../../fc_remote_ports/rport-*/port_state",
+           f"{BASE}/sd*/device/../../../bInterfaceClass"),
 )
 NO_DISK = "SCSI disks (none here)"
 # scsi_sysfs.c, sdev_states.
@@ -36,8 +45,9 @@ class ScsiDisk(Fact):
     """One disk ("sda (SAMSUNG MZ7LH480)"). `done` counts commands that ended, `errors` those that failed,
     since it was found.
 
-    `timeouts` is UNSUPPORTED before Linux 6.0. Disks with removable media (a BMC's virtual drive) are left
-    out. A node without any has one entry, all UNSUPPORTED.
+    `timeouts` is UNSUPPORTED before Linux 6.0. `over` is how the node reaches it, where it is no disk of its
+    own: "over iSCSI", "over Fibre Channel", "on USB"; else empty. Disks with removable media (a BMC's virtual
+    drive) are left out. A node without any has one entry, all UNSUPPORTED.
     """
 
     name: str
@@ -45,6 +55,10 @@ class ScsiDisk(Fact):
     done: int
     errors: int
     timeouts: int
+    model: str
+    firmware: str
+    bytes: int
+    over: str
 
 
 def state(text: str) -> str:
@@ -80,7 +94,7 @@ def scsi_disks(captures: Captures) -> tuple[ScsiDisk, ...]:
     files = captures.files(SCSI)
     if files.has(BASE):
         files.text(BASE)    # an entry of its own: it could not be listed
-    pattern = re.compile(re.escape(BASE) + r"/(sd[a-z]{1,4})/(?:removable|device/\w+)")
+    pattern = re.compile(re.escape(BASE) + r"/(sd[a-z]{1,4})/(?:removable|size|device/\w+)")
     names = sorted({found[1] for path in files if (found := pattern.fullmatch(path))}, key=natural)
     disks = tuple(_disk(files, name) for name in names
                   if files.read(f"{BASE}/{name}/removable", _removable) is not True)
@@ -91,7 +105,24 @@ def _disk(files: CapturedFiles, name: str) -> ScsiDisk:
     at = f"{BASE}/{name}/device"
     model = files.read(f"{at}/model", lambda text: clean(text, 40))
     timeouts: Any = files.optional(f"{at}/iotmo_cnt", counter)
+    size: Any = files.optional(f"{BASE}/{name}/size", whole)
     return ScsiDisk(
         f"{name} ({model})" if isinstance(model, str) and model else name, files.read(f"{at}/state", state),
-        files.read(f"{at}/iodone_cnt", counter), files.read(f"{at}/ioerr_cnt", counter), timeouts,
+        files.read(f"{at}/iodone_cnt", counter), files.read(f"{at}/ioerr_cnt", counter), timeouts, model,
+        files.optional(f"{at}/rev", lambda text: clean(text, 40)),
+        size * SECTOR if isinstance(size, int) else size, reached(files, f"{BASE}/{name}"),
     )
+
+
+def reached(files: Iterable[str], path: str) -> str:
+    """How the disk of this folder is reached by the files above it; empty where it is the node's own."""
+    above = {words for file in files if file.startswith(f"{path}/") for part, words in _OVER.items()
+             if file.startswith(f"{path}/{part}")}
+    return min(above, default="")
+
+
+def over_fabric(captures: Captures, path: str) -> str:
+    """How a disk is reached over a network or a fabric; empty where it is not."""
+    capture = captures.capture(SCSI)
+    over = reached(capture.files, path) if capture is not None else ""
+    return over if over.startswith("over ") else ""

@@ -60,6 +60,11 @@ class Probe:
     one after another, each within `each_s`, all within `seconds` and `limit`. The capture has an entry per
     path (`facts.base.Captures.devices`). No device is no entry; a missing tool where there are devices is
     MISSING. Example: each=("/sys/class/nvme/nvme*",), argv=("smartctl", "-j", "-a", "/dev/{name}").
+
+    `tools` are other names, or paths, of the program of `argv`: the first that is installed runs. With
+    `scan`, where there is any device of `each`, the devices are those that this command lists instead
+    ("/dev/bus/0 -d megaraid,8 # ...", as smartctl --scan): `{name}` is then the type and `{folder}` the
+    device.
     """
 
     id: str
@@ -76,6 +81,8 @@ class Probe:
     needs: Needs = Needs.NOTHING
     each: tuple[str, ...] = ()
     most: int = 64
+    tools: tuple[str, ...] = ()
+    scan: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The form that the collector reads."""
@@ -86,6 +93,8 @@ class Probe:
             "most": self.most,
             # Two diagnostics at once would make each other fail.
             **({"alone": True} if self.effect is Effect.DISRUPTIVE else {}),
+            **({"tools": list(self.tools)} if self.tools else {}),
+            **({"scan": list(self.scan)} if self.scan else {}),
         }
 
 

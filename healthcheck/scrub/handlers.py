@@ -279,7 +279,7 @@ def _mount_unit(scrubber: Scrubber, match: re.Match[str]) -> str | None:
 
 def _file_path(scrubber: Scrubber, match: re.Match[str]) -> str | None:
     path = match[0]
-    if forms.SYSTEM_TREES.match(path) and not is_volume(path):
+    if (forms.SYSTEM_TREES.match(path) and not is_volume(path)) or forms.DRIVE_PLACE.fullmatch(path):
         return None
     return "/".join(part if part.lower() in ORDINARY else paths.pieces(scrubber, part)
                     for part in path.split("/"))

@@ -217,6 +217,8 @@ FILE_PATH = re.compile(
     rf"/(?!,)(?:[\w.+@~%=,\\#{chr(PLACE)}-{chr(PLACE + PLACES)}-]{{1,255}}/?){{1,40}}")
 SYSTEM_TREES = re.compile(
     r"/(?:sys|proc|usr(?!/local/)|lib|lib32|lib64|bin|sbin|boot)(?:/|$)|/dev/(?!mapper/|md/|disk/|zvol/)")
+# How storcli names a drive: controller, enclosure and slot.
+DRIVE_PLACE = re.compile(r"/c\d{1,3}(?:/e\d{1,5})?/s\d{1,3}")
 # What /dev holds in folders of its own; any other folder there is a volume group.
 DEV_FOLDERS = re.compile(
     r"/dev/(?:disk|mapper|md|zvol|pts|shm|input|dri|infiniband|cpu|net|bus|snd|vfio|hugepages|mqueue|block|char|nvidia[\w-]*|fd|dma_heap|"

@@ -404,7 +404,8 @@ def disks(count: int = 8, **changes: str) -> dict[str, Capture]:
         "raid.md": done(**{f"/sys/block/md0/md/{name}": changes.get(f"md0.{name}", text) for name, text in md.items()}),
         "filesystem.plan": done(**{"/etc/fstab": FSTAB}),
         "filesystem.lustre": done(**{"/sys/fs/lustre/health_check": "healthy\n"}),
-        "disk.smart": smart(count), "disk.scsi": done(),
+        "disk.smart": smart(count), "disk.scsi": done(), "disk.multipath": done(), "disk.raid-smart": done(),
+        **{f"raid.{tool}": done() for tool in ("storcli", "storcli-drives", "storcli2", "storcli2-drives", "mvcli", "mnvcli")},
     }
 
 

@@ -5,12 +5,27 @@ from __future__ import annotations
 import json
 import re
 
+import pytest
+
 from healthcheck.model import recording as recordings
-from healthcheck.model.recording import Capture, FileCapture, Outcome
+from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
 from healthcheck.scrub import scrub
 from inventory.model import Node
 from tests.healthcheck import machine
 from tests.healthcheck.checks.verdicts import findings_of, verdict
+from tests.healthcheck.raid import (
+    MVCLI,
+    boss,
+    controller,
+    counters,
+    drive,
+    drives,
+    newer,
+    newer_drives,
+    perc,
+    tri_mode,
+    volume,
+)
 
 FSTAB = (
     "UUID=5a1e7c1e-0a43-4fd1-9a0c-2f6d3d5b8f11 / ext4 errors=remount-ro 0 1\n"
@@ -42,3 +57,22 @@ def test_serial_numbers_names_of_servers_and_unique_ids_of_disks_are_replaced_an
     before, after = (re.sub(r"(?<=SAMSUNG )\w+", "PART", findings_of(verdict("disk-smart-warning", one))) for one in (seen, scrubbed))
     assert before == after != ""
     assert "12 media" in findings_of(verdict("disk-smart-media-errors", scrubbed))
+
+
+SICK = (
+    ("raid-volume-state", perc(controller(**{"VD LIST": [volume(state="Dgrd")], "PD LIST": [drive(0), drive(1, "Offln")]}))),
+    ("raid-drive-state", perc(controller(**{"PD LIST": [drive(0), drive(1, "UBad", "-")]}))),
+    ("raid-drive-failing", perc(of_drives=[drives(counters(0), counters(1, **{"S.M.A.R.T alert flagged by drive": "Yes"}))])),
+    ("raid-drive-media-errors", tri_mode(of_drives=newer_drives(**{"Media Error Count": 7}))),
+    ("raid-battery-state", tri_mode(newer(**{"Energy Pack Info": [{"Type": "Supercap", "Status": "Failed"}]}))),
+    ("raid-volume-state", boss(MVCLI.replace("functional", "degraded"))),
+)
+
+
+@pytest.mark.parametrize(("rule", "seen"), SICK)
+def test_what_raid_controllers_tools_print_is_judged_alike_once_serial_numbers_are_replaced(rule: str, seen: Recording) -> None:
+    scrubbed = scrub(seen, Node(name="gpu001"), key=b"k" * 32).recording
+    text = json.dumps(recordings.to_json(scrubbed))
+    assert "S6KPNE0W" not in text and "SPE4" not in text
+    before, after = (re.sub(r"\((?!RAID\d)\w+\)", "(MODEL)", findings_of(verdict(rule, one))) for one in (seen, scrubbed))
+    assert before == after != ""

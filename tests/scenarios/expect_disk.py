@@ -23,7 +23,9 @@ EXPECTED: Mapping[str, Expected] = {
     "nvme-without-a-namespace": only("disk-nvme-namespace", "nvme7 (0000:a3:00.0)", "no namespace|at least one", "nvme list-ns|power-cycle"),
     "nvme-passed-on": Expected((), "healthy"),
     "nvme-resets": only("disk-log-nvme-resets", "nvme7", "2 lines|timeout, aborting", "firmware|replaced", "warning", "vendor"),
-    "disk-fails": only("disk-smart-spare-low", "nvme5 (SAMSUNG", "the spare is below its threshold", "drain|replace the drive", owner="vendor"),
+    "disk-fails": together(
+        only("disk-smart-spare-low", "nvme5 (SAMSUNG", "the spare is below its threshold", "drain|replace the drive", owner="vendor"),
+        only("disk-smart-life", "nvme5 (SAMSUNG", "88% of its life used|days left", "Find what writes", "warning", "operator")),
     "disk-worn": only("disk-smart-wear", "nvme1 (SAMSUNG", "93% of its life used|below 90%", "replacement", "warning", "vendor"),
     "disk-loses-data": together(
         only("disk-smart-media-errors", "nvme8 (SAMSUNG", "7 media|at most 0", "watch|replace the drive", "warning", "vendor"),

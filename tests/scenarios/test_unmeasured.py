@@ -57,6 +57,8 @@ SPARE = (
     Spare("disk.scsi", "disk-smart-*", "it leaves out a BMC's virtual drives; without it more is judged, never less"),
     Spare("nvme.sysfs", "disk-smart-*", "it leaves out drives over a network; without it more is judged, never less"),
     Spare("nvme.temperature", "disk-smart-*", "without a sensor SMART's own bit for a temperature is judged"),
+    Spare("disk.raid-smart", "disk-smart-*", "the bus has no RAID controller whose drives it would ask"),
+    Spare("disk.scsi", "fleet-disk-sizes", "the node has no such disk, so no file of one may be refused", ("denied",)),
     Spare("nvme.namespaces", "disk-nvme-*", "namespaces are readings of their own", but=frozenset({"disk-nvme-namespace", "disk-nvme-read-only"})),
     Spare("host.uptime", "*", "without it the log's newest record stands for the look, and more is judged for it, never less",
           but=frozenset({"fleet-boot-time"})),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import signal
-from typing import TYPE_CHECKING, Any, Dict, Optional
+from typing import TYPE_CHECKING, Any, Dict, Optional, Sequence
 
 from healthcheck.collector.onnode.shortage import OwnFailure, own_failure, why_ended
 from healthcheck.collector.onnode.system import (
@@ -142,6 +142,19 @@ def search_path() -> str:
     return os.environ.get("PATH", os.defpath) + ":/usr/local/sbin:/usr/sbin:/sbin"
 
 
+def environment() -> Dict[str, str]:
+    """What commands run in: the C locale, and the search path."""
+    return dict(os.environ, LC_ALL="C", LANG="C", PATH=search_path())
+
+
+def installed(names: Sequence[str]) -> str:
+    """The first of these programs that is here, by name or by path; empty without one."""
+    for name in names:
+        if any(os.access(os.path.join(folder, name), os.X_OK) for folder in search_path().split(":")):
+            return name
+    return ""
+
+
 class Command(Child):
     """An argv list that runs with no shell, no input and the C locale."""
 
@@ -162,9 +175,10 @@ class Command(Child):
         most, hard = max(4 * self.probe["limit"], 1 << 20), resource.getrlimit(resource.RLIMIT_FSIZE)[1]
         most = most if hard == resource.RLIM_INFINITY else min(most, hard)
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
-        os.execvpe(  # noqa: S606  (an argv list, and never a shell)
-            self.probe["argv"][0], self.probe["argv"],
-            dict(os.environ, LC_ALL="C", LANG="C", PATH=search_path()))
+        argv = self.probe["argv"]
+        tools = self.probe.get("tools")
+        tool = (installed([argv[0], *tools]) or argv[0]) if tools else argv[0]
+        os.execvpe(tool, [tool, *argv[1:]], environment())  # noqa: S606  (an argv list, and never a shell)
 
     def stumbled(self, error: BaseException) -> None:
         # Its exit status must not be taken for one of the program, which has not started.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Any, Dict, List
+from typing import TYPE_CHECKING, Any, Dict, List, Sequence, Set
 
-from healthcheck.collector.onnode.child import Child, Command, search_path
+from healthcheck.collector.onnode.child import Child, Command, environment, installed
 from healthcheck.collector.onnode.shortage import own_failure
 from healthcheck.collector.onnode.system import (
     LEFT_OUT,
@@ -21,7 +21,12 @@ from healthcheck.collector.onnode.system import (
 if TYPE_CHECKING:
     from healthcheck.collector.onnode.run import CollectorRun
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}")  # neither an option of the command nor a path
+# Neither an option of the command nor a path.
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:,+-]{0,63}")
+# A line of `smartctl --scan` for a drive that is known by its controller: "/dev/bus/0 -d megaraid,8 # ...".
+SCANNED = re.compile(r"(/dev/bus/[0-9]{1,4}) -d ((?:[a-z]{1,8}\+)?megaraid,[0-9]{1,4}) #")
+MOST_SCANNED = 1024
+DRIVERS = "/sys/bus/pci/drivers/"
 NO_TOOL = 3
 
 
@@ -37,9 +42,10 @@ class DeviceLister(Child):
         names = {path: excluded_device(path, self.run.excluded) for path in found}
         found = {path for path in found if not names[path]}
         notes = sorted(LEFT_OUT + name for name in set(names.values()) if name)
-        tools = [os.path.join(folder, self.probe["argv"][0]) for folder in search_path().split(":")]
-        if found and not any(os.access(tool, os.X_OK) for tool in tools):
+        if found and not installed([self.probe["argv"][0], *self.probe.get("tools", ())]):
             return NO_TOOL
+        if found and self.probe.get("scan"):
+            found = scanned(self.probe["scan"])
         os.write(self.out, "\0".join(sorted(found) + notes).encode("utf-8", "surrogateescape"))
         return 0
 
@@ -60,6 +66,13 @@ class DeviceLister(Child):
             run.devices.append(DeviceQueue(run, probe, self.began, paths, note))
 
 
+def no_such_driver(patterns: Sequence[str]) -> bool:
+    """Whether these are drivers of PCI devices that the kernel has not loaded: looking there cannot hang, and
+    a child for it would cost milliseconds."""
+    return all(path.startswith(DRIVERS) and "*" not in path and not os.path.lexists(ROOT + path)
+               for path in patterns)
+
+
 def matching(base: str, parts: List[str]) -> List[str]:
     """The paths that match a pattern. glob(3) and Python's would take a folder for empty that could not be
     opened for want of a descriptor. Raises OSError then."""
@@ -76,6 +89,15 @@ def matching(base: str, parts: List[str]) -> List[str]:
                     if name[0] != "." for path in matching(base + "/" + name, parts[at + 1:])]
         base += "/" + part
     return [base] if os.path.lexists(ROOT + base) else []
+
+
+def scanned(argv: Sequence[str]) -> Set[str]:
+    """The drives that this command lists, as DEVICE/TYPE."""
+    import subprocess
+    made = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                          env=environment(), check=True)
+    lines = made.stdout.decode("ascii", "replace").splitlines()[:MOST_SCANNED]
+    return {"/".join(found.groups()) for found in map(SCANNED.match, lines) if found}
 
 
 class DeviceQueue:
@@ -100,7 +122,7 @@ class DeviceQueue:
         """Starts the next device's command if none runs; returns whether all are done."""
         while self.left and not self.busy:
             path = self.left.pop(0)
-            name = path.rpartition("/")[2]
+            folder, _, name = path.rpartition("/")
             key = self.probe["id"] + " " + path
             stuck = self.run.folder.stuck.get("probe " + key)
             if stuck:
@@ -111,7 +133,8 @@ class DeviceQueue:
                 self.late = True
                 self.files[path] = ["timeout", "its turn never came"]
             else:
-                argv = [word.replace("{name}", name) for word in self.probe["argv"]]
+                argv = [word.replace("{name}", name).replace("{folder}", folder)
+                        for word in self.probe["argv"]]
                 seconds = min(self.probe["each_s"], self.end - clock())
                 self.busy = True
                 probe = dict(self.probe, id=key, argv=argv, seconds=seconds, limit=self.limit)

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Callable, Dict, List, NoReturn, Optional
 
 from healthcheck.collector.onnode.answer import fit
 from healthcheck.collector.onnode.child import Child, Command
-from healthcheck.collector.onnode.devices import DeviceCommand, DeviceLister, DeviceQueue
+from healthcheck.collector.onnode.devices import DeviceCommand, DeviceLister, DeviceQueue, no_such_driver
 from healthcheck.collector.onnode.folder import RunFolder
 from healthcheck.collector.onnode.helperchild import HelperChild
 from healthcheck.collector.onnode.nvidia import Detector, NvmlProgress, NvmlReader, not_needed
@@ -144,6 +144,8 @@ class CollectorRun:
                 self.fail([probe], "unable", self.tight)
             elif probe["kind"] == "nvml" or probe["needs"]:
                 nvidia.append(probe)
+            elif probe["each"] and no_such_driver(probe["each"]):
+                self.captures[probe["id"]] = capture("done", 0.0)
             elif probe["kind"] == "command":
                 self.queue.append(probe)
             else:

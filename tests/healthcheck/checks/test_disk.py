@@ -3,15 +3,17 @@ what could not be seen."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from healthcheck.checks.growth import HOUR
 from healthcheck.model.outcome import Status
 from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
-from tests.healthcheck import machine
-from tests.healthcheck.checks.verdicts import findings_of, ids, verdict
+from tests.healthcheck import machine, raid
+from tests.healthcheck.checks.verdicts import after, findings_of, ids, verdict
 
 NAME = "nvme3 (SAMSUNG MZWLJ3T8HBLS-00007)"
 
@@ -82,6 +84,16 @@ def one_disk(device: str, document: Any, code: int = 0) -> Recording:
                                                 files={f"/sys/block/{device}": entry}))
 
 
+def paths(**states: str | None) -> Recording:
+    """A disk over two paths, sdb and sdc, beside a volume of LVM; `states` replace those of paths, None takes one away."""
+    held = {"sdb": "running\n", "sdc": "running\n", **states}
+    texts = {f"/sys/block/dm-0/slaves/{path}/device/state": state for path, state in held.items() if state is not None}
+    return machine.recording(disk_multipath=machine.done(**{
+        "/sys/block/dm-0/dm/name": "mpatha\n", "/sys/block/dm-0/dm/uuid": "mpath-3600508b400105e210000900000490000\n",
+        "/sys/block/dm-1/dm/name": "vg-root\n", "/sys/block/dm-1/dm/uuid": "LVM-o2hsJR\n",
+        "/sys/block/dm-1/slaves/sda/device/state": "offline\n", **texts}))
+
+
 PASSING: list[tuple[str, Recording]] = [
     ("disk-nvme-state", files()), ("disk-nvme-pcie", files()), ("disk-nvme-driven", files()),
     ("disk-nvme-pcie",
@@ -92,6 +104,12 @@ PASSING: list[tuple[str, Recording]] = [
     ("disk-smart-media-errors", smart(media_errors=0)),
     ("disk-smart-spare", smart(available_spare=20)),
     ("disk-smart-spare", smart(available_spare=100, available_spare_threshold=97)),
+    ("disk-multipath-path", paths()), ("disk-multipath-path", paths(sdc="live\n")),
+    # Half used in 360 days: as many are left. A tenth of the life is the least that is judged, and 90% are worn.
+    ("disk-smart-life", smart(percentage_used=50, power_on_hours=180 * 24)),
+    ("disk-smart-life", smart(percentage_used=9, power_on_hours=24)),
+    ("disk-smart-life", smart(percentage_used=90, power_on_hours=24)),
+    ("disk-smart-life", smart(percentage_used=50, power_on_hours=0)),
     ("disk-smart-wear", smart(percentage_used=89)), ("disk-smart-reallocated", ata(a5=10)),
     ("disk-smart-pending", ata(a197=0)), ("disk-smart-uncorrectable", ata(a198=0, a197=9)),
     ("disk-smart-unrecovered", ata(a187=0)),
@@ -147,6 +165,13 @@ FAILING: list[tuple[str, Recording, str]] = [
      f"{NAME}: 1 media and data integrity errors, expected at most 0"),
     ("disk-smart-spare", smart(available_spare=19),
      f"{NAME}: 19% spare (its threshold is 10%), expected at least 20%"),
+    ("disk-multipath-path", paths(sdc="transport-offline\n"),
+     "mpatha: 1 of 2 paths lost: sdc transport-offline, expected every path in use"),
+    ("disk-smart-life", smart(percentage_used=50, power_on_hours=179 * 24),
+     f"{NAME}: 50% of its life used in 179 days of operation: 179 days left at that rate, expected at least 180 days"),
+    ("disk-smart-life", of_ata(wear(177, "Wear_Leveling_Count", 60), power_on_time={"hours": 40 * 24}),
+     "sda (INTEL SSDSC2KG480G8): 40% of its life used in 40 days of operation: 60 days left at that rate, "
+     "expected at least 180 days"),
     ("disk-smart-wear", smart(percentage_used=90), f"{NAME}: 90% of its life used, expected below 90%"),
     ("disk-smart-wear", smart(percentage_used=255), f"{NAME}: 255% of its life used, expected below 90%"),
     ("disk-smart-reallocated", ata(a5=11, a197=0),
@@ -235,6 +260,8 @@ LINES: list[tuple[str, str, str]] = [
 ]
 TRENDS = {"disk-smart-media-errors-growing": "media_errors",
           "disk-smart-unsafe-shutdowns": "unsafe_shutdowns"}
+# Trends with tests of their own below.
+OWN = {"disk-smart-life-now", "disk-multipath-lost"}
 
 
 @pytest.mark.parametrize(("rule", "recording"), PASSING)
@@ -275,9 +302,97 @@ def test_a_drive_that_is_new_and_has_lost_data_cannot_be_compared() -> None:
     assert verdict("disk-smart-media-errors-growing", smart(media_errors=1), before).status is Status.UNKNOWN
 
 
+def test_life_that_goes_fast_between_two_looks_is_named_with_the_days_that_are_left() -> None:
+    def used(percent: int, hours: float = 0) -> Recording:
+        return after(smart(percentage_used=percent), hours * HOUR)
+
+    rule = "disk-smart-life-now"
+    assert verdict(rule, used(60)).status is Status.SKIPPED
+    # One per cent may be a step that was due; two in a day are 20 days for the other 40.
+    assert verdict(rule, used(60, 24), used(59)).status is Status.PASS
+    result = verdict(rule, used(60, 24), used(58))
+    assert findings_of(result) == f"{NAME}: 2% of its life used in 24.0 h: 20.0 days left at that rate, expected at least 30 days"
+    assert verdict(rule, used(60, 36), used(58)).status is Status.PASS
+    assert verdict(rule, used(60, 1), used(58)).status is Status.FAIL
+    assert verdict(rule, used(60, 0.9), used(58)).status is Status.PASS
+    assert findings_of(verdict(rule, used(103, 24), used(99))).startswith(f"{NAME}: 4% of its life used in 24.0 h: 0.0 days left")
+    assert verdict(rule, used(50, 24), used(58)).status is Status.UNKNOWN
+
+
+def test_a_path_that_the_kernel_took_out_is_missed() -> None:
+    rule = "disk-multipath-lost"
+    assert verdict(rule, paths()).status is Status.SKIPPED
+    assert verdict(rule, paths(), paths()).status is Status.PASS
+    assert verdict(rule, paths(sdd="running\n"), paths()).status is Status.PASS
+    assert findings_of(verdict(rule, paths(sdc=None), paths())) == "mpatha: 1 paths, expected 2, as in the earlier snapshot"
+
+
+@pytest.mark.parametrize("path", ["slaves/sdc/device/state", "dm/uuid"])
+def test_a_path_that_cannot_be_read_is_unknown(path: str) -> None:
+    held = paths().captures["disk.multipath"]
+    files = {name: entry._replace(outcome=Outcome.DENIED, text="") if name.endswith(path) else entry for name, entry in held.files.items()}
+    result = verdict("disk-multipath-path", machine.recording(disk_multipath=replace(held, files=files)))
+    assert result.status is Status.UNKNOWN
+
+
+# ---- drives behind a RAID controller, by smartctl -d megaraid,N
+
+
+def behind(*drives: tuple[str, dict[str, Any]], **more: Any) -> Recording:
+    """A node with a PERC: smartctl sees the volume, which it cannot ask, and these drives behind it."""
+    said = json.dumps({"smartctl": {"messages": [{"string": "DELL or MegaRaid controller, please try adding '-d megaraid,N'"}]}})
+    shown = {"/sys/block/sda": FileCapture(Outcome.DONE, f"exit 2\n{said}")}
+    entries = {f"/dev/bus/0/{kind}": FileCapture(Outcome.DONE, f"exit 0\n{json.dumps(document)}") for kind, document in drives}
+    held: dict[str, Any] = {
+        "gpu_pci": raid.bus(megaraid_sas=raid.PERC), "disk_smart": Capture(Outcome.DONE, bytes=1, files=shown),
+        "disk_raid-smart": Capture(Outcome.DONE, bytes=1, files=entries), **more}
+    return machine.recording(**{name: capture for name, capture in held.items() if capture is not None})
+
+
+def sas(serial: str, **members: Any) -> dict[str, Any]:
+    return {"device": {"protocol": "SCSI", "type": "megaraid,8"}, "scsi_model_name": "SEAGATE ST18000NM000D", "serial_number": serial,
+            "smart_status": {"passed": True}, "scsi_grown_defect_list": 0, **members}
+
+
+def test_drives_behind_a_raid_controller_are_judged_by_their_own_smart() -> None:
+    seen = behind(("megaraid,8", sas("A")), ("sat+megaraid,12", {**sas("B"), "smart_status": {"passed": False}}))
+    result = verdict("disk-smart-failed", seen)
+    assert findings_of(result) == "sat+megaraid,12 on bus 0 (SEAGATE ST18000NM000D): failing, by its own report, expected passed"
+    assert verdict("disk-smart-defects", behind(("megaraid,8", sas("A", scsi_grown_defect_list=11)))).status is Status.FAIL
+
+
+def test_a_drive_that_its_controller_passes_on_is_judged_once() -> None:
+    broken = {**sas("A"), "smart_status": {"passed": False}}
+    shown = Capture(Outcome.DONE, bytes=1, files={"/sys/block/sda": FileCapture(Outcome.DONE, f"exit 8\n{json.dumps(broken)}")})
+    result = verdict("disk-smart-failed", behind(("megaraid,8", broken), ("megaraid,9", sas("B")), disk_smart=shown))
+    assert [finding.subject for finding in result.findings] == ["sda (SEAGATE ST18000NM000D)"]
+
+
+@pytest.mark.parametrize("outcome", [None, Outcome.TIMEOUT, Outcome.DENIED, Outcome.UNABLE, Outcome.CRASHED])
+def test_drives_behind_a_controller_that_were_not_asked_are_no_pass_and_need_no_asking_without_one(outcome: Outcome | None) -> None:
+    lacking = {"disk_raid-smart": Capture(outcome)} if outcome else {}
+    seen = behind(**lacking)
+    captures = {name: one for name, one in seen.captures.items() if outcome or name != "disk.raid-smart"}
+    assert verdict("disk-smart-failed", replace(seen, captures=captures)).status is Status.UNKNOWN
+    without = {**captures, "gpu.pci": machine.pci(), "disk.smart": machine.smart(1)}
+    assert verdict("disk-smart-failed", replace(seen, captures=without)).status is Status.PASS
+
+
+@pytest.mark.parametrize(("above", "how"), [
+    ("device/../../iscsi_session/session1/state", "over iSCSI"), ("device/../../fc_remote_ports/rport-1:0-0/port_state", "over Fibre Channel")])
+def test_a_disk_over_a_fabric_is_not_asked_for_smart(above: str, how: str) -> None:
+    held = machine.smart(2)
+    broken = FileCapture(Outcome.DONE, "exit 4\n{}")
+    seen = machine.recording(disk_smart=replace(held, files={**held.files, "/sys/block/sdb": broken}),
+                             disk_scsi=machine.done(**{"/sys/block/sdb/removable": "0\n", f"/sys/block/sdb/{above}": "x\n"}))
+    result = verdict("disk-smart-failed", seen)
+    assert result.status is Status.PASS and f"sdb ({how})" in result.reason
+
+
 FILE_RULES = sorted(ids("raid.yaml") | {"disk-nvme-state", "disk-nvme-pcie", "disk-nvme-pcie-speed",
-                                        "disk-nvme-temperature", "disk-nvme-read-only", "disk-nvme-namespace"})
-FILE_PROBES = ("nvme_sysfs", "nvme_namespaces", "nvme_temperature", "raid_md", "raid_zfs")
+                                        "disk-nvme-temperature", "disk-nvme-read-only", "disk-nvme-namespace",
+                                        "disk-multipath-path"})
+FILE_PROBES = ("nvme_sysfs", "nvme_namespaces", "nvme_temperature", "raid_md", "raid_zfs", "disk_multipath")
 SMART_RULES = sorted(rule for rule in ids("disk.yaml") if rule.startswith("disk-smart-"))
 LOG_RULES = sorted(rule for rule in ids("disk.yaml") if rule.startswith("disk-log-"))
 
@@ -360,7 +475,8 @@ _SATA = [wear(177, "Wear_Leveling_Count", 2), *(
 
 @pytest.mark.parametrize("left_out", range(len(_SATA)))
 def test_an_attribute_that_a_disk_does_not_count_hides_no_other(left_out: int) -> None:
-    whole = {rule: verdict(rule, of_ata(*_SATA)) for rule in SMART_RULES if rule not in TRENDS}
+    # disk-smart-life is the trend of the wear that disk-smart-wear judges.
+    whole = {rule: verdict(rule, of_ata(*_SATA)) for rule in SMART_RULES if rule not in TRENDS.keys() | OWN | {"disk-smart-life"}}
     less = of_ata(*(row for at, row in enumerate(_SATA) if at != left_out))
     changed = [rule for rule, result in whole.items() if verdict(rule, less) != result]
     assert len(changed) == 1, changed
@@ -423,7 +539,7 @@ def test_a_node_has_as_many_drives_on_its_bus_as_its_sku_says(count: int | None,
 
 def test_every_rule_of_both_files_is_in_a_table() -> None:
     tested = ({rule for rule, _ in PASSING} & {rule for rule, _, _ in FAILING}
-              | {rule for rule, _, _ in LINES} | TRENDS.keys() | {"disk-nvme-count"})
+              | {rule for rule, _, _ in LINES} | TRENDS.keys() | OWN | {"disk-nvme-count"})
     # which have test_scsi.py
     assert tested == {rule for rule in ids("disk.yaml") | ids("raid.yaml")
                       if not rule.startswith("disk-scsi-")}

@@ -142,3 +142,60 @@ def test_devices_of_two_probes_take_turns_side_by_side(tree: Path) -> None:
     for name in ("a", "b", "c"):
         assert [entry.text for entry in made.captures[name].files.values()] == [
             f"exit 0\n{name} nvme{number}\n" for number in range(4)]
+
+
+def executable(tree: Path, name: str, script: str) -> None:
+    path = tree / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+
+
+DRIVER = "/sys/bus/pci/drivers/megaraid_sas"
+
+
+def test_the_first_of_a_commands_names_that_is_installed_is_run(tree: Path) -> None:
+    plant(tree, "nvme0")
+    executable(tree, "opt/maker/tool64", 'echo "by path $@"')
+    path = str(tree / "opt/maker/tool64")
+    probe = each("no-such-tool", "{name}", tools=("nor-such-a-one", path, "echo"))
+    assert Captures(recording(probe, tree)).devices(probe) == {
+        "/sys/class/nvme/nvme0": DeviceOutput(0, "by path nvme0\n")}
+    probe = each("no-such-tool", "{name}", tools=("nor-such-a-one",))
+    with pytest.raises(Unread, match=r"^no-such-tool is not there$"):
+        Captures(recording(probe, tree)).devices(probe)
+
+
+def test_a_driver_that_is_not_loaded_has_no_device(tree: Path) -> None:
+    probe = Probe("it", ProbeKind.COMMAND, argv=("echo", "run"), each=(DRIVER,), most=1)
+    capture = look(probe, tree)
+    assert (capture.outcome.value, dict(capture.files)) == ("done", {})
+    (tree / DRIVER[1:]).mkdir(parents=True)
+    assert entries(look(probe, tree)) == {"megaraid_sas": ("done", "exit 0\nrun\n")}
+
+
+SCAN = """\
+/dev/sda -d scsi # /dev/sda, SCSI device
+/dev/bus/0 -d megaraid,8 # /dev/bus/0 [megaraid_disk_08], SCSI device
+/dev/bus/0 -d sat+megaraid,12 # /dev/bus/0 [megaraid_disk_12] [SAT], ATA device
+/dev/bus/0 -d megaraid,8;id # /dev/bus/0
+/dev/bus/../sda -d megaraid,9 # /dev/bus/0
+-x/dev/bus/0 -d megaraid,9 # /dev/bus/0
+"""
+
+
+def test_drives_that_a_scan_lists_are_asked_in_place_of_the_devices(tree: Path) -> None:
+    (tree / DRIVER[1:]).mkdir(parents=True)
+    executable(tree, "bin/scanner", f"cat <<'END'\n{SCAN}END")
+    probe = Probe("it", ProbeKind.COMMAND, argv=("echo", "-d", "{name}", "{folder}"), each=(DRIVER,),
+                  scan=(str(tree / "bin/scanner"),), seconds=10.0)
+    assert Captures(recording(probe, tree)).devices(probe) == {
+        "/dev/bus/0/megaraid,8": DeviceOutput(0, "-d megaraid,8 /dev/bus/0\n"),
+        "/dev/bus/0/sat+megaraid,12": DeviceOutput(0, "-d sat+megaraid,12 /dev/bus/0\n")}
+
+
+def test_a_scan_that_fails_is_no_empty_list(tree: Path) -> None:
+    (tree / DRIVER[1:]).mkdir(parents=True)
+    probe = Probe("it", ProbeKind.COMMAND, argv=("echo", "{name}"), each=(DRIVER,), scan=("false",))
+    capture = look(probe, tree)
+    assert capture.outcome.value == "unable" and "cannot be listed" in capture.note

@@ -4,19 +4,21 @@ exception."""
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from healthcheck.facts import nvme, raid  # noqa: F401  (they register facts)
+from healthcheck.facts import nvme, raid_controller  # noqa: F401  (they register facts)
+from healthcheck.facts import raid as md  # noqa: F401
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.disk import read_disk
 from healthcheck.facts.files import DeviceOutput
 from healthcheck.facts.filesystem import parse_fstab
 from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured, reading
 from healthcheck.model.recording import Capture, FileCapture, Outcome
-from tests.healthcheck import machine
+from tests.healthcheck import machine, raid
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
@@ -40,6 +42,40 @@ def test_no_text_upsets_the_reader_of_fstab(text: str) -> None:
     except ValueError:
         return
     assert all(entry.point.startswith("/") for entry in wanted)
+
+
+_MEMBERS = ("Controllers", "Command Status", "Status", "Controller", "Description", "Response Data", "Basics", "Model",
+            "PCI Address", "Controller Status", "VD LIST", "Virtual Drives", "DG/VD", "TYPE", "State", "PD LIST",
+            "Physical Drives", "EID:Slt", "DG", "TOPOLOGY", "Type", "BBU_Info", "Energy Pack Info", "Drives List",
+            "Drive Information", "Drive Detailed Information", "LU/NS Properties", "Media Error Count",
+            "Drive /c0/e252/s0 - Detailed Information", "Drive /c0/e252/s0 State", "Predictive Failure Count")
+_VALUES = (st.none() | st.booleans() | st.integers(-1, 300) | st.text(max_size=6)
+           | st.sampled_from(("Success", "Optl", "Dgrd", "Onln", "UBad", "DRIVE", "252:0", "Optimal", "Yes")))
+RAID = st.recursive(_VALUES, lambda inner: st.lists(inner, max_size=3)
+                    | st.dictionaries(st.sampled_from(_MEMBERS), inner, max_size=6), max_leaves=30)
+_DATA = st.dictionaries(st.sampled_from(_MEMBERS), RAID, max_size=8)
+
+
+@given(st.text(max_size=60) | _DATA.map(lambda data: json.dumps({"Controllers": [{
+    "Command Status": {"Controller": 0, "Status": "Success"}, "Response Data": data}]})) | RAID.map(json.dumps),
+    st.sampled_from(("raid.storcli", "raid.storcli-drives", "raid.mvcli")))
+def test_no_answer_of_a_raid_controllers_tool_upsets_its_readers(text: str, probe: str) -> None:
+    driver = "ahci" if probe == "raid.mvcli" else "megaraid_sas"
+    captures = Captures(raid.perc(**{probe.replace(".", "_", 1): raid.answered(driver, text)}))
+    for name in ("raid_controllers", "raid_volumes", "raid_drives", "raid_batteries"):
+        value = build_fact(FACTS[name], captures)
+        assert not (isinstance(value, Unmeasured)
+                    and "could not be read from the node's output" in value.reason), (name, value)
+
+
+@given(st.lists(st.tuples(st.sampled_from(("id", "VD ID", "status", "Status", "RAID mode", "VD status", "BGA progress",
+                                          "Total # of VD")), st.text(max_size=12)), max_size=9))
+def test_no_text_of_a_boot_mirrors_tool_passes_for_a_sound_one_unless_it_says_so(rows: list[tuple[str, str]]) -> None:
+    text = "".join(f"{name}: {value}\n" for name, value in rows)
+    value = build_fact(FACTS["raid_volumes"], Captures(raid.boss(text)))
+    volumes = [] if isinstance(value, (Unmeasured, Partial)) else value
+    assert all(reading(volume, "state") != "optimal" or re.search("(?i)optimal|optl|functional", text)
+               for volume in volumes)
 
 
 @given(st.integers(0, 255), st.text(max_size=100) | JSON.map(json.dumps))

@@ -83,7 +83,9 @@ ONLY: Mapping[str, set[str]] = MappingProxyType({
     # is judged, never less. Namespaces are readings of their own.
     **{probe: {rule for rule in BY_PROBE[probe] if not rule.startswith("disk-smart-")}
        for probe in ("disk.scsi", "nvme.sysfs", "nvme.temperature")},
-    "nvme.namespaces": {"disk-nvme-namespace", "disk-nvme-read-only"},
+    "nvme.namespaces": {"disk-nvme-namespace", "disk-nvme-read-only", "fleet-disk-sizes", "fleet-disk-namespaces"},
+    # The bus has no RAID controller whose drives it would ask.
+    "disk.raid-smart": set(),
     "service.nvidia": set(BY_PROBE["service.nvidia"]) - {"driver-persistence-daemon", "gpu-persistence"},
 })
 

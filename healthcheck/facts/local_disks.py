@@ -1,0 +1,71 @@
+"""The sizes of a node's own disks, to compare nodes by: NVMe drives and SCSI disks, by the kernel.
+
+Disks over a network or a fabric, on USB, and with removable media are none of the node's own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from healthcheck.facts.base import Captures, fact
+from healthcheck.facts.gpu import PCI
+from healthcheck.facts.nvme import NAMESPACES, NVME, nvme_bus, nvmes
+from healthcheck.facts.scsi import SCSI, scsi_disks
+from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread, reading
+
+
+class LocalDisks(Fact):
+    """The node's own disks. `sizes` says how many there are of each size, the largest first: "8 of 3.84 TB, 2
+    of 960 GB"; makers round, so sizes are compared to three digits. UNSUPPORTED without a disk, and where the
+    kernel lacks a drive that is there, or its namespace: other rules report that, or it was passed on."""
+
+    name: str
+    sizes: str
+
+
+@fact("local_disks", NVME, NAMESPACES, SCSI, PCI)
+def local_disks(captures: Captures) -> LocalDisks:
+    """All of them. Raises Unread unless the size of each was read."""
+    bus = captures.once(nvme_bus)
+    if isinstance(bus, Partial):
+        raise Unread(bus.reason)
+    if set(bus.on_pci) - set(bus.driven) or 0 in set(_bytes(captures)):
+        return LocalDisks.absent("disks (a drive is there that the kernel does not have in whole)")
+    sizes = Counter(_size(count) for count in _bytes(captures))
+    ordered = sorted(sizes.items(), key=lambda item: -item[0][0])
+    text: Any = ", ".join(f"{count} of {size[1]}" for size, count in ordered) or UNSUPPORTED
+    return LocalDisks("disks", sizes=text)
+
+
+def _bytes(captures: Captures) -> Iterator[int]:
+    for drive in _members(captures.once(nvmes)):
+        yield from _read(drive, reading(drive, "bytes"))
+    for disk in _members(captures.once(scsi_disks)):
+        if reading(disk, "over") == "":
+            # Without a size it is there, and not whole.
+            size = reading(disk, "bytes")
+            yield from (0,) if size is UNSUPPORTED else _read(disk, size)
+
+
+def _members(value: Any) -> Iterable[Fact]:
+    if isinstance(value, Partial):
+        raise Unread(value.reason)
+    members: Iterable[Fact] = value
+    return members
+
+
+def _read(disk: Fact, value: Any) -> Iterator[int]:
+    """A size, unless the disk has none of its own; raises Unread where it was not read."""
+    if isinstance(value, Unmeasured):
+        raise Unread(f"{disk.name}: {value.reason}")
+    if isinstance(value, int):
+        yield value
+
+
+def _size(count: int) -> tuple[float, str]:
+    """A number of bytes to three digits: to sort by, and in words."""
+    unit, name = (10**12, "TB") if count >= 10**12 else (10**9, "GB")
+    text = f"{count / unit:.3g}"
+    return float(text) * unit, f"{text} {name}"
