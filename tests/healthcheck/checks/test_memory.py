@@ -145,7 +145,7 @@ def test_without_dimms_the_controller_is_accused() -> None:
             for name in ("dimm_label", "dimm_ce_count", "dimm_ue_count")}
     result = verdict("memory-ecc-corrected", after(files("memory.edac", {**gone, "mc0/ce_count": "99\n"}),
                                                    60), files("memory.edac", gone))
-    assert findings_of(result).startswith("mc0: 96 corrected in 1 min")
+    assert findings_of(result).startswith("memory controller mc0: 96 corrected in 1 min")
 
 
 def test_idle_gpus_with_all_memory_back_are_fine() -> None:
@@ -156,7 +156,7 @@ def test_every_rule_of_the_file_is_in_a_table() -> None:
     assert ids("memory.yaml") == {row[0] for row in FAILING} | {"memory-ecc-corrected"}
 
 
-@pytest.mark.parametrize("fact", ["memory_use", "edac"])
+@pytest.mark.parametrize("fact", ["memory_use", "memory_parts"])
 @given(data=st.data())
 def test_no_bytes_in_any_file_raise(fact: str, data: st.DataObject) -> None:
     value = build_fact(FACTS[fact], Captures(data.draw(spoilt(FACTS[fact].probes[0].id))))
