@@ -45,15 +45,19 @@ def _cpus() -> dict[str, str]:
         f"{CPU}/cpu0/microcode/version": "0x2b000571\n"}
     for policy in range(8):
         files[f"{CPU}/cpufreq/policy{policy}/scaling_governor"] = "performance\n"
-        files[f"{CPU}/cpufreq/policy{policy}/scaling_max_freq"] = "3800000\n"
+        files |= {f"{CPU}/cpufreq/policy{policy}/{name}": "3800000\n"
+                  for name in ("scaling_max_freq", "cpuinfo_max_freq")}
     files |= {f"{CPU}/cpufreq/policy0/base_frequency": "2000000\n",
-              f"{CPU}/cpufreq/policy0/scaling_cur_freq": "2900000\n"}
+              f"{CPU}/cpufreq/policy0/scaling_cur_freq": "2900000\n",
+              f"{CPU}/cpufreq/policy0/scaling_driver": "intel_pstate\n",
+              f"{CPU}/intel_pstate/no_turbo": "0\n", f"{CPU}/intel_pstate/max_perf_pct": "100\n"}
     for socket in range(2):
         sensor = f"/sys/bus/platform/drivers/coretemp/coretemp.{socket}/hwmon/hwmon{4 + socket}"
         files |= {f"{sensor}/temp1_input": f"{58 + socket}000\n", f"{sensor}/temp1_crit": "100000\n"}
     for cpu in range(0, CPUS, 20):
         files[f"{CPU}/cpu{cpu}/topology/physical_package_id"] = f"{package(cpu)}\n"
         files[f"{CPU}/cpu{cpu}/thermal_throttle/package_throttle_count"] = f"{4 * package(cpu)}\n"
+        files[f"{CPU}/cpu{cpu}/thermal_throttle/core_throttle_count"] = f"{package(cpu)}\n"
     return files
 
 

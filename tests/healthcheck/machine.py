@@ -312,16 +312,23 @@ def _host_depths() -> dict[str, Capture]:
     meminfo = {"/proc/meminfo": MEMINFO}
     return {
         "cpu.topology": done(**{f"{CPU}/present": "0-223\n", f"{CPU}/online": "0-223\n", f"{CPU}/smt/control": "on\n"}),
-        "cpu.governor": done(**{f"{CPU}/cpufreq/policy{n}/scaling_governor": "performance\n" for n in range(2)}),
+        "cpu.governor": done(**{f"{CPU}/cpufreq/policy{n}/scaling_governor": "performance\n" for n in range(2)},
+                             **{f"{CPU}/cpufreq/policy0/scaling_driver": "amd-pstate-epp\n"}),
+        "cpu.cores": done(**{f"{CPU}/online": "0-223\n", **{
+            f"{CPU}/cpu{cpu}/{name}": text for cpu, package in ((0, 0), (1, 0), (5, 0), (60, 1), (61, 1))
+            for name, text in (("topology/physical_package_id", f"{package}\n"), ("thermal_throttle/core_throttle_count", f"{2 * package}\n"))
+        }}),
         "cpu.throttle": done(**{f"{CPU}/online": "0-223\n", **{
             f"{CPU}/cpu{cpu}/{name}": text for cpu, package in ((0, 0), (5, 0), (60, 1))
             for name, text in (("topology/physical_package_id", f"{package}\n"), ("thermal_throttle/package_throttle_count", f"{7 * package}\n"))
         }, **{
             f"/sys/bus/pci/drivers/k10temp/0000:00:{0x18 + package:x}.3/hwmon/hwmon{4 + package}/temp1_input": f"{61125 + package * 1000}\n"
             for package in range(2)
-        }, "/proc/loadavg": "12.20 0.18 0.12 1/2931 11206\n", f"{CPU}/cpu0/acpi_cppc/nominal_freq": "2400\n", **{
+        }, "/proc/loadavg": "12.20 0.18 0.12 1/2931 11206\n", f"{CPU}/cpu0/acpi_cppc/nominal_freq": "2400\n",
+            f"{CPU}/cpufreq/boost": "1\n", f"{CPU}/cpufreq/policy0/scaling_driver": "amd-pstate-epp\n", **{
             f"{CPU}/cpufreq/policy{policy}/{name}": text for policy in (0, 5, 10)
-            for name, text in (("scaling_max_freq", "3700000\n"), ("bios_limit", "2400000\n"), ("scaling_cur_freq", f"{3000000 + policy}\n"))
+            for name, text in (("scaling_max_freq", "3700000\n"), ("bios_limit", "2400000\n"), ("scaling_cur_freq", f"{3000000 + policy}\n"),
+                               ("cpuinfo_max_freq", "3700000\n"))
             if not (policy == 5 and name == "scaling_cur_freq")
         }}),
         "cpu.microcode": done(**{f"{CPU}/online": "0-223\n", f"{CPU}/cpu0/microcode/version": "0x2b000571\n"}),
