@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from healthcheck.checks.base import GIB, LONGEST_QUOTE, check
 from healthcheck.checks.growth import DAY, Growth
 from healthcheck.facts.edac import MemoryPart
+from healthcheck.facts.freeblocks import FreeBlocks
 from healthcheck.facts.gpu_process import GpuLoad
+from healthcheck.facts.hugepages import BootHugePages, HugePages, page_name
 from healthcheck.facts.kernel import KernelLine, KernelLog, MessagePattern, as_dmesg
 from healthcheck.facts.memory import MemoryUse
 from healthcheck.kernellog.carried import representative
@@ -93,6 +95,33 @@ def memory_hugepages(memory_use: MemoryUse, *, most_percent: float) -> Iterator[
     if share > most_percent:
         yield Finding(f"{memory_use.idle_hugepage_bytes / GIB:.1f} GiB reserved and idle ({share:.0f} %)",
                       f"at most {most_percent:g} % of memory", "huge pages")
+
+
+@check("memory.hugepages_asked", counts=True)
+def memory_hugepages_asked(
+    boot_huge_pages: BootHugePages, huge_page_sizes: tuple[HugePages, ...],
+) -> Iterator[Finding]:
+    """There are as many huge pages of each size as the kernel's parameters ask for: it silently makes fewer
+    where memory is short or in pieces, and none of a size that the CPU has not."""
+    held = {size.of_kib: size.total for size in huge_page_sizes}
+    for kib, asked in sorted(boot_huge_pages.asked.items()):
+        if held.get(kib, 0) < asked:
+            yield Finding(f"{held.get(kib, 0)} of {asked}", "all that the kernel's parameters ask for",
+                          page_name(kib))
+
+
+@check("memory.fragmented")
+def memory_fragmented(
+    free_block: FreeBlocks, *, least_percent: float, judged_gib: float,
+) -> Iterator[Finding]:
+    """Of a NUMA node's free memory, a share lies in blocks of 2 MiB or more; with less free than
+    `judged_gib`, which is what a full cache of files leaves, that says nothing."""
+    if free_block.free_bytes < judged_gib * GIB:
+        return
+    share = 100 * free_block.large_bytes / free_block.free_bytes
+    if share < least_percent:
+        yield Finding(f"{share:.1f} % of {free_block.free_bytes / GIB:.1f} GiB free lies in blocks of 2 MiB "
+                      "or more", f"at least {least_percent:g} %")
 
 
 @check("kernel.hardware_corrected")

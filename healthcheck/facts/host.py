@@ -17,7 +17,10 @@ OSRELEASE = "/proc/sys/kernel/osrelease"
 UPTIME_FILE = "/proc/uptime"
 NVIDIA_MODULE = "/sys/module/nvidia/version"
 
-MEMORY = Probe("host.memory", ProbeKind.FILES, paths=(MEMINFO,))
+BUDDYINFO = "/proc/buddyinfo"
+HUGE_PAGES = "/sys/kernel/mm/hugepages/hugepages"
+MEMORY = Probe("host.memory", ProbeKind.FILES, paths=(
+    MEMINFO, BUDDYINFO, *(f"{HUGE_PAGES}-*/{name}_hugepages" for name in ("nr", "free", "resv"))))
 SWAP = Probe("host.swap", ProbeKind.FILES, paths=(SWAPS,))
 VERSIONS = Probe("host.versions", ProbeKind.FILES, paths=(OSRELEASE, NVIDIA_MODULE))
 CLOCK = Probe("host.clock", ProbeKind.CLOCK)

@@ -34,6 +34,7 @@ def install(
     machine.files.update(_cpus())
     machine.files.update(_numa(memory_kb))
     machine.files.update(_edac(rng))
+    machine.files.update(_free(memory_kb))
     machine.files.update(_processes(rng))
     for driver, address in devices:
         _device(machine, driver, address, folder(address), rng)
@@ -72,8 +73,21 @@ def _numa(memory_kb: int) -> dict[str, str]:
         files[f"{NUMA}/node{node}/cpulist"] = (
             f"{node * 56}-{node * 56 + 55},{112 + node * 56}-{167 + node * 56}\n")
         files[f"{NUMA}/node{node}/meminfo"] = (
-            f"Node {node} MemTotal:       {total} kB\nNode {node} MemFree:        {total // 10 * 9} kB\n")
+            f"Node {node} MemTotal:       {total} kB\nNode {node} MemFree:        {total // 10 * 9} kB\n"
+            f"Node {node} Active(file):   8192000 kB\nNode {node} Inactive(file): 40960000 kB\n"
+            f"Node {node} SReclaimable:   1024000 kB\n")
     return files
+
+
+def _free(memory_kb: int) -> dict[str, str]:
+    """Free memory, nine tenths of all and nearly all of it in blocks of 4 MiB; no huge pages."""
+    largest = memory_kb // 2 // 10 * 9 // 4096
+    counts = (900, 450, 210, 90, 40, 20, 11, 6, 3, 2, largest)
+    zones = "".join(f"Node {node}, zone {'Normal':>8}" + "".join(f" {count:6}" for count in counts) + " \n"
+                    for node in range(2))
+    return {"/proc/buddyinfo": zones, **{
+        f"/sys/kernel/mm/hugepages/hugepages-{kib}kB/{name}_hugepages": "0\n"
+        for kib in (1048576, 2048) for name in ("nr", "free", "resv")}}
 
 
 def _edac(rng: random.Random) -> dict[str, str]:

@@ -256,9 +256,12 @@ def journal(*more: str) -> Capture:
 
 
 MEMINFO = (
-    "MemTotal:       2113000000 kB\nMemFree:        1 kB\nMemAvailable:   2040000000 kB\nHardwareCorrupted:     0 kB\n"
+    "MemTotal:       2113000000 kB\nMemFree:        1900000000 kB\nMemAvailable:   2040000000 kB\nHardwareCorrupted:     0 kB\n"
     "HugePages_Total:       0\nHugePages_Free:        0\nHugepagesize:       2048 kB\n"
 )
+# Half of the free memory on each node, most of it in the largest blocks, of 4 MiB.
+BUDDYINFO = "".join(f"Node {node}, zone   Normal" + "".join(f" {count:6d}" for count in (900, 450, 210, 90, 40, 20, 11, 6, 3, 2, 231900)) + " \n"
+                    for node in range(2))
 CPU = "/sys/devices/system/cpu"
 NUMA = "/sys/devices/system/node"
 EDAC = "/sys/devices/system/edac/mc"
@@ -334,7 +337,8 @@ def _host_depths() -> dict[str, Capture]:
         "cpu.microcode": done(**{f"{CPU}/online": "0-223\n", f"{CPU}/cpu0/microcode/version": "0x2b000571\n"}),
         "numa.nodes": done(**{f"{NUMA}/online": "0-1\n", **{
             f"{NUMA}/node{n}/{name}": text for n in range(2)
-            for name, text in (("cpulist", f"{56 * n}-{56 * n + 55}\n"), ("meminfo", f"Node {n} MemTotal:       1056000000 kB\n"))
+            for name, text in (("cpulist", f"{56 * n}-{56 * n + 55}\n"), ("meminfo", f"Node {n} MemTotal:       1056000000 kB\nNode {n} MemFree:        950000000 kB\n"
+                               f"Node {n} Active(file):     9000000 kB\nNode {n} Inactive(file):  40000000 kB\nNode {n} SReclaimable:     900000 kB\n"))
         }}),
         "numa.devices": done(**{f"{NUMA}/online": "0-1\n", **{
             f"{DRIVERS}/{driver}/0000:{first + n:02x}:00.0/numa_node": f"{n // 4}\n"
@@ -427,7 +431,8 @@ def _healthy() -> dict[str, Capture]:
         "container.cdi": done(**{"/etc/cdi/nvidia.yaml": CDI, "/etc/nvidia-container-runtime/config.toml": "[nvidia-container-cli]\n"}),
         "container.slurm": done(**{"/etc/slurm/plugstack.conf": "required /usr/local/lib/slurm/spank_pyxis.so\n", "/etc/enroot/enroot.conf": "#\n"}),
         "kernel.log": done(**{"/dev/kmsg": KMSG}),
-        "host.memory": done(**{"/proc/meminfo": MEMINFO}),
+        "host.memory": done(**{"/proc/meminfo": MEMINFO, "/proc/buddyinfo": BUDDYINFO, **{
+            f"/sys/kernel/mm/hugepages/hugepages-{kib}kB/{name}_hugepages": "0\n" for kib in (1048576, 2048) for name in ("nr", "free", "resv")}}),
         "host.swap": done(**{"/proc/swaps": "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"}),
         "host.versions": done(**{"/proc/sys/kernel/osrelease": "6.5.0-1019\n", "/sys/module/nvidia/version": "550.54.15\n"}),
         "host.uptime": done(**{"/proc/uptime": "120.25 15120.11\n"}),

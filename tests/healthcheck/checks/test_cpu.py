@@ -326,7 +326,7 @@ def test_a_sku_that_declines_the_number_is_not_judged_by_it(rule: str, number: s
 
 def test_every_rule_of_the_file_is_in_a_table() -> None:
     assert (ids("cpu.yaml") | ids("numa.yaml") == {row[0] for row in (*FAILING, *RESTS_ON)}
-            | {"fleet-microcode", "fleet-turbo", "fleet-cpu-frequency", "numa-rails"})
+            | {"fleet-microcode", "fleet-turbo", "fleet-cpu-frequency", "numa-rails", "numa-free"})
 
 
 @pytest.mark.parametrize(("text", "numbers"),
