@@ -18,6 +18,7 @@ from healthcheck.facts.cpu import (
     Package,
     Turbo,
 )
+from healthcheck.facts.cpuquota import CpuQuota
 from healthcheck.model.outcome import Finding, Owner
 
 # With hardware threads switched off the second thread of every core is offline on purpose (kernel:
@@ -169,6 +170,22 @@ def cpu_turbo(turbo: Turbo, *, expected: bool) -> Iterator[Finding]:
 
 def _switch(on: bool) -> str:
     return "on" if on else "off"
+
+
+@check("cpu.quota")
+def cpu_quota(
+    cpu_quota: CpuQuota, growth: Growth[CpuQuota], *, most_percent: float, least_periods: int,
+) -> Iterator[Finding]:
+    """No control group that jobs depend on used up its quota of CPU time in more than a share of its periods
+    between two snapshots; one that is new since then is judged by all of its periods."""
+    periods = cpu_quota.periods if growth.new else growth.of("periods")
+    if periods < least_periods:
+        return
+    throttled = cpu_quota.throttled if growth.new else growth.of("throttled")
+    share = 100 * throttled / periods
+    if share > most_percent:
+        yield Finding(f"stopped by its quota in {share:.0f} % of {periods} periods",
+                      f"at most {most_percent:g} %")
 
 
 @fleet_check("fleet.turbo")

@@ -15,6 +15,7 @@ from healthcheck.facts.gpu_process import GpuLoad
 from healthcheck.facts.hugepages import BootHugePages, HugePages, page_name
 from healthcheck.facts.kernel import KernelLine, KernelLog, MessagePattern, as_dmesg
 from healthcheck.facts.memory import MemoryUse
+from healthcheck.facts.owners import ProcessOwners
 from healthcheck.kernellog.carried import representative
 from healthcheck.kernellog.model import MOST_DISTINCT
 from healthcheck.model.outcome import Finding, LogEvidence
@@ -95,6 +96,19 @@ def memory_hugepages(memory_use: MemoryUse, *, most_percent: float) -> Iterator[
     if share > most_percent:
         yield Finding(f"{memory_use.idle_hugepage_bytes / GIB:.1f} GiB reserved and idle ({share:.0f} %)",
                       f"at most {most_percent:g} % of memory", "huge pages")
+
+
+@check("memory.hugepages_leaked", counts=True)
+def memory_hugepages_leaked(
+    process_owners: ProcessOwners, huge_page_sizes: tuple[HugePages, ...], *, allow_mib: int,
+) -> Iterator[Finding]:
+    """Every huge page in use is mapped by a process: what is left in a file of hugetlbfs, or in a segment of
+    shared memory, stays in use until someone removes it."""
+    used = sum((size.total - size.free) * size.of_kib * 1024 for size in huge_page_sizes)
+    leaked = used - process_owners.huge_page_bytes
+    if leaked > allow_mib * 2**20:
+        yield Finding(f"{leaked / GIB:.1f} GiB in use and mapped by no process", f"at most {allow_mib} MiB",
+                      "huge pages")
 
 
 @check("memory.hugepages_asked", counts=True)

@@ -17,6 +17,9 @@ CPU = "/sys/devices/system/cpu"
 NUMA = "/sys/devices/system/node"
 EDAC = "/sys/devices/system/edac/mc"
 DRIVERS = "/sys/bus/pci/drivers"
+# Of a group with a quota: system services together may use some cores only, which suffices.
+QUOTA = ("usage_usec 81310450\nuser_usec 60210450\nsystem_usec 21100000\nnr_periods {periods}\n"
+         "nr_throttled {throttled}\nthrottled_usec 900123\n")
 PROCESSES = {
     1: "systemd", 2: "kthreadd", 17: "migration/0", 1204: "systemd-journal", 1733: "dbus-daemon",
     1801: "nvidia-persiste", 2096: "sshd", 2210: "slurmd", 2304: "containerd", 2388: "dockerd",
@@ -120,10 +123,19 @@ def limits(memlock: str, nofile: int) -> str:
             f"{'Max locked memory':<26}{memlock:<21}{memlock:<21}bytes     \n")
 
 
+def status(uid: int, huge_kib: int = 0) -> str:
+    """/proc/PID/status (proc(5)): the lines that are asked for of a process that runs."""
+    users = "\t".join([str(uid)] * 4)
+    return f"Umask:\t0022\nState:\tS (sleeping)\nUid:\t{users}\nHugetlbPages:\t{huge_kib:8d} kB\n"
+
+
 def _processes(rng: random.Random) -> dict[str, str]:
     files = {f"/proc/{pid}/stat": stat(pid, name, "S", 100 + pid) for pid, name in PROCESSES.items()}
+    files |= {f"/proc/{pid}/status": status(0) for pid in PROCESSES}
     files |= {f"/proc/{pid}/limits": limits(memlock, nofile) for pid, (memlock, nofile) in LIMITS.items()}
     files |= {
+        "/sys/fs/cgroup/system.slice/slurmd.service/cpu.stat": QUOTA.format(periods=0, throttled=0),
+        "/sys/fs/cgroup/system.slice/cpu.stat": QUOTA.format(periods=8000, throttled=12),
         "/proc/loadavg": f"0.{rng.randrange(10, 90)} 0.31 0.24 1/2931 41206\n",
         "/proc/sys/kernel/pid_max": "4194304\n", "/proc/sys/kernel/threads-max": "16506944\n",
         "/proc/sys/fs/file-nr": f"{rng.randrange(6000, 9000)}\t0\t9223372036854775807\n"}

@@ -10,6 +10,7 @@ from typing import Any
 
 from healthcheck.facts.counter import TABLE
 from healthcheck.facts.firmware import DMI
+from healthcheck.facts.host import SOURCE
 from healthcheck.facts.kernel import KernelLog
 from healthcheck.facts.module import MODULES
 from healthcheck.facts.resolver import RESOLV
@@ -304,6 +305,19 @@ def tasks(*kept: list[Any], states: dict[str, int] | None = None, waits: dict[st
     return Capture(Outcome.DONE, seconds=0.05, bytes=len(text), text=text)
 
 
+OWNED = [[1, 0, 0, 1, 0, 0, 0], [1204, 1, 0, 1204, 0, 1, 0], [2210, 1, 0, 2210, 0, 2, 0]]
+
+
+def owners(*rows: list[Any], names: tuple[str, ...] = (), cgroups: tuple[str, ...] = (), **more: Any) -> Capture:
+    """What the reader says of who has which process: beside root's three, rows of pid, parent, user, start in ticks, kB of huge pages,
+    name and control group (indices of `names` and `cgroups`)."""
+    text = json.dumps({
+        "processes": [*OWNED, *([*row[:5], 3 + row[5], 1 + row[6]] for row in rows)], "names": ["systemd", "sshd", "slurmd", *names],
+        "cgroups": ["", *cgroups], "more": 0, "uptime": "90000.25 15120.11\n", "hidden": False, "strange": False, **more,
+    })
+    return Capture(Outcome.DONE, seconds=0.05, bytes=len(text), text=text)
+
+
 def _host_depths() -> dict[str, Capture]:
     """CPUs, NUMA nodes, memory controllers, processes and PCI Express links."""
     devices = [("nvidia", "0000:1b:00.0", 27), ("mlx5_core", "0000:9a:00.0", 154)]
@@ -334,6 +348,10 @@ def _host_depths() -> dict[str, Capture]:
                                ("cpuinfo_max_freq", "3700000\n"))
             if not (policy == 5 and name == "scaling_cur_freq")
         }}),
+        "cpu.quota": done(**{"/proc/loadavg": "12.20 0.18 0.12 1/2931 11206\n", **{
+            f"/sys/fs/cgroup/{group}/cpu.stat": f"usage_usec 81310450\n{more}" for group, more in (
+                ("user.slice", ""), ("system.slice", "nr_periods 8000\nnr_throttled 12\nthrottled_usec 900123\n"),
+                ("system.slice/slurmd.service", "nr_periods 0\nnr_throttled 0\nthrottled_usec 0\n"))}}),
         "cpu.microcode": done(**{f"{CPU}/online": "0-223\n", f"{CPU}/cpu0/microcode/version": "0x2b000571\n"}),
         "numa.nodes": done(**{f"{NUMA}/online": "0-1\n", **{
             f"{NUMA}/node{n}/{name}": text for n in range(2)
@@ -349,7 +367,7 @@ def _host_depths() -> dict[str, Capture]:
                 ("ue_count", "0\n"), ("ce_count", "3\n"), ("dimm0/dimm_label", "P1-DIMMA1\n"), ("dimm0/dimm_ce_count", "3\n"),
                 ("dimm0/dimm_ue_count", "0\n"), ("dimm1/dimm_label", "P1-DIMMB1\n"), ("dimm1/dimm_ce_count", "0\n"), ("dimm1/dimm_ue_count", "0\n"))
         }),
-        "process.tasks": tasks(),
+        "process.tasks": tasks(), "process.owners": owners(),
         "process.tables": done(**{
             "/proc/loadavg": "0.20 0.18 0.12 1/2931 11206\n", "/proc/sys/kernel/pid_max": "4194304\n",
             "/proc/sys/kernel/threads-max": "16506944\n", "/proc/sys/fs/file-nr": "7200\t0\t9223372036854775807\n",
@@ -435,6 +453,7 @@ def _healthy() -> dict[str, Capture]:
             f"/sys/kernel/mm/hugepages/hugepages-{kib}kB/{name}_hugepages": "0\n" for kib in (1048576, 2048) for name in ("nr", "free", "resv")}}),
         "host.swap": done(**{"/proc/swaps": "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"}),
         "host.versions": done(**{"/proc/sys/kernel/osrelease": "6.5.0-1019\n", "/sys/module/nvidia/version": "550.54.15\n"}),
+        "host.clock-source": done(**{f"{SOURCE}/current_clocksource": "tsc\n", f"{SOURCE}/available_clocksource": "tsc hpet acpi_pm \n"}),
         "host.uptime": done(**{"/proc/uptime": "120.25 15120.11\n"}),
         "host.clock": Capture(Outcome.DONE, seconds=0.0, bytes=len(CLOCK), text=CLOCK),
     }

@@ -135,6 +135,7 @@ RESTS_ON = [
     ("cpu-frequency-setting", "cpu.throttle", "policy5/cpuinfo_max_freq"),
     ("cpu-frequency-setting", "cpu.throttle", "policy10/scaling_max_freq"),
     ("cpu-turbo", "cpu.throttle", "/boost"),
+    ("cpu-quota", "cpu.quota", "/sys/fs/cgroup/system.slice/cpu.stat"),
     ("cpu-core-throttled", "cpu.cores", "cpu61/thermal_throttle/core_throttle_count"),
     ("cpu-core-throttled", "cpu.cores", "cpu1/topology/physical_package_id"),
     ("numa-nodes", "numa.nodes", "node1/cpulist"),
@@ -315,6 +316,47 @@ def test_a_node_whose_cpus_reach_less_than_its_peers_is_named() -> None:
     assert {status for status, _ in said[1:6]} == {Status.PASS} and said[6][0] is Status.UNKNOWN
 
 
+def quota(periods: int, throttled: int) -> str:
+    return f"usage_usec 1\nnr_periods {periods}\nnr_throttled {throttled}\nthrottled_usec 1\n"
+
+
+@pytest.mark.parametrize(("now", "status", "words"), [
+    ({}, Status.PASS, ""), ({"system.slice/cpu.stat": quota(9000, 262)}, Status.PASS, ""),
+    ({"system.slice/cpu.stat": quota(9000, 273)}, Status.FAIL,
+     "control group system.slice: stopped by its quota in 26 % of 1000 periods, expected at most 25 %"),
+    # Too short to say anything.
+    ({"system.slice/cpu.stat": quota(8099, 111)}, Status.PASS, ""),
+    ({"system.slice/cpu.stat": quota(7000, 0)}, Status.UNKNOWN, ""),
+    # A job that began since, and a daemon whose quota is new: all of their periods count.
+    ({"/sys/fs/cgroup/system.slice/slurmstepd.scope/job_12/cpu.stat": quota(200, 180)}, Status.FAIL,
+     "control group system.slice/slurmstepd.scope/job_12: stopped by its quota in 90 % of 200 periods, expected "
+     "at most 25 %"),
+    ({"/sys/fs/cgroup/system.slice/slurmstepd.scope/job_12/cpu.stat": quota(200, 0)}, Status.PASS, ""),
+    ({"slurmd.service/cpu.stat": quota(400, 400)}, Status.FAIL,
+     "control group system.slice/slurmd.service: stopped by its quota in 100 % of 400 periods, expected at most "
+     "25 %"),
+    # cgroup v1, whose controllers have folders of their own.
+    ({"/sys/fs/cgroup/cpu,cpuacct/kubepods/cpu.stat": "nr_periods 400\nnr_throttled 300\nthrottled_time 9\n"},
+     Status.FAIL, "control group kubepods: stopped by its quota in 75 % of 400 periods, expected at most 25 %"),
+    ({"slurmd.service/cpu.stat": "nr_periods 400\n"}, Status.UNKNOWN, ""),
+    ({"slurmd.service/cpu.stat": Outcome.DENIED}, Status.UNKNOWN, ""),
+    ({"user.slice/cpu.stat": Outcome.DENIED, "system.slice/cpu.stat": quota(9000, 1000)}, Status.FAIL,
+     "control group system.slice: stopped by its quota in 99 % of 1000 periods, expected at most 25 %"),
+])
+def test_a_control_group_that_its_quota_stops_is_named(
+    now: dict[str, str | Outcome], status: Status, words: str,
+) -> None:
+    texts = {f"/sys/fs/cgroup/{path}" if path.startswith(("system", "user")) else path: text
+             for path, text in now.items()}
+    result = verdict("cpu-quota", files("cpu.quota", texts), machine.recording())
+    assert (result.status, findings_of(result)) == (status, words)
+
+
+def test_a_node_on_which_no_group_has_a_quota_is_skipped() -> None:
+    none = files("cpu.quota", {"system.slice/cpu.stat": "usage_usec 1\n"})
+    assert verdict("cpu-quota", none, none).status is Status.SKIPPED
+
+
 def test_without_an_earlier_look_throttling_is_skipped() -> None:
     assert verdict("cpu-throttled", machine.recording()).status is Status.SKIPPED
 
@@ -351,7 +393,7 @@ def test_any_other_text_is_refused_and_not_guessed(text: str) -> None:
 
 @pytest.mark.parametrize("fact", ["cpus", "governors", "packages", "microcode", "numa_nodes", "affinity",
                                   "cpu_temperatures", "cpu_frequency",
-                                  "cpu_ceiling", "turbo", "core_throttling"])
+                                  "cpu_ceiling", "turbo", "core_throttling", "cpu_quotas"])
 @given(data=st.data())
 def test_no_bytes_in_any_file_raise(fact: str, data: st.DataObject) -> None:
     value = build_fact(FACTS[fact], Captures(data.draw(spoilt(FACTS[fact].probes[0].id))))
