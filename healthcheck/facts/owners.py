@@ -55,8 +55,8 @@ class UserProcess:
 
 
 class ProcessOwners(Fact):
-    """The processes of users other than root, and the bytes of huge pages that all processes have mapped, a
-    page that several share once for each."""
+    """The processes of users other than root, without muster's own and those that started it, and the bytes
+    of huge pages that all processes have mapped, a page that several share once for each."""
 
     name: str
     users: tuple[UserProcess, ...]
@@ -93,6 +93,7 @@ def process_owners(captures: Captures) -> Any:
         document = json.loads(captures.text(OWNERS))
         hidden, strange = document["hidden"] is True, document["strange"] is True
         rows, more, uptime = _rows(document), int(document["more"]), float(str(document["uptime"]).split()[0])
+        own = frozenset(map(int, document["own"]))
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError):
         raise Unread("the list of processes is not in the reader's format") from None
     if hidden:
@@ -101,7 +102,7 @@ def process_owners(captures: Captures) -> Any:
         raise Unread("the collector runs in a PID namespace of its own and sees no process outside of it")
     if not rows:
         raise Unread("/proc holds no process that can be read")
-    lineages = {pid: _lineage(rows, pid) for pid, row in rows.items() if row.uid}
+    lineages = {pid: _lineage(rows, pid) for pid, row in rows.items() if row.uid and pid not in own}
     jobs = {pid: _job(rows[pid].group) for pid in lineages}
     alive = {jobs[pid] for pid, names in lineages.items() if _SLURM_STEP in names}
     users = tuple(UserProcess(

@@ -313,7 +313,7 @@ def owners(*rows: list[Any], names: tuple[str, ...] = (), cgroups: tuple[str, ..
     name and control group (indices of `names` and `cgroups`)."""
     text = json.dumps({
         "processes": [*OWNED, *([*row[:5], 3 + row[5], 1 + row[6]] for row in rows)], "names": ["systemd", "sshd", "slurmd", *names],
-        "cgroups": ["", *cgroups], "more": 0, "uptime": "90000.25 15120.11\n", "hidden": False, "strange": False, **more,
+        "cgroups": ["", *cgroups], "more": 0, "own": [], "uptime": "90000.25 15120.11\n", "hidden": False, "strange": False, **more,
     })
     return Capture(Outcome.DONE, seconds=0.05, bytes=len(text), text=text)
 

@@ -458,7 +458,7 @@ class Reader(Child):
 
     def owners(self, probe: Dict[str, Any]) -> None:
         """Who has which process: its parent, user and huge pages, and of users other than root the control
-        group; kernel threads, zombies and this program with those that started it are left out.
+        group; kernel threads and zombies are left out. `own` are this program and those that started it.
 
         It reads nothing that a stuck task could block. Names and groups are listed once.
         """
@@ -490,10 +490,9 @@ class Reader(Child):
             name = text(before.partition(b" (")[2][:64])
             rows.append([int(pid), int(words[1]), uid, int(words[19]), int(pages.group(1)) if pages else 0,
                          names.setdefault(name, len(names)), groups.setdefault(group, len(groups))])
-        ours = set() if ROOT else own_family(parents)
         self.send("text", json.dumps({
-            "processes": [row for row in rows if row[0] not in ours], "names": list(names),
-            "cgroups": list(groups), "more": more, "uptime": text(proc("", "uptime")),
+            "processes": rows, "names": list(names), "cgroups": list(groups), "more": more,
+            "own": [] if ROOT else sorted(own_family(parents)), "uptime": text(proc("", "uptime")),
             "hidden": not proc("1", "stat"), "strange": own_namespace(),
         }))
 

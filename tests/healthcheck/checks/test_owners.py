@@ -114,6 +114,12 @@ def test_processes_that_cannot_be_seen_are_unknown_and_no_pass(rule: str, more: 
     assert verdict(rule, seen(**more)).status is Status.UNKNOWN
 
 
+def test_musters_own_processes_are_no_ones_left_over_but_their_huge_pages_count() -> None:
+    row = [600, 1, 1001, OLD, 4096, PYTHON, LOGIN]
+    owners = build_fact(FACTS["process_owners"], Captures(seen(row, own=[600])))
+    assert (owners.users, owners.huge_page_bytes) == ((), 4 << 20)
+
+
 def test_a_circle_of_parents_ends() -> None:
     owners = build_fact(FACTS["process_owners"], Captures(seen([600, 601, 1001, OLD, 0, BASH, LOGIN], [601, 600, 1001, OLD, 0, PYTHON, LOGIN])))
     assert [user.lineage for user in owners.users] == [("python3",), ("bash",)]

@@ -292,13 +292,14 @@ def test_who_has_which_process_is_read_with_its_group_but_no_kernel_thread_and_n
     assert document == {
         "processes": [[1, 1, 0, 101, 2048, 0, 0], [9, 1, 1001, 109, 2048, 1, 1], [10, 1, 1001, 110, 0, 1, 1]],
         "names": ["systemd", "a) (b"], "cgroups": ["", "0::/system.slice/slurmstepd.scope/job_7/step_0\n"], "more": 0,
-        "uptime": "100.5 3.0\n", "hidden": False, "strange": False}
+        "own": [], "uptime": "100.5 3.0\n", "hidden": False, "strange": False}
 
 
-def test_the_real_machines_processes_are_read_without_this_program_and_what_started_it() -> None:
+def test_of_the_real_machines_processes_this_program_and_what_started_it_are_told_apart() -> None:
     document = json.loads(collect([Probe("it", ProbeKind.OWNERS)], None, seconds=20).captures["it"].text)
     numbers = {row[0] for row in document["processes"]}
-    assert 1 in numbers and os.getpid() not in numbers and document["hidden"] is False
+    assert {1, os.getpid()} <= numbers and os.getpid() in document["own"] and 1 not in document["own"]
+    assert document["hidden"] is False
 
 
 # Commands
