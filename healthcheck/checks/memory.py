@@ -102,13 +102,18 @@ def memory_hugepages(memory_use: MemoryUse, *, most_percent: float) -> Iterator[
 def memory_hugepages_leaked(
     process_owners: ProcessOwners, huge_page_sizes: tuple[HugePages, ...], *, allow_mib: int,
 ) -> Iterator[Finding]:
-    """Every huge page in use is mapped by a process: what is left in a file of hugetlbfs, or in a segment of
-    shared memory, stays in use until someone removes it."""
+    """Every huge page in use is mapped by a process, and none is reserved where no process has used any: what
+    is left in a file of hugetlbfs, or in a segment of shared memory, stays until someone removes it."""
     used = sum((size.total - size.free) * size.of_kib * 1024 for size in huge_page_sizes)
-    leaked = used - process_owners.huge_page_bytes
-    if leaked > allow_mib * 2**20:
-        yield Finding(f"{leaked / GIB:.1f} GiB in use and mapped by no process", f"at most {allow_mib} MiB",
-                      "huge pages")
+    reserved = sum(size.reserved * size.of_kib * 1024 for size in huge_page_sizes)
+    mapped = process_owners.huge_page_bytes
+    if used - mapped > allow_mib * 2**20:
+        yield Finding(f"{(used - mapped) / GIB:.1f} GiB in use and mapped by no process",
+                      f"at most {allow_mib} MiB", "huge pages")
+    # A process that has used some may have more reserved than it has used so far.
+    if not mapped and reserved > allow_mib * 2**20:
+        yield Finding(f"{reserved / GIB:.1f} GiB reserved, and no process has used any",
+                      f"at most {allow_mib} MiB", "huge pages")
 
 
 @check("memory.hugepages_asked", counts=True)

@@ -48,10 +48,18 @@ class Affinity(Fact):
     devices: tuple[tuple[str, int], ...]
 
 
-def _bytes(text: str, *names: str) -> int:
-    """The sum of these lines; raises KeyError where one is not there."""
-    found = {match[1]: int(match[2]) for match in _LINE.finditer(text)}
-    return sum(found[name] for name in names) * 1024
+def _lines(text: str) -> dict[str, int]:
+    return {match[1]: int(match[2]) * 1024 for match in _LINE.finditer(text)}
+
+
+def _total(text: str) -> int:
+    return _lines(text)["MemTotal"]
+
+
+def _available(text: str) -> Any:
+    """UNSUPPORTED where the kernel tells nothing but the total; raises KeyError where a part is not there."""
+    found = _lines(text)
+    return sum(found[name] for name in _AVAILABLE) if found.keys() & set(_AVAILABLE) else UNSUPPORTED
 
 
 _NODE = re.compile(r"-1|\d{1,5}")
@@ -71,10 +79,8 @@ def numa_nodes(captures: Captures) -> tuple[NumaNode, ...]:
         raise Unread(f"{BASE}/online is not in the documented format") from None
     return tuple(NumaNode(f"NUMA node {number}",
                           cpus=files.read(f"{BASE}/node{number}/cpulist", lambda text: len(cpu_list(text))),
-                          memory_bytes=files.read(f"{BASE}/node{number}/meminfo",
-                                                  lambda text: _bytes(text, "MemTotal")),
-                          available_bytes=files.read(f"{BASE}/node{number}/meminfo",
-                                                     lambda text: _bytes(text, *_AVAILABLE)))
+                          memory_bytes=files.read(f"{BASE}/node{number}/meminfo", _total),
+                          available_bytes=files.read(f"{BASE}/node{number}/meminfo", _available))
                  for number in numbers)
 
 

@@ -85,6 +85,11 @@ def test_huge_pages_of_a_file_that_no_process_has_mapped_are_leaked_until_it_is_
         assert (result.status, findings_of(result).endswith("mapped by no process, expected at most 4 MiB")) == (Status.FAIL, True)
         file.unlink()
         assert leaked().status is Status.PASS
+        # Reserved by a mapping that is gone, and never used.
+        with (folder / "rtemap_1").open("w+b") as opened:
+            opened.truncate(4 * ONE)
+            mmap.mmap(opened.fileno(), 4 * ONE).close()
+        assert "reserved, and no process has used any" in findings_of(leaked())
 
 
 @contextmanager

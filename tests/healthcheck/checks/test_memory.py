@@ -255,7 +255,7 @@ def test_a_numa_node_that_is_full_beside_an_empty_one_is_named(recording: Record
 
 
 @pytest.mark.parametrize(("rule", "recording"), [
-    ("numa-free", files("numa.nodes", {"node1/meminfo": "Node 1 MemTotal: 1 kB\n"})),
+    ("numa-free", files("numa.nodes", {"node1/meminfo": "Node 1 MemTotal: 9 kB\nNode 1 MemFree: 9 kB\n"})),
     ("memory-hugepages-asked", asked("hugepagesz=1G hugepages=4", gigantic=Outcome.DENIED)),
     ("memory-hugepages-asked", files("host.system", {"/proc/cmdline": Outcome.DENIED})),
     ("memory-hugepages", files("host.memory", {f"{HUGE}-1048576kB/free_hugepages": Outcome.DENIED})),
@@ -266,6 +266,11 @@ def test_a_numa_node_that_is_full_beside_an_empty_one_is_named(recording: Record
 ])
 def test_what_could_not_be_read_of_pages_and_nodes_is_unknown(rule: str, recording: Recording) -> None:
     assert verdict(rule, recording).status is Status.UNKNOWN
+
+
+def test_a_numa_node_of_which_only_the_total_is_known_is_not_judged_by_what_is_free() -> None:
+    only = files("numa.nodes", {f"node{n}/meminfo": f"Node {n} MemTotal: 1056000000 kB\n" for n in range(2)})
+    assert verdict("numa-free", only).status is Status.SKIPPED
 
 
 def test_a_kernel_that_shows_no_free_blocks_is_skipped_and_one_odd_size_costs_no_other_reading() -> None:
