@@ -98,15 +98,13 @@ def memory_hugepages(memory_use: MemoryUse, *, most_percent: float) -> Iterator[
                       f"at most {most_percent:g} % of memory", "huge pages")
 
 
-@check("memory.hugepages_leaked", counts=True)
+@check("memory.hugepages_leaked")
 def memory_hugepages_leaked(
-    process_owners: ProcessOwners, huge_page_sizes: tuple[HugePages, ...], *, allow_mib: int,
+    huge_pages: HugePages, process_owners: ProcessOwners, *, allow_mib: int,
 ) -> Iterator[Finding]:
     """Every huge page in use is mapped by a process, and none is reserved where no process has used any: what
     is left in a file of hugetlbfs, or in a segment of shared memory, stays until someone removes it."""
-    used = sum((size.total - size.free) * size.of_kib * 1024 for size in huge_page_sizes)
-    reserved = sum(size.reserved * size.of_kib * 1024 for size in huge_page_sizes)
-    mapped = process_owners.huge_page_bytes
+    used, reserved, mapped = huge_pages.used_bytes, huge_pages.reserved_bytes, process_owners.huge_page_bytes
     if used - mapped > allow_mib * 2**20:
         yield Finding(f"{(used - mapped) / GIB:.1f} GiB in use and mapped by no process",
                       f"at most {allow_mib} MiB", "huge pages")
@@ -116,17 +114,14 @@ def memory_hugepages_leaked(
                       f"at most {allow_mib} MiB", "huge pages")
 
 
-@check("memory.hugepages_asked", counts=True)
-def memory_hugepages_asked(
-    boot_huge_pages: BootHugePages, huge_page_sizes: tuple[HugePages, ...],
-) -> Iterator[Finding]:
+@check("memory.hugepages_asked")
+def memory_hugepages_asked(huge_pages: HugePages, boot_huge_pages: BootHugePages) -> Iterator[Finding]:
     """There are as many huge pages of each size as the kernel's parameters ask for: it silently makes fewer
     where memory is short or in pieces, and none of a size that the CPU has not."""
-    held = {size.of_kib: size.total for size in huge_page_sizes}
     for kib, asked in sorted(boot_huge_pages.asked.items()):
-        if held.get(kib, 0) < asked:
-            yield Finding(f"{held.get(kib, 0)} of {asked}", "all that the kernel's parameters ask for",
-                          page_name(kib))
+        held = huge_pages.totals.get(kib, 0)
+        if held < asked:
+            yield Finding(f"{held} of {asked}", "all that the kernel's parameters ask for", page_name(kib))
 
 
 @check("memory.fragmented")

@@ -83,10 +83,11 @@ def process_lineage(
     for uid, (outside, inside) in sorted(by_user.items()):
         old = [process for process in outside if process.seconds >= 60 * minutes]
         if old and inside:
-            yield _left_behind(old, uid, f"only those of its job ({inside[0].job or inside[0].lineage[0]})")
+            job = inside[0].job or "by what started it"
+            yield _left_behind(old, uid, f"only those of its job ({job})")
 
 
-# Dynamic users of systemd's services (systemd.exec(5), DynamicUser=), and nobody.
+# Dynamic users of services (systemd.exec(5), DynamicUser=), and the user of no one (65534).
 _NO_PERSON = (range(61184, 65520), (65534,))
 _Users = dict[int, tuple[list[UserProcess], list[UserProcess]]]
 

@@ -4,16 +4,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
-from healthcheck.facts.files import CapturedFiles
-from healthcheck.facts.host import HUGE_PAGES, MEMINFO, MEMORY
+from healthcheck.facts.host import BUDDYINFO, HUGE_PAGES, MEMINFO, MEMORY
 from healthcheck.facts.parsing import searched, whole
 from healthcheck.facts.system import CMDLINE, SYSTEM
-from healthcheck.facts.values import Fact, partial_if
+from healthcheck.facts.values import Fact, Unmeasured
 
 _FOLDER = re.compile(re.escape(HUGE_PAGES) + r"-(\d{1,10})kB/nr_hugepages")
 _DEFAULT = re.compile(r"^Hugepagesize:\s+(\d{1,10}) kB$", re.MULTILINE)
@@ -23,16 +22,13 @@ _KIB = {"k": 1, "m": 1024, "g": 1024 * 1024}
 
 
 class HugePages(Fact):
-    """The pages of one size ("1 GiB huge pages"): how many there are, how many of these no one uses, and how
-    many of the unused ones are promised to someone (reserved). `of_kib` is the size of one."""
+    """How many pages there are of each size (KiB), and over all sizes the bytes of those in use, and of those
+    that are not used yet but promised to someone (reserved). None of any on a kernel without huge pages."""
 
     name: str
-    of_kib: int
-    total: int
-    free: int
-    reserved: int
-
-    IDENTITY = ("of_kib",)
+    totals: Mapping[int, int]
+    used_bytes: int
+    reserved_bytes: int
 
 
 class BootHugePages(Fact):
@@ -51,19 +47,27 @@ def page_name(kib: int) -> str:
     return f"{kib} KiB huge pages"
 
 
-@fact("huge_page_sizes", MEMORY, each="huge_page_size")
-def huge_page_sizes(captures: Captures) -> Any:
-    """Every size, the smallest first; none on a kernel without huge pages."""
+@fact("huge_pages", MEMORY)
+def huge_pages(captures: Captures) -> HugePages:
+    """Each of the three by the files that it needs."""
     files = captures.files(MEMORY)
     files.require(MEMINFO)
     sizes = sorted(int(match[1]) for path in files if (match := _FOLDER.fullmatch(path)))
-    return partial_if(tuple(_of_size(files, kib) for kib in sizes), files.unreadable())
+    total, free, reserved = (
+        {kib: files.read(f"{HUGE_PAGES}-{kib}kB/{name}_hugepages", whole) for kib in sizes}
+        for name in ("nr", "free", "resv"))
+    files.ignore((BUDDYINFO,))
+    unlisted = files.unreadable()
 
+    def known(value: Callable[[], Any], *of: Mapping[int, Any]) -> Any:
+        """The value, or why one of the readings that it is made of is not known."""
+        unread = [each for readings in of for each in readings.values() if isinstance(each, Unmeasured)]
+        return Unmeasured(unlisted) if unlisted else unread[0] if unread else value()
 
-def _of_size(files: CapturedFiles, kib: int) -> HugePages:
-    total, free, reserved = (files.read(f"{HUGE_PAGES}-{kib}kB/{name}_hugepages", whole)
-                             for name in ("nr", "free", "resv"))
-    return HugePages(page_name(kib), kib, total, free, reserved)
+    return HugePages(
+        "huge pages", totals=known(lambda: MappingProxyType(total), total),
+        used_bytes=known(lambda: sum(1024 * kib * (total[kib] - free[kib]) for kib in sizes), total, free),
+        reserved_bytes=known(lambda: sum(1024 * kib * reserved[kib] for kib in sizes), reserved))
 
 
 @fact("boot_huge_pages", SYSTEM, MEMORY)

@@ -193,6 +193,14 @@ def test_huge_pages_that_were_asked_for_at_boot_and_are_not_there_are_named(
         f"{words}, expected all that the kernel's parameters ask for" if words else "")
 
 
+def test_a_kernel_without_huge_pages_has_none_too_few_unless_some_were_asked_for() -> None:
+    none = {f"{HUGE}-{kib}kB/{name}_hugepages": None for kib in (1048576, 2048) for name in ("nr", "free", "resv")}
+    bare = files("host.memory", {**none, "/proc/meminfo": machine.MEMINFO.partition("HugePages")[0]})
+    assert {verdict(rule, bare).status for rule in ("memory-hugepages-asked", "memory-hugepages-leaked", "memory-hugepages")} == {Status.PASS}
+    wanting = with_("host.system", {"/proc/cmdline": "ro hugepagesz=1G hugepages=2\n"}, bare)
+    assert findings_of(verdict("memory-hugepages-asked", wanting)).startswith("1 GiB huge pages: 0 of 2")
+
+
 def test_huge_pages_of_any_size_that_lie_idle_count() -> None:
     pages = {f"{HUGE}-1048576kB/{name}_hugepages": "400\n" for name in ("nr", "free")}
     result = verdict("memory-hugepages", files("host.memory", pages))
@@ -280,17 +288,30 @@ def test_a_kernel_that_shows_no_free_blocks_is_skipped_and_one_odd_size_costs_no
     assert {rule: verdict(rule, odd, memory_gib=2048).status for rule in others} == dict.fromkeys(others, Status.PASS)
 
 
+@pytest.mark.parametrize(("path", "rules"), [
+    ("/proc/buddyinfo", {"memory-fragmented"}), (f"{HUGE}-2048kB/resv_hugepages", {"memory-hugepages-leaked"}),
+    (f"{HUGE}-2048kB/free_hugepages", {"memory-hugepages-leaked", "memory-hugepages", "memory-left-over"}),
+    (f"{HUGE}-2048kB/nr_hugepages", {"memory-hugepages-leaked", "memory-hugepages-asked"}),
+    ("/sys/kernel/mm/hugepages", {"memory-hugepages-leaked", "memory-hugepages-asked"}),
+])
+def test_a_file_that_cannot_be_read_costs_only_what_it_is_read_for(path: str, rules: set[str]) -> None:
+    denied = files("host.memory", {path: Outcome.DENIED})
+    judged = ids("memory.yaml") - {"memory-ecc-corrected", "kernel-hardware-corrected"}
+    assert {rule for rule in judged if verdict(rule, denied).status is Status.UNKNOWN} == rules
+    assert {verdict(rule, denied).status for rule in judged - rules} == {Status.PASS}
+
+
 @given(st.text(alphabet="hugepagesz=default_ 0123456789:,GMK", max_size=80))
 def test_any_kernel_parameters_are_read_and_none_asks_for_pages_of_no_size(text: str) -> None:
     assert all(kib > 0 and count >= 0 for kib, count in requested(text, 2048).items())
 
 
 def test_every_rule_of_the_file_is_in_a_table() -> None:
-    assert ids("memory.yaml") == {row[0] for row in FAILING} | {"memory-ecc-corrected", "memory-hugepages-asked",
+    assert ids("memory.yaml") == {row[0] for row in FAILING} | {"memory-ecc-corrected", "memory-hugepages-asked", "memory-hugepages-leaked",
                                                                 "memory-fragmented"}
 
 
-@pytest.mark.parametrize("fact", ["memory_use", "memory_parts", "huge_page_sizes", "free_blocks"])
+@pytest.mark.parametrize("fact", ["memory_use", "memory_parts", "huge_pages", "free_blocks"])
 @given(data=st.data())
 def test_no_bytes_in_any_file_raise(fact: str, data: st.DataObject) -> None:
     value = build_fact(FACTS[fact], Captures(data.draw(spoilt(FACTS[fact].probes[0].id))))
