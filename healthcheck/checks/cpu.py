@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from healthcheck.checks.base import NotMeasured, check, fleet_check, listed
+from healthcheck.checks.base import NotJudged, NotMeasured, check, fleet_check, listed
 from healthcheck.checks.fleet import Comparison, FleetReadings, far_off, outliers, read_all
 from healthcheck.checks.growth import Growth
 from healthcheck.facts.cpu import (
@@ -165,6 +165,8 @@ def cpu_frequency_setting(cpu_ceiling: CpuCeiling, *, at_least_percent: float) -
 def cpu_turbo(turbo: Turbo, *, expected: bool) -> Iterator[Finding]:
     """Turbo is on, or off where a site wants it so: then `expected` is false."""
     if turbo.enabled != expected:
+        if expected and turbo.driver == "cppc_cpufreq":
+            raise NotJudged("cppc_cpufreq leaves boost off until someone switches it on")
         yield Finding(f"{_switch(turbo.enabled)} ({turbo.file})", _switch(expected))
 
 

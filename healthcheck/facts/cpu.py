@@ -159,7 +159,8 @@ class CpuCeiling(Fact):
 
 
 class Turbo(Fact):
-    """Whether the CPUs may run above their base frequency (turbo, boost), and the file that says so.
+    """Whether the CPUs may run above their base frequency (turbo, boost), the file that says so, and the
+    driver that scales the frequency, "" where the kernel names none.
 
     UNSUPPORTED where the driver has no such switch: virtual machines, CPUs without it, and acpi-cpufreq where
     the firmware has switched it off.
@@ -168,6 +169,7 @@ class Turbo(Fact):
     name: str
     enabled: bool
     file: str
+    driver: str
 
 
 class Microcode(Fact):
@@ -396,16 +398,18 @@ def cpu_ceiling(captures: Captures) -> CpuCeiling:
     """The sampled policies that have both files.
 
     acpi-cpufreq reaches turbo from the base frequency, so that is the highest that must be set: from Linux
-    5.12 to 5.17 it shows the base as scaling_max_freq beside a cpuinfo_max_freq with turbo.
+    5.12 to 5.17 it shows the base as scaling_max_freq beside a cpuinfo_max_freq with turbo. So does
+    intel_pstate in some versions where turbo is off.
     """
-    files = _of(captures, "ceiling", "folders")
+    files = _of(captures, "ceiling", "folders", "turbo")
     base, driver = _base(files), files.optional(DRIVER, _driver)
+    to_base = driver == "acpi-cpufreq" or files.optional(NO_TURBO, str) == "1"
     found: list[tuple[int, Any, Any, Any]] = []
     for path in files:
         if (match := _HIGHEST.fullmatch(path)) is not None:
             highest = files.read(path, _mhz)
             own = files.read(path.replace("cpuinfo_max_freq", "scaling_max_freq"), _mhz)
-            found.append((int(match[1]), own, base if driver == "acpi-cpufreq" else highest, highest))
+            found.append((int(match[1]), own, base if to_base else highest, highest))
     unread = next((value for row in found for value in row if isinstance(value, Unmeasured)), None)
     policies: Any = unread or tuple(sorted(found)) or _none(files)
     if isinstance(driver, Unmeasured):
@@ -427,12 +431,13 @@ def _percent(text: str) -> int:
 @fact("turbo", THROTTLE)
 def turbo(captures: Captures) -> Turbo:
     """What Intel's driver says where it is in use, else what cpufreq says."""
-    files = _of(captures, "turbo")
+    files = _of(captures, "turbo", "ceiling")
     for file, on in ((NO_TURBO, "0"), (BOOST, "1")):
         if files.has(file):
             said: Any = files.read(file, lambda text: one_of(("0", "1"), text))
             enabled: Any = said if isinstance(said, Unmeasured) else said == on
-            return Turbo("CPU turbo", enabled, file.rpartition("/")[2])
+            driver: Any = files.optional(DRIVER, _driver)
+            return Turbo("CPU turbo", enabled, file.rpartition("/")[2], "" if driver is UNSUPPORTED else driver)
     return Turbo.absent("CPU turbo")
 
 

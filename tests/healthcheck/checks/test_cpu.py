@@ -89,6 +89,7 @@ FAILING = [
     ("cpu-frequency-setting", "cpu.throttle", {f"{CPU}/intel_pstate/max_perf_pct": "50\n"},
      "CPU frequency: 50 % of the performance at most (intel_pstate/max_perf_pct), expected at least 95 %"),
     ("cpu-turbo", "cpu.throttle", {"/boost": "0\n"}, "CPU turbo: off (boost), expected on"),
+    ("cpu-turbo", "cpu.throttle", {"/boost": "0\n", "/scaling_driver": None}, "CPU turbo: off (boost), expected on"),
     # Where both are there, Intel's own driver is asked.
     ("cpu-turbo", "cpu.throttle", {f"{CPU}/intel_pstate/no_turbo": "1\n"},
      "CPU turbo: off (no_turbo), expected on"),
@@ -292,6 +293,24 @@ def test_policies_that_cannot_be_listed_are_unknown_and_not_unsupported() -> Non
                                     "/scaling_max_freq": None, "/bios_limit": None})
     assert verdict("cpu-frequency-setting", folder).status is Status.UNKNOWN
     assert verdict("cpu-frequency-cap", folder).status is Status.UNKNOWN
+
+
+def test_arms_driver_leaves_boost_off_by_itself_and_a_fleet_is_compared_all_the_same() -> None:
+    arm = files("cpu.throttle", {"/boost": "0\n", "/scaling_driver": "cppc_cpufreq\n"})
+    result = verdict("cpu-turbo", arm)
+    assert (result.status, "cppc_cpufreq" in result.reason) == (Status.SKIPPED, True)
+    on = files("cpu.throttle", {"/scaling_driver": "cppc_cpufreq\n"})
+    assert [status for status, _ in cohort("fleet-turbo", on, arm, arm, arm)] == [Status.FAIL, *[Status.PASS] * 3]
+
+
+def test_turbo_that_is_off_is_no_frequency_that_was_set_as_well() -> None:
+    """In some versions intel_pstate then shows the base as scaling_max_freq beside the highest with turbo."""
+    off = files("cpu.throttle", {
+        "/boost": None, "/bios_limit": None, "/nominal_freq": None, "/scaling_driver": "intel_pstate\n",
+        f"{CPU}/intel_pstate/no_turbo": "1\n", f"{CPU}/cpufreq/policy0/base_frequency": "2000000\n",
+        "/scaling_max_freq": "2000000\n", "/cpuinfo_max_freq": "3800000\n"})
+    judged = {rule: verdict(rule, off).status for rule in ("cpu-turbo", "cpu-frequency-setting", "cpu-frequency-cap")}
+    assert judged == {"cpu-turbo": Status.FAIL, "cpu-frequency-setting": Status.PASS, "cpu-frequency-cap": Status.PASS}
 
 
 def test_a_site_that_wants_turbo_off_says_so() -> None:
