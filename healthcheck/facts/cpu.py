@@ -437,7 +437,8 @@ def turbo(captures: Captures) -> Turbo:
             said: Any = files.read(file, lambda text: one_of(("0", "1"), text))
             enabled: Any = said if isinstance(said, Unmeasured) else said == on
             driver: Any = files.optional(DRIVER, _driver)
-            return Turbo("CPU turbo", enabled, file.rpartition("/")[2], "" if driver is UNSUPPORTED else driver)
+            return Turbo("CPU turbo", enabled, file.rpartition("/")[2],
+                         "" if driver is UNSUPPORTED else driver)
     return Turbo.absent("CPU turbo")
 
 
