@@ -29,7 +29,7 @@ EDAC = Probe("memory.edac", ProbeKind.FILES, limit=1 * MIB, paths=(
     ALWAYS, *(f"{BASE}/mc*/{name}" for name in ("ue_count", "ce_count", "ce_noinfo_count")),
     *(f"{BASE}/mc*/{kind}*/{name}" for kind in ("dimm", "rank")
       for name in ("dimm_label", "dimm_ce_count", "dimm_ue_count")),
-    *(f"{BASE}/mc*/csrow*/{name}" for name in ("ce_count", "ue_count", "ch*_ce_count", "ch*_dimm_label")),
+    f"{BASE}/mc*/csrow*/[cu]*_*",    # ce_count, ue_count, chN_ce_count, chN_dimm_label; one pass over folders
 ))
 
 _FILE = re.compile(re.escape(BASE) + r"/(mc\d{1,4})/(?:((?:dimm|rank|csrow)\d{1,4})/)?([a-z0-9_]{1,24})")

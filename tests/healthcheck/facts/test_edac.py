@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
 from healthcheck.ruleset.rule import Rule
 from tests.healthcheck import machine
 from tests.healthcheck.checks.verdicts import RULES, after, findings_of, verdict
+from tests.testbed.collector import collect
 
 GIB = 2**30
 # A kernel of RHEL 7 (3.10): rows with channels, and DIMMs without counters.
@@ -73,6 +75,19 @@ def devices(*slots: tuple[str, str]) -> str:
 def test_the_old_layout_names_dimms_by_the_labels_of_their_channels_and_the_row_by_both() -> None:
     assert counts(OLD) == {"DIMM P1-DIMMA1 (mc0/csrow0/ch0)": (5, 0), "DIMM P1-DIMMB1 (mc0/csrow0/ch1)": (2, 0),
                            "DIMM P1-DIMMA1 or P1-DIMMB1 (mc0/csrow0)": (0, 1), "memory controller mc0": (0, 0)}
+
+
+def test_the_collector_finds_both_layouts_and_no_more_of_a_row_than_is_counted(tmp_path: Path) -> None:
+    rest = {"mc0/csrow0/dev_type": "x8", "mc0/csrow0/uevent": "", "mc0/csrow0/edac_mode": "SECDED", "mc0/seconds_since_reset": "9"}
+    (tmp_path / "run").mkdir()
+    for path, content in {"/proc/meminfo": "MemTotal: 1 kB", **{f"{BASE}/{path}": held for path, held in {**OLD, **rest}.items()}}.items():
+        at = tmp_path / path.lstrip("/")
+        at.parent.mkdir(parents=True, exist_ok=True)
+        at.write_text(f"{content}\n")
+    seen_by_it = collect([EDAC], tmp_path, seconds=20)
+    found = {part.name: (part.corrected, part.uncorrected) for part in build_fact(FACTS["memory_parts"], Captures(seen_by_it))}
+    assert found == counts(OLD)
+    assert not [path for path in seen_by_it.captures[EDAC.id].files if path.endswith(("dev_type", "uevent", "edac_mode"))]
 
 
 def test_a_row_without_channels_is_counted_by_itself() -> None:
