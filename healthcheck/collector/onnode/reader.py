@@ -204,6 +204,13 @@ class Reader(Child):
         self.flush()
         return True
 
+    def begin_probe(self, key: str) -> None:
+        """Announces the only step of a probe that may hang; ends the probe if it has hung before."""
+        if not self.begin(key):
+            outcome, why = self.state.hung[key]
+            self.send("note", why)
+            raise EndProbe(outcome)
+
     def put(self, path: str, outcome: str, data: bytes = b"") -> None:
         if path in self.seen:
             return
@@ -389,10 +396,7 @@ class Reader(Child):
         return "done", ("%d %d %d %d %d %d %d %d %d %d" % tuple(found[:10])).encode()
 
     def clock(self, probe: Dict[str, Any]) -> None:
-        if not self.begin("adjtimex"):
-            outcome, why = self.state.hung["adjtimex"]
-            self.send("note", why)
-            raise EndProbe(outcome)
+        self.begin_probe("adjtimex")
         import ctypes
 
         class Timex(ctypes.Structure):
@@ -419,10 +423,7 @@ class Reader(Child):
 
         It reads nothing that a stuck task could block: neither its command line nor its memory map.
         """
-        if not self.begin("/proc"):
-            outcome, why = self.state.hung["/proc"]
-            self.send("note", why)
-            raise EndProbe(outcome)
+        self.begin_probe("/proc")
         states: Dict[str, int] = {}
         kept: List[List[Any]] = []
         waits: Dict[str, str] = {}
@@ -462,10 +463,7 @@ class Reader(Child):
 
         It reads nothing that a stuck task could block. Names and groups are listed once.
         """
-        if not self.begin("/proc"):
-            outcome, why = self.state.hung["/proc"]
-            self.send("note", why)
-            raise EndProbe(outcome)
+        self.begin_probe("/proc")
         rows: List[List[int]] = []
         names: Dict[str, int] = {}
         groups: Dict[str, int] = {"": 0}
