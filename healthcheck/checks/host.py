@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from healthcheck.checks.base import GIB, check
-from healthcheck.facts.host import Clock, Memory, Swap
+from healthcheck.checks.base import GIB, check, fleet_check
+from healthcheck.checks.fleet import Comparison, Uncompared, odd_ones, read_all
+from healthcheck.facts.host import Clock, ClockSource, Memory, Swap
 from healthcheck.model.outcome import Finding
 
 
@@ -34,3 +35,24 @@ def host_clock_synchronised(clock: Clock) -> Iterator[Finding]:
     if not clock.synchronised:
         yield Finding("not synchronised", "disciplined by a time service (chrony, ntpd, systemd-timesyncd)",
                       "clock")
+
+
+@check("host.clock_source")
+def host_clock_source(clock_source: ClockSource, *, slow: tuple[str, ...]) -> Iterator[Finding]:
+    """The kernel reads the time from no device that takes a system call and a microsecond each time, as every
+    trace, log line and timeout of a job asks for it."""
+    if clock_source.current in slow:
+        best = next((name for name in clock_source.available if name not in slow), "")
+        expected = f"{best}, which is available" if best else "none of the slow ones"
+        yield Finding(clock_source.current, expected)
+
+
+@fleet_check("fleet.clock_source")
+def fleet_clock_source(clock_source: Mapping[str, ClockSource], *, slow: tuple[str, ...]) -> Comparison:
+    """Every node reads the time from what the majority of its cohort does; a slow one host.clock_source
+    reports."""
+    current = read_all(clock_source, lambda fact: fact.current)
+    for node, found in odd_ones([(node, "clock source", name) for node, name in current.items()],
+                                "clock source", "nodes"):
+        alone = current[node] not in slow
+        yield node, found if alone else Uncompared("clock source", "host-clock-source judges a slow one")

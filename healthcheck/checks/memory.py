@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from healthcheck.checks.base import GIB, LONGEST_QUOTE, NotMeasured, check
+from healthcheck.checks.base import GIB, LONGEST_QUOTE, check
 from healthcheck.checks.growth import DAY, Growth
-from healthcheck.facts.edac import Edac, Errors
+from healthcheck.facts.edac import MemoryPart
+from healthcheck.facts.freeblocks import FreeBlocks
 from healthcheck.facts.gpu_process import GpuLoad
+from healthcheck.facts.hugepages import BootHugePages, HugePages, page_name
 from healthcheck.facts.kernel import KernelLine, KernelLog, MessagePattern, as_dmesg
 from healthcheck.facts.memory import MemoryUse
+from healthcheck.facts.owners import ProcessOwners
 from healthcheck.kernellog.carried import representative
 from healthcheck.kernellog.model import MOST_DISTINCT
 from healthcheck.model.outcome import Finding, LogEvidence
@@ -26,42 +29,34 @@ CORRECTED_LINES = MessagePattern(
 
 
 @check("memory.ecc_uncorrected")
-def memory_ecc_uncorrected(edac: Edac, *, allow: int) -> Iterator[Finding]:
+def memory_ecc_uncorrected(memory_part: MemoryPart, *, allow: int) -> Iterator[Finding]:
     """No more uncorrected memory errors than allowed were counted since the EDAC driver was loaded; findings
-    name the DIMM if known."""
-    of_dimms = [dimm for dimm in edac.dimms if dimm.uncorrected > allow]
-    for dimm in of_dimms:
-        yield Finding(f"{dimm.uncorrected} uncorrected", f"at most {allow}", dimm.place)
-    for controller in edac.controllers:
-        own = (f"({controller.place}/", f" {controller.place}/")
-        named = sum(dimm.uncorrected for dimm in of_dimms if any(words in dimm.place for words in own))
-        if controller.uncorrected > max(allow, named):
-            yield Finding(f"{controller.uncorrected - named} uncorrected, of no known DIMM",
-                          f"at most {allow}", f"memory controller {controller.place}")
+    name the DIMM if known, and its slot where dmidecode and EDAC agree on it."""
+    if memory_part.uncorrected > allow:
+        of = "" if memory_part.known else ", of no known DIMM"
+        yield Finding(f"{memory_part.uncorrected} uncorrected{of}", f"at most {allow}",
+                      remedy=_of_slot(memory_part, "Drain the node, power it off and replace"))
 
 
 @check("memory.ecc_corrected")
 def memory_ecc_corrected(
-    edac: Edac, growth: Growth[Edac], *, at_least: int, per_day: float,
+    memory_part: MemoryPart, growth: Growth[MemoryPart], *, at_least: int, per_day: float,
 ) -> Iterator[Finding]:
     """No DIMM corrected at least so many errors between two snapshots, at a rate of more than so many a
     day."""
-    seconds = growth.seconds
-    for now, before in _pairs(edac, growth.before):
-        grown = now.corrected - before.corrected
-        if grown >= at_least and grown * DAY > per_day * seconds:
-            yield Finding(f"{grown} corrected in {seconds / 60:.0f} min",
-                          f"fewer than {at_least}, or at most {per_day:g} a day", now.place)
+    grown, seconds = growth.of("corrected"), growth.seconds
+    if grown >= at_least and grown * DAY > per_day * seconds:
+        yield Finding(f"{grown} corrected in {seconds / 60:.0f} min",
+                      f"fewer than {at_least}, or at most {per_day:g} a day",
+                      remedy=_of_slot(memory_part, "At the next maintenance reseat, then replace,"))
 
 
-def _pairs(edac: Edac, previous: Edac) -> Iterator[tuple[Errors, Errors]]:
-    """Each DIMM now and in the earlier snapshot; each controller where no DIMMs are known."""
-    earlier = {thing.place: thing for thing in previous.dimms or previous.controllers}
-    for thing in edac.dimms or edac.controllers:
-        before = earlier.get(thing.place)
-        if before is None or before.corrected > thing.corrected:
-            raise NotMeasured(edac, f"the counters of {thing.place} were reset between the two snapshots")
-        yield thing, before
+def _of_slot(part: MemoryPart, what: str) -> str:
+    """The remedy for the module in its slot; "" where the slot is not known."""
+    if not part.slot:
+        return ""
+    how = "" if part.exact else " (found by its place in dmidecode's list)"
+    return f"{what} the module in slot {part.slot}{how}."
 
 
 @check("memory.poisoned")
@@ -101,6 +96,46 @@ def memory_hugepages(memory_use: MemoryUse, *, most_percent: float) -> Iterator[
     if share > most_percent:
         yield Finding(f"{memory_use.idle_hugepage_bytes / GIB:.1f} GiB reserved and idle ({share:.0f} %)",
                       f"at most {most_percent:g} % of memory", "huge pages")
+
+
+@check("memory.hugepages_leaked")
+def memory_hugepages_leaked(
+    huge_pages: HugePages, process_owners: ProcessOwners, *, allow_mib: int,
+) -> Iterator[Finding]:
+    """Every huge page in use is mapped by a process, and none is reserved where no process has used any: what
+    is left in a file of hugetlbfs, or in a segment of shared memory, stays until someone removes it."""
+    used, reserved, mapped = huge_pages.used_bytes, huge_pages.reserved_bytes, process_owners.huge_page_bytes
+    if used - mapped > allow_mib * 2**20:
+        yield Finding(f"{(used - mapped) / GIB:.1f} GiB in use and mapped by no process",
+                      f"at most {allow_mib} MiB", "huge pages")
+    # A process that has used some may have more reserved than it has used so far.
+    if not mapped and reserved > allow_mib * 2**20:
+        yield Finding(f"{reserved / GIB:.1f} GiB reserved, and no process has used any",
+                      f"at most {allow_mib} MiB", "huge pages")
+
+
+@check("memory.hugepages_asked")
+def memory_hugepages_asked(huge_pages: HugePages, boot_huge_pages: BootHugePages) -> Iterator[Finding]:
+    """There are as many huge pages of each size as the kernel's parameters ask for: it silently makes fewer
+    where memory is short or in pieces, and none of a size that the CPU has not."""
+    for kib, asked in sorted(boot_huge_pages.asked.items()):
+        held = huge_pages.totals.get(kib, 0)
+        if held < asked:
+            yield Finding(f"{held} of {asked}", "all that the kernel's parameters ask for", page_name(kib))
+
+
+@check("memory.fragmented")
+def memory_fragmented(
+    free_block: FreeBlocks, *, least_percent: float, judged_gib: float,
+) -> Iterator[Finding]:
+    """Of a NUMA node's free memory, a share lies in blocks of 2 MiB or more; with less free than
+    `judged_gib`, which is what a full cache of files leaves, that says nothing."""
+    if free_block.free_bytes < judged_gib * GIB:
+        return
+    share = 100 * free_block.large_bytes / free_block.free_bytes
+    if share < least_percent:
+        yield Finding(f"{share:.1f} % of {free_block.free_bytes / GIB:.1f} GiB free lies in blocks of 2 MiB "
+                      "or more", f"at least {least_percent:g} %")
 
 
 @check("kernel.hardware_corrected")

@@ -32,6 +32,21 @@ def numa_memory(numa_nodes: tuple[NumaNode, ...], *, tolerance_percent: float) -
             yield Finding(f"{node.memory_bytes / GIB:.1f} GiB", expected, node.name)
 
 
+@check("numa.free", counts=True)
+def numa_free(
+    numa_nodes: tuple[NumaNode, ...], *, low_percent: float, others_percent: float,
+) -> Iterator[Finding]:
+    """No NUMA node with CPUs has next to no memory left while another has plenty: what runs there gets the
+    other's, over the link between sockets."""
+    shares = {node.name: 100 * node.available_bytes / node.memory_bytes for node in numa_nodes
+              if node.cpus > 0 and node.memory_bytes > 0}
+    most = max(shares.values(), default=0.0)
+    for name, share in shares.items():
+        if share < low_percent and most >= others_percent:
+            yield Finding(f"{share:.1f} % of its memory available, another's is {most:.0f} %",
+                          f"at least {low_percent:g} %", name)
+
+
 @check("numa.affinity")
 def numa_affinity(affinity: Affinity) -> Iterator[Finding]:
     """Where there are several NUMA nodes, firmware gives the node of every GPU and mlx5 adapter."""

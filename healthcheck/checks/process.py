@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 
-from healthcheck.checks.base import check
+from healthcheck.checks.base import check, listed
 from healthcheck.checks.growth import Growth
+from healthcheck.facts.owners import ProcessOwners, UserProcess
 from healthcheck.facts.process import BlockedProcess, Processes, Tables
 from healthcheck.model.outcome import Finding
 
@@ -50,6 +52,69 @@ def process_zombies(processes: Processes, *, most: int) -> Iterator[Finding]:
     if processes.zombies > most:
         names = ", ".join(processes.zombie_names)
         yield Finding(f"{processes.zombies} zombies, mostly {names}", f"at most {most}")
+
+
+@check("process.without_job")
+def process_without_job(
+    process_owners: ProcessOwners, *, from_uid: int, exempt_uids: tuple[int, ...], exempt: tuple[str, ...],
+    starters: tuple[str, ...], minutes: float,
+) -> Iterator[Finding]:
+    """No user without a job on the node has processes there, but those named in `exempt` and those younger
+    than so many minutes.
+
+    A process belongs to a job by its control group (Slurm, Kubernetes, a container, PBS), or because it comes
+    from one of `starters` (patterns of names); not if the job of its group has ended.
+    """
+    by_user = _by_user(process_owners, from_uid, exempt_uids, exempt, starters)
+    for uid, (outside, inside) in sorted(by_user.items()):
+        old = [process for process in outside if process.seconds >= 60 * minutes]
+        if old and not inside:
+            yield _left_behind(old, uid, "none of a user without a job")
+
+
+@check("process.lineage")
+def process_lineage(
+    process_owners: ProcessOwners, *, from_uid: int, exempt_uids: tuple[int, ...], exempt: tuple[str, ...],
+    starters: tuple[str, ...], minutes: float,
+) -> Iterator[Finding]:
+    """No user with a job on the node has processes there outside of it; users without one process.without_job
+    reports, which says what belongs to a job."""
+    by_user = _by_user(process_owners, from_uid, exempt_uids, exempt, starters)
+    for uid, (outside, inside) in sorted(by_user.items()):
+        old = [process for process in outside if process.seconds >= 60 * minutes]
+        if old and inside:
+            job = inside[0].job or "by what started it"
+            yield _left_behind(old, uid, f"only those of its job ({job})")
+
+
+# Dynamic users of services (systemd.exec(5), DynamicUser=), and the user of no one (65534).
+_NO_PERSON = (range(61184, 65520), (65534,))
+_Users = dict[int, tuple[list[UserProcess], list[UserProcess]]]
+
+
+def _by_user(owners: ProcessOwners, from_uid: int, exempt_uids: tuple[int, ...], exempt: tuple[str, ...],
+             starters: tuple[str, ...]) -> _Users:
+    """Each user's processes outside of jobs, without the exempt ones, and inside."""
+    found: _Users = {}
+    for process in owners.users:
+        no_person = any(process.uid in uids for uids in _NO_PERSON)
+        if process.uid < from_uid or process.uid in exempt_uids or no_person:
+            continue
+        outside, inside = found.setdefault(process.uid, ([], []))
+        started = any(fnmatchcase(name, pattern) for name in process.lineage for pattern in starters)
+        if started or (process.job and not process.ended):
+            inside.append(process)
+        elif not any(fnmatchcase(process.command, pattern) for pattern in exempt):
+            outside.append(process)
+    return found
+
+
+def _left_behind(processes: list[UserProcess], uid: int, expected: str) -> Finding:
+    oldest = max(processes, key=lambda process: process.seconds)
+    named = listed([f"{process.command} ({process.pid})" for process in processes])
+    of = f", of {oldest.job}, which has ended" if oldest.ended else ""
+    return Finding(f"{len(processes)} left: {named}; the oldest runs for {oldest.seconds / 3600:.1f} h{of}",
+                   expected, f"user {uid}")
 
 
 @check("process.table")

@@ -151,20 +151,22 @@ class Captures:
 class FactSpec:
     """A registered fact: its name as checks ask for it, the probes it is built from, and the builder.
 
-    `besides` are probes that add to the fact but are not required. `of_snapshot`: the fact also depends on
-    the snapshot's `host`, `node` or `received`, which no capture holds.
+    `besides` are probes that add to the fact but are not required. `at_hand` are probes that it reads where
+    another fact had them run: it asks for none of them. `of_snapshot`: the fact also depends on the
+    snapshot's `host`, `node` or `received`, which no capture holds.
     """
 
     name: str
     probes: tuple[Probe, ...]
     build: Builder
     besides: tuple[Probe, ...] = ()
+    at_hand: tuple[Probe, ...] = ()
     of_snapshot: bool = False
 
     @cached_property
     def everything(self) -> tuple[Probe, ...]:
         """All probes that it may read."""
-        return tuple(dict.fromkeys((*self.probes, *self.besides)))
+        return tuple(dict.fromkeys((*self.probes, *self.besides, *self.at_hand)))
 
 
 FACTS: dict[str, FactSpec] = {}
@@ -174,7 +176,8 @@ BY_BUILDER: dict[Builder, FactSpec] = {}
 
 
 def fact(
-    name: str, *probes: Probe, besides: tuple[Probe, ...] = (), each: str = "", of_snapshot: bool = False,
+    name: str, *probes: Probe, besides: tuple[Probe, ...] = (), at_hand: tuple[Probe, ...] = (),
+    each: str = "", of_snapshot: bool = False,
 ) -> Callable[[Builder], Builder]:
     """Registers a builder of the fact `name`. It returns the fact (or a tuple of facts), Partial or
     Unmeasured, or raises Unread.
@@ -185,7 +188,7 @@ def fact(
     def register(build: Builder) -> Builder:
         if name in FACTS and FACTS[name].build.__module__ != build.__module__:
             raise ValueError(f"the fact {name} is defined in {FACTS[name].build.__module__} already")
-        FACTS[name] = BY_BUILDER[build] = FactSpec(name, probes, build, besides, of_snapshot)
+        FACTS[name] = BY_BUILDER[build] = FactSpec(name, probes, build, besides, at_hand, of_snapshot)
         if each:
             MEMBERS[each] = name
         return build

@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from statistics import median_low
+from types import MappingProxyType
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.limits import CPUS
-from healthcheck.facts.parsing import matched, whole
-from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
+from healthcheck.facts.parsing import matched, one_of, whole
+from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, partial_if, readings
 from healthcheck.model.probes import Probe, ProbeKind
 
 CPU = "/sys/devices/system/cpu"
@@ -25,7 +27,9 @@ CPU = "/sys/devices/system/cpu"
 SOME = f"{CPU}/cpu*[05]"
 TOPOLOGY = Probe("cpu.topology", ProbeKind.FILES,
                  paths=(f"{CPU}/present", f"{CPU}/online", f"{CPU}/smt/control"))
-GOVERNORS = Probe("cpu.governor", ProbeKind.FILES, paths=(f"{CPU}/cpufreq/policy*/scaling_governor",))
+DRIVER = f"{CPU}/cpufreq/policy0/scaling_driver"
+GOVERNORS = Probe("cpu.governor", ProbeKind.FILES,
+                  paths=(f"{CPU}/cpufreq/policy*/scaling_governor", DRIVER))
 # What shows that a CPU is throttled, in one probe. Sensors are found by their drivers and not in
 # /sys/class/hwmon: there every sensor of the node would have to be asked for its name, and some (DIMMs, NVMe)
 # answer over slow buses. temp1 is the package: Tctl on AMD, "Package id N" on Intel. Frequencies are those of
@@ -34,13 +38,21 @@ AMD_SENSOR = "/sys/bus/pci/drivers/k10temp/*:*/hwmon/hwmon*/temp1_"
 INTEL_SENSOR = "/sys/bus/platform/drivers/coretemp/coretemp.*/hwmon/hwmon*/temp1_"
 BASE, NOMINAL = f"{CPU}/cpufreq/policy0/base_frequency", f"{CPU}/cpu0/acpi_cppc/nominal_freq"
 LOADAVG = "/proc/loadavg"
+# Turbo: Intel's driver says that it is off, the others that it is on.
+NO_TURBO, BOOST = f"{CPU}/intel_pstate/no_turbo", f"{CPU}/cpufreq/boost"
+MOST_PERCENT = f"{CPU}/intel_pstate/max_perf_pct"
 THROTTLE = Probe("cpu.throttle", ProbeKind.FILES, paths=(
     f"{CPU}/online", f"{SOME}/topology/physical_package_id",
     f"{SOME}/thermal_throttle/package_throttle_count",
     *(f"{sensor}{name}" for sensor in (AMD_SENSOR, INTEL_SENSOR) for name in ("input", "crit")),
-    *(f"{CPU}/cpufreq/policy*[05]/{name}" for name in ("scaling_max_freq", "bios_limit")),
-    f"{CPU}/cpufreq/policy*0/scaling_cur_freq", BASE, NOMINAL, LOADAVG,
+    *(f"{CPU}/cpufreq/policy*[05]/{name}" for name in ("scaling_max_freq", "bios_limit", "cpuinfo_max_freq")),
+    f"{CPU}/cpufreq/policy*0/scaling_cur_freq", BASE, NOMINAL, LOADAVG, NO_TURBO, BOOST, MOST_PERCENT,
+    DRIVER,
 ))
+# Of every CPU, which is too much to read every few minutes.
+CORES = Probe("cpu.cores", ProbeKind.FILES, paths=(
+    f"{CPU}/online", f"{CPU}/cpu[0-9]*/thermal_throttle/core_throttle_count",
+    f"{CPU}/cpu[0-9]*/topology/physical_package_id"))
 MICROCODE = Probe("cpu.microcode", ProbeKind.FILES, paths=(f"{CPU}/online", f"{CPU}/cpu0/microcode/version"))
 
 _RANGE = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
@@ -48,7 +60,9 @@ _PACKAGE = re.compile(re.escape(CPU) + r"/cpu(\d{1,5})/topology/physical_package
 _SENSOR = re.compile(
     r"/(?:k10temp/[0-9a-f]{4,8}:[0-9a-f]{2}:(?P<amd>[0-9a-f]{2})\.\d|coretemp/coretemp\.(?P<intel>\d{1,4}))"
     r"/hwmon/hwmon\d{1,6}/temp1_input$")
+_CORE = re.compile(re.escape(CPU) + r"/cpu(\d{1,5})/thermal_throttle/core_throttle_count")
 _LIMIT = re.compile(re.escape(CPU) + r"/cpufreq/policy(\d{1,5})/(scaling_max_freq|bios_limit)")
+_HIGHEST = re.compile(re.escape(CPU) + r"/cpufreq/policy(\d{1,5})/cpuinfo_max_freq")
 # The data fabric of AMD's first package is PCI device 18h, that of the second 19h (its function 3: k10temp).
 _FIRST_AMD = 0x18
 
@@ -69,10 +83,12 @@ class Cpus(Fact):
 
 class Governors(Fact):
     """How many frequency policies have each governor, by name, sorted; UNSUPPORTED where the kernel scales no
-    frequency (most VMs)."""
+    frequency (most VMs). `driver` is what scales it ("intel_pstate", "acpi-cpufreq"); UNSUPPORTED where the
+    kernel names none."""
 
     name: str
     governors: tuple[tuple[str, int], ...]
+    driver: str
 
 
 class Package(Fact):
@@ -84,6 +100,18 @@ class Package(Fact):
 
     name: str
     throttled: int
+
+
+class Cores(Fact):
+    """How often each CPU (hardware thread) of one package ("CPU package 0") was throttled for the heat of its
+    own core since boot, by number; and the package as a whole, which counts on its own.
+
+    UNSUPPORTED as for `Package`.
+    """
+
+    name: str
+    throttled: Mapping[int, int]
+    package_throttled: int
 
 
 class CpuTemperature(Fact):
@@ -112,6 +140,36 @@ class CpuFrequency(Fact):
     allowed: tuple[tuple[int, float, str], ...]
     current_mhz: float
     load: float
+
+
+class CpuCeiling(Fact):
+    """What the system lets the CPUs run at, as far as sampled: for each policy its number, the highest
+    frequency that is set (scaling_max_freq), the highest that can be, and the highest that the CPU has as it
+    is configured (cpuinfo_max_freq, which is the base with turbo off), in MHz. `percent` is the share of its
+    performance that intel_pstate uses at most (max_perf_pct), 100 with other drivers. `base_mhz` as in
+    `CpuFrequency`, 0 where nothing tells it.
+
+    UNSUPPORTED where the kernel scales no frequency.
+    """
+
+    name: str
+    policies: tuple[tuple[int, float, float, float], ...]
+    percent: int
+    base_mhz: float
+
+
+class Turbo(Fact):
+    """Whether the CPUs may run above their base frequency (turbo, boost), the file that says so, and the
+    driver that scales the frequency, "" where the kernel names none.
+
+    UNSUPPORTED where the driver has no such switch: virtual machines, CPUs without it, and acpi-cpufreq where
+    the firmware has switched it off.
+    """
+
+    name: str
+    enabled: bool
+    file: str
+    driver: str
 
 
 class Microcode(Fact):
@@ -144,6 +202,11 @@ def _some(text: str) -> tuple[int, ...]:
 
 
 _WORD = re.compile(r"[a-z_]{1,32}")
+_DRIVER_NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
+
+
+def _driver(text: str) -> str:
+    return matched(_DRIVER_NAME, text)[0]
 
 
 def _word(text: str) -> str:
@@ -170,26 +233,33 @@ def cpus(captures: Captures) -> Cpus:
 def governors(captures: Captures) -> Governors:
     """The governor of each frequency policy."""
     files = captures.files(GOVERNORS)
-    names: list[Any] = [files.read(path, _word) for path in files]
+    names: list[Any] = [files.read(path, _word) for path in files if path.endswith("/scaling_governor")]
     unread = next((value for value in names if isinstance(value, Unmeasured)), None)
     counted: Any = unread or (tuple(sorted(Counter(names).items())) if names else UNSUPPORTED)
-    return Governors("CPU frequency", counted)
+    return Governors("CPU frequency", counted, files.optional(DRIVER, _driver))
 
 
-def _of(captures: Captures, kind: str) -> CapturedFiles:
-    """The throttle probe's files; what was not read of another kind does not spoil this one."""
+def _of(captures: Captures, *kinds: str) -> CapturedFiles:
+    """The throttle probe's files; what was not read of another kind does not spoil these."""
     files = captures.files(THROTTLE)
     files.text(f"{CPU}/online")
-    files.ignore([path for path in files if _kind(path) not in ("", kind)])
+    files.ignore([path for path in files if _kind(path) not in ("", *kinds)])
     return files
+
+
+_KINDS = {
+    NO_TURBO: "turbo", BOOST: "turbo", MOST_PERCENT: "ceiling", DRIVER: "ceiling", NOMINAL: "frequencies",
+    BASE: "frequencies", LOADAVG: "frequencies", f"{CPU}/online": ""}
+_NAMED_KINDS = {
+    "cpuinfo_max_freq": "ceiling", "scaling_max_freq": "frequencies", "bios_limit": "frequencies",
+    "scaling_cur_freq": "frequencies"}
 
 
 def _kind(path: str) -> str:
     if path.startswith("/sys/bus/"):
         return "sensors"
-    if path.startswith(f"{CPU}/cpufreq") or path in (NOMINAL, LOADAVG):
-        return "frequencies"
-    return "" if path == f"{CPU}/online" else "counters"
+    folder = "folders" if path.startswith(f"{CPU}/cpufreq") else "counters"
+    return _KINDS.get(path, _NAMED_KINDS.get(path.rpartition("/")[2], folder))
 
 
 @fact("packages", THROTTLE, each="package")
@@ -213,6 +283,33 @@ def packages(captures: Captures) -> tuple[Package, ...]:
 def _throttled(files: CapturedFiles, cpu: str) -> Any:
     path = f"{CPU}/cpu{cpu}/thermal_throttle/package_throttle_count"
     return files.optional(path, whole)
+
+
+@fact("core_throttling", CORES, THROTTLE, each="cores")
+def core_throttling(captures: Captures) -> Any:
+    """Every package whose CPUs count, by its number; where none does, one that is not supported."""
+    files = captures.files(CORES)
+    files.text(f"{CPU}/online")
+    # Some older CPUs count for cores alone.
+    of_package = {package.name: 0 if count is UNSUPPORTED else count for package in captures.once(packages)
+                  for count in (readings(package)["throttled"],)}
+    found: dict[str, Any] = {}
+    for path in files:
+        if (match := _CORE.fullmatch(path)) is None:
+            continue
+        number: Any = files.read(f"{CPU}/cpu{match[1]}/topology/physical_package_id", whole)
+        count: Any = number if isinstance(number, Unmeasured) else files.read(path, whole)
+        if isinstance(count, Unmeasured):
+            found[f"CPU {match[1]}"] = count    # it stands for itself, and costs the others nothing
+        else:
+            found.setdefault(f"CPU package {number}", {})[int(match[1])] = count
+    files.ignore([path for path in files if _CORE.fullmatch(path) or path.endswith("/physical_package_id")])
+    none: Any = UNSUPPORTED
+    unread: Any = Unmeasured("the counter of the package was not read")
+    return partial_if(tuple(
+        Cores(name, MappingProxyType(counts) if isinstance(counts, dict) else counts,
+              of_package.get(name, unread)) for name, counts in sorted(found.items())
+    ) or (Cores("CPU package 0", none, none),), files.unreadable())
 
 
 _DEGREES = re.compile(r"-?\d{1,7}")
@@ -247,11 +344,9 @@ def cpu_temperatures(captures: Captures) -> tuple[CpuTemperature, ...]:
 @fact("cpu_frequency", THROTTLE)
 def cpu_frequency(captures: Captures) -> CpuFrequency:
     """The sampled policies; the load is over all CPUs that are online."""
-    files = _of(captures, "frequencies")
+    files = _of(captures, "frequencies", "folders")
     online: Any = files.read(f"{CPU}/online", _some)
-    base: Any = files.optional(BASE, _mhz)
-    if base is UNSUPPORTED:
-        base = files.optional(NOMINAL, lambda text: float(whole(text))) or UNSUPPORTED
+    base = _base(files)
     current = [files.read(path, _mhz) for path in files if path.endswith("/scaling_cur_freq")]
     load: Any = files.read(LOADAVG, lambda text: _load(text.split()[0]))
     unread = next((value for value in (online, load) if isinstance(value, Unmeasured)), None)
@@ -276,12 +371,75 @@ def _allowed(files: CapturedFiles) -> Any:
                 return value
             number = int(match[1])
             found[number] = min((value, match[2]), found.get(number, (value, match[2])))
-    return tuple((number, *found[number]) for number in sorted(found)) or UNSUPPORTED
+    return tuple((number, *found[number]) for number in sorted(found)) or _none(files)
+
+
+def _none(files: CapturedFiles) -> Any:
+    """Where no policy was found: there are none, or they could not be listed."""
+    unreadable = files.unreadable()
+    return Unmeasured(unreadable) if unreadable else UNSUPPORTED
 
 
 def _median(values: list[Any]) -> Any:
     unread = next((value for value in values if isinstance(value, Unmeasured)), None)
     return unread or (median_low(values) if values else UNSUPPORTED)
+
+
+def _base(files: CapturedFiles) -> Any:
+    """The frequency that the CPU is sold with, in MHz; Arm's firmware may say 0 for not known."""
+    base: Any = files.optional(BASE, _mhz)
+    if base is UNSUPPORTED:
+        base = files.optional(NOMINAL, lambda text: float(whole(text))) or UNSUPPORTED
+    return base
+
+
+@fact("cpu_ceiling", THROTTLE)
+def cpu_ceiling(captures: Captures) -> CpuCeiling:
+    """The sampled policies that have both files.
+
+    acpi-cpufreq reaches turbo from the base frequency, so that is the highest that must be set: from Linux
+    5.12 to 5.17 it shows the base as scaling_max_freq beside a cpuinfo_max_freq with turbo. So does
+    intel_pstate in some versions where turbo is off.
+    """
+    files = _of(captures, "ceiling", "folders", "turbo")
+    base, driver = _base(files), files.optional(DRIVER, _driver)
+    to_base = driver == "acpi-cpufreq" or files.optional(NO_TURBO, str) == "1"
+    found: list[tuple[int, Any, Any, Any]] = []
+    for path in files:
+        if (match := _HIGHEST.fullmatch(path)) is not None:
+            highest = files.read(path, _mhz)
+            own = files.read(path.replace("cpuinfo_max_freq", "scaling_max_freq"), _mhz)
+            found.append((int(match[1]), own, base if to_base else highest, highest))
+    unread = next((value for row in found for value in row if isinstance(value, Unmeasured)), None)
+    policies: Any = unread or tuple(sorted(found)) or _none(files)
+    if isinstance(driver, Unmeasured):
+        policies = driver
+    elif policies is not unread and any(UNSUPPORTED in row for row in found):
+        policies = UNSUPPORTED
+    percent = files.optional(MOST_PERCENT, _percent)
+    return CpuCeiling("CPU frequency", policies, 100 if percent is UNSUPPORTED else percent,
+                      0.0 if base is UNSUPPORTED else base)
+
+
+def _percent(text: str) -> int:
+    value = whole(text)
+    if value > 100:
+        raise ValueError(text)
+    return value
+
+
+@fact("turbo", THROTTLE)
+def turbo(captures: Captures) -> Turbo:
+    """What Intel's driver says where it is in use, else what cpufreq says."""
+    files = _of(captures, "turbo", "ceiling")
+    for file, on in ((NO_TURBO, "0"), (BOOST, "1")):
+        if files.has(file):
+            said: Any = files.read(file, lambda text: one_of(("0", "1"), text))
+            enabled: Any = said if isinstance(said, Unmeasured) else said == on
+            driver: Any = files.optional(DRIVER, _driver)
+            return Turbo("CPU turbo", enabled, file.rpartition("/")[2],
+                         "" if driver is UNSUPPORTED else driver)
+    return Turbo.absent("CPU turbo")
 
 
 @fact("microcode", MICROCODE)

@@ -46,11 +46,13 @@ class Firmware(Fact):
 
 @dataclass(frozen=True)
 class Dimm:
-    """One module in its slot: bytes, and the rate at which it runs (0 where the firmware does not say)."""
+    """One module in its slot: bytes, the rate at which it runs (0 where the firmware does not say), and the
+    slot's Bank Locator, which is often its place ("NODE 0 CHANNEL 2 DIMM 0"), "" without one."""
 
     slot: str
     size: int
     speed: int
+    bank: str = ""
 
 
 class Dimms(Fact):
@@ -91,8 +93,8 @@ def installation(captures: Captures) -> str:
 
 
 _BETWEEN = re.compile(r"\n\s*\n")
-_OF_SLOT = re.compile(r"^[ \t]*(Locator|Size|Configured Memory Speed|Configured Clock Speed)[ \t]*:(.*)$",
-                      re.MULTILINE)
+_OF_SLOT = re.compile(r"^[ \t]*(Bank Locator|Locator|Size|Configured Memory Speed|Configured Clock Speed)"
+                      r"[ \t]*:(.*)$", re.MULTILINE)
 
 
 def slots(text: str) -> tuple[tuple[Dimm, ...], tuple[str, ...]]:
@@ -114,10 +116,20 @@ def slots(text: str) -> tuple[tuple[Dimm, ...], tuple[str, ...]]:
             raise ValueError(fields.get("Size"))
         speed = _SPEED.fullmatch(fields.get("Configured Memory Speed")
                                  or fields.get("Configured Clock Speed", ""))
-        modules.append(Dimm(slot, int(size[1]) * _UNITS[size[2]], int(speed[1]) if speed else 0))
+        modules.append(Dimm(slot, int(size[1]) * _UNITS[size[2]], int(speed[1]) if speed else 0,
+                            clean(fields.get("Bank Locator", ""), 60)))
     if not modules:
         raise ValueError("no memory device")
     return tuple(modules), tuple(empty)
+
+
+def installed(captures: Captures) -> tuple[Dimm, ...]:
+    """The modules where dmidecode was asked and answered; none otherwise."""
+    capture = captures.capture(DIMMS)
+    try:
+        return slots(captures.text(DIMMS).strip())[0] if capture is not None else ()
+    except (Unread, ValueError):
+        return ()
 
 
 @fact("dimms", DIMMS)

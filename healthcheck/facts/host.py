@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
-from healthcheck.facts.parsing import searched
+from healthcheck.facts.parsing import matched, searched
 from healthcheck.facts.values import Fact, Unread
 from healthcheck.model.probes import Probe, ProbeKind
 
@@ -17,10 +17,16 @@ OSRELEASE = "/proc/sys/kernel/osrelease"
 UPTIME_FILE = "/proc/uptime"
 NVIDIA_MODULE = "/sys/module/nvidia/version"
 
-MEMORY = Probe("host.memory", ProbeKind.FILES, paths=(MEMINFO,))
+BUDDYINFO = "/proc/buddyinfo"
+HUGE_PAGES = "/sys/kernel/mm/hugepages/hugepages"
+MEMORY = Probe("host.memory", ProbeKind.FILES, paths=(
+    MEMINFO, BUDDYINFO, *(f"{HUGE_PAGES}-*/{name}_hugepages" for name in ("nr", "free", "resv"))))
 SWAP = Probe("host.swap", ProbeKind.FILES, paths=(SWAPS,))
 VERSIONS = Probe("host.versions", ProbeKind.FILES, paths=(OSRELEASE, NVIDIA_MODULE))
 CLOCK = Probe("host.clock", ProbeKind.CLOCK)
+SOURCE = "/sys/devices/system/clocksource/clocksource0"
+CLOCK_SOURCE = Probe("host.clock-source", ProbeKind.FILES,
+                     paths=tuple(f"{SOURCE}/{name}_clocksource" for name in ("current", "available")))
 UPTIME = Probe("host.uptime", ProbeKind.FILES, paths=(UPTIME_FILE,))
 
 # adjtimex(2): the clock state TIME_ERROR, and the status bit STA_UNSYNC.
@@ -48,6 +54,14 @@ class Clock(Fact):
 
     name: str
     synchronised: bool
+
+
+class ClockSource(Fact):
+    """What the kernel reads the time from ("tsc"), and what it could besides, the best first."""
+
+    name: str
+    current: str
+    available: tuple[str, ...]
 
 
 class Versions(Fact):
@@ -101,6 +115,22 @@ def clock(captures: Captures) -> Clock:
     if type(state) is not int or type(status) is not int or not 0 <= state <= _TIME_ERROR:
         raise Unread("adjtimex gave an answer that is not in the documented format")
     return Clock("clock", synchronised=state != _TIME_ERROR and not status & _STA_UNSYNC)
+
+
+@fact("clock_source", CLOCK_SOURCE)
+def clock_source(captures: Captures) -> ClockSource:
+    """Documentation/ABI/stable/sysfs-devices-system-clocksource; the list begins with the best."""
+    files = captures.files(CLOCK_SOURCE)
+    return ClockSource("clock source", files.read(f"{SOURCE}/current_clocksource", _source),
+                       files.read(f"{SOURCE}/available_clocksource", lambda text: tuple(
+                           _source(word) for word in text.split())))
+
+
+_SOURCE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,40}")
+
+
+def _source(text: str) -> str:
+    return matched(_SOURCE_NAME, text)[0]
 
 
 @fact("versions", VERSIONS)

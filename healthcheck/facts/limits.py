@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+ANCESTORS = 64                      # of one process
+BLOCK_ORDERS = 32                   # sizes of free blocks of a zone; MAX_PAGE_ORDER is 10 to 13
 CACHED_CAPTURE = 32 * 1024          # characters; longer captures hold times and temperatures and never repeat
 CACHE, CACHE_ENTRY = 8 * 1024 * 1024, 512       # characters of all entries, and what an entry itself counts
 COMPONENTS = 64                     # of a kind; the largest machines have 16 GPUs and some 20 adapters

@@ -6,10 +6,13 @@ import re
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
-from healthcheck.facts.host import MEMINFO, MEMORY
+from healthcheck.facts.host import HUGE_PAGES, MEMINFO, MEMORY
+from healthcheck.facts.parsing import whole
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
 
 _LINE = re.compile(r"^([A-Za-z][A-Za-z0-9_()]{0,40}):\s+(\d{1,15})(?: kB)?$", re.MULTILINE)
+
+_FREE = re.compile(re.escape(HUGE_PAGES) + r"-(\d{1,10})kB/free_hugepages")
 
 
 class MemoryUse(Fact):
@@ -29,9 +32,13 @@ class MemoryUse(Fact):
 
 @fact("memory_use", MEMORY)
 def memory_use(captures: Captures) -> MemoryUse:
-    """MemAvailable is the kernel's own estimate. Huge pages of the default size only; without
-    CONFIG_HUGETLBFS there are none."""
-    found = {match[1]: int(match[2]) for match in _LINE.finditer(captures.files(MEMORY).text(MEMINFO))}
+    """MemAvailable is the kernel's own estimate. Huge pages of all sizes where sysfs has them, else of the
+    default size; without CONFIG_HUGETLBFS there are none."""
+    files = captures.files(MEMORY)
+    found = {match[1]: int(match[2]) for match in _LINE.finditer(files.text(MEMINFO))}
+    idle: list[Any] = [
+        count if isinstance(count, Unmeasured) else count * int(match[1]) * 1024 for path in files
+        if (match := _FREE.fullmatch(path)) for count in (files.read(path, whole),)]
 
     def figure(key: str, unit: int = 1024) -> Any:
         return found[key] * unit if key in found else Unmeasured(f"{MEMINFO} has no {key}")
@@ -42,5 +49,8 @@ def memory_use(captures: Captures) -> MemoryUse:
 
     pages: Any = (both(figure("HugePages_Free", 1), figure("Hugepagesize"))
                   if "HugePages_Total" in found else 0)
+    unread = next((value for value in idle if isinstance(value, Unmeasured)), None)
+    if idle and not isinstance(pages, Unmeasured):
+        pages = unread or max(pages, sum(idle))
     poisoned: Any = figure("HardwareCorrupted") if "HardwareCorrupted" in found else UNSUPPORTED
     return MemoryUse("memory", figure("MemTotal"), figure("MemAvailable"), pages, poisoned)

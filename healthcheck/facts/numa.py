@@ -8,7 +8,7 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.cpu import cpu_list
-from healthcheck.facts.parsing import matched, searched
+from healthcheck.facts.parsing import matched
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread
 from healthcheck.model.probes import Probe, ProbeKind
 
@@ -21,16 +21,19 @@ DEVICES = Probe("numa.devices", ProbeKind.FILES, paths=(
 ))
 
 _DEVICE = re.compile(r"/sys/bus/pci/drivers/(\w+)/([0-9a-f:.]{1,20})/numa_node")
-_MEMTOTAL = re.compile(r"^Node \d{1,5} MemTotal:\s+(\d{1,15}) kB$", re.MULTILINE)
+_LINE = re.compile(r"^Node \d{1,5} ([A-Za-z()]{1,40}):\s+(\d{1,15}) kB$", re.MULTILINE)
+_AVAILABLE = ("MemFree", "Active(file)", "Inactive(file)", "SReclaimable")
 
 
 class NumaNode(Fact):
-    """One NUMA node ("NUMA node 0"): its number of CPUs and bytes of memory. The memory of a Grace
-    superchip's GPU is a node without CPUs."""
+    """One NUMA node ("NUMA node 0"): its number of CPUs and bytes of memory, and how many bytes a program on
+    it could get there: free ones, the cache of files, and what the kernel gives back when asked. The memory
+    of a Grace superchip's GPU is a node without CPUs."""
 
     name: str
     cpus: int
     memory_bytes: int
+    available_bytes: int
 
 
 class Affinity(Fact):
@@ -45,8 +48,18 @@ class Affinity(Fact):
     devices: tuple[tuple[str, int], ...]
 
 
-def _bytes(text: str) -> int:
-    return int(searched(_MEMTOTAL, text)[1]) * 1024
+def _lines(text: str) -> dict[str, int]:
+    return {match[1]: int(match[2]) * 1024 for match in _LINE.finditer(text)}
+
+
+def _total(text: str) -> int:
+    return _lines(text)["MemTotal"]
+
+
+def _available(text: str) -> Any:
+    """UNSUPPORTED where the kernel tells nothing but the total; raises KeyError where a part is not there."""
+    found = _lines(text)
+    return sum(found[name] for name in _AVAILABLE) if found.keys() & set(_AVAILABLE) else UNSUPPORTED
 
 
 _NODE = re.compile(r"-1|\d{1,5}")
@@ -66,7 +79,8 @@ def numa_nodes(captures: Captures) -> tuple[NumaNode, ...]:
         raise Unread(f"{BASE}/online is not in the documented format") from None
     return tuple(NumaNode(f"NUMA node {number}",
                           cpus=files.read(f"{BASE}/node{number}/cpulist", lambda text: len(cpu_list(text))),
-                          memory_bytes=files.read(f"{BASE}/node{number}/meminfo", _bytes))
+                          memory_bytes=files.read(f"{BASE}/node{number}/meminfo", _total),
+                          available_bytes=files.read(f"{BASE}/node{number}/meminfo", _available))
                  for number in numbers)
 
 

@@ -22,6 +22,7 @@ class ProbeKind(Enum):
     MOUNTS = "mounts"
     CLOCK = "clock"        # adjtimex(2), read only: is the kernel clock disciplined?
     PROCESSES = "processes"    # one pass over /proc: counts by state, stuck processes and zombies
+    OWNERS = "owners"      # one pass over /proc: who has which process, in which control group
     # PCI configuration registers of devices and the ports above (`collector.onnode.config`)
     CONFIG = "config"
     # Programs and files that configurations of container runtimes name, and whether they are there

@@ -56,6 +56,9 @@ def install(machine: DemoMachine, rng: random.Random) -> None:
         "board_name": "DGXH100"}
     for name, word in dmi.items():
         files[f"/sys/class/dmi/id/{name}"] = f"{word}\n"
+    clocks = "/sys/devices/system/clocksource/clocksource0"
+    files[f"{clocks}/current_clocksource"] = "tsc\n"
+    files[f"{clocks}/available_clocksource"] = "tsc hpet acpi_pm \n"
     stopped = unit("motd-news", "failed", "failed"), unit("nvidia-imex", "inactive", "dead")
     files[UNITS] = "".join((*(unit(name) for name in _RUNNING), *stopped))
     files["/sys/module/pstore/parameters/backend"] = "erst\n"

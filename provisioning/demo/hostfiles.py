@@ -17,6 +17,9 @@ CPU = "/sys/devices/system/cpu"
 NUMA = "/sys/devices/system/node"
 EDAC = "/sys/devices/system/edac/mc"
 DRIVERS = "/sys/bus/pci/drivers"
+# Of a group with a quota: system services together may use some cores only, which suffices.
+QUOTA = ("usage_usec 81310450\nuser_usec 60210450\nsystem_usec 21100000\nnr_periods {periods}\n"
+         "nr_throttled {throttled}\nthrottled_usec 900123\n")
 PROCESSES = {
     1: "systemd", 2: "kthreadd", 17: "migration/0", 1204: "systemd-journal", 1733: "dbus-daemon",
     1801: "nvidia-persiste", 2096: "sshd", 2210: "slurmd", 2304: "containerd", 2388: "dockerd",
@@ -34,6 +37,7 @@ def install(
     machine.files.update(_cpus())
     machine.files.update(_numa(memory_kb))
     machine.files.update(_edac(rng))
+    machine.files.update(_free(memory_kb))
     machine.files.update(_processes(rng))
     for driver, address in devices:
         _device(machine, driver, address, folder(address), rng)
@@ -45,15 +49,19 @@ def _cpus() -> dict[str, str]:
         f"{CPU}/cpu0/microcode/version": "0x2b000571\n"}
     for policy in range(8):
         files[f"{CPU}/cpufreq/policy{policy}/scaling_governor"] = "performance\n"
-        files[f"{CPU}/cpufreq/policy{policy}/scaling_max_freq"] = "3800000\n"
+        files |= {f"{CPU}/cpufreq/policy{policy}/{name}": "3800000\n"
+                  for name in ("scaling_max_freq", "cpuinfo_max_freq")}
     files |= {f"{CPU}/cpufreq/policy0/base_frequency": "2000000\n",
-              f"{CPU}/cpufreq/policy0/scaling_cur_freq": "2900000\n"}
+              f"{CPU}/cpufreq/policy0/scaling_cur_freq": "2900000\n",
+              f"{CPU}/cpufreq/policy0/scaling_driver": "intel_pstate\n",
+              f"{CPU}/intel_pstate/no_turbo": "0\n", f"{CPU}/intel_pstate/max_perf_pct": "100\n"}
     for socket in range(2):
         sensor = f"/sys/bus/platform/drivers/coretemp/coretemp.{socket}/hwmon/hwmon{4 + socket}"
         files |= {f"{sensor}/temp1_input": f"{58 + socket}000\n", f"{sensor}/temp1_crit": "100000\n"}
     for cpu in range(0, CPUS, 20):
         files[f"{CPU}/cpu{cpu}/topology/physical_package_id"] = f"{package(cpu)}\n"
         files[f"{CPU}/cpu{cpu}/thermal_throttle/package_throttle_count"] = f"{4 * package(cpu)}\n"
+        files[f"{CPU}/cpu{cpu}/thermal_throttle/core_throttle_count"] = f"{package(cpu)}\n"
     return files
 
 
@@ -68,8 +76,21 @@ def _numa(memory_kb: int) -> dict[str, str]:
         files[f"{NUMA}/node{node}/cpulist"] = (
             f"{node * 56}-{node * 56 + 55},{112 + node * 56}-{167 + node * 56}\n")
         files[f"{NUMA}/node{node}/meminfo"] = (
-            f"Node {node} MemTotal:       {total} kB\nNode {node} MemFree:        {total // 10 * 9} kB\n")
+            f"Node {node} MemTotal:       {total} kB\nNode {node} MemFree:        {total // 10 * 9} kB\n"
+            f"Node {node} Active(file):   8192000 kB\nNode {node} Inactive(file): 40960000 kB\n"
+            f"Node {node} SReclaimable:   1024000 kB\n")
     return files
+
+
+def _free(memory_kb: int) -> dict[str, str]:
+    """Free memory, nine tenths of all and nearly all of it in blocks of 4 MiB; no huge pages."""
+    largest = memory_kb // 2 // 10 * 9 // 4096
+    counts = (900, 450, 210, 90, 40, 20, 11, 6, 3, 2, largest)
+    zones = "".join(f"Node {node}, zone {'Normal':>8}" + "".join(f" {count:6}" for count in counts) + " \n"
+                    for node in range(2))
+    return {"/proc/buddyinfo": zones, **{
+        f"/sys/kernel/mm/hugepages/hugepages-{kib}kB/{name}_hugepages": "0\n"
+        for kib in (1048576, 2048) for name in ("nr", "free", "resv")}}
 
 
 def _edac(rng: random.Random) -> dict[str, str]:
@@ -102,10 +123,19 @@ def limits(memlock: str, nofile: int) -> str:
             f"{'Max locked memory':<26}{memlock:<21}{memlock:<21}bytes     \n")
 
 
+def status(uid: int, huge_kib: int = 0) -> str:
+    """/proc/PID/status (proc(5)): the lines that are asked for of a process that runs."""
+    users = "\t".join([str(uid)] * 4)
+    return f"Umask:\t0022\nState:\tS (sleeping)\nUid:\t{users}\nHugetlbPages:\t{huge_kib:8d} kB\n"
+
+
 def _processes(rng: random.Random) -> dict[str, str]:
     files = {f"/proc/{pid}/stat": stat(pid, name, "S", 100 + pid) for pid, name in PROCESSES.items()}
+    files |= {f"/proc/{pid}/status": status(0) for pid in PROCESSES}
     files |= {f"/proc/{pid}/limits": limits(memlock, nofile) for pid, (memlock, nofile) in LIMITS.items()}
     files |= {
+        "/sys/fs/cgroup/system.slice/slurmd.service/cpu.stat": QUOTA.format(periods=0, throttled=0),
+        "/sys/fs/cgroup/system.slice/cpu.stat": QUOTA.format(periods=8000, throttled=12),
         "/proc/loadavg": f"0.{rng.randrange(10, 90)} 0.31 0.24 1/2931 41206\n",
         "/proc/sys/kernel/pid_max": "4194304\n", "/proc/sys/kernel/threads-max": "16506944\n",
         "/proc/sys/fs/file-nr": f"{rng.randrange(6000, 9000)}\t0\t9223372036854775807\n"}

@@ -10,6 +10,7 @@ from typing import Any
 
 from healthcheck.facts.counter import TABLE
 from healthcheck.facts.firmware import DMI
+from healthcheck.facts.host import SOURCE
 from healthcheck.facts.kernel import KernelLog
 from healthcheck.facts.module import MODULES
 from healthcheck.facts.resolver import RESOLV
@@ -268,9 +269,12 @@ def journal(*more: str) -> Capture:
 
 
 MEMINFO = (
-    "MemTotal:       2113000000 kB\nMemFree:        1 kB\nMemAvailable:   2040000000 kB\nHardwareCorrupted:     0 kB\n"
+    "MemTotal:       2113000000 kB\nMemFree:        1900000000 kB\nMemAvailable:   2040000000 kB\nHardwareCorrupted:     0 kB\n"
     "HugePages_Total:       0\nHugePages_Free:        0\nHugepagesize:       2048 kB\n"
 )
+# Half of the free memory on each node, most of it in the largest blocks, of 4 MiB.
+BUDDYINFO = "".join(f"Node {node}, zone   Normal" + "".join(f" {count:6d}" for count in (900, 450, 210, 90, 40, 20, 11, 6, 3, 2, 231900)) + " \n"
+                    for node in range(2))
 CPU = "/sys/devices/system/cpu"
 NUMA = "/sys/devices/system/node"
 EDAC = "/sys/devices/system/edac/mc"
@@ -313,6 +317,19 @@ def tasks(*kept: list[Any], states: dict[str, int] | None = None, waits: dict[st
     return Capture(Outcome.DONE, seconds=0.05, bytes=len(text), text=text)
 
 
+OWNED = [[1, 0, 0, 1, 0, 0, 0], [1204, 1, 0, 1204, 0, 1, 0], [2210, 1, 0, 2210, 0, 2, 0]]
+
+
+def owners(*rows: list[Any], names: tuple[str, ...] = (), cgroups: tuple[str, ...] = (), **more: Any) -> Capture:
+    """What the reader says of who has which process: beside root's three, rows of pid, parent, user, start in ticks, kB of huge pages,
+    name and control group (indices of `names` and `cgroups`)."""
+    text = json.dumps({
+        "processes": [*OWNED, *([*row[:5], 3 + row[5], 1 + row[6]] for row in rows)], "names": ["systemd", "sshd", "slurmd", *names],
+        "cgroups": ["", *cgroups], "more": 0, "own": [], "uptime": "90000.25 15120.11\n", "hidden": False, "strange": False, **more,
+    })
+    return Capture(Outcome.DONE, seconds=0.05, bytes=len(text), text=text)
+
+
 def _host_depths() -> dict[str, Capture]:
     """CPUs, NUMA nodes, memory controllers, processes and PCI Express links."""
     devices = [("nvidia", "0000:1b:00.0", 27), ("mlx5_core", "0000:9a:00.0", 154)]
@@ -324,22 +341,34 @@ def _host_depths() -> dict[str, Capture]:
     meminfo = {"/proc/meminfo": MEMINFO}
     return {
         "cpu.topology": done(**{f"{CPU}/present": "0-223\n", f"{CPU}/online": "0-223\n", f"{CPU}/smt/control": "on\n"}),
-        "cpu.governor": done(**{f"{CPU}/cpufreq/policy{n}/scaling_governor": "performance\n" for n in range(2)}),
+        "cpu.governor": done(**{f"{CPU}/cpufreq/policy{n}/scaling_governor": "performance\n" for n in range(2)},
+                             **{f"{CPU}/cpufreq/policy0/scaling_driver": "amd-pstate-epp\n"}),
+        "cpu.cores": done(**{f"{CPU}/online": "0-223\n", **{
+            f"{CPU}/cpu{cpu}/{name}": text for cpu, package in ((0, 0), (1, 0), (5, 0), (60, 1), (61, 1))
+            for name, text in (("topology/physical_package_id", f"{package}\n"), ("thermal_throttle/core_throttle_count", f"{2 * package}\n"))
+        }}),
         "cpu.throttle": done(**{f"{CPU}/online": "0-223\n", **{
             f"{CPU}/cpu{cpu}/{name}": text for cpu, package in ((0, 0), (5, 0), (60, 1))
             for name, text in (("topology/physical_package_id", f"{package}\n"), ("thermal_throttle/package_throttle_count", f"{7 * package}\n"))
         }, **{
             f"/sys/bus/pci/drivers/k10temp/0000:00:{0x18 + package:x}.3/hwmon/hwmon{4 + package}/temp1_input": f"{61125 + package * 1000}\n"
             for package in range(2)
-        }, "/proc/loadavg": "12.20 0.18 0.12 1/2931 11206\n", f"{CPU}/cpu0/acpi_cppc/nominal_freq": "2400\n", **{
+        }, "/proc/loadavg": "12.20 0.18 0.12 1/2931 11206\n", f"{CPU}/cpu0/acpi_cppc/nominal_freq": "2400\n",
+            f"{CPU}/cpufreq/boost": "1\n", f"{CPU}/cpufreq/policy0/scaling_driver": "amd-pstate-epp\n", **{
             f"{CPU}/cpufreq/policy{policy}/{name}": text for policy in (0, 5, 10)
-            for name, text in (("scaling_max_freq", "3700000\n"), ("bios_limit", "2400000\n"), ("scaling_cur_freq", f"{3000000 + policy}\n"))
+            for name, text in (("scaling_max_freq", "3700000\n"), ("bios_limit", "2400000\n"), ("scaling_cur_freq", f"{3000000 + policy}\n"),
+                               ("cpuinfo_max_freq", "3700000\n"))
             if not (policy == 5 and name == "scaling_cur_freq")
         }}),
+        "cpu.quota": done(**{"/proc/loadavg": "12.20 0.18 0.12 1/2931 11206\n", **{
+            f"/sys/fs/cgroup/{group}/cpu.stat": f"usage_usec 81310450\n{more}" for group, more in (
+                ("user.slice", ""), ("system.slice", "nr_periods 8000\nnr_throttled 12\nthrottled_usec 900123\n"),
+                ("system.slice/slurmd.service", "nr_periods 0\nnr_throttled 0\nthrottled_usec 0\n"))}}),
         "cpu.microcode": done(**{f"{CPU}/online": "0-223\n", f"{CPU}/cpu0/microcode/version": "0x2b000571\n"}),
         "numa.nodes": done(**{f"{NUMA}/online": "0-1\n", **{
             f"{NUMA}/node{n}/{name}": text for n in range(2)
-            for name, text in (("cpulist", f"{56 * n}-{56 * n + 55}\n"), ("meminfo", f"Node {n} MemTotal:       1056000000 kB\n"))
+            for name, text in (("cpulist", f"{56 * n}-{56 * n + 55}\n"), ("meminfo", f"Node {n} MemTotal:       1056000000 kB\nNode {n} MemFree:        950000000 kB\n"
+                               f"Node {n} Active(file):     9000000 kB\nNode {n} Inactive(file):  40000000 kB\nNode {n} SReclaimable:     900000 kB\n"))
         }}),
         "numa.devices": done(**{f"{NUMA}/online": "0-1\n", **{
             f"{DRIVERS}/{driver}/0000:{first + n:02x}:00.0/numa_node": f"{n // 4}\n"
@@ -350,7 +379,7 @@ def _host_depths() -> dict[str, Capture]:
                 ("ue_count", "0\n"), ("ce_count", "3\n"), ("dimm0/dimm_label", "P1-DIMMA1\n"), ("dimm0/dimm_ce_count", "3\n"),
                 ("dimm0/dimm_ue_count", "0\n"), ("dimm1/dimm_label", "P1-DIMMB1\n"), ("dimm1/dimm_ce_count", "0\n"), ("dimm1/dimm_ue_count", "0\n"))
         }),
-        "process.tasks": tasks(),
+        "process.tasks": tasks(), "process.owners": owners(),
         "process.tables": done(**{
             "/proc/loadavg": "0.20 0.18 0.12 1/2931 11206\n", "/proc/sys/kernel/pid_max": "4194304\n",
             "/proc/sys/kernel/threads-max": "16506944\n", "/proc/sys/fs/file-nr": "7200\t0\t9223372036854775807\n",
@@ -435,9 +464,11 @@ def _healthy() -> dict[str, Capture]:
         "container.toolkit": Capture(Outcome.DONE, exit=0, seconds=0.02, bytes=50, text="NVIDIA Container Toolkit CLI version 1.14.6\ncommit: 5605d191332d\n"),
         "container.slurm": done(**{"/etc/slurm/plugstack.conf": "required /usr/local/lib/slurm/spank_pyxis.so\n", "/etc/enroot/enroot.conf": "#\n"}),
         "kernel.log": done(**{"/dev/kmsg": KMSG}),
-        "host.memory": done(**{"/proc/meminfo": MEMINFO}),
+        "host.memory": done(**{"/proc/meminfo": MEMINFO, "/proc/buddyinfo": BUDDYINFO, **{
+            f"/sys/kernel/mm/hugepages/hugepages-{kib}kB/{name}_hugepages": "0\n" for kib in (1048576, 2048) for name in ("nr", "free", "resv")}}),
         "host.swap": done(**{"/proc/swaps": "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"}),
         "host.versions": done(**{"/proc/sys/kernel/osrelease": "6.5.0-1019\n", "/sys/module/nvidia/version": "550.54.15\n"}),
+        "host.clock-source": done(**{f"{SOURCE}/current_clocksource": "tsc\n", f"{SOURCE}/available_clocksource": "tsc hpet acpi_pm \n"}),
         "host.uptime": done(**{"/proc/uptime": "120.25 15120.11\n"}),
         "host.clock": Capture(Outcome.DONE, seconds=0.0, bytes=len(CLOCK), text=CLOCK),
     }

@@ -16,6 +16,16 @@ EXPECTED: Mapping[str, Expected] = {
         only("cpu-frequency-cap", "CPU frequency", "1500 MHz|bios_limit|2400 MHz", "power cap|BMC", "warning", "datacentre"),
         only("cpu-frequency-low", "CPU frequency", "544 MHz|53% load", "PROCHOT|power supplies", "warning", "datacentre")),
     "cpu-saves-power": only("cpu-governor", "CPU frequency", "powersave on 8 of 8|performance", "cpupower", "info"),
+    "turbo-off": together(
+        only("cpu-turbo", "CPU turbo", "off (no_turbo)|on", "no_turbo|expected: false", "warning"),
+        only("fleet-turbo", "CPU turbo", "off|on, as on 7 of 8 nodes", "as on the others", "info")),
+    "frequency-set-low": only("cpu-frequency-setting", "CPU frequency", "2400 MHz|3800 MHz", "cpupower frequency-set -u", "warning"),
+    "single-core-hot": only("cpu-core-throttled", "CPU package 0", "CPU 20 of 6|31 times", "heat sink", "warning", "datacentre"),
+    "services-stopped-by-a-quota": only("cpu-quota", "control group system.slice", "50 % of 6000 periods|at most 25 %", "CPUQuota", "warning"),
+    "clock-read-from-hpet": only("host-clock-source", "clock source", "hpet", "TSC unstable|BIOS", "warning"),
+    "memory-in-pieces": only("memory-fragmented", "NUMA node", "0.0 %|2 MiB", "compact_memory", "warning"),
+    "one-socket-full": only("numa-free", "NUMA node 0", "0.4 % of its memory|at least 2 %", "numastat|/dev/shm", "warning", "user"),
+    "huge-pages-left-behind": only("memory-hugepages-leaked", "huge pages", "32.0 GiB|mapped by no process", "hugetlbfs|ipcs", "warning"),
     "dimm-lost": together(
         only("host-memory", "memory", "1952 GiB|of 2048 GiB", "reseat|replace", owner="vendor"),
         only("numa-memory", "NUMA node 1", "about", "reseat|replace", "warning", "vendor")),

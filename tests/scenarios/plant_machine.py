@@ -14,7 +14,8 @@ from tests.scenarios import node as scenario
 from tests.scenarios.plant import planted
 from tests.scenarios.repair import reboot, wait
 
-_OURS = (CPU, EDAC, NUMA, "/sys/devices/pci", "/proc/")
+HUGE, CLOCKS = "/sys/kernel/mm/hugepages/hugepages", "/sys/devices/system/clocksource/clocksource0"
+_OURS = (CPU, EDAC, NUMA, HUGE, CLOCKS, "/sys/devices/pci", "/proc/")
 
 
 def _mend(node: DemoMachine) -> None:
@@ -75,6 +76,63 @@ def amd_cpu_throttled(node: DemoMachine) -> None:
 def cpu_saves_power(node: DemoMachine) -> None:
     """An update set every CPU's governor to powersave."""
     node.files |= {path: "powersave\n" for path in node.files if path.endswith("/scaling_governor")}
+
+
+@planted(_mend)
+def turbo_off(node: DemoMachine) -> None:
+    """Somebody switched turbo off."""
+    node.files[f"{CPU}/intel_pstate/no_turbo"] = "1\n"
+
+
+@planted(_mend)
+def frequency_set_low(node: DemoMachine) -> None:
+    """A power daemon set every CPU to 2.4 GHz at most, which is above the base frequency."""
+    node.files |= {path: "2400000\n" for path in node.files if path.endswith("/scaling_max_freq")}
+
+
+@planted(_mend)
+def single_core_hot(node: DemoMachine) -> None:
+    """One core of the first socket was throttled for its own heat, and its package was not."""
+    node.files[f"{CPU}/cpu20/thermal_throttle/core_throttle_count"] = "31\n"
+
+
+def _quota(node: DemoMachine) -> None:
+    """The limit is taken away; the group keeps its counters."""
+    _mend(node)
+
+
+@planted(_quota)
+def services_stopped_by_a_quota(node: DemoMachine) -> None:
+    """System services together may use two cores, and stand still for half of the time."""
+    node.files["/sys/fs/cgroup/system.slice/cpu.stat"] = hostfiles.QUOTA.format(periods=14000, throttled=3012)
+
+
+@planted(_mend)
+def clock_read_from_hpet(node: DemoMachine) -> None:
+    """The kernel found the TSC unstable and reads the time from the HPET."""
+    node.files |= {f"{CLOCKS}/current_clocksource": "hpet\n", f"{CLOCKS}/available_clocksource": "hpet acpi_pm \n"}
+
+
+@planted(_mend)
+def memory_in_pieces(node: DemoMachine) -> None:
+    """Half of the memory is free, and lies in pages of 4 KiB between the kernel's own."""
+    small = MEMORY_KB // 4 // 4
+    node.files["/proc/buddyinfo"] = "".join(f"Node {number}, zone   Normal {small}" + " 0" * 10 + " \n" for number in range(2))
+
+
+@planted(_mend)
+def one_socket_full(node: DemoMachine) -> None:
+    """Files in /dev/shm fill the memory beside the first socket."""
+    path = f"{NUMA}/node0/meminfo"
+    total = node.files[path].partition("\n")[0]
+    node.files[path] = total + "".join(f"\nNode 0 {name}: {kib} kB" for name, kib in (
+        ("MemFree", 4096000), ("Active(file)", 0), ("Inactive(file)", 102400), ("SReclaimable", 204800))) + "\n"
+
+
+@planted(_mend)
+def huge_pages_left_behind(node: DemoMachine) -> None:
+    """A program that was killed left 32 GiB of huge pages in a file."""
+    node.files |= {f"{HUGE}-1048576kB/nr_hugepages": "32\n", f"{HUGE}-1048576kB/free_hugepages": "0\n"}
 
 
 @planted(_cold_boot)

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 RESPAWNS = 8            # readers that may hang before no more are started
 MOST_MOUNTS = 4096
 MOST_TASKS = 200        # tasks of each state that are recorded
+MOST_OWNED = 20000      # processes of which the owner is recorded
+KERNEL_THREAD = 0x00200000      # PF_KTHREAD of include/linux/sched.h, in the flags of /proc/PID/stat
 KMSG = os.makedev(1, 11)
 
 
@@ -169,7 +171,8 @@ class Reader(Child):
             self.end = min(state.started + state.probe["seconds"], self.run.end)
             try:
                 kinds = {"files": self.files, "mounts": self.mounts, "clock": self.clock,
-                         "processes": self.processes, "config": self.config, "containers": self.containers}
+                         "processes": self.processes, "owners": self.owners,
+                         "config": self.config, "containers": self.containers}
                 kinds[state.probe["kind"]](state.probe)
                 outcome = "truncated" if self.cut else "done"
             except EndProbe as enough:
@@ -201,6 +204,13 @@ class Reader(Child):
         self.send("begin", key, clock())
         self.flush()
         return True
+
+    def begin_probe(self, key: str) -> None:
+        """Announces the only step of a probe that may hang; ends the probe if it has hung before."""
+        if not self.begin(key):
+            outcome, why = self.state.hung[key]
+            self.send("note", why)
+            raise EndProbe(outcome)
 
     def put(self, path: str, outcome: str, data: bytes = b"") -> None:
         if path in self.seen:
@@ -397,10 +407,7 @@ class Reader(Child):
         return "done", ("%d %d %d %d %d %d %d %d %d %d" % tuple(found[:10])).encode()
 
     def clock(self, probe: Dict[str, Any]) -> None:
-        if not self.begin("adjtimex"):
-            outcome, why = self.state.hung["adjtimex"]
-            self.send("note", why)
-            raise EndProbe(outcome)
+        self.begin_probe("adjtimex")
         import ctypes
 
         class Timex(ctypes.Structure):
@@ -427,10 +434,7 @@ class Reader(Child):
 
         It reads nothing that a stuck task could block: neither its command line nor its memory map.
         """
-        if not self.begin("/proc"):
-            outcome, why = self.state.hung["/proc"]
-            self.send("note", why)
-            raise EndProbe(outcome)
+        self.begin_probe("/proc")
         states: Dict[str, int] = {}
         kept: List[List[Any]] = []
         waits: Dict[str, str] = {}
@@ -463,6 +467,62 @@ class Reader(Child):
             "states": states, "processes": kept, "waits": waits, "limits": limits,
             "hidden": not proc("1", "stat"),
         }))
+
+    def owners(self, probe: Dict[str, Any]) -> None:
+        """Who has which process: its parent, user and huge pages, and of users other than root the control
+        group; kernel threads and zombies are left out. `own` are this program and those that started it.
+
+        It reads nothing that a stuck task could block. Names and groups are listed once.
+        """
+        self.begin_probe("/proc")
+        rows: List[List[int]] = []
+        names: Dict[str, int] = {}
+        groups: Dict[str, int] = {"": 0}
+        parents: Dict[int, int] = {}
+        more = 0
+        for pid in map(str, sorted(int(name) for name in os.listdir(ROOT + "/proc") if name.isdigit())):
+            before, _, after = proc(pid, "stat").rpartition(b") ")
+            words = after.split()
+            if len(words) < 20 or words[0] in (b"Z", b"X") or int(words[6]) & KERNEL_THREAD:
+                continue
+            parents[int(pid)] = int(words[1])
+            status = proc(pid, "status")
+            user = re.search(br"^Uid:\s+(\d{1,10})", status, re.MULTILINE)
+            pages = re.search(br"^HugetlbPages:\s+(\d{1,15}) kB", status, re.MULTILINE)
+            if not user:
+                continue
+            if len(rows) == MOST_OWNED:
+                more += 1
+                continue
+            uid = int(user.group(1))
+            group = text(proc(pid, "cgroup")) if uid else ""
+            name = text(before.partition(b" (")[2][:64])
+            rows.append([int(pid), int(words[1]), uid, int(words[19]), int(pages.group(1)) if pages else 0,
+                         names.setdefault(name, len(names)), groups.setdefault(group, len(groups))])
+        self.send("text", json.dumps({
+            "processes": rows, "names": list(names), "cgroups": list(groups), "more": more,
+            "own": [] if ROOT else sorted(own_family(parents)), "uptime": text(proc("", "uptime")),
+            "hidden": not proc("1", "stat"), "strange": own_namespace(),
+        }))
+
+
+def own_namespace() -> bool:
+    """Whether we run in another PID namespace than the machine's, and see only the processes of that."""
+    try:
+        # PROC_PID_INIT_INO of linux/proc_ns.h
+        return not ROOT and os.readlink("/proc/self/ns/pid") != "pid:[4026531836]"
+    except OSError as error:
+        failure(error)
+        return False
+
+
+def own_family(parents: Dict[int, int]) -> Set[int]:
+    """This program's processes and those that they come from: a login with its shell, or a daemon."""
+    found, pid = {os.getpid()}, os.getppid()
+    while pid > 1 and pid not in found:
+        found.add(pid)
+        pid = parents.get(pid, 0)
+    return found | {child for child, parent in parents.items() if parent == os.getppid()}
 
 
 def proc(pid: str, name: str) -> bytes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +16,7 @@ from healthcheck.model.recording import Outcome
 from tests import packagedrules
 from tests.healthcheck import machine
 from tests.healthcheck.checks.changed import files, spoilt
-from tests.healthcheck.checks.verdicts import findings_of, ids, verdict
+from tests.healthcheck.checks.verdicts import cohort, findings_of, ids, verdict
 
 NUMBERS = {"cpu_count": 224, "numa_nodes": 2}
 GRACE = {
@@ -44,6 +46,23 @@ PASSING = [
     ("cpu-frequency-low", "cpu.throttle", {
         **BUSY, "policy0/scaling_cur_freq": "3000000\n", "policy10/scaling_cur_freq": "3000000\n",
         f"{CPU}/cpufreq/policy20/scaling_cur_freq": "400000\n"}),
+    ("cpu-frequency-setting", "cpu.throttle", {}), ("cpu-frequency-setting", "cpu.throttle", {
+        "/scaling_max_freq": "3515000\n"}),
+    # What is below the base, too, cpu-frequency-cap reports.
+    ("cpu-frequency-setting", "cpu.throttle", {"/scaling_max_freq": "1500000\n"}),
+    # A sound EPYC with acpi-cpufreq and Linux 5.15: turbo begins at the highest setting, its base.
+    ("cpu-frequency-setting", "cpu.throttle", {
+        "/scaling_driver": "acpi-cpufreq\n", "/scaling_max_freq": "2400000\n"}),
+    # Arm's cppc_cpufreq, whose firmware tells no base; with boost off the highest is the nominal one.
+    ("cpu-frequency-setting", "cpu.throttle", {
+        "/scaling_driver": "cppc_cpufreq\n", "/nominal_freq": None, "/bios_limit": None,
+        "/cpuinfo_max_freq": "3400000\n", "/scaling_max_freq": "3400000\n"}),
+    ("cpu-turbo", "cpu.throttle", {}), ("cpu-turbo", "cpu.throttle", {
+        "/boost": None, f"{CPU}/intel_pstate/no_turbo": "0\n"}),
+    ("cpu-governor-slowest", "cpu.governor", {}),
+    ("cpu-governor-slowest", "cpu.governor", {"/scaling_governor": "powersave\n"}),
+    ("cpu-governor-slowest", "cpu.governor", {
+        "/scaling_governor": "schedutil\n", "/scaling_driver": "acpi-cpufreq\n"}),
     ("cpu-count", "cpu.topology", {}), ("cpu-offline", "cpu.topology", {}),
     ("cpu-governor", "cpu.governor", {}),
     ("numa-nodes", "numa.nodes", {}), ("numa-memory", "numa.nodes", {}),
@@ -59,6 +78,25 @@ PASSING = [
     ("numa-affinity", "numa.devices", {"/online": "0\n", "1b:00.0/numa_node": "-1\n"}),
 ]
 FAILING = [
+    ("cpu-frequency-setting", "cpu.throttle", {"policy5/scaling_max_freq": "2400000\n"},
+     "CPU frequency: 1 of 3 sampled CPUs are set to 2400 MHz at most (scaling_max_freq), expected the highest "
+     "frequency of 3700 MHz"),
+    ("cpu-frequency-setting", "cpu.throttle", {
+        "/scaling_driver": "cppc_cpufreq\n", "/nominal_freq": None, "/bios_limit": None,
+        "/cpuinfo_max_freq": "3400000\n", "/scaling_max_freq": "1000000\n"},
+     "CPU frequency: 3 of 3 sampled CPUs are set to 1000 MHz at most (scaling_max_freq), expected the highest "
+     "frequency of 3400 MHz"),
+    ("cpu-frequency-setting", "cpu.throttle", {f"{CPU}/intel_pstate/max_perf_pct": "50\n"},
+     "CPU frequency: 50 % of the performance at most (intel_pstate/max_perf_pct), expected at least 95 %"),
+    ("cpu-turbo", "cpu.throttle", {"/boost": "0\n"}, "CPU turbo: off (boost), expected on"),
+    ("cpu-turbo", "cpu.throttle", {"/boost": "0\n", "/scaling_driver": None}, "CPU turbo: off (boost), expected on"),
+    # Where both are there, Intel's own driver is asked.
+    ("cpu-turbo", "cpu.throttle", {f"{CPU}/intel_pstate/no_turbo": "1\n"},
+     "CPU turbo: off (no_turbo), expected on"),
+    ("cpu-governor-slowest", "cpu.governor", {
+        "policy1/scaling_governor": "powersave\n", "/scaling_driver": "acpi-cpufreq\n"},
+     "CPU frequency: powersave on 1 of 2 policies with acpi-cpufreq, which is the lowest frequency, expected "
+     "another governor"),
     # A Tctl without a limit, as k10temp has it on Zen, and one with.
     ("cpu-temperature", "cpu.throttle", {"0000:00:19.3/hwmon/hwmon5/temp1_input": "95125\n"},
      "CPU package 1: 95.125 C, expected at most 95 C"),
@@ -94,6 +132,13 @@ FAILING = [
 RESTS_ON = [
     ("cpu-count", "cpu.topology", "/online"), ("cpu-offline", "cpu.topology", "/present"),
     ("cpu-governor", "cpu.governor", "policy0/scaling_governor"),
+    ("cpu-governor-slowest", "cpu.governor", "policy0/scaling_governor"),
+    ("cpu-frequency-setting", "cpu.throttle", "policy5/cpuinfo_max_freq"),
+    ("cpu-frequency-setting", "cpu.throttle", "policy10/scaling_max_freq"),
+    ("cpu-turbo", "cpu.throttle", "/boost"),
+    ("cpu-quota", "cpu.quota", "/sys/fs/cgroup/system.slice/cpu.stat"),
+    ("cpu-core-throttled", "cpu.cores", "cpu61/thermal_throttle/core_throttle_count"),
+    ("cpu-core-throttled", "cpu.cores", "cpu1/topology/physical_package_id"),
     ("numa-nodes", "numa.nodes", "node1/cpulist"),
     ("numa-memory", "numa.nodes", "node0/meminfo"), ("numa-affinity", "numa.devices", "40:00.0/numa_node"),
     ("cpu-throttled", "cpu.throttle", "cpu60/thermal_throttle/package_throttle_count"),
@@ -111,6 +156,10 @@ LACKING = [("cpu-governor", "cpu.governor", ("policy0/scaling_governor", "policy
            ("cpu-throttled", "cpu.throttle",
             tuple(f"cpu{n}/{name}" for n in (0, 5, 60)
                   for name in ("topology/physical_package_id", "thermal_throttle/package_throttle_count"))),
+           ("cpu-core-throttled", "cpu.cores", ("/core_throttle_count",)),
+           ("cpu-turbo", "cpu.throttle", ("/boost",)),
+           ("cpu-frequency-setting", "cpu.throttle", ("/cpuinfo_max_freq",)),
+           ("cpu-governor-slowest", "cpu.governor", ("/scaling_governor",)),
            # Neither driver has a sensor (a virtual CPU, Arm's); no cpufreq; a kernel that tells no base.
            ("cpu-temperature", "cpu.throttle", ("temp1_input",)),
            ("cpu-frequency-cap", "cpu.throttle", ("/scaling_max_freq", "/bios_limit")),
@@ -185,7 +234,7 @@ def test_amds_and_intels_sensors_are_the_packages_that_they_sit_in() -> None:
 
 
 def test_a_cpu_of_amd_is_judged_beside_a_job_as_one_of_intel_is() -> None:
-    judged = {rule.id for rule in packagedrules.RULES.under("timer")}
+    judged = {rule.id for rule in packagedrules.RULES.under("timer") if not rule.left_out}
     assert {"cpu-throttled", "cpu-temperature", "cpu-frequency-cap", "cpu-frequency-low"} <= judged
 
 
@@ -193,6 +242,138 @@ def test_a_limit_of_the_firmware_is_the_data_centres_and_a_setting_the_operators
     def owner(path: str) -> Owner | None:
         return verdict("cpu-frequency-cap", files("cpu.throttle", {path: "1000000\n"})).findings[0].owner
     assert (owner("/bios_limit"), owner("/scaling_max_freq")) == (Owner.DATACENTRE, Owner.OPERATOR)
+
+
+CORES = "thermal_throttle/core_throttle_count"
+
+
+@pytest.mark.parametrize(("counts", "status", "words"), [
+    ({}, Status.PASS, ""),
+    ({f"cpu1/{CORES}": "9\n", f"cpu5/{CORES}": "4\n"}, Status.FAIL,
+     "CPU package 0: CPU 1, 5 of 3 throttled, up to 9 times since the earlier snapshot, expected at most 0 "
+     "times"),
+    ({f"cpu61/{CORES}": "3\n"}, Status.FAIL,
+     "CPU package 1: CPU 61 of 2 throttled, up to 1 times since the earlier snapshot, expected at most 0 "
+     "times"),
+    ({f"cpu61/{CORES}": "1\n"}, Status.UNKNOWN, ""),
+])
+def test_cores_that_were_throttled_alone_are_named(counts: dict[str, str], status: Status, words: str) -> None:
+    result = verdict("cpu-core-throttled", files("cpu.cores", counts), machine.recording())
+    assert (result.status, findings_of(result)) == (status, words)
+
+
+def test_where_the_whole_package_was_throttled_its_cores_are_not_another_fault() -> None:
+    hot = files("cpu.cores", {f"cpu61/{CORES}": "30\n"})
+    package = files("cpu.throttle", {"cpu60/thermal_throttle/package_throttle_count": "99\n"})
+    both = replace(hot, captures={**hot.captures, "cpu.throttle": package.captures["cpu.throttle"]})
+    assert verdict("cpu-core-throttled", both, machine.recording()).status is Status.PASS
+    assert verdict("cpu-throttled", both, machine.recording()).status is Status.FAIL
+
+
+def test_a_core_that_cannot_be_read_hides_no_hot_one() -> None:
+    now = files("cpu.cores", {f"cpu0/{CORES}": Outcome.DENIED, f"cpu1/{CORES}": "9\n"})
+    result = verdict("cpu-core-throttled", now, machine.recording())
+    assert (result.status, "CPU 0" in result.reason) == (Status.FAIL, True)
+
+
+def test_every_core_is_not_read_beside_a_job() -> None:
+    judged = {rule.id for rule in packagedrules.RULES.under("timer") if not rule.left_out}
+    assert "cpu-core-throttled" not in judged and "cpu-throttled" in judged
+
+
+@pytest.mark.parametrize("file", ["/boost", "/cpuinfo_max_freq"])
+def test_a_new_reading_that_is_odd_costs_the_older_rules_nothing(file: str) -> None:
+    odd = files("cpu.throttle", {file: Outcome.DENIED})
+    older = ("cpu-frequency-cap", "cpu-frequency-low", "cpu-temperature", "cpu-throttled")
+    assert {verdict(rule, odd, machine.recording()).status for rule in older} == {Status.PASS}
+
+
+def test_policies_that_cannot_be_listed_are_unknown_and_not_unsupported() -> None:
+    folder = files("cpu.throttle", {f"{CPU}/cpufreq": Outcome.DENIED, "/cpuinfo_max_freq": None,
+                                    "/scaling_max_freq": None, "/bios_limit": None})
+    assert verdict("cpu-frequency-setting", folder).status is Status.UNKNOWN
+    assert verdict("cpu-frequency-cap", folder).status is Status.UNKNOWN
+
+
+def test_arms_driver_leaves_boost_off_by_itself_and_a_fleet_is_compared_all_the_same() -> None:
+    arm = files("cpu.throttle", {"/boost": "0\n", "/scaling_driver": "cppc_cpufreq\n"})
+    result = verdict("cpu-turbo", arm)
+    assert (result.status, "cppc_cpufreq" in result.reason) == (Status.SKIPPED, True)
+    on = files("cpu.throttle", {"/scaling_driver": "cppc_cpufreq\n"})
+    assert [status for status, _ in cohort("fleet-turbo", on, arm, arm, arm)] == [Status.FAIL, *[Status.PASS] * 3]
+
+
+def test_turbo_that_is_off_is_no_frequency_that_was_set_as_well() -> None:
+    """In some versions intel_pstate then shows the base as scaling_max_freq beside the highest with turbo."""
+    off = files("cpu.throttle", {
+        "/boost": None, "/bios_limit": None, "/nominal_freq": None, "/scaling_driver": "intel_pstate\n",
+        f"{CPU}/intel_pstate/no_turbo": "1\n", f"{CPU}/cpufreq/policy0/base_frequency": "2000000\n",
+        "/scaling_max_freq": "2000000\n", "/cpuinfo_max_freq": "3800000\n"})
+    judged = {rule: verdict(rule, off).status for rule in ("cpu-turbo", "cpu-frequency-setting", "cpu-frequency-cap")}
+    assert judged == {"cpu-turbo": Status.FAIL, "cpu-frequency-setting": Status.PASS, "cpu-frequency-cap": Status.PASS}
+
+
+def test_a_site_that_wants_turbo_off_says_so() -> None:
+    off = files("cpu.throttle", {"/boost": "0\n"})
+    assert verdict("cpu-turbo", off, having={"expected": False}).status is Status.PASS
+    assert verdict("cpu-turbo", machine.recording(), having={"expected": False}).status is Status.FAIL
+
+
+def test_the_node_whose_turbo_is_off_is_the_odd_one_and_one_that_says_nothing_is_skipped() -> None:
+    off, none = files("cpu.throttle", {"/boost": "0\n"}), files("cpu.throttle", {"/boost": None})
+    said = cohort("fleet-turbo", off, *[machine.recording()] * 4, none)
+    assert said[0] == (Status.FAIL, "CPU turbo: off, expected on, as on 4 of 5 nodes")
+    assert {status for status, _ in said[1:5]} == {Status.PASS} and said[5][0] is Status.SKIPPED
+
+
+def test_a_node_whose_cpus_reach_less_than_its_peers_is_named() -> None:
+    slow = files("cpu.throttle", {"/cpuinfo_max_freq": "2400000\n"})
+    favoured = files("cpu.throttle", {"policy5/cpuinfo_max_freq": "3800000\n"})
+    unread = files("cpu.throttle", {"/cpuinfo_max_freq": Outcome.DENIED})
+    said = cohort("fleet-cpu-frequency", slow, favoured, *[machine.recording()] * 4, unread)
+    assert said[0][0] is Status.FAIL and "2400 MHz, 1300 MHz below the median" in said[0][1]
+    assert {status for status, _ in said[1:6]} == {Status.PASS} and said[6][0] is Status.UNKNOWN
+
+
+def quota(periods: int, throttled: int) -> str:
+    return f"usage_usec 1\nnr_periods {periods}\nnr_throttled {throttled}\nthrottled_usec 1\n"
+
+
+@pytest.mark.parametrize(("now", "status", "words"), [
+    ({}, Status.PASS, ""), ({"system.slice/cpu.stat": quota(9000, 262)}, Status.PASS, ""),
+    ({"system.slice/cpu.stat": quota(9000, 273)}, Status.FAIL,
+     "control group system.slice: stopped by its quota in 26 % of 1000 periods, expected at most 25 %"),
+    # Too short to say anything.
+    ({"system.slice/cpu.stat": quota(8099, 111)}, Status.PASS, ""),
+    ({"system.slice/cpu.stat": quota(7000, 0)}, Status.UNKNOWN, ""),
+    # A job that began since, and a daemon whose quota is new: all of their periods count.
+    ({"/sys/fs/cgroup/system.slice/slurmstepd.scope/job_12/cpu.stat": quota(200, 180)}, Status.FAIL,
+     "control group system.slice/slurmstepd.scope/job_12: stopped by its quota in 90 % of 200 periods, expected "
+     "at most 25 %"),
+    ({"/sys/fs/cgroup/system.slice/slurmstepd.scope/job_12/cpu.stat": quota(200, 0)}, Status.PASS, ""),
+    ({"slurmd.service/cpu.stat": quota(400, 400)}, Status.FAIL,
+     "control group system.slice/slurmd.service: stopped by its quota in 100 % of 400 periods, expected at most "
+     "25 %"),
+    # cgroup v1, whose controllers have folders of their own.
+    ({"/sys/fs/cgroup/cpu,cpuacct/kubepods/cpu.stat": "nr_periods 400\nnr_throttled 300\nthrottled_time 9\n"},
+     Status.FAIL, "control group kubepods: stopped by its quota in 75 % of 400 periods, expected at most 25 %"),
+    ({"slurmd.service/cpu.stat": "nr_periods 400\n"}, Status.UNKNOWN, ""),
+    ({"slurmd.service/cpu.stat": Outcome.DENIED}, Status.UNKNOWN, ""),
+    ({"user.slice/cpu.stat": Outcome.DENIED, "system.slice/cpu.stat": quota(9000, 1000)}, Status.FAIL,
+     "control group system.slice: stopped by its quota in 99 % of 1000 periods, expected at most 25 %"),
+])
+def test_a_control_group_that_its_quota_stops_is_named(
+    now: dict[str, str | Outcome], status: Status, words: str,
+) -> None:
+    texts = {f"/sys/fs/cgroup/{path}" if path.startswith(("system", "user")) else path: text
+             for path, text in now.items()}
+    result = verdict("cpu-quota", files("cpu.quota", texts), machine.recording())
+    assert (result.status, findings_of(result)) == (status, words)
+
+
+def test_a_node_on_which_no_group_has_a_quota_is_skipped() -> None:
+    none = files("cpu.quota", {"system.slice/cpu.stat": "usage_usec 1\n"})
+    assert verdict("cpu-quota", none, none).status is Status.SKIPPED
 
 
 def test_without_an_earlier_look_throttling_is_skipped() -> None:
@@ -206,7 +387,7 @@ def test_a_sku_that_declines_the_number_is_not_judged_by_it(rule: str, number: s
 
 def test_every_rule_of_the_file_is_in_a_table() -> None:
     assert (ids("cpu.yaml") | ids("numa.yaml") == {row[0] for row in (*FAILING, *RESTS_ON)}
-            | {"fleet-microcode", "numa-rails"})
+            | {"fleet-microcode", "fleet-turbo", "fleet-cpu-frequency", "numa-rails", "numa-free"})
 
 
 @pytest.mark.parametrize(("text", "numbers"),
@@ -230,7 +411,8 @@ def test_any_other_text_is_refused_and_not_guessed(text: str) -> None:
 
 
 @pytest.mark.parametrize("fact", ["cpus", "governors", "packages", "microcode", "numa_nodes", "affinity",
-                                  "cpu_temperatures", "cpu_frequency"])
+                                  "cpu_temperatures", "cpu_frequency",
+                                  "cpu_ceiling", "turbo", "core_throttling", "cpu_quotas"])
 @given(data=st.data())
 def test_no_bytes_in_any_file_raise(fact: str, data: st.DataObject) -> None:
     value = build_fact(FACTS[fact], Captures(data.draw(spoilt(FACTS[fact].probes[0].id))))

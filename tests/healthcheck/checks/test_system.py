@@ -21,7 +21,7 @@ from tests.healthcheck.checks.verdicts import cohort, findings_of, ids, verdict
 RULES = ids("bmc.yaml") | ids("service.yaml") | ids("module.yaml") | {
     "host-clock-offset", "host-resolver", "host-own-name", "host-name", "host-crash", "host-cmdline",
     "host-sysctl", "host-dimm-count",
-    "host-dimm-alike", "host-bios",
+    "host-dimm-alike", "host-bios", "host-clock-source",
 }
 # 2026-11-21 12:00 UTC, where an event's age matters.
 NOON = 1795262400.0
@@ -35,6 +35,7 @@ COMMANDS = {
 FILES = {
     "host-resolver": ("host.resolver", "/etc/resolv.conf"), "host-cmdline": ("host.system", "/proc/cmdline"),
     "host-sysctl": ("host.sysctl", "/proc/sys/kernel/numa_balancing"),
+    "host-clock-source": ("host.clock-source", "/current_clocksource"),
     "host-bios": ("host.firmware", "/sys/class/dmi/id/bios_version"),
     "module-forbidden": ("module.loaded", "/proc/modules"),
     "module-expected": ("module.loaded", "/proc/modules"),
@@ -57,7 +58,13 @@ def demo_sel() -> str:
 
 
 HOT = demo.sensor("TEMP_CPU0", "ucr", "96 degrees C")
+CLOCKS = "current_clocksource"
 FAILING = [
+    ("host-clock-source", files("host.clock-source", {CLOCKS: "hpet\n"}),
+     "clock source: hpet, expected tsc, which is available"),
+    ("host-clock-source", files("host.clock-source", {
+        CLOCKS: "acpi_pm\n", "available_clocksource": "hpet acpi_pm \n"}),
+     "clock source: acpi_pm, expected none of the slow ones"),
     ("host-resolver", files("host.resolver", {"resolv.conf": "search cluster.internal\n"}),
      "resolver: no nameserver in /etc/resolv.conf, expected one at least"),
     ("host-resolver", files("host.resolver", {"resolv.conf": Outcome.MISSING}),
@@ -120,6 +127,9 @@ FAILING = [
      "FAN3: 0 RPM (lnr), expected within its critical thresholds"),
 ]
 PASSING = [
+    ("host-clock-source", machine.recording()),
+    ("host-clock-source", files("host.clock-source", {CLOCKS: "kvm-clock\n"})),
+    ("host-clock-source", files("host.clock-source", {CLOCKS: "arch_sys_counter\n"})),
     ("host-resolver", files("host.resolver", {"resolv.conf": "nameserver fe80::1%eth0\n"})),
     ("host-crash", machine.recording()),
     ("host-cmdline", machine.recording()), ("host-sysctl", machine.recording()),
@@ -313,3 +323,13 @@ def test_a_distribution_is_a_name_of_one_line_or_none(text: str) -> None:
     except ValueError:
         return
     assert name and "\n" not in name and "\x1b" not in name and len(name) <= 100
+
+
+def test_the_node_with_another_clock_source_is_named_and_a_slow_one_only_once() -> None:
+    same = machine.recording()
+    other, slow = (files("host.clock-source", {CLOCKS: f"{name}\n"}) for name in ("kvm-clock", "hpet"))
+    unread = files("host.clock-source", {CLOCKS: Outcome.DENIED})
+    said = cohort("fleet-clock-source", same, same, same, same, same, other, slow, unread)
+    assert said[5] == (Status.FAIL, "clock source: kvm-clock, expected tsc, as on 5 of 7 nodes")
+    assert (said[6][0], "host-clock-source" in said[6][1]) == (Status.SKIPPED, True)
+    assert said[7][0] is Status.UNKNOWN and {status for status, _ in said[:5]} == {Status.PASS}

@@ -1,0 +1,67 @@
+"""In how large blocks the free memory of each NUMA node lies, from /proc/buddyinfo (proc(5)): the number of
+free blocks of 1, 2, 4 ... pages in each zone."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from typing import Any
+
+from healthcheck.facts.base import Captures, fact
+from healthcheck.facts.host import BUDDYINFO, MEMINFO, MEMORY
+from healthcheck.facts.limits import BLOCK_ORDERS
+from healthcheck.facts.parsing import searched
+from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
+from healthcheck.model.probes import KIB, MIB
+
+LARGE = 2 * MIB     # a huge page of x86 and of Arm with pages of 4 KiB, and what RDMA likes to pin as one
+_ZONE = re.compile(r"Node (\d{1,4}), zone +(\w{1,16})((?: +\d{1,12})+)")
+_FREE = re.compile(r"^MemFree:\s+(\d{1,15}) kB$", re.MULTILINE)
+_PAGES = (4 * KIB, 16 * KIB, 64 * KIB)
+
+
+class FreeBlocks(Fact):
+    """The free memory of one NUMA node ("NUMA node 0") in bytes, and how much of it lies in blocks of 2 MiB
+    or more. UNSUPPORTED where the kernel has no such file."""
+
+    name: str
+    free_bytes: int
+    large_bytes: int
+
+
+@fact("free_blocks", MEMORY, each="free_block")
+def free_blocks(captures: Captures) -> Any:
+    """Every node, by number. The size of a page is the one with which the blocks come closest to MemFree, as
+    the file does not say it."""
+    files = captures.files(MEMORY)
+    files.require(MEMINFO)
+    if not files.has(BUDDYINFO):
+        return (FreeBlocks.absent("NUMA node 0", UNSUPPORTED),)
+    blocks: Any = files.read(BUDDYINFO, _blocks)
+    free: Any = files.read(MEMINFO, lambda text: int(searched(_FREE, text)[1]) * KIB)
+    unread = next((value for value in (blocks, free) if isinstance(value, Unmeasured)), None)
+    if unread is not None:
+        return unread
+    pages = sum(count << order for counts in blocks.values() for order, count in enumerate(counts))
+    page = min(_PAGES, key=lambda size: abs(pages * size - free))
+    return tuple(FreeBlocks(
+        f"NUMA node {node}", sum(count * page << order for order, count in enumerate(counts)),
+        sum(count * page << order for order, count in enumerate(counts) if page << order >= LARGE),
+    ) for node, counts in sorted(blocks.items()))
+
+
+def _blocks(text: str) -> dict[int, list[int]]:
+    """Blocks by order, of all zones of each node; raises ValueError for a line in another form."""
+    found: dict[int, list[int]] = defaultdict(list)
+    for line in text.splitlines():
+        match = _ZONE.fullmatch(line.strip())
+        counts = list(map(int, match[3].split())) if match else []
+        if match is None or len(counts) > BLOCK_ORDERS:
+            raise ValueError(line)
+        held = found[int(match[1])]
+        held += [0] * (len(counts) - len(held))
+        for order, count in enumerate(counts):
+            held[order] += count
+    if not found:
+        raise ValueError(text)
+    return found
