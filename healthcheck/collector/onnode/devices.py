@@ -111,7 +111,8 @@ class DeviceQueue:
                 self.late = True
                 self.files[path] = ["timeout", "its turn never came"]
             else:
-                argv = [word.replace("{name}", name) for word in self.probe["argv"]]
+                argv = [word.replace("{name}", name).replace("{stem}", name.rpartition(".")[0] or name)
+                        for word in self.probe["argv"]]
                 seconds = min(self.probe["each_s"], self.end - clock())
                 self.busy = True
                 probe = dict(self.probe, id=key, argv=argv, seconds=seconds, limit=self.limit)
