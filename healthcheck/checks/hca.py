@@ -47,8 +47,8 @@ def hca_present(adapter_bus: AdapterBus, *, expected: int) -> Iterator[Finding]:
             yield Finding(driver, "an RDMA device", f"adapter at {adapter.pci}")
 
 
-def _most_have(alike: Collection[Adapter]) -> bool:
-    return 2 * sum(adapter.rdma for adapter in alike) > len(alike)
+def _most_have(equals: Collection[Adapter]) -> bool:
+    return 2 * sum(adapter.rdma for adapter in equals) > len(equals)
 
 
 @check("hca.pcie_width", over="compute_adapters")

@@ -93,8 +93,8 @@ def roce_pfc_storm(pfc: Pfc, growth: Growth[Pfc]) -> Iterator[Finding]:
 @check("roce.pfc_storm_warning")
 def roce_pfc_storm_warning(pfc: Pfc, growth: Growth[Pfc]) -> Iterator[Finding]:
     """No interface came near to that: it paused the network for most of the time after which the adapter
-    gives up."""
-    if grown := growth.of("stall_warnings"):
+    gives up. Where it did give up, roce.pfc_storm says so."""
+    if (grown := growth.of("stall_warnings")) and not growth.of("stalls"):
         observed = f"tx_pause_storm_warning_events grew by {grown} since the earlier snapshot"
         yield Finding(observed, "no growth")
 

@@ -20,10 +20,16 @@ _CLASSES: Mapping[str, str] = {
     "01": "storage", "02": "network", "03": "display", "12": "accelerator", "0680": "bridge"}
 
 
+WITHOUT = "without an interface"
+# Display controllers, NVMe, InfiniBand, other bridges.
+_JUDGED = ("03", "0108", "0207", "0680")
+
+
 class FunctionDrivers(Fact):
     """The driver of each storage, network, display and accelerator function and of other bridges (NVSwitch):
     its address, its words ("network 0000:18:00.0"), PCI vendor and device, and the driver, empty where none
-    is bound."""
+    is bound. GPUs, NVMe drives, InfiniBand adapters and NVSwitches without any are left out: rules of their
+    own say so of a node without equals."""
 
     name: str
     functions: tuple[tuple[str, str, str, str], ...]
@@ -48,8 +54,10 @@ def function_drivers(captures: Captures) -> FunctionDrivers:
         text = files.text(path)
         held = uevent(text)
         what = _word(held.get("PCI_CLASS", ""))
-        if what and held.get("PCI_ID") and held.get("PCI_SLOT_NAME"):
-            found.append((slot(text), f"{what} {slot(text)}", device_id(text), held.get("DRIVER", "")))
+        driver = held.get("DRIVER", "")
+        left_out = not driver and held["PCI_CLASS"].rjust(6, "0").startswith(_JUDGED) if what else True
+        if held.get("PCI_ID") and not left_out:
+            found.append((slot(text), f"{what} {slot(text)}", device_id(text), driver))
     return FunctionDrivers("drivers", tuple(found))
 
 
@@ -81,7 +89,7 @@ def rdma_binding(captures: Captures) -> RdmaBinding:
         if isinstance(pci, Unmeasured):
             raise Unread(pci.reason)
         with_them = " and ".join(sorted(interfaces.get(device, ())))
-        found.append((f"{device} ({pci})", pci, f"{device} with {with_them}" if with_them
-                      else f"{device} without an interface"))
+        words = f"with {with_them}" if with_them else WITHOUT
+        found.append((f"{device} ({pci})", pci, f"{device} {words}"))
     devices: Any = tuple(found) or UNSUPPORTED
     return RdmaBinding("RDMA devices", devices)

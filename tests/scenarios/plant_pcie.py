@@ -57,6 +57,13 @@ def read_requests_unlike_the_fleets(node: DemoMachine) -> None:
 
 
 @planted(_mend)
+def relaxed_ordering_off(node: DemoMachine) -> None:
+    """A BIOS update switched PCIe Relaxed Ordering off for every slot."""
+    for address in HCAS:
+        _write(node, device_folder(address), _CONTROL, 0x514F)
+
+
+@planted(_mend)
 def payload_does_not_fit(node: DemoMachine) -> None:
     """GPU 6 came back from a reset with payloads of 128 bytes; the port above it has 512."""
     _write(node, device_folder(GPUS[6]), _CONTROL, 0x510F)

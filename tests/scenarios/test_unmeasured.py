@@ -56,6 +56,9 @@ SPARE = (
     Spare("nvme.sysfs", "disk-smart-*", "it leaves out drives over a network; without it more is judged, never less"),
     Spare("nvme.temperature", "disk-smart-*", "without a sensor SMART's own bit for a temperature is judged"),
     Spare("nvme.namespaces", "disk-nvme-*", "namespaces are readings of their own", but=frozenset({"disk-nvme-namespace", "disk-nvme-read-only"})),
+    Spare("netdev.teamd", "*", "it tells which interfaces are a team's members; without it more is judged, never less",
+          but=frozenset({"bond-members", "bond-lacp", "fleet-bond"})),
+    Spare("port.sysfs", "*pcie-*", "it tells which plain Ethernet adapters have RDMA; the node has none of them"),
     Spare("host.uptime", "*", "without it the log's newest record stands for the look, and more is judged for it, never less",
           but=frozenset({"fleet-boot-time"})),
 )

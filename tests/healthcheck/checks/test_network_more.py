@@ -96,6 +96,12 @@ def test_an_interface_without_the_counter_is_skipped_and_one_that_was_not_asked_
     assert judge(rule, machine.recording(roce_ethtool=Capture(Outcome.MISSING)), counting())[0] is SKIPPED
 
 
+def test_a_storm_that_ended_with_packets_dropped_is_told_once() -> None:
+    both = counting(tx_pause_storm_warning_events=3, tx_pause_storm_error_events=1)
+    assert judge("roce-pfc-storm-warning", after(both, 100), counting()) == (PASS, "")
+    assert judge("roce-pfc-storm", after(both, 100), counting())[0] is FAIL
+
+
 # ---- teams, as teamd's state dump shows them
 
 
@@ -217,23 +223,28 @@ def test_another_interface_without_a_pci_device_is_no_hardware() -> None:
 
 
 def bus(**drivers: str) -> Capture:
-    """The PCI bus; `drivers` by "1b" are those of the GPU on that bus, empty for none."""
-    files: dict[str, str | FileCapture] = {}
-    for path, entry in machine.pci().files.items():
-        driver = drivers.get(path.split("/")[-2][5:7])
-        text = entry.text if driver is None else entry.text.replace("DRIVER=nvidia\n", driver and f"DRIVER={driver}\n")
-        files[path] = text
+    """The PCI bus with a second network card; `drivers` by "1b" are those of a function on that bus, empty for none."""
+    files: dict[str, str | FileCapture] = {
+        "/sys/bus/pci/devices/0000:0b:00.0/uevent":
+        "DRIVER=ixgbe\nPCI_CLASS=20000\nPCI_ID=8086:1563\nPCI_SLOT_NAME=0000:0b:00.0\n"}
+    files |= machine.pci().files
+    for path, entry in files.items():
+        driver, text = drivers.get(path.split("/")[-2][5:7]), entry if isinstance(entry, str) else entry.text
+        first, _, rest = text.partition("\n")
+        files[path] = text if driver is None else (driver and f"DRIVER={driver}\n") + rest
+        assert driver is None or first.startswith("DRIVER=")
     return capture(files)
 
 
 def test_a_node_whose_function_has_another_driver_than_its_equals_is_named() -> None:
-    sound = machine.recording()
+    sound = machine.recording(gpu_pci=bus())
     found = cohort("fleet-pci-driver", sound, sound, sound, machine.recording(gpu_pci=bus(**{"1b": "vfio-pci"})),
-                   machine.recording(gpu_pci=bus(**{"1b": "", "1c": ""})))
+                   machine.recording(gpu_pci=bus(**{"0b": "", "1c": ""})))
     assert [status for status, _ in found] == [PASS, PASS, PASS, FAIL, FAIL]
-    assert found[3][1] == "display 0000:1b:00.0: driver vfio-pci, expected driver nvidia, as on 3 of 5 nodes"
-    assert found[4][1] == ("display 0000:1b:00.0: no driver bound to it, expected driver nvidia, as on 3 of 5 nodes; "
-                           "display 0000:1c:00.0: no driver bound to it, expected driver nvidia, as on 4 of 5 nodes")
+    assert found[3][1] == "display 0000:1b:00.0: driver vfio-pci, expected driver nvidia, as on 4 of 5 nodes"
+    # A GPU without any driver is gpu-count's matter.
+    assert found[4][1] == (
+        "network 0000:0b:00.0: no driver bound to it, expected driver ixgbe, as on 4 of 5 nodes")
     unread = cohort("fleet-pci-driver", sound, sound, sound, machine.recording(gpu_pci=Capture(Outcome.TIMEOUT)))
     assert [status for status, _ in unread] == [PASS, PASS, PASS, UNKNOWN]
 
@@ -260,6 +271,11 @@ def test_an_rdma_device_with_another_name_or_interface_than_its_equals_is_named(
     assert found[4:] == [(FAIL, f"mlx5_3 (0000:43:00.0): mlx5_3 with eth3, {usual}"),
                          (FAIL, f"mlx5_3 (0000:43:00.0): mlx5_3 without an interface, {usual}"),
                          (FAIL, f"rocep3s0 (0000:43:00.0): rocep3s0 with rail3, {usual}")]
+
+
+def test_an_interface_where_most_have_none_is_no_fault() -> None:
+    bare = machine.recording(roce_sysfs=capture({}))
+    assert [status for status, _ in cohort("fleet-rdma-binding", bare, bare, bare, railed())] == [PASS] * 4
 
 
 def test_bindings_that_were_not_read_are_unknown_and_a_node_without_rdma_is_skipped() -> None:

@@ -82,6 +82,10 @@ ONLY: Mapping[str, set[str]] = MappingProxyType({
     # is judged, never less. Namespaces are readings of their own.
     **{probe: {rule for rule in BY_PROBE[probe] if not rule.startswith("disk-smart-")}
        for probe in ("disk.scsi", "nvme.sysfs", "nvme.temperature")},
+    # It tells which interfaces are in a team, whose members are the team's matter: without it more is judged.
+    "netdev.teamd": {"bond-members", "bond-lacp", "fleet-bond"},
+    # Which plain Ethernet adapters have RDMA matters where there are some.
+    "port.sysfs": {rule for rule in BY_PROBE["port.sysfs"] if not rule.startswith(("pcie-", "fleet-pcie-"))},
     "nvme.namespaces": {"disk-nvme-namespace", "disk-nvme-read-only"},
     "service.nvidia": set(BY_PROBE["service.nvidia"]) - {"driver-persistence-daemon", "gpu-persistence"},
 })
