@@ -25,7 +25,7 @@ ROUTES = Probe("netdev.routes", ProbeKind.FILES, limit=1 * MIB, paths=(ROUTES4, 
 _UP, _GATEWAY = 0x1, 0x2        # RTF_UP, RTF_GATEWAY
 _ANYWHERE = "00000000"
 _GLOBAL6 = "00"
-_HEX8, _HEX4 = re.compile(r"[0-9A-F]{8}"), re.compile(r"[0-9A-F]{4}")
+_HEX8, _HEX4 = re.compile(r"[0-9A-Fa-f]{8}"), re.compile(r"[0-9A-Fa-f]{4}")
 _HEX32 = re.compile(r"[0-9a-f]{32}")
 
 

@@ -17,6 +17,8 @@ from healthcheck.facts.team import parse_team
 from healthcheck.facts.values import Unmeasured, reading
 from healthcheck.model.outcome import Status
 from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
+from healthcheck.scrub import scrub
+from inventory.model import Node
 from tests.healthcheck import machine, network
 from tests.healthcheck.checks.verdicts import RULES, after, cohort, findings_of, ids, verdict
 from tests.healthcheck.network import capture, ethtool, netdev, route, statistics
@@ -384,3 +386,10 @@ NEW = {"fleet-pci-driver", "fleet-rdma-binding", "fleet-addressing", *(line[0] f
 def test_every_rule_here_is_in_the_files_and_gives_owner_and_remedy() -> None:
     assert ids("netdev.yaml") | ids("roce.yaml") >= NEW
     assert all(RULES[rule].remedy and RULES[rule].owner for rule in NEW)
+
+
+def test_a_scrubbed_recording_keeps_the_kinds_of_routes_and_none_of_their_addresses() -> None:
+    kept = scrub(addressed(), Node("gpu001", sku="hgx-h100"), key=b"x" * 32).recording
+    assert build_fact(FACTS["addressing"], Captures(kept)) == build_fact(FACTS["addressing"], Captures(addressed()))
+    shown = " ".join(entry.text for entry in kept.captures["netdev.routes"].files.values())
+    assert not {"0101010A", "0001010A", "0002010A", "000011AC"} & {word.upper() for word in shown.split()}
