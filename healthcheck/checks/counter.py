@@ -2,11 +2,13 @@
 absolute values.
 
 `healthcheck.facts.counter.TABLE` has each counter's kind; the rules have the limits, by counter and in the
-table's unit. A counter that fell was reset, and one at its highest value counts no more: neither is a pass.
-Links of 400 Gb/s and faster (PAM4) always have raw bit errors, which their error correction repairs; the rest
-shows as recoveries, receive errors and integrity errors. sysfs does not separate errors before correction
-from those after it, and sources disagree on which of them `symbol_error` counts, so it is judged on slower
-links only. (mlxlink has both.)
+table's unit. A counter that fell was reset, which is no pass. One that stands at its highest value counts no
+more: port.counter_full says so, and no other check judges it.
+
+`symbol_error` counts what a link's error correction could not repair where it has one (200 Gb/s and faster,
+PAM4), by NVIDIA's manual of ibdiagnet: "the actual errors seen by the application level after error
+correction". So its limit on such links is a bit error ratio, and grows with the speed. What is repaired is in
+no counter of sysfs (mlxlink has both).
 """
 
 from __future__ import annotations
@@ -41,27 +43,55 @@ def port_errors_fatal(
 @check("port.errors_rate", over="compute_ports")
 def port_errors_rate(
     port_rate_counter: PortCounter, port: Port, growth: Growth[PortCounter], *, symbol_error: float,
-    symbol_error_below_gbps: float, link_error_recovery: float, port_rcv_errors: float,
-    port_xmit_discards: float, local_ack_timeout_err: float, roce_slow_restart: float,
+    symbol_ber: float, symbol_ber_from_gbps: float, symbol_at_least: int, link_error_recovery: float,
+    port_rcv_errors: float, port_xmit_discards: float, local_ack_timeout_err: float, roce_slow_restart: float,
+    sequence_errors: float,
 ) -> Iterator[Finding]:
     """No error counter of a compute port grows faster than its limit: symbols an hour, recoveries a minute,
     all others a second.
 
-    Symbol errors are judged on active links slower than `symbol_error_below_gbps`.
+    Symbol errors are judged on active links. From `symbol_ber_from_gbps` on they are compared with a bit
+    error ratio, once there are `symbol_at_least` of them: fewer may be chance. Counters of other drivers
+    share the limit of the mlx5 counter that counts the same.
     """
     limits = {
         "symbol_error": symbol_error, "link_error_recovery": link_error_recovery,
         "port_rcv_errors": port_rcv_errors, "port_xmit_discards": port_xmit_discards,
         "local_ack_timeout_err": local_ack_timeout_err, "roce_slow_restart": roce_slow_restart,
+        "sequence_errors": sequence_errors,
     }
     counter, changed = port_rate_counter.counter, port_rate_counter.value != growth.before.value
-    of_symbols = changed and counter == "symbol_error"
-    if of_symbols and (port.state != "ACTIVE" or port.rate_gbps >= symbol_error_below_gbps):
-        return
-    per = BY_NAME[counter].per
-    if (events := growth.rate("value", per=per)) > limits[counter]:
-        expected = f"at most {limits[counter]:g} {_UNITS[per]}"
-        yield Finding(f"{counter}: {events:.1f} {_UNITS[per]}", expected, port.name)
+    spec = BY_NAME[counter]
+    if changed and counter == "symbol_error":
+        if port.state != "ACTIVE":
+            return
+        if (gbps := port.rate_gbps) >= symbol_ber_from_gbps:
+            yield from _ratio(growth, gbps, symbol_ber, symbol_at_least)
+            return
+    limit = limits[spec.like or counter]
+    if (events := growth.rate("value", per=spec.per)) > limit:
+        expected = f"at most {limit:g} {_UNITS[spec.per]}"
+        yield Finding(f"{counter}: {events:.1f} {_UNITS[spec.per]}", expected, port.name)
+
+
+def _ratio(growth: Growth[PortCounter], gbps: float, most: float, at_least: int) -> Iterator[Finding]:
+    """A finding where the symbol errors of a link are more than this ratio of its bits."""
+    ratio = growth.rate("value", per=SECOND) / (gbps * 1e9)
+    if growth.of("value") >= at_least and ratio > most:
+        yield Finding(f"symbol_error grew by {growth.of('value')}, {ratio:.0e} of its bits at {gbps:g} Gb/s",
+                      f"at most {most:.0e}")
+
+
+@check("port.counter_full", over="compute_ports")
+def port_counter_full(narrow_counter: PortCounter) -> Iterator[Finding]:
+    """No error counter of a compute port stands at its highest value, where it counts no more.
+
+    Until it is reset no one sees whether that error goes on: link_downed stays at 255, symbol_error at 65535.
+    On ports whose counters are wider no value is the highest.
+    """
+    if narrow_counter.value == narrow_counter.most:
+        yield Finding(f"stands at {narrow_counter.value}, its highest value, and counts no more",
+                      "a counter that still counts")
 
 
 @check("port.retries", over="compute_ports")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Generic, TypeVar
 
-from healthcheck.facts.values import Fact, NotMeasured
+from healthcheck.facts.values import Fact, NotMeasured, NotSupported
 
 F = TypeVar("F", bound=Fact)
 
@@ -51,13 +51,13 @@ class Growth(Generic[F]):
         return self._seconds
 
     def of(self, counter: str) -> int:
-        """The growth of one counter. Raises NotMeasured where it fell (it was reset), or where it is full and
-        counts no more."""
+        """The growth of one counter. Raises NotMeasured where it fell (it was reset), and NotSupported where
+        it is full and counts no more, as port.counter_full says of it."""
         now: Any = getattr(self.now, counter)
         before: Any = getattr(self.before if self._before is None else self._before, counter)
         if now == before:
             if now and now == self.now.full(counter):
-                raise self._refusal(f"{counter} is full at {now}, so it counts no more: reset it")
+                raise NotSupported(self.now, f"growth of {counter}, which is full at {now},")
             return 0
         if now < before:
             raise self._refusal(f"{counter} went from {before} to {now}: it was reset between the two "

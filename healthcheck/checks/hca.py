@@ -8,12 +8,12 @@ adapter and which need a person's attention.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from healthcheck.checks.base import NotJudged, Peers, check, fleet_check, selection
 from healthcheck.checks.fleet import Comparison, by_peers
 from healthcheck.checks.port import INFINIBAND, compute_ports, odd_ones
-from healthcheck.facts.hca import AdapterBus, Hca
+from healthcheck.facts.hca import Adapter, AdapterBus, Hca
 from healthcheck.facts.kernel import KernelLine, KernelLog, MessagePattern, moment
 from healthcheck.facts.port import Port
 from healthcheck.facts.site import PortPlans
@@ -34,14 +34,21 @@ def hca_present(adapter_bus: AdapterBus, *, expected: int) -> Iterator[Finding]:
     """Every InfiniBand adapter on the PCI bus has a driver and an RDMA device.
 
     So has every Ethernet adapter of a model if another one of that model on the node has; where none has,
-    RDMA is not in use. A machine whose SKU has no port is not judged; nor is an adapter whose device is that
-    of the other function of its card (RoCE LAG), or that was passed on (DPDK, virtual machines).
+    RDMA is not in use. Of other makers than NVIDIA (Broadcom, Intel, AMD, Amazon) more than half must have
+    one, since RDMA is switched on by port there. A machine whose SKU has no port is not judged; nor is an
+    adapter whose device is that of the other function of its card (RoCE LAG), or that was passed on (DPDK,
+    virtual machines).
     """
-    wanted = {adapter.kind for adapter in adapter_bus.adapters if adapter.rdma}
+    wanted = {adapter.kind for adapter in adapter_bus.adapters if adapter.rdma and (adapter.own or _most_have(
+        [other for other in adapter_bus.adapters if other.kind == adapter.kind and not other.elsewhere]))}
     for adapter in adapter_bus.adapters if expected else ():
         if not adapter.rdma and not adapter.elsewhere and (adapter.infiniband or adapter.kind in wanted):
             driver = f"driver {adapter.driver}, no RDMA device" if adapter.driver else "no driver bound to it"
             yield Finding(driver, "an RDMA device", f"adapter at {adapter.pci}")
+
+
+def _most_have(equals: Collection[Adapter]) -> bool:
+    return 2 * sum(adapter.rdma for adapter in equals) > len(equals)
 
 
 @check("hca.pcie_width", over="compute_adapters")
@@ -61,9 +68,10 @@ def hca_pcie_speed(hca: Hca) -> Iterator[Finding]:
 
 @check("hca.firmware")
 def hca_firmware(hcas: Peers[Hca]) -> Iterator[Finding]:
-    """All adapters of the node that are of one board (PSID) have the firmware that most of them have."""
+    """All adapters of the node that are of one board (PSID, or PCI model where the driver shows none) have
+    the firmware that most of them have."""
     real = hcas.where(lambda hca: not hca.virtual)
-    for hca, own, usual, number, of in odd_ones(real, lambda hca: hca.board, lambda hca: hca.firmware):
+    for hca, own, usual, number, of in odd_ones(real, lambda hca: hca.model, lambda hca: hca.firmware):
         yield Finding(own, f"{usual}, as {number} of the node's {of} such adapters", hca.name)
 
 
@@ -209,9 +217,10 @@ def hca_log_refused(kernel_log: KernelLog, *, hours: float) -> Iterator[Finding]
 
 @fleet_check("fleet.hca_firmware")
 def fleet_hca_firmware(hcas: Mapping[str, tuple[Hca, ...]]) -> Comparison:
-    """Every adapter has the firmware that most of the cohort's adapters of the same board (PSID) have."""
+    """Every adapter has the firmware that most of the cohort's adapters of the same board have (PSID, or PCI
+    model where the driver shows none)."""
     yield from by_peers(hcas, "firmware", lambda hca: None if hca.virtual else (
-        f"adapters of board {hca.board}", f"firmware {hca.firmware}"))
+        f"adapters of board {hca.model}", f"firmware {hca.firmware}"))
 
 
 @fleet_check("fleet.hca_psid")

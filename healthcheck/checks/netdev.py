@@ -138,7 +138,7 @@ def fleet_netdev_state(netdevs: Mapping[str, tuple[NetDev, ...]]) -> Comparison:
     address set up, and is not where they have not. By name too: a port of a switch on the card (switchdev)
     has several at one address."""
     yield from by_peers(netdevs, "state", lambda netdev: (
-        f"nodes with {netdev.interface} at {netdev.pci}",
+        f"nodes with {netdev.interface} at {netdev.place}",
         "set up" if netdev.up else "not set up (administratively down)"))
 
 
@@ -153,7 +153,7 @@ def fleet_bond(bond_setup: Mapping[str, BondSetup]) -> Comparison:
 def fleet_netdev_mtu(netdevs: Mapping[str, tuple[NetDev, ...]]) -> Comparison:
     """Every interface that is up has the MTU that most of the cohort's nodes have at the same PCI address."""
     yield from by_peers(netdevs, "MTU", lambda netdev: (
-        f"nodes at {netdev.pci}", f"MTU {netdev.mtu}") if netdev.up else None)
+        f"nodes at {netdev.place}", f"MTU {netdev.mtu}") if netdev.up else None)
 
 
 @fleet_check("fleet.netdev_speed")
@@ -161,4 +161,4 @@ def fleet_netdev_speed(netdevs: Mapping[str, tuple[NetDev, ...]]) -> Comparison:
     """Every interface with a link has the speed that most of the cohort's nodes have at the same PCI
     address."""
     yield from by_peers(netdevs, "speed", lambda netdev: (
-        f"nodes at {netdev.pci}", f"{netdev.mbps} Mb/s") if netdev.up and netdev.link else None)
+        f"nodes at {netdev.place}", f"{netdev.mbps} Mb/s") if netdev.up and netdev.link else None)

@@ -1,5 +1,5 @@
-"""Checks of PCI Express settings: whether switches let peers reach each other (ACS), and the sizes of
-payloads and read requests."""
+"""Checks of PCI Express settings: whether switches let peers reach each other (ACS), the sizes of payloads
+and read requests, and relaxed ordering."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DIRECT_TRANSLATED = 0x40
 
 @check("pcie.acs")
 def pcie_acs(pcie_config: PcieConfig) -> Iterator[Finding]:
-    """No port of a PCI Express switch above a GPU or an mlx5 adapter redirects traffic between peers to the
+    """No port of a PCI Express switch above a GPU or an RDMA adapter redirects traffic between peers to the
     root complex (ACS).
 
     Not judged are root ports, where traffic is at the root already, switches with a single such port, which
@@ -51,7 +51,7 @@ def pcie_max_payload(pcie_config: PcieConfig) -> Iterator[Finding]:
 
 @check("pcie.max_read_request")
 def pcie_max_read_request(pcie_config: PcieConfig, *, at_least: int) -> Iterator[Finding]:
-    """Every mlx5 adapter may read as many bytes with one request as the rule says; less costs it
+    """Every RDMA adapter may read as many bytes with one request as the rule says; less costs it
     bandwidth."""
     held: dict[int, list[str]] = {}
     for one in pcie_config.adapters:
@@ -61,15 +61,25 @@ def pcie_max_read_request(pcie_config: PcieConfig, *, at_least: int) -> Iterator
         yield Finding(f"reads of up to {size} bytes", f"at least {at_least}", and_more(places))
 
 
+@check("pcie.relaxed_ordering")
+def pcie_relaxed_ordering(pcie_config: PcieConfig) -> Iterator[Finding]:
+    """Every RDMA adapter may let its writes overtake others (Enable Relaxed Ordering of Device Control);
+    without it they wait for each other on their way to memory and GPUs."""
+    held = [one.place for one in pcie_config.adapters if not one.relaxed]
+    if held:
+        yield Finding("relaxed ordering is off", "on", and_more(held))
+
+
 @fleet_check("fleet.pcie_config")
 def fleet_pcie_config(pcie_config: Mapping[str, PcieConfig]) -> Comparison:
-    """Every GPU and mlx5 adapter has the sizes of payload and read request that the one at the same address
-    has on most nodes."""
+    """Every GPU and RDMA adapter has the sizes of payload and read request, and the relaxed ordering, that
+    the one at the same address has on most nodes."""
     slots: dict[str, list[tuple[str, str, str]]] = {}
     for node, functions in read_all(pcie_config, lambda fact: fact.functions).items():
         for one in functions:
             if one.driver:
                 sizes = f"payloads of {one.payload} bytes, reads of {one.read_request}"
+                sizes += "" if one.relaxed else ", no relaxed ordering"
                 slots.setdefault(one.place, []).append((node, one.place, sizes))
     odd: dict[tuple[str, str, str], list[str]] = {}
     for place, given in slots.items():

@@ -1,8 +1,8 @@
 """RoCE checks: an address that routes, equal packet sizes, and a network that does not lose, damage or pause
 more than allowed.
 
-The compute ports are judged, as for InfiniBand (`healthcheck.checks.port`); pauses are judged on every
-interface of an RDMA device.
+The compute ports are judged, as for InfiniBand (`healthcheck.checks.port`); pauses, dropped packets and the
+error correction of links on every interface of an RDMA device.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from statistics import median
 
 from healthcheck.checks.base import Peers, check, selection
-from healthcheck.checks.growth import SECOND, Growth
+from healthcheck.checks.growth import SECOND, SHORTEST_S, Growth
 from healthcheck.checks.port import compute_ports, odd_ones
 from healthcheck.facts.port import Port
-from healthcheck.facts.roce import Pfc, RocePort
+from healthcheck.facts.roce import EthernetCounters, Pfc, RocePort
 from healthcheck.facts.site import PortPlans
 from healthcheck.model.outcome import Finding
 
@@ -88,6 +88,73 @@ def roce_pfc_storm(pfc: Pfc, growth: Growth[Pfc]) -> Iterator[Finding]:
     others' traffic too."""
     if grown := growth.of("stalls"):
         yield Finding(f"tx_pause_storm_error_events grew by {grown} since the earlier snapshot", "no growth")
+
+
+@check("roce.pfc_storm_warning")
+def roce_pfc_storm_warning(pfc: Pfc, growth: Growth[Pfc]) -> Iterator[Finding]:
+    """No interface came near to that: it paused the network for most of the time after which the adapter
+    gives up. Where it did give up, roce.pfc_storm says so."""
+    if (grown := growth.of("stall_warnings")) and not growth.of("stalls"):
+        observed = f"tx_pause_storm_warning_events grew by {grown} since the earlier snapshot"
+        yield Finding(observed, "no growth")
+
+
+@check("roce.discards")
+def roce_discards(
+    ethernet_counter: EthernetCounters, growth: Growth[EthernetCounters], *, a_second: float,
+) -> Iterator[Finding]:
+    """No interface of an RDMA device drops received packets for want of the adapter's own buffers faster than
+    this."""
+    if (events := growth.rate("discards", per=SECOND)) > a_second:
+        yield Finding(f"dropped {events:.1f} packets a second for want of the adapter's buffers",
+                      f"at most {a_second:g} a second")
+
+
+@check("roce.out_of_buffer")
+def roce_out_of_buffer(
+    ethernet_counter: EthernetCounters, growth: Growth[EthernetCounters], *, a_second: float,
+) -> Iterator[Finding]:
+    """No interface of an RDMA device drops received packets faster than this because the host gave it no
+    buffers."""
+    if (events := growth.rate("no_buffers", per=SECOND)) > a_second:
+        yield Finding(f"dropped {events:.1f} packets a second that the host had no buffers for",
+                      f"at most {a_second:g} a second")
+
+
+@check("roce.symbol_errors")
+def roce_symbol_errors(
+    ethernet_counter: EthernetCounters, growth: Growth[EthernetCounters], *, ber: float, ber_pam4: float,
+    at_least: int,
+) -> Iterator[Finding]:
+    """No Ethernet link of an RDMA device has more errors that its correction could not repair than this share
+    of its bits, once there are so many at least; `ber_pam4` from 200 Gb/s on."""
+    grown = growth.of("symbols")
+    yield from _ratio(ethernet_counter, growth, grown if grown >= at_least else 0, "lost", ber, ber_pam4)
+
+
+@check("roce.corrected_bits")
+def roce_corrected_bits(
+    ethernet_counter: EthernetCounters, growth: Growth[EthernetCounters], *, ber: float, ber_pam4: float,
+) -> Iterator[Finding]:
+    """No Ethernet link of an RDMA device needs more of its bits corrected than this share; `ber_pam4` from
+    200 Gb/s on.
+
+    A correction that works near its limit fails for a while when the cable warms up or is touched.
+    """
+    yield from _ratio(ethernet_counter, growth, growth.of("corrected_bits"), "corrected", ber, ber_pam4)
+
+
+_PAM4_GBPS = 200.0      # IEEE 802.3bs: links of 200 and 400 Gb/s always correct errors
+
+
+def _ratio(counter: EthernetCounters, growth: Growth[EthernetCounters], errors: int, what: str, ber: float,
+           ber_pam4: float) -> Iterator[Finding]:
+    if errors and counter.gbps > 0:
+        most = ber if counter.gbps < _PAM4_GBPS else ber_pam4
+        ratio = errors / (max(growth.seconds, SHORTEST_S) * counter.gbps * 1e9)
+        if ratio > most:
+            yield Finding(f"{errors} errors {what}, {ratio:.0e} of its bits at {counter.gbps:g} Gb/s",
+                          f"at most {most:.0e}")
 
 
 @check("roce.pfc")

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
 from healthcheck.model.probes import Probe, ProbeKind
@@ -47,14 +46,6 @@ class Bond(Fact):
     partner: str
     active: str
     slaves: tuple[Slave, ...]
-
-
-@fact("lacp_bonds", LACP, each="lacp_bond")
-def lacp_bonds(captures: Captures) -> tuple[Bond, ...]:
-    """Every bond, by name, as root sees it."""
-    files = captures.files(LACP)
-    files.require(*unlisted(files, BONDING))
-    return each_bond(read_bonds(files))
 
 
 def unlisted(files: CapturedFiles, *paths: str) -> list[str]:

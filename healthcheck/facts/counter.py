@@ -1,11 +1,13 @@
 """Counters of RDMA ports from sysfs, and the table of their kinds, widths and meanings.
 
-What they count: Documentation/ABI/stable/sysfs-class-infiniband for `counters`,
-drivers/infiniband/hw/mlx5/counters.c and NVIDIA's list of mlx5 counters for `hw_counters`. Widths are those
+What they count: Documentation/ABI/stable/sysfs-class-infiniband for `counters`; for `hw_counters` each
+driver's source (drivers/infiniband/hw: mlx5/counters.c with NVIDIA's list of mlx5 counters,
+bnxt_re/hw_counters.c, irdma/verbs.c, efa/efa_verbs.c, mana/counters.c; ionic's names come from its firmware,
+ionic_hw_stats.c). hfi1 has the counters of InfiniBand alone, Slingshot (cxi) no RDMA device. Widths are those
 of the PortCounters attribute as the kernel reads it (drivers/infiniband/core/sysfs.c); such a counter stays
 at its highest value until it is reset (perfquery -R), those of `hw_counters` start again at 0. Kernels that
-read the extended attribute exceed these widths. Without a performance agent, old kernels write "N/A (no
-PMA)".
+read the extended attribute exceed these widths: a port that has one such counter has no highest values.
+Without a performance agent, old kernels write "N/A (no PMA)".
 """
 
 from __future__ import annotations
@@ -18,8 +20,8 @@ from typing import Any
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.parsing import whole
-from healthcheck.facts.port import BASE, SYSFS, Port, pci_of, ports
-from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, partial_if
+from healthcheck.facts.port import BASE, LINK_DOWNED_FULL, SYSFS, Port, pci_of, ports
+from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, partial_if, reading
 from healthcheck.model.probes import MIB, Probe, ProbeKind
 
 
@@ -37,7 +39,9 @@ class CounterSpec:
     """One counter: its name and folder in sysfs, what growth means, its width in bits (0: no limit that
     matters).
 
-    `per` is the unit of the rules' limits, in seconds. `source` says who judges it so.
+    `per` is the unit of the rules' limits, in seconds; `like` is the counter of mlx5 whose limit it shares
+    (empty: it has its own). `source` says who judges it so. `devices` are the names of the RDMA devices whose
+    driver may have it, as a glob: a node of mlx5 is not searched for the others'.
     """
 
     name: str
@@ -46,6 +50,8 @@ class CounterSpec:
     bits: int = 0
     per: float = 0.0
     folder: str = "counters"
+    like: str = ""
+    devices: str = "*"
 
     @property
     def full(self) -> int | None:
@@ -57,19 +63,62 @@ SECOND, MINUTE, HOUR = 1.0, 60.0, 3600.0
 _SENTINEL = "NVIDIA/NVSentinel, NIC health monitor, counter thresholds"
 _MLX5 = "NVIDIA, mlx5 counters; drivers/infiniband/hw/mlx5/counters.c"
 _HW = "hw_counters"
+# Names that udev gives (rocep24s0, rdmap0s6) and those of other drivers (bnxt_re0, irdma0, ionic_0) do not
+# begin with mlx5's letter.
+_OTHERS, _MANA = "[!m]*", "mana*"
+
+
+def _timeouts(name: str, source: str, devices: str = _OTHERS) -> CounterSpec:
+    return CounterSpec(name, GrowthMeaning.RATE, source, per=SECOND, folder=_HW, like="local_ack_timeout_err",
+                       devices=devices)
+
+
+def _sequence(name: str, source: str, devices: str = _OTHERS) -> CounterSpec:
+    return CounterSpec(name, GrowthMeaning.RATE, source, per=SECOND, folder=_HW, like="sequence_errors",
+                       devices=devices)
+
+
+def _other(name: str, like: str, source: str) -> CounterSpec:
+    return CounterSpec(name, GrowthMeaning.RATE, source, per=SECOND, folder=_HW, like=like, devices=_OTHERS)
+
+
+def _job(name: str, source: str, devices: str = _OTHERS) -> CounterSpec:
+    return CounterSpec(name, GrowthMeaning.JOB, source, folder=_HW, devices=devices)
+
+
+_BNXT = "drivers/infiniband/hw/bnxt_re/hw_counters.c"
+_IRDMA = "drivers/infiniband/hw/irdma/verbs.c (irdma_hw_stat_names)"
+_IONIC = "AMD, device-metrics-exporter, AINIC metrics (names of the firmware, drivers/infiniband/hw/ionic)"
+_EFA = "drivers/infiniband/hw/efa/efa_verbs.c; AWS, Monitor an Elastic Fabric Adapter"
+_MANA_IB = "drivers/infiniband/hw/mana/counters.c"
 
 TABLE: tuple[CounterSpec, ...] = (
     CounterSpec("excessive_buffer_overrun_errors", GrowthMeaning.FATAL, _SENTINEL, bits=4),
     CounterSpec("local_link_integrity_errors", GrowthMeaning.FATAL, _SENTINEL, bits=4),
+    *(CounterSpec(name, GrowthMeaning.FATAL, _BNXT, folder=_HW, devices=_OTHERS)
+      for name in ("res_tx_pci_err", "res_rx_pci_err")),
     CounterSpec("symbol_error", GrowthMeaning.RATE, _SENTINEL, bits=16, per=HOUR),
     CounterSpec("link_error_recovery", GrowthMeaning.RATE, _SENTINEL, bits=8, per=MINUTE),
     CounterSpec("port_rcv_errors", GrowthMeaning.RATE, _SENTINEL, bits=16, per=SECOND),
     CounterSpec("port_xmit_discards", GrowthMeaning.RATE, _SENTINEL, bits=16, per=SECOND),
     CounterSpec("local_ack_timeout_err", GrowthMeaning.RATE, _SENTINEL, per=SECOND, folder=_HW),
     CounterSpec("roce_slow_restart", GrowthMeaning.RATE, _SENTINEL, per=SECOND, folder=_HW),
+    _timeouts("to_retransmits", _BNXT), _sequence("seq_err_naks_rcvd", _BNXT),
+    _other("rx_roce_errors", "port_rcv_errors", _BNXT),
+    _other("rx_roce_discards", "port_xmit_discards", _BNXT),
+    _sequence("RetransSegs", _IRDMA), _sequence("tcpRetransSegs", _IRDMA),
+    _other("InProtoErrors", "port_rcv_errors", _IRDMA),
+    _other("tcpInProtoErrors", "port_rcv_errors", _IRDMA),
+    _timeouts("tx_rdma_ack_timeout", _IONIC), _sequence("req_rx_pkt_seq_err", _IONIC),
+    _sequence("req_rx_impl_nak_seq_err", _IONIC),
+    _timeouts("retrans_timeout_events", _EFA), _other("rx_drops", "port_xmit_discards", _EFA),
+    _timeouts("requester_timeout", _MANA_IB, _MANA), _sequence("requester_oos_nak", _MANA_IB, _MANA),
     CounterSpec("rnr_nak_retry_err", GrowthMeaning.JOB, _MLX5, folder=_HW),
     CounterSpec("req_transport_retries_exceeded", GrowthMeaning.JOB, _MLX5, folder=_HW),
     CounterSpec("req_rnr_retries_exceeded", GrowthMeaning.JOB, _MLX5, folder=_HW),
+    _job("max_retry_exceeded", _BNXT), _job("unrecoverable_err", _BNXT),
+    _job("req_tx_retry_excd_err", _IONIC),
+    _job("unresponsive_remote_events", _EFA), _job("impaired_remote_conn_events", _EFA),
     # Congestion and adaptive routing make these grow on healthy fabrics.
     CounterSpec("port_xmit_wait", GrowthMeaning.INFORMATIONAL, "kernel ABI sysfs-class-infiniband", bits=32),
     CounterSpec("port_rcv_remote_physical_errors", GrowthMeaning.INFORMATIONAL,
@@ -81,13 +130,13 @@ BY_NAME = {counter.name: counter for counter in TABLE}
 
 COUNTERS = Probe(
     "port.counters", ProbeKind.FILES, limit=1 * MIB,
-    paths=tuple(f"{BASE}/*/ports/*/{counter.folder}/{counter.name}" for counter in TABLE),
+    paths=tuple(f"{BASE}/{counter.devices}/ports/*/{counter.folder}/{counter.name}" for counter in TABLE),
 )
 
 
 class PortCounter(Fact):
     """One counter of one port ("mlx5_0/1 (0000:18:00.0) symbol_error"); `value` is since boot or its last
-    reset.
+    reset. `most` is the value at which it stays until then (perfquery -R), 0 where there is none.
 
     A driver has some of the table's counters; where it has none of a kind, the port has one entry ("fatal
     counters") of value UNSUPPORTED.
@@ -100,10 +149,11 @@ class PortCounter(Fact):
     number: int
     counter: str
     value: int
+    most: int
 
     def full(self, counter: str) -> int | None:
-        """The value at which it stays until it is reset (perfquery -R)."""
-        return BY_NAME[self.counter].full if counter == "value" else None
+        """The value at which it stays; None where it has no such value."""
+        return self.most or None if counter == "value" else None
 
 
 def _value(text: str) -> Any:
@@ -128,6 +178,19 @@ def port_job_counters(captures: Captures) -> Any:
     return _of_kind(captures, GrowthMeaning.JOB)
 
 
+@fact("narrow_counters", SYSFS, COUNTERS, each="narrow_counter")
+def narrow_counters(captures: Captures) -> Any:
+    """Every port's judged counters that have a highest value, and its link_downed."""
+    read, unreadable = captures.once(_read)
+    found = captures.once(ports)
+    every: tuple[Port, ...] = found.value if isinstance(found, Partial) else found
+    downed = tuple([PortCounter(f"{port.name} {_DOWNED}", reading(port, "pci"), port.number, _DOWNED,
+                                reading(port, _DOWNED), LINK_DOWNED_FULL) for port in every])
+    narrow = tuple([counter for counters in read.values() for counter in counters if counter.most])
+    return partial_if(narrow + downed, unreadable)
+
+
+_DOWNED = "link_downed"
 _ByKind = dict[GrowthMeaning, tuple[PortCounter, ...]]
 
 
@@ -181,12 +244,15 @@ _NAMES = tuple(f"{counter.folder}/{counter.name}" for counters in _JUDGED.values
 
 
 def _of_port(files: CapturedFiles, port: str, device: str, pci: Any, number: int) -> _ByKind:
+    read = {meaning: [(counter.name, files.read(path, _value), counter.full or 0) for counter in counters
+                      if files.has(path := _path(device, number, counter))]
+            for meaning, counters in _JUDGED.items()}
+    extended = any(most and isinstance(value, int) and value > most
+                   for counters in read.values() for _, value, most in counters)
     found: _ByKind = {}
-    for meaning, counters in _JUDGED.items():
-        there = [(counter.name, path) for counter in counters
-                 if files.has(path := _path(device, number, counter))]
-        values = ([(name, files.read(path, _value)) for name, path in there]
-                  or [(f"{meaning.value} counters", UNSUPPORTED)])
-        found[meaning] = tuple([PortCounter(name=f"{port} {name}", pci=pci, number=number, counter=name,
-                                            value=value) for name, value in values])
+    for meaning, values in read.items():
+        found[meaning] = tuple([
+            PortCounter(name=f"{port} {name}", pci=pci, number=number, counter=name, value=value,
+                        most=0 if extended else most)
+            for name, value, most in values or [(f"{meaning.value} counters", UNSUPPORTED, 0)]])
     return found

@@ -38,7 +38,7 @@ HCA = Probe(
 
 class Hca(Fact):
     """One RDMA device ("mlx5_0 (0000:18:00.0)"). `kind` is its PCI vendor and device ("15b3:1021"), `board`
-    its PSID.
+    its PSID, which few drivers show; `model` is its PSID, or else `kind`.
 
     `width` (lanes) and `gigatransfers` (GT/s a lane) are those of its PCI Express link now, the `_best` ones
     what adapter and slot support. `verbs` and `mads` count its user-space devices (uverbsN, one umadN a
@@ -53,6 +53,7 @@ class Hca(Fact):
     kind: str
     firmware: str
     board: str
+    model: str
     width: int
     width_best: int
     gigatransfers: float
@@ -64,13 +65,15 @@ class Hca(Fact):
 
 @dataclass(frozen=True)
 class Adapter:
-    """An InfiniBand or Ethernet adapter of NVIDIA (Mellanox) on the PCI bus; `rdma` says whether it has an
-    RDMA device. `elsewhere`: it has none on purpose, since another function's of its card stands for both
-    (RoCE LAG), or it was passed on to a program (DPDK) or a virtual machine."""
+    """An InfiniBand or Ethernet adapter on the PCI bus of a maker whose drivers have RDMA; `rdma` says
+    whether it has an RDMA device, `own` whether it is NVIDIA's (Mellanox), all of whose adapters do.
+    `elsewhere`: it has none on purpose, since another function's of its card stands for both (RoCE LAG), or
+    it was passed on to a program (DPDK) or a virtual machine."""
 
     pci: str
     kind: str
     infiniband: bool
+    own: bool
     driver: str
     rdma: bool
     elsewhere: bool
@@ -98,13 +101,16 @@ def hcas(captures: Captures) -> Any:
 def _hca(files: CapturedFiles, name: str, users: dict[str, list[Any]]) -> Hca:
     at = f"{BASE}/{name}"
     pci = files.read(f"{at}/device/uevent", slot)
+    kind = files.read(f"{at}/device/uevent", device_id)
+    board: Any = files.optional(f"{at}/board_id", str)
     return Hca(
         name=f"{name} ({pci})" if isinstance(pci, str) else name,
         device=name,
         pci=pci,
-        kind=files.read(f"{at}/device/uevent", device_id),
-        firmware=files.optional(f"{at}/fw_ver", str),
-        board=files.optional(f"{at}/board_id", str),
+        kind=kind,
+        firmware=files.optional(f"{at}/fw_ver", _shown),
+        board=board,
+        model=kind if board is UNSUPPORTED else board,
         width=files.optional(f"{at}/device/current_link_width", pcie_lanes),
         width_best=_best(files, at, "max_link_width", pcie_lanes),
         gigatransfers=files.optional(f"{at}/device/current_link_speed", pcie_speed),
@@ -113,6 +119,12 @@ def _hca(files: CapturedFiles, name: str, users: dict[str, list[Any]]) -> Hca:
         mads=_number(users[_MAD], name),
         virtual=files.has(f"{at}/device/physfn/uevent"),
     )
+
+
+def _shown(text: str) -> Any:
+    """The firmware's version; a driver that does not tell it shows an empty line (fw_ver_show in
+    drivers/infiniband/core/sysfs.c)."""
+    return text or UNSUPPORTED
 
 
 def _best(files: CapturedFiles, at: str, name: str, parse: Callable[[str], Any]) -> Any:
@@ -131,7 +143,14 @@ def _number(names: list[Any], device: str) -> Any:
 
 
 _VENDOR = "15b3"
-_INFINIBAND, _ETHERNET = "207", "200"     # PCI code and ID assignment specification, class 02h
+# Broadcom, Intel, AMD Pensando and Amazon (PCI ID database), and their virtual functions: those of E800,
+# DSC and of NetXtreme-E by device ID (bnxt_pci_tbl in drivers/net/ethernet/broadcom/bnxt/bnxt.c).
+_OTHERS = ("14e4", "8086", "1dd8", "1d0f")
+_OTHER_VIRTUAL = ("8086:1889", "8086:145c", "1dd8:1003", *(f"14e4:{device}" for device in (
+    "1606", "1607", "1608", "1609", "16bd", "16c1", "16c2", "16c3", "16c4", "16c5", "16cb", "16d3", "16dc",
+    "16e1", "16e5", "16e6", "1806", "1807", "1808", "1809", "1819", "181b", "d800")))
+# PCI code and ID assignment specification, class 02h
+_INFINIBAND, _ETHERNET, _OTHER_NETWORK = "207", "200", "280"
 
 
 @fact("adapter_bus", PCI, SYSFS)
@@ -159,10 +178,11 @@ def _on_pci(captures: Captures) -> tuple[Adapter, ...]:
         text = bus.text(path)
         device = uevent(text)
         family = device.get("PCI_CLASS", "").lstrip("0")[:3]
-        if family in (_INFINIBAND, _ETHERNET) and device.get("PCI_ID"):
+        if family in (_INFINIBAND, _ETHERNET, _OTHER_NETWORK) and device.get("PCI_ID"):
             kind = device_id(text)
-            if kind.startswith(_VENDOR) and kind not in VIRTUAL:
+            own = kind.startswith(_VENDOR) and family != _OTHER_NETWORK
+            if (own or kind.startswith(_OTHERS)) and kind not in VIRTUAL and kind not in _OTHER_VIRTUAL:
                 driver = device.get("DRIVER", "")
-                found.append(Adapter(slot(text), kind, family == _INFINIBAND, driver, rdma=False,
+                found.append(Adapter(slot(text), kind, own and family == _INFINIBAND, own, driver, rdma=False,
                                      elsewhere=driver in PASSED_ON))
     return tuple(found)

@@ -1,8 +1,9 @@
-"""Ethernet interfaces of PCI devices, and which bond each is in.
+"""Ethernet interfaces of PCI devices and of a cloud's virtual machines, and which bond or team each is in.
 
 Files of /sys/class/net: Documentation/ABI/testing/sysfs-class-net; flags: include/uapi/linux/if.h. Counts of
-all interfaces are in /proc/net/dev (net/core/net-procfs.c). An interface without a PCI device (a bridge, one
-of a container) and a virtual function are no hardware, and left out.
+all interfaces are in /proc/net/dev (net/core/net-procfs.c). Interfaces of Hyper-V (hv_netvsc, on the VMBus)
+and virtio have a driver and no PCI address of their own. Any other interface without a PCI device (a bridge,
+one of a container) and a virtual function are no hardware, and left out.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
-from healthcheck.facts.bond import BONDING, Bond, each_bond, members_of, read_bonds, unlisted
+from healthcheck.facts.bond import BONDING, LACP, Bond, each_bond, members_of, read_bonds, unlisted
 from healthcheck.facts.files import CapturedFiles
+from healthcheck.facts.gpu import uevent
 from healthcheck.facts.parsing import matched, whole
 from healthcheck.facts.port import device_id, slot
+from healthcheck.facts.team import TEAMD, read_teams
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread, Unsupported, reading
 from healthcheck.model.probes import MIB, Probe, ProbeKind
 
@@ -33,9 +36,15 @@ _UP = 0x1           # IFF_UP
 NONE = "Ethernet interfaces"
 
 
+# In a virtual machine: their `device` is one of the VMBus or of virtio (uevent of drivers/hv/vmbus_drv.c and
+# drivers/virtio/virtio.c), which has no PCI_SLOT_NAME.
+VIRTUAL_DRIVERS = ("hv_netvsc", "virtio_net")
+
+
 class NetDev(Fact):
-    """One Ethernet interface of a PCI device: "eth0 (0000:0b:00.0)". `kind` is its PCI vendor and device;
-    `bond` is empty if it is in none.
+    """One Ethernet interface of a PCI device, "eth0 (0000:0b:00.0)", or of a virtual machine, "eth0
+    (hv_netvsc)", whose `pci` is empty. `kind` is its PCI vendor and device, or that driver; `driver` is empty
+    where none is bound, and `bond` if it is in none. `place` is what interfaces of equal nodes share.
 
     `up`: it was set up (IFF_UP); `link`: it has a link. `link` is UNSUPPORTED where the driver does not
     report it, `mbps` and `duplex` also where there is no link. `ups` and `downs` count changes of the link
@@ -48,7 +57,9 @@ class NetDev(Fact):
     name: str
     interface: str
     pci: str
+    place: str
     kind: str
+    driver: str
     bond: str
     up: bool
     link: bool
@@ -115,16 +126,24 @@ def _unlinked(files: CapturedFiles, path: str, parse: Any) -> Any:
     return UNSUPPORTED if isinstance(value, Unmeasured) and value.reason.endswith("(EINVAL)") else value
 
 
-@fact("netdevs", NETDEV, each="netdev")
+@fact("netdevs", NETDEV, besides=(TEAMD,), each="netdev")
 def netdevs(captures: Captures) -> tuple[NetDev, ...]:
-    """Every Ethernet interface of a PCI device that is no virtual function, by name."""
+    """Every Ethernet interface of a PCI device, or of Hyper-V or virtio, that is no virtual function, by
+    name. Where teams could not be listed their members count as in none, and are judged alone."""
     files = captures.files(NETDEV)
     files.require(*unlisted(files, BASE, BONDING))
-    members = members_of(captures.once(_bonds))
+    members = members_of(read_bonds(files) + _teams_if_listed(captures))
     counts = files.read(_COUNTS, parse_counts)
     devices = [(name, _device(files, name)) for name in _names(files)]
     return (tuple([_netdev(name, known, members, counts) for name, known in devices if known is not None])
             or (NetDev.absent(NONE),))
+
+
+def _teams_if_listed(captures: Captures) -> list[tuple[str, Bond | Unmeasured]]:
+    try:
+        return captures.once(read_teams)
+    except Unread:
+        return []
 
 
 def _names(files: CapturedFiles) -> list[str]:
@@ -151,17 +170,20 @@ def _device(files: CapturedFiles, name: str) -> dict[str, Any] | None:
     device = f"{at}/device/uevent"
     if not files.has(device) or files.has(f"{at}/device/physfn/uevent"):
         return None
-    pci = files.read(device, slot)
+    pci, model = files.read(device, slot), files.read(device, device_id)
     text = files.read(device, str)
+    driver: Any = uevent(text).get("DRIVER", "") if isinstance(text, str) else text
     if isinstance(text, str) and "PCI_SLOT_NAME=" not in text:
-        return None
+        if driver not in VIRTUAL_DRIVERS:
+            return None
+        pci, model = "", driver
     kind = files.read(f"{at}/type", str)
     if kind != _ETHERNET and not isinstance(kind, Unmeasured):
         return None
     return {
-        "name": f"{name} ({pci})" if isinstance(pci, str) else name,
-        "interface": name, "pci": pci,
-        "kind": files.read(device, device_id),
+        "name": f"{name} ({pci or driver})" if isinstance(pci, str) else name,
+        "interface": name, "pci": pci, "kind": model, "driver": driver,
+        "place": pci if pci else f"interface {name}",
         "up": files.read(f"{at}/flags", _flags),
         "link": files.read(f"{at}/operstate", _link),
         "mbps": _unlinked(files, f"{at}/speed", _mbps),
@@ -172,30 +194,37 @@ def _device(files: CapturedFiles, name: str) -> dict[str, Any] | None:
     }
 
 
-@fact("bonds", NETDEV, each="bond")
+@fact("bonds", NETDEV, TEAMD, each="bond")
 def bonds(captures: Captures) -> tuple[Bond, ...]:
-    """Every bond, by name."""
+    """Every bond and team, by name."""
     files = captures.files(NETDEV)
     files.require(*unlisted(files, BONDING))
     return each_bond(captures.once(_bonds))
 
 
+@fact("lacp_bonds", LACP, TEAMD, each="lacp_bond")
+def lacp_bonds(captures: Captures) -> tuple[Bond, ...]:
+    """Every bond and team, by name, as root sees it."""
+    files = captures.files(LACP)
+    files.require(*unlisted(files, BONDING))
+    return each_bond(read_bonds(files) + captures.once(read_teams))
+
+
 class BondSetup(Fact):
-    """The bonds of a node as they are set up, in one line that equal nodes share: name, mode, and the members
-    by their PCI addresses. Empty where there is none."""
+    """The bonds and teams of a node as they are set up, in one line that equal nodes share: name, mode, and
+    the members by their PCI addresses. Empty where there is none."""
 
     name: str
     line: str
 
 
-@fact("bond_setup", NETDEV)
+@fact("bond_setup", NETDEV, TEAMD)
 def bond_setup(captures: Captures) -> BondSetup:
     """The bonds of the node, by name."""
     found = captures.once(bonds)
     if not captures.once(_bonds):
         return BondSetup("bonds", "")
-    at = {netdev.interface: netdev.pci for netdev in captures.once(netdevs)
-          if not isinstance(reading(netdev, "pci"), (Unmeasured, Unsupported))}
+    at = {netdev.interface: netdev.pci for netdev in captures.once(netdevs) if _at_pci(netdev)}
     lines = []
     for one in found:
         slaves, mode = reading(one, "slaves"), reading(one, "mode")
@@ -206,6 +235,11 @@ def bond_setup(captures: Captures) -> BondSetup:
     return BondSetup("bonds", "; ".join(lines))
 
 
+def _at_pci(netdev: NetDev) -> bool:
+    pci = reading(netdev, "pci")
+    return not isinstance(pci, (Unmeasured, Unsupported)) and pci != ""
+
+
 def _bonds(captures: Captures) -> list[tuple[str, Bond | Unmeasured]]:
-    """The bonds as any user may read them."""
-    return read_bonds(captures.files(NETDEV))
+    """The bonds as any user may read them, and the teams."""
+    return read_bonds(captures.files(NETDEV)) + captures.once(read_teams)

@@ -1,7 +1,8 @@
 """Temperatures of adapters and their modules, and mlxlink's readings of a port's optics and bit errors.
 
 Temperatures are files: mlx5 registers the sensors "asic" and "Module0" with hwmon (Linux 6.6,
-mellanox/mlx5/core/hwmon.c; millidegrees, Documentation/hwmon/sysfs-interface.rst). All else needs root and
+mellanox/mlx5/core/hwmon.c; millidegrees, Documentation/hwmon/sysfs-interface.rst), bnxt_en and ice one sensor
+without a label (broadcom/bnxt/bnxt_hwmon.c, intel/ice/ice_hwmon.c). All else needs root and
 one command for each port: `mlxlink -d DEV -m -c --json`, with the keys and formats of Mellanox/mstflint,
 mlxlink/modules/mlxlink_commander.cpp: "1.9,2.0,2.3,2.0 [-10.4..6]" for lanes and their thresholds, "54
 [-5..75]" for a temperature, {"values": ["0", ...]} for flags, "15E-255" for an error ratio of zero. Copper
@@ -108,9 +109,9 @@ def _found(files: CapturedFiles) -> list[tuple[str, str]]:
 
 
 def _sensor(files: CapturedFiles, device: str, stem: str) -> AdapterTemperature:
-    label: Any = (files.read(stem + "label", str)
-                  if files.has(stem + "label") else Unmeasured(f"{stem}label is not there"))
-    words = clean(label, 40) if isinstance(label, str) else stem.rpartition("/")[2].rstrip("_")
+    # mlx5 names its sensors; those of bnxt_en and ice have no label, and are the adapter's own.
+    label: Any = files.read(stem + "label", str) if files.has(stem + "label") else ""
+    words = clean(label, 40) if isinstance(label, str) and label else stem.rpartition("/")[2].rstrip("_")
     pci = pci_of(files, device)
     return AdapterTemperature(
         name=f"{device} ({pci}) {words}" if isinstance(pci, str) else f"{device} {words}",

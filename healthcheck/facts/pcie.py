@@ -14,7 +14,10 @@ from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread, part
 from healthcheck.model.probes import MIB, Probe, ProbeKind
 
 BASE = "/sys/bus/pci/drivers"
-ENDPOINTS = ("nvidia", "mlx5_core", "nvme", "bnxt_en", "ice", "efa", "nvidia-nvswitch")
+# Drivers of RDMA adapters: those whose every device is one, and those that have plain Ethernet adapters as
+# well. Slingshot's is cxi_ss1 (HewlettPackard/shs-cxi-driver).
+ADAPTERS, ETHERNET_ADAPTERS = ("mlx5_core", "efa", "hfi1", "cxi_ss1"), ("bnxt_en", "ice", "idpf", "ionic")
+ENDPOINTS = ("nvidia", "nvme", *ADAPTERS, *ETHERNET_ADAPTERS, "nvidia-nvswitch")
 PORTS = "pcieport"
 # Devices that move a job's data past the CPU.
 DIRECT = ("nvidia", "mlx5_core")

@@ -67,10 +67,10 @@ class Port(Fact):
 
     def full(self, counter: str) -> int | None:
         """An 8-bit counter of the InfiniBand specification stays at its highest value."""
-        return _FULL if counter == "link_downed" else None
+        return LINK_DOWNED_FULL if counter == "link_downed" else None
 
 
-_FULL = 255
+LINK_DOWNED_FULL = 255
 _PORTS = "/ports/"
 _PORT = re.compile(re.escape(BASE) + r"/([^/]+)/ports/(\d+)/")
 

@@ -1,9 +1,11 @@
-"""RoCE ports: their counters of congestion and loss, their GIDs and their priority flow control (PFC).
+"""RoCE ports: their counters of congestion and loss, their GIDs, their priority flow control (PFC), and what
+their Ethernet interfaces dropped or repaired.
 
 hw_counters: NVIDIA, mlx5 counters (drivers/infiniband/hw/mlx5/counters.c). gid_attrs:
 Documentation/ABI/testing/sysfs-class-infiniband (types "IB/RoCE v1" and "RoCE v2"; an entry that is not in
 use cannot be read, EINVAL). PFC: `ethtool -S` of the port's interface with the names of mlx5
-(Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst), one command for each.
+(Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst), one command for each. Dropped
+packets have other names with bnxt_en (bnxt_ethtool.c), ice (ice_ethtool.c) and ionic (ionic_stats.c).
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from healthcheck.facts.values import (
     Partial,
     Unmeasured,
     Unread,
+    Unsupported,
     changed,
     partial_if,
     reading,
@@ -91,6 +94,33 @@ class Pfc(Fact):
     pausing_us: int
 
 
+class EthernetCounters(Fact):
+    """What one interface of an RDMA device dropped and repaired since its driver was loaded, "mlx5_0 rail0".
+
+    `discards` are received packets for which the adapter had no buffer, `no_buffers` those for which the host
+    had given it none; `symbols` could not be repaired by error correction, `corrected_bits` were. `gbps` is
+    the speed of its RDMA port, in 1e9 bit/s. UNSUPPORTED where the driver has no such counter.
+
+    A node without such interfaces, or without ethtool, has one entry, all UNSUPPORTED.
+    """
+
+    name: str
+    gbps: float
+    discards: int
+    no_buffers: int
+    symbols: int
+    corrected_bits: int
+
+
+# The names of a counter by driver; an interface has one of them.
+_NAMES = {
+    "discards": ("rx_discards_phy", "rx_total_discard_pkts", "rx_dropped.nic", "frames_rx_dropped"),
+    "no_buffers": ("rx_out_of_buffer",),
+    "symbols": ("rx_pcs_symbol_err_phy",),
+    "corrected_bits": ("rx_corrected_bits_phy",),
+}
+
+
 @fact("roce_ports", SYSFS, ROCE, each="roce_port")
 def roce_ports(captures: Captures) -> Any:
     """Every RDMA port on Ethernet, in the ports' order."""
@@ -150,28 +180,61 @@ def _gid(text: str) -> bool:
 
 @fact("pfcs", ETHTOOL, each="pfc")
 def pfcs(captures: Captures) -> tuple[Pfc, ...]:
-    """ethtool's statistics of each interface of an RDMA device, by name."""
-    capture = captures.capture(ETHTOOL)
-    if capture is not None and capture.outcome is Outcome.MISSING:
+    """ethtool's pauses of each interface of an RDMA device, by name."""
+    if _no_tool(captures):
         return (Pfc.absent("ethtool"),)
-    found = tuple(_pfc(path, answer) for path, answer in sorted(captures.devices(ETHTOOL).items()))
+    found = tuple(_pfc(*each) for each in captures.once(_statistics))
     return found or (Pfc.absent("RoCE interfaces"),)
 
 
-def _pfc(path: str, answer: DeviceOutput | Unmeasured) -> Pfc:
-    interface = path.rpartition("/")[2]
-    name = f"{path[len(BASE) + 1:].partition('/')[0]} {interface}"
+@fact("ethernet_counters", ETHTOOL, besides=(SYSFS,), each="ethernet_counter")
+def ethernet_counters(captures: Captures) -> tuple[EthernetCounters, ...]:
+    """ethtool's other counters of each interface of an RDMA device, by name."""
+    if _no_tool(captures):
+        return (EthernetCounters.absent("ethtool"),)
+    speeds = _speeds(captures)
+    unread = Unmeasured("its RDMA device has no port whose speed was read")
+    found = [_counters(name, counts, speeds.get(device, unread))
+             for name, device, _, counts in captures.once(_statistics)]
+    return tuple(found) or (EthernetCounters.absent("RoCE interfaces"),)
+
+
+def _no_tool(captures: Captures) -> bool:
+    return captures.outcome(ETHTOOL) is Outcome.MISSING
+
+
+_Statistics = Mapping[str, int] | Unmeasured | Unsupported
+
+
+_NO_STATISTICS = 94     # "no stats available": do_gstats of ethtool.c
+
+
+def _statistics(captures: Captures) -> list[tuple[str, str, str, _Statistics]]:
+    """What ethtool printed of each interface: its name for people, device and interface, and the counters."""
+    found: list[tuple[str, str, str, _Statistics]] = []
+    for path, answer in sorted(captures.devices(ETHTOOL).items()):
+        device, interface = path[len(BASE) + 1:].partition("/")[0], path.rpartition("/")[2]
+        found.append((f"{device} {interface}", device, interface, _counts(interface, answer)))
+    return found
+
+
+def _counts(interface: str, answer: DeviceOutput | Unmeasured) -> _Statistics:
+    """One interface's counters; UNSUPPORTED where its driver has none."""
+    if isinstance(answer, Unmeasured):
+        return answer
+    if answer.exit == _NO_STATISTICS or (answer.exit and "not supported" in answer.complaint):
+        return UNSUPPORTED
+    if answer.exit:
+        return Unmeasured(f"ethtool -S {interface} ended with exit status {answer.exit}: {answer.complaint}")
     try:
-        if isinstance(answer, Unmeasured):
-            raise Unread(answer.reason)
-        if answer.exit:
-            raise Unread(f"ethtool -S {interface} ended with exit status {answer.exit}: {answer.complaint}")
-        try:
-            counts = parse_statistics(answer.text)
-        except ValueError as error:
-            raise Unread(f"ethtool -S {interface}: {error}") from None
-    except Unread as error:
-        return changed(Pfc.absent(name, Unmeasured(str(error))), interface=interface)
+        return parse_statistics(answer.text)
+    except ValueError as error:
+        return Unmeasured(f"ethtool -S {interface}: {error}")
+
+
+def _pfc(name: str, _: str, interface: str, counts: _Statistics) -> Pfc:
+    if not isinstance(counts, Mapping):
+        return changed(Pfc.absent(name, counts), interface=interface)
     values: list[Any] = [counts.get(f"tx_pause_storm_{kind}_events", UNSUPPORTED)
                          for kind in ("error", "warning")]
     for way in ("rx", "tx"):
@@ -179,6 +242,29 @@ def _pfc(path: str, answer: DeviceOutput | Unmeasured) -> Pfc:
                      if re.fullmatch(rf"{way}_(prio\d|global)_pause_duration", key)]
         values.append(sum(durations) if durations else UNSUPPORTED)
     return Pfc(name, interface, *values)
+
+
+def _counters(name: str, counts: _Statistics, gbps: Any) -> EthernetCounters:
+    if not isinstance(counts, Mapping):
+        return EthernetCounters.absent(name, counts)
+    values: dict[str, Any] = {field: next((counts[key] for key in keys if key in counts), UNSUPPORTED)
+                              for field, keys in _NAMES.items()}
+    return EthernetCounters(name=name, gbps=gbps, **values)
+
+
+def _speeds(captures: Captures) -> dict[str, Any]:
+    """The speed of each RDMA device's port, the fastest if it has several."""
+    try:
+        found = captures.once(ports_of.ports)
+    except Unread:
+        return {}
+    every: tuple[Port, ...] = found.value if isinstance(found, Partial) else found
+    speeds: dict[str, Any] = {}
+    for port in every:
+        gbps, before = reading(port, "rate_gbps"), speeds.get(port.device, 0.0)
+        both = isinstance(gbps, float) and isinstance(before, float)
+        speeds[port.device] = max(gbps, before) if both else gbps
+    return speeds
 
 
 def parse_statistics(text: str) -> Mapping[str, int]:

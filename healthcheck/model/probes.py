@@ -57,7 +57,8 @@ class Probe:
     PROCESSES the names of processes whose limits are wanted; `skip` are file system types for MOUNTS.
 
     `each` are glob patterns for a COMMAND that runs once for each device: `{name}` in argv stands for the
-    last part of a matching path, if it is a plain name (letters, digits, `_.:-`). At most `most` paths run,
+    last part of a matching path, if it is a plain name (letters, digits, `_.:-`), and `{stem}` for that
+    without its last suffix. At most `most` paths run,
     one after another, each within `each_s`, all within `seconds` and `limit`. The capture has an entry per
     path (`facts.base.Captures.devices`). No device is no entry; a missing tool where there are devices is
     MISSING. Example: each=("/sys/class/nvme/nvme*",), argv=("smartctl", "-j", "-a", "/dev/{name}").

@@ -88,9 +88,26 @@ def _file(scrubber: Scrubber, path: str, text: str) -> str:
                          for line in text.split("\n"))
     if path == "/proc/cmdline":
         return paths.command_line(scrubber, text)
+    if path == "/proc/net/route":
+        return "\n".join(_route(scrubber, line) for line in text.split("\n"))
     if path == "/proc/swaps":
         return "\n".join(paths.swap(scrubber, line) for line in text.split("\n"))
     return scrubber.text(text, patterns=forms.VERSION_FILE.search(path) is None)
+
+
+# Interface, destination, gateway, and the rest, with the mask.
+_ROUTE = re.compile(r"(\S+\s+)([0-9A-Fa-f]{8})(\s+)([0-9A-Fa-f]{8})(\s.*)", re.DOTALL)
+
+
+def _route(scrubber: Scrubber, line: str) -> str:
+    """A line of /proc/net/route, whose addresses are bare hexadecimal; 0 is no address."""
+    found = _ROUTE.fullmatch(line)
+    if found is None:
+        return scrubber.text(line)
+    to, gateway = (address if not address.strip("0")
+                   else scrubber.replacements.hexadecimal("IPv4 address", address.lower())
+                   for address in (found[2], found[4]))
+    return f"{scrubber.text(found[1])}{to}{found[3]}{gateway}{found[5]}"
 
 
 def _resolved(scrubber: Scrubber, line: str) -> str:

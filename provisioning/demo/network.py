@@ -35,6 +35,7 @@ def install(machine: DemoMachine, folders: tuple[str, ...], adapters: tuple[str,
     counts(machine,
            {name: {"packets": rng.getrandbits(34), "drop": rng.randrange(500, 9000)} for name in INTERFACES})
     bond(machine, macs)
+    routes(machine)
     for index, folder in enumerate(adapters):
         sensors = (("asic", rng.randrange(52, 60), 105), ("Module0", rng.randrange(44, 56), 75))
         for number, (label, celsius, critical) in enumerate(sensors, 1):
@@ -42,6 +43,20 @@ def install(machine: DemoMachine, folders: tuple[str, ...], adapters: tuple[str,
             machine.files |= {
                 f"{at}_label": f"{label}\n", f"{at}_input": f"{celsius}000\n",
                 f"{at}_crit": f"{critical}000\n"}
+
+
+def routes(machine: DemoMachine, lines: tuple[tuple[str, str, str, str, str], ...] = (
+    (BOND, "00000000", "0101010A", "0003", "00000000"), (BOND, "0001010A", "00000000", "0001", "00FFFFFF"),
+)) -> None:
+    """/proc/net/route: interface, destination, gateway, flags and mask, in hexadecimal and little endian; and
+    the IPv6 addresses that every interface gives itself."""
+    head = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT"
+    made = [f"{name}\t{to}\t{gateway}\t{flags}\t0\t0\t0\t{mask}\t0\t0\t0"
+            for name, to, gateway, flags, mask in lines]
+    machine.files["/proc/net/route"] = "".join(f"{line:<127}\n" for line in (head, *made))
+    machine.files["/proc/net/if_inet6"] = (
+        f"fe80000000000000c288c2fffe000001 04 40 20 80 {BOND:>8}\n"
+        f"00000000000000000000000000000001 01 80 10 80 {'lo':>8}\n")
 
 
 def counts(

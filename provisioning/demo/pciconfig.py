@@ -37,7 +37,7 @@ def space(
     put(_EXPRESS, 2, 0x10)
     put(_EXPRESS + 2, 2, kind << 4 | 2)
     put(_EXPRESS + 4, 4, 0x0000_8022)       # 512 bytes, extended tags, role-based errors
-    put(_EXPRESS + 8, 2, 0x010F | _code(payload) << 5 | _code(read_request) << 12)
+    put(_EXPRESS + 8, 2, 0x011F | _code(payload) << 5 | _code(read_request) << 12)
     looks_down = kind in (ROOT, DOWNSTREAM)
     put(_ERRORS, 4, 0x0001 | 2 << 16 | (_ACS if looks_down else 0) << 20)
     if looks_down:

@@ -138,8 +138,9 @@ def ports(count: int = 8, **changes: str) -> Capture:
 
 
 def counters(count: int = 8, **changes: str) -> Capture:
-    """The ports' error counters; `changes` by "mlx5_3.symbol_error" replace one file's text."""
-    names = {counter.name: counter.folder for counter in TABLE}
+    """The ports' error counters, of other drivers' those in `changes`: by "mlx5_3.symbol_error" they replace one file's text."""
+    named = {name.partition(".")[2] for name in changes}
+    names = {counter.name: counter.folder for counter in TABLE if counter.devices == "*" or counter.name in named}
     return done(**{
         f"/sys/class/infiniband/mlx5_{n}/ports/1/{folder}/{name}": changes.get(f"mlx5_{n}.{name}", "0\n")
         for n in range(count) for name, folder in names.items()
@@ -298,10 +299,10 @@ def pcie_settings(**texts: str | None) -> Capture:
     """A GPU and an adapter below two ports of one switch; `texts` by "p17:01.0" are in place of a function's words, None for none."""
     switch = f"{PCIE}/0000:16:00.0"
     held = {
-        PCIE: "flags 0042\ndevcap 00008022\ndevctl 214f\nacs 005f 001d\n", switch: "flags 0052\ndevcap 00008022\ndevctl 214f\n",
-        **{f"{switch}/0000:17:{port}": "flags 0062\ndevcap 00008022\ndevctl 214f\nacs 005f 0000\n" for port in ("00.0", "01.0")},
-        f"{switch}/0000:17:00.0/0000:18:00.0": "driver mlx5_core\nflags 0002\ndevcap 00008022\ndevctl 514f\n",
-        f"{switch}/0000:17:01.0/0000:1b:00.0": "driver nvidia\nflags 0002\ndevcap 00008022\ndevctl 514f\n",
+        PCIE: "flags 0042\ndevcap 00008022\ndevctl 215f\nacs 005f 001d\n", switch: "flags 0052\ndevcap 00008022\ndevctl 215f\n",
+        **{f"{switch}/0000:17:{port}": "flags 0062\ndevcap 00008022\ndevctl 215f\nacs 005f 0000\n" for port in ("00.0", "01.0")},
+        f"{switch}/0000:17:00.0/0000:18:00.0": "driver mlx5_core\nflags 0002\ndevcap 00008022\ndevctl 515f\n",
+        f"{switch}/0000:17:01.0/0000:1b:00.0": "driver nvidia\nflags 0002\ndevcap 00008022\ndevctl 515f\n",
     }
     said = {f"{path}/config": texts.get(f"p{path[-7:]}", text) for path, text in held.items()}
     return done(**{path: text for path, text in said.items() if text is not None})

@@ -210,7 +210,26 @@ def modules(**texts: str) -> Capture:
     return capture({f"{RDMA}/mlx5_{n}/device/net/eth{n}": texts.get(f"mlx5_{n}", f"exit 0\n{transceiver()}") for n in range(8)})
 
 
+ROUTE_HEAD = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n"
+
+
+def route(name: str, destination: str, gateway: str = "00000000", mask: str = "00FFFFFF", flags: str = "0001") -> str:
+    """A line of /proc/net/route, in hexadecimal and little endian as on x86."""
+    return f"{name}\t{destination}\t{gateway}\t{flags}\t0\t0\t0\t{mask}\t0\t0\t0\n"
+
+
+ROUTES = (route("bond0", "00000000", "0101010A", "00000000", "0003") + route("bond0", "0001010A")
+          + route("eno3", "0002010A") + route("docker0", "000011AC", mask="0000FFFF"))
+ADDRESSES6 = ("fe80000000000000c288c2fffe000001 04 40 20 80    bond0\n"
+              "00000000000000000000000000000001 01 80 10 80       lo\n")
+
+
+def routes(text: str = ROUTES, addresses6: str = ADDRESSES6) -> Capture:
+    """The tables of routes and of IPv6 addresses."""
+    return capture({"/proc/net/route": ROUTE_HEAD + text, "/proc/net/if_inet6": addresses6})
+
+
 def captures() -> dict[str, Capture]:
     """The healthy machine: a bond, InfiniBand, and no mlxlink."""
-    return {"netdev.sysfs": netdev(), "netdev.lacp": capture({"/proc/net/bonding/bond0": BOND}), "roce.sysfs": infiniband(), "roce.ethtool": ethtool(), "optics.hwmon": hwmon(),
+    return {"netdev.sysfs": netdev(), "netdev.lacp": capture({"/proc/net/bonding/bond0": BOND}), "netdev.teamd": capture({}), "netdev.routes": routes(), "roce.sysfs": infiniband(), "roce.ethtool": ethtool(), "optics.hwmon": hwmon(),
             "optics.mlxlink": Capture(Outcome.MISSING), "optics.ethtool": Capture(Outcome.MISSING)}

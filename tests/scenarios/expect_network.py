@@ -12,6 +12,10 @@ EXPECTED: Mapping[str, Expected] = {
         only("fleet-bond", "bonds", "no bond|bond0, IEEE 802.3ad Dynamic link aggregation, of 0000:0b:00.0 and 0000:0b:00.1, as on 7 of 8", "bond",
              "warning"),
         only("fleet-netdev-state", "eno2 (0000:0b:00.1)", "administratively down|set up, as on 7 of 8", "ip link set dev", "warning")),
+    "address-not-given": only(
+        "fleet-addressing", "bond0", "no address|an IPv4 subnet of /24, the default route, as on 7 of 8", "ip addr|dhcp", "warning"),
+    "other-driver-for-one-function": only(
+        "fleet-pci-driver", "network 0000:0b:00.1", "driver vfio-pci|driver ixgbe, as on 7 of 8 nodes", "driverctl", "warning"),
     "ethernet-at-a-tenth": together(
         only("netdev-speed", "eno1 (0000:0b:00.0)", "1000 Mb/s|10000 Mb/s, as another of bond0", "cable|both ends", "warning", "network"),
         only("bond-lacp", "bond0 eno1", "in aggregator 2|the active one, 1", "port channel", "warning", "network"),

@@ -15,6 +15,9 @@ EXPECTED: Mapping[str, Expected] = {
         only("fleet-pcie-config", "mlx5_core 0000:18:00.0 and 7 more", "reads of 256|reads of 4096|7 of 8 nodes", "compare", "warning")),
     "read-requests-unlike-the-fleets": only(
         "fleet-pcie-config", "mlx5_core 0000:c0:00.0", "reads of 512|reads of 4096|7 of 8 nodes", "lspci", "warning"),
+    "relaxed-ordering-off": together(
+        only("pcie-relaxed-ordering", "mlx5_core 0000:18:00.0 and 7 more", "relaxed ordering is off|on", "bios|setpci", "warning"),
+        only("fleet-pcie-config", "mlx5_core 0000:18:00.0 and 7 more", "no relaxed ordering|7 of 8 nodes", "compare", "warning")),
     "payload-does-not-fit": together(
         only("pcie-max-payload", "nvidia 0000:d1:00.0", "128 bytes|512 bytes, as port", "drain and reboot", "warning", "vendor"),
         only("fleet-pcie-config", "nvidia 0000:d1:00.0", "payloads of 128|payloads of 512", "compare", "warning")),

@@ -25,6 +25,10 @@ EXPECTED: Mapping[str, Expected] = {
         only("port-errors-fatal", "mlx5_3/1", "local_link_integrity_errors grew by 2", "drain|swap the cable", owner="network"),
         only("port-errors-rate", "mlx5_3/1", "a |at most", "reseat|switch's counters", "warning", "network")),
     "a-healthy-fabric-at-work": only("port-retries", "mlx5_2/1", "rnr_nak_retry_err grew by 3", "nothing is done to the node", "info", "user"),
+    "symbols-lost-at-400-gbps": only(
+        "port-errors-rate", "mlx5_5/1", "symbol_error grew by 60000|of its bits at 400 Gb/s|at most 1e-14", "cable and transceiver", "warning", "network"),
+    "counter-at-its-ceiling": only(
+        "port-counter-full", "mlx5_2/1 (0000:4f:00.0) link_downed", "stands at 255|still counts", "perfquery -R", "warning"),
     "left-the-partition": only("port-pkey", "mlx5_7/1", "0x7fff|full membership", "partitions", owner="network"),
     "no-device-for-users": only("port-devices", "mlx5_1 (", "no uverbs device", "modprobe ib_uverbs"),
     "adapter-without-rdma": together(

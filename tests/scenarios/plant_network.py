@@ -23,7 +23,7 @@ def _mend(node: DemoMachine) -> None:
     healthy = scenario.machine(node.name)
     counted = {path: text for path, text in node.files.items() if path.endswith("_count")}
     node.files |= {path: text for path, text in healthy.files.items()
-                   if ("/net/" in path and path != "/proc/net/dev") or "/hwmon/" in path}
+                   if ("/net/" in path and path != "/proc/net/dev") or "/hwmon/" in path or path.endswith("/uevent")}
     node.files |= counted
 
 
@@ -57,6 +57,19 @@ def bond_gone(node: DemoMachine) -> None:
     """The bond was not set up at the last boot: eno1 has the node's address, and eno2 is administratively down."""
     del node.files["/proc/net/bonding/bond0"]
     _interface(node, 1, flags="0x1002", operstate="down", speed="-1", duplex="unknown")
+
+
+@planted(_mend)
+def address_not_given(node: DemoMachine) -> None:
+    """DHCP gave bond0 no address at the last boot: it has no subnet, and no default route leads out."""
+    network.routes(node, ())
+
+
+@planted(_mend)
+def other_driver_for_one_function(node: DemoMachine) -> None:
+    """Somebody tried DPDK and left the second Ethernet port with vfio-pci."""
+    path = f"{device_folder(ETHERNET[1])}/uevent"
+    node.files[path] = node.files[path].replace("DRIVER=ixgbe", "DRIVER=vfio-pci")
 
 
 @planted(_mend)

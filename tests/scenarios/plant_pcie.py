@@ -47,13 +47,20 @@ def acs_on_one_port(node: DemoMachine) -> None:
 def read_requests_small(node: DemoMachine) -> None:
     """The node was booted with pci=pcie_bus_perf on a board that allows payloads of 256 bytes: adapters read as little with one request."""
     for address in HCAS:
-        _write(node, device_folder(address), _CONTROL, 0x114F)
+        _write(node, device_folder(address), _CONTROL, 0x115F)
 
 
 @planted(_mend)
 def read_requests_unlike_the_fleets(node: DemoMachine) -> None:
     """After an exchange of the adapter, rail 5 has what devices have by default, and not what the fleet's firmware sets."""
-    _write(node, device_folder(HCAS[5]), _CONTROL, 0x214F)
+    _write(node, device_folder(HCAS[5]), _CONTROL, 0x215F)
+
+
+@planted(_mend)
+def relaxed_ordering_off(node: DemoMachine) -> None:
+    """A BIOS update switched PCIe Relaxed Ordering off for every slot."""
+    for address in HCAS:
+        _write(node, device_folder(address), _CONTROL, 0x514F)
 
 
 @planted(_mend)

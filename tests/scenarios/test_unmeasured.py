@@ -60,6 +60,12 @@ SPARE = (
     Spare("disk.raid-smart", "disk-smart-*", "the bus has no RAID controller whose drives it would ask"),
     Spare("disk.scsi", "fleet-disk-sizes", "the node has no such disk, so no file of one may be refused", ("denied",)),
     Spare("nvme.namespaces", "disk-nvme-*", "namespaces are readings of their own", but=frozenset({"disk-nvme-namespace", "disk-nvme-read-only"})),
+    Spare("netdev.teamd", "*", "it tells which interfaces are a team's members; without it more is judged, never less",
+          but=frozenset({"bond-members", "bond-lacp", "fleet-bond"})),
+    Spare("netdev.teamd", "*bond*", "the node has no team that could refuse to tell of itself", ("denied",)),
+    Spare("roce.sysfs", "fleet-rdma-binding", "interfaces are known by their names, which were seen", ("denied",)),
+    Spare("roce.sysfs", "fleet-addressing", "interfaces are known by their names, which were seen", ("denied",)),
+    Spare("port.sysfs", "*pcie-*", "it tells which plain Ethernet adapters have RDMA; the node has none of them"),
     Spare("host.uptime", "*", "without it the log's newest record stands for the look, and more is judged for it, never less",
           but=frozenset({"fleet-boot-time"})),
 )

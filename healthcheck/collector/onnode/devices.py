@@ -133,7 +133,8 @@ class DeviceQueue:
                 self.late = True
                 self.files[path] = ["timeout", "its turn never came"]
             else:
-                argv = [word.replace("{name}", name).replace("{folder}", folder)
+                stem = name.rpartition(".")[0] or name
+                argv = [word.replace("{name}", name).replace("{stem}", stem).replace("{folder}", folder)
                         for word in self.probe["argv"]]
                 seconds = min(self.probe["each_s"], self.end - clock())
                 self.busy = True

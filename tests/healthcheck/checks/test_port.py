@@ -101,12 +101,17 @@ def test_tables_that_the_driver_does_not_have_are_skipped() -> None:
             for rule in ("port-gid", "port-pkey")] == [Status.SKIPPED] * 2
 
 
-# ---- counters: what they are now, ten minutes after they were all 0, and on links of 200 Gb/s
-
-HDR = machine.ports(**{f"mlx5_{n}.rate": "200 Gb/sec (4X HDR)\n" for n in range(8)})
+# ---- counters: what they are now, ten minutes after they were all 0, and on links of 100 Gb/s
 
 
-def grown(seconds: float = 600, ports: Capture = HDR, **counters: str) -> Recording:
+def at_speed(words: str) -> Capture:
+    return machine.ports(**{f"mlx5_{n}.rate": f"{words}\n" for n in range(8)})
+
+
+EDR = at_speed("100 Gb/sec (4X EDR)")
+
+
+def grown(seconds: float = 600, ports: Capture = EDR, **counters: str) -> Recording:
     return snapshot(seconds, port_sysfs=ports, port_counters=machine.counters(**counters))
 
 
@@ -117,6 +122,19 @@ COUNTED = [
      "grew by 1 since the earlier snapshot, expected no growth"),
     *(("port-retries", name, 0, 1, "grew by 1 since the earlier snapshot, expected no growth")
       for name in ("rnr_nak_retry_err", "req_transport_retries_exceeded", "req_rnr_retries_exceeded")),
+    ("port-errors-fatal", "res_tx_pci_err", 0, 1, "grew by 1 since the earlier snapshot, expected no growth"),
+    ("port-errors-fatal", "res_rx_pci_err", 0, 1, "grew by 1 since the earlier snapshot, expected no growth"),
+    *(("port-retries", name, 0, 1, "grew by 1 since the earlier snapshot, expected no growth")
+      for name in ("max_retry_exceeded", "unrecoverable_err", "req_tx_retry_excd_err",
+                   "unresponsive_remote_events", "impaired_remote_conn_events")),
+    *(("port-errors-rate", name, 600, 660, "1.1 a second, expected at most 1 a second")
+      for name in ("to_retransmits", "tx_rdma_ack_timeout", "retrans_timeout_events", "requester_timeout")),
+    *(("port-errors-rate", name, 6000, 6060, "10.1 a second, expected at most 10 a second")
+      for name in ("seq_err_naks_rcvd", "RetransSegs", "tcpRetransSegs", "req_rx_pkt_seq_err",
+                   "req_rx_impl_nak_seq_err", "requester_oos_nak", "rx_roce_errors", "InProtoErrors",
+                   "tcpInProtoErrors")),
+    *(("port-errors-rate", name, 60000, 60060, "100.1 a second, expected at most 100 a second")
+      for name in ("rx_roce_discards", "rx_drops")),
     ("port-errors-rate", "symbol_error", 20, 21, "126.0 an hour, expected at most 120 an hour"),
     ("port-errors-rate", "link_error_recovery", 50, 51, "5.1 a minute, expected at most 5 a minute"),
     ("port-errors-rate", "port_rcv_errors", 6000, 6060, "10.1 a second, expected at most 10 a second"),
@@ -130,8 +148,9 @@ COUNTED = [
 def test_a_counter_at_its_limit_passes_and_beyond_it_is_named(
     rule: str, counter: str, most: int, beyond: int, words: str,
 ) -> None:
-    assert of(rule, grown(**{f"mlx5_3.{counter}": f"{most}\n"}), EARLIER).status is Status.PASS
-    result = of(rule, grown(**{f"mlx5_3.{counter}": f"{beyond}\n"}), EARLIER)
+    earlier = snapshot(port_counters=machine.counters(**{f"mlx5_3.{counter}": "0\n"}))
+    assert of(rule, grown(**{f"mlx5_3.{counter}": f"{most}\n"}), earlier).status is Status.PASS
+    result = of(rule, grown(**{f"mlx5_3.{counter}": f"{beyond}\n"}), earlier)
     colon = " " if words.startswith("grew") else ": "
     assert (result.status, findings_of(result)) == (Status.FAIL,
                                                     f"mlx5_3/1 (0000:43:00.0): {counter}{colon}{words}")
@@ -146,23 +165,86 @@ def test_of_every_counter_that_is_judged_there_is_a_line_above_and_the_others_ar
         assert of(rule, busy, EARLIER).status is Status.PASS
 
 
-def test_symbol_errors_of_fast_links_accuse_nobody() -> None:
-    fast = grown(ports=machine.ports(), **{"mlx5_3.symbol_error": "60000\n"})
-    for earlier in (EARLIER, snapshot(port_counters=machine.counters(**{"mlx5_3.symbol_error": "65000\n"}))):
-        assert of("port-errors-rate", fast, earlier).status is Status.PASS
+# An hour at 1e-14: 7.2 at 200 Gb/s, 14.4 at 400, 28.8 at 800; fewer than ten accuse no one.
+@pytest.mark.parametrize(("speed", "seconds", "errors", "words"), [
+    ("200 Gb/sec (4X HDR)", 3600, 9, ""), ("200 Gb/sec (4X HDR)", 3600, 10, "grew by 10, 1e-14 of its bits at 200"),
+    ("400 Gb/sec (4X NDR)", 3600, 14, ""), ("400 Gb/sec (4X NDR)", 3600, 15, "grew by 15, 1e-14 of its bits at 400"),
+    ("800 Gb/sec (4X XDR)", 3600, 28, ""), ("800 Gb/sec (4X XDR)", 3600, 29, "grew by 29, 1e-14 of its bits at 800"),
+    ("400 Gb/sec (4X NDR)", 300, 9, ""), ("400 Gb/sec (4X NDR)", 86400, 345, ""),
+    ("400 Gb/sec (4X NDR)", 600, 60000, "grew by 60000, 3e-10 of its bits at 400"),
+])
+def test_symbol_errors_of_fast_links_are_judged_as_a_share_of_their_bits(
+    speed: str, seconds: float, errors: int, words: str,
+) -> None:
+    result = of("port-errors-rate", grown(seconds, at_speed(speed), **{"mlx5_3.symbol_error": f"{errors}\n"}), EARLIER)
+    assert result.status is (Status.FAIL if words else Status.PASS)
+    assert findings_of(result) == (words and f"mlx5_3/1 (0000:43:00.0) symbol_error: symbol_error {words} Gb/s, "
+                                   "expected at most 1e-14")
+    down = machine.ports(**{"mlx5_3.state": "1: DOWN\n"})
+    assert of("port-errors-rate", grown(seconds, down, **{"mlx5_3.symbol_error": f"{errors}\n"}),
+              EARLIER).status is Status.PASS
 
 
 @pytest.mark.parametrize(("counter", "rule"), [("local_link_integrity_errors", "port-errors-fatal"),
                                                ("port_rcv_errors", "port-errors-rate")])
-def test_a_counter_that_was_reset_or_is_full_is_unknown(counter: str, rule: str) -> None:
+def test_a_counter_that_was_reset_is_unknown_and_one_that_has_just_become_full_grew(counter: str, rule: str) -> None:
     full = next(entry.full for entry in TABLE if entry.name == counter)
-    for before, now in ((3, 2), (full, full)):
-        earlier = snapshot(port_counters=machine.counters(**{f"mlx5_3.{counter}": f"{before}\n"}))
-        result = of(rule, grown(**{f"mlx5_3.{counter}": f"{now}\n"}), earlier)
-        assert (result.status, findings_of(result)) == (Status.UNKNOWN, "")
-        assert counter in result.reason
-    # One that has just become full still says that it grew.
+    earlier = snapshot(port_counters=machine.counters(**{f"mlx5_3.{counter}": "3\n"}))
+    result = of(rule, grown(**{f"mlx5_3.{counter}": "2\n"}), earlier)
+    assert (result.status, findings_of(result)) == (Status.UNKNOWN, "")
+    assert counter in result.reason
     assert of(rule, grown(60, **{f"mlx5_3.{counter}": f"{full}\n"}), EARLIER).status is Status.FAIL
+
+
+NARROW = [(entry.name, entry.full, entry.meaning) for entry in TABLE
+          if entry.bits and entry.meaning is not GrowthMeaning.INFORMATIONAL]
+RULE_OF = {GrowthMeaning.FATAL: "port-errors-fatal", GrowthMeaning.RATE: "port-errors-rate"}
+
+
+@pytest.mark.parametrize(("counter", "full", "meaning"), NARROW)
+def test_a_counter_at_its_ceiling_is_named_as_such_and_is_neither_unknown_nor_no_growth(
+    counter: str, full: int, meaning: GrowthMeaning,
+) -> None:
+    stuck = machine.counters(**{f"mlx5_3.{counter}": f"{full}\n"})
+    now, before = (snapshot(seconds, port_counters=stuck) for seconds in (600, 0))
+    result = of("port-counter-full", now)
+    assert (result.status, findings_of(result)) == (
+        Status.FAIL, f"mlx5_3/1 (0000:43:00.0) {counter}: stands at {full}, its highest value, and counts no more, "
+        "expected a counter that still counts")
+    growth = of(RULE_OF[meaning], now, before)
+    assert growth.status is Status.PASS
+    assert growth.reason == (
+        f"not supported: growth of value, which is full at {full}, of mlx5_3/1 (0000:43:00.0) {counter}")
+    one_less = machine.counters(**{f"mlx5_3.{counter}": f"{full - 1}\n"})
+    assert of("port-counter-full", snapshot(port_counters=one_less)).status is Status.PASS
+
+
+def test_link_downed_at_255_is_named_and_leaves_no_rule_unknown() -> None:
+    now, before = downed(255), downed(255, 0)
+    assert findings_of(of("port-counter-full", now)) == (
+        "mlx5_3/1 (0000:43:00.0) link_downed: stands at 255, its highest value, and counts no more, expected a counter "
+        "that still counts")
+    for rule in ("port-link-downed", "port-flapping", "port-down-since"):
+        assert of(rule, now, before).status is Status.PASS
+    assert of("port-link-downed", now, downed(254, 0)).status is Status.FAIL
+
+
+def test_counters_of_64_bits_have_no_ceiling_and_their_growth_is_reported() -> None:
+    result = of("port-link-downed", downed(310), downed(300, 0))
+    assert findings_of(result) == (
+        "mlx5_3/1 (0000:43:00.0): lost its link 10 times since the earlier snapshot, expected at most 0")
+    assert of("port-counter-full", downed(310)).status is Status.PASS
+    # One of the port's counters is past its narrow width: the others are as wide.
+    wide = {"mlx5_3.symbol_error": "70000\n", "mlx5_3.local_link_integrity_errors": "15\n"}
+    now, before = (snapshot(seconds, port_counters=machine.counters(**wide)) for seconds in (600, 0))
+    assert of("port-counter-full", now).status is Status.PASS
+    assert of("port-errors-fatal", now, before).reason == ""
+
+
+@pytest.mark.parametrize(("outcome", "status"), [(Outcome.DENIED, Status.UNKNOWN), (Outcome.MISSING, Status.PASS)])
+def test_a_counter_that_was_not_read_is_no_counter_that_counts(outcome: Outcome, status: Status) -> None:
+    torn = changed(machine.counters(), port(3, "counters/symbol_error"), outcome=outcome)
+    assert of("port-counter-full", snapshot(port_counters=torn)).status is status
 
 
 def test_what_cannot_be_read_of_one_counter_hides_no_other() -> None:
@@ -236,7 +318,7 @@ def test_virtual_functions_are_not_judged_beside_real_ones() -> None:
 
 # ---- reading
 
-RATES = [entry for entry in TABLE if entry.meaning is GrowthMeaning.RATE]
+RATES = [entry for entry in TABLE if entry.meaning is GrowthMeaning.RATE and entry.devices == "*"]
 
 
 @pytest.mark.parametrize(("fact", "probe", "part"), [
@@ -280,6 +362,6 @@ def test_whatever_a_counter_holds_it_is_a_number_or_not_measured(text: str, name
 def test_every_rule_of_the_file_is_tested_here_or_with_the_skus_numbers() -> None:
     with_numbers = {"port-count", "port-state", "port-rate", "port-link-downed"}
     of_adapters = {"port-devices"}
-    links = {"port-flapping", "port-down-since"}
+    links = {"port-flapping", "port-down-since", "port-counter-full"}
     tables = {line[0] for line in (*PASSING, *FAILING)} | {line[0] for line in COUNTED}
     assert ids("port.yaml") == tables | with_numbers | of_adapters | links

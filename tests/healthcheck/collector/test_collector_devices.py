@@ -56,6 +56,13 @@ def test_the_command_is_run_for_each_device_and_its_answers_are_kept_apart(tree:
     }
 
 
+def test_a_stem_is_the_name_without_its_last_suffix(tree: Path) -> None:
+    plant(tree, "nvme0", "nvme1.a.sock")
+    assert entries(look(each("echo", "{stem}", "of", "{name}"), tree)) == {
+        "nvme0": ("done", "exit 0\nnvme0 of nvme0\n"),
+        "nvme1.a.sock": ("done", "exit 0\nnvme1.a of nvme1.a.sock\n")}
+
+
 def test_an_exit_status_and_a_complaint_are_kept(tree: Path) -> None:
     plant(tree, "nvme0")
     probe = each("sh", "-c", "echo answer; echo first >&2; echo denied: $0 >&2; exit 4", "{name}")

@@ -86,6 +86,10 @@ ONLY: Mapping[str, set[str]] = MappingProxyType({
     "nvme.namespaces": {"disk-nvme-namespace", "disk-nvme-read-only", "fleet-disk-sizes", "fleet-disk-namespaces"},
     # The bus has no RAID controller whose drives it would ask.
     "disk.raid-smart": set(),
+    # It tells which interfaces are in a team, whose members are the team's matter: without it more is judged.
+    "netdev.teamd": {"bond-members", "bond-lacp", "fleet-bond"},
+    # Which plain Ethernet adapters have RDMA matters where there are some.
+    "port.sysfs": {rule for rule in BY_PROBE["port.sysfs"] if not rule.startswith(("pcie-", "fleet-pcie-"))},
     "service.nvidia": set(BY_PROBE["service.nvidia"]) - {"driver-persistence-daemon", "gpu-persistence"},
 })
 
