@@ -26,7 +26,7 @@ def snapshot() -> dict[str, Any]:
     found: dict[str, Any] = {"python": "%d.%d.%d" % sys.version_info[:3], "host": os.uname().nodename,
                              "gpus": 0, "torch": None, "facts": {}, "scrubbed": scrubbed_names}
     warnings.simplefilter("ignore")     # PyTorch's warnings about missing things
-    gc.disable()    # nothing of what an import makes is garbage, and looking for it takes a tenth of the import
+    gc.disable()    # an import makes no garbage, and looking for it takes a tenth of its time
     try:
         import torch
         import torch.distributed
