@@ -222,7 +222,7 @@ def hostile_rules(site: Path, text: str, *, device: bool = True) -> Path:
         lists = {key: [text, f"/nowhere/{text}*"] for key, value in rule.parameters.items()
                  if isinstance(value, tuple) and all(isinstance(item, str) for item in value)}
         changed.append({"id": rule.id, "remedy": text, "source": text, **({"with": lists} if lists else {})})
-    (site / "site.yaml").write_text(yaml.safe_dump(changed))
+    (site / "site.yaml").write_text(json.dumps(changed))     # which is YAML, too, and takes a tenth of the time to write
     return site
 
 
@@ -253,10 +253,10 @@ def test_invariant_5_no_text_of_a_rule_has_an_effect(saved_pair: Path, tmp_path:
     assert not canary.exists()
 
 
-@pytest.mark.parametrize("kind", range(len(attacks(Path("x")))))
-def test_invariant_5_no_text_of_a_sku_that_the_nodes_contradict_has_an_effect(saved_pair: Path, tmp_path: Path, kind: int) -> None:
+def test_invariant_5_no_text_of_a_sku_that_the_nodes_contradict_has_an_effect(saved_pair: Path, tmp_path: Path) -> None:
+    """All of them in one text: loading the rules costs more than all else here."""
     canary = tmp_path / "canary"
-    rules = load_ruleset([packaged(), hostile_rules(tmp_path / "site", attacks(canary)[kind])])
+    rules = load_ruleset([packaged(), hostile_rules(tmp_path / "site", " ".join(attacks(canary)))])
     _, outcome = sweep.replay(saved_pair, rules, (), (), None)
     memory = next(result for result in outcome.assessed.reports[0].results if result.rule == "host-memory")
     assert memory.status.value == "unknown" and "GPUs on PCI are 10de:2330 and not" in memory.reason

@@ -56,7 +56,7 @@ def told(node: dict[str, Any]) -> dict[str, tuple[str, int]]:
     return {result["rule"]: (result["status"], len(result["findings"])) for result in node["results"]}
 
 
-@pytest.mark.parametrize("step", [6, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [12, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_live_node_with_any_planted_fault_is_judged_the_same_after_scrubbing(
     fleet: DemoFleet, tmp_path: Path, step: int,
 ) -> None:

@@ -42,6 +42,11 @@ def rules() -> Ruleset:
     return load_ruleset([packaged()])
 
 
+@cache
+def _chosen(only: tuple[str, ...]) -> Ruleset:
+    return rules().select(only) if only else rules()
+
+
 def machine(name: str = NODE.name) -> DemoMachine:
     """The healthy node of this name, always the same one."""
     return h100.healthy(name, random.Random(f"scenario {name}"))
@@ -113,17 +118,20 @@ class Peers:
         for look in looks:
             self._judged.add(look, earlier(look))
 
-    def beside(self, node: Node) -> Assessment:
-        """An assessment of this node that holds its peers already."""
-        assessment = Assessment((node, *PEERS), rules())
+    def beside(self, node: Node, chosen: Ruleset) -> Assessment:
+        """An assessment of this node by these rules that holds its peers already."""
+        assessment = Assessment((node, *PEERS), chosen)
         assessment._cache = self._judged._cache
+        left_out = assessment._views[node.profile].left_out
         assessment._judged.update({
-            name: replace(waiting, results=dict(waiting.results)) for name, waiting in self._judged._judged.items()})
+            name: replace(waiting, results={**left_out, **waiting.results}) for name, waiting in self._judged._judged.items()})
         return assessment
 
 
-def judged(seen: Recording, previous: Recording, peers: Peers, state: LifecycleState = LifecycleState.SERVICE) -> NodeReport:
-    """The node's report in a sweep with healthy peers."""
-    assessment = peers.beside(replace(NODE, lifecycle=Lifecycle(state)))
+def judged(
+    seen: Recording, previous: Recording, peers: Peers, state: LifecycleState = LifecycleState.SERVICE, only: Sequence[str] = (),
+) -> NodeReport:
+    """The node's report in a sweep with healthy peers; as `muster check --only` has it, where rules are named."""
+    assessment = peers.beside(replace(NODE, lifecycle=Lifecycle(state)), _chosen(tuple(only)))
     assessment.add(seen, previous)
     return assessment.finish().reports[0]

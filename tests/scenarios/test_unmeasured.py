@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import cache
 
 import pytest
 
@@ -29,7 +30,6 @@ WAYS = ("absent", "missing", "denied", "timeout", "timeout with nothing", "trunc
 # One of each kind: nothing, no right, a part, nothing in time. The slow tier has all.
 FEW = ("absent", "denied", "truncated", "timeout with nothing")
 BY_WAYS = pytest.mark.parametrize("ways", [pytest.param(FEW, id="few"), pytest.param(WAYS, id="all", marks=pytest.mark.slow)])
-
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ _REPORTS: dict[tuple[tuple[str, ...], str], NodeReport] = {}
 
 
 def report(room: Room, probes: tuple[Probe, ...], way: str) -> NodeReport:
-    """The node's report where these probes end so; judged once for all rules."""
+    """The node's report where these probes end so; judged once for all rules that need one of them."""
     key = tuple(probe.id for probe in probes), way
     if key not in _REPORTS:
         held = dict(room.healthy.captures)
@@ -111,8 +111,14 @@ def report(room: Room, probes: tuple[Probe, ...], way: str) -> NodeReport:
             if capture is not None:
                 held[probe.id] = capture
         seen: Recording = replace(room.healthy, captures=held)
-        _REPORTS[key] = node.judged(seen, node.earlier(room.healthy), room.peers)
+        _REPORTS[key] = node.judged(seen, node.earlier(room.healthy), room.peers, only=needing(key[0]))
     return _REPORTS[key]
+
+
+@cache
+def needing(probes: tuple[str, ...]) -> tuple[str, ...]:
+    """The rules that are judged here and need one of these probes."""
+    return tuple(rule for rule in JUDGED if any(probe.id in probes for probe in RULES[rule].probes))
 
 
 def status(of: NodeReport, rule: str) -> Status:

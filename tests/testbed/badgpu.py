@@ -21,6 +21,7 @@ written to PLAN.RANK as a line [number of the row, iteration].
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -312,8 +313,10 @@ def main() -> None:
     path, boot = sys.argv[1], sys.argv[-1]
     sys.path.pop(0)     # this folder is none of the worker's
     warnings.simplefilter("ignore")     # PyTorch's, of what it could not find
+    gc.disable()    # as the nursery has it
     import torch
     import torch.distributed
+    gc.enable()
     plant(torch, Faults(path))
     exec(boot)  # noqa: S102  (the nursery's own first line, as Python would have run it)
 

@@ -1,5 +1,5 @@
-"""Sixty-four machines, forty of them with planted troubles, through `muster bringup run --apply`: left alone,
-and killed three times; five times in the slow tier.
+"""Machines, most of them with planted troubles, through `muster bringup run --apply`: left alone, and killed
+three times. The slow tier has sixty-four of them, and kills five times.
 
 Controllers are sushy-tools' emulator, machines real sshd processes that live while their power is on. Steps
 after SSH are left out here but for the last; the slow tier has them.
@@ -23,13 +23,24 @@ import pytest
 from healthcheck.store import bringups
 from healthcheck.store.file import opened
 from tests.provisioning.bringup.plantedends import ENDS, End, Touched, touched
-from tests.provisioning.bringup.plantedrack import PASSWORD, POLICY, Moment, Site, machines, processes, site
-from tests.testbed.bmcs import Wrong, require_rack
+from tests.provisioning.bringup.plantedrack import (
+    FEW,
+    PASSWORD,
+    PLANTED,
+    POLICY,
+    Moment,
+    Site,
+    machines,
+    processes,
+    site,
+)
+from tests.testbed.bmcs import Machine, Wrong, require_rack
 from tests.testbed.boxes import require_boxes
 from tests.testbed.sshd import wait_until
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(400)]
-KILLS = (3, pytest.param(5, marks=pytest.mark.slow))
+# How many machines, with which troubles, and how often their run is killed.
+RACKS = [pytest.param((28, FEW, 3), id="28"), pytest.param((64, PLANTED, 5), id="64", marks=pytest.mark.slow)]
 
 
 @dataclass
@@ -37,6 +48,7 @@ class Ended:
     """A bring-up that is over."""
 
     site: Site
+    machines: list[Machine]
     codes: list[int | None]
     document: dict[str, Any]
     seen: set[int]          # processes that had the password where others see it
@@ -47,7 +59,7 @@ class Ended:
         """Machines that do not stand as they should by what muster says, with that."""
         of = {one["node"]: one for one in self.document["machines"]}
         return [f"{one.name} ({one.wrong.value if one.wrong else 'sound'}): {got}: {of[one.name]['said']}; "
-                f"{self._deeds(one.name)}" for one in machines()
+                f"{self._deeds(one.name)}" for one in self.machines
                 if (got := _end(of[one.name])) != ENDS[one.wrong]]
 
     def _deeds(self, name: str) -> list[str]:
@@ -61,27 +73,38 @@ class Ended:
                 for name, one in self.site.bed.all_counts().items()}
 
 
+@pytest.fixture(scope="module", params=RACKS)
+def planted(request: pytest.FixtureRequest) -> tuple[int, dict[Wrong, int], int]:
+    found: tuple[int, dict[Wrong, int], int] = request.param
+    return found
+
+
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ended]:
+def alone(
+    planted: tuple[int, dict[Wrong, int], int], tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Ended]:
     """A run that no one disturbs."""
-    with _site(tmp_path_factory.mktemp("alone") / "home") as made, _watched() as seen:
-        code = made.muster("bringup", "run", "gx[01-64]", "--apply", "--rules", "rules")
-        yield Ended(made, [code], _document(made), seen)
+    number, troubles, _ = planted
+    rack = machines(number, troubles)
+    with _site(tmp_path_factory.mktemp("alone") / "home", rack) as made, _watched() as seen:
+        code = made.muster("bringup", "run", f"gx[01-{number}]", "--apply", "--rules", "rules")
+        yield Ended(made, rack, [code], _document(made), seen)
 
 
-@pytest.fixture(scope="module", params=KILLS)
+@pytest.fixture(scope="module")
 def killed(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, alone: Ended,
+    planted: tuple[int, dict[Wrong, int], int], tmp_path_factory: pytest.TempPathFactory, alone: Ended,
 ) -> Iterator[Ended]:
     """The same, killed so often, wherever it is then."""
-    kills: int = request.param
+    number, troubles, kills = planted
+    rack = machines(number, troubles)
     moments = Moment.some((alone.site.bed.folder / "requests.jsonl").read_bytes(), kills)
     print(f"killed at {moments}")
-    with _site(tmp_path_factory.mktemp("killed") / "home") as made, _watched() as seen:
-        hit = sum(made.killed("bringup", "run", "gx[01-64]", "--apply", "--rules", "rules", when=moment)
+    with _site(tmp_path_factory.mktemp("killed") / "home", rack) as made, _watched() as seen:
+        hit = sum(made.killed("bringup", "run", f"gx[01-{number}]", "--apply", "--rules", "rules", when=moment)
                   for moment in moments)
         code = made.muster("bringup", "resume", "--rules", "rules")
-        yield Ended(made, [code], _document(made), seen, hit, kills)
+        yield Ended(made, rack, [code], _document(made), seen, hit, kills)
 
 
 def test_each_machine_ends_in_the_right_step_with_the_right_owner(alone: Ended) -> None:
@@ -90,13 +113,13 @@ def test_each_machine_ends_in_the_right_step_with_the_right_owner(alone: Ended) 
 
 
 def test_no_machine_is_touched_more_than_it_needs(alone: Ended) -> None:
-    assert alone.touches() == _expected()
+    assert alone.touches() == _expected(alone)
     assert not [
         name for name, one in alone.site.bed.all_counts().items() if one["restart"] or one["shutdown"]]
 
 
 def test_a_password_that_is_refused_is_tried_once(alone: Ended) -> None:
-    refused = [one.name for one in machines() if one.wrong is Wrong.PASSWORD]
+    refused = [one.name for one in alone.machines if one.wrong is Wrong.PASSWORD]
     assert {name: alone.site.bed.counts(name)["401"] for name in refused} == dict.fromkeys(refused, 1)
 
 
@@ -108,8 +131,8 @@ def test_a_run_that_was_killed_comes_to_the_same_end(killed: Ended) -> None:
 
 def test_what_must_not_be_done_twice_is_done_once_by_a_run_that_was_killed(killed: Ended) -> None:
     # that it was turned on never shows there, so it is again
-    dark = {one.name for one in machines() if one.wrong is Wrong.NO_POWER}
-    touches, expected = killed.touches(), _expected()
+    dark = {one.name for one in killed.machines if one.wrong is Wrong.NO_POWER}
+    touches, expected = killed.touches(), _expected(killed)
     assert {name: one for name, one in touches.items() if name not in dark} == {
         name: one for name, one in expected.items() if name not in dark}
     assert {(touches[name].bios, touches[name].off, touches[name].on > 0) for name in dark} == {(0, 0, True)}
@@ -117,13 +140,13 @@ def test_what_must_not_be_done_twice_is_done_once_by_a_run_that_was_killed(kille
 
 def test_the_punch_list_names_every_machine_in_trouble_under_its_owner(alone: Ended) -> None:
     assert alone.site.muster("bringup", "report", "--format", "csv") in (0, 1)
-    for one in machines():
+    for one in alone.machines:
         assert (one.name in alone.site.output[-1]) == (ENDS[one.wrong].owner is not None), one
 
 
 def test_who_is_through_is_in_service_and_nobody_else(alone: Ended) -> None:
     lines = (alone.site.home / "muster.yaml").read_text().splitlines()
-    for one in machines():
+    for one in alone.machines:
         line = next(line for line in lines if line.startswith(f"  {one.name}:"))
         assert ("lifecycle: bringup" in line) == (ENDS[one.wrong].owner is not None)
 
@@ -151,10 +174,10 @@ def test_the_search_for_the_password_finds_a_process_that_shows_it() -> None:
             process.kill()
 
 
-def _site(home: Path) -> Any:
+def _site(home: Path, rack: list[Machine]) -> Any:
     require_rack()
     require_boxes()
-    return site(home, machines(), POLICY)
+    return site(home, rack, POLICY)
 
 
 def _document(made: Site) -> dict[str, Any]:
@@ -168,8 +191,8 @@ def _end(machine: dict[str, Any]) -> End:
         machine["step"], machine["owner"], machine["troubles"][0]["part"] if machine["troubles"] else "")
 
 
-def _expected() -> dict[str, Touched]:
-    return {one.name: touched(one.wrong, one.on) for one in machines()}
+def _expected(ended: Ended) -> dict[str, Touched]:
+    return {one.name: touched(one.wrong, one.on) for one in ended.machines}
 
 
 def _forms(user: str) -> list[bytes]:

@@ -89,16 +89,18 @@ class Site:
         """From now on ranks have these faults (tests.testbed.badgpu)."""
         self.faults.write_text(json.dumps(faults))
 
-    def words(self, *more: str, launcher: str = "local") -> list[str]:
-        return [str(MUSTER), "burnin", "run", "@all", "--launcher", launcher, "--rules", "rules", "--json",
+    def words(self, *more: str, launcher: str = "local", nodes: str = "@all") -> list[str]:
+        return [str(MUSTER), "burnin", "run", nodes, "--launcher", launcher, "--rules", "rules", "--json",
                 "doc.json", *more]
 
     def environment(self, **more: str) -> dict[str, str]:
         return environment(self.home, **self.marks, **more)
 
-    def run(self, *more: str, launcher: str = "local", **variables: str) -> subprocess.CompletedProcess[str]:
-        """A burn-in of all nodes, to its end."""
-        return self.muster(*self.words(*more, launcher=launcher)[1:], timeout=110, **variables)
+    def run(
+        self, *more: str, launcher: str = "local", nodes: str = "@all", **variables: str,
+    ) -> subprocess.CompletedProcess[str]:
+        """A burn-in of these nodes, to its end."""
+        return self.muster(*self.words(*more, launcher=launcher, nodes=nodes)[1:], timeout=110, **variables)
 
     def muster(self, *words: str, timeout: float = 60, **variables: str) -> subprocess.CompletedProcess[str]:
         return muster(*words, home=self.home, timeout=timeout, **self.marks, **variables)

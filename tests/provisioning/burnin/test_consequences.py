@@ -87,7 +87,7 @@ def test_a_bad_gpu_of_a_node_in_service_is_isolated_uncertified_and_shut_out_and
     site: Site,
 ) -> None:
     site.plant(BAD)
-    done = site.run("--stages", "node,leaf-pairs")
+    done = site.run("--stages", "node")
     assert done.returncode == 1, (done.stdout, done.stderr)
     run = site.document()["run"]
     assert "accused for certain: n3; muster triage shows what is done" in done.stderr
@@ -125,7 +125,7 @@ def test_a_bad_gpu_of_a_node_in_service_is_isolated_uncertified_and_shut_out_and
 
     # Mended, it passes, and is returned by clean sweeps; its certificate is a new one, or none.
     site.plant()
-    again = site.run("--stages", "node,leaf-pairs")
+    again = site.run("--stages", "node", nodes="n3")
     assert again.returncode == 0 and "passed where an earlier burn-in had failed: n3" in again.stderr, (
         again.stdout, again.stderr)
     assert stands(site)["n3"] == "revoked" and gate(site)["n3"][0] == 1
