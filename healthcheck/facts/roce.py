@@ -15,7 +15,7 @@ from typing import Any
 from healthcheck.facts import port as ports_of
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import CapturedFiles, DeviceOutput
-from healthcheck.facts.parsing import whole
+from healthcheck.facts.parsing import said, whole
 from healthcheck.facts.port import BASE, SYSFS, Port
 from healthcheck.facts.values import (
     UNSUPPORTED,
@@ -129,7 +129,7 @@ def _routable(files: CapturedFiles, at: str) -> Any:
     unread = None
     for entry in range(_GIDS):
         path = f"{at}/gid_attrs/types/{entry}"
-        kind = files.read(path, str) if files.has(path) else ""
+        kind = files.read(path, said) if files.has(path) else ""
         if isinstance(kind, Unmeasured):
             unread = unread if kind.reason.endswith("(EINVAL)") else kind
             continue
