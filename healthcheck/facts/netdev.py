@@ -14,7 +14,7 @@ from typing import Any
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.bond import BONDING, Bond, each_bond, members_of, read_bonds, unlisted
 from healthcheck.facts.files import CapturedFiles
-from healthcheck.facts.parsing import matched, said, whole
+from healthcheck.facts.parsing import matched, whole
 from healthcheck.facts.port import device_id, slot
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread, Unsupported, reading
 from healthcheck.model.probes import MIB, Probe, ProbeKind
@@ -28,7 +28,7 @@ NETDEV = Probe(
     "netdev.sysfs", ProbeKind.FILES, limit=1 * MIB,
     paths=(_COUNTS, f"{BONDING}/*", *(f"{BASE}/*/{name}" for name in _NAMES)),
 )
-_ETHERNET = "1"     # ARPHRD_ETHER
+_ETHERNET = 1     # ARPHRD_ETHER
 _UP = 0x1           # IFF_UP
 NONE = "Ethernet interfaces"
 
@@ -155,7 +155,7 @@ def _device(files: CapturedFiles, name: str) -> dict[str, Any] | None:
     text = files.read(device, str)
     if isinstance(text, str) and "PCI_SLOT_NAME=" not in text:
         return None
-    kind = files.read(f"{at}/type", said)
+    kind = files.read(f"{at}/type", whole)
     if kind != _ETHERNET and not isinstance(kind, Unmeasured):
         return None
     return {

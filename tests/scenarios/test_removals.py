@@ -6,6 +6,7 @@ What may change stands in readings.py, written by hand. The fast tier draws remo
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -64,10 +65,26 @@ def wrong(kind: Kind, removal: Removal, probe: str = "") -> list[str]:
             found.append(f"{said}: {less[rule].findings[0].subject}: {less[rule].findings[0].observed}: it fails, and did not")
         if whole[rule].status is Status.FAIL and less[rule].status is not Status.FAIL and not thing and not less[rule].reason:
             found.append(f"{said}: the failure is gone without a word")
+        found += [f"{said}: it hides the fault of {fault}" for fault in hidden(removal, whole[rule], less[rule])]
     narrow = [rule for rule in changed if not exempt(WIDE, probe_id, called, rule)]
     if len(narrow) > MOST:
         found.append(f"{kind.name}: without {removal}: {len(narrow)} rules change: {' '.join(narrow)}")
     return found + silent(kind, removal, whole, less, probe)
+
+
+# What a subject and a path call a part of the machine by.
+_PART = re.compile(r"GPU \d+|mlx5_\d+|nvme\d+|en[op]\w+|sd[a-z]+|md\d+|[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+
+
+def hidden(removal: Removal, whole: Result, less: Result) -> list[str]:
+    """Subjects that are accused no more, though what was taken away is another part's."""
+    own = set(_PART.findall(removal.path))
+    if removal.probe == "gpu.nvml" and removal.line:
+        own = {f"GPU {removal.line - 1}"}
+    kept = {(finding.subject, str(finding.observed)) for finding in less.findings}
+    lost = [finding for finding in whole.findings if (finding.subject, str(finding.observed)) not in kept]
+    return [finding.subject for finding in lost
+            if own and (parts := set(_PART.findall(finding.subject))) and not parts & own]
 
 
 def says(less: Result, whole: Result) -> bool:
