@@ -80,5 +80,7 @@ def affinity(captures: Captures) -> Any:
         if match := _DEVICE.fullmatch(path):
             found.append((f"{match[1]} {match[2]}", files.read(path, _node)))
     unread = next((value.reason for _, value in found if isinstance(value, Unmeasured)), "")
-    read = tuple([one for one in found if not isinstance(one[1], Unmeasured)])
-    return partial_if(Affinity("NUMA", nodes=nodes, devices=read if found else UNSUPPORTED), unread)
+    devices: Any = tuple([one for one in found if not isinstance(one[1], Unmeasured)])
+    if not found:
+        devices = UNSUPPORTED
+    return partial_if(Affinity("NUMA", nodes=nodes, devices=devices), unread)

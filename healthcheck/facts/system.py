@@ -134,7 +134,7 @@ def sysctls(captures: Captures) -> Any:
         return Sysctls.absent("sysctl", Unmeasured("/proc/sys was not captured"))
     broken = next((value for value in found.values() if isinstance(value, Unmeasured)), None)
     read = {name: value for name, value in found.items() if not isinstance(value, Unmeasured)}
-    return partial_if(Sysctls("sysctl", MappingProxyType(read)), broken and broken.reason)
+    return partial_if(Sysctls("sysctl", MappingProxyType(read)), broken.reason if broken else None)
 
 
 @fact("host_name", of_snapshot=True)

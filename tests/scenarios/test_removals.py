@@ -8,23 +8,34 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
+from typing import TypeVar
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from healthcheck.model.outcome import Result, Status
+from healthcheck.model.recording import Recording
 from tests.scenarios import kinds, node
 from tests.scenarios.kinds import Kind, Recorded
 from tests.scenarios.readings import MOST, SILENT, THINGS, WIDE, exempt, of_subject
 from tests.scenarios.removal import Removal, nonsense, removals, taken, without
 
+Test = TypeVar("Test", bound=Callable[..., None])
 Judged = Mapping[str, Result]
 BAD = (Status.FAIL, Status.UNKNOWN)
+# Some ten thousand removals on one core.
+LONGEST_S = 3600
 # A baseline is each site's own: without one it is unknown on the healthiest node.
 BASELINE = "kernel-baseline"
+
+
+def slow(test: Test) -> Test:
+    """A test of the slow tier, with the time that it needs."""
+    marked: Test = pytest.mark.slow(pytest.mark.timeout(LONGEST_S)(test))
+    return marked
 
 
 @cache
@@ -48,8 +59,9 @@ def before(kind: Kind, probe: str) -> Judged:
     return _BEFORE[key]
 
 
-def wrong(kind: Kind, removal: Removal, probe: str = "") -> list[str]:
-    """What this removal shows to be wrong, a line each; of the rules that name the probe only, if one is given."""
+def wrong(kind: Kind, removal: Removal, probe: str = "", noise: bool = True) -> list[str]:
+    """What this removal shows to be wrong, a line each; of the rules that name the probe only, if one is given. With `noise` nonsense is
+    put in its place, too."""
     whole, less = before(kind, probe), kind.judged(without(kind.seen, removal), probe)
     probe_id, called = removal.probe, removal.called
     changed = [rule for rule, result in less.items() if result.status is not whole[rule].status]
@@ -69,7 +81,7 @@ def wrong(kind: Kind, removal: Removal, probe: str = "") -> list[str]:
     narrow = [rule for rule in changed if not exempt(WIDE, probe_id, called, rule)]
     if len(narrow) > MOST:
         found.append(f"{kind.name}: without {removal}: {len(narrow)} rules change: {' '.join(narrow)}")
-    return found + silent(kind, removal, whole, less, probe)
+    return found + (silent(kind, removal, whole, less, probe) if noise else [])
 
 
 # What a subject and a path call a part of the machine by.
@@ -128,7 +140,7 @@ def test_one_thing_that_is_not_there_changes_no_judgement_but_those_of_it(record
     assert wrong(kind, removal) == []
 
 
-@pytest.mark.slow
+@slow
 @pytest.mark.parametrize("which", range(4))
 def test_no_removal_from_a_node_made_by_hand_changes_another_judgement(which: int) -> None:
     kind = by_hand()[which]
@@ -136,36 +148,44 @@ def test_no_removal_from_a_node_made_by_hand_changes_another_judgement(which: in
     assert all_wrong(kind, (one for one in removals(kind.seen) if which == 0 or taken(sound, one) != taken(kind.seen, one))) == []
 
 
-@pytest.mark.slow
+@slow
 def test_no_removal_from_a_recorded_node_changes_another_judgement(recorded: Recorded) -> None:
     kind = recorded.kind("gpu001")
     assert all_wrong(kind, removals(kind.seen)) == []
 
 
-@pytest.mark.slow
+@slow
 def test_no_removal_from_a_sick_node_hides_or_moves_its_fault(recorded: Recorded) -> None:
     """What differs from the sound node, and of the probes of the rules that fail each reading once."""
     sound = recorded.kind("gpu001").seen
     found = []
+    new: set[tuple[str, str]] = set()
     for name in recorded.names:
         kind = recorded.kind(name)
-        if kind.seen.host is not None and name != "gpu001":
-            found += all_wrong(kind, _of_sick(kind, sound))
+        if kind.seen.host is not None and not name.startswith("gpu00"):
+            found += [line for one in _of_sick(kind, sound, new) for line in wrong(kind, one, one.probe, noise=False)]
             _BEFORE.clear()
     assert found == []
 
 
-def _of_sick(kind: Kind, sound: object) -> Iterator[Removal]:
+def _of_sick(kind: Kind, sound: Recording, new: set[tuple[str, str]]) -> Iterator[Removal]:
+    """Of the probes that a rule names which fails here, each reading once, where it differs from the sound node's if it does; of others
+    what is `new`: differs, and was not taken from an earlier node."""
     failing = {rule for rule, result in before(kind, "").items() if result.status is Status.FAIL}
     probes = {probe.id for rule in node.rules().rules if rule.id in failing for probe in rule.probes}
-    seen: set[tuple[str, str]] = set()
+    chosen: dict[tuple[str, str, bool], Removal] = {}
     for one in removals(kind.seen):
-        key = one.probe, one.called
-        differs = taken(kind.seen, one) != taken(sound, one)        # type: ignore[arg-type]
-        if differs or (one.probe in probes and key not in seen):
-            seen.add(key)
-            yield one
+        differs = taken(kind.seen, one) != taken(sound, one)
+        if one.probe in probes or (differs and (one.probe, one.called) not in new):
+            chosen.setdefault((one.probe, one.called, differs), one)
+    new |= {(one.probe, one.called) for one in chosen.values()}
+    yield from chosen.values()
 
 
-def all_wrong(kind: Kind, some: Iterator[Removal]) -> list[str]:
-    return [line for one in some for line in wrong(kind, one, one.probe)]
+def all_wrong(kind: Kind, some: Iterable[Removal]) -> list[str]:
+    """All that is wrong; nonsense is put in the place of one reading of each name."""
+    found, named = [], set()
+    for one in some:
+        found += wrong(kind, one, one.probe, noise=(one.probe, one.called) not in named)
+        named.add((one.probe, one.called))
+    return found
