@@ -81,7 +81,7 @@ def wrong(kind: Kind, removal: Removal, probe: str = "", noise: bool = True) -> 
     narrow = [rule for rule in changed if not exempt(WIDE, probe_id, called, rule)]
     if len(narrow) > MOST:
         found.append(f"{kind.name}: without {removal}: {len(narrow)} rules change: {' '.join(narrow)}")
-    return found + (silent(kind, removal, whole, less, probe) if noise else [])
+    return found + (silent(kind, removal, before(kind, removal.probe), less) if noise else [])
 
 
 # What a subject and a path call a part of the machine by.
@@ -104,14 +104,14 @@ def says(less: Result, whole: Result) -> bool:
     return "not supported" in less.reason and less.reason != whole.reason
 
 
-def silent(kind: Kind, removal: Removal, whole: Judged, less: Judged, probe: str) -> list[str]:
+def silent(kind: Kind, removal: Removal, whole: Judged, less: Judged) -> list[str]:
     """Rules that nonsense in this place keeps from passing, and that pass without a word where there is nothing in it."""
     changed = nonsense(kind.seen, removal)
     if changed is None:
         return []
     return [
         f"{kind.name}: without {removal}: {rule} passes without a word; of nonsense in its place it says: {result.reason or result.findings}"
-        for rule, result in kind.judged(changed, probe).items()
+        for rule, result in kind.judged(changed, removal.probe).items()
         if whole[rule].status is Status.PASS and result.status in BAD and less[rule].status is Status.PASS
         and less[rule].reason == whole[rule].reason and not exempt(SILENT, removal.probe, removal.called, rule)
     ]
@@ -133,7 +133,7 @@ def _drawn(recorded: Recorded) -> list[tuple[Kind, Removal]]:
     return [(kind, some) for kind in (*by_hand(), recorded.kind("gpu001")) for some in removals(kind.seen)]
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=120)
 @given(data=st.data())
 def test_one_thing_that_is_not_there_changes_no_judgement_but_those_of_it(recorded: Recorded, data: st.DataObject) -> None:
     kind, removal = data.draw(st.sampled_from(_drawn(recorded)))
@@ -155,12 +155,13 @@ def test_no_removal_from_a_recorded_node_changes_another_judgement(recorded: Rec
 
 
 @slow
-def test_no_removal_from_a_sick_node_hides_or_moves_its_fault(recorded: Recorded) -> None:
+@pytest.mark.parametrize("part", range(4))
+def test_no_removal_from_a_sick_node_hides_or_moves_its_fault(part: int, recorded: Recorded) -> None:
     """What differs from the sound node, and of the probes of the rules that fail each reading once."""
     sound = recorded.kind("gpu001").seen
     found = []
     new: set[tuple[str, str]] = set()
-    for name in recorded.names:
+    for name in recorded.names[part::4]:
         kind = recorded.kind(name)
         if kind.seen.host is not None and not name.startswith("gpu00"):
             found += [line for one in _of_sick(kind, sound, new) for line in wrong(kind, one, one.probe, noise=False)]
