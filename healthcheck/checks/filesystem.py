@@ -139,4 +139,4 @@ def filesystem_expected(mount_plan: MountPlan, *, expected: tuple[str, ...],
 def filesystem_lustre(lustre: Lustre) -> Iterator[Finding]:
     """Lustre reports itself healthy."""
     if lustre.health != "healthy":
-        yield Finding(lustre.health[:200] or "nothing", "healthy")
+        yield Finding(lustre.health[:200], "healthy")

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from healthcheck.checks.base import fleet_check
-from healthcheck.checks.fleet import Comparison, Split, odd_ones, outliers, read_all
+from healthcheck.checks.fleet import Comparison, Split, Uncompared, odd_ones, outliers, read_all
 from healthcheck.facts.firmware import Firmware
 from healthcheck.facts.system import Sysctls, System
 from healthcheck.model.outcome import Finding
@@ -44,6 +44,8 @@ def fleet_sysctl(sysctls: Mapping[str, Sysctls]) -> Comparison:
     for name in sorted({name for held in values.values() for name in held}):
         given = [(node, name, held[name]) for node, held in values.items() if name in held]
         yield from odd_ones(given, name, "nodes", Split.NO_ONE)
+        yield from ((node, Uncompared(name, "this kernel does not have it, others do"))
+                    for node, held in values.items() if name not in held)
 
 
 @fleet_check("fleet.bios")

@@ -95,8 +95,8 @@ def parse_bond(name: str, text: str) -> Bond:
         churn = tuple(pairs[key] for key in ("Actor Churn State", "Partner Churn State") if key in pairs)
         if "Slave queue ID" not in pairs:
             raise ValueError(interface)
-        slaves.append(Slave(interface.strip(), _mii(pairs["MII Status"]), pairs.get("Aggregator ID", ""),
-                            churn))
+        slaves.append(Slave(interface.strip(), _mii(pairs["MII Status"]),
+                            pairs["Aggregator ID"] if lacp else "", churn))
     return Bond(name, mode, _mii(top["MII Status"]), lacp, partner, active, tuple(slaves))
 
 

@@ -307,7 +307,7 @@ def _unrecovered(document: dict[str, Any], table: Mapping[int, dict[str, Any]]) 
     log = document.get("scsi_error_counter_log")
     if not isinstance(log, dict):
         return _sectors(table, _REPORTED)
-    counts = [_count(row[_UNCORRECTED], f"{_UNCORRECTED} ({what})") for what, row in sorted(log.items())
-              if isinstance(row, dict) and _UNCORRECTED in row]
+    counts = [_count(row.get(_UNCORRECTED), f"{_UNCORRECTED} ({what})") for what, row in sorted(log.items())
+              if isinstance(row, dict)]
     wrong = [value for value in counts if not isinstance(value, int)]
     return wrong[0] if wrong else sum(counts) if counts else UNSUPPORTED

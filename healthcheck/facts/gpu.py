@@ -261,7 +261,7 @@ def _counted(head: Line, found: Made, lines: int, source: str = "NVML") -> Made 
     """`found`, as Partial unless there are as many lines as the source counts GPUs."""
     count = reading(head, "count", int, source)
     if isinstance(count, Unmeasured) or count is UNSUPPORTED:
-        raise Unread(f"{source}: the number of GPUs was not read")
+        return Partial(found, f"{source}: the number of GPUs was not read")
     if lines != count:
         return Partial(found, f"{source} lists {count} GPUs, but {lines} were read")
     return found

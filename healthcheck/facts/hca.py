@@ -16,9 +16,9 @@ from typing import Any
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.gpu import PCI, uevent
-from healthcheck.facts.parsing import natural, pcie_lanes, pcie_speed
+from healthcheck.facts.parsing import natural, pcie_lanes, pcie_speed, said
 from healthcheck.facts.pci import PASSED_ON
-from healthcheck.facts.port import BASE, SYSFS, VIRTUAL, card, device_id, is_lag, slot
+from healthcheck.facts.port import BASE, SYSFS, VIRTUAL, card, device_id, is_lag, pci_of, slot
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread, partial_if
 from healthcheck.model.probes import Probe, ProbeKind
 from healthcheck.model.recording import Outcome
@@ -92,7 +92,7 @@ def hcas(captures: Captures) -> Any:
     files = captures.files(HCA)
     names = {path[len(BASE) + 1:].partition("/")[0] for path in files if path.startswith(f"{BASE}/")
              and path != BASE}
-    users = {folder: [files.read(path, str) for path in files if path.startswith(f"{folder}/")]
+    users = {folder: [files.read(path, said) for path in files if path.startswith(f"{folder}/")]
              for folder in (_VERBS, _MAD)}
     result = tuple(_hca(files, name, users) for name in sorted(names, key=natural))
     return partial_if(result, files.unreadable())
@@ -102,13 +102,13 @@ def _hca(files: CapturedFiles, name: str, users: dict[str, list[Any]]) -> Hca:
     at = f"{BASE}/{name}"
     pci = files.read(f"{at}/device/uevent", slot)
     kind = files.read(f"{at}/device/uevent", device_id)
-    board: Any = files.optional(f"{at}/board_id", str)
+    board: Any = files.optional(f"{at}/board_id", said)
     return Hca(
         name=f"{name} ({pci})" if isinstance(pci, str) else name,
         device=name,
         pci=pci,
         kind=kind,
-        firmware=files.optional(f"{at}/fw_ver", _shown),
+        firmware=files.optional(f"{at}/fw_ver", _firmware),
         board=board,
         model=kind if board is UNSUPPORTED else board,
         width=files.optional(f"{at}/device/current_link_width", pcie_lanes),
@@ -121,12 +121,6 @@ def _hca(files: CapturedFiles, name: str, users: dict[str, list[Any]]) -> Hca:
     )
 
 
-def _shown(text: str) -> Any:
-    """The firmware's version; a driver that does not tell it shows an empty line (fw_ver_show in
-    drivers/infiniband/core/sysfs.c)."""
-    return text or UNSUPPORTED
-
-
 def _best(files: CapturedFiles, at: str, name: str, parse: Callable[[str], Any]) -> Any:
     """The lesser of what the adapter and its slot support; below a root complex there is no slot to read."""
     own, its_slot = files.optional(f"{at}/device/{name}",
@@ -134,6 +128,12 @@ def _best(files: CapturedFiles, at: str, name: str, parse: Callable[[str], Any])
     if own is UNSUPPORTED or isinstance(own, Unmeasured) or its_slot is UNSUPPORTED:
         return own
     return its_slot if isinstance(its_slot, Unmeasured) else min(own, its_slot)
+
+
+def _firmware(text: str) -> Any:
+    """UNSUPPORTED where it is empty: a device of software, as rxe, has none (ib_get_device_fw_str in
+    drivers/infiniband/core/device.c)."""
+    return text or UNSUPPORTED
 
 
 def _number(names: list[Any], device: str) -> Any:
@@ -161,8 +161,15 @@ def adapter_bus(captures: Captures) -> AdapterBus:
     for probe in (PCI, SYSFS):
         if captures.outcome(probe) is not Outcome.DONE:
             raise Unread(f"{probe.id} was not wholly read")
-    with_rdma = {slot(rdma.text(path)): path[len(BASE) + 1:].partition("/")[0] for path in rdma
-                 if path.endswith("/device/uevent") and path.startswith(f"{BASE}/")}
+    devices = {path[len(BASE) + 1:].partition("/")[0] for path in rdma if path.startswith(f"{BASE}/")}
+    with_rdma = {}
+    for device in sorted(devices):
+        if not any(rdma.has(f"{BASE}/{device}/{file}") for file in ("device/uevent", "board_id")):
+            continue        # a device of software has neither
+        pci = pci_of(rdma, device)
+        if isinstance(pci, Unmeasured):
+            raise Unread(pci.reason)
+        with_rdma[pci] = device
     lagged = {card(pci) for pci, device in with_rdma.items() if is_lag(device)}
     return AdapterBus("PCI bus", tuple(replace(
         adapter, rdma=adapter.pci in with_rdma,

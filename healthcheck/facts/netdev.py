@@ -31,7 +31,7 @@ NETDEV = Probe(
     "netdev.sysfs", ProbeKind.FILES, limit=1 * MIB,
     paths=(_COUNTS, f"{BONDING}/*", *(f"{BASE}/*/{name}" for name in _NAMES)),
 )
-_ETHERNET = "1"     # ARPHRD_ETHER
+_ETHERNET = 1     # ARPHRD_ETHER
 _UP = 0x1           # IFF_UP
 NONE = "Ethernet interfaces"
 
@@ -177,7 +177,7 @@ def _device(files: CapturedFiles, name: str) -> dict[str, Any] | None:
         if driver not in VIRTUAL_DRIVERS:
             return None
         pci, model = "", driver
-    kind = files.read(f"{at}/type", str)
+    kind = files.read(f"{at}/type", whole)
     if kind != _ETHERNET and not isinstance(kind, Unmeasured):
         return None
     return {

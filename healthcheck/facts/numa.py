@@ -8,8 +8,8 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.cpu import cpu_list
-from healthcheck.facts.parsing import matched
-from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread
+from healthcheck.facts.parsing import matched, said
+from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread, partial_if
 from healthcheck.model.probes import Probe, ProbeKind
 
 BASE = "/sys/devices/system/node"
@@ -85,14 +85,16 @@ def numa_nodes(captures: Captures) -> tuple[NumaNode, ...]:
 
 
 @fact("affinity", DEVICES)
-def affinity(captures: Captures) -> Affinity:
-    """The nodes of the devices that move a job's data."""
+def affinity(captures: Captures) -> Any:
+    """The nodes of the devices that move a job's data; Partial where one device's cannot be read."""
     files = captures.files(DEVICES)
-    nodes = files.read(f"{BASE}/online", lambda text: len(cpu_list(text)))
+    nodes = files.read(f"{BASE}/online", lambda text: len(cpu_list(said(text))))
     found: list[tuple[str, Any]] = []
     for path in files:
         if match := _DEVICE.fullmatch(path):
             found.append((f"{match[1]} {match[2]}", files.read(path, _node)))
-    unread = next((value for _, value in found if isinstance(value, Unmeasured)), None)
-    devices: Any = unread or (tuple(found) if found else UNSUPPORTED)
-    return Affinity("NUMA", nodes=nodes, devices=devices)
+    unread = next((value.reason for _, value in found if isinstance(value, Unmeasured)), "")
+    devices: Any = tuple([one for one in found if not isinstance(one[1], Unmeasured)])
+    if not found:
+        devices = UNSUPPORTED
+    return partial_if(Affinity("NUMA", nodes=nodes, devices=devices), unread)

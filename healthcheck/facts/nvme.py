@@ -17,7 +17,7 @@ from typing import Any
 from healthcheck.facts.base import Captures, fact, why
 from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.gpu import PCI
-from healthcheck.facts.parsing import SECTOR, milli, natural, pcie_lanes, pcie_speed
+from healthcheck.facts.parsing import SECTOR, milli, natural, pcie_lanes, pcie_speed, whole
 from healthcheck.facts.pci import PASSED_ON
 from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread, partial_if
 from healthcheck.model.probes import Probe, ProbeKind
@@ -145,8 +145,9 @@ def _sizes(captures: Captures, device: str, local: bool) -> Any:
         files = captures.files(NAMESPACES)
     except Unread as error:
         return Unmeasured(str(error))
-    sizes = [files.read(path, int) for path in files
-             if (found := _NAMESPACE.fullmatch(path)) and found[1] == device and path.endswith("/size")]
+    at = {path.rpartition("/")[0] for path in files
+          if (found := _NAMESPACE.fullmatch(path)) and found[1] == device}
+    sizes = [files.read(f"{folder}/size", whole) for folder in at]
     unread = [size for size in sizes if isinstance(size, Unmeasured)]
     capture = captures.capture(NAMESPACES)
     if not sizes and (capture is None or capture.outcome is not Outcome.DONE):
@@ -181,8 +182,9 @@ def _drive(files: CapturedFiles, device: str, captures: Captures) -> Nvme:
 
 
 def _is_local(files: CapturedFiles, at: str) -> bool:
-    """Whether a drive is not reached over a network."""
-    return files.read(f"{at}/transport", _line) == "pcie" if files.has(f"{at}/transport") else True
+    """Whether a drive is not reached over a network, as far as it says."""
+    transport = files.read(f"{at}/transport", _line) if files.has(f"{at}/transport") else "pcie"
+    return isinstance(transport, Unmeasured) or transport == "pcie"
 
 
 def _pci(files: CapturedFiles, at: str) -> Any:

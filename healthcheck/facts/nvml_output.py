@@ -21,16 +21,16 @@ class NvmlAnswer(NamedTuple):
 
 
 def read(text: str) -> NvmlAnswer:
-    """The reader's lines; raises Unread where they are not in our format, ValueError for text that is not
-    JSON."""
+    """The reader's lines, without those that do not say which GPU they are of: a GPU that is missing then.
+    Raises Unread where they are not in our format, ValueError for text that is not JSON."""
     lines = [json.loads(line) for line in text.splitlines()]
     if not lines or not all(isinstance(line, dict) for line in lines):
         raise Unread("the NVML reader's answer is empty or not in our format")
-    twice = [index for index, count in Counter(str(line.get("index")) for line in lines[1:]).items()
-             if count > 1]
+    gpus = [line for line in lines[1:] if type(line.get("index")) is int]
+    twice = [index for index, count in Counter(map(index_of, gpus)).items() if count > 1]
     if twice:
-        raise Unread(f"the NVML reader's answer holds GPU {twice[0][:20]} twice")
-    return NvmlAnswer(lines[0], lines[1:])
+        raise Unread(f"the NVML reader's answer holds GPU {str(twice[0])[:20]} twice")
+    return NvmlAnswer(lines[0], gpus)
 
 
 def reading(document: Line, key: str, kind: type, source: str = "NVML") -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import CapturedFiles
-from healthcheck.facts.parsing import matched, natural, searched, whole
+from healthcheck.facts.parsing import matched, natural, said, searched, whole
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, partial_if, readable
 from healthcheck.model.probes import MIB, Probe, ProbeKind
 
@@ -122,7 +122,8 @@ def _gid(text: str) -> bool:
 def _table(files: CapturedFiles, at: str, parse: Callable[[str], Any]) -> Any:
     """The first entries of a port's table that are in use; UNSUPPORTED where it has no such table, Unmeasured
     if one cannot be read."""
-    read = [files.read(path, parse) for entry in range(ENTRIES) if files.has(path := f"{at}/{entry}")]
+    last = max((entry for entry in range(ENTRIES) if files.has(f"{at}/{entry}")), default=-1)
+    read = [files.read(f"{at}/{entry}", parse) for entry in range(last + 1)]
     for value in read:
         if isinstance(value, Unmeasured):
             return value
@@ -194,11 +195,11 @@ def _port(files: CapturedFiles, device_name: str, number: int) -> Port:
     at = f"{BASE}/{device_name}/ports/{number}"
     pci = pci_of(files, device_name)
     device = files.read(f"{BASE}/{device_name}/device/uevent", device_id)
-    layer = files.read(f"{at}/link_layer", str)
+    layer = files.read(f"{at}/link_layer", said)
     counter = f"{at}/counters/link_downed"
     rate = f"{at}/rate"
     board: Any = f"{BASE}/{device_name}/board_id"
-    board = files.optional(board, str)
+    board = files.optional(board, said)
     downed: Any = files.optional(counter, _counted)
     return Port(
         name=f"{device_name}/{number} ({pci})" if isinstance(pci, str) else f"{device_name}/{number}",

@@ -13,7 +13,7 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import CapturedFiles
-from healthcheck.facts.parsing import matched, natural, whole
+from healthcheck.facts.parsing import matched, natural, said, whole
 from healthcheck.facts.values import Fact, partial_if
 from healthcheck.model.probes import Probe, ProbeKind
 
@@ -62,6 +62,10 @@ def _word(text: str) -> str:
     return matched(_WORD, text)[0]
 
 
+def _state_word(text: str) -> str:
+    return said(_word(text))
+
+
 def _done(text: str) -> Any:
     """The percentage of "123 / 4567" sectors; "none" and "delayed" are 0."""
     if text in ("none", "delayed"):
@@ -102,11 +106,11 @@ def _array(files: CapturedFiles, name: str) -> Array:
     return Array(
         name=f"{name} ({level})" if isinstance(level, str) else name,
         level=level,
-        state=files.read(f"{at}/array_state", _word),
+        state=files.read(f"{at}/array_state", _state_word),
         disks=optional("raid_disks", lambda text: whole(text.partition(" ")[0])),
         missing=optional("degraded", whole),
         faulty=faulty if unread is None or faulty else unread,
-        action=optional("sync_action", _word),
+        action=optional("sync_action", _state_word),
         done_percent=optional("sync_completed", _done),
         mismatches=optional("mismatch_cnt", whole),
     )

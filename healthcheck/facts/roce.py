@@ -17,7 +17,7 @@ from typing import Any
 from healthcheck.facts import port as ports_of
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import CapturedFiles, DeviceOutput
-from healthcheck.facts.parsing import whole
+from healthcheck.facts.parsing import said, whole
 from healthcheck.facts.port import BASE, SYSFS, Port
 from healthcheck.facts.values import (
     UNSUPPORTED,
@@ -154,12 +154,12 @@ def _port(files: CapturedFiles, port: Port) -> RocePort:
 def _routable(files: CapturedFiles, at: str) -> Any:
     """Whether an entry is routable; Unmeasured where none is and one could not be read. An unused entry gives
     EINVAL."""
-    if not any(files.has(f"{at}/gid_attrs/types/{entry}") for entry in range(_GIDS)):
+    last = max((entry for entry in range(_GIDS) if files.has(f"{at}/gid_attrs/types/{entry}")), default=None)
+    if last is None:
         return UNSUPPORTED
     unread = None
-    for entry in range(_GIDS):
-        path = f"{at}/gid_attrs/types/{entry}"
-        kind = files.read(path, str) if files.has(path) else ""
+    for entry in range(last + 1):
+        kind = files.read(f"{at}/gid_attrs/types/{entry}", said)
         if isinstance(kind, Unmeasured):
             unread = unread if kind.reason.endswith("(EINVAL)") else kind
             continue

@@ -15,7 +15,7 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.parsing import matched
-from healthcheck.facts.values import Fact, Unmeasured
+from healthcheck.facts.values import Fact, Unmeasured, partial_if
 from healthcheck.model.probes import Probe, ProbeKind
 from inventory.text import clean
 
@@ -124,8 +124,8 @@ def system(captures: Captures) -> System:
 
 
 @fact("sysctls", SYSCTL)
-def sysctls(captures: Captures) -> Sysctls:
-    """The settings that this kernel has; all Unmeasured if one cannot be read, so that none is taken for
+def sysctls(captures: Captures) -> Any:
+    """The settings that this kernel has; Partial if one cannot be read, so that it is not taken for
     absent."""
     files = captures.files(SYSCTL)
     found: dict[str, Any] = {name: files.read(path, _number)
@@ -133,7 +133,8 @@ def sysctls(captures: Captures) -> Sysctls:
     if not found:
         return Sysctls.absent("sysctl", Unmeasured("/proc/sys was not captured"))
     broken = next((value for value in found.values() if isinstance(value, Unmeasured)), None)
-    return Sysctls.absent("sysctl", broken) if broken else Sysctls("sysctl", MappingProxyType(found))
+    read = {name: value for name, value in found.items() if not isinstance(value, Unmeasured)}
+    return partial_if(Sysctls("sysctl", MappingProxyType(read)), broken.reason if broken else None)
 
 
 @fact("host_name", of_snapshot=True)

@@ -128,7 +128,7 @@ def test_an_fstab_of_another_form_is_unknown() -> None:
 
 @pytest.mark.parametrize(("text", "status"), [
     ("healthy\n", Status.PASS), ("NOT HEALTHY\n", Status.FAIL),
-    ("device a reported unhealthy\nNOT HEALTHY\n", Status.FAIL), ("", Status.FAIL),
+    ("device a reported unhealthy\nNOT HEALTHY\n", Status.FAIL), ("", Status.UNKNOWN),
 ])
 def test_lustre_is_healthy_if_it_says_so_in_that_word(text: str, status: Status) -> None:
     assert verdict("filesystem-lustre",
