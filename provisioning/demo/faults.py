@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from provisioning.demo.containers import CDI, cdi
+from provisioning.demo.containers import CDI, cdi, needed
 from provisioning.demo.h100 import DIMM_KB, GPUS, HCAS, MEMORY_KB, hca_folder, meminfo, remove_pci
 from provisioning.demo.machine import Access, DemoMachine, HostKey
 
@@ -212,6 +212,7 @@ def driver_drift(machine: DemoMachine, rng: random.Random) -> None:
     machine.scenario |= {
         "driver.version": "550.54.15", "nvml.version": "12.550.54.15", "cuda.version": "12040"}
     machine.files[CDI] = cdi(len(GPUS), "550.54.15")
+    machine.files |= dict.fromkeys(needed(len(GPUS), "550.54.15"), "")
 
 
 @_fault
