@@ -41,7 +41,7 @@ def named(fault: str) -> str:
 
 # The faults that a test asks for by name; the slow tier has a node of each.
 FEW = [named(fault) for fault in ("refused", "gpu-lost", "ecc-uncorrectable", "link-flapping")]
-ALL = pytest.param(sorted(PLANTED), id="all", marks=pytest.mark.slow)
+ALL = pytest.param(sorted(PLANTED), id="all", marks=[pytest.mark.slow, pytest.mark.timeout(600)])
 
 
 @pytest.fixture(scope="module", params=[pytest.param(FEW, id="few"), ALL])
