@@ -167,7 +167,7 @@ def sweeping(*words: str, home: Path) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM])
 def test_interrupted_a_sweep_says_what_it_has_and_leaves_nothing_running(fleet: DemoFleet, tmp_path: Path, number: signal.Signals) -> None:
     with sweeping("-i", str(fleet.inventory), "gpu[001-007]", "--format", "json", "--full", "--save", "saved", home=tmp_path) as process:
         looks = tmp_path / "state" / "looks"
@@ -261,6 +261,7 @@ def test_with_nothing_but_names_the_page_names_the_node_that_differs_from_the_ot
     assert "unhealthy      1  gpu002" in lines and "healthy        4  gpu[001,003-005]" in lines
 
 
+@pytest.mark.slow
 def test_with_nothing_but_names_json_holds_the_same(home: Path) -> None:
     done = muster("check", FIVE, "--format", "json", "--full", home=home)
     nodes = by_name(done.stdout)
@@ -290,8 +291,9 @@ def test_names_that_nothing_knows_are_unknown_with_the_stage(home: Path) -> None
 
 
 @pytest.mark.parametrize(("words", "code"), [
-    (("gpu[001,003-005]",), 0), (("gpu[001-003]",), 1), (("gpu[001,007]",), 3), (("gpu[002,007]",), 1), (("gpu009",), 2),
-    (("gpu008", "--only", "port-*"), 0), (("gpu006", "--only", "docker-answers"), 3),
+    (("gpu[001,003-005]",), 0), (("gpu[002,007]",), 1), (("gpu009",), 2), (("gpu008", "--only", "port-*"), 0),
+    (("gpu006", "--only", "docker-answers"), 3),
+    pytest.param(("gpu[001-003]",), 1, marks=pytest.mark.slow), pytest.param(("gpu[001,007]",), 3, marks=pytest.mark.slow),
 ])
 def test_the_exit_code_says_what_was_found(fleet: DemoFleet, tmp_path: Path, words: tuple[str, ...], code: int) -> None:
     done = muster("check", "-i", str(fleet.inventory), *words, home=tmp_path)
@@ -345,6 +347,7 @@ def test_on_a_terminal_there_are_colours_and_a_bar_on_standard_error(fleet: Demo
     assert "3/3" in err and "not reached" in err and "not reached" not in out
 
 
+@pytest.mark.slow
 def test_with_no_color_a_terminal_gets_no_colour(fleet: DemoFleet, tmp_path: Path) -> None:
     out, err = terminal("check", "-i", str(fleet.inventory), "gpu[001-003]", home=tmp_path, NO_COLOR="1")
     assert "unhealthy" in out and not re.search(r"\x1b\[[0-9;]*3[0-9]m", out), out + err

@@ -101,6 +101,9 @@ LIMITS = [
     *(("s", number) for number in (64, 128, 300)),
     ("t", 0), ("t", 1),
 ]
+# The lowest and the highest of each limit, some between, and every fourth of what libc says. The slow tier has all.
+FEW = frozenset({("n", 4), ("n", 12), ("n", 63), ("n", 64), ("v", 8_000), ("v", 25_000), ("v", 400_000), ("d", 1_000), ("d", 50_000), ("u", 1),
+                 ("u", 8), ("f", 0), ("f", 16), ("s", 64), ("t", 0), ("t", 1)})
 REASON = re.compile(r"(EMFILE|ENFILE|ENOMEM|EAGAIN|EFBIG|E2BIG|SIGKILL|may (open|run|use|write) only \d+ .*\(ulimit -[a-z]\))")
 
 
@@ -157,14 +160,16 @@ def check(seen: Recording, room: Room) -> None:
     assert became == set(), "skipped, as if the node had no such thing"
 
 
-@pytest.mark.parametrize(("option", "number"), LIMITS, ids=[f"ulimit-{option}-{number}" for option, number in LIMITS])
+@pytest.mark.parametrize(("option", "number"), [
+    pytest.param(*limit, id="ulimit-{}-{}".format(*limit), marks=[] if limit in FEW else [pytest.mark.slow]) for limit in LIMITS])
 def test_a_low_limit_of_the_login_is_no_fault_of_the_node_and_is_named(tree: Path, room: Room, option: str, number: int) -> None:
     user = [shutil.which("setpriv") or "setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups"] if option == "u" else []
     before = [*user, "/bin/sh", "-c", f'ulimit -{option} {number}; exec "$@"', "sh"]
     check(looked(tree, before, {}), room)
 
 
-@pytest.mark.parametrize("shim", SHIMS, ids=["-".join(shim.values()) for shim in SHIMS])
+@pytest.mark.parametrize("shim", [
+    pytest.param(shim, id="-".join(shim.values()), marks=[] if at % 4 == 0 else [pytest.mark.slow]) for at, shim in enumerate(SHIMS)])
 def test_an_error_of_ours_for_want_of_something_is_no_fault_of_the_node(tree: Path, room: Room, shim: dict[str, str]) -> None:
     preload = f"{tree}/libraries/shim.so:{tree}/libraries/syscalls.so"
     seen = looked(tree, (), {"LD_PRELOAD": preload, **shim})

@@ -58,6 +58,7 @@ def cut(bed: tuple[Conductor, Net], one: str, other: str, *, silent: bool,
 
 
 @pytest.mark.root
+@pytest.mark.slow
 @pytest.mark.parametrize("silent", [False, True])
 def test_a_path_that_is_cut_before_the_start_convicts_neither_end(
     bed: tuple[Conductor, Net], silent: bool,

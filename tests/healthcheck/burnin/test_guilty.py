@@ -152,8 +152,8 @@ def test_ranks_in_step_that_are_merely_slow_are_slow_and_none_is_hung(bed: Bed) 
 
 @pytest.mark.parametrize(("fault", "every", "words"), [
     ("flip", True, "its own elements were wrong"),
-    ("receive", False, "it alone found wrong elements"),
-    ("buffer", False, "its own input was wrong"),
+    pytest.param("receive", False, "it alone found wrong elements", marks=pytest.mark.slow),
+    pytest.param("buffer", False, "its own input was wrong", marks=pytest.mark.slow),
 ])
 def test_wrong_data_names_the_gpu_that_made_it(bed: Bed, fault: str, every: bool, words: str) -> None:
     result = bed.reduced(fault, row={"every": every})
@@ -162,6 +162,7 @@ def test_wrong_data_names_the_gpu_that_made_it(bed: Bed, fault: str, every: bool
     assert words in only(result).why
 
 
+@pytest.mark.slow
 def test_what_was_wrong_once_as_it_was_sent_has_many_explanations_and_names_no_gpu(bed: Bed) -> None:
     accusation = only(bed.reduced("flip"))
     assert accusation.object is Object.UNEXPLAINED and BAD in accusation.why
@@ -171,7 +172,7 @@ def test_what_was_wrong_once_as_it_was_sent_has_many_explanations_and_names_no_g
 
 
 @pytest.mark.parametrize(("fault", "blamed", "words"), [
-    ("raises", faults.RAISED, "illegal memory access"), ("exits", faults.DEAD, "exit 3"),
+    pytest.param("raises", faults.RAISED, "illegal memory access", marks=pytest.mark.slow), ("exits", faults.DEAD, "exit 3"),
 ])
 def test_a_rank_that_fails_by_itself_is_named_and_not_those_that_notice(
     bed: Bed, fault: str, blamed: str, words: str,
@@ -202,11 +203,13 @@ def test_tasks_on_disjoint_seats_run_at_the_same_time_and_a_fault_in_one_is_none
     assert not any(result.accusations for name, result in results.items() if name != "pair2")
 
 
+@pytest.mark.slow
 def test_after_every_fault_the_next_task_finds_all_as_it_should_be(bed: Bed) -> None:
     assert bed.reduced("stopped").accusations
     assert bed.reduced().whole
 
 
+@pytest.mark.slow
 def test_work_of_single_ranks_names_the_gpu_that_multiplies_wrongly(bed: Bed) -> None:
     bed.plan.write_text(json.dumps([{"fault": "product", "node": "n1", "gpu": 2, "iteration": 1}]))
     (result,) = bed.conductor.run(

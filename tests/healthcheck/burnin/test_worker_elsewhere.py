@@ -7,6 +7,8 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -93,47 +95,52 @@ def test_a_node_whose_gpus_pytorch_does_not_see_is_not_measured_on_its_cpu_inste
     assert (found["torch"], found["why"]) == (None, why)
 
 
-def test_what_was_inherited_is_scrubbed_and_reported_and_a_wrong_task_is_one_line(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("NCCL_P2P_DISABLE", "1")
-    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "no-such-interface")
-    with Nodes(["x"], [torches.python()]) as nodes:
-        seats = [("x", 0), ("x", 1)]
-        came = nodes.task("allreduce", seats, bytes=4096, environment={"NCCL_ALGO": "Ring"})
-        facts = came.reports[0]["facts"]
-        assert facts["scrubbed"] == "GLOO_SOCKET_IFNAME NCCL_P2P_DISABLE"
-        assert "NCCL_ALGO=Ring" in facts["environment"] and "GLOO_SOCKET_IFNAME=lo" in facts["environment"]
-        assert (facts["backend"], facts["device"]) == ("gloo", "cpu")
-        for environment, params, said in (
-            ({"LD_PRELOAD": "/tmp/x.so"}, {}, "ValueError: a task may not set 'LD_PRELOAD'"),
-            ({}, {"bites": 3}, "ValueError: 'bites' is no parameter of allreduce, expected one of bytes"),
-            ({}, {"dtype": "int8"}, "ValueError: dtype 'int8', expected fp32, bf16 or fp16"),
-        ):
-            came = nodes.task("allreduce", seats, environment=environment, **params)
-            assert {report["end"] for report in came.reports.values()} == {"raised"}
-            assert came.reports[0]["error"].startswith(said)
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[Nodes]:
+    """A node that was started in an environment with settings of somebody else's."""
+    with ExitStack() as stack:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("NCCL_P2P_DISABLE", "1")
+            patch.setenv("GLOO_SOCKET_IFNAME", "no-such-interface")
+            started = stack.enter_context(Nodes(["x"], [torches.python()]))
+        yield started
 
 
-def test_every_kind_of_work_has_the_figures_that_it_promises() -> None:
-    with Nodes(["x"], [torches.python()]) as nodes:
-        seats = [("x", 0), ("x", 1)]
-        promised = {"known": {"verified", "check_share"}, "random": {"verified", "check_share"},
-                    "memory": {"memory_gb_s", "verified", "check_share"},
-                    "rate": {"tflops_fp64", "tflops_fp32", "tflops_bf16"},
-                    "copy": {"copy_to_gb_s", "copy_from_gb_s", "verified", "check_share"},
-                    "allreduce": {"size_bytes", "iterations", "verified", "seconds_p50", "seconds_p99",
-                                  "seconds_max", "seconds_often", "compute_p50", "compute_p10", "algbw_gb_s",
-                                  "busbw_gb_s", "overhead_share", "check_share", "checks"}}
-        small: dict[str, dict[str, Any]] = {"known": {"n": 64}, "random": {"n": 64},
-                                            "rate": {"n": 64, "run_s": 0.01}, "copy": {"bytes": 4096},
-                                            "memory": {"bytes": 65536},
-                                            "allreduce": {"bytes": 65536, "ramp_s": 0.2, "dtype": "bf16"}}
-        for kind, names in promised.items():
-            came = nodes.task(kind, seats, **small[kind])
-            assert [came.reports[rank]["end"] for rank in (0, 1)] == ["done",
-                                                                      "done"], came.reports[0]["error"]
-            assert set(came.reports[0]["figures"]) == names, kind
-            assert all(value > 0 for value in came.reports[0]["figures"].values()), kind
-        came = nodes.task("allreduce", [("x", 0)], bytes=4096)
-        assert came.reports[0]["figures"]["busbw_gb_s"] == 0
+def test_what_was_inherited_is_scrubbed_and_reported_and_a_wrong_task_is_one_line(nodes: Nodes) -> None:
+    seats = [("x", 0), ("x", 1)]
+    came = nodes.task("allreduce", seats, bytes=4096, environment={"NCCL_ALGO": "Ring"})
+    facts = came.reports[0]["facts"]
+    assert facts["scrubbed"] == "GLOO_SOCKET_IFNAME NCCL_P2P_DISABLE"
+    assert "NCCL_ALGO=Ring" in facts["environment"] and "GLOO_SOCKET_IFNAME=lo" in facts["environment"]
+    assert (facts["backend"], facts["device"]) == ("gloo", "cpu")
+    for environment, params, said in (
+        ({"LD_PRELOAD": "/tmp/x.so"}, {}, "ValueError: a task may not set 'LD_PRELOAD'"),
+        ({}, {"bites": 3}, "ValueError: 'bites' is no parameter of allreduce, expected one of bytes"),
+        ({}, {"dtype": "int8"}, "ValueError: dtype 'int8', expected fp32, bf16 or fp16"),
+    ):
+        came = nodes.task("allreduce", seats, environment=environment, **params)
+        assert {report["end"] for report in came.reports.values()} == {"raised"}
+        assert came.reports[0]["error"].startswith(said)
+
+
+def test_every_kind_of_work_has_the_figures_that_it_promises(nodes: Nodes) -> None:
+    seats = [("x", 0), ("x", 1)]
+    promised = {"known": {"verified", "check_share"}, "random": {"verified", "check_share"},
+                "memory": {"memory_gb_s", "verified", "check_share"},
+                "rate": {"tflops_fp64", "tflops_fp32", "tflops_bf16"},
+                "copy": {"copy_to_gb_s", "copy_from_gb_s", "verified", "check_share"},
+                "allreduce": {"size_bytes", "iterations", "verified", "seconds_p50", "seconds_p99",
+                              "seconds_max", "seconds_often", "compute_p50", "compute_p10", "algbw_gb_s",
+                              "busbw_gb_s", "overhead_share", "check_share", "checks"}}
+    small: dict[str, dict[str, Any]] = {"known": {"n": 64}, "random": {"n": 64},
+                                        "rate": {"n": 64, "run_s": 0.01}, "copy": {"bytes": 4096},
+                                        "memory": {"bytes": 65536},
+                                        "allreduce": {"bytes": 65536, "ramp_s": 0.2, "dtype": "bf16"}}
+    for kind, names in promised.items():
+        came = nodes.task(kind, seats, **small[kind])
+        assert [came.reports[rank]["end"] for rank in (0, 1)] == ["done",
+                                                                  "done"], came.reports[0]["error"]
+        assert set(came.reports[0]["figures"]) == names, kind
+        assert all(value > 0 for value in came.reports[0]["figures"].values()), kind
+    came = nodes.task("allreduce", [("x", 0)], bytes=4096)
+    assert came.reports[0]["figures"]["busbw_gb_s"] == 0

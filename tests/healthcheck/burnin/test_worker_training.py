@@ -97,7 +97,8 @@ def test_equal_ranks_come_to_equal_bits_in_each_run_and_on_each_node_and_learn(b
 @pytest.mark.parametrize(("row", "words"), [
     (on("gradient"), "gradients of the batch that all share differ by step 8"),
     (on("weight", iteration=OWN), "weights differ by step 10 from those of 5 equals"),
-    (on("receive", iteration=OWN), "weights differ by step 10"), (on("loss"), "differ by step 10"),
+    pytest.param(on("receive", iteration=OWN), "weights differ by step 10", marks=pytest.mark.slow),
+    pytest.param(on("loss"), "differ by step 10", marks=pytest.mark.slow),
     (on("loss", iteration=OWN), f"are no numbers in step {OWN}"),
 ], ids=lambda value: str(value["fault"]) if isinstance(value, dict) else "")
 def test_what_one_rank_alone_has_otherwise_is_its_gpu_s(bed: Bed, row: dict[str, Any], words: str) -> None:
@@ -123,6 +124,7 @@ def test_a_node_whose_gradients_were_wrong_in_a_batch_of_its_own_is_named_beside
             and "differ by step 10 from those of 2 equals" in accusation.why)
 
 
+@pytest.mark.slow
 def test_two_wrong_ranks_are_two(bed: Bed) -> None:
     other = SEATS[0]
     result = bed.all(on("gradient"), on("weight", other, iteration=OWN))

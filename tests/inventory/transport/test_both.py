@@ -48,8 +48,9 @@ from tests.testbed.users import allow_sudo, throwaway_user
 WAYS = ("paramiko", "paramiko kept", "openssh", "openssh kept")
 
 
-@pytest.fixture(params=WAYS)
+@pytest.fixture(params=[pytest.param(name, marks=[pytest.mark.slow] if name.endswith("kept") else []) for name in WAYS])
 def way(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Way:
+    """For what happens while a connection is made, which is the same where it is kept then: the slow tier tries that, too."""
     require(shutil.which("ssh"), "no ssh on this machine: apt-get install -y openssh-client")
     return Way(request.param, tmp_path_factory.mktemp("way"))
 

@@ -1,4 +1,4 @@
-"""The agent under a real systemd: three nodes, from the first installation to nothing left."""
+"""The agent under a real systemd: two nodes, from the first installation to nothing left."""
 
 from __future__ import annotations
 
@@ -36,21 +36,23 @@ TEXTFILE = "var/lib/prometheus/node-exporter/muster.prom"
 @pytest.fixture(scope="module")
 def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Machine]]:
     require_nspawn()
-    missing = fuse.available()
-    require(missing is None, str(missing))
-    folder = tmp_path_factory.mktemp("nspawn")
-    with nodes(folder, "n1", "n2", "n3", hung=("n3",)) as started:
+    with nodes(tmp_path_factory.mktemp("nspawn"), "n1", "n2") as started:
         yield {one.name: one for one in started}
 
 
 @pytest.fixture
 def home(tmp_path: Path, machines: dict[str, Machine]) -> Path:
-    any_ = machines["n1"]
-    (tmp_path / "muster.yaml").write_text("version: 1\n"
-                                          f"defaults: {{user: root, sku: cpu-only, identity_file: "
-                                          f"{any_.key}, known_hosts_file: {any_.known_hosts}}}\n"
-                                          "nodes:\n" + "".join(one.entry() for one in machines.values()))
+    inventory(tmp_path, *machines.values())
     return tmp_path
+
+
+def inventory(folder: Path, *machines: Machine) -> None:
+    """Its muster.yaml, with these nodes."""
+    any_ = machines[0]
+    (folder / "muster.yaml").write_text("version: 1\n"
+                                        f"defaults: {{user: root, sku: cpu-only, identity_file: "
+                                        f"{any_.key}, known_hosts_file: {any_.known_hosts}}}\n"
+                                        "nodes:\n" + "".join(one.entry() for one in machines))
 
 
 def agent(home: Path, *words: str, code: int = 0) -> str:
@@ -258,6 +260,7 @@ def test_a_look_by_the_unit_sees_what_a_look_over_ssh_sees(machines: dict[str, M
     agent(home, "uninstall", "n1")
 
 
+@pytest.mark.slow
 def test_a_head_that_is_killed_while_it_installs_leaves_a_whole_version_in_use(
     machines: dict[str, Machine], home: Path,
 ) -> None:
@@ -281,6 +284,7 @@ def test_a_head_that_is_killed_while_it_installs_leaves_a_whole_version_in_use(
     agent(home, "uninstall", "n2")
 
 
+@pytest.mark.slow
 def test_a_look_that_is_killed_leaves_whole_files_and_the_next_one_comes(
     machines: dict[str, Machine], home: Path,
 ) -> None:
@@ -305,6 +309,7 @@ def test_a_look_that_is_killed_leaves_whole_files_and_the_next_one_comes(
     agent(home, "uninstall", "n2")
 
 
+@pytest.mark.slow
 def test_a_look_that_goes_on_while_its_version_is_replaced_ends_by_the_version_that_it_began_with(
     machines: dict[str, Machine], home: Path,
 ) -> None:
@@ -331,10 +336,18 @@ def main_pid(machine: Machine) -> int:
     return int(machine.run("systemctl", "show", "--property=MainPID", "--value", "muster-agent.service"))
 
 
-def test_a_wedged_probe_leaves_one_process_and_the_unit_ends(
-    machines: dict[str, Machine], home: Path,
-) -> None:
-    n3 = machines["n3"]
+@pytest.mark.slow
+def test_a_wedged_probe_leaves_one_process_and_the_unit_ends(tmp_path: Path) -> None:
+    require_nspawn()
+    missing = fuse.available()
+    require(missing is None, str(missing))
+    (tmp_path / "home").mkdir()
+    with nodes(tmp_path, "n3", hung=("n3",)) as (n3,):
+        inventory(tmp_path / "home", n3)
+        wedged(tmp_path / "home", n3)
+
+
+def wedged(home: Path, n3: Machine) -> None:
     agent(home, "install", "n3", "--period", "1h")
     for _ in range(3):
         began = time.time()

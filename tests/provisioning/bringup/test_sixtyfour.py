@@ -1,5 +1,6 @@
-"""Machines, most of them with planted troubles, through `muster bringup run --apply`: left alone, and killed
-three times. The slow tier has sixty-four of them, and kills five times.
+"""Machines, most of them with planted troubles, through `muster bringup run --apply`. The slow tier kills their
+run three times, and has sixty-four of them, whose run it kills five times; in the fast tier engine/test_run_kill.py
+has runs killed.
 
 Controllers are sushy-tools' emulator, machines real sshd processes that live while their power is on. Steps
 after SSH are left out here but for the last; the slow tier has them.
@@ -129,6 +130,7 @@ def test_a_run_that_was_killed_comes_to_the_same_end(killed: Ended) -> None:
     assert not killed.elsewhere()
 
 
+@pytest.mark.slow
 def test_what_must_not_be_done_twice_is_done_once_by_a_run_that_was_killed(killed: Ended) -> None:
     # that it was turned on never shows there, so it is again
     dark = {one.name for one in killed.machines if one.wrong is Wrong.NO_POWER}
@@ -151,19 +153,27 @@ def test_who_is_through_is_in_service_and_nobody_else(alone: Ended) -> None:
         assert ("lifecycle: bringup" in line) == (ENDS[one.wrong].owner is not None)
 
 
-def test_no_password_is_in_any_output_store_file_process_or_log(alone: Ended, killed: Ended) -> None:
-    for ended in (alone, killed):
-        assert not ended.seen, "a process had it in its command line or environment"
-        home = ended.site.home
-        files = [path for path in home.rglob("*") if path.is_file() and path.name != "bmc-password"]
-        assert any(path.suffix in (".db", ".sqlite") or path.read_bytes()[:6] == b"SQLite"
-                   for path in files), "the store was not searched"
-        found = [
-            str(path) for path in files for form in _forms(ended.site.bed.user) if form in path.read_bytes()]
-        assert found == []
-        assert PASSWORD.encode() in (home / "bmc-password").read_bytes(), "nothing was searched for"
-        assert not [text for text in ended.site.output for form in _forms(ended.site.bed.user)
-                    if form.decode() in text]
+def test_no_password_is_in_any_output_store_file_process_or_log(alone: Ended) -> None:
+    shows_no_password(alone)
+
+
+@pytest.mark.slow
+def test_nor_is_it_where_a_run_was_killed(killed: Ended) -> None:
+    shows_no_password(killed)
+
+
+def shows_no_password(ended: Ended) -> None:
+    assert not ended.seen, "a process had it in its command line or environment"
+    home = ended.site.home
+    files = [path for path in home.rglob("*") if path.is_file() and path.name != "bmc-password"]
+    assert any(path.suffix in (".db", ".sqlite") or path.read_bytes()[:6] == b"SQLite"
+               for path in files), "the store was not searched"
+    found = [
+        str(path) for path in files for form in _forms(ended.site.bed.user) if form in path.read_bytes()]
+    assert found == []
+    assert PASSWORD.encode() in (home / "bmc-password").read_bytes(), "nothing was searched for"
+    assert not [text for text in ended.site.output for form in _forms(ended.site.bed.user)
+                if form.decode() in text]
 
 
 def test_the_search_for_the_password_finds_a_process_that_shows_it() -> None:

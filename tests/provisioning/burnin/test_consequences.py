@@ -53,8 +53,8 @@ def hours_ago(site: Site, hours: float) -> None:
 
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
-    """Four nodes in service, certified a day ago."""
-    made = Site(tmp_path, torches.python(), ranks=2)
+    """Three nodes in service, certified a day ago."""
+    made = Site(tmp_path, torches.python(), nodes=3, ranks=2)
     now = time.time()
     new_key(tmp_path / "state", "alpha", "test", now)
     hardware = {"gpu 0000:1b:00.0": {"serial": "1"}}
@@ -98,11 +98,11 @@ def test_a_bad_gpu_of_a_node_in_service_is_isolated_uncertified_and_shut_out_and
     assert ("certificates of n3 are revoked; gates close on them with the next: muster gate publish"
             in done.stderr)
     # Before triage has run.
-    assert stands(site) == {"n1": "ok", "n2": "ok", "n3": "revoked", "n4": "ok"}
+    assert stands(site) == {"n1": "ok", "n2": "ok", "n3": "revoked"}
     revoked = load_manifest(site.home / "state").revoked
     assert [one.node for one in revoked] == ["n3"] and f"burn-in {run} found wrong data" in revoked[0].why
     gates = gate(site)
-    assert {name: code for name, (code, _) in gates.items()} == {"n1": 0, "n2": 0, "n3": 1, "n4": 0}
+    assert {name: code for name, (code, _) in gates.items()} == {"n1": 0, "n2": 0, "n3": 1}
     assert f"its certificate was revoked: burn-in {run} found wrong data" in gates["n3"][1]
     plan = json.loads(site.muster("triage", "--format", "json").stdout)
     assert [(step["act"], step["node"]) for step in plan["steps"]] == [("isolate", "n3")]
@@ -182,6 +182,6 @@ def test_where_nothing_can_be_signed_the_store_alone_keeps_the_certificate_from_
             in done.stderr)
     (site.home / "elsewhere").rename(site.home / "state/keys")
     assert load_manifest(site.home / "state").revoked == () and stands(
-        site) == {"n1": "ok", "n2": "ok", "n3": "revoked", "n4": "ok"}
+        site) == {"n1": "ok", "n2": "ok", "n3": "revoked"}
     assert {name: code for name, (code, _) in gate(site).items()} == {
-        "n1": 0, "n2": 0, "n3": 1, "n4": 0}
+        "n1": 0, "n2": 0, "n3": 1}

@@ -312,6 +312,7 @@ def test_through_a_real_slurm_ranks_of_both_nodes_are_one_run_within_the_lease_s
     assert len(of_two) == 4 and all(one["SLURM_JOB_RESERVATION"].startswith("muster-") for one in of_two)
 
 
+@pytest.mark.slow
 def test_wrong_counts_between_two_nodes_accuse_neither_of_them(tmp_path: Path) -> None:
     require(can_run(), WHY_NOT)
     (tmp_path / "slurm").mkdir()

@@ -41,6 +41,7 @@ def test_well_nodes_pass_every_stage_and_are_given_back_with_a_page_a_document_a
     assert site.muster("burnin", "show", "--list").stdout.startswith(f"{found['run']}  pass  ")
 
 
+@pytest.mark.slow
 def test_a_bad_gpu_is_named_leaves_the_later_stages_and_the_others_go_on(tmp_path: Path) -> None:
     site = Site(tmp_path, torches.python(), nodes=3, ranks=2)
     site.plant({"fault": "product", "node": "n3", "gpu": 1})
@@ -57,6 +58,7 @@ def test_a_bad_gpu_is_named_leaves_the_later_stages_and_the_others_go_on(tmp_pat
     assert "gpu n3:1: wrong data" in done.stdout and site.cordoned() == []
 
 
+@pytest.mark.slow
 def test_a_rank_that_dies_among_all_nodes_is_named_and_they_are_tried_again_without_its_node(
     tmp_path: Path,
 ) -> None:
@@ -72,6 +74,7 @@ def test_a_rank_that_dies_among_all_nodes_is_named_and_they_are_tried_again_with
         "n1": "pass", "n2": "fail", "n3": "pass", "n4": "pass"}
 
 
+@pytest.mark.slow
 def test_a_head_that_is_killed_leaves_no_rank_and_the_next_run_starts_clean(tmp_path: Path) -> None:
     mark = secrets.token_hex(8)
     site = Site(tmp_path, torches.python(), nodes=2, marked=mark)

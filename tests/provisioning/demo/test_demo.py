@@ -67,7 +67,7 @@ def test_the_same_holds_for_another_seed(seed: int, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
 
 
-@pytest.mark.parametrize("nodes", ["1", "2"])
+@pytest.mark.parametrize("nodes", [pytest.param("1", marks=pytest.mark.slow), "2"])
 def test_a_small_fleet_is_judged_as_well(nodes: str, tmp_path: Path) -> None:
     done = run(tmp_path, "--nodes", nodes)
     assert done.returncode == 0, done.stdout + done.stderr

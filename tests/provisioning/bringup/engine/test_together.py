@@ -134,6 +134,7 @@ def test_of_whom_nothing_was_said_nobody_knows_and_it_is_looked_at(tmp_path: Pat
         assert [one.done for one in bringups.actions(store)] in ([None], [True])
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_real_ranks_take_sound_machines_to_a_certificate_and_to_service_and_leave_the_accused_where_it_is(
     tmp_path: Path,

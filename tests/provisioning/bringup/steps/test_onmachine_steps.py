@@ -172,6 +172,7 @@ def test_nodes_that_do_not_answer_are_told_of_beside_the_others(n1: Container, h
     assert "n9: not seen: connect: " in configured(home, "n1,n9", code=3)
 
 
+@pytest.mark.slow
 def test_a_file_of_somebody_else_is_refused_and_left(n1: Container, home: Path) -> None:
     configured(home, "n1", "--apply")
     for path, text, says in (("etc/security/limits.d/99-site.conf", "* hard memlock 64\n",
@@ -218,6 +219,7 @@ def test_a_time_service_is_enabled_and_started_and_two_of_them_are_trouble(n2: C
         n2.run("mv", "/run/systemd/away", "/run/systemd/container")
 
 
+@pytest.mark.slow
 def test_a_head_or_a_program_that_is_killed_leaves_whole_files_and_again_ends_it(
     n2: Container, home: Path,
 ) -> None:
