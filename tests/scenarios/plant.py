@@ -323,6 +323,7 @@ def other_driver(node: DemoMachine) -> None:
     node.files["/proc/driver/nvidia/version"] = node.files["/proc/driver/nvidia/version"].replace("535.161.08", "535.129.03")
     node.scenario |= {"driver.version": "535.129.03", "nvml.version": "12.535.129.03"}
     node.files[containers.CDI] = containers.cdi(len(GPUS), "535.129.03")
+    node.files |= dict.fromkeys(containers.needed(len(GPUS), "535.129.03"), "")
 
 
 # ---- what jobs do
