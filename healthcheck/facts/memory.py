@@ -12,6 +12,7 @@ from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
 
 _LINE = re.compile(r"^([A-Za-z][A-Za-z0-9_()]{0,40}):\s+(\d{1,15})(?: kB)?$", re.MULTILINE)
 
+_OF_HUGE_PAGES = frozenset(("HugePages_Total", "HugePages_Free", "Hugepagesize"))
 _FREE = re.compile(re.escape(HUGE_PAGES) + r"-(\d{1,10})kB/free_hugepages")
 
 
@@ -47,8 +48,9 @@ def memory_use(captures: Captures) -> MemoryUse:
         return (left if isinstance(left, Unmeasured) else right
                 if isinstance(right, Unmeasured) else left * right)
 
-    pages: Any = (both(figure("HugePages_Free", 1), figure("Hugepagesize"))
-                  if "HugePages_Total" in found else 0)
+    # A kernel without huge pages has none of these lines.
+    pages: Any = (0 if _OF_HUGE_PAGES.isdisjoint(found)
+                  else both(figure("HugePages_Free", 1), figure("Hugepagesize")))
     unread = next((value for value in idle if isinstance(value, Unmeasured)), None)
     if idle and not isinstance(pages, Unmeasured):
         pages = unread or max(pages, sum(idle))

@@ -36,7 +36,7 @@ SUBJECTS = {
     "host.resolver": "host-resolver",
     "host.swap": "host-swap",
     "host.sysctl": "fleet-sysctl host-sysctl",
-    "host.system": "fleet-os fleet-cmdline host-cmdline",
+    "host.system": "fleet-os fleet-cmdline host-cmdline memory-hugepages-asked",
     "host.uptime": "host-rebooted fleet-boot-time kernel-* disk-log-* hca-log*",
     "host.versions": "fleet-driver fleet-kernel cdi-driver kernel-*",
     "kernel.log": "kernel-* disk-log-* hca-log*",
@@ -99,6 +99,7 @@ WIDE = (
     Exempt("port.sysfs", "*/device/uevent*", "*", "the address identifies a port"),
     Exempt("port.sysfs", "*/link_layer*", "port-* roce-*", "it says which rules a port is for"),
     Exempt("port.sysfs", "*/state*", "port-*", "what a port agreed on is judged while it is active"),
+    Exempt("port.sysfs", "*/counters/link_downed*", "port-*", "four rules judge this counter"),
     Exempt("process.tasks", ".*", "process-* limits-*", "our own reader's document, whole or none"),
 )
 
