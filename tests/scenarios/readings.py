@@ -78,6 +78,7 @@ def among(rule: str, patterns: str) -> bool:
 # What more rules than MOST need, each of them rightly.
 WIDE = (
     Exempt("gpu.nvml", "*#", "*", "the line is the GPU, or the driver's own"),
+    Exempt("gpu.nvml", ".error*", "driver-*", "the driver's refusal is its one answer"),
     Exempt("gpu.nvml", ".count*", "*", "without the driver's count no one knows whether all GPUs were read"),
     Exempt("gpu.nvml", ".index", "*", "the line is the GPU; without its number it is no one's"),
     Exempt("gpu.nvml", ".nvlinks*", "nvlink-* nvlink5-* fleet-nvlink*", "the links of one GPU are one reading"),
@@ -92,15 +93,18 @@ WIDE = (
     Exempt("host.memory", "/proc/meminfo", "memory-* host-memory", "the file itself"),
     Exempt("host.memory", "/proc/meminfo#MemTotal", "memory-* host-memory", "the rest is a share of it"),
     Exempt("kernel.log", "/dev/kmsg*", "kernel-* disk-log-* hca-log*", "the log itself"),
+    Exempt("nvme.sysfs", "*/address*", "disk-nvme-* fleet-disk-*", "the address identifies a drive"),
     Exempt("netdev.sysfs", "*/flags*", "netdev-* fleet-netdev-*", "an interface that is set down is not judged"),
     Exempt("netdev.sysfs", "*/operstate*", "netdev-* fleet-netdev-*", "speed and duplex are those of a link"),
     Exempt("netdev.sysfs", "/proc/net/bonding/*", "bond-* fleet-bond netdev-mtu netdev-speed", "a bond's file shows its members, which are compared"),
     Exempt("pcie.config", "*/config*", "pcie-* fleet-pcie-config", "a function's words are of our own format, whole or none"),
     Exempt("port.sysfs", "*/device/uevent*", "*", "the address identifies a port"),
     Exempt("port.sysfs", "*/link_layer*", "port-* roce-*", "it says which rules a port is for"),
-    Exempt("port.sysfs", "*/state*", "port-*", "what a port agreed on is judged while it is active"),
+    Exempt("port.sysfs", "*/state*", "port-* roce-*", "what a port agreed on is judged while it is active"),
     Exempt("port.sysfs", "*/counters/link_downed*", "port-*", "four rules judge this counter"),
     Exempt("process.tasks", ".*", "process-* limits-*", "our own reader's document, whole or none"),
+    Exempt("roce.ethtool", "*#exit", "roce-*", "whether ethtool answered"),
+    Exempt("roce.ethtool", "*#NIC", "roce-*", "the head of all counters"),
 )
 
 # What is not a reading of a thing but the thing itself, or the record of an event: without it the node is another one, which may be sound
@@ -116,7 +120,7 @@ THINGS = (
     Exempt("filesystem.mounts", "/proc/self/mountinfo#*", "filesystem-* docker-disk", "a mount"),
     Exempt("filesystem.plan", "/etc/fstab*", "filesystem-expected", "a mount that is wanted"),
     Exempt("filesystem.mounts", "/*", "filesystem-*", "a mount that was asked"),
-    Exempt("gpu.pci", "*", "gpu-count hca-present disk-nvme-*", "a device on the bus, by its file; without its class it is another"),
+    Exempt("gpu.pci", "*", "gpu-count hca-present disk-nvme-* fleet-pci-driver fleet-disk-sizes", "a device on the bus, by its file; without its class it is another"),
     Exempt("hca.sysfs", "/sys/class/infiniband_*/ibdev*", "port-devices", "a device for user space"),
     Exempt("host.dimms", "#Memory", "host-dimm-*", "the head of a module's block"),
     Exempt("host.own-name", "#*", "host-own-name", "an address of the name"),
@@ -138,6 +142,15 @@ THINGS = (
     Exempt("disk.smart", "/sys/block/sd?", "disk-smart-*", "a disk that smartctl was asked of"),
     Exempt("disk.scsi", "*/removable", "disk-*", "it says that a disk is fixed"),
     Exempt("disk.scsi", "*/iodone_cnt", "disk-scsi-*", "a disk, by its counter"),
+)
+
+# Where a fault of one part is known only by a reading of another.
+TOGETHER = (
+    Exempt("nvme.sysfs", "*/[at][dr]*", "disk-nvme-driven",
+           "which drive has no controller is known only where each controller says its drive"),
+    Exempt("netdev.sysfs", "*/speed*", "netdev-speed", "of two interfaces one is slow by the other's speed"),
+    Exempt("port.sysfs", "*/device/uevent*", "hca-present port-count",
+           "which adapter has no device is known only where each device says its adapter"),
 )
 
 # Where nonsense is noticed and absence is not said, and why the rule may pass all the same.

@@ -20,7 +20,7 @@ from healthcheck.model.outcome import Result, Status
 from healthcheck.model.recording import Recording
 from tests.scenarios import kinds, node
 from tests.scenarios.kinds import Kind, Recorded
-from tests.scenarios.readings import MOST, SILENT, THINGS, WIDE, exempt, of_subject
+from tests.scenarios.readings import MOST, SILENT, THINGS, TOGETHER, WIDE, exempt, of_subject
 from tests.scenarios.removal import Removal, nonsense, removals, taken, without
 
 Test = TypeVar("Test", bound=Callable[..., None])
@@ -77,7 +77,8 @@ def wrong(kind: Kind, removal: Removal, probe: str = "", noise: bool = True) -> 
             found.append(f"{said}: {less[rule].findings[0].subject}: {less[rule].findings[0].observed}: it fails, and did not")
         if whole[rule].status is Status.FAIL and less[rule].status is not Status.FAIL and not thing and not less[rule].reason:
             found.append(f"{said}: the failure is gone without a word")
-        found += [f"{said}: it hides the fault of {fault}" for fault in hidden(removal, whole[rule], less[rule])]
+        if not exempt(TOGETHER, probe_id, called, rule):
+            found += [f"{said}: it hides the fault of {fault}" for fault in hidden(removal, whole[rule], less[rule])]
     narrow = [rule for rule in changed if not exempt(WIDE, probe_id, called, rule)]
     if len(narrow) > MOST:
         found.append(f"{kind.name}: without {removal}: {len(narrow)} rules change: {' '.join(narrow)}")
