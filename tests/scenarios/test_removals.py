@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
 from functools import cache
 from typing import TypeVar
 
@@ -137,6 +138,36 @@ def test_one_thing_that_is_not_there_changes_no_judgement_but_those_of_it(record
         assert wrong(*drawn) == []
 
     test()
+
+
+FAIL, UNKNOWN, PASS = Status.FAIL, Status.UNKNOWN, Status.PASS
+FAULTS = (
+    ("driver-not-loaded", "gpu.nvml", ".error", "driver-loads", {UNKNOWN}),
+    ("driver-and-library-differ", "gpu.nvml", ".error", "driver-module-matches", {UNKNOWN}),
+    ("gpu-lost", "gpu.nvml", ".error", "gpu-answers", {UNKNOWN}),
+    ("memory-reserved", "host.memory", "/proc/meminfo#HugePages_Total", "memory-hugepages", {FAIL}),
+    ("memory-reserved", "host.memory", "/proc/meminfo#HugePages_Free", "memory-hugepages", {UNKNOWN}),
+    ("memory-module-slow", "host.dimms", "#Configured", "host-dimm-alike", {FAIL, UNKNOWN}),
+    ("memory-module-slow", "host.dimms", "#Size", "host-dimm-alike", {FAIL, UNKNOWN}),
+    ("dimm-lost", "host.dimms", "#Locator", "host-dimm-count", {FAIL, UNKNOWN}),
+    ("data-lost-on-the-link", "port.counters", "*/local_link_integrity_errors", "port-errors-fatal", {FAIL, UNKNOWN}),
+    ("users-fault", "port.counters", "*/rnr_nak_retry_err", "port-retries", {FAIL, UNKNOWN}),
+    ("disk-fails", "disk.smart", "*.critical_warning", "disk-smart-failed", {PASS, UNKNOWN}),
+    ("nvme-given-up", "nvme.sysfs", "*/address", "disk-nvme-driven", {UNKNOWN}),
+    ("ethernet-at-a-tenth", "netdev.sysfs", "*/speed", "netdev-speed", {FAIL, UNKNOWN}),
+    ("iommu-translates", "pcie.iommu", "*/type#*", "pcie-iommu", {FAIL}),
+    ("cpu-taken-away", "cpu.topology", "*/smt/control#*", "cpu-count", {FAIL}),
+)
+
+
+@pytest.mark.parametrize(("name", "probe", "called", "rule", "expected"), FAULTS)
+def test_what_a_sick_node_does_not_say_is_no_pass_and_hides_nothing_else(
+    name: str, probe: str, called: str, rule: str, expected: set[Status], recorded: Recorded,
+) -> None:
+    kind = recorded.kind(name)
+    some = [one for one in removals(kind.seen) if one.probe == probe and fnmatchcase(one.called, called)]
+    statuses = {kind.judged(without(kind.seen, one), probe)[rule].status for one in some}
+    assert statuses and statuses <= expected, statuses
 
 
 @slow
