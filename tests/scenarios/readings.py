@@ -113,6 +113,8 @@ WIDE = (
 # or not. Of these rules.
 THINGS = (
     Exempt("bmc.log", "#*", "bmc-power-supply bmc-sel-critical", "an event, or the end of one"),
+    Exempt("bmc.sensors", "#*", "bmc-*", "a sensor"),
+    Exempt("host.crash", "*", "host-crash", "a crash that was kept"),
     Exempt("kernel.log", "/dev/kmsg#*", "kernel-* disk-log-* hca-log*", "a record"),
     Exempt("fabric.journal", "#*", "nvlink-fabric-manager-log", "a line of the journal"),
     Exempt("container.slurm", "*", "pyxis-configured", "a file of the configuration and its lines: that they are there is what is judged"),
