@@ -143,6 +143,7 @@ THINGS = (
     Exempt("pcie.config", "*/config", "pcie-* fleet-pcie-config", "a function, by the only file that is read of it"),
     Exempt("pcie.config", "*#driver", "pcie-* fleet-pcie-config", "a function that no driver runs is judged as no adapter"),
     Exempt("process.tasks", ".*", "process-* limits-*", "a process"),
+    Exempt("nvme.temperature", "*/tempN_alarm", "disk-smart-temperature", "without the kernel's alarm smartctl's counts"),
     Exempt("raid.md", "*/dev-*/state", "raid-degraded", "a member of an array"),
     Exempt("raid.zfs", "*/state", "zpool-healthy", "a pool"),
     Exempt("service.units", "#*", "service-*", "a unit"),
