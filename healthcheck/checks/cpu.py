@@ -19,6 +19,7 @@ from healthcheck.facts.cpu import (
     Turbo,
 )
 from healthcheck.facts.cpuquota import CpuQuota
+from healthcheck.facts.values import attempt
 from healthcheck.model.outcome import Finding, Owner
 
 # With hardware threads switched off the second thread of every core is offline on purpose (kernel:
@@ -30,7 +31,8 @@ _THREADS_OFF = ("off", "forceoff")
 def cpu_count(cpus: Cpus, *, expected: int) -> Iterator[Finding]:
     """The kernel runs as many CPUs (hardware threads) as the SKU has."""
     if cpus.online != expected:
-        threads = f", hardware threads are {cpus.smt}" if cpus.smt in _THREADS_OFF else ""
+        smt = attempt(lambda: cpus.smt)     # it only explains
+        threads = f", hardware threads are {smt}" if smt in _THREADS_OFF else ""
         yield Finding(f"{cpus.online} of {cpus.present} online{threads}", expected)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 
-from healthcheck.checks.base import LONGEST_QUOTE, Findings, check, listed
+from healthcheck.checks.base import LONGEST_QUOTE, Findings, NotMeasured, check, listed
 from healthcheck.checks.growth import DAY, HOUR, Growth
 from healthcheck.facts.disk import DiskHealth
 from healthcheck.facts.kernel import KernelLine, KernelLog, MessagePattern, moment
@@ -38,13 +38,19 @@ def disk_nvme_count(nvme_bus: NvmeBus, *, expected: int) -> Iterator[Finding]:
 
 
 @check("disk.nvme_driven", counts=True)
-def disk_nvme_driven(nvme_bus: NvmeBus) -> Iterator[Finding]:
+def disk_nvme_driven(nvme_bus: NvmeBus) -> Findings:
     """The kernel's driver runs every NVMe drive on the PCI bus: it drops drives that do not come back from a
-    reset. One that was passed on to a program (SPDK) or a virtual machine is not missing."""
-    for pci in nvme_bus.on_pci:
-        if pci not in nvme_bus.driven and pci not in nvme_bus.passed_on:
-            yield Finding("on the PCI bus, and no driver runs it", "a controller below /sys/class/nvme",
-                          f"NVMe drive {pci}")
+    reset. One that was passed on to a program (SPDK) or a virtual machine is not missing. Where a controller
+    does not say which drive it is, only those without any driver are judged."""
+    missing = [pci for pci in nvme_bus.on_pci if pci not in nvme_bus.driven and pci not in nvme_bus.passed_on
+               and (not nvme_bus.unread or pci in nvme_bus.free)]
+    if nvme_bus.unread and not missing:
+        raise NotMeasured(nvme_bus, nvme_bus.unread)
+    for pci in missing:
+        yield Finding("on the PCI bus, and no driver runs it", "a controller below /sys/class/nvme",
+                      f"NVMe drive {pci}")
+    if nvme_bus.unread:
+        yield Note(f"not all controllers are known: {nvme_bus.unread}")
 
 
 @check("disk.nvme_state", answers=True)

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from healthcheck.checks.base import NotJudged, NotMeasured, check
 from healthcheck.checks.growth import Growth
 from healthcheck.facts.gpu import Gpu
+from healthcheck.facts.values import Unmeasured, reading
 from healthcheck.model.outcome import Finding
 
 # nvmlClocksEventReasons of nvml.h.
@@ -145,12 +146,15 @@ def gpu_temperature(gpu: Gpu, *, margin_c: int) -> Iterator[Finding]:
 @check("gpu.temperature_slowdown")
 def gpu_temperature_slowdown(gpu: Gpu, *, margin_c: int) -> Iterator[Finding]:
     """Every GPU without a margin of its own (T.Limit) is at least this far below the temperature at which it
-    slows down; one that has the margin is not judged by this other scale."""
+    slows down; one that has the margin is not judged by this other scale, and one whose margin was not read
+    passes by neither."""
     now, below = _temperature(gpu), gpu.temperature_below_slowdown_c
     if below < margin_c:
         where = f"{below} C below" if below > 0 else f"{-below} C above" if below else "at"
         yield Finding(f"{now} C, {where} its slowdown temperature of {now + below} C",
                       f"at least {margin_c} C below it")
+    elif isinstance(margin := reading(gpu, "temperature_margin_c"), Unmeasured):
+        raise NotMeasured(gpu, margin.reason, margin.origin, margin.asked)
 
 
 def _temperature(gpu: Gpu) -> int:

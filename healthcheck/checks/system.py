@@ -92,7 +92,10 @@ def host_bios(firmware: Firmware, *, versions: tuple[str, ...]) -> Iterator[Find
 
 @check("host.dimm_count", counts=True)
 def host_dimm_count(dimms: Dimms, *, expected: int) -> Iterator[Finding]:
-    """There are as many memory modules as the SKU has; findings name the empty slots."""
+    """There are as many memory modules as the SKU has; findings name the empty slots. A slot that may hold a
+    module is not counted as empty."""
+    if len(dimms.modules) < expected <= len(dimms.modules) + len(dimms.unread):
+        raise NotMeasured(dimms, f"not read: {dimms.unread[0]}")
     if len(dimms.modules) < expected:
         empty = f"; empty: {', '.join(dimms.empty[:4])}" if dimms.empty else ""
         yield Finding(f"{len(dimms.modules)} modules{empty}", str(expected), "memory")
@@ -100,7 +103,8 @@ def host_dimm_count(dimms: Dimms, *, expected: int) -> Iterator[Finding]:
 
 @check("host.dimm_alike")
 def host_dimm_alike(dimms: Dimms) -> Iterator[Finding]:
-    """All memory modules are of one size and run at one rate: all channels run at the slowest."""
+    """All memory modules are of one size and run at one rate: all channels run at the slowest. Where the
+    firmware says the rate of some, the others' is not measured."""
     sizes = [dimm.size for dimm in dimms.modules]
     speeds = [dimm.speed for dimm in dimms.modules if dimm.speed]
     usual, rate = max(sorted(sizes), key=sizes.count), max(sorted(speeds), key=speeds.count) if speeds else 0
@@ -109,3 +113,6 @@ def host_dimm_alike(dimms: Dimms) -> Iterator[Finding]:
             yield Finding(f"{dimm.size / GIB:g} GiB", f"{usual / GIB:g} GiB, as most", dimm.slot)
         if dimm.speed and dimm.speed != rate:
             yield Finding(f"{dimm.speed} MT/s", f"{rate} MT/s, as most", dimm.slot)
+    unrated = [f"{dimm.slot}, which says no rate" for dimm in dimms.modules if rate and not dimm.speed]
+    if unread := [*dimms.unread, *unrated]:
+        raise NotMeasured(dimms, f"not read: {unread[0]}")

@@ -10,7 +10,7 @@ from healthcheck.facts import port as ports_of
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.gpu import PCI, uevent
 from healthcheck.facts.parsing import natural
-from healthcheck.facts.port import SYSFS, device_id, pci_of, slot
+from healthcheck.facts.port import SYSFS, device_id, pci_of
 from healthcheck.facts.roce import ROCE
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread
 from healthcheck.model.recording import Outcome
@@ -57,7 +57,8 @@ def function_drivers(captures: Captures) -> FunctionDrivers:
         driver = held.get("DRIVER", "")
         left_out = not driver and held["PCI_CLASS"].rjust(6, "0").startswith(_JUDGED) if what else True
         if held.get("PCI_ID") and not left_out:
-            found.append((slot(text), f"{what} {slot(text)}", device_id(text), driver))
+            pci = path.split("/")[-2]
+            found.append((pci, f"{what} {pci}", device_id(text), driver))
     return FunctionDrivers("drivers", tuple(found))
 
 

@@ -139,7 +139,8 @@ class PortCounter(Fact):
     reset. `most` is the value at which it stays until then (perfquery -R), 0 where there is none.
 
     A driver has some of the table's counters; where it has none of a kind, the port has one entry ("fatal
-    counters") of value UNSUPPORTED.
+    counters") of value UNSUPPORTED. One that the port lacks, and another of its kind on this node has, was
+    not measured, if the port has any in that folder.
     """
 
     IDENTITY = ("pci", "number", "counter")
@@ -200,9 +201,17 @@ def _read(captures: Captures) -> tuple[_ByKind, str | None]:
     found = captures.once(ports)
     files, sysfs = captures.files(COUNTERS), captures.files(SYSFS)
     every: tuple[Port, ...] = found.value if isinstance(found, Partial) else found
+    shown = [frozenset(name for name in _NAMES if files.has(_at(port.device, port.number, name)))
+             for port in every]
+    of_kind: dict[tuple[str, bool], frozenset[str]] = {}
+    for port, names in zip(every, shown, strict=True):
+        key = port.kind, port.virtual
+        of_kind[key] = of_kind.get(key, _NONE) | names if port.kind else _NONE
     # Counters that no rule judges make no facts: they grow with traffic.
-    of_ports = [_counters(captures, files, port.name, port.device, pci_of(sysfs, port.device), port.number)
-                for port in every]
+    of_ports = [
+        _counters(captures, files, port.name, port.device, pci_of(sysfs, port.device), port.number,
+                  _lacking(of_kind[port.kind, port.virtual], names))
+        for port, names in zip(every, shown, strict=True)]
     read: _ByKind = {meaning: tuple(chain.from_iterable([of_port[meaning] for of_port in of_ports]))
                      for meaning in _JUDGED}
     if isinstance(found, Partial):
@@ -218,7 +227,20 @@ _JUDGED = {meaning: tuple(counter for counter in TABLE if counter.meaning is mea
 
 
 def _path(device: str, number: int, counter: CounterSpec) -> str:
-    return f"{BASE}/{device}/ports/{number}/{counter.folder}/{counter.name}"
+    return _at(device, number, f"{counter.folder}/{counter.name}")
+
+
+def _at(device: str, number: int, name: str) -> str:
+    return f"{BASE}/{device}/ports/{number}/{name}"
+
+
+def _lacking(of_kind: frozenset[str], shown: frozenset[str]) -> frozenset[str]:
+    """What ports of this kind have and this one has not, in the folders of which it has something: a mode of
+    the adapter may leave out a whole folder."""
+    if len(of_kind) == len(shown):
+        return _NONE
+    folders = {name.partition("/")[0] for name in shown}
+    return frozenset(name for name in of_kind - shown if name.partition("/")[0] in folders)
 
 
 def _of_kind(captures: Captures, meaning: GrowthMeaning) -> Any:
@@ -226,26 +248,30 @@ def _of_kind(captures: Captures, meaning: GrowthMeaning) -> Any:
     return partial_if(read[meaning], unreadable)
 
 
-def _counters(captures: Captures, files: CapturedFiles, port: str, device: str, pci: Any,
-              number: int) -> _ByKind:
+def _counters(captures: Captures, files: CapturedFiles, port: str, device: str, pci: Any, number: int,
+              lacking: frozenset[str]) -> _ByKind:
     """The counters of one port; ports of any snapshots share them where their files are equal."""
     paths = _paths(device, number)
     files.ignore(paths)         # one that was not read is a counter of its own that was not measured
-    content = port, device, pci, number, tuple(map(files.entry, paths))
-    return captures.part("counters of a port", content, lambda: _of_port(files, port, device, pci, number))
+    content = port, device, pci, number, tuple(map(files.entry, paths)), lacking
+    return captures.part("counters of a port", content,
+                         lambda: _of_port(files, port, device, pci, number, lacking))
 
 
 def _paths(device: str, number: int) -> list[str]:
     """The files of a port's judged counters."""
-    return [f"{BASE}/{device}/ports/{number}/{name}" for name in _NAMES]
+    return [_at(device, number, name) for name in _NAMES]
 
 
+_NONE: frozenset[str] = frozenset()
 _NAMES = tuple(f"{counter.folder}/{counter.name}" for counters in _JUDGED.values() for counter in counters)
 
 
-def _of_port(files: CapturedFiles, port: str, device: str, pci: Any, number: int) -> _ByKind:
+def _of_port(files: CapturedFiles, port: str, device: str, pci: Any, number: int,
+             lacking: frozenset[str]) -> _ByKind:
     read = {meaning: [(counter.name, files.read(path, _value), counter.full or 0) for counter in counters
-                      if files.has(path := _path(device, number, counter))]
+                      if files.has(path := _path(device, number, counter))
+                      or f"{counter.folder}/{counter.name}" in lacking]
             for meaning, counters in _JUDGED.items()}
     extended = any(most and isinstance(value, int) and value > most
                    for counters in read.values() for _, value, most in counters)

@@ -303,6 +303,10 @@ def core_throttling(captures: Captures) -> Any:
             found[f"CPU {match[1]}"] = count    # it stands for itself, and costs the others nothing
         else:
             found.setdefault(f"CPU package {number}", {})[int(match[1])] = count
+    counting = {match[1] for path in files if (match := _CORE.fullmatch(path))}
+    for path in files if counting else ():
+        if (match := _PACKAGE.fullmatch(path)) and match[1] not in counting:
+            found[f"CPU {match[1]}"] = Unmeasured(f"CPU {match[1]} has no counter, and others have")
     files.ignore([path for path in files if _CORE.fullmatch(path) or path.endswith("/physical_package_id")])
     none: Any = UNSUPPORTED
     unread: Any = Unmeasured("the counter of the package was not read")

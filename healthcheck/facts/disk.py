@@ -203,13 +203,12 @@ def _disk(name: str, document: dict[str, Any], sensor: bool) -> DiskHealth:
     of_log: dict[str, Any] = {field: _count(counters[member], member) if member in counters else UNSUPPORTED
                               for field, member in _OF_LOG}
     warning = of_log["critical_warning"]
-    warns = isinstance(warning, int) and warning > 0
     return DiskHealth(**{
         **of_log,
         "name": name,
         "kind": kind if isinstance(kind, str) else UNSUPPORTED,
         "serial": serial if isinstance(serial, str) else UNSUPPORTED,
-        "passed": passed or warns if isinstance(passed, bool) else UNSUPPORTED,
+        "passed": _passed(passed, warning, nvme=isinstance(log, dict)),
         "failing": _failing(table),
         "hot": UNSUPPORTED if sensor else _bit(warning, _TEMPERATURE),
         "spare_low": _spare_low(warning, of_log["spare"], of_log["spare_threshold"]),
@@ -229,6 +228,18 @@ _OF_LOG = (
     ("spare_threshold", "available_spare_threshold"), ("used_percent", "percentage_used"),
     ("unsafe_shutdowns", "unsafe_shutdowns"),
 )
+
+
+def _passed(passed: Any, warning: Any, *, nvme: bool) -> Any:
+    """The disk's own word. That of an NVMe drive sums up its critical warnings, which are judged one by one;
+    where they were not read, a refusal may stand for any of them."""
+    if not isinstance(passed, bool):
+        return UNSUPPORTED
+    if passed or not nvme:
+        return passed
+    if not isinstance(warning, int):
+        return Unmeasured("it says that it fails, and its critical warning, which says why, was not read")
+    return warning > 0
 
 
 def _count(value: Any, what: str) -> Any:

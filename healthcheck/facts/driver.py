@@ -40,6 +40,8 @@ _NO_VERDICT = (-1, 4, 10, 17, 20)
 # What the process that asked finds on its own path: no library, or one without the function. Whether the
 # driver is up is then for the second source to say.
 _OF_OUR_VIEW = (12, 13)
+# What the reader's first line holds of a driver that came up: without any of it nothing was said of one.
+_OF_HEAD = frozenset(("driver", "nvml", "cuda", "count"))
 
 
 class Driver(Fact):
@@ -137,7 +139,7 @@ def _by_nvml(captures: Captures) -> _DriverReport:
     if not isinstance(head, dict):
         return _DriverReport(None, "the NVML reader's answer is not in our format")
     error = head.get("error")
-    if error is None:
+    if error is None and not _OF_HEAD.isdisjoint(head):
         return _DriverReport(True, head=head)
     if not isinstance(error, list) or len(error) != 2 or type(error[0]) is not int:
         return _DriverReport(None, "NVML failed to start")

@@ -57,11 +57,12 @@ class Dimm:
 
 class Dimms(Fact):
     """The installed modules, and the names of the empty slots; UNSUPPORTED without dmidecode or its
-    tables."""
+    tables. `unread` are slots that may hold a module, in words: they say no size or no name."""
 
     name: str
     modules: tuple[Dimm, ...]
     empty: tuple[str, ...]
+    unread: tuple[str, ...]
 
 
 def _line(text: str) -> str:
@@ -97,30 +98,32 @@ _OF_SLOT = re.compile(r"^[ \t]*(Bank Locator|Locator|Size|Configured Memory Spee
                       r"[ \t]*:(.*)$", re.MULTILINE)
 
 
-def slots(text: str) -> tuple[tuple[Dimm, ...], tuple[str, ...]]:
-    """Modules and empty slots of dmidecode's output; raises ValueError where a slot says neither a size nor
-    that it is empty."""
-    modules, empty = [], []
+def slots(text: str) -> tuple[tuple[Dimm, ...], tuple[str, ...], tuple[str, ...]]:
+    """Modules, empty slots and those that may be either of dmidecode's output; raises ValueError where it
+    lists no module."""
+    modules, empty, unread = [], [], []
     for block in _BETWEEN.split(text):
         if block.partition("\n")[0] != "Memory Device":
             continue
         fields = {key: value.strip() for key, value in _OF_SLOT.findall(block)}
         slot = clean(fields.get("Locator", ""), 60)
         if not slot:
-            raise ValueError(block[:80])
+            unread.append("a memory slot without a name")
+            continue
         if fields.get("Size") == "No Module Installed":
             empty.append(slot)
             continue
         size = _SIZE.fullmatch(fields.get("Size", ""))
         if size is None:
-            raise ValueError(fields.get("Size"))
+            unread.append(f"{slot}, which says no size")
+            continue
         speed = _SPEED.fullmatch(fields.get("Configured Memory Speed")
                                  or fields.get("Configured Clock Speed", ""))
         modules.append(Dimm(slot, int(size[1]) * _UNITS[size[2]], int(speed[1]) if speed else 0,
                             clean(fields.get("Bank Locator", ""), 60)))
     if not modules:
         raise ValueError("no memory device")
-    return tuple(modules), tuple(empty)
+    return tuple(modules), tuple(empty), tuple(unread)
 
 
 def installed(captures: Captures) -> tuple[Dimm, ...]:

@@ -190,6 +190,6 @@ def _on_pci(captures: Captures) -> tuple[Adapter, ...]:
             own = kind.startswith(_VENDOR) and family != _OTHER_NETWORK
             if (own or kind.startswith(_OTHERS)) and kind not in VIRTUAL and kind not in _OTHER_VIRTUAL:
                 driver = device.get("DRIVER", "")
-                found.append(Adapter(slot(text), kind, own and family == _INFINIBAND, own, driver, rdma=False,
-                                     elsewhere=driver in PASSED_ON))
+                found.append(Adapter(path.split("/")[-2], kind, own and family == _INFINIBAND, own, driver,
+                                     rdma=False, elsewhere=driver in PASSED_ON))
     return tuple(found)

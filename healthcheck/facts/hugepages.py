@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -14,7 +14,7 @@ from healthcheck.facts.parsing import searched, whole
 from healthcheck.facts.system import CMDLINE, SYSTEM
 from healthcheck.facts.values import Fact, Unmeasured
 
-_FOLDER = re.compile(re.escape(HUGE_PAGES) + r"-(\d{1,10})kB/nr_hugepages")
+_FOLDER = re.compile(re.escape(HUGE_PAGES) + r"-(\d{1,10})kB/(?:nr|free|resv)_hugepages")
 _DEFAULT = re.compile(r"^Hugepagesize:\s+(\d{1,10}) kB$", re.MULTILINE)
 _SIZE = re.compile(r"(\d{1,7})([KMGkmg])")
 _COUNT = re.compile(r"\d{1,10}|\d{1,4}:\d{1,10}(?:,\d{1,4}:\d{1,10})*")
@@ -39,6 +39,11 @@ class BootHugePages(Fact):
     asked: Mapping[int, int]
 
 
+def page_sizes(files: Iterable[str]) -> list[int]:
+    """The sizes in KiB that these files are of, each of which the kernel has a folder for, ascending."""
+    return sorted({int(match[1]) for path in files if (match := _FOLDER.fullmatch(path))})
+
+
 def page_name(kib: int) -> str:
     """Huge pages of this size, for people."""
     for unit, of in (("GiB", 1024 * 1024), ("MiB", 1024)):
@@ -52,7 +57,7 @@ def huge_pages(captures: Captures) -> HugePages:
     """Each of the three by the files that it needs."""
     files = captures.files(MEMORY)
     files.require(MEMINFO)
-    sizes = sorted(int(match[1]) for path in files if (match := _FOLDER.fullmatch(path)))
+    sizes = page_sizes(files)
     total, free, reserved = (
         {kib: files.read(f"{HUGE_PAGES}-{kib}kB/{name}_hugepages", whole) for kib in sizes}
         for name in ("nr", "free", "resv"))

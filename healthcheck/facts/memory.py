@@ -7,12 +7,13 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.host import HUGE_PAGES, MEMINFO, MEMORY
+from healthcheck.facts.hugepages import page_sizes
 from healthcheck.facts.parsing import whole
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
 
 _LINE = re.compile(r"^([A-Za-z][A-Za-z0-9_()]{0,40}):\s+(\d{1,15})(?: kB)?$", re.MULTILINE)
 
-_FREE = re.compile(re.escape(HUGE_PAGES) + r"-(\d{1,10})kB/free_hugepages")
+_OF_HUGE_PAGES = frozenset(("HugePages_Total", "HugePages_Free", "Hugepagesize"))
 
 
 class MemoryUse(Fact):
@@ -37,8 +38,8 @@ def memory_use(captures: Captures) -> MemoryUse:
     files = captures.files(MEMORY)
     found = {match[1]: int(match[2]) for match in _LINE.finditer(files.text(MEMINFO))}
     idle: list[Any] = [
-        count if isinstance(count, Unmeasured) else count * int(match[1]) * 1024 for path in files
-        if (match := _FREE.fullmatch(path)) for count in (files.read(path, whole),)]
+        count if isinstance(count, Unmeasured) else count * kib * 1024 for kib in page_sizes(files)
+        for count in (files.read(f"{HUGE_PAGES}-{kib}kB/free_hugepages", whole),)]
 
     def figure(key: str, unit: int = 1024) -> Any:
         return found[key] * unit if key in found else Unmeasured(f"{MEMINFO} has no {key}")
@@ -47,8 +48,9 @@ def memory_use(captures: Captures) -> MemoryUse:
         return (left if isinstance(left, Unmeasured) else right
                 if isinstance(right, Unmeasured) else left * right)
 
-    pages: Any = (both(figure("HugePages_Free", 1), figure("Hugepagesize"))
-                  if "HugePages_Total" in found else 0)
+    # A kernel without huge pages has none of these lines.
+    pages: Any = (0 if _OF_HUGE_PAGES.isdisjoint(found)
+                  else both(figure("HugePages_Free", 1), figure("Hugepagesize")))
     unread = next((value for value in idle if isinstance(value, Unmeasured)), None)
     if idle and not isinstance(pages, Unmeasured):
         pages = unread or max(pages, sum(idle))

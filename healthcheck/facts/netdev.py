@@ -119,9 +119,7 @@ def parse_counts(text: str) -> Mapping[str, list[str]]:
 
 
 def _unlinked(files: CapturedFiles, path: str, parse: Any) -> Any:
-    """A file that a kernel or driver may lack, or that gives EINVAL without a link."""
-    if not files.has(path):
-        return UNSUPPORTED
+    """A file that gives EINVAL without a link, or of a driver that cannot say."""
     value = files.read(path, parse)
     return UNSUPPORTED if isinstance(value, Unmeasured) and value.reason.endswith("(EINVAL)") else value
 
@@ -189,8 +187,8 @@ def _device(files: CapturedFiles, name: str) -> dict[str, Any] | None:
         "mbps": _unlinked(files, f"{at}/speed", _mbps),
         "duplex": _unlinked(files, f"{at}/duplex", _duplex),
         "mtu": files.read(f"{at}/mtu", whole),
-        "ups": _unlinked(files, f"{at}/carrier_up_count", whole),
-        "downs": _unlinked(files, f"{at}/carrier_down_count", whole),
+        "ups": files.optional(f"{at}/carrier_up_count", whole),        # since Linux 4.16
+        "downs": files.optional(f"{at}/carrier_down_count", whole),
     }
 
 

@@ -41,7 +41,8 @@ HEAT = Probe("nvme.temperature", ProbeKind.FILES,
 NO_DRIVE = "NVMe drives (none here)"
 NO_NAMESPACE = "NVMe namespaces (none here)"
 _CLASS = re.compile(r"^PCI_CLASS=108[0-9A-Fa-f]{2}$", re.MULTILINE)
-_PASSED_ON = re.compile(rf"^DRIVER=(?:{'|'.join(PASSED_ON)})$", re.MULTILINE)
+_BOUND = re.compile(r"^DRIVER=.{1,64}$", re.MULTILINE)
+_PASSED_ON = frozenset(f"DRIVER={driver}" for driver in PASSED_ON)
 # The controllers' folders hold their namespaces: nvme0n1, or nvme0c0n1 where several paths may lead to it.
 NAMESPACES = Probe("nvme.namespaces", ProbeKind.FILES,
                    paths=tuple(f"{BASE}/nvme*/nvme*n*/{name}" for name in ("ro", "size")))
@@ -91,12 +92,15 @@ class NvmeHeat(Fact):
 
 class NvmeBus(Fact):
     """NVMe controllers by PCI address: those on the bus, those among them that the kernel's driver runs, and
-    those that were passed on, to a program (SPDK) or a virtual machine."""
+    those that were passed on, to a program (SPDK) or a virtual machine. `unread` says why the driver may run
+    more of them, and `free` are those that no driver is bound to, so that it runs none of these."""
 
     name: str
     on_pci: tuple[str, ...]
     driven: tuple[str, ...]
     passed_on: tuple[str, ...]
+    free: tuple[str, ...]
+    unread: str
 
 
 def _line(text: str) -> str:
@@ -241,10 +245,10 @@ def over_network(captures: Captures, device: str) -> bool:
 
 
 def _on_pci(captures: Captures) -> Any:
-    """The PCI addresses of NVMe controllers, each with whether it was passed on."""
+    """The PCI addresses of NVMe controllers, each with the line that names its driver, "" without one."""
     bus = captures.files(PCI)
-    found = {path.split("/")[-2]: bool(_PASSED_ON.search(text)) for path in bus if path.endswith("/uevent")
-             and _CLASS.search(text := bus.text(path))}
+    found = {path.split("/")[-2]: match[0] if (match := _BOUND.search(text)) else "" for path in bus
+             if path.endswith("/uevent") and _CLASS.search(text := bus.text(path))}
     return partial_if(found, bus.unreadable())
 
 
@@ -252,20 +256,21 @@ def _on_pci(captures: Captures) -> Any:
 def nvme_bus(captures: Captures) -> Any:
     """NVMe controllers that the PCI bus holds (class 0108), and those that the driver runs."""
     found, files = captures.once(_on_pci), captures.files(NVME)
-    driven = []
+    driven, unread = [], ""
     for device in _devices(files):
         # The fact `nvmes` reports what could not be read of a drive.
         files.ignore(path.replace("*", device[4:], 1) for path in NVME.paths)
         at = f"{BASE}/{device}"
-        if files.has(f"{at}/transport"):
-            files.require(f"{at}/transport")       # says whether the drive must be on the bus
-        pci = _pci(files, at)
+        transport = files.read(f"{at}/transport", _line) if files.has(f"{at}/transport") else "pcie"
+        # It says whether the drive must be on the bus.
+        pci = transport if isinstance(transport, Unmeasured) else _pci(files, at)
         if isinstance(pci, Unmeasured):
-            raise Unread(pci.reason)
-        if isinstance(pci, str):
+            unread = unread or pci.reason
+        elif isinstance(pci, str):
             driven.append(pci)
     unreadable = found.reason if isinstance(found, Partial) else files.unreadable()
-    on_pci: dict[str, bool] = found.value if isinstance(found, Partial) else found
+    on_pci: dict[str, str] = found.value if isinstance(found, Partial) else found
     value = NvmeBus("NVMe drives", tuple(sorted(on_pci)), tuple(sorted(driven)),
-                    tuple(sorted(pci for pci, passed_on in on_pci.items() if passed_on)))
+                    tuple(sorted(pci for pci, bound in on_pci.items() if bound in _PASSED_ON)),
+                    tuple(sorted(pci for pci, bound in on_pci.items() if not bound)), unread)
     return partial_if(value, unreadable)

@@ -130,12 +130,14 @@ _NEWER = frozenset((
     "tlimit_memory_max_c", "tlimit_gpu_max_c", "c2c_enabled", "c2c_links", "c2c_links_active",
     "c2c_crc_errors", "c2c_replays",
 ))
+# What any reader asked for: a line with none of it is of no reader, and nothing was read.
+_OLDER = frozenset(key for key, _, _ in READINGS.values()) - _NEWER
 
 
 def gpu_fields(line: Line, source: str) -> dict[str, Any]:
     """Every reading of a line by field of a Gpu; readings that the device lacks are UNSUPPORTED."""
     values = {}
-    if _NEWER.isdisjoint(line):
+    if _NEWER.isdisjoint(line) and not _OLDER.isdisjoint(line):
         line = {**{key: {"na": True} for key in _NEWER}, **line}
     for field, (key, kind, convert) in READINGS.items():
         answer = line.get(key)

@@ -118,19 +118,22 @@ def _bus(text: str) -> int:
 
 
 @fact("iommu", IOMMU)
-def iommu(captures: Captures) -> Iommu:
-    """The groups' types, which the kernel shows since 5.11; raises Unread unless all were read."""
+def iommu(captures: Captures) -> Any:
+    """The groups' types, which the kernel shows since 5.11; raises Unread where none was read."""
     files = captures.files(IOMMU)
     files.text(ALWAYS)
-    found = []
+    found, unread = [], ""
     for path in files:
         if match := _GROUP.fullmatch(path):
             kind = files.read(path, _kind)
             if isinstance(kind, Unmeasured):
-                raise Unread(kind.reason)
-            found.append((f"{match[1]} {match[2]}", kind))
+                unread = unread or kind.reason
+            else:
+                found.append((f"{match[1]} {match[2]}", kind))
+    if unread and not found:
+        raise Unread(unread)
     groups: Any = tuple(found) if found else UNSUPPORTED
-    return Iommu("IOMMU", groups)
+    return partial_if(Iommu("IOMMU", groups), unread)
 
 
 def _kind(text: str) -> str:

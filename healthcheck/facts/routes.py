@@ -17,6 +17,7 @@ from healthcheck.facts.bond import BONDING
 from healthcheck.facts.netdev import NETDEV, NetDev, netdevs
 from healthcheck.facts.port import BASE as RDMA
 from healthcheck.facts.roce import ROCE
+from healthcheck.facts.team import TEAMD
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unsupported, reading
 from healthcheck.model.probes import MIB, Probe, ProbeKind
 
@@ -43,7 +44,7 @@ class Addressing(Fact):
     words: str
 
 
-@fact("addressing", ROUTES, NETDEV, ROCE, each="addresses")
+@fact("addressing", ROUTES, NETDEV, ROCE, besides=(TEAMD,), each="addresses")
 def addressing(captures: Captures) -> tuple[Addressing, ...]:
     """Every interface with a driver of its own that is set up and in no bond, every bond, the VLANs on them,
     and the interfaces of InfiniBand ports, by name."""

@@ -27,9 +27,9 @@ class Kind:
     """A node, what it showed before, and its healthy equals, with their earlier snapshots."""
 
     name: str
-    seen: Recording
-    earlier: Recording | None
-    peers: Sequence[tuple[Recording, Recording]]
+    seen: Recording = field(repr=False)
+    earlier: Recording | None = field(repr=False)
+    peers: Sequence[tuple[Recording, Recording]] = field(repr=False)
     sku: str
     _peers: dict[str, Assessment] = field(default_factory=dict, repr=False)
 

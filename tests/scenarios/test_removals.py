@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
 from functools import cache
 from typing import TypeVar
 
@@ -20,7 +21,7 @@ from healthcheck.model.outcome import Result, Status
 from healthcheck.model.recording import Recording
 from tests.scenarios import kinds, node
 from tests.scenarios.kinds import Kind, Recorded
-from tests.scenarios.readings import MOST, SILENT, THINGS, WIDE, exempt, of_subject
+from tests.scenarios.readings import MOST, SILENT, THINGS, TOGETHER, WIDE, exempt, of_subject
 from tests.scenarios.removal import Removal, nonsense, removals, taken, without
 
 Test = TypeVar("Test", bound=Callable[..., None])
@@ -77,7 +78,8 @@ def wrong(kind: Kind, removal: Removal, probe: str = "", noise: bool = True) -> 
             found.append(f"{said}: {less[rule].findings[0].subject}: {less[rule].findings[0].observed}: it fails, and did not")
         if whole[rule].status is Status.FAIL and less[rule].status is not Status.FAIL and not thing and not less[rule].reason:
             found.append(f"{said}: the failure is gone without a word")
-        found += [f"{said}: it hides the fault of {fault}" for fault in hidden(removal, whole[rule], less[rule])]
+        if not exempt(TOGETHER, probe_id, called, rule):
+            found += [f"{said}: it hides the fault of {fault}" for fault in hidden(removal, whole[rule], less[rule])]
     narrow = [rule for rule in changed if not exempt(WIDE, probe_id, called, rule)]
     if len(narrow) > MOST:
         found.append(f"{kind.name}: without {removal}: {len(narrow)} rules change: {' '.join(narrow)}")
@@ -136,6 +138,36 @@ def test_one_thing_that_is_not_there_changes_no_judgement_but_those_of_it(record
         assert wrong(*drawn) == []
 
     test()
+
+
+FAIL, UNKNOWN, PASS = Status.FAIL, Status.UNKNOWN, Status.PASS
+FAULTS = (
+    ("driver-not-loaded", "gpu.nvml", ".error", "driver-loads", {UNKNOWN}),
+    ("driver-and-library-differ", "gpu.nvml", ".error", "driver-module-matches", {UNKNOWN}),
+    ("gpu-lost", "gpu.nvml", ".error", "gpu-answers", {UNKNOWN}),
+    ("memory-reserved", "host.memory", "/proc/meminfo#HugePages_Total", "memory-hugepages", {FAIL}),
+    ("memory-reserved", "host.memory", "/proc/meminfo#HugePages_Free", "memory-hugepages", {UNKNOWN}),
+    ("memory-module-slow", "host.dimms", "#Configured", "host-dimm-alike", {FAIL, UNKNOWN}),
+    ("memory-module-slow", "host.dimms", "#Size", "host-dimm-alike", {FAIL, UNKNOWN}),
+    ("dimm-lost", "host.dimms", "#Locator", "host-dimm-count", {FAIL, UNKNOWN}),
+    ("data-lost-on-the-link", "port.counters", "*/local_link_integrity_errors", "port-errors-fatal", {FAIL, UNKNOWN}),
+    ("users-fault", "port.counters", "*/rnr_nak_retry_err", "port-retries", {FAIL, UNKNOWN}),
+    ("disk-fails", "disk.smart", "*.critical_warning", "disk-smart-failed", {PASS, UNKNOWN}),
+    ("nvme-given-up", "nvme.sysfs", "*/address", "disk-nvme-driven", {UNKNOWN}),
+    ("ethernet-at-a-tenth", "netdev.sysfs", "*/speed", "netdev-speed", {FAIL, UNKNOWN}),
+    ("iommu-translates", "pcie.iommu", "*/type#*", "pcie-iommu", {FAIL}),
+    ("cpu-taken-away", "cpu.topology", "*/smt/control#*", "cpu-count", {FAIL}),
+)
+
+
+@pytest.mark.parametrize(("name", "probe", "called", "rule", "expected"), FAULTS)
+def test_what_a_sick_node_does_not_say_is_no_pass_and_hides_nothing_else(
+    name: str, probe: str, called: str, rule: str, expected: set[Status], recorded: Recorded,
+) -> None:
+    kind = recorded.kind(name)
+    some = [one for one in removals(kind.seen) if one.probe == probe and fnmatchcase(one.called, called)]
+    statuses = {kind.judged(without(kind.seen, one), probe)[rule].status for one in some}
+    assert statuses and statuses <= expected, statuses
 
 
 @slow

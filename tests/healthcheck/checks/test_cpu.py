@@ -276,6 +276,11 @@ def test_a_core_that_cannot_be_read_hides_no_hot_one() -> None:
     assert (result.status, "CPU 0" in result.reason) == (Status.FAIL, True)
 
 
+def test_a_core_without_a_counter_beside_those_that_have_one_is_unknown() -> None:
+    result = verdict("cpu-core-throttled", files("cpu.cores", {f"cpu1/{CORES}": None}), machine.recording())
+    assert (result.status, "CPU 1" in result.reason) == (Status.UNKNOWN, True)
+
+
 def test_every_core_is_not_read_beside_a_job() -> None:
     judged = {rule.id for rule in packagedrules.RULES.under("timer") if not rule.left_out}
     assert "cpu-core-throttled" not in judged and "cpu-throttled" in judged

@@ -179,6 +179,9 @@ def test_a_margin_that_could_not_be_read_is_unknown_and_the_other_scale_is_still
     unread = gpus({"temperature_margin_c": ERROR, "temperature_slowdown_c": 92, "temperature_c": 91})
     assert verdict("gpu-temperature", unread).status is Status.UNKNOWN
     assert findings_of(verdict("gpu-temperature-slowdown", unread)).startswith("GPU 3: 91 C, 1 C below")
+    # Which of the two it has is not known: a cool one passes by neither.
+    cool = gpus({"temperature_margin_c": ERROR, "temperature_slowdown_c": 92, "temperature_c": 40})
+    assert verdict("gpu-temperature-slowdown", cool).status is Status.UNKNOWN
 
 
 @pytest.mark.parametrize("rule", ["gpu-temperature", "gpu-temperature-slowdown"])

@@ -164,8 +164,9 @@ def with_(probe: str, texts: dict[str, str | Outcome | None], held: Recording) -
 def asked(cmdline: str, **pages: str | Outcome | None) -> Recording:
     """A node that was booted with these parameters and has so many pages of 1 GiB (`gigantic`) and 2 MiB."""
     held: dict[str, str | Outcome | None] = {
-        f"{HUGE}-{kib}kB/nr_hugepages": pages[name]
-        for name, kib in (("gigantic", 1048576), ("small", 2048)) if name in pages}
+        f"{HUGE}-{kib}kB/{file}_hugepages": pages[name]
+        for name, kib in (("gigantic", 1048576), ("small", 2048)) if name in pages
+        for file in (("nr",) if pages[name] else ("nr", "free", "resv"))}
     return with_("host.system", {"/proc/cmdline": f"BOOT_IMAGE=/vmlinuz ro {cmdline}\n"}, files("host.memory", held))
 
 
@@ -286,6 +287,12 @@ def test_a_kernel_that_shows_no_free_blocks_is_skipped_and_one_odd_size_costs_no
     odd = files("host.memory", {f"{HUGE}-1048576kB/nr_hugepages": "many\n"})
     others = ("memory-poisoned", "memory-available", "memory-left-over", "memory-hugepages", "memory-fragmented", "host-memory")
     assert {rule: verdict(rule, odd, memory_gib=2048).status for rule in others} == dict.fromkeys(others, Status.PASS)
+
+
+@pytest.mark.parametrize(("name", "rule"), [
+    ("free", "memory-hugepages"), ("nr", "memory-hugepages-leaked"), ("resv", "memory-hugepages-leaked")])
+def test_a_size_of_huge_pages_without_one_of_its_files_is_unknown(name: str, rule: str) -> None:
+    assert verdict(rule, files("host.memory", {f"{HUGE}-2048kB/{name}_hugepages": None})).status is Status.UNKNOWN
 
 
 @pytest.mark.parametrize(("path", "rules"), [
