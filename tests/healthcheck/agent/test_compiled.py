@@ -148,11 +148,11 @@ def test_equal_inputs_are_equal_bytes_and_each_word_changes_the_digest() -> None
 def test_the_bundle_is_small_and_holds_python_alone() -> None:
     made = build(PACKAGED).of(Node("gpu001"))
     names = zipfile.ZipFile(io.BytesIO(made.files[CODE])).namelist()
-    assert {name.rpartition(".")[2] for name in names} == {"py", "txt", "bin"} and len(names) < 260
+    assert {name.rpartition(".")[2] for name in names} == {"py", "txt", "bin"} and len(names) < 300
     assert not [name for name in names
                 if name.startswith(("provisioning", "healthcheck/cli", "inventory/importers",
                                     "inventory/cli"))]
-    assert (sum(len(zlib.compress(data)) for data in made.files.values()) < 650_000
+    assert (sum(len(zlib.compress(data)) for data in made.files.values()) < 700_000
             and len(made.files[NODE]) < 1000)
 
 
