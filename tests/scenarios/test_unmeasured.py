@@ -56,6 +56,7 @@ SPARE = (
     Spare("host.versions", "kernel-*", "the log mostly names its kernel itself; without that no baseline is chosen, which is said"),
     Spare("disk.scsi", "disk-smart-*", "it leaves out a BMC's virtual drives; without it more is judged, never less"),
     Spare("nvme.sysfs", "disk-smart-*", "it leaves out drives over a network; without it more is judged, never less"),
+    Spare("nvme.sysfs", "disk-nvme-count", "drives are counted on the bus; a controller's file only says which of them it runs", ("denied",)),
     Spare("nvme.temperature", "disk-smart-*", "without a sensor SMART's own bit for a temperature is judged"),
     Spare("disk.raid-smart", "disk-smart-*", "the bus has no RAID controller whose drives it would ask"),
     Spare("disk.scsi", "fleet-disk-sizes", "the node has no such disk, so no file of one may be refused", ("denied",)),

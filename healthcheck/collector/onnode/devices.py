@@ -92,11 +92,15 @@ def matching(base: str, parts: List[str]) -> List[str]:
 
 
 def scanned(argv: Sequence[str]) -> Set[str]:
-    """The drives that this command lists, as DEVICE/TYPE."""
-    import subprocess
-    made = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                          env=environment(), check=True)
-    lines = made.stdout.decode("ascii", "replace").splitlines()[:MOST_SCANNED]
+    """The drives that this command lists, as DEVICE/TYPE. Raises OSError where it fails."""
+    out, nothing = os.memfd_create("scan"), os.open(os.devnull, os.O_RDWR)
+    started = os.posix_spawnp(argv[0], list(argv), environment(), file_actions=[
+        (os.POSIX_SPAWN_DUP2, nothing, 0), (os.POSIX_SPAWN_DUP2, out, 1), (os.POSIX_SPAWN_DUP2, nothing, 2)])
+    status = os.waitpid(started, 0)[1]
+    if status:
+        raise OSError("%s: status %d" % (" ".join(argv), status))
+    listed = contents(out, MOST_SCANNED * 200, False)[0]
+    lines = listed.decode("ascii", "replace").splitlines()[:MOST_SCANNED]
     return {"/".join(found.groups()) for found in map(SCANNED.match, lines) if found}
 
 

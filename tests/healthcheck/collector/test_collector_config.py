@@ -48,13 +48,13 @@ def put(data: bytes, at: int, *values: int) -> bytes:
 
 
 @pytest.mark.parametrize(("data", "expected"), [
-    (GPU, ("done", "flags 0002\ndevcap 00008022\ndevctl 514f\n")),
-    (PORT, ("done", "flags 0062\ndevcap 00008022\ndevctl 214f\nacs 005f 001d\n")),
-    (TREE[SWITCH], ("done", "flags 0052\ndevcap 00008022\ndevctl 214f\n")),
+    (GPU, ("done", "flags 0002\ndevcap 00008022\ndevctl 515f\n")),
+    (PORT, ("done", "flags 0062\ndevcap 00008022\ndevctl 215f\nacs 005f 001d\n")),
+    (TREE[SWITCH], ("done", "flags 0052\ndevcap 00008022\ndevctl 215f\n")),
     # another capability there
-    (put(PORT, 0x150, 0x0B), ("done", "flags 0062\ndevcap 00008022\ndevctl 214f\nacs 0000 0000\n")),
+    (put(PORT, 0x150, 0x0B), ("done", "flags 0062\ndevcap 00008022\ndevctl 215f\nacs 0000 0000\n")),
     # no room for extended ones
-    (PORT[:256], ("done", "flags 0062\ndevcap 00008022\ndevctl 214f\nacs 0000 0000\n")),
+    (PORT[:256], ("done", "flags 0062\ndevcap 00008022\ndevctl 215f\nacs 0000 0000\n")),
     (put(GPU, 0x06, 0x00), ("done", "conventional\n")),
     (put(GPU, 0x40, 0x01, 0x00), ("done", "conventional\n")),
     (put(GPU, 0x41, 0x40), ("crashed", "the list of its capabilities has no end")),
