@@ -266,7 +266,7 @@ EMPTY_FACTS = ("gpus", "ports")
 OF_GPUS = ("gpu_links", "nvlinks", "nvlink_errors", "nvlink5_errors", "gpu_pairs", "gpu_loads",
            "persistence_modes")
 # Collections that are empty with the RDMA ports.
-OF_PORTS = ("port_fatal_counters", "port_rate_counters", "port_job_counters", "hcas")
+OF_PORTS = ("port_fatal_counters", "port_rate_counters", "port_job_counters", "narrow_counters", "hcas")
 SMALLEST_COHORT = 3
 
 

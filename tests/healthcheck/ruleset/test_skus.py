@@ -491,7 +491,7 @@ NO_PORTS = dict.fromkeys(("port_sysfs", "port_counters", "hca_sysfs"), machine.d
 def test_a_sku_without_ports_says_of_all_that_is_empty_without_them_that_it_may_be() -> None:
     captures = Captures(machine.recording("n1", **NO_PORTS))
     empty = {name for name, spec in FACTS.items() if build_fact(spec, captures) == ()}
-    assert len(empty) == 5 and RULES.skus["cpu-only"].empty >= empty
+    assert len(empty) == 6 and RULES.skus["cpu-only"].empty >= empty
     assert set(skus.OF_PORTS) == empty - {"ports"}
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from healthcheck.checks.base import CHECKS
 from healthcheck.facts.gpu import Gpu
+from healthcheck.facts.nvme import Nvme
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, narrowed, reading, readings
 from healthcheck.model.outcome import NodeReport, Origin, Status
 from healthcheck.sweep import assess
@@ -61,7 +62,8 @@ def results(report: NodeReport, check: str) -> list[Any]:
 
 def test_there_are_checks_that_say_what_they_read_and_all_their_fields_exist() -> None:
     assert len(READERS) > 8
-    assert not [field for name in READERS for field in CHECKS[name].reads if field not in Gpu.FIELDS]
+    fields = {"gpus": Gpu.FIELDS, "nvmes": Nvme.FIELDS}
+    assert not [field for name in READERS for field in CHECKS[name].reads if field not in fields[CHECKS[name].subject]]
 
 
 def test_a_field_that_was_not_kept_is_no_value_and_no_pass(monkeypatch: pytest.MonkeyPatch) -> None:
