@@ -281,12 +281,17 @@ def test_a_driver_without_link_counters_is_not_judged_by_them() -> None:
     assert {r.rule: r.status for r in assessment.finish().reports[0].results}["port-link-downed"] is Status.SKIPPED
 
 
-def test_a_full_counter_and_a_port_without_an_earlier_look_are_not_compared() -> None:
-    node = Node(name="gpu001", sku="hgx-h100")
-    for before, after in ((machine.ports(7), machine.ports(8)), (machine.ports(**{"mlx5_0.link_downed": "255"}),) * 2):
-        assessment = Assessment((node,), RULES)
-        assessment.add(machine.recording(port_sysfs=after), machine.recording(port_sysfs=before))
-        assert {r.rule: r.status for r in assessment.finish().reports[0].results}["port-link-downed"] is Status.UNKNOWN
+@pytest.mark.parametrize(("before", "after", "down", "full"), [
+    (machine.ports(7), machine.ports(8), Status.UNKNOWN, Status.PASS),
+    # What it counts no further is said of the counter, once.
+    (*(machine.ports(**{"mlx5_0.link_downed": "255"}),) * 2, Status.PASS, Status.FAIL)])
+def test_a_port_without_an_earlier_look_is_not_compared_and_a_full_counter_is_named(
+    before: Capture, after: Capture, down: Status, full: Status,
+) -> None:
+    assessment = Assessment((Node(name="gpu001", sku="hgx-h100"),), RULES)
+    assessment.add(machine.recording(port_sysfs=after), machine.recording(port_sysfs=before))
+    found = {result.rule: result.status for result in assessment.finish().reports[0].results}
+    assert (found["port-link-downed"], found["port-counter-full"]) == (down, full)
 
 
 @pytest.mark.parametrize("mount", [
