@@ -7,7 +7,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -50,7 +50,8 @@ def children(pid: int) -> list[int]:
 def kill(server: Sshd, signal_: int = signal.SIGKILL, *, listener: bool = True) -> None:
     """The machine is gone, or with `listener` False only the connections to it."""
     for pid in (*([server.process.pid] if listener else []), *children(server.process.pid)):
-        os.kill(pid, signal_)
+        with suppress(ProcessLookupError):      # a connection's process may end with the listener
+            os.kill(pid, signal_)
 
 
 def reasons(replies: dict[str, Reply]) -> set[str]:
