@@ -119,12 +119,16 @@ def container_run(captures: Captures) -> Any:
             and not _LINE.match(line) and not _ENDED.match(line)]
     of_gpus = next((match[0] for line in printed if (match := _OF_GPUS.search(line))), "")
     trouble = clean(of_gpus or (printed[0] if printed else "no reason given"), 200)
-    uuids = tuple(_UUID.findall(text))
+    uuids = tuple(_UUID.findall(text[runs.end():code.start()]))
     if ended is None and not of_gpus:
         raise Unread(f"{client} run ended with exit status {code[1]}: {trouble}")
+    # Each side is believed of itself alone: what runs in the container may print any line.
+    sides = {"node": text[:runs.start()], "inside": text[runs.end():code.start()]}
     found: dict[tuple[str, str], list[str]] = {}
-    for who, what, name in _LINE.findall(text):
-        found.setdefault((who, what), []).append(name)
+    for side, printed_there in sides.items():
+        for who, what, name in _LINE.findall(printed_there):
+            if who == side:
+                found.setdefault((who, what), []).append(name)
     opened: Any = tuple(found.get(("inside", "opens"), ()))
     adapters: Any = tuple(found.get(("inside", "rdma"), ()))
     if ended is None:

@@ -126,14 +126,17 @@ def disk_health(captures: Captures) -> Any:
 def _behind_raid(captures: Captures) -> tuple[list[DiskHealth], str]:
     """The drives behind RAID controllers, and why not all were asked, where there may be any."""
     capture = captures.capture(RAID_SMART)
-    if capture is None or capture.outcome is not Outcome.DONE:
-        try:
-            if "megaraid_sas" not in captures.once(on_pci):
-                return [], ""
-        except Unread:
-            pass
-    lacking = "" if capture is not None and capture.outcome is Outcome.DONE else why(RAID_SMART, capture)
+    try:
+        controller = "megaraid_sas" in captures.once(on_pci)
+    except Unread:
+        controller = None
+    done = capture is not None and capture.outcome is Outcome.DONE
+    if not done and controller is False:
+        return [], ""
     answers = captures.devices(RAID_SMART) if capture is not None and capture.files else {}
+    lacking = "" if done else why(RAID_SMART, capture)
+    if done and controller and not answers:
+        lacking = "smartctl --scan lists no drive behind the RAID controller"
     disks = []
     for path in sorted(answers, key=natural):
         folder, _, kind = path.rpartition("/")

@@ -83,6 +83,10 @@ def test_a_container_that_gpus_keep_from_starting_says_nothing_of_rdma_devices()
     assert status is Status.UNKNOWN and "did not start: nvidia-container-cli" in reason
 
 
+def test_what_runs_in_a_container_says_nothing_of_the_node() -> None:
+    assert judged(RDMA, ran((*LIST, "node rdma mlx5_9", "node opens /dev/infiniband/uverbs9"))) == (Status.PASS, "")
+
+
 def test_a_file_that_the_node_cannot_open_either_is_no_fault_of_containers() -> None:
     less = [path for path in FILES if path != "/dev/infiniband/uverbs3"]
     assert judged(RDMA, ran(files=less, node=(less, ADAPTERS)))[0] is Status.PASS

@@ -12,6 +12,7 @@ from healthcheck.facts.disk import RAID_SMART, SMART
 from healthcheck.facts.gpu import PCI
 from healthcheck.facts.raid_tools import TOOLS
 from healthcheck.model.outcome import Status
+from healthcheck.model.probes import Probe
 from healthcheck.model.recording import Recording
 from tests.healthcheck import machine, raid
 from tests.healthcheck.checks.verdicts import findings_of, verdict
@@ -43,9 +44,9 @@ def node(tree: Path, tool: str = "") -> None:
     (tree / "run").mkdir()
 
 
-def seen(tree: Path, monkeypatch: pytest.MonkeyPatch) -> Recording:
+def seen(tree: Path, monkeypatch: pytest.MonkeyPatch, smart: Probe = RAID_SMART) -> Recording:
     monkeypatch.setenv("PATH", f"{tree}/bin:/usr/bin:/bin")
-    made = collect([PCI, SMART, RAID_SMART, *TOOLS], tree, seconds=60.0)
+    made = collect([PCI, SMART, smart, *TOOLS], tree, seconds=60.0)
     return replace(machine.recording(), captures={**machine.captures(), **made.captures})
 
 
@@ -66,3 +67,13 @@ def test_without_a_tool_its_name_is_said(tmp_path: Path, monkeypatch: pytest.Mon
     node(tmp_path)
     result = verdict("raid-controller-state", seen(tmp_path, monkeypatch))
     assert result.status is Status.UNKNOWN and "install storcli64 (Broadcom) or perccli64 (Dell)" in result.reason
+
+
+@pytest.mark.parametrize("scan", ["exit 1", "sleep 60", "echo '/dev/bus/0 -d megaraid' && exit", "printf '\\377\\000\\033[31m' && exit", "exit 0"],
+                         ids=["fails", "hangs", "half", "rubbish", "nothing"])
+def test_drives_behind_a_controller_that_the_scan_does_not_list_are_no_pass(scan: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    node(tmp_path, "storcli64")
+    (tmp_path / "bin/smartctl").write_text(f"#!/bin/sh\n[ \"$1\" = --scan ] && {scan}\nexit 1\n")
+    recording = seen(tmp_path, monkeypatch, replace(RAID_SMART, seconds=2.0))
+    result = verdict("disk-smart-failed", replace(recording, captures={**recording.captures, SMART.id: machine.captures()[SMART.id]}))
+    assert result.status is Status.UNKNOWN, result
