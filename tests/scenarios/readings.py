@@ -120,6 +120,7 @@ THINGS = (
     Exempt("fabric.journal", "#*", "nvlink-fabric-manager-log", "a line of the journal"),
     Exempt("container.slurm", "*", "pyxis-configured", "a file of the configuration and its lines: that they are there is what is judged"),
     Exempt("container.cdi", "*", "cdi-*", "a specification and the devices that it names"),
+    Exempt("host.versions", "*/nvidia/version*", "cdi-*", "the driver that is loaded, with whose libraries a specification is compared"),
     Exempt("container.config", "toolkit*", "container-toolkit", "a program of the toolkit that is on the node"),
     Exempt("container.config", "*.keys.*", "docker-config", "a key that the file sets"),
     Exempt("netdev.sysfs", "/proc/net/bonding/bondN", "fleet-addressing", "a bond: that it is gone is fleet-bond's"),
