@@ -141,11 +141,15 @@ def seen_since(store: Store, rma: Rma) -> list[ComponentLocation]:
     """Findings of snapshots since its return: in its slot, and of the part itself anywhere; newest last."""
     if rma.returned is None:
         return []
-    return [ComponentLocation(**dict(row)) for row in store.rows(
+    rows = store.rows(
         "SELECT kind, serial, name AS node, slot, began, seen, ended FROM seat "
         "JOIN node ON node.id = seat.node JOIN component ON component.id = component WHERE seen > ? "
-        "AND ((name = ? AND slot = ?) OR (kind = ? AND serial = ?)) ORDER BY seen, began", rma.returned,
-        rma.node, rma.slot or CHASSIS, rma.kind, rma.serial)]
+        # Each half has an index; of an OR of both SQLite would read all seats there ever were.
+        "AND seat.id IN (SELECT id FROM seat WHERE node = (SELECT id FROM node WHERE name = ?) AND slot = ? "
+        "UNION ALL SELECT id FROM seat WHERE component = "
+        "(SELECT id FROM component WHERE kind = ? AND serial = ?)) ORDER BY seen, began",
+        rma.returned, rma.node, rma.slot or CHASSIS, rma.kind, rma.serial)
+    return [ComponentLocation(**dict(row)) for row in rows]
 
 
 def alarm(rma: Rma, seats: Collection[ComponentLocation]) -> str:

@@ -322,5 +322,11 @@ _TWELFTH = (
     "ALTER TABLE sweep ADD COLUMN left_out INTEGER NOT NULL DEFAULT 0",
 )
 
+# What sat in one place, and what one node had: without it every question of an RMA reads all seats there are.
+_SEATS_OF_NODES = (
+    "CREATE INDEX seat_node ON seat (node, slot)",
+)
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH,
-                                           _EIGHTH, _NINTH, _TENTH, _ELEVENTH, _TWELFTH)
+                                           _EIGHTH, _NINTH, _TENTH, _ELEVENTH, _TWELFTH,
+                                           _SEATS_OF_NODES)
