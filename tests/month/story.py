@@ -1,0 +1,373 @@
+"""A story on the simulated site: what happens, and the laws that hold after each step, whatever happens.
+
+Each event is a method, so that a fixed story reads as one and hypothesis can tell others.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections import Counter
+from pathlib import Path
+
+from tests.month.model import Expect, Look, Operator, Quiet, Return
+from tests.month.pretend import MARK
+from tests.month.world import DAY, HOUR, Done, World, slot_of
+
+_PLACES = ("rack", "leaf", "power")
+_NEXT = re.compile(r"muster ((?:uncordon|cordon forget)\b[^;:()\n]*)")
+
+
+class Story:
+    """The site, and the person who keeps books of it."""
+
+    def __init__(self, folder: Path, main: str = "hostfile") -> None:
+        self.world = World(folder, main)
+        self.operator = Operator(self.world.machines)
+        self.by_hand: set[int] = set()      # numbers of cordons that a person typed
+        self.tried: set[str] = set()
+        self.copies = 0
+        # behind each copy of the store the order of things then, and what a person said until then
+        self.saved: list[int] = []
+        self.turn(2)
+
+    # ---- time goes on
+
+    def sweep(self, minutes: float = 20.0) -> None:
+        """One look at all nodes."""
+        self.world.sweep(minutes)
+        order = self.operator.tick()
+        lives = self.world.lifecycles()
+        for name in self.world.names():
+            self.operator.look(name, self._look(name, order))
+        for name, page in self.operator.pages.items():
+            page.serving = lives.get(name) == "service"
+
+    def _look(self, name: str, order: int) -> Look:
+        machine, world = self.world.machines[name], self.world
+        if machine.dark:
+            return Look(order, world.now, frozenset({("", "")}), {}, "", world.strict)
+        wrong = frozenset((rule, subject) for rule, subjects in world.wrong(name).items() for subject in subjects)
+        return Look(order, world.now, wrong, {**machine.parts, "chassis": machine.chassis},
+                    f"{machine.chassis}-{machine.boot}", world.strict)
+
+    def turn(self, sweeps: int = 1, minutes: float = 20.0) -> None:
+        """Sweeps, each with what the timer does after it: triage acts, and the laws hold."""
+        for _ in range(sweeps):
+            self.sweep(minutes)
+            self.triage()
+
+    def triage(self) -> Done:
+        """Triage acts once, and what it did is looked at."""
+        before, words = self.world.marks(), self.world.held()
+        done = self.world.triage()
+        assert done.code in (0, 1, 3, 4), done.text
+        order, now = self.operator.tick(), self.world.now
+        after = self.world.marks()
+        for key in sorted(after.keys() - before.keys()):
+            node, number = key[1], after[key][1]
+            if self.operator.numbers.get(number) != node:       # else it was lost, and is set again
+                why = self.operator.cause(node, now)
+                assert why, f"held without a cause: {node}: {self.world.held()[key]}"
+            self._numbered(node, number)
+            self.operator.pages[node].held = order
+        for key in sorted(before.keys() - after.keys()):
+            node, number = key[1], before[key][1]
+            assert number not in self.by_hand, f"triage gave back what a person cordoned: {node}: {words[key]}"
+            why = self.operator.healthy_since_hold(node, now, incident=": incident " in words[key])
+            assert not why, f"given back unmeasured: {node}: {why}"
+        self._each_node_has_what_it_is_owed()
+        self.holds()
+        return done
+
+    # ---- the laws
+
+    def holds(self) -> None:
+        """What is true after each step."""
+        for (_, node), (_, number) in self.world.marks().items():
+            self._numbered(node, number)
+        self._no_part_is_in_two_places()
+        self._every_mark_is_listed()
+
+    def _numbered(self, node: str, number: int) -> None:
+        had = self.operator.numbers.setdefault(number, node)
+        assert had == node, f"the number {number} was given twice: to {had} and to {node}"
+
+    def _each_node_has_what_it_is_owed(self) -> None:
+        now = self.world.now
+        held = {node for _, node in self.world.held()}
+        ours = {node: number for (_, node), (_, number) in self.world.marks().items()}
+        rows = self.rows()
+        named: set[str] | None = None
+        for node in self.world.names():
+            owed = self.operator.expectation(node, now)
+            if owed.expect is Expect.MUST and node not in held:
+                named = self._named() if named is None else named
+                assert node in named, f"not held, and nothing says why: {node}: {owed.why}"
+            if owed.expect is Expect.MUST and node in ours and ours[node] not in self.by_hand:
+                row = rows[node]
+                allowed = owed.owners | ({"network", "datacentre", "operator"} if row["incidents"] else set())
+                assert row["owner"] in allowed, f"whose it is: {node}: {row['owner']!r}, expected {sorted(allowed)}"
+            if owed.expect is Expect.MUST_NOT and node in ours and ours[node] not in self.by_hand:
+                stray = self.world.marks() and self._stray(node)
+                assert stray, f"held for nothing: {node}: {owed.why}: {rows[node]['why']}"
+
+    def _stray(self, node: str) -> bool:
+        """Whether the store has no cordon there: then a person is asked to end it, and no triage does."""
+        return not self.rows()[node]["cordon"]
+
+    def _named(self) -> set[str]:
+        """Nodes that the plan names with why they are not held: withheld, of an incident, not measured, or released by a
+        person."""
+        plan = self.world.muster("triage", "--format", "json").json()
+        return {*(one["node"] for one in plan["withheld"]), *(node for one in plan["incidents"] for node in one["nodes"]),
+                *plan["unmeasured"]}
+
+    def rows(self) -> dict[str, dict[str, object]]:
+        """`muster nodes`, by node."""
+        return {row["node"]: row for row in self.world.muster("nodes", "--format", "json").json()["nodes"]}
+
+    def _no_part_is_in_two_places(self) -> None:
+        done = self.world.muster("history", "--components", "--format", "jsonl", "--since", "365d")
+        assert done.code == 0, done.text
+        seats = [seat for line in done.out.splitlines() if (seat := json.loads(line))["ended"] is None]
+        several = [key for key, count in Counter((seat["kind"], seat["serial"]) for seat in seats).items() if count > 1]
+        assert not several, f"in two places: {several}"
+        if self.operator.restored > self._swept():
+            return
+        sits = {seat["serial"]: (seat["node"], seat["slot"]) for seat in seats}
+        for serial, (node, slot) in self.operator.seats().items():
+            if serial in sits:
+                assert sits[serial] == (node, slot), f"{serial} sits in {node} at {slot}, not in {sits[serial]}"
+
+    def _swept(self) -> int:
+        return max((page.looks[-1].order for page in self.operator.pages.values() if page.looks), default=0)
+
+    def listed(self) -> dict[str, str]:
+        """By mark the lines in which `muster cordon` names it."""
+        found: dict[str, str] = {}
+        lists = [self.world.muster("cordon")]
+        if self.world.main == "slurm" and self.world.hosts.exists():
+            lists.append(self.world.muster("cordon", "--hostfile", str(self.world.hosts)))
+        for done in lists:
+            assert done.code in (0, 1, 3), done.text
+            for line in done.text.splitlines():
+                for match in MARK.finditer(line):
+                    found[match[0]] = line
+        return found
+
+    def _every_mark_is_listed(self) -> None:
+        marks = self.world.marks()
+        if marks:
+            found = self.listed()
+            for (where, node), (mark, _) in marks.items():
+                assert mark in found, f"nothing lists {mark}, which keeps jobs from {node} in {where}"
+
+    def every_hold_can_be_ended(self) -> None:
+        """By the command that the list names, or else by the obvious one; tried on a copy."""
+        marks = self.world.marks()
+        listed = self.listed() if marks else {}
+        for (where, node), (mark, _) in marks.items():
+            if mark in self.tried:
+                continue
+            self.tried.add(mark)
+            self.copies += 1
+            copy = self.world.copy(self.world.folder / f"try{self.copies}")
+            found = _NEXT.search(listed[mark].replace("adopt|forget", "forget").replace("TEXT", "tried"))
+            command = shlex.split(found[1]) if found is not None else ["uncordon", node]
+            if command[:2] == ["cordon", "forget"] and "--reason" not in command:
+                command += ["--reason", "tried"]
+            more = ("--hostfile", str(copy.hosts)) if where == "hostfile" and copy.main == "slurm" else ()
+            done = copy.muster(*command, *more)
+            left = copy.marks().get((where, node), ("", 0))[0]
+            assert left != mark, f"{' '.join(command)}: {mark} on {node} is not ended: {done.text.strip()}"
+            assert done.code == 0, f"{' '.join(command)}: exit {done.code}: {done.text.strip()}"
+
+    # ---- parts and machines
+
+    def part_fails(self, node: str, gpu: int, rule: str) -> None:
+        """A GPU's fault begins: it goes with the board."""
+        serial = self.world.machines[node].parts[slot_of(gpu)]
+        self.world.bad.setdefault(serial, set()).add(rule)
+
+    def part_is_well(self, node: str, gpu: int) -> None:
+        """Its fault goes away."""
+        self.world.bad.pop(self.world.machines[node].parts[slot_of(gpu)], None)
+
+    def node_fails(self, node: str, rule: str) -> None:
+        """A fault of the node itself."""
+        self.world.machines[node].faults.add(rule)
+
+    def node_is_well(self, node: str) -> None:
+        """Nothing of the node itself is wrong."""
+        self.world.machines[node].faults.clear()
+
+    def parts_change_places(self, one: str, gpu: int, other: str, there: int) -> None:
+        """Two boards, by hand."""
+        self.world.exchange(one, slot_of(gpu), other, slot_of(there))
+
+    def part_is_exchanged(self, node: str, gpu: int, new: str) -> None:
+        """A spare from the shelf takes its place, on site."""
+        self.world.machines[node].parts[slot_of(gpu)] = new
+        self.world.machines[node].boot += 1
+
+    def nodes_change_places(self, one: str, other: str) -> None:
+        """Two whole machines."""
+        self.world.swap(one, other)
+
+    # ---- the vendor
+
+    def rma_opened(self, node: str, gpu: int) -> Done:
+        """A person cordons the node, unless something holds it, and sends a board away."""
+        held = {name for _, name in self.world.held()}
+        if node not in held:
+            self.cordon(node, "RMA")
+        slot = slot_of(gpu)
+        more = () if self.world.ours(node) else ("--held-by", "the night shift")
+        serial = self.world.machines[node].parts[slot]
+        done = self.world.muster("rma", "open", node, "--slot", slot, "--reason", "worn out", "--yes", *more)
+        if done.code == 0:
+            self.operator.tick()
+            self.operator.returns.append(Return(node, slot, serial))
+            self.world.muster("rma", "ship", str(self._number(done)))
+        return done
+
+    def _number(self, done: Done) -> int:
+        found = re.search(r"RMA (\d+)", done.out)
+        assert found is not None, done.text
+        return int(found[1])
+
+    def rma_returned(self, node: str, outcome: str, seat: str = "") -> Done:
+        """It is back: "same", or a new serial; `seat`: what sits there indeed, if not that."""
+        one = next(one for one in reversed(self.operator.returns) if one.node == node and not one.outcome)
+        words = ("--same",) if outcome == "same" else ("--serial", outcome) if outcome != "?" else ()
+        done = self.world.muster("rma", "return", node, *words, "--yes")
+        assert done.code == 0, done.text
+        one.outcome, one.order = outcome, self.operator.tick()
+        sits = seat or (one.serial if outcome == "same" else outcome)
+        self.world.machines[node].parts[one.slot] = sits
+        if sits == one.serial and outcome == "same":
+            self.world.bad.pop(sits, None)
+        self.world.machines[node].boot += 1
+        return done
+
+    # ---- people and their words
+
+    def cordon(self, node: str, why: str, hostfile: bool = False) -> Done:
+        """A person types it."""
+        before = self.world.marks()
+        more = ("--hostfile", str(self.world.hosts)) if hostfile else ()
+        done = self.world.muster("cordon", node, "--reason", why, *more)
+        for key in self.world.marks().keys() - before.keys():
+            self._numbered(node, self.world.marks()[key][1])
+            self.by_hand.add(self.world.marks()[key][1])
+        return done
+
+    def uncordon(self, node: str, *more: str) -> Done:
+        """A person types it."""
+        done = self.world.muster("uncordon", node, *more)
+        self.operator.pages[node].freed = self.operator.tick()
+        return done
+
+    def silence(self, node: str, rule: str, hours: float) -> None:
+        """A person does not want to hear of it."""
+        done = self.world.muster("silence", node, rule, "--reason", "known", "--for", f"{hours:g}h")
+        assert done.code == 0, done.text
+        self.operator.silences.append(Quiet(frozenset({node}), rule, self.world.now + hours * HOUR, self.operator.tick()))
+
+    def unsilence(self, node: str) -> None:
+        """All of the node's."""
+        self.world.muster("unsilence", node)
+        for one in self.operator.silences:
+            one.ended = one.ended or node in one.nodes
+
+    def lifecycle(self, node: str, state: str) -> Done:
+        """A person takes it out of service, or back."""
+        done = self.world.muster("inventory", "lifecycle", node, state, "--yes")
+        assert done.code == 0, done.text
+        return done
+
+    def person_drains(self, node: str, words: str) -> None:
+        """Beside us, in the back end."""
+        self.world.person_holds(node, words)
+        self.operator.tick()
+
+    def person_frees(self, node: str) -> None:
+        """Whoever held it."""
+        self.world.person_frees(node)
+        self.operator.pages[node].freed = self.operator.tick()
+
+    def person_edits(self, node: str) -> None:
+        """Words beside our mark make it theirs."""
+        words = self.world.held().get((self.world.main, node))
+        if words is not None:
+            self.world.person_holds(node, f"{words} - mine now, alice")
+
+    def repaired(self, node: str) -> Done:
+        """A person says so."""
+        done = self.world.muster("repaired", node, "--reason", "reseated")
+        self.operator.pages[node].repaired = self.operator.tick()
+        return done
+
+    # ---- names, copies, clocks, rules, places
+
+    def renamed(self, old: str, new: str) -> None:
+        """By the command, where there is one, or else by hand."""
+        if self.world.has("inventory", "rename"):
+            done = self.world.muster("inventory", "rename", old, new, "--yes")
+            assert done.code == 0, done.text
+            self.world.renamed(old, new)
+            self.world.slurm.rename(old, new)
+        else:
+            self.world.rename_by_hand(old, new)
+        self.operator.renamed(old, new)
+        self.operator.tick()
+
+    def backup(self) -> None:
+        """A copy of the store."""
+        self.world.backup()
+        self.saved.append(self.operator.tick())
+
+    def restore(self, which: int = -1) -> Done:
+        """An older copy takes the store's place; what people said since has to be said again."""
+        done = self.world.muster("store", "restore", str(self.world.backups[which]), "--replace")
+        assert done.code == 0, done.text
+        then = self.saved[which]
+        operator = self.operator
+        operator.restored = operator.tick()
+        operator.silences = [one for one in operator.silences if one.order < then]
+        for one in operator.returns:
+            one.closed = one.closed or one.order > then or not one.outcome
+        self.tried.clear()
+        return done
+
+    def clock_jumps(self, hours: float) -> None:
+        """The head's, forwards or backwards."""
+        self.world.now += hours * HOUR
+        self.operator.jumped = self.operator.tick()
+
+    def rules_change(self, *, strict: bool) -> None:
+        """An overlay that is too strict, or back."""
+        self.world.strict = strict
+        self.operator.rules_changed = self.operator.tick()
+
+    def place_fails(self, kind: str, name: str, rule: str) -> None:
+        """Of every node in one rack, leaf or PDU; "" is that it goes dark."""
+        for node, at in self.world.places.items():
+            if at[kind] == name and not rule:
+                self.world.machines[node].dark = True
+            elif at[kind] == name:
+                self.node_fails(node, rule)
+
+    def place_is_well(self, kind: str, name: str, rule: str) -> None:
+        """It is back; what lost its power has booted."""
+        for node, at in self.world.places.items():
+            if at[kind] == name:
+                machine = self.world.machines[node]
+                machine.boot += machine.dark
+                machine.dark = machine.dark and bool(rule)
+                machine.faults.discard(rule)
+
+
+LONG = DAY

@@ -1,0 +1,227 @@
+"""Ten stories of an on-call operator's weeks, each as it was met, told on the simulated site with its laws."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from healthcheck.store.file import NAME
+from tests.month.story import Story
+from tests.month.world import HOUR, slot_of
+from tests.testbed.memory import in_memory
+from pathlib import Path
+
+
+@pytest.fixture(params=["hostfile", "slurm"])
+def story(request: pytest.FixtureRequest) -> Iterator[Story]:
+    with in_memory() as folder:
+        told = Story(Path(folder), request.param)
+        yield told
+        told.every_hold_can_be_ended()
+
+
+def test_a_board_that_was_returned_is_held_against_the_node_where_it_sits_and_no_other(story: Story) -> None:
+    story.part_fails("gpu03", 2, "gpu-row-remap-failed")
+    story.turn(2)
+    old = story.world.machines["gpu03"].parts[slot_of(2)]
+    assert story.rma_opened("gpu03", 2).code == 0
+    story.rma_returned("gpu03", "NEW1")
+    story.turn(2)
+    story.lifecycle("gpu03", "service")
+    story.turn(3)
+    assert not story.world.held()
+    there = story.world.machines["gpu15"].parts[slot_of(1)]
+    story.world.bad.pop(old)
+    story.part_is_exchanged("gpu15", 1, old)
+    story.turn(3)
+    assert {node for _, node in story.world.held()} == {"gpu15"}
+    said = story.world.muster("rma", "list").text
+    assert "gpu15" in said and old in said
+    story.part_is_exchanged("gpu15", 1, there)
+    story.turn(3)
+    assert old not in story.world.muster("rma", "list").text
+    story.turn(4, minutes=240)
+    assert not story.world.held()
+
+
+def test_what_is_newer_than_a_copy_that_was_restored_is_listed_and_can_be_ended_and_no_number_is_given_again(
+    story: Story,
+) -> None:
+    story.cordon("gpu01", "fan")
+    story.backup()
+    for node in ("gpu07", "gpu08"):
+        story.cordon(node, "cables")
+    story.restore()
+    story.turn(1)
+    story.cordon("gpu09", "noise")
+    story.cordon("gpu10", "noise")
+    story.turn(1)
+    held = {node: mark for (_, node), (mark, _) in story.world.marks().items()}
+    assert held.keys() == {"gpu01", "gpu07", "gpu08", "gpu09", "gpu10"}
+    story.every_hold_can_be_ended()
+    tried = story.uncordon("gpu07")
+    assert not story.world.ours("gpu07") if tried.code == 0 else held["gpu07"] in tried.text, tried.text
+
+
+@pytest.mark.parametrize("story", ["hostfile"], indirect=True)
+def test_a_copy_is_put_back_whole_beside_the_journal_of_a_writer_that_was_killed(story: Story) -> None:
+    story.cordon("gpu01", "fan")
+    story.backup()
+    path = story.world.state / NAME
+    left = subprocess.run(
+        [sys.executable, "-c", f"""import os, signal, sqlite3
+db = sqlite3.connect({str(path)!r}, isolation_level=None)
+db.execute("PRAGMA wal_autocheckpoint=0")
+db.execute("INSERT INTO node (name) VALUES ('never')")
+os.kill(os.getpid(), signal.SIGKILL)"""], check=False)
+    assert left.returncode == -signal.SIGKILL and Path(f"{path}-wal").stat().st_size
+    story.restore()
+    story.turn(1)
+    assert story.world.muster("store", "check").code == 0
+    with sqlite3.connect(path) as db:
+        assert not db.execute("SELECT 1 FROM node WHERE name = 'never'").fetchall()
+    assert story.world.ours("gpu01") and "gpu01" in story.world.muster("cordon").out
+    assert os.path.exists(path)
+
+
+def test_a_silence_gives_no_node_back(story: Story) -> None:
+    story.node_fails("gpu11", "host-memory")
+    story.turn(2)
+    assert story.world.ours("gpu11")
+    story.silence("gpu11", "host-*", 48)
+    story.turn(4)
+    assert story.world.ours("gpu11")
+    said = story.triage().text
+    assert "only silenced problems are left" in said, said
+    assert "uncordon" in said or "unsilence" in said, said
+    story.unsilence("gpu11")
+    story.node_is_well("gpu11")
+    story.turn(4)
+    assert not story.world.ours("gpu11")
+
+
+def test_a_port_that_flaps_is_isolated_while_it_is_down_and_comes_back_once_it_was_up_for_long(story: Story) -> None:
+    for _ in range(4):
+        story.node_fails("gpu09", "port-state")
+        story.turn(1, minutes=60)
+        story.node_is_well("gpu09")
+        story.turn(1, minutes=60)
+    story.node_fails("gpu09", "port-state")
+    story.turn(1, minutes=60)
+    assert story.world.ours("gpu09")
+    story.node_is_well("gpu09")
+    story.turn(3, minutes=60)
+    assert story.world.ours("gpu09")
+    story.turn(6, minutes=180)
+    assert not story.world.ours("gpu09")
+
+
+def test_the_cordon_of_a_node_that_was_renamed_is_ended_by_its_new_name(story: Story) -> None:
+    story.cordon("gpu05", "fan")
+    story.renamed("gpu05", "gpu99")
+    story.turn(2)
+    assert story.world.marks()
+    done = story.uncordon("gpu99")
+    assert (done.code, story.world.marks()) == (0, {}), done.text
+
+
+def test_the_cordon_of_a_node_that_was_removed_can_be_ended_and_no_other_node_is_guessed(story: Story) -> None:
+    story.cordon("gpu06", "fan")
+    story.world.remove("gpu06")
+    story.turn(2)
+    assert "gpu06" in story.world.muster("cordon").text
+    story.every_hold_can_be_ended()
+    done = story.uncordon("gpu06")
+    assert not set(re.findall(r"gpu\d\d", done.text)) - {"gpu06"}, done.text
+    assert not story.world.marks() or done.code != 0
+
+
+def test_a_head_whose_clock_was_a_day_ahead_accuses_no_node_and_shows_no_time_to_come(story: Story) -> None:
+    story.clock_jumps(24)
+    story.node_fails("gpu20", "fleet-driver")
+    story.turn(2)
+    story.node_is_well("gpu20")
+    story.turn(1)
+    story.clock_jumps(-24)
+    story.turn(3)
+    assert not story.world.held()
+    rows = story.rows()
+    assert all(row["seen"] <= story.world.now for row in rows.values())
+    watched = [row["node"] for row in rows.values() if row["state"] != "healthy"]
+    assert not watched, watched
+    for line in story.world.muster("history", "--format", "jsonl").out.splitlines():
+        problem = json.loads(line)
+        assert problem["ended"] is None or problem["began"] <= problem["ended"], problem
+
+
+@pytest.mark.parametrize(("kind", "name"), [("rack", "r2"), ("power", "pdu1"), ("leaf", "l3")])
+@pytest.mark.parametrize("story", ["hostfile"], indirect=True)
+def test_a_place_that_goes_dark_is_named(story: Story, kind: str, name: str) -> None:
+    nodes = [node for node, at in story.world.places.items() if at[kind] == name]
+    story.lifecycle(nodes[1], "maintenance")
+    story.cordon(nodes[2], "fan")
+    story.place_fails(kind, name, "")
+    story.turn(3)
+    said = story.world.muster("incident", "list").text + story.world.triage().text
+    assert name in said, said
+    story.place_is_well(kind, name, "")
+    story.turn(6, minutes=30)
+    assert {node for _, node in story.world.held()} == {nodes[2]}
+
+
+@pytest.mark.parametrize("story", ["hostfile"], indirect=True)
+def test_a_board_that_came_back_the_same_is_the_same_words_wherever_it_is_named(story: Story) -> None:
+    story.part_fails("gpu03", 2, "gpu-row-remap-failed")
+    story.turn(2)
+    old = story.world.machines["gpu03"].parts[slot_of(2)]
+    story.rma_opened("gpu03", 2)
+    story.rma_returned("gpu03", "NEW1", seat=old)
+    story.turn(2)
+    story.lifecycle("gpu03", "service")
+    story.turn(2)
+    row = story.rows()["gpu03"]
+    ticket = story.world.muster("ticket", "gpu03")
+    assert (row["owner"], row["repair"]) == ("vendor", "replace"), row
+    assert old in ticket.text and "nothing to repair" not in ticket.text, ticket.text
+
+
+@pytest.mark.parametrize("story", ["hostfile"], indirect=True)
+def test_rules_that_became_too_strict_are_named_before_any_node(story: Story) -> None:
+    for node in ("gpu21", "gpu22"):
+        story.world.machines[node].hot = True
+    story.turn(3)
+    assert not story.world.held()
+    story.rules_change(strict=True)
+    story.turn(3)
+    said = story.world.triage().text + story.world.muster("incident", "list").text + story.world.muster("history").text
+    assert re.search(r"rules? changed|changed rule|gpu-temperature .*changed", said), said
+    story.rules_change(strict=False)
+    story.turn(4)
+    assert not {node for _, node in story.world.held()} & {"gpu21", "gpu22"} or "undo-since" in said
+
+
+@pytest.mark.parametrize("command", [("lease", "list"), ("silence",), ("incident", "list"), ("rma", "list"), ("cordon",)])
+@pytest.mark.parametrize("story", ["hostfile"], indirect=True)
+def test_a_list_of_nothing_says_so(story: Story, command: tuple[str, ...]) -> None:
+    assert len(story.world.muster(*command).text.splitlines()) == 1
+
+
+def test_two_nodes_that_change_places_are_a_swap_with_both_names(story: Story) -> None:
+    story.turn(1)
+    story.nodes_change_places("gpu31", "gpu32")
+    story.turn(2)
+    for said in (story.triage().text, story.world.muster("nodes").text):
+        assert "swap" in said and "gpu31" in said and "gpu32" in said, said
+
+
+def test_days_without_an_event_hold_no_one(story: Story) -> None:
+    story.turn(3, minutes=8 * 60)
+    assert not story.world.held() and story.world.now - 0 > HOUR
