@@ -71,13 +71,43 @@ def fold(names: Iterable[str]) -> str:
     """The shortest common spelling of node names, such as gpu[001-061]; `expand` gives them back."""
     from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException  # type: ignore[import-untyped]
 
-    ordered = sorted(set(names), key=natural)
+    names = set(names)
+    if (simple := _folded(names)) is not None:
+        return simple
+    ordered = sorted(names, key=natural)
     if len(ordered) < 2 or not all(map(NAME.fullmatch, ordered)):
         return ",".join(ordered)
     try:
         return str(NodeSet.fromlist(ordered, resolver=RESOLVER_NOGROUP))
     except NodeSetException:     # a number that ClusterShell cannot handle
         return ",".join(ordered)
+
+
+def _folded(names: Collection[str]) -> str | None:
+    """As `fold`, of names that are one word and a number of one width; None where they are not. ClusterShell
+    takes 0.12 s for ten thousand of them."""
+    first = next(iter(names), "")
+    word = first.rstrip("0123456789")
+    width, cut = len(first), len(word)
+    if len(names) < 2 or not 0 < width - cut <= 15 or not NAME.fullmatch(first) or _DIGITS.search(word):
+        return None
+    numbers: list[int] = []
+    for name in names:
+        digits = name[cut:]
+        if len(name) != width or not name.startswith(word) or not (digits.isascii() and digits.isdigit()):
+            return None
+        numbers.append(int(digits))
+    numbers.sort()
+    ranges: list[str] = []
+    begin = end = numbers[0]
+    for number in (*numbers[1:], None):
+        if number is not None and number == end + 1:
+            end = number
+            continue
+        ranges.append(f"{begin:0{width - cut}}" + (f"-{end:0{width - cut}}" if end > begin else ""))
+        if number is not None:
+            begin = end = number
+    return f"{word}[{','.join(ranges)}]"
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
+from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import click
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from healthcheck.store.history import ComponentLocation, Spell
 
 _DAY = 86400.0
+_LINES_AT_ONCE = 5000
 
 
 @click.command()
@@ -73,16 +77,17 @@ def history(
         if chosen is not None and (strange := sorted(set(chosen) - set(past.known_nodes(store)))):
             raise UsageError(f"{strange[0]}: no stored sweep has seen this node")
         if components:
-            _print_seats(past.seats(store, chosen, start), fmt)
+            _print_seats(past.each_seat(store, chosen, start), fmt)
             return
         found = [problem for problem in past.problems(store, chosen, start, still=still)
                  if not rule or any(fnmatchcase(problem.rule, glob) for glob in rule)]
-        states = past.spells(store, chosen, start)
+        newest = {node: spell for node, spell in past.newest_spells(store).items()
+                  if spell.ended is None or spell.ended >= start}
     if fmt == "jsonl":
         for problem in found:
             click.echo(json.dumps({"schema": "muster.problem/1", **vars(problem)}))
         return
-    _print(found, states)
+    _print(found, newest)
 
 
 def _globs(rule: tuple[str, ...]) -> tuple[str, ...]:
@@ -96,8 +101,7 @@ def _globs(rule: tuple[str, ...]) -> tuple[str, ...]:
     return formerids.expanded(rule, load_ruleset(rulesfolder.folders(None)).former)
 
 
-def _print(found: list[Problem], states: list[Spell]) -> None:
-    newest = {spell.node: spell for spell in states}
+def _print(found: list[Problem], newest: Mapping[str, Spell]) -> None:
     by_node: dict[str, list[Problem]] = {}
     for problem in found:
         by_node.setdefault(problem.node, []).append(problem)
@@ -122,11 +126,22 @@ def _print(found: list[Problem], states: list[Spell]) -> None:
         click.echo("no problems")
 
 
-def _print_seats(found: list[ComponentLocation], fmt: str) -> None:
-    for seat in found:
-        if fmt == "jsonl":
-            click.echo(json.dumps({"schema": "muster.seat/1", **vars(seat)}))
-        else:
-            until = minute(seat.ended) if seat.ended is not None else "now"
-            click.echo(f"{seat.node}  {seat.slot:<14}  {seat.kind:<5} {seat.serial:<20}  "
-                       f"{minute(seat.began)} .. {until}")
+def _print_seats(found: Iterable[ComponentLocation], fmt: str) -> None:
+    """A line each, many at once: a fleet has some hundred thousand."""
+    write = _seat_json if fmt == "jsonl" else _seat_line
+    lines = map(write, found)
+    while some := list(islice(lines, _LINES_AT_ONCE)):
+        click.echo("\n".join(some))
+
+
+def _seat_json(seat: ComponentLocation) -> str:
+    return json.dumps({"schema": "muster.seat/1", **vars(seat)})
+
+
+def _seat_line(seat: ComponentLocation) -> str:
+    until = _minute(seat.ended) if seat.ended is not None else "now"
+    return f"{seat.node}  {seat.slot:<14}  {seat.kind:<5} {seat.serial:<20}  {_minute(seat.began)} .. {until}"
+
+
+# One sweep finds the parts of a whole fleet at one time.
+_minute = lru_cache(maxsize=1024)(minute)

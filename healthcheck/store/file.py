@@ -51,6 +51,12 @@ class Store:
         with _store_errors(self.path):
             return self._connection.execute(query, values).fetchall()
 
+    def each(self, query: str, *values: Any) -> Iterator[sqlite3.Row]:
+        """The rows of a query one at a time, of which so many may be that no list should hold them; raises
+        StoreError."""
+        with _store_errors(self.path):
+            yield from self._connection.execute(query, values)
+
     def check(self) -> list[str]:
         """What SQLite finds wrong with the file and with the references in it, a line each;
         empty where it is whole."""

@@ -6,7 +6,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from healthcheck.model.problem import Problem
 from healthcheck.store.file import Store
@@ -51,7 +50,7 @@ def problems(
         "remedy, began, seen, ended, sweeps, kind, serial, repair, emitter, ends FROM problem "
         "JOIN node ON node.id = problem.node LEFT JOIN component ON component.id = component "
         "WHERE (ended IS NULL OR ended >= ?)")
-    return [Problem(**row) for row in _of(store, query + " AND ended IS NULL" * still, nodes, since,
+    return [Problem(*row) for row in _of(store, query + " AND ended IS NULL" * still, nodes, since,
                                           "name, began, rule, subject")]
 
 
@@ -59,32 +58,41 @@ def spells(store: Store, nodes: Collection[str] | None, since: float) -> list[Sp
     """States that held at some time since, by node and time."""
     query = ("SELECT name AS node, state, reason, stage, began, seen, ended, sweeps FROM spell "
              "JOIN node ON node.id = spell.node WHERE (ended IS NULL OR ended >= ?)")
-    return [Spell(**row) for row in _of(store, query, nodes, since, "name, began")]
+    return [Spell(*row) for row in _of(store, query, nodes, since, "name, began")]
 
 
 def newest_spells(store: Store) -> dict[str, Spell]:
     """By node the newest state that the store remembers."""
+    # The open ones have an index; only nodes without one, which no sweep sees any more, need the others.
     rows = store.rows(
-        "SELECT name AS node, state, reason, stage, began, max(seen) AS seen, ended, sweeps FROM spell "
-        "JOIN node ON node.id = spell.node GROUP BY spell.node")
-    return {row["node"]: Spell(**dict(row)) for row in rows}
+        "SELECT name, state, reason, stage, began, seen, ended, sweeps FROM spell "
+        "JOIN node ON node.id = spell.node WHERE ended IS NULL UNION ALL "
+        "SELECT name, state, reason, stage, began, max(seen), ended, sweeps FROM spell "
+        "JOIN node ON node.id = spell.node WHERE spell.node IN "
+        "(SELECT id FROM node EXCEPT SELECT node FROM spell WHERE ended IS NULL) GROUP BY spell.node")
+    return {row[0]: Spell(*row) for row in rows}
 
 
 def seats(store: Store, nodes: Collection[str] | None, since: float) -> list[ComponentLocation]:
     """Where components sat at some time since, by node, slot and time."""
+    return list(each_seat(store, nodes, since))
+
+
+def each_seat(store: Store, nodes: Collection[str] | None, since: float) -> Iterator[ComponentLocation]:
+    """As `seats`, one at a time: a fleet has some hundred thousand. The store must stay open meanwhile."""
     query = ("SELECT kind, serial, name AS node, slot, began, seen, ended FROM seat "
              "JOIN node ON node.id = seat.node JOIN component ON component.id = component "
              "WHERE (ended IS NULL OR ended >= ?)")
-    return [ComponentLocation(**row) for row in _of(store, query, nodes, since, "name, slot, began")]
+    return (ComponentLocation(*row) for row in _of(store, query, nodes, since, "name, slot, began"))
 
 
 def trails(store: Store, node: str) -> list[ComponentLocation]:
     """Everywhere that the components which sit or sat in this node have ever sat, by time."""
-    return [ComponentLocation(**row) for row in _dicts(store.rows(
+    return [ComponentLocation(*row) for row in store.rows(
         "SELECT kind, serial, name AS node, slot, began, seen, ended FROM seat "
         "JOIN node ON node.id = seat.node JOIN component ON component.id = component WHERE component IN "
         "(SELECT component FROM seat JOIN node ON node.id = seat.node WHERE name = ?) "
-        "ORDER BY began, name, slot", node))]
+        "ORDER BY began, name, slot", node)]
 
 
 def known_nodes(store: Store) -> list[str]:
@@ -94,19 +102,15 @@ def known_nodes(store: Store) -> list[str]:
 
 def _of(
     store: Store, query: str, nodes: Collection[str] | None, since: float, order: str,
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[sqlite3.Row]:
     if nodes is None:
-        yield from _dicts(store.rows(f"{query} ORDER BY {order}", since))
+        yield from store.each(f"{query} ORDER BY {order}", since)
         return
     names = sorted(nodes)
     for start in range(0, len(names), _AT_ONCE):
         some = names[start:start + _AT_ONCE]
         marks = ", ".join("?" * len(some))
-        yield from _dicts(store.rows(f"{query} AND name IN ({marks}) ORDER BY {order}", since, *some))
-
-
-def _dicts(rows: list[sqlite3.Row]) -> Iterator[dict[str, Any]]:
-    return (dict(row) for row in rows)
+        yield from store.each(f"{query} AND name IN ({marks}) ORDER BY {order}", since, *some)
 
 
 @dataclass(frozen=True)

@@ -251,9 +251,10 @@ class Operator:
         both = frozenset.intersection(*(look.critical for look in last)) if len(last) == CLEAN else frozenset()
         loud = {rule for rule, _ in both if not self.silenced(node, rule, now)}
         if loud and last[0].order > max(page.freed, self.rules_changed) and now - last[-1].time <= FRESH \
-                and ("" not in loud or len(page.looks) > CLEAN + 1 and all(not one.reached for one in page.looks[-3:])):
+                and ("" not in loud or (len(page.looks) > CLEAN and all(not one.reached for one in page.looks[-3:]))):
+            # Of several faults that a node has, the one that is named may be any.
             return Expectation(Expect.MUST, f"two looks show {', '.join(sorted(rule or 'no answer' for rule in loud))}",
-                               frozenset().union(*(OWNERS[rule] for rule in loud)))
+                               frozenset().union(*(OWNERS[rule] for look in page.looks[-3:] for rule, _ in look.critical)))
         if why := self.well(node, now):
             return Expectation(Expect.MAY, why)
         return Expectation(Expect.MUST_NOT, "it was well for long, and nothing of it has a history that counts")

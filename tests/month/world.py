@@ -22,7 +22,17 @@ from unittest.mock import patch
 import click
 
 from healthcheck.cli.main import root
-from healthcheck.model.outcome import Finding, NodeReport, NodeState, Origin, Owner, Result, Severity, Status, state_of
+from healthcheck.model.outcome import (
+    Finding,
+    NodeReport,
+    NodeState,
+    Origin,
+    Owner,
+    Result,
+    Severity,
+    Status,
+    state_of,
+)
 from healthcheck.ruleset import ruleset
 from healthcheck.store.file import opened
 from healthcheck.store.readings import Component, NodeReadings
@@ -131,7 +141,7 @@ class World:
                 error.show()
                 code = error.exit_code
             except MusterError as error:
-                print(f"muster: {error}", file=err)  # noqa: T201
+                print(f"muster: {error}", file=err)
                 code = error.exit_code if hasattr(error, "exit_code") else 2
         self.done.append(Done(argv, int(code), out.getvalue(), err.getvalue()))
         return self.done[-1]
