@@ -52,6 +52,10 @@ _SEATS = ("SELECT name, component FROM seat JOIN node ON node.id = seat.node WHE
           "OR ended >= ?))")
 _CHASSIS = ("SELECT name, began FROM node CROSS JOIN seat ON seat.node = node.id AND slot = 'chassis' "
             "AND ended IS NULL")
+# Boots of the window, and of each node the one before, which says that the first of these was a reboot.
+_BOOTS = ("SELECT name, boot.began FROM boot JOIN node ON node.id = boot.node LEFT JOIN (SELECT node, "
+          "max(began) AS last FROM boot WHERE began < ? GROUP BY node) AS before ON before.node = boot.node "
+          "WHERE boot.began >= coalesce(last, 0) ORDER BY name, boot.began")
 # Actions of the ledger that are repairs, and how the outcome of one begins that came to a good end.
 _REPAIRS = ("reboot", "reset-gpu", "restart-service", REPAIRED)
 _DONE = ("done", "rebooted")
@@ -137,8 +141,7 @@ class _Memory:
         self._left: dict[str, float] = defaultdict(float)
         self._chassis: dict[str, float] = {}
         self._read_problems(store, policy, since)
-        self._boots = _lists(
-            store.rows("SELECT name, began FROM boot JOIN node ON node.id = boot.node ORDER BY name, began"))
+        self._boots = _lists(store.rows(_BOOTS, since))
         self._looks = self._read_looks(store, policy.requalify.profile)
         self._repaired = _repaired(store, since)
         self._away = self._read_rmas(store, since)

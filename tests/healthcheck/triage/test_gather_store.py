@@ -115,6 +115,14 @@ def test_what_sweeps_saw_of_a_node_is_known(store: Store) -> None:
     assert other == NodeHistory("n2")
 
 
+def test_of_boots_from_before_the_window_the_newest_alone_is_known(store: Store) -> None:
+    for hours in (-40 * DAY, -20 * DAY, -9 * DAY, -2, -1):
+        put(store, "boot", node=71, boot=str(hours), began=at(hours), seen=at(hours))
+    put(store, "boot", node=72, boot="only", began=at(-30 * DAY), seen=at(-30 * DAY))
+    one, other = gather(store, [Node("n1"), Node("n2")], POLICY, NOW).nodes
+    assert (one.boots, other.boots) == ((at(-9 * DAY), at(-2), at(-1)), (at(-30 * DAY),))
+
+
 def test_problems_are_known_with_all_that_was_found_while_they_hold_and_for_the_longest_window_of_the_policy(
     store: Store,
 ) -> None:
