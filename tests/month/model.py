@@ -154,7 +154,9 @@ class Operator:
         found: dict[str, tuple[int, str, str]] = {}
         for name, page in self.pages.items():
             look = next((one for one in reversed(page.looks) if one.reached), None)
-            for slot, serial in look.parts.items() if look is not None else ():
+            if look is None:
+                continue
+            for slot, serial in look.parts.items():
                 if serial not in found or found[serial][0] < look.order:
                     found[serial] = (look.order, name, slot)
         return {serial: (name, slot) for serial, (_, name, slot) in found.items()}
@@ -173,8 +175,8 @@ class Operator:
                     for later in self.returns):
                 continue
             at = seats.get(one.serial)
-            seen = next((look for look in reversed(self.pages[one.node].looks) if look.reached), None) if \
-                one.node in self.pages else None
+            page = self.pages.get(one.node, Page())
+            seen = next((look for look in reversed(page.looks) if look.reached), None)
             here = seen.parts.get(one.slot, "") if seen is not None and seen.order > one.order else ""
             if one.outcome != "same" and at is not None and at[0] == node and self._after(one.serial, one.order):
                 return f"{one.serial} was said to be exchanged, and sits in {node}"

@@ -10,12 +10,12 @@ import re
 import shlex
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from tests.month.model import Expect, Look, Operator, Quiet, Return
 from tests.month.pretend import MARK
-from tests.month.world import DAY, HOUR, Done, World, slot_of
+from tests.month.world import HOUR, Done, World, slot_of
 
-_PLACES = ("rack", "leaf", "power")
 _NEXT = re.compile(r"muster ((?:uncordon|cordon forget)\b[^;:()\n]*)")
 
 
@@ -110,12 +110,11 @@ class Story:
                 allowed = owed.owners | ({"network", "datacentre", "operator"} if row["incidents"] else set())
                 assert row["owner"] in allowed, f"whose it is: {node}: {row['owner']!r}, expected {sorted(allowed)}"
             if owed.expect is Expect.MUST_NOT and node in ours and ours[node] not in self.by_hand:
-                stray = self.world.marks() and self._stray(node)
-                assert stray, f"held for nothing: {node}: {owed.why}: {rows[node]['why']}"
+                assert self._stray(rows[node]), f"held for nothing: {node}: {owed.why}: {rows[node]['why']}"
 
-    def _stray(self, node: str) -> bool:
+    def _stray(self, row: dict[str, Any]) -> bool:
         """Whether the store has no cordon there: then a person is asked to end it, and no triage does."""
-        return not self.rows()[node]["cordon"]
+        return not row["cordon"]
 
     def _named(self) -> set[str]:
         """Nodes that the plan names with why they are not held: withheld, of an incident, not measured, or released by a
@@ -124,7 +123,7 @@ class Story:
         return {*(one["node"] for one in plan["withheld"]), *(node for one in plan["incidents"] for node in one["nodes"]),
                 *plan["unmeasured"]}
 
-    def rows(self) -> dict[str, dict[str, object]]:
+    def rows(self) -> dict[str, dict[str, Any]]:
         """`muster nodes`, by node."""
         return {row["node"]: row for row in self.world.muster("nodes", "--format", "json").json()["nodes"]}
 
@@ -369,5 +368,3 @@ class Story:
                 machine.dark = machine.dark and bool(rule)
                 machine.faults.discard(rule)
 
-
-LONG = DAY

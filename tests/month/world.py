@@ -26,7 +26,6 @@ from healthcheck.model.outcome import (
     Finding,
     NodeReport,
     NodeState,
-    Origin,
     Owner,
     Result,
     Severity,
@@ -52,7 +51,6 @@ RULES = {
     "host-memory": (Severity.CRITICAL, Owner.VENDOR), "port-state": (Severity.CRITICAL, Owner.NETWORK),
     "disk-nvme-state": (Severity.CRITICAL, Owner.OPERATOR), "gpu-temperature": (Severity.CRITICAL, Owner.DATACENTRE),
     "fleet-driver": (Severity.WARNING, Owner.OPERATOR)}
-_KEPT = ("rack", "leaf", "power")
 
 
 @lru_cache(maxsize=4)
@@ -332,6 +330,3 @@ def _result(rule: str, subjects: Collection[str]) -> Result:
     findings = tuple(Finding(7, "at most 0", one) for one in subjects)
     return Result(rule, rule.replace("-", ".", 1), Status.FAIL if findings else Status.PASS, severity, findings, "",
                   None, "Drain and repair." if findings else "", owner if findings else None)
-
-
-NODE = Origin.NODE
