@@ -16,7 +16,7 @@ from tests.month.model import Expect, Look, Operator, Quiet, Return
 from tests.month.pretend import MARK
 from tests.month.world import HOUR, Done, World, slot_of
 
-_NEXT = re.compile(r"muster ((?:uncordon|cordon forget)\b[^;:()\n]*)")
+_NEXT = re.compile(r"muster ((?:uncordon|cordon forget)\b(?:muster:|[^;:()\n])*)")
 
 
 class Story:
@@ -317,12 +317,12 @@ class Story:
     # ---- names, copies, clocks, rules, places
 
     def renamed(self, old: str, new: str) -> None:
-        """By the command, where there is one, or else by hand."""
+        """First where Slurm has it, then by the command, where there is one, or else by hand."""
         if self.world.has("inventory", "rename"):
+            self.world.slurm.rename(old, new)
             done = self.world.muster("inventory", "rename", old, new, "--yes")
             assert done.code == 0, done.text
             self.world.renamed(old, new)
-            self.world.slurm.rename(old, new)
         else:
             self.world.rename_by_hand(old, new)
         self.operator.renamed(old, new)
