@@ -68,8 +68,8 @@ class Look:
 
 @dataclass
 class Return:
-    """A part that went to the vendor. `outcome`: "" while it is away, "same", or the announced serial ("?" for none);
-    `order` of that. `closed`: a person said that it is settled."""
+    """A part that went to the vendor, or was exchanged on site. `outcome`: "" while it is away, "same", or the announced
+    serial ("?" for none); `order` of that. `closed`: a person said that it is settled. `number` is muster's."""
 
     node: str
     slot: str
@@ -77,6 +77,7 @@ class Return:
     outcome: str = ""
     order: int = 0
     closed: bool = False
+    number: int = 0
 
 
 @dataclass

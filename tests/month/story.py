@@ -233,9 +233,41 @@ class Story:
         done = self.world.muster("rma", "open", node, "--slot", slot, "--reason", "worn out", "--yes", *more)
         if done.code == 0:
             self.operator.tick()
-            self.operator.returns.append(Return(node, slot, serial))
-            self.world.muster("rma", "ship", str(self._number(done)))
+            number = self._number(done)
+            self.operator.returns.append(Return(node, slot, serial, number=number))
+            self.world.muster("rma", "ship", str(number))
         return done
+
+    def old_board_shows_up(self, serial: str, node: str, gpu: int) -> None:
+        """What went to the vendor, and was said to be exchanged, is put into another node."""
+        for machine in self.world.machines.values():
+            assert serial not in machine.parts.values()
+        self.part_is_exchanged(node, gpu, serial)
+
+    def exchanged_on_site(self, node: str, gpu: int, new: str) -> None:
+        """A person swaps a board for a spare and says so, if there is a word for it."""
+        slot = slot_of(gpu)
+        if self.world.has("rma", "exchange"):
+            if node not in {name for _, name in self.world.held()}:
+                self.cordon(node, "a new board")
+            more = () if self.world.ours(node) else ("--held-by", "the night shift")
+            old = self.world.machines[node].parts[slot]
+            done = self.world.muster("rma", "exchange", node, "--slot", slot, "--serial", new, "--reason", "worn",
+                                     "--yes", *more)
+            assert done.code == 0, done.text
+            self.operator.returns.append(Return(node, slot, old, new, self.operator.tick(), number=self._number(done)))
+        self.part_is_exchanged(node, gpu, new)
+
+    def rma_closed(self, node: str) -> bool:
+        """A person says that the newest return of the node is settled; False where there is none."""
+        one = next((one for one in reversed(self.operator.returns) if one.node == node and not one.closed and one.number),
+                   None)
+        if one is None or not self.world.has("rma", "close"):
+            return False
+        done = self.world.muster("rma", "close", str(one.number), "--reason", "settled with the vendor", "--yes")
+        assert done.code == 0, done.text
+        one.closed, one.order = True, self.operator.tick()
+        return True
 
     def _number(self, done: Done) -> int:
         found = re.search(r"RMA (\d+)", done.out)

@@ -107,6 +107,32 @@ class Month(RuleBasedStateMachine):
         self.story.lifecycle(self.node(at), "service")
         self.story.turn(2)
 
+    @rule(at=SOME, other=SOME, gpu=GPU)
+    def a_board_that_was_exchanged_shows_up_elsewhere(self, at: int, other: int, gpu: int) -> None:
+        gone = [one for one in self.story.operator.returns if one.node == self.node(at) and one.outcome not in ("", "same")
+                and one.serial not in {serial for machine in self.story.world.machines.values()
+                                       for serial in machine.parts.values()}]
+        if gone and at != other:
+            self.story.old_board_shows_up(gone[-1].serial, self.node(other), gpu)
+            self.story.turn(2)
+
+    @rule(at=SOME, gpu=GPU)
+    def a_board_is_exchanged_on_site(self, at: int, gpu: int) -> None:
+        if self.there(at) and not self.story.operator.away(self.node(at)):
+            self.spare += 1
+            self.story.exchanged_on_site(self.node(at), gpu, f"SPARE{self.spare}")
+            self.story.turn(2)
+            self.story.lifecycle(self.node(at), "service")
+            self.story.turn(2)
+
+    @rule(at=SOME)
+    def a_return_is_closed(self, at: int) -> None:
+        if self.there(at) and self.story.rma_closed(self.node(at)):
+            self.story.turn(2)
+            if not self.story.operator.away(self.node(at)):
+                self.story.lifecycle(self.node(at), "service")
+            self.story.turn(2)
+
     @rule(one=SOME, other=SOME)
     def two_nodes_change_places(self, one: int, other: int) -> None:
         if one != other:
