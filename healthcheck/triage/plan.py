@@ -140,7 +140,7 @@ def make(fleet: FleetHistory, policy: TriagePolicy, at_most: int | None = None) 
             by_breaker = False
             reserve = any(fault.kind.reserve and fault.isolation is not Isolation.NONE
                           for fault in verdict.faults)
-            refused = (past.leased or past.others or _overridden(past, verdict)
+            refused = (past.leased or past.others or _overridden(past, verdict) or _away(verdict)
                        or _stale(verdict, policy, fleet.now) or _later(verdict, windows))
             if not refused and at_most is not None and isolated >= at_most:
                 refused = f"--at-most {at_most}: this run isolates no more"
@@ -202,6 +202,15 @@ def _later(verdict: Verdict, windows: Iterable[InWindow]) -> str:
     wanted = {fault.kind.id for fault in verdict.faults if fault.isolation is not Isolation.NONE}
     found = max((one for one in windows if not wanted & one.but), key=lambda one: one.until, default=None)
     return f"a change window until {minute(found.until)}: {found.why}" if found is not None else ""
+
+
+def _away(verdict: Verdict) -> str:
+    """Why nothing new is done about what flaps and is away: it holds a node that is held, and takes none."""
+    isolating = [fault for fault in verdict.faults if fault.isolation is not Isolation.NONE]
+    if verdict.fault not in {fault.kind.id for fault in isolating} or any(
+            problem.ended is None for fault in isolating for problem in fault.problems):
+        return ""       # it is for an RMA or an incident, or for what is there
+    return f"{isolating[0].kind.id} flaps and is away now: it is isolated when it comes back"
 
 
 def _stale(verdict: Verdict, policy: TriagePolicy, now: float) -> str:

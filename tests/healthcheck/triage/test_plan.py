@@ -52,6 +52,16 @@ def test_a_node_that_is_not_fit_is_isolated_and_one_that_proved_itself_returned_
     assert made.steps[1].why.startswith("error: kernel-xid of GPU 3: 7 (expected 8)")
 
 
+def test_what_flaps_and_is_away_takes_no_node_and_keeps_one_that_is_held() -> None:
+    away = tuple(problem("kernel-xid", began=began, ended=began + 0.5, node="n1") for began in (-6, -4, -2))
+    free = plan(NodeHistory("n1", over=away))
+    assert (acts(free), [one.act for one in free.withheld]) == ([], [Act.ISOLATE])
+    assert "flaps and is away now" in free.withheld[0].why
+    kept = plan(NodeHistory("n1", over=away, cordons=(held(-7),), looks=looks(-1, -0.5)))
+    assert acts(kept) == [] and kept.verdicts[0].isolation is Isolation.NO_NEW_JOBS
+    assert acts(plan(past("n1", problem("kernel-xid", node="n1"), over=away))) == [("isolate", "n1")]
+
+
 @pytest.mark.parametrize(("more", "told"), [
     ({"others": "others hold it: new cables"}, "new cables"),
     ({"overridden": "it was given back by hand"}, "by hand"),
