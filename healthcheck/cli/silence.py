@@ -98,7 +98,8 @@ def silence(
                 for glob in globs]
         held = frozenset(one.node for one in open_cordons(store, names))
     if fmt == "json":
-        click.echo(json.dumps(_document([report.json_of(one, now, None, held) for one in made], []), indent=1))
+        document = _document([report.json_of(one, now, None, held) for one in made], [])
+        click.echo(json.dumps(document, indent=1))
         return
     for one in made:
         click.echo(report.line(one, now, fold, None, held))
@@ -153,7 +154,7 @@ def unsilence(what: str, rule: str | None, reason: str, inventory: str | None, s
                  and silences.silenced(problem, others, now) is None]
     if again:
         click.echo(f"{many(len(again), 'problem')} on {fold({one.node for one in again})} "
-                   f"count{'s' * (len(again) == 1)} again; next: muster triage", err=True)
+                   f"count{'s' * (len(again) == 1)} again; next: muster triage")
 
 
 def _names(what: str, inventory: str | None, held: Collection[Silence]) -> Collection[str]:

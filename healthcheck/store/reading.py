@@ -11,7 +11,8 @@ from healthcheck.store.file import NAME, Store, opened
 
 @contextmanager
 def reading(folder: Path) -> Iterator[Store | None]:
-    """The store in a state folder, None where there is none. Raises StoreError for one that cannot be read."""
+    """The store in a state folder, None where there is none. Raises StoreError for one that cannot be
+    read."""
     if not (folder / NAME).exists():
         yield None
         return
