@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from healthcheck.model.outcome import Finding, NodeReport, NodeState, Result, Severity, Status
@@ -16,6 +17,7 @@ from healthcheck.store.file import opened
 from healthcheck.store.ledger import lines
 from healthcheck.store.sweeps import SweepRecord, record
 from tests.command import muster
+from tests.documents import schema
 
 RECORDINGS = Path(__file__).resolve().parent.parent / "recordings"
 CABLE = ("--reason", "cable on order")
@@ -188,6 +190,7 @@ def test_triage_leaves_out_what_is_silenced_and_says_how_much_that_is(tmp_path: 
     whole = json.loads(muster("triage", "--hostfile", "bad", "--format", "json", home=tmp_path).stdout)
     assert [(one["node"], one["rule"], one["silence"], one["fault"], one["isolation"])
             for one in whole["silenced"]] == [("gpu002", "port-state", 1, "network-port", "no-new-jobs")]
+    jsonschema.validate(whole, schema("triage-1"))
     (row,) = (line for line in typed_nodes(tmp_path) if line.startswith("gpu002 "))
     assert "  silence 1 until THEN (5d 0h) hides port-state" in row
     typed(tmp_path, "unsilence", "gpu002")
