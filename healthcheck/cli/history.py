@@ -130,3 +130,5 @@ def _print_seats(found: list[ComponentLocation], fmt: str) -> None:
             until = minute(seat.ended) if seat.ended is not None else "now"
             click.echo(f"{seat.node}  {seat.slot:<14}  {seat.kind:<5} {seat.serial:<20}  "
                        f"{minute(seat.began)} .. {until}")
+    if not found and fmt != "jsonl":
+        click.echo("no components with serial numbers")

@@ -48,7 +48,8 @@ NUMBERS: Mapping[str, str] = {
     "repeat.half_life_days": "days after which a failure counts half",
     "repeat.days": "days after which it no longer counts",
     "repeat.apart_hours": "hours within which a return is the same failure",
-    "flap.times": "number of starts after which a fault is flapping and stays open",
+    "flap.times": "number of starts, the present one included, with which a fault is flapping: it isolates "
+    "at once and stays",
     "flap.hours": "hours within which they count",
     "flap.calm_hours": "hours without it after which it is over",
     "remediation.attempts": "tries of a step on a node before a person inspects it",

@@ -312,14 +312,22 @@ def _over(
     if well and now - max(well) < policy.incidents.calm_hours * 3600:
         return None
     if not sick:
+        quiet = [member.node for member in members if (past := past_of.get(member.node)) is not None and any(
+            symptom(problem) in symptoms for problem in past.hidden.problems)]
+        if quiet:
+            return f"what is left of it is silenced, on {_listed(quiet)}"
         return (f"all its {len(members)} nodes were well for {policy.incidents.calm_hours:g} h" if members
                 else "all its nodes are in others")
     few = len(sick) < policy.incidents.at_least or len(sick) * 100 < policy.incidents.share * len(members)
     if well and few:
-        more = f" and {len(sick) - _SHOWN} more" if len(sick) > _SHOWN else ""
         return (f"the rest was well for {policy.incidents.calm_hours:g} h; what goes on in "
-                f"{', '.join(sick[:_SHOWN])}{more} is their own")
+                f"{_listed(sick)} is their own")
     return None
+
+
+def _listed(nodes: Sequence[str]) -> str:
+    more = f" and {len(nodes) - _SHOWN} more" if len(nodes) > _SHOWN else ""
+    return f"{', '.join(nodes[:_SHOWN])}{more}"
 
 
 def _incident(

@@ -13,7 +13,7 @@ from healthcheck.model.outcome import Owner
 from healthcheck.model.problem import Problem
 from healthcheck.model.verdict import IncidentMember, StoredIncident
 from healthcheck.triage.incidents import IncidentUpdate, live
-from healthcheck.triage.past import FleetHistory, NodeHistory, VersionChange
+from healthcheck.triage.past import FleetHistory, NodeHistory, SilencedHistory, VersionChange
 from healthcheck.triage.policy import Causes, IncidentKind, IncidentPolicy, TriagePolicy
 from tests.healthcheck.triage.made import NOW, at, policy, problem
 
@@ -278,6 +278,15 @@ def test_it_ends_when_all_its_nodes_were_well_for_the_calm_hours(hours: float, i
     if is_over:
         assert {node: (one.incident, one.ended) for node, (one,) in found.shared.items()} == dict.fromkeys(
             names(R2), (1, NOW))
+
+
+def test_one_whose_rest_is_silenced_does_not_end_as_if_its_nodes_were_well() -> None:
+    hidden = {number: {"hidden": SilencedHistory((wrong(number),))} for number in list(R2)[:4]}
+    before = long_ago(opened("rack", "r2", R2))
+    assert ends(life({}, before, of=hidden)) == {
+        1: "what is left of it is silenced, on n016, n017, n018 and 1 more"}
+    other = {16: {"hidden": SilencedHistory((wrong(16, "fan"),))}}
+    assert ends(life({}, before, of=other)) == {1: "all its 8 nodes were well for 1 h"}
 
 
 def test_what_else_is_or_was_wrong_with_its_nodes_does_not_keep_it_open() -> None:
