@@ -16,14 +16,15 @@ from healthcheck.model.faultkind import Of
 from healthcheck.model.outcome import Owner
 from healthcheck.model.problem import Problem
 from healthcheck.model.verdict import Incident, IncidentEnd, IncidentMember, StoredIncident
-from healthcheck.triage.correlate import KINDS, Correlation, Place, correlate, domains, minute, named
+from healthcheck.triage.correlate import KINDS, Correlation, OutOfService, Place, correlate, domains, minute
 from healthcheck.triage.faults import of
 from healthcheck.triage.likelihood import words
-from healthcheck.triage.ours import UNREACHED, ours
+from healthcheck.triage.ours import SOMEWHERE, UNREACHED, ours
 from healthcheck.triage.past import FleetHistory, IncidentMembership, NodeHistory
 from healthcheck.triage.policy import IncidentKind, TriagePolicy
 from healthcheck.triage.suspect import suspected, suspects
 from healthcheck.triage.symptom import NOT_REACHED, about, symptom
+from healthcheck.triage.whole import listed, named
 
 _TRIAGE = "triage"
 _SHOWN = 3
@@ -57,7 +58,10 @@ def live(fleet: FleetHistory, policy: TriagePolicy) -> IncidentUpdate:
     fair = _without(showing, lambda name, node, problem: problem.rule in (
         excused if of(problem) is not Of.FAIL else ours_to_explain.get(node, ())) or any(
         problem.began <= ended and name in symptoms and node in nodes for ended, symptoms, nodes in waived))
-    found = correlate(fleet, fair, policy.incidents)
+    ours_of = frozenset(rule for rules in ours_to_explain.values() for rule in rules)
+    beside = _beside(fleet, policy, lambda problem: problem.rule in (
+        excused if of(problem) is not Of.FAIL else ours_of))
+    found = correlate(fleet, fair, policy.incidents, beside)
     numbers = _Numbers(fleet, policy)
     opened, ends = _ours(fleet, showing, [*wide, *newly], numbers, policy)
     places, more = _places(fleet, fair, found, numbers, policy)
@@ -71,17 +75,29 @@ def live(fleet: FleetHistory, policy: TriagePolicy) -> IncidentUpdate:
 def _showing(fleet: FleetHistory, policy: TriagePolicy) -> dict[str, dict[str, tuple[Problem, ...]]]:
     """By symptom and node in service, what shows it now; what is not measured counts when it has lasted,
     as it does with faults."""
+    return _shown((past for past in fleet.nodes if past.in_service), fleet.now, policy)
+
+
+def _shown(
+    nodes: Iterable[NodeHistory], now: float, policy: TriagePolicy,
+) -> dict[str, dict[str, tuple[Problem, ...]]]:
     found: dict[str, dict[str, tuple[Problem, ...]]] = defaultdict(dict)
-    for past in fleet.nodes:
-        if not past.in_service:
-            continue
+    for past in nodes:
         for problem in past.problems:
             lasting = of(problem) is Of.FAIL or problem.sweeps >= policy.wedged
-            if (lasting and fleet.now - problem.seen <= policy.fresh_hours * 3600
+            if (lasting and now - problem.seen <= policy.fresh_hours * 3600
                 and (name := symptom(problem))):
                 held = found[name]
                 held[past.node] = (*held.get(past.node, ()), problem)
     return found
+
+
+def _beside(fleet: FleetHistory, policy: TriagePolicy, drop: Callable[[Problem], bool]) -> OutOfService:
+    """The nodes out of service that sweeps have seen lately, and what they show of the same."""
+    looked = [past for past in fleet.nodes if not past.in_service and past.state
+              and fleet.now - past.seen <= policy.fresh_hours * 3600]
+    return OutOfService(frozenset(past.node for past in looked),
+                        _without(_shown(looked, fleet.now, policy), lambda _, __, problem: drop(problem)))
 
 
 def _without(
@@ -104,10 +120,15 @@ class _Numbers:
                        and one.by == _TRIAGE]
         self._next = fleet.next_incident
 
-    def of(self, kind: str, place: str, symptoms: Collection[str]) -> tuple[int, StoredIncident | None]:
-        """The number, and the one that is opened again, if it is one."""
+    def of(
+        self, kind: str, place: str, symptoms: Collection[str], nodes: Collection[str] = (),
+    ) -> tuple[int, StoredIncident | None]:
+        """The number, and the one that is opened again, if it is one: of the same place, or with half of
+        these nodes."""
         for one in reversed(self._ended):
-            if (one.kind, one.place) == (kind, place) and set(one.symptoms) & set(symptoms):
+            again = 2 * sum(member.node in nodes for member in one.members) >= max(1, len(nodes))
+            if one.kind == kind and (one.place == place or (nodes and again)) and (
+                    set(one.symptoms) & set(symptoms)):
                 return one.id, one
         self._next += 1
         return self._next - 1, None
@@ -117,14 +138,15 @@ def _ours(fleet: FleetHistory, showing: Showing, wide: Iterable[Incident], numbe
           policy: TriagePolicy) -> tuple[list[Incident], list[IncidentEnd]]:
     """The incidents that are on muster, with their numbers and members;
     each is over as soon as it is not found any more."""
-    before = {(one.kind, one.place): one for one in fleet.incidents if one.ended is None
+    before = {called(one.kind, one.place): one for one in fleet.incidents if one.ended is None
               and not _somewhere(one)}
     found = []
     for one in wide:
-        known = before.pop((one.kind, one.cause), None)
-        number, again = ((known.id, known) if known is not None
-                         else numbers.of(one.kind, one.cause, one.symptoms))
+        known = before.pop(called(one.kind, one.cause), None)
         nodes = frozenset(one.nodes)
+        number, again = ((known.id, known) if known is not None
+                         else numbers.of(one.kind, one.cause, one.symptoms,
+                                         nodes if one.kind == UNREACHED else ()))
         again = (replace(again, members=tuple(member for member in again.members if member.node in nodes))
                  if again is not None else None)
         members = _members(again,
@@ -132,13 +154,19 @@ def _ours(fleet: FleetHistory, showing: Showing, wide: Iterable[Incident], numbe
                                    if node in nodes} for name in one.symptoms}, fleet.now, one.nodes)
         began = again.began if again is not None else min(member.began for member in members)
         why = one.why
-        if one.kind == UNREACHED:
+        if one.cause == SOMEWHERE:
             there = correlate(fleet, {NOT_REACHED: showing.get(NOT_REACHED, {})}, policy.incidents)
             why += "".join(f"; {len(each.nodes)} of them are in {named(each.kind, each.place)} "
                            f"({words(each.likelihood)}): look there first" for each in there[:1])
         found.append(replace(one, id=number, members=members, began=began, why=why))
     return (found, [IncidentEnd(one.id, _NO_LONGER if suspected(one.kind, one.place) else "it is over")
                     for one in before.values()])
+
+
+def called(kind: str, cause: str) -> tuple[str, str]:
+    """What an open incident of muster's own goes on by. Of nodes that are not reached there is one,
+    which goes by the places that it has come to."""
+    return kind, "" if kind == UNREACHED else cause
 
 
 def _somewhere(one: StoredIncident) -> bool:
@@ -338,10 +366,20 @@ def _words(found: Correlation, began: float) -> str:
     share = {"rail": f"on {len(found.nodes)} nodes, of {found.had} with it on any rail",
              "moment": f"began on {len(found.nodes)} nodes, of {found.had} with it, within minutes of each "
                        "other"}.get(found.kind, f"on {len(found.nodes)} of its {found.inside} nodes in "
-                                                f"service, of {found.had} with it among {found.fleet}")
+                                                f"service{_out(found)}, of {found.had} with it among "
+                                                f"{found.fleet}")
     besides = f"; the same nodes share {', '.join(found.besides)}" if found.besides else ""
+    whole = f"; with it {listed(found.whole)}" if found.whole else ""
     return (f"{named(found.kind, found.place)}: {what} {share}, since {minute(began)}; "
-            f"{words(found.likelihood)}{besides}")
+            f"{words(found.likelihood)}{besides}{whole}")
+
+
+def _out(found: Correlation) -> str:
+    """Its nodes that are not in service, by name as far as there is room."""
+    if not found.out:
+        return ""
+    more = f" and {len(found.out) - _SHOWN} more" if len(found.out) > _SHOWN else ""
+    return f" and on {len(found.out)} that are not ({', '.join(found.out[:_SHOWN])}{more})"
 
 
 def _shared(

@@ -386,7 +386,7 @@ def test_nodes_of_a_rack_that_are_not_reached_are_isolated_in_its_name_unless_th
     world.sweep(3)
     plan = world.triage()
     assert acts(plan) == [] and [one.kind for one in plan.incidents] == ["rack", "unreached"]
-    assert "8 of them are in rack r3" in plan.incidents[1].why
+    assert "all 8 nodes of rack r3: look there first" in plan.incidents[1].why
     assert len(world.held()) == 5                       # what is held stays so
     world.dead = set()
     world.sweep(13)

@@ -1,0 +1,103 @@
+"""Places of which all or nearly all nodes are concerned: named with no regard to chance. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from healthcheck.triage.past import FleetHistory
+from healthcheck.triage.policy import PHYSICAL
+from inventory.nodeset import natural
+
+_SAID = {"nvlink_domain": "NVLink domain", "power": "power domain", "batch": "delivery batch"}
+_ONE_IN = 8         # of so many nodes one may be missing of a place of which nearly all is concerned
+_NAMES = 4          # of one kind: a node of a rail-optimised fabric is behind eight leaves
+_GROUPS = 6
+# Where a person goes first: a rack is seen from the aisle.
+_FIRST = ("rack", "power", "nvlink_domain", "leaf")
+
+
+def named(kind: str, place: str) -> str:
+    """A place in words."""
+    return f"{_SAID.get(kind, kind)} {place}"
+
+
+def nearly_all(hits: int, size: int) -> bool:
+    """Whether so many of so many are all or nearly all: one may be missing if three are there,
+    of more nodes one in eight."""
+    missing = size - hits
+    return hits >= 2 and missing <= (max(1, size // _ONE_IN) if hits > 2 else 0)
+
+
+@dataclass(frozen=True)
+class WholePlace:
+    """A place with those of its nodes that are concerned, of `size` that have a say; `out` of them are not in
+    service."""
+
+    kind: str
+    place: str
+    nodes: frozenset[str]
+    size: int
+    out: int = 0
+
+
+def wholly(fleet: FleetHistory, concerned: Collection[str], kinds: Collection[str]) -> list[WholePlace]:
+    """The physical places of these kinds of which all or nearly all is concerned. Nodes that are not in
+    service are members where a sweep has ever looked at them; a place without others is not concerned.
+
+    None where that is so of the fleet: then its places say nothing.
+    """
+    nodes = [past for past in fleet.nodes if past.in_service or past.state]
+    if nearly_all(len(concerned), fleet.quiet.serving + len(nodes)):
+        return []
+    size = Counter(fleet.quiet.places)
+    there: dict[tuple[str, str], set[str]] = defaultdict(set)
+    serving: Counter[tuple[str, str]] = Counter()
+    for past in nodes:
+        for kind, names in past.domains.items():
+            for name in names if kind in PHYSICAL and kind in kinds else ():
+                size[kind, name] += 1
+                if past.node in concerned:
+                    there[kind, name].add(past.node)
+                    serving[kind, name] += past.in_service
+    return [WholePlace(*place, frozenset(found), size[place], len(found) - serving[place])
+            for place, found in there.items() if serving[place] and nearly_all(len(found), size[place])]
+
+
+def listed(found: Iterable[WholePlace]) -> str:
+    """Each place by its name, with how much of it is concerned; those with the same nodes together."""
+    groups = [(group[0], _names(group)) for group in _groups(found)]
+    said = [f"{f'all {one.size}' if len(one.nodes) == one.size else f'{len(one.nodes)} of {one.size}'} nodes "
+            f"of {' and '.join(names)}{f' ({one.out} of them not in service)' if one.out else ''}"
+            for one, names in groups[:_GROUPS]]
+    return ", ".join(said) + (f" and {len(groups) - _GROUPS} places more" if len(groups) > _GROUPS else "")
+
+
+def first(found: Iterable[WholePlace]) -> WholePlace:
+    """The one to go to first."""
+    return _groups(found)[0][0]
+
+
+def title(found: Iterable[WholePlace]) -> str:
+    """The places alone, by their names."""
+    names = [name for group in _groups(found) for name in _names(group)]
+    return ", ".join(names[:_GROUPS]) + (f" and {len(names) - _GROUPS} more" if len(names) > _GROUPS else "")
+
+
+def _groups(found: Iterable[WholePlace]) -> list[list[WholePlace]]:
+    """Those with the same nodes together, the largest first."""
+    of: dict[tuple[frozenset[str], int], list[WholePlace]] = defaultdict(list)
+    for one in sorted(found, key=lambda one: (-len(one.nodes), _FIRST.index(one.kind), natural(one.place))):
+        of[one.nodes, one.size].append(one)
+    return list(of.values())
+
+
+def _names(group: Iterable[WholePlace]) -> list[str]:
+    """The names of places, those of one kind together."""
+    of: dict[str, list[str]] = defaultdict(list)
+    for one in group:
+        of[one.kind].append(one.place)
+    return [named(kind, ", ".join(names[:_NAMES])
+                  + (f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""))
+            for kind, names in of.items()]
