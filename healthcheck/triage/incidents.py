@@ -25,6 +25,7 @@ from healthcheck.triage.policy import IncidentKind, TriagePolicy
 from healthcheck.triage.suspect import suspected, suspects
 from healthcheck.triage.symptom import NOT_REACHED, about, symptom
 from healthcheck.triage.whole import listed, named
+from inventory.nodeset import natural
 
 _TRIAGE = "triage"
 _SHOWN = 3
@@ -159,8 +160,20 @@ def _ours(fleet: FleetHistory, showing: Showing, wide: Iterable[Incident], numbe
             why += "".join(f"; {len(each.nodes)} of them are in {named(each.kind, each.place)} "
                            f"({words(each.likelihood)}): look there first" for each in there[:1])
         found.append(replace(one, id=number, members=members, began=began, why=why))
-    return (found, [IncidentEnd(one.id, _NO_LONGER if suspected(one.kind, one.place) else "it is over")
+    past_of = {past.node: past for past in fleet.nodes}
+    return (found, [IncidentEnd(one.id, _NO_LONGER if suspected(one.kind, one.place)
+                                else f"it is over{_still_out(one, past_of)}")
                     for one in before.values()])
+
+
+def _still_out(known: StoredIncident, past_of: Mapping[str, NodeHistory]) -> str:
+    """In words, its nodes that show it as before and are not in service any more; empty without such."""
+    names = sorted((member.node for member in known.members
+                    if (past := past_of.get(member.node)) is not None and not past.in_service
+                    and any(symptom(problem) in known.symptoms for problem in past.problems)), key=natural)
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return (f" for nodes in service; not in service, and not well: {', '.join(names[:_SHOWN])}{more}" if names
+            else "")
 
 
 def called(kind: str, cause: str) -> tuple[str, str]:
@@ -340,14 +353,24 @@ def _over(
     if well and now - max(well) < policy.incidents.calm_hours * 3600:
         return None
     if not sick:
-        return (f"all its {len(members)} nodes were well for {policy.incidents.calm_hours:g} h" if members
-                else "all its nodes are in others")
+        return _well(members, past_of, policy.incidents.calm_hours)
     few = len(sick) < policy.incidents.at_least or len(sick) * 100 < policy.incidents.share * len(members)
     if well and few:
         more = f" and {len(sick) - _SHOWN} more" if len(sick) > _SHOWN else ""
         return (f"the rest was well for {policy.incidents.calm_hours:g} h; what goes on in "
                 f"{', '.join(sick[:_SHOWN])}{more} is their own")
     return None
+
+
+def _well(members: Collection[IncidentMember], past_of: Mapping[str, NodeHistory], hours: float) -> str:
+    """Why one ends of which no node in service is sick. One that is out of service has no say,
+    which does not make it well."""
+    serving = sum((past := past_of.get(member.node)) is not None and past.in_service for member in members)
+    if not members:
+        return "all its nodes are in others"
+    if not serving:
+        return f"none of its {len(members)} nodes is in service any more"
+    return f"all its {serving} nodes{' in service' * (serving < len(members))} were well for {hours:g} h"
 
 
 def _incident(

@@ -291,10 +291,12 @@ def test_a_node_that_is_not_reached_or_shows_it_beside_something_else_is_not_wel
     both = {number: (wrong(number, "gpu-count"), wrong(number)) for number in (16, 17, 18)}
     assert (1, "r2", 3) in at_(life(both, before))
     assert ends(life(both, before, of={number: {"in_service": False} for number in (16, 17, 18)})) == {
-        1: "all its 3 nodes were well for 1 h"}
+        1: "none of its 3 nodes is in service any more"}
+    assert ends(life({}, before, of={17: {"in_service": False}})) == {
+        1: "all its 2 nodes in service were well for 1 h"}
     gone = replace(before, members=tuple(replace(member, node=f"gone{at}")
                                          for at, member in enumerate(before.members)))
-    assert ends(life({}, gone)) == {1: "all its 3 nodes were well for 1 h"}
+    assert ends(life({}, gone)) == {1: "none of its 3 nodes is in service any more"}
 
 
 @pytest.mark.parametrize(("sick", "members", "share", "left"), [
