@@ -40,7 +40,8 @@ def read(
         failures((problem for problem in found if problem.node in service), policy, together),
         {node: spans for node, spans in service.items() if spans}, first,
         # What looked at few nodes says nothing of when the others were last seen well.
-        [start for start, number in sweeps if number * 2 >= most], _held(store), groups)
+        [start for start, number in sweeps if number * 2 >= most], _held(store, now), groups,
+        policy.repeat.apart_hours * _HOUR)
 
 
 def _seen(store: Store, nodes: Collection[str] | None) -> tuple[dict[str, float], dict[str, list[Span]]]:
@@ -64,11 +65,13 @@ def _away(store: Store, now: float) -> Mapping[str, list[Span]]:
     return away
 
 
-def _held(store: Store) -> Mapping[str, list[CordonSpan]]:
-    """By node the cordons that were made, oldest first."""
+def _held(store: Store, now: float) -> Mapping[str, list[CordonSpan]]:
+    """By node the cordons that were made until now, oldest first."""
     held: dict[str, list[CordonSpan]] = defaultdict(list)
-    for node, began, ended, state in store.rows(
-            "SELECT cordon.node, began, ended, state FROM cordon JOIN ledger ON ledger.id = line "
-            "WHERE coalesce(outcome, '') NOT LIKE 'not done%' ORDER BY began, cordon.id"):
-        held[node].append(CordonSpan(node, began, ended, state == CordonState.RELEASED.value))
+    for node, began, ended, state, verdict, incident in store.rows(
+            "SELECT cordon.node, began, ended, state, verdict, incident FROM cordon "
+            "JOIN ledger ON ledger.id = line WHERE began <= ? AND coalesce(outcome, '') NOT LIKE 'not done%' "
+            "ORDER BY began, cordon.id", now):
+        held[node].append(CordonSpan(node, began, ended, state == CordonState.RELEASED.value,
+                                     verdict is not None and incident is None))
     return held

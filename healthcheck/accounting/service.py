@@ -22,6 +22,17 @@ def watched(sweeps: Iterable[float], longest: float) -> list[Span]:
     return found
 
 
+def merged(spans: Iterable[Span]) -> list[Span]:
+    """The time that lies in any of them, sorted, and none of it twice."""
+    found: list[Span] = []
+    for began, ended in sorted(spans):
+        if found and began <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], ended))
+        else:
+            found.append((began, ended))
+    return found
+
+
 def both(one: Sequence[Span], other: Sequence[Span]) -> list[Span]:
     """The time that lies in both; each is sorted and does not overlap itself."""
     found = []
