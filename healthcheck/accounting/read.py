@@ -7,9 +7,10 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 
 from healthcheck.accounting.failures import IncidentSpan, failures
-from healthcheck.accounting.service import Span, both, watched, without
+from healthcheck.accounting.service import watched, without
 from healthcheck.accounting.summary import SummaryInput
 from healthcheck.accounting.times import CordonSpan
+from healthcheck.model.spans import Span, both
 from healthcheck.store.cordons import CordonState
 from healthcheck.store.file import Store
 from healthcheck.store.history import problems

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from healthcheck.accounting import chance
 from healthcheck.accounting.failures import NodeFailure
-from healthcheck.accounting.service import Span, both, merged, seconds, within
+from healthcheck.accounting.service import within
 from healthcheck.accounting.times import (
     CordonSpan,
     DurationStats,
@@ -21,6 +21,7 @@ from healthcheck.accounting.times import (
     holds,
     spread,
 )
+from healthcheck.model.spans import Span, both, merged, seconds
 
 WEEK = 7 * 86400.0
 WORST = 0.10        # the share of nodes that count as the worst

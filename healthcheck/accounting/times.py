@@ -14,7 +14,7 @@ from enum import Enum
 from statistics import fmean, median
 
 from healthcheck.accounting.failures import NodeFailure
-from healthcheck.accounting.service import Span, seconds
+from healthcheck.model.spans import Span, seconds
 
 _APART = 6 * 3600.0     # as `repeat.apart_hours` of the packaged policy
 

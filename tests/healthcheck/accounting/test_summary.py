@@ -18,10 +18,11 @@ from hypothesis import strategies as st
 from healthcheck.accounting import chance
 from healthcheck.accounting.failures import IncidentSpan, NodeFailure, failures
 from healthcheck.accounting.read import read
-from healthcheck.accounting.service import both, seconds, watched, without
+from healthcheck.accounting.service import watched, without
 from healthcheck.accounting.summary import WEEK, Summary, SummaryInput, summary
 from healthcheck.accounting.times import CordonSpan
 from healthcheck.model.outcome import Finding, NodeReport, Result, Severity, Status, state_of
+from healthcheck.model.spans import both, merged, seconds
 from healthcheck.report.summary import as_csv, document, text
 from healthcheck.store import cordons, rmas
 from healthcheck.store.file import Store, opened
@@ -221,6 +222,7 @@ def test_a_rack_in_which_nothing_failed_is_shown_with_how_little_that_may_mean()
 def test_time_without_sweeps_and_at_the_vendors_does_not_count() -> None:
     assert watched([0, 10, 20, 90, 100, 300], 24) == [(0, 20), (90, 100), (300, 300)]
     assert both([(0, 20), (90, 100)], [(10, 95)]) == [(10, 20), (90, 95)]
+    assert merged([(90, 100), (0, 20), (10, 30), (30, 40)]) == [(0, 40), (90, 100)]
     assert without([(0, 20), (90, 100)], [(5, 10), (15, 95)]) == [(0, 5), (10, 15), (95, 100)]
     assert without([(7, 7), (12, 12)], [(5, 10)]) == [(12, 12)]
 
