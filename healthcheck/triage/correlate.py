@@ -39,6 +39,7 @@ _FIRST = (("port", "leaf"), ("hca", "leaf"), ("roce", "leaf"), ("fabric", "nvlin
           ("nvlink", "nvlink_domain"), ("driver", "driver"), ("module", "driver"), ("gpu-power", "power"),
           ("bmc", "power"))
 _PCI = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
+_BESIDES = 3
 _MOST_PLACES = 8        # of one symptom: a fleet with more has another trouble
 
 Place = tuple[str, str]
@@ -255,8 +256,12 @@ class _Index:
             return None
         kind, place_name = best.place
         nodes = frozenset([*best.inside, *best.out])
-        besides = tuple(named(*each.place) for each in [one for one in ranked if one is not best][:3]
-                        if each.order[:2] == best.order[:2] and {*each.inside, *each.out} == nodes)
+        same = [each.place for each in ranked if each is not best and each.order[:2] == best.order[:2]
+                and {*each.inside, *each.out} == nodes]
+        # One of each kind goes before all leaves of a rail-optimised fabric.
+        firsts = list({kind: (kind, name) for kind, name in reversed(same) if kind != best.place[0]}.values())
+        same.sort(key=lambda place: place not in firsts)
+        besides = tuple(named(*place) for place in same[:_BESIDES])
         size = self._size[best.place] if kind != "rail" else len(serving)
         return Correlation(
             kind, place_name, (name,), tuple(sorted(best.inside, key=natural)), size, len(serving),

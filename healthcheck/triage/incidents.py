@@ -391,10 +391,11 @@ def _words(found: Correlation, began: float) -> str:
                        "other"}.get(found.kind, f"on {len(found.nodes)} of its {found.inside} nodes in "
                                                 f"service{_out(found)}, of {found.had} with it among "
                                                 f"{found.fleet}")
-    besides = f"; the same nodes share {', '.join(found.besides)}" if found.besides else ""
+    # First, as lists cut what is long: who looks at a rack goes to its feed.
+    besides = f", the same nodes as {', '.join(found.besides)}" if found.besides else ""
     whole = f"; with it {listed(found.whole)}" if found.whole else ""
-    return (f"{named(found.kind, found.place)}: {what} {share}, since {minute(began)}; "
-            f"{words(found.likelihood)}{besides}{whole}")
+    return (f"{named(found.kind, found.place)}{besides}: {what} {share}, since {minute(began)}; "
+            f"{words(found.likelihood)}{whole}")
 
 
 def _out(found: Correlation) -> str:

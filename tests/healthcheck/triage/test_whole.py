@@ -166,7 +166,7 @@ def test_in_a_small_fleet_a_rack_as_a_whole_is_an_incident_though_chance_is_not_
     assert [(each.kind, each.cause) for each in found] == [("rack", "r1")] * is_one
     if is_one:
         assert 10 <= found[0].likelihood < 1000
-        assert "the same nodes share power domain pdu-r1" in found[0].why
+        assert found[0].why.startswith("rack r1, the same nodes as power domain pdu-r1: port-state on ")
 
 
 def test_the_policy_says_how_much_evidence_a_whole_place_needs() -> None:
@@ -221,6 +221,13 @@ def test_a_power_domain_of_two_racks_names_them_and_two_racks_at_once_are_two() 
     assert found.why.endswith("; with it all 8 nodes of rack r2, all 8 nodes of rack r3")
     two = site({number: down(number) for number in (*range(8, 16), *range(40, 48))}, size=64, of=halls)
     assert sorted(each.cause for each in two.incidents) == ["r1", "r5"]
+
+
+def test_behind_eight_leaves_of_a_rail_optimised_fabric_rack_and_pdu_are_named_before_the_other_leaves() -> None:
+    rails = {number: {"domains": {**racks(number), "leaf": tuple(f"l{number // 4}-{rail}" for rail in range(8))}}
+             for number in range(SMALL)}
+    found = one(site({number: down(number) for number in range(4, 8)}, of=rails))
+    assert found.why.startswith("leaf l1-0, the same nodes as rack r1, power domain pdu-r1, leaf l1-1: port-")
 
 
 def test_the_only_rack_of_a_site_says_nothing() -> None:
