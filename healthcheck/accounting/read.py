@@ -35,14 +35,25 @@ def read(
     service = {node: both(without(spans, away.get(node, ())), ran) for node, spans in seen.items()}
     # One failure may go on from before; the ends of others say where it began.
     found = problems(store, None, since - policy.repeat.apart_hours * _HOUR)
-    together = [IncidentSpan(frozenset(json.loads(row[0])), row[1], row[2]) for row in store.rows(
-        "SELECT nodes, began, ended FROM incident WHERE ended IS NULL OR ended >= ?", since)]
     return SummaryInput(
-        failures((problem for problem in found if problem.node in service), policy, together),
+        failures((problem for problem in found if problem.node in service), policy, _together(store, since)),
         {node: spans for node, spans in service.items() if spans}, first,
         # What looked at few nodes says nothing of when the others were last seen well.
         [start for start, number in sweeps if number * 2 >= most], _held(store, now), groups,
         policy.repeat.apart_hours * _HOUR)
+
+
+def _together(store: Store, since: float) -> list[IncidentSpan]:
+    """The incidents that lasted into that time, with each node as long as it was in one: those that show it
+    at the end are few, or none."""
+    found = [IncidentSpan(frozenset(json.loads(row[0])), row[1], row[2], frozenset(json.loads(row[3])))
+             for row in store.rows("SELECT nodes, began, ended, symptoms FROM incident "
+                                   "WHERE ended IS NULL OR ended >= ?", since)]
+    return found + [IncidentSpan(frozenset([row[0]]), row[1], row[2], frozenset(json.loads(row[3])))
+                    for row in store.rows(
+                        "SELECT node, member.began, member.ended, symptoms FROM member "
+                        "JOIN incident ON incident.id = incident WHERE incident.ended IS NULL "
+                        "OR incident.ended >= ?", since)]
 
 
 def _seen(store: Store, nodes: Collection[str] | None) -> tuple[dict[str, float], dict[str, list[Span]]]:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from healthcheck.accounting.read import read as accounted
+from healthcheck.accounting.summary import summary
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.model.outcome import Finding, NodeReport, NodeState, Result, Severity, Status, state_of
 from healthcheck.model.verdict import StoredIncident
@@ -510,3 +512,22 @@ def test_a_rack_half_of_which_is_in_maintenance_is_its_incident_and_a_replay_fin
                     world.now)
         assert {row[0] for row in store.rows("SELECT node FROM cordon")} == {one.node for one in found.holds}
     assert all(one.why.startswith("incident 1: rack r3: port-state on 2") for one in found.holds)
+
+
+def test_failures_of_an_incident_are_in_no_nodes_rate_when_it_is_over_and_its_hours_are_said(
+    world: World,
+) -> None:
+    world.breaks([*world.rack(3), "n100"])
+    world.sweep(2)
+    world.triage()
+    world.heals(world.names)
+    world.sweep(1)
+    assert world.triage().incidents[0].nodes == ()      # none shows it any more
+    world.sweep(13)
+    assert len(acts(world.triage())) == 8 and world.known()[0].ended is not None
+    with world.store() as store:
+        data = accounted(store, None, POLICY, world.now - 7 * 86400, world.now, {})
+    found = summary(data, world.now - 7 * 86400, world.now, ("cause",))
+    assert (found.total.rate.failures, found.shared) == (1, 8)
+    assert found.held.incidents == pytest.approx(8 * (14 * 300), rel=0.01)
+    assert found.held.failures == pytest.approx(found.total.held.mean)
