@@ -103,7 +103,7 @@ def _of_node(
     starts = [failure.began for failure in failures]
     counted = float("-inf")     # until when time has been counted
     for one in held:
-        ended = one.ended if one.ended is not None else max(now, one.began)
+        ended = max(one.began, min(one.ended, now) if one.ended is not None else now)
         at = bisect_right(starts, one.began) - 1
         began = one.began
         if at >= 0 and _is_of(one, failures[at], found[failures[at]], apart):

@@ -167,6 +167,7 @@ def cordon(began: float, ended: float | None, *, released: bool = True, own: boo
     (2, [cordon(-100, -95), cordon(-94, -84, released=False)], None, 15),   # and at the end
     (2, [cordon(-100, -99), cordon(-98.5, None)], None, 99.5),              # still out
     (2, [cordon(-105, -90)], None, 10),     # held before anyone saw why: from the failure on
+    (2, [cordon(-100, 24)], 124, 100),      # by a clock that ran ahead: no hour of tomorrow
     (2, [cordon(-105, -101)], None, None), (2, [cordon(-90, -80)], None, None)])
 def test_a_failure_is_out_of_service_in_all_its_holds(
     lasts: float, held: list[CordonSpan], back: float | None, out: float | None,

@@ -230,6 +230,23 @@ def test_behind_eight_leaves_of_a_rail_optimised_fabric_rack_and_pdu_are_named_b
     assert found.why.startswith("leaf l1-0, the same nodes as rack r1, power domain pdu-r1, leaf l1-1: port-")
 
 
+def test_two_racks_of_a_small_fleet_at_once_are_two_incidents_and_all_racks_are_none() -> None:
+    two = site({number: down(number) for number in (*range(4), *range(12, 16))}).incidents
+    assert sorted((each.cause, each.nodes[0]) for each in two) == [("r0", "gpu00"), ("r3", "gpu12")]
+    assert all(each.likelihood >= 10 for each in two)
+    assert site({number: down(number) for number in range(16)}).incidents == ()
+    assert site({number: down(number) for number in (*range(4), 5, 9, 13)}).incidents == ()
+
+
+def test_what_many_nodes_cannot_measure_is_said_with_the_places_that_went_as_a_whole() -> None:
+    sick = {number: (problem("filesystem-answers", "", node=name(number), status="unknown"),)
+            for number in range(4, 8)}
+    found = one(site(sick, of=away((5,))))
+    assert found.kind == "unmeasured" and found.why.startswith(
+        "3 of 16 nodes in service cannot measure filesystem-answers: all 4 nodes of rack r1 and power domain "
+        "pdu-r1 (1 of them not in service): look there first; else a tool,")
+
+
 def test_the_only_rack_of_a_site_says_nothing() -> None:
     all_in = {number: {"domains": {"rack": ("r0",), "power": ("p0",)}} for number in range(8)}
     assert site({number: down(number) for number in range(8)}, size=8, of=all_in).incidents == ()
