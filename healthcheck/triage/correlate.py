@@ -243,21 +243,17 @@ class _Index:
                      natural(place[1]))
             ranked.append(_Ranked(order, place, inside, out, size, odds(tail, self._places(kinds) * symptoms),
                                   kind in PHYSICAL and nearly_all(hits, size)))
-        whole = [each for each in ranked if each.whole]
+        whole = frozenset(node for each in ranked if each.whole for node in (*each.inside, *each.out))
         tried = self._places(kinds) * symptoms
-        return sorted((self._apart(each, whole, len(left), tried) for each in ranked),
+        return sorted((self._apart(each, whole, len(left), tried) if each.whole else each for each in ranked),
                       key=lambda each: each.order)
 
-    def _apart(self, one: _Ranked, whole: Iterable[_Ranked], had: int, tried: int) -> _Ranked:
+    def _apart(self, one: _Ranked, whole: frozenset[str], had: int, tried: int) -> _Ranked:
         """A whole place as chance would have it without the others that went as a whole: two racks that went
         together hide each other in a small fleet."""
-        here = {*one.inside, *one.out}
-        gone = {node for each in whole if here.isdisjoint((*each.inside, *each.out))
-                for node in (*each.inside, *each.out)} if one.whole else set()
-        if not gone:
-            return one
-        tail = hypergeometric(self._serving + len(self._beside.looked) - len(gone), had - len(gone), one.size,
-                              len(here))
+        others = len(whole.difference(one.inside, one.out))
+        tail = hypergeometric(self._serving + len(self._beside.looked) - others, had - others, one.size,
+                              len(one.inside) + len(one.out))
         return replace(one, likelihood=max(one.likelihood, odds(tail, tried)))
 
     def _best(

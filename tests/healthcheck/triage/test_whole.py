@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from healthcheck.model.outcome import Owner
@@ -259,3 +259,31 @@ def test_all_is_nearly_all_and_half_never_is(size: int, data: st.DataObject) -> 
     if nearly_all(hits, size):
         assert 3 * hits >= 2 * size and nearly_all(min(size, hits + 1), size)
     assert not nearly_all(size // 2, size)
+
+
+OF_NODE = ("well", "down", "down early", "dark", "away", "away down", "away down early", "away dark", "new")
+KINDS_OF_NODES = st.tuples(*(st.sampled_from(OF_NODE).flatmap(lambda most: st.lists(
+    st.sampled_from([most] * 8 + [*OF_NODE]), min_size=4, max_size=4)) for _ in range(5)))
+
+
+@settings(deadline=None, max_examples=80)
+@given(KINDS_OF_NODES)
+def test_whatever_is_wrong_with_whom_incidents_are_of_nodes_in_service_that_show_it_there(
+    by_rack: tuple[list[str], ...],
+) -> None:
+    kinds = [kind for rack in by_rack for kind in rack]
+    sick = {number: dark(number) if "dark" in kind else down(number, -30 if "early" in kind else -1)
+            for number, kind in enumerate(kinds) if "d" in kind}
+    of = {number: {**(AWAY if "away" in kind else {}), **({"state": "", "seen": 0.0} if kind == "new" else {})}
+          for number, kind in enumerate(kinds)}
+    for each in site(sick, size=20, of=of).incidents:
+        what = "dark" if each.symptoms == ("not reached",) else "down"
+        showing = {name(number) for number, kind in enumerate(kinds) if what in kind and "away" not in kind}
+        assert each.nodes and set(each.nodes) <= showing
+        if each.kind not in KINDS:
+            continue
+        there = {number for number in range(20) if each.cause in racks(number)[each.kind]}
+        assert set(each.nodes) <= {name(number) for number in there} and each.likelihood >= 10
+        if each.likelihood < 1000:
+            # Only as a whole: of those that have a say one at most does not show it.
+            assert sum(what not in kinds[number] for number in there) <= 1
