@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -205,7 +206,7 @@ class _Index:
         members: dict[Place, list[str]] = defaultdict(list)
         besides: dict[Place, list[str]] = defaultdict(list)
         serving = [node for node in left if self._past[node].in_service]
-        others = [node for node in left if not self._past[node].in_service]
+        others = sorted(began[node] for node in left if not self._past[node].in_service)
         for node in left:
             for place in where[node]:
                 (members if self._past[node].in_service else besides)[place].append(node)
@@ -222,21 +223,21 @@ class _Index:
             size = (self._size[place] if kind not in _WIDESPREAD else len(rails) if kind == "rail"
                     else len(serving))
             out: list[str] = []
-            early: set[str] = set()
+            early = 0
             if kind in PHYSICAL and self._beside.looked:
                 # What a node out of service has had since before says nothing of this, either way.
                 start = min(began[node] for node in inside) - self._policy.window_minutes * 60
-                early = {node for node in others if began[node] < start}
-                out = [node for node in besides[place] if node not in early]
-                size += self._besides[place] - sum(node in early for node in besides[place])
+                early = bisect_left(others, start)
+                out = [node for node in besides[place] if began[node] >= start]
+                size += self._besides[place] - len(besides[place]) + len(out)
             hits = len(inside) + len(out)
             if hits < self._policy.at_least or hits * 100 < self._policy.share * size:
                 continue
             if kind == "rail":
                 tail = binomial(len(rails), self._rails[place[1]] / self._rails.total(), len(inside))
             elif kind in PHYSICAL:
-                tail = hypergeometric(self._serving + len(self._beside.looked) - len(early),
-                                      len(left) - len(early), size, hits)
+                tail = hypergeometric(self._serving + len(self._beside.looked) - early, len(left) - early,
+                                      size, hits)
             else:
                 tail = hypergeometric(self._serving, len(serving), self._size[place], len(inside))
             order = (round(tail, 6), -hits, self._size[place], kind != first, PLACES.index(kind),

@@ -13,7 +13,7 @@ from healthcheck.triage.faults import of
 from healthcheck.triage.past import FleetHistory
 from healthcheck.triage.policy import TriagePolicy
 from healthcheck.triage.symptom import NOT_REACHED, not_measured
-from healthcheck.triage.whole import first, listed, title, wholly
+from healthcheck.triage.whole import WholePlace, first, listed, title, wholly
 
 OURS = UNREACHED, UNMEASURED = "unreached", "unmeasured"
 _SHOWN = 4
@@ -50,8 +50,7 @@ def ours(fleet: FleetHistory, policy: TriagePolicy) -> tuple[list[Incident], fro
         else:
             named = ", ".join(together[:_SHOWN]) + (f" and {len(together) - _SHOWN} more"
                                                     if len(together) > _SHOWN else "")
-            kinds = policy.incidents.may_cause(Of.UNKNOWN, together[0])
-            places = wholly(fleet, _not_measuring(fleet, together[0]), kinds)
+            places = _wholly(fleet, together[0], policy)
             where = f"{listed(places)}: look there first; else " if places else ""
             why = (f"{share} cannot measure {named}: {where}a tool, a right or a driver release that they "
                    "share; no node is isolated for it")
@@ -62,7 +61,7 @@ def ours(fleet: FleetHistory, policy: TriagePolicy) -> tuple[list[Incident], fro
 def _unreached(fleet: FleetHistory, nodes: tuple[str, ...], share: str, policy: TriagePolicy) -> Incident:
     """One that is called by the places that went as a whole, where there are such, and is their owner's where
     nothing else went."""
-    places = wholly(fleet, _not_measuring(fleet, ""), policy.incidents.may_cause(Of.UNREACHED, ""))
+    places = _wholly(fleet, "", policy)
     usual = "the head's own network, a switch, a feed or the keys"
     if not places:
         return Incident(UNREACHED, SOMEWHERE, nodes, f"{share} are not reached: look at {usual} before any "
@@ -75,8 +74,13 @@ def _unreached(fleet: FleetHistory, nodes: tuple[str, ...], share: str, policy: 
                     owner)
 
 
-def _not_measuring(fleet: FleetHistory, rule: str) -> set[str]:
-    """The nodes, in service or not, that do not measure a rule; "": that are not reached."""
-    return {past.node for past in fleet.nodes
-            if any(problem.rule == rule and of(problem) in (Of.UNKNOWN, Of.UNREACHED)
-                   for problem in past.problems)}
+def _wholly(fleet: FleetHistory, rule: str, policy: TriagePolicy) -> list[WholePlace]:
+    """The places of which no node, in service or not, measures a rule; "": is reached."""
+    began: dict[str, float] = {}
+    for past in fleet.nodes:
+        there = [problem.began for problem in past.problems
+                 if problem.rule == rule and of(problem) in (Of.UNKNOWN, Of.UNREACHED)]
+        if there:
+            began[past.node] = min(there)
+    kinds = policy.incidents.may_cause(Of.UNKNOWN if rule else Of.UNREACHED, rule)
+    return wholly(fleet, began, kinds, policy.incidents.window_minutes * 60)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from healthcheck.triage.past import FleetHistory
@@ -33,44 +33,65 @@ def nearly_all(hits: int, size: int) -> bool:
 @dataclass(frozen=True)
 class WholePlace:
     """A place with those of its nodes that are concerned, of `size` that have a say; `out` of them are not in
-    service."""
+    service. `before` are others that are not in service, and were concerned long before those that are."""
 
     kind: str
     place: str
     nodes: frozenset[str]
     size: int
     out: int = 0
+    before: int = 0
+
+    @property
+    def share(self) -> str:
+        """How much of it is concerned, in words."""
+        return f"all {self.size}" if len(self.nodes) == self.size else f"{len(self.nodes)} of {self.size}"
+
+    @property
+    def beside(self) -> str:
+        """Which of its nodes are not in service, in words; empty where it has none that are concerned."""
+        out = [f"{self.out} of them not in service"] if self.out else []
+        before = [f"beside {self.before} not in service that had it before"] if self.before else []
+        return f" ({', '.join([*out, *before])})" if out or before else ""
 
 
-def wholly(fleet: FleetHistory, concerned: Collection[str], kinds: Collection[str]) -> list[WholePlace]:
+def wholly(
+    fleet: FleetHistory, concerned: Mapping[str, float], kinds: Collection[str], window: float,
+) -> list[WholePlace]:
     """The physical places of these kinds of which all or nearly all is concerned. Nodes that are not in
-    service are members where a sweep has ever looked at them; a place without others is not concerned.
+    service are members where a sweep has ever looked at them, but for those that were concerned more than
+    `window` seconds before the first in service; a place without nodes in service is not concerned.
+    `concerned` says since when.
 
     None where that is so of the fleet: then its places say nothing.
     """
-    nodes = [past for past in fleet.nodes if past.in_service or past.state]
-    if nearly_all(len(concerned), fleet.quiet.serving + len(nodes)):
+    past_of = {past.node: past for past in fleet.nodes if past.in_service or past.state}
+    if nearly_all(len(concerned), fleet.quiet.serving + len(past_of)):
         return []
     size = Counter(fleet.quiet.places)
-    there: dict[tuple[str, str], set[str]] = defaultdict(set)
-    serving: Counter[tuple[str, str]] = Counter()
-    for past in nodes:
+    there: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for node, past in past_of.items():
         for kind, names in past.domains.items():
             for name in names if kind in PHYSICAL and kind in kinds else ():
                 size[kind, name] += 1
-                if past.node in concerned:
-                    there[kind, name].add(past.node)
-                    serving[kind, name] += past.in_service
-    return [WholePlace(*place, frozenset(found), size[place], len(found) - serving[place])
-            for place, found in there.items() if serving[place] and nearly_all(len(found), size[place])]
+                if node in concerned:
+                    there[kind, name].append(node)
+    found = []
+    for (kind, name), nodes in there.items():
+        serving = [node for node in nodes if past_of[node].in_service]
+        start = min((concerned[node] for node in serving), default=float("inf")) - window
+        kept = [node for node in nodes if concerned[node] >= start]
+        before = len(nodes) - len(kept)
+        if serving and nearly_all(len(kept), size[kind, name] - before):
+            found.append(WholePlace(kind, name, frozenset(kept), size[kind, name] - before,
+                                    len(kept) - len(serving), before))
+    return found
 
 
 def listed(found: Iterable[WholePlace]) -> str:
     """Each place by its name, with how much of it is concerned; those with the same nodes together."""
     groups = [(group[0], _names(group)) for group in _groups(found)]
-    said = [f"{f'all {one.size}' if len(one.nodes) == one.size else f'{len(one.nodes)} of {one.size}'} nodes "
-            f"of {' and '.join(names)}{f' ({one.out} of them not in service)' if one.out else ''}"
-            for one, names in groups[:_GROUPS]]
+    said = [f"{one.share} nodes of {' and '.join(names)}{one.beside}" for one, names in groups[:_GROUPS]]
     return ", ".join(said) + (f" and {len(groups) - _GROUPS} places more" if len(groups) > _GROUPS else "")
 
 

@@ -90,6 +90,15 @@ def test_one_in_maintenance_that_answers_is_one_that_is_missing_and_one_that_was
     assert found.cause == "rack r1, power domain pdu-r1" and "all 2 nodes of rack r1" in found.why
 
 
+def test_those_in_maintenance_that_were_dark_long_before_are_said_beside_and_prove_nothing() -> None:
+    sick = {4: dark(4), 5: dark(5), 6: dark(6, began=-40), 7: dark(7, began=-40)}
+    found = one(site(sick, of=away((6, 7))))
+    assert ("all 2 nodes of rack r1 and power domain pdu-r1 (beside 2 not in service that had it before): look"
+            in found.why)
+    sick = {0: dark(0), 4: dark(4), **{number: dark(number, began=-40) for number in (5, 6, 7)}}
+    assert one(site(sick, of=away((5, 6, 7)))).cause == "network, power or access"
+
+
 def test_nearly_all_of_a_place_is_said_with_how_many() -> None:
     found = one(site({number: dark(number) for number in (4, 5, 6)}))
     assert "3 of 4 nodes of rack r1 and power domain pdu-r1: look there first" in found.why
