@@ -237,8 +237,9 @@ def _places(
         for member in members:
             taken[member.node].update(symptoms)
         opened.append(_incident(number, kind, place, symptoms, one.nodes, members,
-                                base.began if base is not None else since, one.likelihood, _words(one, since),
-                                policy))
+                                base.began if base is not None else since,
+                                max(one.likelihood, kept.likelihood if kept is not None else 0.0),
+                                _words(one, since), policy))
     for known in left.values():
         members = tuple(member
                         for member in _members(known, _still(known, showing, past_of, taken), fleet.now)
@@ -378,8 +379,9 @@ def _incident(
     members: tuple[IncidentMember, ...], began: float, likelihood: float, why: str, policy: TriagePolicy,
 ) -> Incident:
     said = policy.incidents.kinds.get(kind, IncidentKind(Owner.OPERATOR))
+    # On the lesser evidence of a whole place it only explains: each node is held, and proven well, by itself.
     return Incident(kind, place, nodes, why, said.owner, number, symptoms, members, began, likelihood,
-                    policy.incidents.isolates(kind))
+                    policy.incidents.isolates(kind) and likelihood >= policy.incidents.likelihood)
 
 
 def _words(found: Correlation, began: float) -> str:

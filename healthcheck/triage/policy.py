@@ -124,7 +124,7 @@ class IncidentPolicy:
     symptom, where it is a version, a batch, a rail or a moment of `window_minutes`), which chance does less
     than once in `likelihood` times, are one incident, where that kind of place can cause such a symptom: the
     first of `causes` that covers it says so. Without any, all can. Where all or nearly all of a physical
-    place has it, once in `whole` times is enough.
+    place has it, once in `whole` times is enough for an incident, which then only explains.
 
     It closes when all its nodes were well for `calm_hours`, and is the same one if it comes back within
     `reopen_days`. As many as `as_one` isolations in the name of one physical domain do not count with the

@@ -174,8 +174,20 @@ def test_in_a_small_fleet_a_rack_as_a_whole_is_an_incident_though_chance_is_not_
     found = site({number: down(number) for number in sick}).incidents
     assert [(each.kind, each.cause) for each in found] == [("rack", "r1")] * is_one
     if is_one:
-        assert 10 <= found[0].likelihood < 1000
+        assert 10 <= found[0].likelihood < 1000 and not found[0].isolates
         assert found[0].why.startswith("rack r1, the same nodes as power domain pdu-r1: port-state on ")
+
+
+def test_what_was_sure_once_stays_so_while_it_lasts_and_what_is_not_sure_isolates_nobody() -> None:
+    sick = {number: down(number) for number in range(4, 8)}
+    members = tuple(IncidentMember(name(number), at(-9), at(-0.1)) for number in range(4, 12))
+    for likelihood, isolates in ((2000.0, True), (300.0, False)):
+        known = StoredIncident(2, "rack", "r1", ("port-state",), "datacentre", "", likelihood, at(-9), at(-0.1),
+                               members)
+        found = one(site(sick, known))
+        assert (found.id, found.likelihood, found.isolates) == (2, likelihood, isolates)
+    large = site(sick, size=64)
+    assert one(large).isolates and one(large).likelihood >= 1000
 
 
 def test_the_policy_says_how_much_evidence_a_whole_place_needs() -> None:
