@@ -35,6 +35,8 @@ NUMBERS: Mapping[str, str] = {
     "of the nodes with the symptom",
     "incidents.window_minutes": "minutes between starts that count as one moment",
     "incidents.likelihood": "greatest likelihood of chance, as one in this many",
+    "incidents.whole": "the same where all or nearly all of a rack, leaf, power or NVLink domain has it; "
+    "above the greatest likelihood it isolates no node",
     "incidents.calm_hours": "hours with all its nodes healthy after which it closes",
     "incidents.reopen_days": "days within which a return reopens it",
     "incidents.as_one": "isolations for one rack, leaf, power or NVLink domain that do not count for the "
