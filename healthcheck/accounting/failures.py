@@ -15,6 +15,7 @@ from healthcheck.model.outcome import Severity
 from healthcheck.model.problem import Problem
 from healthcheck.triage.faults import MERELY_NEW, of
 from healthcheck.triage.policy import TriagePolicy
+from healthcheck.triage.symptom import symptom
 
 _HOUR = 3600.0
 _BEFORE = _HOUR     # an incident is known later than what its nodes show first: sweeps must have confirmed it
@@ -22,8 +23,8 @@ _BEFORE = _HOUR     # an incident is known later than what its nodes show first:
 
 @dataclass(frozen=True)
 class NodeFailure:
-    """One failure of one node; `ended` is None while it lasts. `shared`: it was part of an incident, whose
-    cause is not the node's own."""
+    """One failure of one node; `ended` is None while it lasts. `shared`: its cause is that of an incident,
+    and not the node's own."""
 
     node: str
     began: float
@@ -35,11 +36,13 @@ class NodeFailure:
 
 @dataclass(frozen=True)
 class IncidentSpan:
-    """When these nodes were one incident; `ended` is None while they are."""
+    """When these nodes were one incident, and of which symptoms (empty: of any); `ended` is None while they
+    are."""
 
     nodes: frozenset[str]
     began: float
     ended: float | None
+    symptoms: frozenset[str] = frozenset()
 
 
 def failures(
@@ -99,6 +102,6 @@ def _failure(
     began = group[0][0].began
     ends = [problem.ended for problem, _ in group if problem.ended is not None]
     shared = any(one.began - _BEFORE <= began and (one.ended is None or began <= one.ended)
-                 for one in incidents)
+                 and (not one.symptoms or symptom(worst) in one.symptoms) for one in incidents)
     return NodeFailure(node, began, max(ends) if len(ends) == len(group) else None, kind.id, component(worst),
                        shared)

@@ -7,9 +7,10 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 
 from healthcheck.accounting.failures import IncidentSpan, failures
-from healthcheck.accounting.service import Span, both, watched, without
+from healthcheck.accounting.service import watched, without
 from healthcheck.accounting.summary import SummaryInput
 from healthcheck.accounting.times import CordonSpan
+from healthcheck.model.spans import Span, both
 from healthcheck.store.cordons import CordonState
 from healthcheck.store.file import Store
 from healthcheck.store.history import problems
@@ -34,13 +35,25 @@ def read(
     service = {node: both(without(spans, away.get(node, ())), ran) for node, spans in seen.items()}
     # One failure may go on from before; the ends of others say where it began.
     found = problems(store, None, since - policy.repeat.apart_hours * _HOUR)
-    together = [IncidentSpan(frozenset(json.loads(row[0])), row[1], row[2]) for row in store.rows(
-        "SELECT nodes, began, ended FROM incident WHERE ended IS NULL OR ended >= ?", since)]
     return SummaryInput(
-        failures((problem for problem in found if problem.node in service), policy, together),
+        failures((problem for problem in found if problem.node in service), policy, _together(store, since)),
         {node: spans for node, spans in service.items() if spans}, first,
         # What looked at few nodes says nothing of when the others were last seen well.
-        [start for start, number in sweeps if number * 2 >= most], _held(store), groups)
+        [start for start, number in sweeps if number * 2 >= most], _held(store, now), groups,
+        policy.repeat.apart_hours * _HOUR)
+
+
+def _together(store: Store, since: float) -> list[IncidentSpan]:
+    """The incidents that lasted into that time, with each node as long as it was in one: those that show it
+    at the end are few, or none."""
+    found = [IncidentSpan(frozenset(json.loads(row[0])), row[1], row[2], frozenset(json.loads(row[3])))
+             for row in store.rows("SELECT nodes, began, ended, symptoms FROM incident "
+                                   "WHERE ended IS NULL OR ended >= ?", since)]
+    return found + [IncidentSpan(frozenset([row[0]]), row[1], row[2], frozenset(json.loads(row[3])))
+                    for row in store.rows(
+                        "SELECT node, member.began, member.ended, symptoms FROM member "
+                        "JOIN incident ON incident.id = incident WHERE incident.ended IS NULL "
+                        "OR incident.ended >= ?", since)]
 
 
 def _seen(store: Store, nodes: Collection[str] | None) -> tuple[dict[str, float], dict[str, list[Span]]]:
@@ -64,11 +77,13 @@ def _away(store: Store, now: float) -> Mapping[str, list[Span]]:
     return away
 
 
-def _held(store: Store) -> Mapping[str, list[CordonSpan]]:
-    """By node the cordons that were made, oldest first."""
+def _held(store: Store, now: float) -> Mapping[str, list[CordonSpan]]:
+    """By node the cordons that were made until now, oldest first."""
     held: dict[str, list[CordonSpan]] = defaultdict(list)
-    for node, began, ended, state in store.rows(
-            "SELECT cordon.node, began, ended, state FROM cordon JOIN ledger ON ledger.id = line "
-            "WHERE coalesce(outcome, '') NOT LIKE 'not done%' ORDER BY began, cordon.id"):
-        held[node].append(CordonSpan(node, began, ended, state == CordonState.RELEASED.value))
+    for node, began, ended, state, verdict, incident in store.rows(
+            "SELECT cordon.node, began, ended, state, verdict, incident FROM cordon "
+            "JOIN ledger ON ledger.id = line WHERE began <= ? AND coalesce(outcome, '') NOT LIKE 'not done%' "
+            "ORDER BY began, cordon.id", now):
+        held[node].append(CordonSpan(node, began, ended, state == CordonState.RELEASED.value,
+                                     verdict is not None and incident is None))
     return held

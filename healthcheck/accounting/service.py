@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-Span = tuple[float, float]
+from healthcheck.model.spans import Span
 
 
 def watched(sweeps: Iterable[float], longest: float) -> list[Span]:
@@ -19,21 +19,6 @@ def watched(sweeps: Iterable[float], longest: float) -> list[Span]:
             found[-1] = (found[-1][0], start)
         else:
             found.append((start, start))
-    return found
-
-
-def both(one: Sequence[Span], other: Sequence[Span]) -> list[Span]:
-    """The time that lies in both; each is sorted and does not overlap itself."""
-    found = []
-    first = second = 0
-    while first < len(one) and second < len(other):
-        began, ended = max(one[first][0], other[second][0]), min(one[first][1], other[second][1])
-        if began <= ended:
-            found.append((began, ended))
-        if one[first][1] <= other[second][1]:
-            first += 1
-        else:
-            second += 1
     return found
 
 
@@ -54,11 +39,6 @@ def _cut(span: Span, gone: float, back: float) -> Iterable[Span]:
         yield began, gone
     if back <= ended:
         yield back, ended
-
-
-def seconds(spans: Iterable[Span]) -> float:
-    """How long they are together."""
-    return sum(ended - began for began, ended in spans)
 
 
 def within(time: float, spans: Iterable[Span]) -> bool:

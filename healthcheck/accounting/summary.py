@@ -10,15 +10,18 @@ from dataclasses import dataclass
 
 from healthcheck.accounting import chance
 from healthcheck.accounting.failures import NodeFailure
-from healthcheck.accounting.service import Span, seconds, within
+from healthcheck.accounting.service import within
 from healthcheck.accounting.times import (
     CordonSpan,
     DurationStats,
+    FailureHolds,
     FailureTimeline,
     IsolationOutcome,
     courses,
+    holds,
     spread,
 )
+from healthcheck.model.spans import Span, both, merged, seconds
 
 WEEK = 7 * 86400.0
 WORST = 0.10        # the share of nodes that count as the worst
@@ -39,7 +42,7 @@ class Rate:
 @dataclass(frozen=True)
 class SummaryRow:
     """One cause, component, rack or SKU. `unseen`: from the sweep before to the one
-    that saw a failure first. Durations in seconds."""
+    that saw a failure first; `held`: how long nodes were out of service for one. Durations in seconds."""
 
     key: str
     rate: Rate
@@ -50,6 +53,18 @@ class SummaryRow:
     already: int
     never: int
     out: int
+    held: DurationStats
+
+
+@dataclass(frozen=True)
+class HeldTime:
+    """For how many seconds muster kept nodes out of service in that time: for the failures that are counted,
+    for those in incidents, and for all else."""
+
+    total: float
+    failures: float
+    incidents: float
+    other: float
 
 
 @dataclass(frozen=True)
@@ -84,13 +99,15 @@ class Summary:
     outside: int
     interval: DurationStats
     out: tuple[CordonSpan, ...]
+    held: HeldTime
 
 
 @dataclass(frozen=True)
 class SummaryInput:
     """What a summary is made of. `service` is, by node, the time that counts, and `first` when each was first
     looked at; `sweeps` are the beginnings of those that looked at most nodes, sorted; `held` our cordons by
-    node, sorted; `groups` by what is grouped by, what a node belongs to."""
+    node, sorted; `groups` by what is grouped by, what a node belongs to. Within `apart` seconds triage holds
+    a node again for the same failure."""
 
     failures: Sequence[NodeFailure]
     service: Mapping[str, Sequence[Span]]
@@ -98,6 +115,7 @@ class SummaryInput:
     sweeps: Sequence[float]
     held: Mapping[str, Sequence[CordonSpan]]
     groups: Mapping[str, Mapping[str, str]]
+    apart: float = 6 * 3600.0
 
 
 BY_FAILURE: Mapping[str, Callable[[NodeFailure], str]] = {
@@ -113,7 +131,8 @@ def summary(data: SummaryInput, since: float, now: float, by: Iterable[str]) -> 
     first = [failure for failure in begun if not failure.shared and failure.began <= data.first[failure.node]]
     own = [failure for failure in begun if not failure.shared and failure.began > data.first[failure.node]]
     inside = [failure for failure in own if within(failure.began, data.service[failure.node])]
-    found = courses(inside, data.sweeps, data.held)
+    kept = holds(data.failures, data.held, now, data.apart)
+    found = courses(inside, data.sweeps, data.held, kept)
     time = {node: seconds(spans) for node, spans in data.service.items()}
     weeks = sum(time.values()) / WEEK
     tables = {name: _table(name, found, time, weeks, data.groups.get(name, {})) for name in by}
@@ -122,8 +141,20 @@ def summary(data: SummaryInput, since: float, now: float, by: Iterable[str]) -> 
             if later >= since]
     return Summary(since, now, len(time), _row("all", found, weeks), tables, rate(len(cells), weeks),
                    _worst(inside, len(time)), len(first), len(shared), len(own) - len(inside), spread(gaps),
-                   tuple(one for node in sorted(data.service) for one in data.held.get(node, ())
-                         if one.ended is None))
+                   tuple(first for node in sorted(data.service)
+                         for first in [one for one in data.held.get(node, ()) if one.ended is None][:1]),
+                   _held(data, inside, shared, kept, (since, now)))
+
+
+def _held(
+    data: SummaryInput, counted: Iterable[NodeFailure], shared: Iterable[NodeFailure],
+    kept: Mapping[NodeFailure, FailureHolds], period: Span,
+) -> HeldTime:
+    total = sum(seconds(both(merged((one.began, one.ended if one.ended is not None else period[1])
+                                    for one in data.held.get(node, ())), [period])) for node in data.service)
+    own, others = (sum(seconds(both(kept[failure].time, [period])) for failure in each)
+                   for each in (counted, shared))
+    return HeldTime(total, own, others, max(0.0, total - own - others))
 
 
 def rate(failures: int, node_weeks: float) -> Rate:
@@ -160,7 +191,7 @@ def _row(key: str, found: Sequence[FailureTimeline], weeks: float) -> SummaryRow
         spread(course.unseen for course in found), spread(course.isolate for course in found),
         spread(course.back for course in found), kept[IsolationOutcome.ALREADY],
         kept[IsolationOutcome.NEVER],
-        sum(course.out for course in found))
+        sum(course.out for course in found), spread(course.held for course in found))
 
 
 def _worst(found: Sequence[NodeFailure], nodes: int) -> Worst:

@@ -235,13 +235,13 @@ def _statuses(
     from healthcheck.certify.policyload import load_certificate_policy
     from healthcheck.config.rulesfolder import folders
     from healthcheck.gate.entries import stands
-    from healthcheck.store.file import opened
+    from healthcheck.store.reading import reading
     from inventory.locate import state_dir
 
     folder = state_dir(state)
     policy = load_certificate_policy(folders(rules))
     manifest = load_manifest(folder)
-    with opened(folder, make=True) as store:
+    with reading(folder) as store:
         return manifest, stands(store, manifest, policy, time.time())
 
 

@@ -128,10 +128,13 @@ def _print(found: list[Problem], newest: Mapping[str, Spell]) -> None:
 
 def _print_seats(found: Iterable[ComponentLocation], fmt: str) -> None:
     """A line each, many at once: a fleet has some hundred thousand."""
-    write = _seat_json if fmt == "jsonl" else _seat_line
-    lines = map(write, found)
+    lines = map(_seat_json if fmt == "jsonl" else _seat_line, found)
+    none = True
     while some := list(islice(lines, _LINES_AT_ONCE)):
         click.echo("\n".join(some))
+        none = False
+    if none and fmt != "jsonl":
+        click.echo("no components with serial numbers")
 
 
 def _seat_json(seat: ComponentLocation) -> str:

@@ -109,6 +109,7 @@ def _rows(
 ) -> tuple[list[NodeRow], list[str]]:
     """A row for each selected node, in natural order, and the nodes that only the store has."""
     from healthcheck.report.nodes import row
+    from healthcheck.report.silences import of_node
     from healthcheck.store.history import known_nodes, newest_spells
     from healthcheck.store.leftout import left_out_nodes
     from healthcheck.store.rmas import RmaState, alarms, rmas
@@ -148,7 +149,8 @@ def _rows(
     pasts = {past.node: past for past in fleet.nodes}
     by_agent = {name: one.evidence.at for name, one in left_out_nodes(store).items()}
     rows = [row(pasts[name], spells.get(name), verdicts.get(name), now, stale_s, ",".join(away.get(name, ())),
-                alarm.get(name, ""), shared.get(name, ()), by_agent.get(name))
+                alarm.get(name, ""), shared.get(name, ()), by_agent.get(name),
+                of_node(pasts[name].hidden.problems, silences, now))
             for name in sorted(names, key=natural)]
     return rows, sorted(set(known) - set(there.nodes), key=natural) if there is not None else []
 

@@ -5,21 +5,24 @@ from __future__ import annotations
 import datetime as dt
 import json
 import time
+from collections.abc import Collection
+from contextlib import suppress
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from healthcheck.cli.options import GROUPS, RULES, STATE, minute
 from inventory.cli.chosen import chosen, who
 from inventory.cli.span import span
-from inventory.errors import UsageError
-from inventory.text import clean, short
+from inventory.errors import MusterError, UsageError
+from inventory.text import clean, many, short
 
 if TYPE_CHECKING:
     from healthcheck.store.silences import Silence
 
 _LONGEST_S = 90 * 86400
+_ENDED_SHOWN_S = 7 * 86400
 
 
 def _date(ctx: click.Context, param: click.Parameter, given: str | None) -> float | None:
@@ -44,17 +47,21 @@ def _date(ctx: click.Context, param: click.Parameter, given: str | None) -> floa
 @click.option("--until", metavar="DATE", callback=_date,
               help="Or the end, in UTC: 2026-12-01 (to its end) or 2026-12-01T08:00Z.")
 @click.option("--all-rules", is_flag=True, help="With RULE '*': any problem, and an unreachable node.")
+@click.option("--all", "every", is_flag=True, help="List also what ended more than 7 days ago.")
 @RULES
 @GROUPS
 @STATE
 @click.option("--format", "fmt", type=click.Choice(("table", "json")), default="table", show_default=True)
 def silence(
     nodes: str | None, rule: str | None, reason: str | None, length: float | None, until: float | None,
-    all_rules: bool, rules: str | None, inventory: str | None, state: str | None, fmt: str,
+    all_rules: bool, every: bool, rules: str | None, inventory: str | None, state: str | None, fmt: str,
 ) -> None:
-    """Have triage ignore what RULE (a glob) finds on NODES, for some time. Without NODES: list silences.
+    """Have triage ignore what RULE (a glob) finds on NODES, for some time. Without NODES: list silences, what
+    each holds back, which end soon, and which ended lately.
 
-    `muster check` still reports it, with the same exit code. Triage does nothing about it, and counts it.
+    `muster check` still reports it, with the same exit code. Triage isolates no node for it, and lists it. A
+    node that we hold stays held, though only silenced problems are left: a person gives it back (muster
+    uncordon).
 
     \b
     muster silence gpu007 'port-*' --reason 'cable on order' --for 5d
@@ -62,17 +69,22 @@ def silence(
     muster silence gpu007 '*' --all-rules --reason 'in the lab' --for 12h
     muster silence
     """
+    from healthcheck.report import silences as report
     from healthcheck.store import silences
+    from healthcheck.store.cordons import open_cordons
     from healthcheck.store.file import opened
     from inventory.locate import state_dir
+    from inventory.nodeset import fold
 
     now = time.time()
-    if nodes is None:
+    if nodes is None or (nodes == "list" and rule is None):
         if reason is not None or length is not None or until is not None or all_rules:
             raise UsageError("NODES and RULE are missing: muster silence gpu007 'port-*' --reason 'cable on "
                              "order' --for 5d")
-        _list(state, fmt, now)
+        _list(state, fmt, now, every=every)
         return
+    if every:
+        raise UsageError("--all goes with a list: leave out NODES, or see --all-rules")
     if rule is None:
         raise UsageError(
             f"RULE is missing: muster silence {nodes} 'port-*' --reason 'cable on order' --for 5d")
@@ -84,7 +96,13 @@ def silence(
     with opened(state_dir(state), make=True) as store:
         made = [silences.silence(store, names, glob, clean(reason.strip()), who(), now, end)
                 for glob in globs]
-    _print(made, {}, fmt, now)
+        held = frozenset(one.node for one in open_cordons(store, names))
+    if fmt == "json":
+        document = _document([report.json_of(one, now, None, held) for one in made], [])
+        click.echo(json.dumps(document, indent=1))
+        return
+    for one in made:
+        click.echo(report.line(one, now, fold, None, held))
 
 
 @click.command()
@@ -104,16 +122,18 @@ def unsilence(what: str, rule: str | None, reason: str, inventory: str | None, s
     """
     from healthcheck.store import silences
     from healthcheck.store.file import opened
+    from healthcheck.store.history import problems
     from inventory.locate import state_dir
+    from inventory.nodeset import fold
 
     number = int(what) if what.isascii() and what.isdigit() and len(what) < 10 else None
     if number is not None and rule is not None:
         raise UsageError(f"silence {number} already names its rule: leave {short(rule)} out")
-    names = chosen(what, inventory)[0] if number is None else ()
     now = time.time()
     asked = _asked(rule)
     with opened(state_dir(state)) as store:
-        held = silences.active(store, now)
+        held = [one for one in silences.since(store, now) if one.over > now]
+        names = _names(what, inventory, held) if number is None else ()
         selected = [one for one in held
                     if (one.id == number if number is not None else not one.nodes.isdisjoint(names))]
         of_rule = [one for one in selected if rule is None or one.rule in asked]
@@ -127,7 +147,29 @@ def unsilence(what: str, rule: str | None, reason: str, inventory: str | None, s
                                       clean(reason.strip()), who(), now)
             click.echo(f"silence {one.id} ({clean(one.rule)}): "
                        + ("had ended already" if left is None else "has ended" if left.ended is not None
-                          else f"continues for {_fold(left)}"))
+                          else f"continues for {fold(left.nodes)}"))
+        others = silences.active(store, now)
+        again = [problem for problem in problems(store, None, now, still=True)
+                 if silences.silenced(problem, of_rule, now) is not None
+                 and silences.silenced(problem, others, now) is None]
+    if again:
+        click.echo(f"{many(len(again), 'problem')} on {fold({one.node for one in again})} "
+                   f"count{'s' * (len(again) == 1)} again; next: muster triage")
+
+
+def _names(what: str, inventory: str | None, held: Collection[Silence]) -> Collection[str]:
+    """The nodes that are meant; one that is silenced may be in no inventory any more."""
+    from inventory.discover import from_names
+
+    silenced = {name for one in held for name in one.nodes}
+    try:
+        return chosen(what, inventory)[0]
+    except MusterError:
+        with suppress(MusterError):
+            typed = {node.name for node in from_names(what)}
+            if typed <= silenced:
+                return typed
+        raise
 
 
 def _asked(rule: str | None) -> tuple[str, ...]:
@@ -172,40 +214,33 @@ def _known(rule: str, all_rules: bool, folder: str | None) -> tuple[str, ...]:
     return tuple(glob for glob in globs if any(fnmatchcase(each, glob) for each in known))
 
 
-def _list(state: str | None, fmt: str, now: float) -> None:
+def _list(state: str | None, fmt: str, now: float, *, every: bool) -> None:
+    from healthcheck.report import silences as report
     from healthcheck.store import silences
-    from healthcheck.store.file import opened
+    from healthcheck.store.cordons import open_cordons
     from healthcheck.store.history import problems
+    from healthcheck.store.reading import reading
     from inventory.locate import state_dir
-
-    with opened(state_dir(state), make=True) as store:
-        found = silences.active(store, now)
-        open_ = problems(store, None, now, still=True) if found else []
-    _print(found, {one.id: sum(map(one.covers, open_)) for one in found}, fmt, now)
-
-
-def _print(found: list[Silence], covers: dict[int, int], fmt: str, now: float) -> None:
-    if fmt == "json":
-        silences_json = [{**vars(one), "nodes": sorted(one.nodes), "problems": covers.get(one.id)}
-                         for one in found]
-        click.echo(json.dumps({"schema": "muster.silences/1", "silences": silences_json}, indent=1))
-        return
-    for one in found:
-        count = f"  {covers[one.id]} problem{'s' * (covers[one.id] != 1)} now" if one.id in covers else ""
-        click.echo(f"silence {one.id}: {clean(one.rule)} on {_fold(one)}  until {minute(one.until)} "
-                   f"({_left(one.until - now)}){count}  {clean(one.who)}  {clean(one.why)}")
-    if not found:
-        click.echo("no silences")
-
-
-def _fold(one: Silence) -> str:
     from inventory.nodeset import fold
 
-    return fold(one.nodes)
+    with reading(state_dir(state)) as store:
+        found = silences.since(store, 0 if every else now - _ENDED_SHOWN_S) if store is not None else []
+        current = [one for one in found if one.over > now]
+        ended = [(one, silences.ended_by(store, one)) for one in found if one.over <= now] if store else []
+        there = problems(store, None, now, still=True) if store is not None and current else []
+        held = frozenset(one.node for one in open_cordons(store)) if store is not None else frozenset()
+    if fmt == "json":
+        click.echo(json.dumps(_document([report.json_of(one, now, there, held) for one in current],
+                                        [report.json_of(one, now, None, (), by) for one, by in ended]),
+                              indent=1))
+        return
+    for one in current:
+        click.echo(report.line(one, now, fold, there, held))
+    if not current:
+        click.echo("no silences" if not ended else "no silences; ended:")
+    for one, by in ended:
+        click.echo(report.ended_line(one, now, fold, by))
 
 
-def _left(seconds: float) -> str:
-    """The duration in its two largest units."""
-    minutes = round(seconds / 60)
-    days, hours = divmod(minutes // 60, 24)
-    return f"{days}d {hours}h" if days else f"{hours}h {minutes % 60}m" if hours else f"{minutes}m"
+def _document(current: list[dict[str, Any]], ended: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"schema": "muster.silences/1", "silences": current, "ended": ended}

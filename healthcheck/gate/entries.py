@@ -91,12 +91,14 @@ class SnapshotEntries:
 
 
 def stands(
-    store: Store, manifest: CertificateManifest, policy: CertificatePolicy, now: float,
+    store: Store | None, manifest: CertificateManifest, policy: CertificatePolicy, now: float,
 ) -> dict[str, CertificateStatus]:
-    """The status of each certificate, by the store's data of its node; raises StoreError."""
-    known, accused = newest_hardware(store), accused_nodes(store)
-    return {name: stand(name, held, manifest, known[name][1] if name in known else None, policy, now,
-                        accused.get(name, "")) for name, held in manifest.nodes.items()}
+    """The status of each certificate, by the store's data of its node, if there is a store; raises
+    StoreError."""
+    known = {name: seen for name, (_, seen) in newest_hardware(store).items()} if store is not None else {}
+    accused = accused_nodes(store) if store is not None else {}
+    return {name: stand(name, held, manifest, known.get(name), policy, now, accused.get(name, ""))
+            for name, held in manifest.nodes.items()}
 
 
 def entries(store: Store, inventory: Inventory, manifest: CertificateManifest, policy: CertificatePolicy,

@@ -4,14 +4,17 @@ and their time. Pure."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import median
 
-from healthcheck.replay.record import StoreHistory
+from healthcheck.model.spans import Span, both, merged, seconds
+from healthcheck.replay.record import PastCordon, StoreHistory
 from healthcheck.replay.run import Hold, SimulatedRun
 
+_Score = tuple[int, float, int, float]
+_NONE: _Score = (0, 0.0, 0, 0.0)
 _LEAST = 600.0      # isolations closer than this, or than two sweeps, are equal
 
 
@@ -88,15 +91,11 @@ def compare(
     """Beside each other what triage would have done with these nodes, what it did,
     and what people did with muster."""
     known = set(nodes)
-    was = [Hold(name, cordon.began,
-                cordon.ended if cordon.ended is not None and cordon.ended <= now else None, cordon.why,
-                "" if cordon.ended is None else "triage returned it" if cordon.back_by_triage
-                else "a person ended it")
-           for name, cordons in record.cordons.items() if name in known for cordon in cordons
-           if cordon.by_triage and cordon.began <= now and (cordon.ended is None or cordon.ended > since)]
+    was = [hold for name, cordons in record.cordons.items() if name in known
+           for hold in _as_one((cordon for cordon in cordons if cordon.by_triage), since, now)]
     sweeps = record.sweeps.broad
     gap = median(later - before for before, later in pairwise(sweeps)) if len(sweeps) > 1 else 0.0
-    pairs = _paired(imagined.holds, was, max(_LEAST, 2 * gap))
+    pairs = _paired(imagined.holds, was, max(_LEAST, 2 * gap), now)
     opened = tuple((one.opened, one.why) for one in record.breaker if since < one.opened <= now)
     would = _side(imagined.holds, imagined.openings, since, now)
     return PolicyComparison(since, now,
@@ -115,31 +114,50 @@ def _people(
     made: dict[str, list[Hold]] = defaultdict(list)
     theirs = []
     for name, cordons in record.cordons.items():
-        for cordon in cordons if name in known else ():
-            if cordon.by_triage or cordon.began > now or (cordon.ended is not None and cordon.ended <= since):
-                continue
-            hold = Hold(name, cordon.began, cordon.ended if cordon.ended is not None and cordon.ended <= now
-                        else None, cordon.why)
-            made[name].append(hold)
-            first = next((one for one in would[name] if _overlap(one, hold, apart)), None)
+        if name not in known:
+            continue
+        made[name] = _as_one((cordon for cordon in cordons if not cordon.by_triage), since, now)
+        for hold in made[name]:
+            there = [one for one in would[name] if _overlap(one, hold, apart)]
+            # One that really overlaps goes before one that was over just before.
+            first = min(there, key=lambda one: (not _overlap(one, hold, 0.0), one.began), default=None)
+            until = hold.ended if hold.ended is not None else now
             agreed = (first is not None
-                      or any(cordon.began - apart <= time
-                             <= (cordon.ended if cordon.ended is not None else now)
-                             for time in imagined.wanted.get(name, ())))
-            earlier = cordon.began - first.began if first is not None and first.began < cordon.began else None
+                      or any(hold.began - apart <= time <= until for time in imagined.wanted.get(name, ())))
+            earlier = hold.began - first.began if first is not None and first.began < hold.began else None
             theirs.append(PeopleCordon(hold, agreed, earlier))
     alone = sum(not any(_overlap(hold, one, apart) for one in made[hold.node]) for hold in imagined.holds)
-    both = triage = people = 0.0
+    shared = triage = people = 0.0
     for name in would.keys() | made.keys():
-        ours, others = ([(max(hold.began, since), hold.ended if hold.ended is not None else now)
-                         for hold in side[name]] for side in (would, made))
-        shared = sum(max(0.0, min(one[1], other[1]) - max(one[0], other[0])) for one in ours
-                     for other in others)
-        both += shared
-        triage += sum(end - began for began, end in ours) - shared
-        people += sum(end - began for began, end in others) - shared
-    return People(tuple(sorted(theirs, key=lambda one: (one.hold.began, one.hold.node))), alone, both / 3600,
-                  triage / 3600, people / 3600)
+        ours, others = (merged(_span(hold, since, now) for hold in side[name]) for side in (would, made))
+        together = seconds(both(ours, others))
+        shared += together
+        triage += seconds(ours) - together
+        people += seconds(others) - together
+    return People(tuple(sorted(theirs, key=lambda one: (one.hold.began, one.hold.node))), alone,
+                  shared / 3600, triage / 3600, people / 3600)
+
+
+def _span(hold: Hold, since: float, now: float) -> Span:
+    """What of a hold lies in the time that is compared."""
+    return max(hold.began, since), hold.ended if hold.ended is not None else now
+
+
+def _as_one(cordons: Iterable[PastCordon], since: float, now: float) -> list[Hold]:
+    """The isolations of one node in that time; what two back ends hold at once is one."""
+    found: list[Hold] = []
+    for cordon in sorted(cordons, key=lambda cordon: cordon.began):
+        if cordon.began > now or (cordon.ended is not None and cordon.ended <= since):
+            continue
+        ended = cordon.ended if cordon.ended is not None and cordon.ended <= now else None
+        back = ("" if cordon.ended is None else "triage returned it" if cordon.back_by_triage
+                else "a person ended it")
+        before = found[-1] if found else None
+        if before is None or (before.ended is not None and cordon.began >= before.ended):
+            found.append(Hold(cordon.node, cordon.began, ended, cordon.why, back))
+        elif before.ended is not None and (ended is None or ended > before.ended):
+            found[-1] = replace(before, ended=ended, back=back)
+    return found
 
 
 def _side(holds: Sequence[Hold], openings: tuple[tuple[float, str], ...], since: float, now: float) -> Side:
@@ -149,23 +167,57 @@ def _side(holds: Sequence[Hold], openings: tuple[tuple[float, str], ...], since:
                 hours, openings)
 
 
-def _paired(would: Iterable[Hold], was: Iterable[Hold], apart: float) -> Iterable[IsolationPair]:
-    """Each isolation with the one of the other side that it overlaps, the first that is free;
-    the same where both ends are near."""
-    left: dict[str, list[Hold]] = defaultdict(list)
-    for hold in sorted(was, key=lambda hold: hold.began):
-        left[hold.node].append(hold)
-    for hold in would:
-        other = next((one for one in left[hold.node] if _overlap(hold, one, apart)), None)
-        if other is not None:
-            left[hold.node].remove(other)
-        yield IsolationPair(hold, other, other is not None and _near(hold, other, apart))
-    for rest in _rest(left):
-        yield IsolationPair(None, rest, False)
+def _paired(
+    would: Iterable[Hold], was: Iterable[Hold], apart: float, now: float,
+) -> Iterable[IsolationPair]:
+    """Each isolation with that of the other side which is most like it, so that of all pairs of a node most
+    are the same, and then most time is in both; the same where both ends are near."""
+    sides: dict[str, tuple[list[Hold], list[Hold]]] = defaultdict(lambda: ([], []))
+    for at, side in enumerate((would, was)):
+        for hold in sorted(side, key=lambda hold: hold.began):
+            sides[hold.node][at].append(hold)
+    for ours, theirs in sides.values():
+        yield from _matched(ours, theirs, apart, now)
 
 
-def _rest(left: Mapping[str, Sequence[Hold]]) -> Iterable[Hold]:
-    return (hold for holds in left.values() for hold in holds)
+def _matched(
+    would: Sequence[Hold], was: Sequence[Hold], apart: float, now: float,
+) -> Iterable[IsolationPair]:
+    """The best match of one node's isolations. Neither side overlaps itself: pairs keep the order of time."""
+    best: list[list[_Score]] = [[_NONE] * (len(was) + 1) for _ in range(len(would) + 1)]
+    for i, one in enumerate(would):
+        for j, other in enumerate(was):
+            best[i + 1][j + 1] = max(best[i][j + 1], best[i + 1][j],
+                                     _with(best[i][j], _score(one, other, apart, now)))
+    pairs: list[IsolationPair] = []
+    i, j = len(would), len(was)
+    while i or j:
+        if i and best[i][j] == best[i - 1][j]:
+            pairs.append(IsolationPair(would[i - 1], None, False))
+            i -= 1
+        elif j and best[i][j] == best[i][j - 1]:
+            pairs.append(IsolationPair(None, was[j - 1], False))
+            j -= 1
+        else:
+            i, j = i - 1, j - 1
+            pairs.append(IsolationPair(would[i], was[j], _near(would[i], was[j], apart)))
+    return reversed(pairs)
+
+
+def _score(one: Hold, other: Hold, apart: float, now: float) -> _Score | None:
+    """How like two isolations are: whether they are the same, for how long both held, and how far apart they
+    began; None where they have nothing to do with each other."""
+    if not _overlap(one, other, apart):
+        return None
+    ends = [hold.ended if hold.ended is not None else now for hold in (one, other)]
+    together = max(0.0, min(ends) - max(one.began, other.began))
+    return int(_near(one, other, apart)), together, 1, -abs(one.began - other.began)
+
+
+def _with(before: _Score, score: _Score | None) -> _Score:
+    if score is None:
+        return _NONE
+    return before[0] + score[0], before[1] + score[1], before[2] + score[2], before[3] + score[3]
 
 
 def _overlap(one: Hold, other: Hold, apart: float) -> bool:

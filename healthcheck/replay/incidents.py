@@ -7,6 +7,7 @@ from dataclasses import replace
 from healthcheck.model.verdict import StoredIncident
 from healthcheck.replay.record import StoreHistory
 from healthcheck.store.incidents import TRIAGE
+from healthcheck.triage.incidents import called
 from healthcheck.triage.plan import TriagePlan
 
 
@@ -47,7 +48,7 @@ class Incidents:
         for closed in self._closings:
             if closed.ended is not None and last < closed.ended <= now:
                 for one in list(self._all.values()):
-                    if one.ended is None and (one.kind, one.place) == (closed.kind, closed.place):
+                    if one.ended is None and called(one.kind, one.place) == called(closed.kind, closed.place):
                         self._end(one.id, closed.ended, closed.by, closed.closed)
 
     def _end(self, number: int, now: float, by: str, why: str) -> None:

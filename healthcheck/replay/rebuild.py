@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from healthcheck.model.outcome import NodeState
 from healthcheck.model.problem import Problem
@@ -18,7 +18,7 @@ from healthcheck.store.history import ComponentLocation
 from healthcheck.store.rmas import CHASSIS, Rma, alarm
 from healthcheck.store.silences import silenced
 from healthcheck.triage.faults import accuses
-from healthcheck.triage.gather import MOST_LISTED, domains, named, ports
+from healthcheck.triage.gather import domains, ports
 from healthcheck.triage.past import (
     RETURNED,
     NodeHistory,
@@ -26,6 +26,7 @@ from healthcheck.triage.past import (
     OpenVerdict,
     Repaired,
     RequalifySnapshot,
+    SilencedHistory,
 )
 from healthcheck.triage.policy import TriagePolicy
 from inventory.model import Node
@@ -37,6 +38,16 @@ _NO_VERSIONS: Mapping[str, str] = {}
 def window(policy: TriagePolicy) -> float:
     """How far back a policy looks, in seconds."""
     return max(policy.repeat.days, policy.climb.days, policy.flap.hours / 24) * _DAY
+
+
+@dataclass
+class _Split:
+    """What is known of a node of what is silenced, or of all else."""
+
+    problems: list[Problem] = field(default_factory=list)
+    over: list[Problem] = field(default_factory=list)
+    moved: list[Problem] = field(default_factory=list)
+    left: float = 0.0
 
 
 class Rebuilt:
@@ -56,34 +67,33 @@ class Rebuilt:
         name = node.name
         quiet = self._quiet(name, now)
         here = {seat.component for seat in self._record.seats.get(name, ()) if self._sits(seat, now)}
-        holding: list[Problem] = []
-        over: list[Problem] = []
-        silent = 0
-        left = 0.0
+        heard, hidden = _Split(), _Split()
         for row in self._record.problems.get(name, ()):
             if (problem := self.known(row, now)) is None:
                 continue
-            if quiet(problem):
-                silent += problem.ended is None
-            elif problem.ended is None:
-                holding.append(problem)
+            to = hidden if quiet(problem) else heard
+            if problem.ended is None:
+                to.problems.append(problem)
             elif row.component is None or row.component in here:
-                over.append(problem)
+                to.over.append(problem)
             elif accuses(problem, self._policy):
-                left = max(left, problem.ended)
+                to.left = max(to.left, problem.ended)
+        for problem, silent in self._moved(name, here, now):
+            (hidden if silent else heard).moved.append(problem)
         repaired = [one for one in self._record.repairs.get(name, ())
                     if now - self._window <= one.time <= now]
         away = self._away(name, now, repaired)
         was = next((one for one in reversed(self._record.states.get(name, ()))
                     if self._sweeps.known(one.began) <= now), None)
         return NodeHistory(
-            name, node.in_service, node.lifecycle.state.value, tuple(holding), tuple(over),
-            tuple(self._moved(name, here, now)), silent,
+            name, node.in_service, node.lifecycle.state.value, tuple(heard.problems), tuple(heard.over),
+            tuple(heard.moved), SilencedHistory(tuple(hidden.problems), tuple(hidden.over),
+                                                tuple(hidden.moved), hidden.left),
             tuple(began for began in self._record.boots.get(name, ()) if self._sweeps.known(began) <= now),
-            self._looks(name, now, cordons, quiet) if cordons else (), tuple(repaired),
+            self._looks(name, now, cordons) if cordons else (), tuple(repaired),
             max((seat.began for seat in self._record.chassis.get(name, ()) if self._sits(seat, now)),
                 default=0.0), cordons, verdict,
-            overridden, "", self._leased(name, now), domains(node), away, left,
+            overridden, "", self._leased(name, now), domains(node), away, heard.left,
             was.state if was is not None else "", self._seen(was.began, was.seen, now) if was is not None
             else 0.0, self._record.versions.get(name, _NO_VERSIONS), ports(node),
             sku=node.sku or "")
@@ -117,12 +127,13 @@ class Rebuilt:
         held = [one for one in self._record.silences.get(node, ()) if one.holds(now)]
         return lambda problem: bool(held) and silenced(problem, held, now) is not None
 
-    def _moved(self, node: str, here: Iterable[int], now: float) -> Iterable[Problem]:
+    def _moved(self, node: str, here: Iterable[int], now: float) -> Iterable[tuple[Problem, bool]]:
+        """Each failure of its components elsewhere, and whether it is silenced."""
         for component in here:
             for row in self._record.of_component[component]:
                 elsewhere = self.known(row, now) if row.problem.node != node else None
-                if elsewhere is not None and not self._quiet(elsewhere.node, now)(elsewhere):
-                    yield elsewhere
+                if elsewhere is not None:
+                    yield elsewhere, self._quiet(elsewhere.node, now)(elsewhere)
 
     def _leased(self, node: str, now: float) -> str:
         return next((why for began, ended, why in self._record.leases.get(node, ()) if began <= now
@@ -167,9 +178,8 @@ class Rebuilt:
                                  key=lambda seat: (seat.seen, seat.began)))
 
     def _looks(
-        self, node: str, now: float, cordons: Iterable[OpenCordon], quiet: Callable[[Problem], bool],
-    ) -> tuple[RequalifySnapshot,
-               ...]:
+        self, node: str, now: float, cordons: Iterable[OpenCordon],
+    ) -> tuple[RequalifySnapshot, ...]:
         """The looks at a node that we hold; and where it was not held in truth,
         so that no one had cause to look, what sweeps said of it.
 
@@ -178,12 +188,9 @@ class Rebuilt:
         """
         began = min(cordon.began for cordon in cordons)
         found: dict[tuple[float, int], RequalifySnapshot] = {}
-        for time, state, against, measured in self._record.looks.get(node, ()):
+        for time, state, measured in self._record.looks.get(node, ()):
             if began <= time and self._sweeps.known(time) <= now:
-                hushed = (against and len(against) < MOST_LISTED
-                          and all(quiet(named(node, *one)) for one in against))
-                found[time, 0] = RequalifySnapshot(time, NodeState.HEALTHY.value if hushed else state,
-                                                   measured)
+                found[time, 0] = RequalifySnapshot(time, state, measured)
         wanted = self._policy.requalify.sweeps
         held = [cordon for cordon in self._record.cordons.get(node, ())
                 if cordon.by_triage and cordon.began <= now]

@@ -86,6 +86,8 @@ class _Replay:
                                                          versions=record.versions.get(node.name, {})))
                          for node in nodes if node.in_service}
         self._all = _sum(self._counted.values())
+        # Few, and what they show bears witness of their places.
+        self._out = {node.name for node in nodes if not node.in_service and node.name in record.states}
         self._since = self._last = since
         self._close_after = close_after
         self._ours: dict[str, OpenCordon] = {}
@@ -174,7 +176,8 @@ class _Replay:
         that its breaker held back."""
         changes = [change(one, self._record.sweeps.broad[:self._record.sweeps.until(now)])
                    for one in self._record.held if one.holds(now)]
-        due = (due | self._incidents.nodes() | {one.node for one in self._isolated}) & self._nodes.keys()
+        due = (due | self._out | self._incidents.nodes()
+               | {one.node for one in self._isolated}) & self._nodes.keys()
         changed: dict[str, tuple[VersionChange, ...]] = {}
         for one in changes:
             if one.kind in OF_NODES:

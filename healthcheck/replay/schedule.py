@@ -92,7 +92,7 @@ def changes(record: StoreHistory) -> dict[str, list[float]]:
     for name, boots in record.boots.items():
         found[name] += boots
     for name, looks in record.looks.items():
-        found[name] += [time for time, _, _, _ in looks]
+        found[name] += [time for time, _, _ in looks]
     for name, repairs in record.repairs.items():
         found[name] += [one.time for one in repairs]
     for name, rmas in record.rmas.items():

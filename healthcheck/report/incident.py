@@ -10,9 +10,9 @@ from typing import Any
 from healthcheck.model.verdict import StoredIncident
 from healthcheck.report.plan import ago
 from healthcheck.store.marks import CordonMark
-from healthcheck.triage.correlate import named
 from healthcheck.triage.likelihood import words
 from healthcheck.triage.ticket import utc
+from healthcheck.triage.whole import named
 from inventory.nodeset import natural
 from inventory.text import clean
 
@@ -24,7 +24,7 @@ _WHAT = 90
 def lines(found: Sequence[StoredIncident], now: float, fold: Fold) -> Iterator[str]:
     """A table, one line per incident."""
     rows = [_HEAD, *(
-        (str(one.id), clean(named(one.kind, one.place), 40), one.owner, utc(one.began),
+        (str(one.id), clean(named(one.kind, one.place), 60), one.owner, utc(one.began),
          f"open {ago(now - one.began)}" if one.ended is None else f"closed {utc(one.ended)}",
          clean(fold(member.node for member in one.members) or "-", 60), clean(", ".join(one.symptoms), _WHAT))
         for one in found)]

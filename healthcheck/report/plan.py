@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from healthcheck.model.faultkind import Isolation
@@ -26,10 +26,11 @@ def no_command(nodes: Sequence[str]) -> str:
 
 
 def text(
-    plan: TriagePlan, nodes: int, serving: int, newest: float | None, fold: Fold, *, silenced: int = 0,
-    end_jobs: EndJobs = no_command,
+    plan: TriagePlan, nodes: int, serving: int, newest: float | None, fold: Fold, *,
+    held_back: Iterable[str] = (), end_jobs: EndJobs = no_command,
 ) -> Iterator[str]:
-    """The plan, line by line, most important first. `newest` is when the newest stored sweep began."""
+    """The plan, line by line, most important first. `newest` is when the newest stored sweep began;
+    `held_back` are lines on what silences hold back."""
     if plan.is_open:
         why = plan.opens or "it has been open since an earlier triage"
         yield f"BREAKER OPEN: {why}; releases go on, and the worst faults have a reserve"
@@ -40,6 +41,7 @@ def text(
         yield (f"change window until {minute(window.until)}: {clean(window.why, 200)}; nothing is isolated "
                f"{but}; releases go on")
     age = "no sweep is stored" if newest is None else f"the newest sweep is {ago(plan.now - newest)} old"
+    silenced = sum(len(one.problems) for one in plan.held_back)
     quiet = f", {silenced} problem{'s' * (silenced != 1)} silenced" if silenced else ""
     yield f"{nodes} nodes, {serving} in service; {len(plan.unfit)} not fit for new jobs{quiet}; {age}"
     for incident in plan.incidents:
@@ -53,6 +55,7 @@ def text(
         yield (f"unknown   {fold(plan.unmeasured)}: no fresh sweep, so the plan does not cover them; see: "
                "muster nodes")
     yield from _withheld(plan, fold)
+    yield from held_back
     acted = {step.node for step in plan.steps} | {one.node for one in plan.withheld}
     kept = [verdict for verdict in plan.verdicts if verdict.isolation is not Isolation.NONE
             and verdict.node not in acted]
@@ -121,8 +124,10 @@ def ago(seconds: float) -> str:
     return f"{max(0.0, seconds):.0f} s"
 
 
-def document(plan: TriagePlan, end_jobs: EndJobs = no_command) -> dict[str, Any]:
-    """The plan as one JSON document."""
+def document(
+    plan: TriagePlan, end_jobs: EndJobs = no_command, silenced: Sequence[Mapping[str, Any]] = (),
+) -> dict[str, Any]:
+    """The plan as one JSON document; `silenced` are the problems that silences hold back."""
     return {
         "schema": "muster.triage/1", "time": _iso(plan.now),
         "breaker": {"open": plan.is_open, "opens": plan.opens, "closes": plan.closes},
@@ -141,6 +146,7 @@ def document(plan: TriagePlan, end_jobs: EndJobs = no_command) -> dict[str, Any]
                   for step in plan.steps],
         "withheld": [{"act": one.act.value, "node": one.node, "why": one.why, "by_breaker": one.by_breaker,
                       "fault": one.fault, "incident": one.incident or None} for one in plan.withheld],
+        "silenced": list(silenced),
         "verdicts": [{
             "node": verdict.node, "isolation": verdict.isolation.value, "repair": verdict.repair.value,
             "owner": verdict.owner.value if verdict.owner is not None else None, "fault": verdict.fault,

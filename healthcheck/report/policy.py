@@ -35,6 +35,8 @@ NUMBERS: Mapping[str, str] = {
     "of the nodes with the symptom",
     "incidents.window_minutes": "minutes between starts that count as one moment",
     "incidents.likelihood": "greatest likelihood of chance, as one in this many",
+    "incidents.whole": "the same where all or nearly all of a rack, leaf, power or NVLink domain has it; "
+    "above the greatest likelihood it isolates no node",
     "incidents.calm_hours": "hours with all its nodes healthy after which it closes",
     "incidents.reopen_days": "days within which a return reopens it",
     "incidents.as_one": "isolations for one rack, leaf, power or NVLink domain that do not count for the "
@@ -48,7 +50,8 @@ NUMBERS: Mapping[str, str] = {
     "repeat.half_life_days": "days after which a failure counts half",
     "repeat.days": "days after which it no longer counts",
     "repeat.apart_hours": "hours within which a return is the same failure",
-    "flap.times": "number of starts after which a fault is flapping and stays open",
+    "flap.times": "number of starts, the present one included, with which a fault is flapping: it isolates "
+    "at once and stays",
     "flap.hours": "hours within which they count",
     "flap.calm_hours": "hours without it after which it is over",
     "remediation.attempts": "tries of a step on a node before a person inspects it",

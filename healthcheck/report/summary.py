@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from healthcheck.accounting.summary import Rate, Summary, SummaryRow, Worst
+from healthcheck.accounting.summary import HeldTime, Rate, Summary, SummaryRow, Worst
 from healthcheck.accounting.times import DurationStats
 from healthcheck.report.plan import ago
 from healthcheck.triage.ticket import utc
@@ -22,7 +22,7 @@ FIELD = 3.0
 FIELD_SOURCE = "a rule of thumb, latent.space/p/llm-training-2024"
 _NAMED = 10
 _HEADS = ("FAILURES", "NODES", "PER 100 NODES AND WEEK", "95%", "UNSEEN", "TO ISOLATE", "TO RETURN",
-          "NOT ISOLATED", "STILL OUT")
+          "OUT OF SERVICE", "NOT ISOLATED", "STILL OUT")
 DEFINITIONS = (
     "a failure: a node had a problem that the policy isolates for; what comes back within "
     "{apart:g} h is the same failure; its cause is the most urgent fault present",
@@ -33,8 +33,11 @@ DEFINITIONS = (
     "detect is at most this and about half of it on average",
     "to isolate: from the first sweep that saw it to muster's cordon; without nodes isolated before, by "
     "others, or never",
-    "to return: from that cordon to its release by muster; without nodes still out or released by hand, so "
-    "it is too short while nodes are out",
+    "to return: from that cordon to the last release by muster, over all holds of the failure; without nodes "
+    "still out or released behind muster's back, so it is too short while nodes are out",
+    "out of service: hours in which muster's cordons held the node for the failure, all of them together and "
+    "until now where one lasts; if a node given back is held again by triage within {apart:g} h, or a person "
+    "takes it over, that is the same failure; no hour counts twice",
     "95%: the exact interval of a Poisson count (Garwood 1936); failures that cause each other make the true "
     "interval wider",
 )
@@ -69,6 +72,8 @@ def text(found: Summary, fold: Fold, away: Mapping[str, str], definitions: Itera
     yield ""
     yield _worst(found.worst)
     yield _out(found, fold)
+    if found.held.total:
+        yield _held(found.held)
     states: dict[str, list[str]] = {}
     for node, state in away.items():
         states.setdefault(state, []).append(node)
@@ -103,13 +108,21 @@ def _cells(row: SummaryRow) -> tuple[str, ...]:
     return (clean(row.key, 60) or "(none)", str(rate.failures), str(row.nodes),
             f"{rate.per_100_week:.2f}" if known else "-",
             f"{rate.low:.2f} to {rate.high:.2f}" if known else "-", _spread(row.unseen, "<= "),
-            _spread(row.isolate), _spread(row.back), str(row.already + row.never), str(row.out))
+            _spread(row.isolate), _spread(row.back), _hours(row.held),
+            str(row.already + row.never), str(row.out))
 
 
 def _spread(times: DurationStats, bound: str = "") -> str:
     if times.mean is None or times.median is None:
         return "-"
     return f"{bound}{ago(times.mean)}, median {ago(times.median)} ({times.count})"
+
+
+def _hours(times: DurationStats) -> str:
+    """All of them together, and the usual one."""
+    if times.mean is None or times.median is None:
+        return "-"
+    return f"{times.mean * times.count / 3600:,.1f} h, median {ago(times.median)} ({times.count})"
 
 
 def _worst(worst: Worst) -> str:
@@ -120,6 +133,13 @@ def _worst(worst: Worst) -> str:
     return (f"repeat offenders: the worst 10% of nodes ({worst.nodes}) had {worst.share:.0%} of the failures "
             f"(by chance alone {worst.by_chance:.0%}); nodes that failed twice or more had "
             f"{worst.share_again:.0%} (by chance {worst.again_by_chance:.0%}): {named or 'none'}{more}")
+
+
+def _held(time: HeldTime) -> str:
+    parts = ((time.failures, "for these failures"), (time.incidents, "in incidents"),
+             (time.other, "for earlier failures or other reasons"))
+    return (f"out of service by muster in this time: {time.total / 3600:,.1f} node-hours: "
+            + ", ".join(f"{seconds / 3600:,.1f} {words}" for seconds, words in parts if seconds >= 1))
 
 
 def _out(found: Summary, fold: Fold) -> str:
@@ -148,6 +168,7 @@ def document(found: Summary, away: Mapping[str, str], definitions: Iterable[str]
         "worst": {"nodes": found.worst.nodes, "share": found.worst.share, "by_chance": found.worst.by_chance,
                   "share_again": found.worst.share_again, "again_by_chance": found.worst.again_by_chance,
                   "again": [{"node": node, "failures": number} for node, number in found.worst.again]},
+        "held_seconds": asdict(found.held),
         "out_now": [{"node": held.node, "since": _iso(held.began)} for held in found.out],
         "not_in_service": dict(away), "definitions": list(definitions),
     }
@@ -167,7 +188,7 @@ def as_csv(found: Summary) -> str:
 def _line(row: SummaryRow) -> dict[str, Any]:
     return {"key": row.key, **asdict(row.rate), "nodes": row.nodes, "unseen": asdict(row.unseen),
             "isolate": asdict(row.isolate), "return": asdict(row.back), "already_isolated": row.already,
-            "not_isolated": row.never, "still_out": row.out}
+            "not_isolated": row.never, "still_out": row.out, "held": asdict(row.held)}
 
 
 def _flat(line: Mapping[str, Any]) -> dict[str, Any]:

@@ -33,14 +33,27 @@ class Silence:
     until: float
     ended: float | None = None
 
+    @property
+    def over(self) -> float:
+        """When it is over."""
+        return self.until if self.ended is None else min(self.ended, self.until)
+
     def holds(self, now: float) -> bool:
         """Whether it counts at that time."""
-        return self.began <= now < (self.until if self.ended is None else min(self.ended, self.until))
+        return self.began <= now < self.over
 
     def covers(self, problem: Problem) -> bool:
         """Whether it is about that problem; `*` is about a node that is not reached, too,
         for which there is no rule."""
         return problem.node in self.nodes and fnmatchcase(problem.rule, self.rule)
+
+
+@dataclass(frozen=True)
+class SilenceEnd:
+    """Who ended a silence before its time, and why."""
+
+    who: str
+    why: str
 
 
 def silence(
@@ -60,11 +73,11 @@ def silence(
 def unsilence(
     store: Store, number: int, nodes: Collection[str] | None, why: str, who: str, now: float,
 ) -> Silence | None:
-    """Ends a silence, or takes these nodes out of it; gives it as it then is,
-    or None where none of this number holds on them."""
+    """Ends a silence, or takes these nodes out of it; gives it as it then is, or None where none of this
+    number holds on them. One that is yet to begin, as the clock has gone back since, is ended as well."""
     with store.writing() as db:
         held = [_silence(row) for row in db.execute("SELECT * FROM silence WHERE id = ?", (number,))]
-        if not held or not held[0].holds(now):
+        if not held or held[0].over <= now:
             return None
         was = held[0]
         gone = was.nodes if nodes is None else was.nodes & frozenset(nodes)
@@ -81,6 +94,22 @@ def active(store: Store, now: float) -> list[Silence]:
     """Those that hold at that time, in the order of their numbers."""
     rows = store.rows("SELECT * FROM silence WHERE until > ? ORDER BY id", now)
     return [found for found in map(_silence, rows) if found.holds(now)]
+
+
+def since(store: Store, time: float) -> list[Silence]:
+    """Those that were not over at that time, in the order of their numbers: they held then, or later, or do
+    still."""
+    rows = store.rows("SELECT * FROM silence WHERE until > ? ORDER BY id", time)
+    return [found for found in map(_silence, rows) if found.over > time]
+
+
+def ended_by(store: Store, of: Silence) -> SilenceEnd | None:
+    """Who ended a silence, by the ledger; None where time alone did."""
+    if of.ended is None:
+        return None
+    rows = store.rows("SELECT who, why FROM ledger WHERE node = ? AND action = 'unsilence' "
+                      "AND evidence LIKE ? ORDER BY id DESC LIMIT 1", min(of.nodes), f"silence {of.id}: %")
+    return SilenceEnd(*rows[0]) if rows else None
 
 
 def everything(store: Store) -> list[Silence]:

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
-from healthcheck.triage.correlate import named
 from healthcheck.triage.past import FleetHistory, NodeHistory
 from healthcheck.triage.policy import PHYSICAL, BreakerPolicy
+from healthcheck.triage.whole import named
 from inventory.text import many
 
 Place = tuple[str, str]

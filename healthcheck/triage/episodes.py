@@ -3,6 +3,8 @@ what came back after a reboot, and who repeats."""
 
 from __future__ import annotations
 
+import datetime as dt
+from collections import deque
 from collections.abc import Iterable, Sequence
 
 from healthcheck.model.problem import Problem
@@ -44,17 +46,42 @@ def returns(problems: Sequence[Problem], events: Sequence[float], climb: Climb, 
     return sum(1 for event in events if event >= since and first < event <= last)
 
 
-def flapping(problems: Sequence[Problem], flap: Flap, now: float) -> str:
-    """Why a fault that came and went holds on though it is away; empty where it does not.
-    `problems` are all over."""
-    if not problems:
+def flapping(problems: Iterable[Problem], flap: Flap, now: float) -> str:
+    """Why a fault that comes and goes isolates, however short it is each time, and holds on while it is
+    away; empty where it does not. `problems` are all that there were at one place, those of now included.
+
+    It begins with so many occurrences within the policy's hours, and is over once it was away for its calm
+    hours, whatever has left the hours that count meanwhile.
+    """
+    begun: deque[float] = deque()
+    held, last, there = 0, float("-inf"), False
+    for began, over in _occurrences(problems):
+        begun.append(began)
+        while began - begun[0] > flap.hours * 3600:
+            begun.popleft()
+        if began - last >= flap.calm_hours * 3600:
+            held = 0
+        if len(begun) >= flap.times:
+            held = len(begun)
+        there, last = over is None, now if over is None else over
+    if not held or now - last >= flap.calm_hours * 3600:
         return ""
-    recent = [problem for problem in problems if now - problem.began <= flap.hours * 3600]
-    last = max(problem.ended if problem.ended is not None else problem.seen for problem in problems)
-    if len(recent) < flap.times or now - last >= flap.calm_hours * 3600:
-        return ""
-    return (f"it came {len(recent)} times in {flap.hours:g} h; it holds until it was away for "
+    away = ", this one included" if there else f", and is away since {_when(last)}"
+    return (f"it came {held} times in {flap.hours:g} h{away}; it holds until it was away for "
             f"{flap.calm_hours:g} h")
+
+
+def _occurrences(problems: Iterable[Problem]) -> list[tuple[float, float | None]]:
+    """When the place was not well, oldest first: what several rules find there at one time is one occurrence,
+    and so is what began while another was there. The end is None where it is there now."""
+    found: list[tuple[float, float | None]] = []
+    for problem in sorted(problems, key=lambda problem: problem.began):
+        if found and (found[-1][1] is None or problem.began <= found[-1][1]):
+            ends = (found[-1][1], problem.ended)
+            found[-1] = (found[-1][0], None if ends[0] is None or ends[1] is None else max(ends[0], ends[1]))
+        else:
+            found.append((problem.began, problem.ended))
+    return found
 
 
 def score(problems: Iterable[Problem], repeat: RepeatPolicy, now: float) -> tuple[float, int]:
@@ -62,3 +89,7 @@ def score(problems: Iterable[Problem], repeat: RepeatPolicy, now: float) -> tupl
     since = now - repeat.days * _DAY
     begun = [began for began, seen in episodes(problems, repeat.apart_hours * 3600) if seen >= since]
     return sum(0.5 ** (max(0.0, now - began) / (repeat.half_life_days * _DAY)) for began in begun), len(begun)
+
+
+def _when(time: float) -> str:
+    return dt.datetime.fromtimestamp(time, dt.timezone.utc).strftime("%Y-%m-%dT%H:%MZ")

@@ -41,14 +41,17 @@ def faults(past: NodeHistory, policy: TriagePolicy, now: float, excused: Collect
     # Of what was an incident's nothing is held against the node.
     before = _grouped((problem for problem in (*past.over, *past.moved) if not past.in_incident(problem)),
                       policy, ())
-    found = [_fault(key, now_there[key].kind, now_there[key].problems, before.get(key), past, policy, now)
-             for key in now_there]
-    for key, group in before.items():
-        if key not in now_there and group.kind.of is not Of.UNKNOWN:
-            own = [problem for problem in group.problems if problem.node == past.node and _convicts(problem)]
-            if why := flapping(own, policy.flap, now):
-                held = _fault(key, group.kind, own[-1:], group, past, policy, now)
-                found.append(replace(held, isolation=group.kind.isolation, because=(*held.because, why)))
+    unsure = _grouped((problem for problem in accusing if not past.in_incident(problem)), policy, excused)
+    found: list[Fault] = []
+    for key in {**now_there, **before, **unsure}:
+        came = [problem for group in (before.get(key), unsure.get(key)) if group is not None
+                for problem in group.problems if problem.node == past.node and _convicts(problem)]
+        group = now_there.get(key) or before.get(key) or unsure[key]
+        # What could not be measured for a while accuses no one once it is.
+        flaps = flapping(came, policy.flap, now) if group.kind.of is not Of.UNKNOWN else ""
+        if key in now_there or flaps:
+            here = group.problems if key in now_there else came[-1:]
+            found.append(_fault(key, group.kind, here, before.get(key), past, policy, now, flaps))
     return sorted(_driver_first(found), key=lambda fault: _rank(fault, policy))
 
 
@@ -80,8 +83,9 @@ def _grouped(
 
 def _fault(
     key: Key, kind: FaultKind, here: Sequence[Problem], before: _Group | None, past: NodeHistory,
-    policy: TriagePolicy, now: float,
+    policy: TriagePolicy, now: float, flaps: str,
 ) -> Fault:
+    """`here` are the problems that it is by now; `flaps` is why it isolates as what comes and goes does."""
     because: list[str] = []
     # What convicts no one confirms nothing and asks for no repair, where other things do.
     believed = [problem for problem in here if _convicts(problem)] or here
@@ -91,7 +95,7 @@ def _fault(
     if isolation is not Isolation.NONE and not any(map(_convicts, believed)):
         isolation = Isolation.NONE
         because.append("a line that is merely new, or whose emitter is not known, isolates no node")
-    if isolation is not Isolation.NONE and not _sure(kind, believed, history, policy):
+    if isolation is not Isolation.NONE and not flaps and not _sure(kind, believed, history, policy):
         isolation = Isolation.NONE
         because.append(f"seen in {max(problem.sweeps for problem in believed)} of the {kind.confirm} sweeps "
                        "that it takes")
@@ -101,6 +105,8 @@ def _fault(
     if kind.isolation is not Isolation.NONE:
         repair = _climbed(repair, key[1], history, past, policy, now, because)
         repair = _repeated(repair, key[1], past, policy, now, because)
+    if flaps:
+        because.append(flaps)
     owner = Owner.VENDOR if repair is Repair.REPLACE else kind.owner or _owner(here)
     began = min(problem.began for problem in here)
     return Fault(kind, key[1], tuple(here), isolation, repair, owner, began, tuple(because),

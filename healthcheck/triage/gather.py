@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any
 
 from healthcheck.model.faultkind import Isolation
-from healthcheck.model.outcome import NodeState
 from healthcheck.model.problem import Problem
 from healthcheck.model.verdict import RMA
 from healthcheck.store.cordons import CordonState
@@ -25,6 +24,7 @@ from healthcheck.store.verdicts import UNDER
 from healthcheck.store.versions import OF_NODES, VersionSpan, history
 from healthcheck.triage.faults import accuses
 from healthcheck.triage.past import (
+    NONE_SILENCED,
     REPAIRED,
     RETURNED,
     Anew,
@@ -35,6 +35,7 @@ from healthcheck.triage.past import (
     OpenVerdict,
     Repaired,
     RequalifySnapshot,
+    SilencedHistory,
     VersionChange,
 )
 from healthcheck.triage.policy import TriagePolicy
@@ -136,7 +137,11 @@ class _Memory:
         self._problems: dict[str, list[Problem]] = defaultdict(list)
         self._over: dict[str, list[Problem]] = defaultdict(list)
         self._of: dict[int, list[Problem]] = defaultdict(list)
-        self._silent: dict[str, int] = defaultdict(int)
+        # What silences hide, in the same shapes; `_muted` are by component those of whatever node.
+        self._silent: dict[str, list[Problem]] = defaultdict(list)
+        self._silent_over: dict[str, list[Problem]] = defaultdict(list)
+        self._silent_left: dict[str, float] = defaultdict(float)
+        self._muted: dict[int, list[Problem]] = defaultdict(list)
         self._here: dict[str, set[int]] = defaultdict(set)
         self._left: dict[str, float] = defaultdict(float)
         self._chassis: dict[str, float] = {}
@@ -169,28 +174,26 @@ class _Memory:
         for row in store.rows(_PROBLEM + "ended IS NULL OR ended >= ? ORDER BY problem.id", since):
             values = tuple(row)
             problem, component = Problem(*values[:-2]), values[-1]
-            if self._silences(problem):
-                self._silent[problem.node] += problem.ended is None
-                continue
+            quiet = self._silences(problem)
+            here, over, left, of = (
+                (self._silent, self._silent_over, self._silent_left, self._muted) if quiet
+                else (self._problems, self._over, self._left, self._of))
             if problem.ended is None:
-                self._problems[problem.node].append(problem)
+                here[problem.node].append(problem)
             elif component is None or component in self._here[problem.node]:
-                self._over[problem.node].append(problem)
+                over[problem.node].append(problem)
             elif accuses(problem, policy):
-                self._left[problem.node] = max(self._left[problem.node], problem.ended)
+                left[problem.node] = max(left[problem.node], problem.ended)
             if component is not None:
-                self._of[component].append(problem)
+                of[component].append(problem)
 
     def _read_looks(self, store: Store, profile: str) -> Mapping[str, list[RequalifySnapshot]]:
         found: dict[str, list[RequalifySnapshot]] = defaultdict(list)
-        for name, time, state, against, rules in store.rows(
-                "SELECT name, time, state, against, measured FROM look JOIN node ON node.id = look.node "
+        for name, time, state, rules in store.rows(
+                "SELECT name, time, state, measured FROM look JOIN node ON node.id = look.node "
                 "WHERE profile = ? ORDER BY time", profile):
             measured = frozenset(json.loads(rules)) if rules != "[]" else _NONE_MEASURED
-            listed = json.loads(against) if against != "[]" else []
-            quiet = (listed and len(listed) < MOST_LISTED
-                     and all(self._silences(named(name, *one)) for one in listed))
-            found[name].append(RequalifySnapshot(time, NodeState.HEALTHY.value if quiet else state, measured))
+            found[name].append(RequalifySnapshot(time, state, measured))
         return found
 
     def _read_rmas(self, store: Store, since: float) -> Mapping[str, str]:
@@ -254,7 +257,7 @@ class _Memory:
             name, node.in_service, node.lifecycle.state.value, tuple(self._problems.get(name, ())),
             tuple(self._over.get(name, ())),
             tuple(problem for component in here for problem in self._of[component] if problem.node != name),
-            self._silent.get(name, 0), tuple(self._boots.get(name, ())), tuple(self._looks.get(name, ())),
+            self._hidden(name, here), tuple(self._boots.get(name, ())), tuple(self._looks.get(name, ())),
             tuple(self._repaired.get(name, ())), self._chassis.get(name, 0.0),
             tuple(self._cordons.get(name, ())), self._verdicts.get(name), self._overridden.get(name, ""),
             others, self._leased.get(name, ""), domains(node), self._away.get(name, ""),
@@ -262,6 +265,14 @@ class _Memory:
             self._versions.get(name, _NO_VERSIONS), ports(node), new_since=self._new_since.get(name, 0.0),
             sku=node.sku or "", changed=tuple(self._changed.get(name, ())),
             anew=self._anew.get(name) if name in self._verdicts else None)
+
+    def _hidden(self, name: str, here: Iterable[int]) -> SilencedHistory:
+        if not (self._silent or self._silent_over or self._silent_left or self._muted):
+            return NONE_SILENCED
+        moved = tuple(problem for component in here for problem in self._muted.get(component, ())
+                      if problem.node != name)
+        return SilencedHistory(tuple(self._silent.get(name, ())), tuple(self._silent_over.get(name, ())),
+                               moved, self._silent_left.get(name, 0.0))
 
 
 def _anew(store: Store, lost: Lost, now: float) -> Mapping[str, Anew]:
@@ -299,7 +310,6 @@ def change(one: VersionSpan, broad: Sequence[float]) -> VersionChange:
 
 
 _NO_VERSIONS: Mapping[str, str] = {}
-MOST_LISTED = 50    # as many as a sweep stores of a look; with so many there may be more that are not stored
 
 
 def _lists(rows: Iterable[Any]) -> Mapping[str, list[float]]:
@@ -307,12 +317,6 @@ def _lists(rows: Iterable[Any]) -> Mapping[str, list[float]]:
     for name, value in rows:
         found[name].append(value)
     return found
-
-
-def named(node: str, rule: str, subject: str, status: str) -> Problem:
-    """A problem as recorded by a snapshot."""
-    return Problem(node, rule, subject, status, "critical", None, None, "", "", "", "", 0.0, 0.0, None, 1,
-                   None, None)
 
 
 def _repaired(store: Store, since: float) -> dict[str, list[Repaired]]:

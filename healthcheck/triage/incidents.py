@@ -16,14 +16,16 @@ from healthcheck.model.faultkind import Of
 from healthcheck.model.outcome import Owner
 from healthcheck.model.problem import Problem
 from healthcheck.model.verdict import Incident, IncidentEnd, IncidentMember, StoredIncident
-from healthcheck.triage.correlate import KINDS, Correlation, Place, correlate, domains, minute, named
+from healthcheck.triage.correlate import KINDS, Correlation, OutOfService, Place, correlate, domains, minute
 from healthcheck.triage.faults import of
 from healthcheck.triage.likelihood import words
-from healthcheck.triage.ours import UNREACHED, ours
+from healthcheck.triage.ours import SOMEWHERE, UNREACHED, ours
 from healthcheck.triage.past import FleetHistory, IncidentMembership, NodeHistory
 from healthcheck.triage.policy import IncidentKind, TriagePolicy
 from healthcheck.triage.suspect import suspected, suspects
 from healthcheck.triage.symptom import NOT_REACHED, about, symptom
+from healthcheck.triage.whole import listed, named
+from inventory.nodeset import natural
 
 _TRIAGE = "triage"
 _SHOWN = 3
@@ -57,7 +59,10 @@ def live(fleet: FleetHistory, policy: TriagePolicy) -> IncidentUpdate:
     fair = _without(showing, lambda name, node, problem: problem.rule in (
         excused if of(problem) is not Of.FAIL else ours_to_explain.get(node, ())) or any(
         problem.began <= ended and name in symptoms and node in nodes for ended, symptoms, nodes in waived))
-    found = correlate(fleet, fair, policy.incidents)
+    ours_of = frozenset(rule for rules in ours_to_explain.values() for rule in rules)
+    beside = _beside(fleet, policy, lambda problem: problem.rule in (
+        excused if of(problem) is not Of.FAIL else ours_of))
+    found = correlate(fleet, fair, policy.incidents, beside)
     numbers = _Numbers(fleet, policy)
     opened, ends = _ours(fleet, showing, [*wide, *newly], numbers, policy)
     places, more = _places(fleet, fair, found, numbers, policy)
@@ -71,17 +76,29 @@ def live(fleet: FleetHistory, policy: TriagePolicy) -> IncidentUpdate:
 def _showing(fleet: FleetHistory, policy: TriagePolicy) -> dict[str, dict[str, tuple[Problem, ...]]]:
     """By symptom and node in service, what shows it now; what is not measured counts when it has lasted,
     as it does with faults."""
+    return _shown((past for past in fleet.nodes if past.in_service), fleet.now, policy)
+
+
+def _shown(
+    nodes: Iterable[NodeHistory], now: float, policy: TriagePolicy,
+) -> dict[str, dict[str, tuple[Problem, ...]]]:
     found: dict[str, dict[str, tuple[Problem, ...]]] = defaultdict(dict)
-    for past in fleet.nodes:
-        if not past.in_service:
-            continue
+    for past in nodes:
         for problem in past.problems:
             lasting = of(problem) is Of.FAIL or problem.sweeps >= policy.wedged
-            if (lasting and fleet.now - problem.seen <= policy.fresh_hours * 3600
+            if (lasting and now - problem.seen <= policy.fresh_hours * 3600
                 and (name := symptom(problem))):
                 held = found[name]
                 held[past.node] = (*held.get(past.node, ()), problem)
     return found
+
+
+def _beside(fleet: FleetHistory, policy: TriagePolicy, drop: Callable[[Problem], bool]) -> OutOfService:
+    """The nodes out of service that sweeps have seen lately, and what they show of the same."""
+    looked = [past for past in fleet.nodes if not past.in_service and past.state
+              and fleet.now - past.seen <= policy.fresh_hours * 3600]
+    return OutOfService(frozenset(past.node for past in looked),
+                        _without(_shown(looked, fleet.now, policy), lambda _, __, problem: drop(problem)))
 
 
 def _without(
@@ -104,10 +121,15 @@ class _Numbers:
                        and one.by == _TRIAGE]
         self._next = fleet.next_incident
 
-    def of(self, kind: str, place: str, symptoms: Collection[str]) -> tuple[int, StoredIncident | None]:
-        """The number, and the one that is opened again, if it is one."""
+    def of(
+        self, kind: str, place: str, symptoms: Collection[str], nodes: Collection[str] = (),
+    ) -> tuple[int, StoredIncident | None]:
+        """The number, and the one that is opened again, if it is one: of the same place, or with half of
+        these nodes."""
         for one in reversed(self._ended):
-            if (one.kind, one.place) == (kind, place) and set(one.symptoms) & set(symptoms):
+            again = 2 * sum(member.node in nodes for member in one.members) >= max(1, len(nodes))
+            if one.kind == kind and (one.place == place or (nodes and again)) and (
+                    set(one.symptoms) & set(symptoms)):
                 return one.id, one
         self._next += 1
         return self._next - 1, None
@@ -117,14 +139,15 @@ def _ours(fleet: FleetHistory, showing: Showing, wide: Iterable[Incident], numbe
           policy: TriagePolicy) -> tuple[list[Incident], list[IncidentEnd]]:
     """The incidents that are on muster, with their numbers and members;
     each is over as soon as it is not found any more."""
-    before = {(one.kind, one.place): one for one in fleet.incidents if one.ended is None
+    before = {called(one.kind, one.place): one for one in fleet.incidents if one.ended is None
               and not _somewhere(one)}
     found = []
     for one in wide:
-        known = before.pop((one.kind, one.cause), None)
-        number, again = ((known.id, known) if known is not None
-                         else numbers.of(one.kind, one.cause, one.symptoms))
+        known = before.pop(called(one.kind, one.cause), None)
         nodes = frozenset(one.nodes)
+        number, again = ((known.id, known) if known is not None
+                         else numbers.of(one.kind, one.cause, one.symptoms,
+                                         nodes if one.kind == UNREACHED else ()))
         again = (replace(again, members=tuple(member for member in again.members if member.node in nodes))
                  if again is not None else None)
         members = _members(again,
@@ -132,13 +155,31 @@ def _ours(fleet: FleetHistory, showing: Showing, wide: Iterable[Incident], numbe
                                    if node in nodes} for name in one.symptoms}, fleet.now, one.nodes)
         began = again.began if again is not None else min(member.began for member in members)
         why = one.why
-        if one.kind == UNREACHED:
+        if one.cause == SOMEWHERE:
             there = correlate(fleet, {NOT_REACHED: showing.get(NOT_REACHED, {})}, policy.incidents)
             why += "".join(f"; {len(each.nodes)} of them are in {named(each.kind, each.place)} "
                            f"({words(each.likelihood)}): look there first" for each in there[:1])
         found.append(replace(one, id=number, members=members, began=began, why=why))
-    return (found, [IncidentEnd(one.id, _NO_LONGER if suspected(one.kind, one.place) else "it is over")
+    past_of = {past.node: past for past in fleet.nodes}
+    return (found, [IncidentEnd(one.id, _NO_LONGER if suspected(one.kind, one.place)
+                                else f"it is over{_still_out(one, past_of)}")
                     for one in before.values()])
+
+
+def _still_out(known: StoredIncident, past_of: Mapping[str, NodeHistory]) -> str:
+    """In words, its nodes that show it as before and are not in service any more; empty without such."""
+    names = sorted((member.node for member in known.members
+                    if (past := past_of.get(member.node)) is not None and not past.in_service
+                    and any(symptom(problem) in known.symptoms for problem in past.problems)), key=natural)
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return (f" for nodes in service; not in service, and not well: {', '.join(names[:_SHOWN])}{more}" if names
+            else "")
+
+
+def called(kind: str, cause: str) -> tuple[str, str]:
+    """What an open incident of muster's own goes on by. Of nodes that are not reached there is one,
+    which goes by the places that it has come to."""
+    return kind, "" if kind == UNREACHED else cause
 
 
 def _somewhere(one: StoredIncident) -> bool:
@@ -196,8 +237,9 @@ def _places(
         for member in members:
             taken[member.node].update(symptoms)
         opened.append(_incident(number, kind, place, symptoms, one.nodes, members,
-                                base.began if base is not None else since, one.likelihood, _words(one, since),
-                                policy))
+                                base.began if base is not None else since,
+                                max(one.likelihood, kept.likelihood if kept is not None else 0.0),
+                                _words(one, since), policy))
     for known in left.values():
         members = tuple(member
                         for member in _members(known, _still(known, showing, past_of, taken), fleet.now)
@@ -312,14 +354,32 @@ def _over(
     if well and now - max(well) < policy.incidents.calm_hours * 3600:
         return None
     if not sick:
-        return (f"all its {len(members)} nodes were well for {policy.incidents.calm_hours:g} h" if members
-                else "all its nodes are in others")
+        quiet = [member.node for member in members if (past := past_of.get(member.node)) is not None and any(
+            symptom(problem) in symptoms for problem in past.hidden.problems)]
+        if quiet:
+            return f"what is left of it is silenced, on {_listed(quiet)}"
+        return _well(members, past_of, policy.incidents.calm_hours)
     few = len(sick) < policy.incidents.at_least or len(sick) * 100 < policy.incidents.share * len(members)
     if well and few:
-        more = f" and {len(sick) - _SHOWN} more" if len(sick) > _SHOWN else ""
         return (f"the rest was well for {policy.incidents.calm_hours:g} h; what goes on in "
-                f"{', '.join(sick[:_SHOWN])}{more} is their own")
+                f"{_listed(sick)} is their own")
     return None
+
+
+def _listed(nodes: Sequence[str]) -> str:
+    more = f" and {len(nodes) - _SHOWN} more" if len(nodes) > _SHOWN else ""
+    return f"{', '.join(nodes[:_SHOWN])}{more}"
+
+
+def _well(members: Collection[IncidentMember], past_of: Mapping[str, NodeHistory], hours: float) -> str:
+    """Why one ends of which no node in service is sick. One that is out of service has no say,
+    which does not make it well."""
+    serving = sum((past := past_of.get(member.node)) is not None and past.in_service for member in members)
+    if not members:
+        return "all its nodes are in others"
+    if not serving:
+        return f"none of its {len(members)} nodes is in service any more"
+    return f"all its {serving} nodes{' in service' * (serving < len(members))} were well for {hours:g} h"
 
 
 def _incident(
@@ -327,8 +387,9 @@ def _incident(
     members: tuple[IncidentMember, ...], began: float, likelihood: float, why: str, policy: TriagePolicy,
 ) -> Incident:
     said = policy.incidents.kinds.get(kind, IncidentKind(Owner.OPERATOR))
+    # On the lesser evidence of a whole place it only explains: each node is held, and proven well, by itself.
     return Incident(kind, place, nodes, why, said.owner, number, symptoms, members, began, likelihood,
-                    policy.incidents.isolates(kind))
+                    policy.incidents.isolates(kind) and likelihood >= policy.incidents.likelihood)
 
 
 def _words(found: Correlation, began: float) -> str:
@@ -338,10 +399,21 @@ def _words(found: Correlation, began: float) -> str:
     share = {"rail": f"on {len(found.nodes)} nodes, of {found.had} with it on any rail",
              "moment": f"began on {len(found.nodes)} nodes, of {found.had} with it, within minutes of each "
                        "other"}.get(found.kind, f"on {len(found.nodes)} of its {found.inside} nodes in "
-                                                f"service, of {found.had} with it among {found.fleet}")
-    besides = f"; the same nodes share {', '.join(found.besides)}" if found.besides else ""
-    return (f"{named(found.kind, found.place)}: {what} {share}, since {minute(began)}; "
-            f"{words(found.likelihood)}{besides}")
+                                                f"service{_out(found)}, of {found.had} with it among "
+                                                f"{found.fleet}")
+    # First, as lists cut what is long: who looks at a rack goes to its feed.
+    besides = f", the same nodes as {', '.join(found.besides)}" if found.besides else ""
+    whole = f"; with it {listed(found.whole)}" if found.whole else ""
+    return (f"{named(found.kind, found.place)}{besides}: {what} {share}, since {minute(began)}; "
+            f"{words(found.likelihood)}{whole}")
+
+
+def _out(found: Correlation) -> str:
+    """Its nodes that are not in service, by name as far as there is room."""
+    if not found.out:
+        return ""
+    more = f" and {len(found.out) - _SHOWN} more" if len(found.out) > _SHOWN else ""
+    return f" and on {len(found.out)} that are not ({', '.join(found.out[:_SHOWN])}{more})"
 
 
 def _shared(

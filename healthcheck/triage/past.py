@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from healthcheck.model.faultkind import Isolation
@@ -15,7 +15,7 @@ from healthcheck.triage.symptom import symptom
 
 @dataclass(frozen=True)
 class RequalifySnapshot:
-    """One snapshot under the requalification profile; `state` is healthy if all its problems are silenced.
+    """One snapshot under the requalification profile; what is silenced counts in its `state` as all else.
 
     `measured` are the rules that it measured of those that have had a problem on the node; None for one that
     stands in the place of looks that are stored no more, and counts as they did.
@@ -107,11 +107,24 @@ class VersionChange:
 
 
 @dataclass(frozen=True)
+class SilencedHistory:
+    """What silences leave out of a node's history, under the names that it has there."""
+
+    problems: tuple[Problem, ...] = ()
+    over: tuple[Problem, ...] = ()
+    moved: tuple[Problem, ...] = ()
+    left: float = 0.0
+
+
+NONE_SILENCED = SilencedHistory()
+
+
+@dataclass(frozen=True)
 class NodeHistory:
     """One node. Times are epoch seconds.
 
     `problems` are those that hold now, `over` those that ended within the longest window of the policy;
-    neither holds what is silenced, of which `silenced` says how much there is. `moved` holds earlier
+    neither holds what is silenced, which is `hidden`. `moved` holds earlier
     failures, on whatever node, of components that sit here now; and of this node's own earlier failures only
     those that are not of a component that has left; when the last of the latter was over is `left`. Since
     when it is this machine, installed as it is, is `new_since`; 0 where nothing else is known. `boots` are
@@ -132,7 +145,7 @@ class NodeHistory:
     problems: tuple[Problem, ...] = ()
     over: tuple[Problem, ...] = ()
     moved: tuple[Problem, ...] = ()
-    silenced: int = 0
+    hidden: SilencedHistory = NONE_SILENCED
     boots: tuple[float, ...] = ()
     looks: tuple[RequalifySnapshot, ...] = ()
     repaired: tuple[Repaired, ...] = ()
@@ -155,6 +168,21 @@ class NodeHistory:
     excused: frozenset[str] = frozenset()
     sku: str = ""
     changed: tuple[VersionChange, ...] = ()
+
+    @property
+    def silenced(self) -> int:
+        """How many problems that hold now are silenced."""
+        return len(self.hidden.problems)
+
+    @property
+    def unsilenced(self) -> NodeHistory:
+        """The same where no one had silenced anything."""
+        hidden = self.hidden
+        if hidden == NONE_SILENCED:
+            return self
+        return replace(self, problems=self.problems + hidden.problems, over=self.over + hidden.over,
+                       moved=self.moved + hidden.moved, left=max(self.left, hidden.left),
+                       hidden=NONE_SILENCED)
 
     def in_incident(self, problem: Problem) -> bool:
         """Whether a problem was part of an incident, from its beginning to its end if it has one; what

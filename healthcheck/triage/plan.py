@@ -8,6 +8,7 @@ from enum import Enum
 
 from healthcheck.model.faultkind import Isolation
 from healthcheck.model.outcome import NodeState
+from healthcheck.model.problem import Problem
 from healthcheck.model.verdict import Incident, IncidentEnd, Verdict
 from healthcheck.store.accused import lasts
 from healthcheck.triage.breaker import NOWHERE, Breaker, Place
@@ -54,6 +55,16 @@ class Withheld:
 
 
 @dataclass(frozen=True)
+class HeldBack:
+    """What silences hold back on one node: the problems there that are silenced now, and the verdict that
+    would isolate it without the silences, None where none would."""
+
+    node: str
+    problems: tuple[Problem, ...]
+    verdict: Verdict | None = None
+
+
+@dataclass(frozen=True)
 class InWindow:
     """A change window that there is now: until when, why, and which faults isolate all the same."""
 
@@ -71,6 +82,7 @@ class TriagePlan:
     `incidents` are those that are open with it, `ends` those that end. `unmeasured` are nodes in service of
     which the newest sweeps cannot say how they are: that there is no step for them says nothing. `held` are
     nodes that a cordon of ours holds already, and `out` those that are not in service, with their lifecycle.
+    `held_back` are the nodes with silenced problems.
     """
 
     now: float
@@ -86,6 +98,7 @@ class TriagePlan:
     windows: tuple[InWindow, ...] = ()
     held: frozenset[str] = frozenset()
     out: Mapping[str, str] = field(default_factory=dict)
+    held_back: tuple[HeldBack, ...] = ()
 
     @property
     def unfit(self) -> tuple[str, ...]:
@@ -165,7 +178,18 @@ def make(fleet: FleetHistory, policy: TriagePolicy, at_most: int | None = None) 
                       tuple(past.node for past in fleet.nodes if past.in_service
                             and not _measured(past, policy, fleet.now)), life.ends,
                       windows, frozenset(past.node for past in fleet.nodes if past.cordons),
-                      {past.node: past.lifecycle for past in fleet.nodes if not past.in_service})
+                      {past.node: past.lifecycle for past in fleet.nodes if not past.in_service},
+                      tuple(_held_back(past, policy, fleet.now) for past in past_of.values()
+                            if past.hidden.problems))
+
+
+def _held_back(past: NodeHistory, policy: TriagePolicy, now: float) -> HeldBack:
+    """What is silenced, and what it would come to: its own faults, before any incident."""
+    heard = decide(past, policy, now)
+    would = decide(past.unsilenced, policy, now)
+    worse = (would is not None and would.isolation is not Isolation.NONE
+             and (heard is None or heard.isolation is Isolation.NONE))
+    return HeldBack(past.node, past.hidden.problems, would if worse else None)
 
 
 def _measured(past: NodeHistory, policy: TriagePolicy, now: float) -> bool:

@@ -123,7 +123,8 @@ class IncidentPolicy:
     """`at_least` nodes in service with one symptom, and `share` per cent of the place (of those with the
     symptom, where it is a version, a batch, a rail or a moment of `window_minutes`), which chance does less
     than once in `likelihood` times, are one incident, where that kind of place can cause such a symptom: the
-    first of `causes` that covers it says so. Without any, all can.
+    first of `causes` that covers it says so. Without any, all can. Where all or nearly all of a physical
+    place has it, once in `whole` times is enough for an incident, which then only explains.
 
     It closes when all its nodes were well for `calm_hours`, and is the same one if it comes back within
     `reopen_days`. As many as `as_one` isolations in the name of one physical domain do not count with the
@@ -137,6 +138,7 @@ class IncidentPolicy:
     calm_hours: float = 1.0
     reopen_days: float = 7.0
     as_one: int = 32
+    whole: float = 10.0
     kinds: Mapping[str, IncidentKind] = field(default_factory=lambda: MappingProxyType({}))
     causes: tuple[Causes, ...] = ()
 

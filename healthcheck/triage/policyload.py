@@ -88,7 +88,7 @@ _SECTIONS: Mapping[str, Mapping[str, ValueType]] = {
     "incidents": {
         "at_least": integer(2, 100_000), "share": _PERCENT, "window_minutes": number(1, 24 * 60),
         "likelihood": number(1, 1e12), "calm_hours": _HOURS, "reopen_days": _DAYS,
-        "as_one": integer(1, 100_000),
+        "as_one": integer(1, 100_000), "whole": number(1, 1e12),
     },
     **{f"incidents.{kind}": {"owner": choice(Owner), "isolates": NEVER if kind in EXPLAINING else FLAG}
        for kind in KINDS},

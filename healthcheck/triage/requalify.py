@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import datetime as dt
 
+from healthcheck.model.faultkind import Isolation
 from healthcheck.model.outcome import NodeState, Severity, Status
 from healthcheck.model.problem import Problem
 from healthcheck.store.accused import lasts
-from healthcheck.triage.faults import accuses, of
+from healthcheck.triage.faults import accuses, faults, of
 from healthcheck.triage.past import REPAIRED, RETURNED, NodeHistory, Repaired, RequalifySnapshot
 from healthcheck.triage.policy import TriagePolicy
 
@@ -22,19 +23,51 @@ def requalified(past: NodeHistory, policy: TriagePolicy, now: float) -> tuple[bo
     The repair is the last of: a fault that may isolate was seen to be over, however few sweeps saw it, a
     reboot, a repair that we know of or a person's word, our cordon itself, and that it became this machine.
     While such a fault is there nothing is proven. A look that is later than now is of a clock that was wrong;
-    one that did not measure what had failed proves nothing of it.
+    one that did not measure what had failed proves nothing of it. Silences prove nothing: all is as if no one
+    had silenced anything, and where only that keeps the node, a person must give it back.
     """
-    if past.away:
-        return False, past.away
-    if not past.in_service:
-        return False, f"its lifecycle is {past.lifecycle}"
-    if (kept := _still_there(past, policy)) is not None:
+    if (kept := _against(past, policy)) is not None:
         return False, kept
+    whole = past.unsilenced
+    kept = _held_again(whole, policy, now) if whole is not past else ""
+    well, said = (False, "") if kept else _shown(whole, policy, now)
+    if not well and not kept:
+        # No look is clean while a warning lasts.
+        kept = next((f"{problem.rule} since {_when(problem.began)}" for problem in past.hidden.problems
+                     if problem.severity != Severity.INFO.value), "")
+    if kept:
+        how = (f"if jobs may run there as it is: muster uncordon {past.node}" if past.cordons
+               else f"to end them: muster unsilence {past.node}")
+        return False, f"only silenced problems are left: {kept}; no silence gives a node to jobs; {how}"
+    return well, said
+
+
+def _against(past: NodeHistory, policy: TriagePolicy) -> str | None:
+    """What speaks against the node, whatever its looks show."""
+    if past.away:
+        return past.away
+    if not past.in_service:
+        return f"its lifecycle is {past.lifecycle}"
+    if (kept := _still_there(past, policy)) is not None:
+        return kept
     for problem in sorted(past.problems, key=lambda problem: problem.status != Status.FAIL.value):
         if accuses(problem, policy):
             what = "fails" if problem.status == Status.FAIL.value else "is not measured"
-            return (False, f"{f'{problem.rule} {what}' if problem.rule else 'it is not reached'} since "
-                           f"{_when(problem.began)}")
+            return (f"{f'{problem.rule} {what}' if problem.rule else 'it is not reached'} since "
+                    f"{_when(problem.began)}")
+    return None
+
+
+def _held_again(whole: NodeHistory, policy: TriagePolicy, now: float) -> str:
+    """What would hold the node by itself if it was not silenced; empty where nothing would."""
+    if (kept := _against(whole, policy)) is not None:
+        return kept
+    return next((f"{fault.kind.id}{f' of {fault.place}' if fault.place else ''}: {'; '.join(fault.because)}"
+                 for fault in faults(whole, policy, now) if fault.isolation is not Isolation.NONE), "")
+
+
+def _shown(past: NodeHistory, policy: TriagePolicy, now: float) -> tuple[bool, str]:
+    """What its looks have shown since its repair."""
     lapsed = [problem for problem in past.over if accuses(problem, policy)]
     over = [problem.ended or problem.seen for problem in lapsed]
     since = max([*over, past.left, past.new_since, *past.boots[-1:], *(done.time for done in past.repaired),

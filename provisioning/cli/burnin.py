@@ -245,9 +245,12 @@ def show(which: str | None, json_file: str | None, svg: str | None, list_: bool,
 
     folder = state_dir(state)
     if list_:
-        for path in kept(folder):
+        paths = kept(folder)
+        for path in paths:
             one = load(path)
             click.echo(f"{one.run}  {one.judgement.verdict.value}  {verdict_line(one)}")
+        if not paths:
+            click.echo("no burn-in is stored")
         return 0
     path = chosen(which, folder)
     burnt = load(path)

@@ -10,6 +10,8 @@ import click
 from inventory.errors import UsageError
 from inventory.text import short
 
+_NONE = "no leases"
+
 
 @click.group()
 def lease() -> None:
@@ -29,18 +31,21 @@ def lease() -> None:
     "--state", metavar="DIR", help="Folder of the store. Default: MUSTER_STATE, XDG, /var/lib/muster.")
 def list_(state: str | None) -> int:
     """List open leases: who holds which nodes for what, until when, and whether that process is alive."""
-    from healthcheck.store.file import opened
     from healthcheck.store.leases import open_leases
+    from healthcheck.store.reading import reading
     from inventory.locate import state_dir
     from inventory.nodeset import fold
     from provisioning.lease.holder import life
 
-    with opened(state_dir(state), make=True) as store:
-        for one in open_leases(store):
-            until = dt.datetime.fromtimestamp(one.until, dt.timezone.utc).strftime("%Y-%m-%dT%H:%MZ")
-            over = ", over" if time.time() > one.until else ""
-            click.echo(f"{one.name}  {fold(one.nodes)}  {one.kind} in {one.backend}  until {until}{over}  "
-                       f"holder {life(one.holder).value}  {one.who}  {one.why}")
+    with reading(state_dir(state)) as store:
+        found = open_leases(store) if store is not None else []
+    for one in found:
+        until = dt.datetime.fromtimestamp(one.until, dt.timezone.utc).strftime("%Y-%m-%dT%H:%MZ")
+        over = ", over" if time.time() > one.until else ""
+        click.echo(f"{one.name}  {fold(one.nodes)}  {one.kind} in {one.backend}  until {until}{over}  "
+                   f"holder {life(one.holder).value}  {one.who}  {one.why}")
+    if not found:
+        click.echo(_NONE)
     return 0
 
 
@@ -67,8 +72,8 @@ def release(
 
     Exit: 0 done, 1 some lease could not be released, 2 usage.
     """
-    from healthcheck.store.file import opened
     from healthcheck.store.leases import open_leases
+    from healthcheck.store.reading import reading
     from inventory.cli.chosen import who
     from inventory.locate import state_dir
     from provisioning.actions.choose import Options
@@ -77,10 +82,13 @@ def release(
 
     code = 0
     base = backend(inventory, Options(hostfile, golden))
-    with opened(state_dir(state), make=True) as store:
-        held = open_leases(store)
+    with reading(state_dir(state)) as store:
+        held = open_leases(store) if store is not None else []
         if unknown := sorted(set(names) - {one.name for one in held}):
             raise UsageError(f"no such lease: {short(unknown[0])}; see: muster lease list")
+        if store is None or not held:
+            click.echo(_NONE)
+            return 0
         for one in held:
             why = "by hand" if one.name in names else "" if names else overdue(one, time.time())
             if why and one.backend == base.name:

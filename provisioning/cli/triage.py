@@ -17,6 +17,7 @@ from provisioning.cli.typed import again
 if TYPE_CHECKING:
     from healthcheck.model.problem import Problem
     from healthcheck.store.file import Store
+    from healthcheck.store.silences import Silence
     from healthcheck.triage.past import FleetHistory
     from healthcheck.triage.plan import TriagePlan
     from healthcheck.triage.policy import TriagePolicy
@@ -136,11 +137,11 @@ def triage(
     if not act:
         with opened(folder) as store:
             try:
-                fleet, silenced, seen = _fleet(store, there, policy, through)
+                fleet, silences, seen = _fleet(store, there, policy, through)
             except MusterError as error:
                 trouble = str(error)
-                fleet, silenced, seen = _fleet(store, there, policy, None)
-            plan = _print(store, fleet, policy, form, silenced, trouble, at_most, through)
+                fleet, silences, seen = _fleet(store, there, policy, None)
+            plan = _print(store, fleet, policy, form, silences, trouble, at_most, through)
             if through is not None and not trouble:
                 found = [*mend(store, through, "", time.time, dry=True),
                          *newnodes.admit(store, through, fleet, plan, policy, "", time.time, dry=True)]
@@ -166,14 +167,14 @@ def triage(
                 *applying.settle(store, through, name, time.time), *mend(store, through, name, time.time)]:
                 click.echo(f"{one.node}: {one.message}", err=form == "json")
                 done.append(one)
-            fleet, silenced, seen = _fleet(store, there, policy, through, keep=True)
+            fleet, silences, seen = _fleet(store, there, policy, through, keep=True)
         except ActionError as error:
-            fleet, silenced, _ = _fleet(store, there, policy, None)
-            write(store, _print(store, fleet, policy, form, silenced, str(error), at_most, through),
+            fleet, silences, _ = _fleet(store, there, policy, None)
+            write(store, _print(store, fleet, policy, form, silences, str(error), at_most, through),
                   opens=False)
             raise ActionError(f"{error}; the verdicts are stored and nothing was done. Run muster triage "
                               "--apply again") from None
-        plan = _print(store, fleet, policy, form, silenced, "", at_most, through)
+        plan = _print(store, fleet, policy, form, silences, "", at_most, through)
         _beside(seen, through)
         done += applying.apply(store, through, plan, name, time.time,
                                lambda one: click.echo(f"{one.node}: {one.message}", err=form == "json"))
@@ -201,29 +202,29 @@ def _policy(rules: str | None, file: str | None) -> TriagePolicy:
 
 def _fleet(
     store: Store, there: Inventory, policy: TriagePolicy, through: Backend | None, *, keep: bool = False,
-) -> tuple[FleetHistory, int, BackendView | None]:
-    """What is known now, how many problems are silenced, and what the back end shows; `keep` stores that for
-    `muster nodes`."""
+) -> tuple[FleetHistory, list[Silence], BackendView | None]:
+    """What is known now, the silences that hold or held until lately, and what the back end shows; `keep`
+    stores that for `muster nodes`."""
+    from healthcheck.report.silences import SOON_S
     from healthcheck.store import strays
-    from healthcheck.store.silences import active
     from healthcheck.store.silences import silenced as whose
+    from healthcheck.store.silences import since
     from healthcheck.triage.gather import gather
     from provisioning.triage import apply as applying
 
     now = time.time()
-    silences = active(store, now)
+    silences = since(store, now - SOON_S)
     def quiet(problem: Problem) -> bool:
         return whose(problem, silences, now) is not None
 
     if through is None:
-        fleet = gather(store, there, policy, now, silenced=quiet)
-        return fleet, sum(past.silenced for past in fleet.nodes), None
+        return gather(store, there, policy, now, silenced=quiet), silences, None
     shown = applying.shown(store, through, there.nodes)
     seen = applying.view(store, through, shown)
     if keep:
         strays.keep(store, through.name, shown, seen.strays, now)
     fleet = gather(store, there, policy, now, silenced=quiet, lost=seen.lost, others=seen.others)
-    return fleet, sum(past.silenced for past in fleet.nodes), seen
+    return fleet, silences, seen
 
 
 def _beside(seen: BackendView | None, through: Backend | None) -> None:
@@ -242,23 +243,28 @@ def _beside(seen: BackendView | None, through: Backend | None) -> None:
                    "it again", err=True)
 
 
-def _print(store: Store, fleet: FleetHistory, policy: TriagePolicy, form: str, silenced: int, trouble: str,
-           at_most: int | None, through: Backend | None) -> TriagePlan:
+def _print(store: Store, fleet: FleetHistory, policy: TriagePolicy, form: str, silences: list[Silence],
+           trouble: str, at_most: int | None, through: Backend | None) -> TriagePlan:
     from healthcheck.report import plan as report
+    from healthcheck.report import silences as quiet
     from healthcheck.triage.plan import make
     from inventory.nodeset import fold
     from provisioning.actions.base import SupportsEndJobs
 
     plan = make(fleet, policy, at_most)
     end_jobs = through.end_jobs if isinstance(through, SupportsEndJobs) else report.no_command
+    there = [problem for past in fleet.nodes for problem in past.unsilenced.problems] if silences else []
+    for line in quiet.notes(silences, there, fleet.now, fold):
+        click.echo(line, err=True)
     if form == "json":
-        click.echo(json.dumps(report.document(plan, end_jobs), indent=1))
+        click.echo(json.dumps(report.document(plan, end_jobs, quiet.document(plan, silences)),
+                              indent=1))
         return plan
     if trouble:
         click.echo(f"note: the holders of nodes come from the store alone: {trouble}", err=True)
     newest = store.rows("SELECT max(started) FROM sweep")[0][0]
     for line in report.text(plan, len(fleet.nodes), sum(past.in_service for past in fleet.nodes), newest,
-                            fold, silenced=silenced, end_jobs=end_jobs):
+                            fold, held_back=quiet.held_back(plan, silences, fold), end_jobs=end_jobs):
         click.echo(line)
     return plan
 

@@ -33,7 +33,7 @@ repeat: {score: 3, half_life_days: 14, days: 60, apart_hours: 6}
 flap: {times: 3, hours: 24, calm_hours: 12}
 requalify: {profile: bringup, sweeps: 2, apart_minutes: 10}
 incidents:
-  {at_least: 3, share: 50, window_minutes: 15, likelihood: 1000, calm_hours: 1, reopen_days: 7, as_one: 16,
+  {at_least: 3, share: 50, window_minutes: 15, likelihood: 1000, whole: 10, calm_hours: 1, reopen_days: 7, as_one: 16,
    nvlink_domain: {owner: operator, isolates: true}, rack: {owner: datacentre, isolates: true}, leaf: {owner: network, isolates: true},
    rail: {owner: network, isolates: true}, power: {owner: datacentre, isolates: true}, driver: {owner: operator, isolates: false},
    kernel: {owner: operator, isolates: false}, firmware: {owner: vendor, isolates: false}, moment: {owner: operator, isolates: false}}

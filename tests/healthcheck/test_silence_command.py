@@ -9,14 +9,15 @@ import time
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from healthcheck.model.outcome import Finding, NodeReport, NodeState, Result, Severity, Status
 from healthcheck.store.file import opened
 from healthcheck.store.ledger import lines
-from healthcheck.store.silences import active
 from healthcheck.store.sweeps import SweepRecord, record
 from tests.command import muster
+from tests.documents import schema
 
 RECORDINGS = Path(__file__).resolve().parent.parent / "recordings"
 CABLE = ("--reason", "cable on order")
@@ -138,10 +139,6 @@ def test_what_is_not_silenced_cannot_be_ended(tmp_path: Path, words: tuple[str, 
 def test_the_list_says_how_much_each_silence_keeps_quiet_and_shows_hostile_text_as_data(
     tmp_path: Path,
 ) -> None:
-    def failed(rule: str, *subjects: str) -> Result:
-        return Result(rule, rule, Status.FAIL, Severity.CRITICAL,
-                      tuple(Finding("down", "up", subject) for subject in subjects))
-
     with opened(tmp_path / "state", make=True) as store:
         now = time.time() - 60
         record(store, SweepRecord(now, now + 5, False, "test", "digest"), [
@@ -187,15 +184,125 @@ def test_triage_leaves_out_what_is_silenced_and_says_how_much_that_is(tmp_path: 
     assert code == 1 and "isolate" in told and "gpu002" in told and "silenced" not in told
     typed(tmp_path, "silence", "gpu002", "port-*", *CABLE, "--for", "5d")
     code, told = triage()
-    assert code == 0 and "gpu002" not in told and "1 problem silenced" in told
+    assert code == 0 and "isolate  " not in told and "1 problem silenced" in told
+    assert re.search(r"^silenced  gpu002: 1 problem, port-state, would isolate for network-port; silence 1 of "
+                     r"\S+ until \S+Z \(5d 0h\): cable on order$", told, re.MULTILINE), told
+    whole = json.loads(muster("triage", "--hostfile", "bad", "--format", "json", home=tmp_path).stdout)
+    assert [(one["node"], one["rule"], one["silence"], one["fault"], one["isolation"])
+            for one in whole["silenced"]] == [("gpu002", "port-state", 1, "network-port", "no-new-jobs")]
+    jsonschema.validate(whole, schema("triage-1"))
+    (row,) = (line for line in typed_nodes(tmp_path) if line.startswith("gpu002 "))
+    assert "  silence 1 until THEN (5d 0h) hides port-state" in row
     typed(tmp_path, "unsilence", "gpu002")
     assert triage()[0] == 1
 
 
-def test_a_silence_that_is_over_by_time_is_not_listed(tmp_path: Path) -> None:
-    typed(tmp_path, "silence", "gpu001", "port-*", *CABLE, "--for", "60s")
-    with opened(tmp_path / "state") as store:
-        with store.writing() as db:
-            db.execute("UPDATE silence SET until = ?", (time.time() - 1,))
-        assert active(store, time.time()) == []
+def typed_nodes(home: Path) -> list[str]:
+    done = muster("nodes", home=home)
+    return re.sub(r"20\d\d-\d\d-\d\dT\d\d:\d\dZ", "THEN", done.stdout).splitlines()
+
+
+def failed(rule: str, *subjects: str) -> Result:
+    return Result(rule, rule, Status.FAIL, Severity.CRITICAL,
+                  tuple(Finding("down", "up", subject) for subject in subjects))
+
+
+def swept(home: Path, **nodes: Result) -> None:
+    """A sweep of a minute ago; all but what is given is well."""
+    with opened(home / "state", make=True) as store:
+        now = time.time() - 60
+        record(store, SweepRecord(now, now + 5, False, "test", "digest"),
+               [NodeReport(node, NodeState.UNHEALTHY, "", (result,)) for node, result in nodes.items()])
+
+
+def moved(home: Path, seconds: float) -> None:
+    """The silences as if they had been made so much earlier."""
+    with opened(home / "state") as store, store.writing() as db:
+        db.execute("UPDATE silence SET began = began - ?, until = until - ?, ended = ended - ?", (seconds,) * 3)
+
+
+def test_a_silence_that_expired_is_listed_as_ended_and_so_is_one_that_a_person_ended_for_a_week(
+    tmp_path: Path,
+) -> None:
+    for node in ("gpu001", "gpu002"):
+        typed(tmp_path, "silence", node, "port-*", *CABLE, "--for", "2h")
+    typed(tmp_path, "unsilence", "gpu002", "--reason", "cable is there")
+    moved(tmp_path, 3 * 3600)
+    told = typed(tmp_path, "silence").splitlines()
+    assert told[0] == "no silences; ended:" and len(told) == 3
+    assert told[1].startswith("silence 1: port-* on gpu001  expired at THEN, 60 min ago  ")
+    assert re.match(r"silence 2: port-\* on gpu002  ended by \S+ \(cable is there\) at THEN, 3 h ago  ", told[2])
+    whole = json.loads(typed(tmp_path, "silence", "--format", "json"))
+    assert whole["silences"] == [] and [(one["id"], one["ended_why"]) for one in whole["ended"]] == [
+        (1, None), (2, "cable is there")]
+    moved(tmp_path, 8 * 86400)
     assert typed(tmp_path, "silence") == "no silences\n"
+    assert len(typed(tmp_path, "silence", "--all").splitlines()) == 3
+
+
+def test_what_ends_within_a_day_and_what_expired_since_yesterday_is_noted_where_it_holds_something_back(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "muster.yaml").write_text('version: 1\nnodes:\n  "gpu[001-003]": {}\n')
+    swept(tmp_path, gpu001=failed("port-state", "mlx5_0"), gpu002=failed("gpu-count"))
+    typed(tmp_path, "silence", "gpu[001-002]", "port-*", *CABLE, "--for", "20h")
+    typed(tmp_path, "silence", "gpu003", "port-*", *CABLE, "--for", "20h")
+    assert "(20h 0m: soon)  1 problem now  port-state of mlx5_0 on gpu001  " in typed(tmp_path, "silence")
+
+    def notes(*words: str) -> list[str]:
+        done = muster(*words, home=tmp_path)
+        return [line for line in done.stderr.splitlines() if "silence" in line]
+
+    soon = ("note: silence 1 (port-* on gpu001) ends in 20 h: then 1 problem counts again; or: "
+            "muster silence gpu001 'port-*' --for 5d --reason TEXT")
+    assert notes("triage", "--hostfile", "bad") == [soon]
+    moved(tmp_path, 23 * 3600)
+    assert notes("triage", "--hostfile", "bad", "--format", "json") == [
+        "note: silence 1 (port-* on gpu001) expired 3 h ago: 1 problem counts again"]
+    typed(tmp_path, "silence", "gpu001", "*", *CABLE, "--for", "5d", "--all-rules")
+    assert notes("triage", "--hostfile", "bad") == []       # another holds it back
+
+
+def test_whoever_silences_a_held_node_reads_that_it_stays_held(tmp_path: Path) -> None:
+    (tmp_path / "muster.yaml").write_text('version: 1\nnodes:\n  "gpu[001-003]": {}\n')
+    assert muster("cordon", "gpu[001-002]", "--reason", "port", "--hostfile", "bad", home=tmp_path).returncode == 0
+    for words in (("silence", "gpu[001-003]", "port-*", *CABLE, "--for", "5d"), ("silence",)):
+        assert "  gpu[001-002] stay held: muster uncordon gpu[001-002]  " in typed(tmp_path, *words)
+    assert listed(tmp_path)[0]["held"] == ["gpu001", "gpu002"]
+
+
+def test_lists_make_no_store_and_the_word_list_is_no_node(tmp_path: Path) -> None:
+    for words, said in ((("silence",), "no silences\n"), (("silence", "list"), "no silences\n"),
+                        (("lease", "list"), "no leases\n"),
+                        (("lease", "release", "--hostfile", "bad"), "no leases\n")):
+        assert typed(tmp_path, *words) == said
+    assert not (tmp_path / "state").exists()
+    done = muster("silence", "gpu001", "port-*", "--all", *CABLE, "--for", "5d", home=tmp_path)
+    assert done.returncode == 2 and "--all goes with a list" in done.stderr
+
+
+def test_a_node_that_was_removed_from_the_inventory_is_taken_out_of_its_silences_by_name(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "muster.yaml").write_text('version: 1\nnodes:\n  "gpu[001-003]": {}\n')
+    typed(tmp_path, "silence", "gpu[001-003]", "port-*", *CABLE, "--for", "2h")
+    (tmp_path / "muster.yaml").write_text('version: 1\nnodes:\n  "gpu[001-002]": {}\n')
+    assert typed(tmp_path, "unsilence", "gpu003") == "silence 1 (port-*): continues for gpu[001-002]\n"
+    done = muster("unsilence", "gpu003", home=tmp_path)
+    assert done.returncode == 2 and "has no node gpu003" in done.stderr
+
+
+def test_whoever_ends_a_silence_reads_what_counts_again(tmp_path: Path) -> None:
+    swept(tmp_path, gpu001=failed("port-state", "mlx5_0", "mlx5_1"), gpu002=failed("port-state", "mlx5_0"))
+    typed(tmp_path, "silence", "gpu[001-002]", "port-*", *CABLE, "--for", "2h")
+    typed(tmp_path, "silence", "gpu002", "port-state", *CABLE, "--for", "2h")
+    assert typed(tmp_path, "unsilence", "1") == (
+        "silence 1 (port-*): has ended\n2 problems on gpu001 count again; next: muster triage\n")
+
+
+def test_a_silence_that_was_made_while_the_clock_was_ahead_is_listed_and_can_be_ended(tmp_path: Path) -> None:
+    typed(tmp_path, "silence", "gpu001", "port-*", *CABLE, "--for", "2h")
+    moved(tmp_path, -86400)
+    assert " on gpu001  from THEN until THEN  0 problems now  " in typed(tmp_path, "silence")
+    assert typed(tmp_path, "unsilence", "gpu001") == "silence 1 (port-*): has ended\n"
+    assert listed(tmp_path) == []

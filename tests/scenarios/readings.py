@@ -38,7 +38,7 @@ SUBJECTS = {
     "host.sysctl": "fleet-sysctl host-sysctl",
     "host.system": "fleet-os fleet-cmdline host-cmdline memory-hugepages-asked",
     "host.uptime": "host-rebooted fleet-boot-time kernel-* disk-log-* hca-log*",
-    "host.versions": "fleet-driver fleet-kernel cdi-driver kernel-*",
+    "host.versions": "fleet-driver fleet-kernel cdi-driver cdi-paths kernel-*",
     "kernel.log": "kernel-* disk-log-* hca-log*",
     "memory.edac": "memory-ecc-*",
     "module.loaded": "module-*",

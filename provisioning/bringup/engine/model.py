@@ -159,5 +159,5 @@ class JointExecutor(Executor, Protocol):
 
 
 ORDER = ("bmc", "credentials", "hardware", "bios", "boot", "os", "ssh", "base", "agent", "checks", "kernel",
-         "burnin", "certificate", "service")
+         "leased", "burnin", "certificate", "service")
 """The names of the steps, in the order in which a machine goes through them."""

@@ -9,6 +9,7 @@ from typing import Any
 from healthcheck.certify.certificate import STAGES
 from healthcheck.config.valuetypes import (
     FLAG,
+    GLOB,
     NAME,
     TEXT,
     ValueType,
@@ -90,7 +91,8 @@ SECTIONS: Mapping[str, Mapping[str, ValueType]] = {
         "length": choice(words("_Lengths", STAGES)),
         "stages": ValueType(f"stages by commas ({', '.join(_BURNIN_STAGES)}), or null for all of the length",
                        _burnin_stages)},
-    "checks": {"profile": NAME, "looks": integer(1, 100), "between_seconds": number(0, 86400)}}
+    "checks": {"profile": NAME, "looks": integer(1, 100), "between_seconds": number(0, 86400)},
+    "leased": {"rules": list_of("globs over ids of rules", GLOB)}}
 
 
 def _setting(given: Any) -> str | int | bool:

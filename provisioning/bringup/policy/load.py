@@ -31,6 +31,7 @@ from provisioning.bringup.policy.model import (
     DesiredBurnIn,
     DesiredChecks,
     DesiredFirmware,
+    DesiredLeased,
     Machines,
     MissingAttribute,
     Parts,
@@ -81,6 +82,7 @@ def load(folders: Iterable[Path]) -> BringupPolicy:
         Parts(frozenset(parts["may_be_empty"]), parts["log_days"], parts["doubles_seconds"]),
         DesiredBurnIn(burnin["length"], burnin["stages"]),
         DesiredChecks(checks["profile"], checks["looks"], checks["between_seconds"]),
+        DesiredLeased(held["leased"]["rules"]),
         tuple(_bios(entry) for entry in _there(draft, "bios")),
         tuple(_firmware(entry) for entry in _there(draft, "firmware")), _path(draft, "delivery", "file"),
         draft.base, tuple(draft.files), _path(draft, "ssh", "host_keys", FIRST))

@@ -31,6 +31,7 @@ STEPS: Mapping[str, tuple[str, StepEffect, bool]] = {
     "agent": ("agent installed", StepEffect.PASSIVE, False),
     "checks": ("node checks", StepEffect.PASSIVE, True),
     "kernel": ("kernel log known", StepEffect.PASSIVE, True),
+    "leased": ("rules under a lease", StepEffect.DISRUPTIVE, True),
     "burnin": ("burn-in", StepEffect.DISRUPTIVE, True),
     "certificate": ("certificate signed", StepEffect.PASSIVE, True),
     "service": ("in service", StepEffect.PASSIVE, True),
@@ -131,6 +132,13 @@ class DesiredChecks:
 
 
 @dataclass(frozen=True)
+class DesiredLeased:
+    """Which rules have to pass that need a lease: ids, with * for any."""
+
+    rules: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class BringupPolicy:
     """All of it. `steps` are by name in their order; those in `without` a site leaves out, which is shown and
     never a pass.
@@ -151,6 +159,7 @@ class BringupPolicy:
     parts: Parts
     burnin: DesiredBurnIn
     checks: DesiredChecks
+    leased: DesiredLeased
     bios: tuple[DesiredBios, ...] = ()
     firmware: tuple[DesiredFirmware, ...] = ()
     delivery: Path | None = None

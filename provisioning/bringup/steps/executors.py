@@ -26,6 +26,7 @@ from provisioning.bringup.steps.credentials import Credentials
 from provisioning.bringup.steps.duplicates import Duplicates, Other, delivered_by
 from provisioning.bringup.steps.hardware import HardwareAsOrdered
 from provisioning.bringup.steps.kernel import Kernel
+from provisioning.bringup.steps.leased import Leased
 from provisioning.bringup.steps.os import OsAnswers
 from provisioning.bringup.steps.service import ServiceStep
 from provisioning.bringup.steps.ssh import Ssh
@@ -58,6 +59,7 @@ def executors(context: StepContext, policy: BringupPolicy) -> dict[str, Executor
         Base(step["base"], context.transport, desired(policy.base), fanout=context.fanout), agent,
         Checks(step["checks"], context, policy.checks.profile, policy.checks.looks, policy.checks.between_s),
         Kernel(step["kernel"], context, policy.checks.profile),
+        Leased(step["leased"], context, policy.checks.profile, policy.leased.rules),
         BurnInStep(step["burnin"], context, policy.burnin.length, policy.burnin.stages),
         Certify(step["certificate"], context), ServiceStep(step["service"], context, agent))
     return {executor.step.name: executor for executor in found}

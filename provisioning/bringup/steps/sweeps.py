@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 
 from healthcheck.judge.nodereport import worst_first
+from healthcheck.model.lease import Lease
 from healthcheck.model.outcome import Finding, NodeReport, Owner, Result, Severity, Status
 from healthcheck.model.recording import Recording
 from healthcheck.model.trouble import Trouble
@@ -21,8 +22,11 @@ from healthcheck.sweep.snapshots import KeptSnapshots
 from healthcheck.triage.judgedby import judged_by
 from inventory.cli.chosen import who
 from inventory.text import clean
+from inventory.transport.base import Limits, Transport
+from provisioning.actions.choose import Options, backend
 from provisioning.bringup.engine.model import Machine, Observation, StepState
 from provisioning.bringup.steps.context import StepContext
+from provisioning.lease.check import leased, manager
 
 _MOST = 40          # troubles of one machine: a punch list is read by people
 PARTS = {"gpu": "gpu", "nvme": "drive", "chassis": "node", "port": "port"}
@@ -33,23 +37,53 @@ def swept(
     skip: tuple[str, ...] = (),
 ) -> tuple[tuple[NodeReport, ...], Mapping[str, NodeReadings]]:
     """One sweep of these machines, which is in the store afterwards."""
+    plan = _plan(context, machines, profiles, only, skip)
+    bounds = sweep.limits(None, context.fanout, plan.nodes)
+    return _stored(context, plan, context.transport(), bounds, None)
+
+
+def under_lease(
+    context: StepContext, machines: Sequence[Machine], profiles: tuple[str, ...], only: tuple[str, ...],
+    why: str,
+) -> tuple[tuple[NodeReport, ...], Mapping[str, NodeReadings], Mapping[str, str]]:
+    """As `swept`, by rules of which some run under a lease alone; and by machine why it had none, or lost it.
+    Raises ActionError, StoreError, UsageError before anything is sent."""
+    plan = _plan(context, machines, profiles, only, ())
+    bounds, _ = sweep.leased_limits(plan, None, context.fanout)
+    made = manager(None, backend(context.inventory, Options()), context.who)
+    with leased(plan, context.transport(), bounds, context.folder, made, why=why) as granted:
+        reports, found = _stored(context, plan, granted.transport, granted.bounds, granted.lease)
+        return reports, found, {**granted.lease.refused, **granted.lease.stood()}
+
+
+def _plan(
+    context: StepContext, machines: Sequence[Machine], profiles: tuple[str, ...], only: tuple[str, ...],
+    skip: tuple[str, ...],
+) -> sweep.SweepPlan:
+    return sweep.SweepPlan([machine.node for machine in machines], context.ruleset.select(only, skip),
+                           context.default_sku, "muster bringup", only, skip, profiles)
+
+
+def _stored(
+    context: StepContext, plan: sweep.SweepPlan, transport: Transport, bounds: Limits,
+    lease: Lease | None,
+) -> tuple[tuple[NodeReport, ...], Mapping[str, NodeReadings]]:
     found: dict[str, NodeReadings] = {}
 
     def keep(recording: Recording) -> None:
         found[recording.node] = readings(recording)
 
-    plan = sweep.SweepPlan([machine.node for machine in machines], context.ruleset.select(only, skip),
-                           context.default_sku, "muster bringup", only, skip, profiles)
     began = time.time()
     outcome = sweep.live(
-        plan, context.transport(), sweep.limits(None, context.fanout, plan.nodes),
-        progress(len(machines), "look", quiet=True), snapshots=KeptSnapshots(context.folder),
-        on_recording=keep, repairs=words_in(context.folder))
+        plan, transport, bounds, progress(len(plan.nodes), "look", quiet=True),
+        snapshots=KeptSnapshots(context.folder), lease=lease, on_recording=keep,
+        repairs=words_in(context.folder))
     with opened(context.folder, make=True) as store:
         known = record(
             store,
-            SweepRecord(began, time.time(), outcome.partial, plan.source, context.ruleset.digest, profiles,
-                        bool(only or skip), judged_by(plan.ruleset, version("cluster-muster")), who()),
+            SweepRecord(began, time.time(), outcome.partial, plan.source, context.ruleset.digest,
+                        plan.profiles, bool(plan.only or plan.skip),
+                        judged_by(plan.ruleset, version("cluster-muster")), who()),
             outcome.assessed.reports, found)
     return known, found
 

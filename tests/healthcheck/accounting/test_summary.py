@@ -18,10 +18,11 @@ from hypothesis import strategies as st
 from healthcheck.accounting import chance
 from healthcheck.accounting.failures import IncidentSpan, NodeFailure, failures
 from healthcheck.accounting.read import read
-from healthcheck.accounting.service import both, seconds, watched, without
+from healthcheck.accounting.service import watched, without
 from healthcheck.accounting.summary import WEEK, Summary, SummaryInput, summary
 from healthcheck.accounting.times import CordonSpan
 from healthcheck.model.outcome import Finding, NodeReport, Result, Severity, Status, state_of
+from healthcheck.model.spans import both, merged, seconds
 from healthcheck.report.summary import as_csv, document, text
 from healthcheck.store import cordons, rmas
 from healthcheck.store.file import Store, opened
@@ -64,6 +65,7 @@ def test_the_interval_is_that_of_the_tables(count: int, low: float, high: float)
     assert chance.interval(count) == pytest.approx((low, high), abs=5e-4)
 
 
+@settings(deadline=None, max_examples=30)
 @given(st.integers(0, 20_000))
 def test_an_interval_holds_the_count_and_grows_with_it(count: int) -> None:
     low, high = chance.interval(count)
@@ -110,6 +112,13 @@ def test_a_node_that_is_not_reached_for_long_has_failed_unless_many_are_so_at_on
         assert one.shared is shared
 
 
+def test_a_nodes_own_failure_during_an_incident_of_something_else_is_its_own() -> None:
+    for symptoms, shared in ((("port-state",), False), (("port-state", "gpu-count of GPU"), True), ((), True)):
+        (one,) = failures([problem("gpu-count", began=-5), problem("port-state", "", began=-4.5)], POLICY,
+                          [IncidentSpan(frozenset({"n1"}), at(-6), None, frozenset(symptoms))])
+        assert one.shared is shared
+
+
 def test_rates_times_and_shares_of_a_small_fleet_are_those_counted_by_hand() -> None:
     held = {"n1": [CordonSpan("n1", at(-99.5), at(-90), True)],
             "n2": [CordonSpan("n2", at(-49), None, False)], "n3": [CordonSpan("n3", at(-30), at(-20), False)]}
@@ -139,6 +148,70 @@ def test_rates_times_and_shares_of_a_small_fleet_are_those_counted_by_hand() -> 
     assert [one.node for one in found.out] == ["n2"]
 
 
+def cordon(began: float, ended: float | None, *, released: bool = True, own: bool = True) -> CordonSpan:
+    """A hold of n1, in hours from now."""
+    return CordonSpan("n1", at(began), at(ended) if ended is not None else None, released, own)
+
+
+@pytest.mark.parametrize(("lasts", "held", "back", "out"), [
+    # Given back after an hour, and held again for what came back: 30 hours, and not one.
+    (30, [cordon(-100, -99), cordon(-98, -69)], 31, 30),
+    # The problem is over, and triage still has to hold it twice.
+    (2, [cordon(-100, -95), cordon(-91, -81)], 19, 15),
+    (2, [cordon(-100, -95), cordon(-88, -81)], 5, 5),                       # later than `apart`
+    (2, [cordon(-100, -95), cordon(-91, -81, own=False)], 5, 5),            # a person's, for another reason
+    (2, [cordon(-100, -95), cordon(-96, -81, own=False)], 19, 19),          # a person takes it over
+    (2, [cordon(-100, -90), cordon(-99.5, -89)], 11, 11),                   # two back ends at once
+    (2, [cordon(-100, -90), cordon(-99.5, -95)], 10, 10),                   # one of which lets go first
+    (2, [cordon(-100, -95, released=False), cordon(-94, -84)], 16, 15),     # taken away by hand in between
+    (2, [cordon(-100, -95), cordon(-94, -84, released=False)], None, 15),   # and at the end
+    (2, [cordon(-100, -99), cordon(-98.5, None)], None, 99.5),              # still out
+    (2, [cordon(-105, -90)], None, 10),     # held before anyone saw why: from the failure on
+    (2, [cordon(-100, 24)], 124, 100),      # by a clock that ran ahead: no hour of tomorrow
+    (2, [cordon(-105, -101)], None, None), (2, [cordon(-90, -80)], None, None)])
+def test_a_failure_is_out_of_service_in_all_its_holds(
+    lasts: float, held: list[CordonSpan], back: float | None, out: float | None,
+) -> None:
+    found = made(told(failed("n1", -100, lasts=lasts), held={"n1": held})).total
+    assert (found.back.mean, found.held.mean) == (back and pytest.approx(back * HOUR),
+                                                  out and pytest.approx(out * HOUR))
+
+
+def test_a_hold_is_of_the_failure_in_which_it_began_and_no_hour_counts_for_two() -> None:
+    held = [cordon(-100, -60), cordon(-59, -50), cordon(-10, None, own=False)]
+    found = made(told(failed("n1", -100), failed("n1", -80, cause="port"), failed("n1", -5, shared=True),
+                      held={"n1": held}))
+    lost, port = found.tables["cause"]
+    assert (lost.held.mean, port.held.mean, port.already) == (40 * HOUR, 9 * HOUR, 1)
+    assert (found.held.total, found.held.failures, found.held.incidents, found.held.other) == (
+        59 * HOUR, 49 * HOUR, 5 * HOUR, 5 * HOUR)
+    assert [one.began for one in found.out] == [at(-10)]
+    (line,) = [line for line in text(found, fold, {}, []) if line.startswith("out of service by muster in")]
+    assert line == ("out of service by muster in this time: 59.0 node-hours: 49.0 for these failures, 5.0 in "
+                    "incidents, 5.0 for earlier failures or other reasons")
+
+
+holds_of_n1 = st.lists(st.builds(lambda began, lasts, released, own: CordonSpan(
+    "n1", at(began), at(min(0.0, began + lasts)) if lasts < 90 else None, released, own),
+    st.floats(-800, 0), st.floats(0, 100), st.booleans(), st.booleans()), max_size=12)
+
+
+@settings(deadline=None)
+@given(holds_of_n1, st.lists(st.builds(failed, st.just("n1"), st.floats(-800, 0), lasts=st.floats(0, 50),
+                                       shared=st.booleans()), max_size=8, unique_by=lambda one: one.began))
+def test_however_failures_and_holds_lie_their_hours_are_within_those_that_the_node_was_out(
+    held: list[CordonSpan], found: list[NodeFailure],
+) -> None:
+    held.sort(key=lambda one: one.began)
+    whole = made(told(*found, held={"n1": held}))
+    assert 0 <= whole.held.failures + whole.held.incidents <= whole.held.total + 1e-3
+    # Counted hour by hour, in another way: the node is out where any hold covers the moment.
+    steps = [-672 + number / 2 + 0.01 for number in range(1344)]
+    out = sum(any(one.began <= at(step) and (one.ended is None or at(step) < one.ended) for one in held)
+              for step in steps) / 2
+    assert whole.held.total / HOUR == pytest.approx(out, abs=0.5 * len(held) + 0.1)
+
+
 def test_a_rack_is_counted_against_the_time_of_its_own_nodes() -> None:
     racks = {f"n{number}": "r1" if number < 2 else "r2" for number in range(10)}
     found = made(told(failed("n0", -100), failed("n5", -50), failed("n6", -40), groups={"rack": racks}),
@@ -157,6 +230,7 @@ def test_a_rack_in_which_nothing_failed_is_shown_with_how_little_that_may_mean()
 def test_time_without_sweeps_and_at_the_vendors_does_not_count() -> None:
     assert watched([0, 10, 20, 90, 100, 300], 24) == [(0, 20), (90, 100), (300, 300)]
     assert both([(0, 20), (90, 100)], [(10, 95)]) == [(10, 20), (90, 95)]
+    assert merged([(90, 100), (0, 20), (10, 30), (30, 40)]) == [(0, 40), (90, 100)]
     assert without([(0, 20), (90, 100)], [(5, 10), (15, 95)]) == [(0, 5), (10, 15), (95, 100)]
     assert without([(7, 7), (12, 12)], [(5, 10)]) == [(12, 12)]
 
@@ -231,6 +305,27 @@ def test_a_stored_history_gives_what_was_counted_by_hand(tmp_path: Path) -> None
     assert found.total.rate.node_weeks == pytest.approx(21 / 168)
     (row,) = found.tables["cause"]
     assert (row.key, row.unseen.mean, row.isolate.mean, row.back.mean) == ("lost", HOUR, HOUR / 2, 6 * HOUR)
+    assert (row.held.mean, found.held.total) == (6 * HOUR, 6 * HOUR)
+
+
+def test_of_the_stored_cordons_those_of_people_and_of_incidents_are_no_second_hold_of_triages(
+    tmp_path: Path,
+) -> None:
+    with opened(tmp_path, make=True) as store:
+        swept(store, -1)
+        with store.writing() as db:
+            db.execute("INSERT INTO incident (id, kind, cause, nodes, why, owner, began, seen) "
+                       "VALUES (1, 'rack', 'r1', '[]', '', 'operator', 0, 0)")
+            db.execute("INSERT INTO verdict (id, node, fault, isolation, repair, owner, why, evidence, "
+                       "began, seen) VALUES (1, 1, 'lost', 'evict', 'reboot', 'operator', '', '[]', 0, 0)")
+        for node in ("n1", "n2", "n3", "n4"):
+            assert cordons.mean(store, node, "hostfile", "x", "op", at(-5)) is not None
+        with store.writing() as db:
+            db.execute("UPDATE cordon SET verdict = 1 WHERE node IN ('n2', 'n3')")
+            db.execute("UPDATE cordon SET incident = 1 WHERE node = 'n3'")
+            db.execute("UPDATE cordon SET began = ? WHERE node = 'n4'", (at(3),))
+        held = read(store, None, POLICY, NOW - WEEK, NOW, {}).held
+    assert {node: one.own for node, (one,) in held.items()} == {"n1": False, "n2": True, "n3": False}
 
 
 def test_the_summary_is_printed_as_text_json_and_csv(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from healthcheck.triage.episodes import episodes, flapping, returns, score
 from healthcheck.triage.faults import faults
@@ -56,10 +58,72 @@ def test_what_was_over_before_the_days_that_count_has_outlived_no_reboot_in_them
         assert returns([problem(began=-month - 9, seen=-1)], [at(event)], CLIMB, NOW) == outlived
 
 
-@pytest.mark.parametrize(("first", "holds"), [(-24, True), (-24 - SECOND, False)])
-def test_what_came_so_many_times_within_the_hours_that_count_flaps(first: float, holds: bool) -> None:
+@pytest.mark.parametrize(("first", "holds"), [(-29, True), (-29 - SECOND, False)])
+def test_what_came_so_many_times_within_the_hours_that_count_before_it_came_last_flaps(
+    first: float, holds: bool,
+) -> None:
     over = [problem(began=hour, ended=hour + 0.5) for hour in (first, -9, -5)]
     assert bool(flapping(over, FLAP, NOW)) is holds
+
+
+def test_the_time_that_is_there_now_counts_among_those_that_it_came() -> None:
+    here, over = problem(began=-1), [problem(began=-hour, ended=0.5 - hour) for hour in (5, 3)]
+    assert flapping([*over, here], FLAP, NOW).startswith("it came 3 times in 24 h, this one included; ")
+    assert flapping(over, FLAP, NOW) == flapping([over[0], here], FLAP, NOW) == flapping([], FLAP, NOW) == ""
+    away = flapping([problem(began=-7, ended=-6), *over], FLAP, NOW)
+    assert away.startswith("it came 3 times in 24 h, and is away since 2027-01-15T05:30Z; ")
+
+
+def test_it_holds_for_all_its_calm_hours_though_what_made_it_flap_leaves_the_hours_that_count_before() -> None:
+    over = [problem(began=hour, ended=hour + 0.1) for hour in (-30, -29, -11)]
+    assert "it came 3 times" in flapping(over, FLAP, NOW)
+    often, seldom = [problem(began=-40 + n / 10, ended=-39.95 + n / 10) for n in range(5)], Flap(5, 2, 12)
+    more = [problem(began=hour, ended=hour + 0.1) for hour in (-28, -17, -6)]
+    assert "it came 5 times in 2 h" in flapping([*often, *more], seldom, NOW)       # never calm since
+    assert flapping([*often, *more[1:]], seldom, NOW) == ""                         # calm before the last two
+
+
+def test_what_several_rules_find_at_one_time_came_once_and_so_did_what_changes_its_rule() -> None:
+    rules = ("port-state", "port-rate", "port-width")
+    once = [problem(rule, "mlx5_0", began=-3, ended=-2) for rule in rules]
+    assert flapping(once, FLAP, NOW) == ""
+    changing = [problem(rule, "mlx5_0", began=-4 + n, ended=-3 + n) for n, rule in enumerate(rules)]
+    assert flapping(changing, FLAP, NOW) == ""
+    within = [problem(rules[0], "mlx5_0", began=-9), *(problem(rules[1], "mlx5_0", began=-n, ended=0.5 - n)
+                                                       for n in (7, 5, 3))]
+    assert flapping(within, FLAP, NOW) == ""
+
+
+_SPANS = st.lists(st.tuples(st.integers(0, 200), st.integers(0, 30), st.booleans()), max_size=12)
+
+
+@given(spans=_SPANS, times=st.integers(1, 4), hours=st.integers(1, 60), calm=st.integers(1, 40))
+def test_it_flaps_as_someone_who_watches_the_place_hour_by_hour_would_say(
+    spans: list[tuple[int, int, bool]], times: int, hours: int, calm: int,
+) -> None:
+    """A quarter of an hour before an end and a half after a start, so that no two are at one time."""
+    problems = [problem(began=-start - 0.5, ended=None if there else min(0.0, length - start - 0.25))
+                for start, length, there in spans]
+    held, came, down_at = 0, list[float](), float("-inf")
+    down = False
+    for quarter in range(-201 * 4, 1):
+        hour = quarter / 4
+        now_down = any(one.began <= at(hour) and (one.ended is None or at(hour) < one.ended) for one in problems)
+        if now_down and not down:
+            if hour - down_at >= calm:
+                held = 0
+            came.append(hour)
+            lately = sum(hour - other <= hours for other in came)
+            held = lately if lately >= times else held
+        if now_down or down:
+            down_at = hour
+        down = now_down
+    words = flapping(problems, Flap(times, hours, calm), NOW)
+    if not held or (not down and -down_at >= calm):
+        assert words == ""
+    else:
+        assert words.startswith(f"it came {held} times in {hours} h")
+        assert ("this one included" in words) is down
 
 
 @pytest.mark.parametrize(("gone", "holds"), [(-12, False), (-12 + SECOND, True)])

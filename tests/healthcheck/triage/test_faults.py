@@ -163,6 +163,52 @@ def test_a_fault_that_flaps_holds_until_it_was_away_for_long(times: int, away: f
         assert "3 times in 24 h" in found[0].because[-1]
 
 
+def comes_and_goes(rule: str = "port-state", subject: str = "mlx5_0 port 1", **more: Any) -> tuple[Problem, ...]:
+    """It came twice, for one sweep each."""
+    return tuple(problem(rule, subject, began=-hour, ended=0.2 - hour, sweeps=1, **more) for hour in (4, 2))
+
+
+def test_what_flaps_isolates_while_it_is_there_though_too_few_sweeps_see_it_each_time() -> None:
+    here = problem("port-state", "mlx5_0 port 1", sweeps=1)
+    fault = only(past("n1", here, over=comes_and_goes()))
+    assert (fault.isolation, fault.problems, fault.began) == (Isolation.NO_NEW_JOBS, (here,), at(-1))
+    assert fault.because == ("it came 3 times in 24 h, this one included; it holds until it was away for 12 h",)
+    assert only(past("n1", here, over=comes_and_goes()[:1])).isolation is Isolation.NONE
+    elsewhere = problem("port-state", "mlx5_1 port 1", sweeps=1)
+    assert only(past("n1", elsewhere, over=comes_and_goes())).isolation is Isolation.NONE
+
+
+def test_a_node_that_comes_and_goes_is_held_while_it_is_not_reached_before_that_has_lasted() -> None:
+    here = problem("", "", status="unknown", sweeps=1)
+    fault = only(past("n1", here, over=comes_and_goes("", "", status="unknown")))
+    assert (fault.kind.id, fault.isolation, fault.problems) == ("gone", Isolation.NO_NEW_JOBS, (here,))
+    assert faults(past("n1", here, over=comes_and_goes("", "", status="unknown")[:1]), policy(), NOW) == []
+    # one that many share is not its own
+    assert faults(past("n1", here, over=comes_and_goes("", "", status="unknown")), policy(), NOW, excused={""}) == []
+
+
+def test_what_is_not_measured_now_and_then_does_not_flap() -> None:
+    here = problem("gpu-ecc", "", status="unknown", sweeps=2)
+    assert faults(past("n1", here, over=comes_and_goes("gpu-ecc", "", status="unknown")), policy(), NOW) == []
+    lasting = problem("gpu-ecc", "", status="unknown", sweeps=3)
+    assert only(past("n1", lasting, over=comes_and_goes("gpu-ecc", "", status="unknown"))).because == ()
+
+
+def test_the_time_that_is_there_does_not_count_where_an_incident_answers_for_it_or_it_convicts_no_one() -> None:
+    here = problem("port-state", "mlx5_0 port 1", sweeps=1)
+    incident = IncidentMembership(1, frozenset({"port-state of port"}), at(-1.5))
+    assert only(past("n1", here, over=comes_and_goes(), shared=(incident,))).isolation is Isolation.NONE
+    forged = problem("port-state", "mlx5_0 port 1", sweeps=1, emitter="")
+    assert only(past("n1", forged, over=comes_and_goes())).isolation is Isolation.NONE
+    assert only(past("n1", here, over=comes_and_goes(node="n7"))).isolation is Isolation.NONE
+    assert only(past("n1", here, over=comes_and_goes(emitter=""))).isolation is Isolation.NONE
+
+
+def test_what_is_confirmed_says_that_it_flaps_too_and_why_it_will_hold() -> None:
+    fault = only(past("n1", problem("port-state", "mlx5_0 port 1", sweeps=9), over=comes_and_goes()))
+    assert fault.isolation is Isolation.NO_NEW_JOBS and "3 times in 24 h" in fault.because[-1]
+
+
 def test_several_components_that_repeat_accuse_what_they_share() -> None:
     over = tuple(problem("kernel-xid", f"GPU {number}", serial=str(number), began=-24.0 * (number + 1),
                          ended=-24.0 * (number + 1) + 1) for number in range(4))

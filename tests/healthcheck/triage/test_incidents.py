@@ -13,7 +13,7 @@ from healthcheck.model.outcome import Owner
 from healthcheck.model.problem import Problem
 from healthcheck.model.verdict import IncidentMember, StoredIncident
 from healthcheck.triage.incidents import IncidentUpdate, live
-from healthcheck.triage.past import FleetHistory, NodeHistory, VersionChange
+from healthcheck.triage.past import FleetHistory, NodeHistory, SilencedHistory, VersionChange
 from healthcheck.triage.policy import Causes, IncidentKind, IncidentPolicy, TriagePolicy
 from tests.healthcheck.triage.made import NOW, at, policy, problem
 
@@ -103,11 +103,9 @@ def test_what_no_sweep_has_seen_for_a_day_is_no_news(seen: float, count: int) ->
 def test_what_many_nodes_cannot_measure_is_no_incident_of_a_place_and_what_the_same_rule_finds_elsewhere_is() -> None:
     dark = life(failing(R2, "", status="unknown"))
     assert ([(one.kind, one.id) for one in dark.incidents] == [("unreached", 5)]
-            and "8 of them are in rack r2" in dark.incidents[0].why)
+            and "not reached: all 8 nodes of rack r2: look there first" in dark.incidents[0].why)
     both = life({**failing(R2, "gpu-ecc", status="unknown"), **failing(R3, "gpu-ecc")})
     assert [(one.kind, one.cause) for one in both.incidents] == [("unmeasured", "gpu-ecc"), ("rack", "r3")]
-    two = life(failing([*R2, *range(64, 72)], "", status="unknown"))
-    assert two.incidents[0].why.count(" of them are in ") == 1
 
 
 def test_what_muster_answers_for_is_no_incident_of_a_place() -> None:
@@ -280,6 +278,15 @@ def test_it_ends_when_all_its_nodes_were_well_for_the_calm_hours(hours: float, i
             names(R2), (1, NOW))
 
 
+def test_one_whose_rest_is_silenced_does_not_end_as_if_its_nodes_were_well() -> None:
+    hidden = {number: {"hidden": SilencedHistory((wrong(number),))} for number in list(R2)[:4]}
+    before = long_ago(opened("rack", "r2", R2))
+    assert ends(life({}, before, of=hidden)) == {
+        1: "what is left of it is silenced, on n016, n017, n018 and 1 more"}
+    other = {16: {"hidden": SilencedHistory((wrong(16, "fan"),))}}
+    assert ends(life({}, before, of=other)) == {1: "all its 8 nodes were well for 1 h"}
+
+
 def test_what_else_is_or_was_wrong_with_its_nodes_does_not_keep_it_open() -> None:
     before = long_ago(opened("rack", "r2", R2))
     assert ends(life(failing([16], "gpu-count"), before, of=calm([17], 0.2, "gpu-count"))) == {
@@ -293,10 +300,12 @@ def test_a_node_that_is_not_reached_or_shows_it_beside_something_else_is_not_wel
     both = {number: (wrong(number, "gpu-count"), wrong(number)) for number in (16, 17, 18)}
     assert (1, "r2", 3) in at_(life(both, before))
     assert ends(life(both, before, of={number: {"in_service": False} for number in (16, 17, 18)})) == {
-        1: "all its 3 nodes were well for 1 h"}
+        1: "none of its 3 nodes is in service any more"}
+    assert ends(life({}, before, of={17: {"in_service": False}})) == {
+        1: "all its 2 nodes in service were well for 1 h"}
     gone = replace(before, members=tuple(replace(member, node=f"gone{at}")
                                          for at, member in enumerate(before.members)))
-    assert ends(life({}, gone)) == {1: "all its 3 nodes were well for 1 h"}
+    assert ends(life({}, gone)) == {1: "none of its 3 nodes is in service any more"}
 
 
 @pytest.mark.parametrize(("sick", "members", "share", "left"), [
@@ -360,11 +369,12 @@ def test_it_says_at_most_three_of_its_symptoms() -> None:
     assert "a-rule, b-rule, c-rule and 1 more on 8 of its 8 nodes" in four.incidents[0].why
     three = life({number: tuple(wrong(number, rule) for rule in rules[:3]) for number in R2})
     assert ("a-rule, b-rule, c-rule on 8 of its 8 nodes" in three.incidents[0].why
-            and "share" not in three.incidents[0].why)
+            and "same" not in three.incidents[0].why)
 
 
 def test_it_says_which_other_place_has_the_same_nodes() -> None:
     by = policy(incidents=IncidentPolicy(kinds={**KINDS, "nvlink_domain": KINDS["rack"]}))
     domains = {number: {"domains": {"rack": (f"r{number // 8}",), "nvlink_domain": (f"d{number // 8}",)}}
                for number in range(NODES)}
-    assert life(failing(R2), by=by, of=domains).incidents[0].why.endswith("; the same nodes share rack r2")
+    (one,) = life(failing(R2), by=by, of=domains).incidents
+    assert one.why.startswith("NVLink domain d2, the same nodes as rack r2: port-state on 8")

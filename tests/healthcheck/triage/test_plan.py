@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from healthcheck.model.faultkind import Isolation
-from healthcheck.triage.past import NodeHistory, OpenVerdict
+from healthcheck.triage.past import Anew, NodeHistory, OpenVerdict, SilencedHistory
 from healthcheck.triage.plan import Act, TriagePlan, make
 from healthcheck.triage.policy import BreakerPolicy
 from tests.healthcheck.triage.made import NOW, at, fleet, held, looks, past, policy, problem
@@ -246,3 +246,33 @@ def test_the_same_fleet_gives_the_same_plan_whatever_order_its_nodes_stand_in() 
     one, other = (make(fleet(*order), policy(**some)) for order in (nodes, nodes[::-1]))
     assert acts(one) == acts(other) and one.now == NOW
     assert [step.act for step in one.steps] == [Act.ISOLATE] * 4
+
+
+def test_what_silences_hold_back_is_named_with_the_verdict_that_would_be() -> None:
+    def silenced(name: str, rule: str, *heard: str, **more: Any) -> NodeHistory:
+        hidden = SilencedHistory((problem(rule, node=name, **more),))
+        return past(name, *(problem(one, node=name) for one in heard), hidden=hidden)
+
+    made = plan(silenced("n1", "gpu-count"), silenced("n2", "fan", severity="warning"),
+                silenced("n3", "kernel-xid", "gpu-count"), past("n4"))
+    assert acts(made) == [("isolate", "n3")]
+    assert [(one.node, one.problems[0].rule, one.verdict.isolation if one.verdict is not None else None)
+            for one in made.held_back] == [("n1", "gpu-count", Isolation.EVICT), ("n2", "fan", None),
+                                           ("n3", "kernel-xid", None)]
+
+
+def test_a_held_node_with_only_silenced_problems_is_withheld_and_no_step_is_taken() -> None:
+    hidden = SilencedHistory((problem("gpu-count", node="n1"),))
+    made = plan(past("n1", hidden=hidden, cordons=(held(-8),), looks=looks(-3, -1)))
+    assert acts(made) == [] and made.unfit == ()
+    (one,) = made.withheld
+    assert one.act is Act.RELEASE and one.why.startswith("only silenced problems are left: gpu-count fails")
+
+
+def test_a_node_that_came_anew_while_it_was_held_is_held_again_though_what_is_left_is_silenced() -> None:
+    anew = Anew(at(-5), "lost", Isolation.EVICT)
+    hidden = SilencedHistory((problem("gpu-count", node="n1"),))
+    was = {"anew": anew, "looks": looks(-3, -1), "verdict": OpenVerdict(1, "lost", Isolation.NONE, at(-6))}
+    made = plan(past("n1", hidden=hidden, **was))
+    assert acts(made) == [("isolate", "n1")] and "only silenced problems are left" in made.steps[0].why
+    assert acts(plan(past("n1", **was))) == []

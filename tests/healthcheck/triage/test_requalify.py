@@ -10,7 +10,14 @@ import pytest
 from healthcheck.model.faultkind import Isolation
 from healthcheck.model.problem import Problem
 from healthcheck.triage.decide import decide
-from healthcheck.triage.past import IncidentMembership, NodeHistory, OpenVerdict, Repaired, RequalifySnapshot
+from healthcheck.triage.past import (
+    IncidentMembership,
+    NodeHistory,
+    OpenVerdict,
+    Repaired,
+    RequalifySnapshot,
+    SilencedHistory,
+)
 from healthcheck.triage.policy import Requalify
 from healthcheck.triage.requalify import requalified
 from healthcheck.triage.symptom import symptom
@@ -218,3 +225,62 @@ def test_what_fails_keeps_a_node_before_what_was_not_measured_for_longer() -> No
     found = problem("port-state", "mlx5_0", began=-0.5)
     assert requalified(node(problems=(blind, found)), policy(), NOW) == (
         False, "port-state fails since 2027-01-15T07:30Z")
+
+
+SILENCED = "only silenced problems are left: "
+FAN = problem("fan", severity="warning")
+
+
+@pytest.mark.parametrize(("hidden", "more", "said"), [
+    (SilencedHistory((problem("port-state", "mlx5_0"),)), {}, "port-state fails since 2027-01-15T07:00Z"),
+    (SilencedHistory((problem("port-state", sweeps=1),)), {}, "port-state fails since"),
+    (SilencedHistory((problem("gpu-ecc", "", status="unknown"),)), {}, "gpu-ecc is not measured since"),
+    (SilencedHistory((problem("", "", status="unknown"),)), {}, "it is not reached since"),
+    # what went away and does not heal
+    (SilencedHistory(over=(problem("gpu-worn", serial="A", began=-9, ended=-3),)), {}, "the same board is there"),
+    (SilencedHistory(over=tuple(problem("port-state", "mlx5_0", began=-hour, ended=-hour + 0.5)
+                                for hour in (7, 6, 5))), {}, "port of mlx5_0: it came 3 times in 24 h"),
+    # a warning, under which no look is clean
+    (SilencedHistory((FAN,)), {"looks": looks(-3, -1, state="degraded")}, "fan since 2027-01-15T07:00Z"),
+])
+def test_no_node_is_given_back_because_what_is_left_is_silenced(
+    hidden: SilencedHistory, more: dict[str, Any], said: str,
+) -> None:
+    well, why = requalified(node(hidden=hidden, **more), policy(), NOW)
+    assert not well and why.startswith(f"{SILENCED}{said.partition(' since')[0]}" if "same" not in said else SILENCED)
+    assert said in why and why.endswith("if jobs may run there as it is: muster uncordon n1")
+    verdict = decide(node(hidden=hidden, **more), policy(), NOW)
+    assert verdict is not None and (verdict.isolation, verdict.unproven) == (Isolation.NONE, why)
+
+
+def test_silences_that_hide_nothing_that_matters_keep_no_node() -> None:
+    for hidden in (SilencedHistory((problem("fan", severity="info"),)),
+                   SilencedHistory(over=(problem("fan", severity="warning", began=-9, ended=-3.5),)),
+                   SilencedHistory((FAN,))):      # healthy, by its looks
+        assert requalified(node(hidden=hidden), policy(), NOW)[0]
+
+
+def test_what_was_silenced_and_is_over_is_to_be_measured_and_shown_as_all_else() -> None:
+    late = SilencedHistory(over=(problem("port-state", "mlx5_0", began=-3, ended=-2),))
+    well, why = requalified(node(hidden=late), policy(), NOW)
+    assert not well and why.startswith("1 of 2 clean looks, 10 min apart, since 2027-01-15T06:00Z: muster")
+    blind = tuple(RequalifySnapshot(at(hour), "healthy", frozenset({"gpu-count"})) for hour in (-3, -1))
+    early = SilencedHistory(over=(problem("port-state", "mlx5_0", began=-7, ended=-5),))
+    assert "not measured: port-state" in requalified(node(hidden=early, looks=blind), policy(), NOW)[1]
+    assert not requalified(node(hidden=SilencedHistory(left=at(-2))), policy(), NOW)[0]
+
+
+def test_what_is_not_silenced_is_said_first_and_without_a_cordon_the_silence_is_to_end() -> None:
+    hidden = SilencedHistory((problem("port-state", "mlx5_0"),))
+    assert requalified(node(problems=(problem("kernel-xid"),), hidden=hidden), policy(), NOW)[1].startswith(
+        "kernel-xid fails")
+    assert requalified(node(cordons=(), hidden=hidden), policy(), NOW)[1].endswith("muster unsilence n1")
+
+
+def test_what_silences_hide_is_in_the_history_that_hears_all() -> None:
+    hidden = SilencedHistory((FAN,), (OVER,), (problem(node="n7", ended=-1),), at(-2))
+    whole = node(problems=(problem("kernel-xid"),), left=at(-4), hidden=hidden).unsilenced
+    assert ([len(each) for each in (whole.problems, whole.over, whole.moved)], whole.left, whole.silenced) == (
+        [2, 2, 1], at(-2), 0)
+    assert node(left=at(-1), hidden=hidden).unsilenced.left == at(-1)
+    assert node().unsilenced == node() and node(hidden=hidden).silenced == 1

@@ -28,7 +28,7 @@ power: {answer_minutes: 0.05}
 bios:
 - {id: turbo, vendor: "Contoso", settings: {ProcTurboMode: Enabled}, source: the site}
 checks: {between_seconds: 20}
-without: [burnin, certificate]
+without: [leased, burnin, certificate]
 """
 # What the packaged rules leave for each site to say.
 _RULES = """\

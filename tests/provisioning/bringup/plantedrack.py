@@ -57,7 +57,7 @@ steps:
   os: {minutes: 0.3}
 power: {off_seconds: 6, on_seconds: 6, bios_minutes: 0.2}
 parts: {doubles_seconds: 40}
-without: [base, agent, checks, kernel, burnin, certificate]
+without: [base, agent, checks, kernel, leased, burnin, certificate]
 """
 
 

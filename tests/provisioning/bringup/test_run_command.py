@@ -78,7 +78,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "muster.yaml").write_text(INVENTORY)
     (tmp_path / "rules").mkdir()
     together = "".join(
-        f"  {step}: {{gather_seconds: 0}}\n" for step in ("checks", "kernel", "burnin", "certificate"))
+        f"  {step}: {{gather_seconds: 0}}\n" for step in ("checks", "kernel", "leased", "burnin", "certificate"))
     (tmp_path / "rules/bringup.yaml").write_text(
         f"steps:\n{together}stop: {{share: 0.3, least: 3, refused_logins: 2}}\n")
     monkeypatch.chdir(tmp_path)

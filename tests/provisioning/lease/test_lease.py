@@ -442,7 +442,8 @@ def test_the_command_ends_what_is_over_and_what_is_named_and_nothing_else(tmp_pa
     done = muster("lease", "release", name, "--hostfile", "bad", home=tmp_path)
     assert (done.returncode, done.stdout) == (
         0, f"{name}: given back: by hand\n") and (tmp_path / "bad").read_text() == ""
-    assert muster("lease", "list", home=tmp_path).stdout == ""
+    assert muster("lease", "list", home=tmp_path).stdout == "no leases\n"
+    assert muster("lease", "release", "--hostfile", "bad", home=tmp_path).stdout == "no leases\n"
 
 
 # ---- what Slurm prints

@@ -10,9 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from healthcheck.accounting.read import read as accounted
+from healthcheck.accounting.summary import summary
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.model.outcome import Finding, NodeReport, NodeState, Result, Severity, Status, state_of
 from healthcheck.model.verdict import StoredIncident
+from healthcheck.replay.record import read
+from healthcheck.replay.run import run
 from healthcheck.store.file import Store, opened
 from healthcheck.store.incidents import close, incidents
 from healthcheck.store.readings import NodeReadings
@@ -386,7 +390,7 @@ def test_nodes_of_a_rack_that_are_not_reached_are_isolated_in_its_name_unless_th
     world.sweep(3)
     plan = world.triage()
     assert acts(plan) == [] and [one.kind for one in plan.incidents] == ["rack", "unreached"]
-    assert "8 of them are in rack r3" in plan.incidents[1].why
+    assert "all 8 nodes of rack r3: look there first" in plan.incidents[1].why
     assert len(world.held()) == 5                       # what is held stays so
     world.dead = set()
     world.sweep(13)
@@ -485,3 +489,45 @@ def test_versions_of_a_newest_look_stay_while_a_node_is_not_reached(world: World
         assert {tuple(row) for row in store.rows("SELECT driver, kernel FROM newest")} == {("570.1", "6.8")}
         (past,) = gather(store, [world.nodes["n000"]], POLICY, world.now).nodes
     assert past.versions == {"driver": "570.1", "kernel": "6.8", "firmware": ""}
+
+
+def test_a_rack_half_of_which_is_in_maintenance_is_its_incident_and_a_replay_finds_the_same(
+    world: World,
+) -> None:
+    away = world.rack(3)[2:]
+    for name in away:
+        world.nodes[name] = replace(world.nodes[name], lifecycle=Lifecycle(LifecycleState.MAINTENANCE, "me"))
+    world.breaks(world.rack(3))
+    world.sweep(2)
+    plan = world.triage()
+    (one,) = plan.incidents
+    assert (one.kind, one.cause, list(one.nodes)) == ("rack", "r3", world.rack(3)[:2])
+    assert "on 2 of its 2 nodes in service and on 6 that are not (n026, n027, n028 and 3 more)" in one.why
+    assert acts(plan) == [("isolate", "n024"), ("isolate", "n025")]
+    world.heals(world.rack(3))
+    world.sweep(14)
+    assert len(acts(world.triage())) == 2
+    with world.store() as store:
+        found = run(read(store, POLICY.requalify.profile, 0.0), world.nodes.values(), POLICY, 1_800_000_000.0,
+                    world.now)
+        assert {row[0] for row in store.rows("SELECT node FROM cordon")} == {one.node for one in found.holds}
+    assert all(one.why.startswith("incident 1: rack r3: port-state on 2") for one in found.holds)
+
+
+def test_failures_of_an_incident_are_in_no_nodes_rate_when_it_is_over_and_its_hours_are_said(
+    world: World,
+) -> None:
+    world.breaks([*world.rack(3), "n100"])
+    world.sweep(2)
+    world.triage()
+    world.heals(world.names)
+    world.sweep(1)
+    assert world.triage().incidents[0].nodes == ()      # none shows it any more
+    world.sweep(13)
+    assert len(acts(world.triage())) == 8 and world.known()[0].ended is not None
+    with world.store() as store:
+        data = accounted(store, None, POLICY, world.now - 7 * 86400, world.now, {})
+    found = summary(data, world.now - 7 * 86400, world.now, ("cause",))
+    assert (found.total.rate.failures, found.shared) == (1, 8)
+    assert found.held.incidents == pytest.approx(8 * (14 * 300), rel=0.01)
+    assert found.held.failures == pytest.approx(found.total.held.mean)

@@ -338,12 +338,12 @@ class Triage(RuleBasedStateMachine):
         return {what: status for what, status in one.seen.items() if what not in self.hidden[one.name]}
 
     def may_be_returned(self, one: Machine) -> None:
-        hidden = self.hidden[one.name]
         assert not one.away, f"{one.name} is away"
         newest = one.looks[-2:]
         assert len(newest) == 2 and self.now - newest[-1].time <= 24 * HOUR, newest
-        assert all(look.against <= hidden and look.time <= self.now for look in newest), newest
-        bad = max((order for (what, _), (order, _) in one.bad.items() if what not in hidden), default=0)
+        # whatever a person has silenced: no release rests on that
+        assert all(not look.against and look.time <= self.now for look in newest), newest
+        bad = max((order for order, _ in one.bad.values()), default=0)
         assert newest[0].order > max(
             bad, one.taken, one.mended) and newest[0].order >= one.booted[1], (newest, bad, one)
 

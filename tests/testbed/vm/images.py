@@ -18,7 +18,8 @@ from pathlib import Path
 from tests.testbed.require import require
 
 TOOLS = ("qemu-system-x86_64", "mmdebstrap", "mke2fs", "busybox", "depmod", "gcc")
-_PACKAGES = ("systemd", "systemd-sysv", "udev", "kmod", "dbus", "e2fsprogs", "iproute2", "xfsprogs", "btrfs-progs", "dmsetup")
+_PACKAGES = ("systemd", "systemd-sysv", "udev", "kmod", "dbus", "e2fsprogs", "iproute2", "xfsprogs", "btrfs-progs", "dmsetup",
+             "python3", "nfs-kernel-server", "libteam-utils")
 _OPTIONS = ("--variant=minbase", "--aptopt=Acquire::Languages \"none\"", "--dpkgopt=path-exclude=/usr/share/doc/*",
             "--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/locale/*", "--include=" + ",".join(_PACKAGES))
 _INITRD_MODULES = ("virtio_pci", "virtio_blk", "ext4")
@@ -48,7 +49,8 @@ WantedBy=multi-user.target
 # What a training process dies of, by the processor's exception.
 _CRASHES = {"segfault": "xor %eax,%eax; mov %eax,(%rax)", "protection": "movabs $0x8000000000000000,%rax; mov (%rax),%rax",
             "undefined": "ud2", "divide": "xor %ecx,%ecx; div %ecx"}
-_MASKED = ("apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer", "fstrim.timer", "serial-getty@ttyS0.service")
+_MASKED = ("apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer", "fstrim.timer", "serial-getty@ttyS0.service",
+           "nfs-server.service", "rpcbind.service", "rpcbind.socket", "rpc-statd.service", "nfs-blkmap.service", "teamd@.service")
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ def _make(folder: Path, release: str, rootfs: Path) -> None:
     (tree / "usr/lib/modules").mkdir(exist_ok=True)
     modules.rename(tree / "usr/lib/modules" / release)
     _settle(tree)
-    do("mke2fs", "-q", "-t", "ext4", "-L", "root", "-d", str(tree), str(folder / "root.img"), "1500M")
+    do("mke2fs", "-q", "-t", "ext4", "-L", "root", "-d", str(tree), str(folder / "root.img"), "2000M")
     for rest in ("package", "tree"):
         shutil.rmtree(folder / rest)
 

@@ -19,6 +19,7 @@ from healthcheck.store import bringupnotes as notes
 from healthcheck.store.file import opened
 from inventory.errors import StoreError
 from inventory.nodeset import fold
+from provisioning.bringup.engine.model import ORDER
 from provisioning.bringup.engine.site import BY_POLICY
 from provisioning.bringup.pages import live as lives
 from provisioning.bringup.pages.live import LineReporter, Screen, live, table, watch
@@ -45,7 +46,7 @@ def drawn(progress: BringupStatus, **how: object) -> str:
 def test_the_table_has_the_steps_and_whom_somebody_has_to_see_to_first(some: Path) -> None:
     text = drawn(shown(some), no_color=True, color_system=None)
     assert text.startswith("12 machines: 2 through, 5 in trouble")
-    steps = [line.split()[0] for line in text.splitlines()[2:16]]
+    steps = [line.split()[0] for line in text.splitlines()[2:2 + len(ORDER)]]
     assert steps[0] == "bmc" and steps[-1] == "service"
     assert text.index("gpu005") < text.index("gpu[003,012]") < text.index("waits for the installer")
     assert "PSU 2 has no input voltage; next: reseat the cable" in text

@@ -32,7 +32,7 @@ def test_the_packaged_policy_has_every_step_in_its_order_and_leaves_none_out() -
     assert tuple(POLICY.steps) == ORDER == tuple(STEPS) and not POLICY.without
     assert POLICY.steps["bmc"].owner is Owner.DATACENTRE and POLICY.steps["bmc"].seconds == 900
     assert {name for name, step in POLICY.steps.items() if step.together} == {
-        "checks", "kernel", "burnin", "certificate", "service"}
+        "checks", "kernel", "leased", "burnin", "certificate", "service"}
 
 
 def test_no_bios_is_written_before_a_site_says_so_and_every_wish_names_its_source(tmp_path: Path) -> None:

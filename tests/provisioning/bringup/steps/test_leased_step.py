@@ -1,0 +1,98 @@
+"""The step of rules that need a lease: a container is run on this machine, whose container client is planted, under a cordon of the site's own."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from healthcheck.store.file import opened
+from healthcheck.store.leases import open_leases
+from healthcheck.store.ledger import lines
+from provisioning.bringup.engine.model import StepEffect, StepState
+from provisioning.bringup.policy.load import load
+from provisioning.bringup.steps.context import StepContext
+from provisioning.bringup.steps.leased import Leased
+from tests.provisioning.bringup.afteros import after, context, machines, step
+from tests.provisioning.bringup.steps.test_burnin_step import bed
+
+RULES = ("container-all-*",)
+# It holds the image unless told otherwise, and what runs inside sees one GPU of the node's and no RDMA device.
+CLIENT = """#!/bin/sh
+[ "$1" = --host ] && shift 2
+case $1 in
+images) {images} ;;
+ps) ;;
+run) echo ran >> {home}/ran; echo 'inside opens /dev/nvidia0'; echo 'inside ended 0' ;;
+esac
+"""
+
+
+@pytest.fixture
+def of(tmp_path: Path) -> StepContext:
+    bed(tmp_path, 2)
+    return context(tmp_path)
+
+
+def client(home: Path, monkeypatch: pytest.MonkeyPatch, images: str) -> None:
+    """A docker that is found before any other."""
+    (home / "bin").mkdir(exist_ok=True)
+    (home / "bin/docker").write_text(CLIENT.format(home=home, images=images))
+    (home / "bin/docker").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{home / 'bin'}:{os.environ['PATH']}")
+
+
+def leased(of: StepContext) -> Leased:
+    return Leased(step("leased"), of, "bringup", RULES)
+
+
+def test_a_machine_on_which_they_pass_or_concern_nothing_goes_on_and_was_leased_for_it(of: StepContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    client(tmp_path, monkeypatch, "echo 0123abcd")
+    (one,) = machines(of, "n1")
+    run = leased(of)
+    ((_, seen),) = run.observe([one])
+    assert seen.stand is StepState.NOT_SO and seen.operation is not None and seen.operation.effect is StepEffect.DISRUPTIVE
+    made = run.make_together([one])["n1"]
+    assert made.done is True, made
+    ((_, seen),) = run.observe([after(one, seen, made)])
+    assert seen.stand is StepState.SO, seen
+    assert (tmp_path / "ran").read_text().splitlines() == ["ran"]
+    with opened(of.folder) as store:
+        assert not open_leases(store) and {line.action for line in lines(store)} >= {"lease"}
+    ((_, anew),) = run.observe([replace(one, began=one.began + 60)])     # a person had it begun anew
+    assert anew.stand is StepState.NOT_SO
+
+
+def test_a_machine_without_the_image_is_trouble_that_names_the_command_and_how_to_leave_the_step_out(of: StepContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    client(tmp_path, monkeypatch, "true")
+    (one,) = machines(of, "n1")
+    run = leased(of)
+    ((_, seen),) = run.observe([one])
+    made = run.make_together([one])["n1"]
+    ((_, seen),) = run.observe([after(one, seen, made)])
+    (trouble,) = seen.troubles
+    assert seen.stand is StepState.TROUBLE and "docker tag IMAGE muster/gpu-check" in trouble.what
+    assert "muster bringup retry n1" in trouble.hand and "without" in trouble.hand
+
+
+def test_a_machine_that_someone_else_holds_is_asked_again_and_nothing_runs_on_it(of: StepContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    client(tmp_path, monkeypatch, "echo 0123abcd")
+    (tmp_path / "held.json").write_text('{"n1": "a person: bad fan"}')
+    (one,) = machines(of, "n1")
+    run = leased(of)
+    ((_, first),) = run.observe([one])
+    made = run.make_together([one])["n1"]
+    assert made.done is False and "bad fan" in made.message
+    ((_, seen),) = run.observe([after(one, first, made)])
+    assert seen.stand is StepState.NOT_SO and seen.operation is not None and seen.again_s == 300.0
+    assert "bad fan" in seen.troubles[0].what and not (tmp_path / "ran").exists()
+
+
+def test_a_site_chooses_the_rules_that_need_a_lease(tmp_path: Path) -> None:
+    from healthcheck.config.rulesfolder import packaged
+
+    assert load([packaged()]).leased.rules == RULES
+    (tmp_path / "bringup.yaml").write_text("leased: {rules: [dcgm-diag-medium, 'container-all-*']}\n")
+    assert load([packaged(), tmp_path]).leased.rules == ("dcgm-diag-medium", "container-all-*")
