@@ -29,3 +29,8 @@ def mark_of(reason: str) -> CordonMark | None:
     """The mark with which a reason begins; None where it begins with none."""
     match = _MARK.match(reason.strip())
     return CordonMark(match[1] or "", int(match[2])) if match is not None else None
+
+
+def typed_mark(text: str) -> CordonMark | None:
+    """The mark that a person typed or copied, with or without the colon behind it; None for anything else."""
+    return mark_of(f"{text.strip().removesuffix(':')}: ")

@@ -52,6 +52,12 @@ class GoldenSet:
         rest."""
         return self._held(read_lines(self.path, must=True), nodes)
 
+    def marked(self, names: Collection[str]) -> Mapping[str, NodeHold]:
+        """All nodes that a comment of ours took out."""
+        lines = read_lines(self.path, must=True)
+        ours = dict.fromkeys(out.node for line in lines if (out := self._out(line)) is not None)
+        return {node: held for node, held in self._held(lines, ours).items() if held.mark is not None}
+
     def _held(self, lines: Sequence[str], nodes: Collection[str]) -> Mapping[str, NodeHold]:
         inside = {name for line in lines for name in names_of(line, self.path)}
         ours = {out.node: out.reason for line in lines if (out := self._out(line)) is not None}

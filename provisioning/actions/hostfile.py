@@ -29,6 +29,13 @@ class HostFile:
         """Who wrote each node into the file; that no one did is all that a file can say of the others."""
         return self._held(read_lines(self.path, must=False), nodes)
 
+    def marked(self, names: Collection[str]) -> Mapping[str, NodeHold]:
+        """All names on lines with a mark, also where a person wrote a line of their own."""
+        lines = read_lines(self.path, must=False)
+        ours = dict.fromkeys(name for line in lines if mark_of(_reason(line)) is not None
+                             for name in names_of(line, self.path))
+        return {node: held for node, held in self._held(lines, ours).items() if held.mark is not None}
+
     def _held(self, lines: Sequence[str], nodes: Collection[str]) -> Mapping[str, NodeHold]:
         found = {node: NodeHold(Holder.NO_ONE) for node in nodes}
         for line in lines:
