@@ -42,7 +42,8 @@ def give_back(
 def _still_away(done: CordonResult, backend: str) -> CordonResult:
     """A node that is down keeps the reason of its old drain, so the release itself names no one."""
     if done.held and done.message.endswith(" is released"):
-        return replace(done, message=f"{done.message}; {backend} starts no job on it, for a reason of its own")
+        return replace(
+            done, message=f"{done.message}; {backend} starts no job on it, for a reason of its own")
     return done
 
 

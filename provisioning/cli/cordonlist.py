@@ -115,5 +115,6 @@ def _stray(one: Stray, backend: str, given: str) -> str:
 
     whose = ("of a store that this one does not know" if one.kind is StrayKind.STORE
              else "ours, without an open cordon in this store")
-    return (f"{one.node}  {one.mark}  {backend}  {whose}: {one.words}; to end it: "
+    return (f"{one.node}  {one.mark}  {backend}  {whose}: "
+            f"{one.words.removeprefix(f'{one.mark}: ')}; to end it: "
             f"muster uncordon --mark {one.mark} --reason TEXT{given}")
