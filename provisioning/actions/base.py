@@ -115,6 +115,18 @@ class SupportsRewrite(Protocol):
 
 
 @runtime_checkable
+class SupportsRename(Protocol):
+    """What a back end can do beside, in which nodes are names in a file: a mark comes to another name of the
+    same machine, which one of the two keeps away from jobs at any moment."""
+
+    def also(self, old: str, new: str, shown: str) -> None:
+        """`new` bears the words `shown` of `old`, too. Raises ActionError where others hold it."""
+
+    def left(self, old: str, shown: str) -> None:
+        """The mark of `old` with these words is gone, and jobs do not get the name `old` for it."""
+
+
+@runtime_checkable
 class SupportsMarks(Protocol):
     """What a back end can do beside, which can say what it holds in our form without being asked by name:
     also on nodes that no inventory has any more."""

@@ -93,6 +93,30 @@ class GoldenSet:
 
         change_lines(self.path, edit, must=True)
 
+    def also(self, old: str, new: str, shown: str) -> None:
+        """Adds a comment of ours with the new name, which comes into the file when it is given back; where it
+        is in the file already, it is taken out."""
+        def edit(lines: Sequence[str]) -> Sequence[str]:
+            self._check_unchanged(lines, old, shown)
+            if self._held(lines, [new])[new].holder is Holder.NO_ONE:
+                return list(self._without(self._forget(lines, new), new, _one_blank(shown)))
+            at = max(at for at, line in enumerate(lines)
+                     if (out := self._out(line)) is not None and out.node == old)
+            return [*lines[:at + 1], f"# {_one_blank(shown)}  {new}", *lines[at + 1:]]
+
+        change_lines(self.path, edit, must=True)
+
+    def left(self, old: str, shown: str) -> None:
+        """Takes our comments of the old name out, and that name out of what others would be put back to."""
+        def edit(lines: Sequence[str]) -> Sequence[str]:
+            self._check_unchanged(lines, old, shown)
+            return [line if (out := self._out(line)) is None or out.line is not None
+                    or old not in names_of(out.names, self.path)
+                    else f"# {out.reason}  {out.node} of {self._rewritten(out.names, {old})}"
+                    for line in self._forget(lines, old)]
+
+        change_lines(self.path, edit, must=True)
+
     def _check_unchanged(self, lines: Sequence[str], node: str, shown: str) -> None:
         now = self._held(lines, [node])[node]
         if shown and now.reason != shown:

@@ -73,6 +73,14 @@ class HostFile:
                      lambda lines: [f"{node}  # {reason}" if ours else line
                                     for line, ours in self._marked(lines, node, shown)], must=False)
 
+    def also(self, old: str, new: str, shown: str) -> None:
+        """Adds a line of the new name."""
+        self.isolate(new, shown)
+
+    def left(self, old: str, shown: str) -> None:
+        """Takes our line of the old name out."""
+        self.release(old, shown)
+
     def _marked(self, lines: Sequence[str], node: str, shown: str) -> list[tuple[str, bool]]:
         """Each line, and whether it is one of ours of this node; raises ActionError where ours do not show
         these words any more."""
