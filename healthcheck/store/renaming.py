@@ -160,9 +160,10 @@ def _moved(
     change = f'UPDATE OR IGNORE "{table}" SET "{column}" = ? WHERE "{column}" = ?'  # noqa: S608
     db.execute(change, (new, old))
     if "ended" in columns:
-        end = "max(began, seen)" if "seen" in columns else "max(began, ?)"
-        db.execute(f'UPDATE "{table}" SET ended = {end} WHERE "{column}" = ? AND ended IS NULL',  # noqa: S608
-                   (old,) if "seen" in columns else (now, old))
+        # what was seen ends when it was seen last
+        times = [key for key in ("began", "time", "seen") if key in columns]
+        db.execute(f'UPDATE "{table}" SET ended = max({", ".join(times)}, ?) '  # noqa: S608
+                   f'WHERE "{column}" = ? AND ended IS NULL', (0 if "seen" in columns else now, old))
         db.execute(change, (new, old))
     if column in keys:
         db.execute(f"DELETE FROM {of_old}", (old,))  # noqa: S608
