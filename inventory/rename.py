@@ -87,6 +87,8 @@ def _in_group(value: object, before: Inventory, old: str, new: str, members: set
 
 
 def _in_item(text: str, old: str, new: str) -> str:
+    if not _INDIRECT & set(text) and {operator for operator, _ in _PARTS.findall(text)} <= {"", ","}:
+        return _in_set(text, old, new)
     done = []
     for operator, part in _PARTS.findall(text):
         if not _is_of(part, old):

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from healthcheck.store.cordons import Cordon, by_mark, open_cordons
 from healthcheck.store.file import Store
+from healthcheck.store.marks import mark_of
 from healthcheck.store.renaming import NewHold, doubled
 from inventory.errors import UsageError
 from inventory.text import clean
@@ -129,7 +130,9 @@ def _shown(one: Cordon, before: NodeHold, after: NodeHold) -> str:
     one."""
     if after.mark == one.mark:
         return ""
-    if before.mark == one.mark:
+    if before.mark == one.mark and mark_of(before.reason) == one.mark:
         return before.reason
-    gone = before.holder is Holder.ABSENT and after.holder is Holder.NO_ONE
-    return reason_with_mark(one.mark, one.why) if gone else ""
+    # beside ours others may have words of their own, which are not taken along
+    anew = before.mark == one.mark or (
+        before.holder is Holder.ABSENT and after.holder is Holder.NO_ONE)
+    return reason_with_mark(one.mark, one.why) if anew else ""
