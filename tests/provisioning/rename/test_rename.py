@@ -288,7 +288,7 @@ def test_certificate_snapshot_pin_evidence_and_baselines_are_of_the_new_name(tmp
     kept.write(Recording("a", NOW, Host("a.local", "boot1", NOW, 0, "3.11", "x86_64", 0.1), None), None)
     (state / "evidence" / "a" / "20261101T000000Z").mkdir(parents=True)
     (rules / "baseline").mkdir(parents=True)
-    known = KnownTemplate("x <n>", (Phase.KERNEL,), 2, 1, 1, 1, "x 1", "2026-11-01", "2026-11-01", on="a,d")
+    known = KnownTemplate("x <n>", (Phase.KERNEL,), 2, 1, 1, 1, "x 1", "2026-11-01", "2026-11-01", "ann", "seen", on="a,d")
     baseline = Baseline("one", Scope("", "", "", ""), 3, 3, {known.template: known}, first="2026-11-01", last="2026-11-01",
                         learned_boots={"a": ("b1",), "d": ("b2",), "e": ("b3",)})
     (rules / "baseline" / "one.yaml").write_text(dump(baseline))
