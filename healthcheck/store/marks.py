@@ -9,6 +9,7 @@ Two heads count their cordons from 1 each, so a number alone would let one relea
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import dataclass
 
 _MARK = re.compile(r"muster(?::([0-9a-f]{4,16}))?#([1-9][0-9]{0,11}):(?: |$)")
@@ -23,6 +24,11 @@ class CordonMark:
 
     def __str__(self) -> str:
         return f"muster{f':{self.store}' if self.store else ''}#{self.number}"
+
+
+def ended_by(mark: CordonMark) -> str:
+    """The command that ends exactly this mark, as a shell takes it."""
+    return f"muster uncordon --mark {shlex.quote(str(mark))} --reason TEXT"
 
 
 def mark_of(reason: str) -> CordonMark | None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from healthcheck.store.cordons import Cordon, by_mark, names, open_cordons
 from healthcheck.store.file import Store
-from healthcheck.store.marks import CordonMark
+from healthcheck.store.marks import CordonMark, ended_by
 from inventory.errors import UsageError
 from provisioning.actions.base import Backend, Holder, NodeHold, marked
 from provisioning.actions.cordon import NONE_OF_OURS, Clock, CordonResult, resolve_pending, uncordon
@@ -56,7 +56,7 @@ def _not_ours(node: str, held: NodeHold, ours: Collection[str]) -> CordonResult:
     elif held.mark is not None:
         whose_is_it = ("which this store has no open cordon for" if held.mark.store in ours
                        else "a mark of a store that this one does not know")
-        beside = f"{held.mark} holds it, {whose_is_it}: muster uncordon --mark {held.mark} --reason TEXT"
+        beside = f"{held.mark} holds it, {whose_is_it}: {ended_by(held.mark)}"
     else:
         beside = f"others hold it: {held.reason}"
     return CordonResult(node, f"{NONE_OF_OURS}; {beside}", held=held.holder is not Holder.ABSENT, failed=True)

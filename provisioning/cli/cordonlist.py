@@ -24,6 +24,7 @@ def listed(folder: Path, option: str | None, options: Options, given: str) -> in
     exit code: 3 where the back end could not be asked."""
     from healthcheck.store.cordons import names, open_cordons
     from healthcheck.store.file import NAME, opened
+    from healthcheck.store.renaming import unfinished
     from inventory.errors import MusterError, UsageError
     from inventory.load import load_inventory
     from inventory.locate import find_inventory
@@ -35,6 +36,7 @@ def listed(folder: Path, option: str | None, options: Options, given: str) -> in
     with opened(folder) if (folder / NAME).exists() else nullcontext() as store:
         ours = open_cordons(store) if store is not None else []
         stores = names(store) if store is not None else frozenset()
+        renames = unfinished(store) if store is not None else []
     there: Inventory | None = None
     through: Backend | None = None
     seen: Mapping[str, NodeHold] | None = None
@@ -55,6 +57,9 @@ def listed(folder: Path, option: str | None, options: Options, given: str) -> in
         rows += _strays(through, seen, ours, stores, given)
     for row in rows or ["no cordons"]:
         click.echo(row)
+    for rename in renames:
+        click.echo(f"note: a rename was cut short: muster inventory rename {rename.old} {rename.new}",
+                   err=True)
     if trouble:
         click.echo("note: this is what the store knows; marks that it does not know are not listed: "
                    f"{trouble}", err=True)
@@ -111,10 +116,12 @@ def _strays(
 
 
 def _stray(one: Stray, backend: str, given: str) -> str:
+    from healthcheck.store.marks import ended_by, typed_mark
     from healthcheck.store.strays import StrayKind
 
     whose = ("of a store that this one does not know" if one.kind is StrayKind.STORE
              else "ours, without an open cordon in this store")
+    mark = typed_mark(one.mark)
+    assert mark is not None  # noqa: S101  (what the back end showed had its form)
     return (f"{one.node}  {one.mark}  {backend}  {whose}: "
-            f"{one.words.removeprefix(f'{one.mark}: ')}; to end it: "
-            f"muster uncordon --mark {one.mark} --reason TEXT{given}")
+            f"{one.words.removeprefix(f'{one.mark}: ')}; to end it: {ended_by(mark)}{given}")

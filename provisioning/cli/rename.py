@@ -75,7 +75,7 @@ def rename(
         there = parse_with_origins(given.text, str(given.path), _known_skus(ctx)).inventory
         if old in there.nodes:
             after = renamed(given.text, str(given.path), old, new, _known_skus(ctx))
-    want = RenameRequest(old, new, state_dir(state), folders(rules), _backends(there, hostfile, golden),
+    want = RenameRequest(old, new, state_dir(state), folders(rules), _backends(old, there, hostfile, golden),
                          clean(reason.strip(), 200), who())
     if after is None and not run.is_known(want):
         if run.done_before(want):
@@ -111,16 +111,21 @@ def _print(want: RenameRequest, done: Renamed, ctx: click.Context, written: str)
         ctx.exit(1)
 
 
-def _backends(there: Inventory | None, hostfile: str | None, golden: str | None) -> list[Backend]:
-    """What the inventory says, or Slurm where it is, and the files that were named."""
+def _backends(
+    old: str, there: Inventory | None, hostfile: str | None, golden: str | None,
+) -> list[Backend]:
+    """What the inventory says, else Slurm where it answers, and the files that were named."""
     from provisioning.actions.choose import Options, backend
 
     found: dict[str, Backend] = {}
     try:
         first = backend(there)
+        if there is None or there.cordon is None:
+            first.held([old])
         found[first.name] = first
-    except UsageError:      # there is none; cordons by it are found in the store
-        pass
+    except UsageError:      # a cordon that is there, by the store, is asked for later
+        if there is not None and there.cordon is not None:
+            raise
     for options in (Options(hostfile=hostfile), Options(golden=golden)):
         if options != Options():
             named = backend(there, options)

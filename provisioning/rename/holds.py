@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from healthcheck.store.cordons import Cordon, by_mark, open_cordons
 from healthcheck.store.file import Store
-from healthcheck.store.marks import mark_of
+from healthcheck.store.marks import ended_by, mark_of
 from healthcheck.store.renaming import NewHold, doubled
 from inventory.errors import UsageError
 from inventory.text import clean
@@ -96,8 +96,7 @@ def drop(store: Store, backends: Sequence[Backend], old: str, new: str) -> list[
             held = backend.held([old])[old]
         if held.mark is not None and one is not None and one.node == new:
             left.append(f"{backend.name} still has {old}, which stays held as {held.mark}: when that name is "
-                        "gone there, nothing is to be done; to give it back: muster uncordon --mark "
-                        f"{held.mark}")
+                        f"gone there, nothing is to be done; to give it back: {ended_by(held.mark)}")
         elif held.mark is not None:
             left.append(f"{held.mark} holds {old} in {backend.name}, and is no cordon of {new}: muster "
                         "cordon")

@@ -4,6 +4,7 @@ the store still know, and its exit code says whether the nodes are free."""
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -48,12 +49,12 @@ def test_a_cordon_that_is_newer_than_the_restored_store_is_listed_with_the_comma
     shown = named("cordon", home=home)
     (line,) = [line for line in shown.stdout.splitlines() if line.startswith("gpu002")]
     assert line == (f"gpu002  {mark}  hostfile  ours, without an open cordon in this store: newer than the "
-                    f"copy; to end it: muster uncordon --mark {mark} --reason TEXT")
+                    f"copy; to end it: muster uncordon --mark '{mark}' --reason TEXT")
     done = named("uncordon", "gpu002", home=home)
     assert (done.returncode, done.stdout) == (
         1, f"gpu002: there is no cordon of ours; {mark} holds it, which this store has no open cordon for: "
-        f"muster uncordon --mark {mark} --reason TEXT\n")
-    typed = line.partition("to end it: muster ")[2].split()
+        f"muster uncordon --mark '{mark}' --reason TEXT\n")
+    typed = shlex.split(line.partition("to end it: muster ")[2])
     done = named(*typed, home=home)
     assert (done.returncode, done.stdout) == (0, f"gpu002: {mark} is removed; it goes back to jobs\n")
     assert "gpu002" not in bad(home) and "gpu001" in bad(home) and "gpu002" not in named("cordon", home=home).stdout
@@ -131,7 +132,7 @@ def test_a_stray_mark_on_a_node_that_left_the_inventory_can_be_adopted_and_forgo
 def test_the_list_needs_no_store_and_makes_none_and_says_what_it_could_not_see(home: Path) -> None:
     assert run(home, "cordon") == (0, "no cordons\n") and not (home / "state").exists()
     (home / "bad").write_text("gpu001  # muster:beef#3: fan\n")
-    assert "muster uncordon --mark muster#3" in run(home, "cordon")[1] and not (home / "state").exists()
+    assert "muster uncordon --mark 'muster#3' " in run(home, "cordon")[1] and not (home / "state").exists()
     run(home, "cordon", "gpu002", "--reason", "fan")
     (home / "bad").unlink()
     (home / "bad").mkdir()
@@ -152,7 +153,7 @@ def test_what_became_of_a_cordon_stands_in_its_line(home: Path) -> None:
 def test_the_next_command_names_the_file_that_was_asked(home: Path) -> None:
     (home / "other").write_text("gpu001  # muster:beef#3: fan\n")
     shown = named("cordon", "--hostfile", "other", home=home).stdout
-    assert shown.endswith("muster uncordon --mark muster:beef#3 --reason TEXT --hostfile other\n")
+    assert shown.endswith("muster uncordon --mark 'muster:beef#3' --reason TEXT --hostfile other\n")
 
 
 def test_a_cordon_in_another_back_end_is_no_free_node(home: Path) -> None:

@@ -83,7 +83,7 @@ def test_a_persons_drain_is_never_touched(bed: Slurm, tmp_path: Path, theirs: st
     assert code == 0 and said.startswith("gpu002: left alone, ")
     code, said, _ = muster(bed, tmp_path, "uncordon", "gpu002")
     assert code == 1 and said.startswith("gpu002: there is no cordon of ours; ") and said.endswith(
-        "muster uncordon --mark muster#7 --reason TEXT\n" if theirs.startswith("muster#7")
+        "muster uncordon --mark 'muster#7' --reason TEXT\n" if theirs.startswith("muster#7")
         else f"others hold it: {before}\n")
     assert state(bed, "gpu002") == "drained" and reason(bed, "gpu002") == before
 

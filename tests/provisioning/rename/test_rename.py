@@ -240,7 +240,7 @@ def test_a_scheduler_holds_the_new_name_before_the_store_changes_and_the_old_one
     if still_there:
         assert back.reasons["a"] == f"{mark}: fan" and left == [
             f"memory still has a, which stays held as {mark}: when that name is gone there, nothing is to be "
-            f"done; to give it back: muster uncordon --mark {mark}"]
+            f"done; to give it back: muster uncordon --mark '{mark}' --reason TEXT"]
     else:
         assert left == [] and "a" not in back.reasons
     assert [(one.node, str(one.mark), one.state) for one in open_cordons(store)] == [("b", mark, CordonState.HELD)]
