@@ -165,15 +165,15 @@ def last_ended(store: Store, backend: str) -> list[Cordon]:
         "GROUP BY node) AND ended IS NOT NULL ORDER BY id", backend, backend)]
 
 
-def by_mark(store: Store, mark: CordonMark) -> Cordon | None:
-    """The cordon that this mark is or was of; None where this store has none."""
-    rows = store.rows("SELECT * FROM cordon WHERE id = ? AND store = ?", mark.number, mark.store)
-    return _cordon(rows[0]) if rows else None
-
-
 def names(store: Store) -> frozenset[str]:
     """The names that this store puts or has put into its marks."""
     return frozenset(row[0] for row in store.rows("SELECT store FROM name"))
+
+
+def cordon_of_mark(store: Store, mark: CordonMark) -> Cordon | None:
+    """The cordon that bears this mark, open or over; None where there is none."""
+    rows = store.rows("SELECT * FROM cordon WHERE id = ? AND store = ?", mark.number, mark.store)
+    return _cordon(rows[0]) if rows else None
 
 
 def open_cordons(

@@ -8,7 +8,7 @@ import datetime as dt
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from healthcheck.store.cordons import Cordon, by_mark, names, open_cordons
+from healthcheck.store.cordons import Cordon, cordon_of_mark, names, open_cordons
 from healthcheck.store.file import Store
 from healthcheck.store.marks import CordonMark, ended_by
 from inventory.errors import UsageError
@@ -81,7 +81,7 @@ def end_mark(
     """
     if not dry:
         resolve_pending(store, backend, clock)
-    one = by_mark(store, mark)
+    one = cordon_of_mark(store, mark)
     is_open = one is not None and one.ended is None
     if one is not None and is_open and one.backend != backend.name:
         raise UsageError(f"{mark} is a cordon of {one.node} in {one.backend}, and this is {backend.name}"

@@ -140,7 +140,7 @@ def uncordon(
                          "cordon")
     wanted = [_mark(text) for text in marks]
     options, why = Options(hostfile, golden), _clean_reason(reason)
-    with opened(state_dir(state)) as store:
+    with opened(state_dir(state), make=True) as store:
         if nodes is not None:
             names, backend = _held(nodes, inventory, options, store)
             done = give_back(store, backend, names, why, who(), time.time, dry=dry_run)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from healthcheck.store.cordons import Cordon, by_mark, open_cordons
+from healthcheck.store.cordons import Cordon, cordon_of_mark, open_cordons
 from healthcheck.store.file import Store
 from healthcheck.store.marks import ended_by, mark_of
 from healthcheck.store.renaming import NewHold, doubled
@@ -90,7 +90,7 @@ def drop(store: Store, backends: Sequence[Backend], old: str, new: str) -> list[
     left = []
     for backend in backends:
         held = backend.held([old])[old]
-        one = by_mark(store, held.mark) if held.mark is not None else None
+        one = cordon_of_mark(store, held.mark) if held.mark is not None else None
         if one is not None and one.node == new and isinstance(backend, SupportsRename):
             backend.left(old, held.reason if held.holder is Holder.US else "")
             held = backend.held([old])[old]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from healthcheck.store import renaming
-from healthcheck.store.cordons import CordonState, by_mark, mean, open_cordons
+from healthcheck.store.cordons import CordonState, cordon_of_mark, mean, open_cordons
 from healthcheck.store.file import Store, opened
 from healthcheck.store.ledger import lines
 from inventory.errors import StoreError
@@ -126,7 +126,7 @@ def test_a_cordon_of_the_old_name_ends_where_the_new_one_has_its_own(store: Stor
     assert made[0] is not None and made[1] is not None
     renaming.rename(store, OLD, NEW, "ann", NOW + 1)
     assert [one.mark for one in open_cordons(store)] == [made[1].mark]
-    over = by_mark(store, made[0].mark)
+    over = cordon_of_mark(store, made[0].mark)
     assert over is not None and (over.node, over.state) == (NEW, CordonState.VOID)
     assert [(line.action, line.node, line.outcome) for line in lines(store)][-1] == ("look", NEW, "it is over")
 

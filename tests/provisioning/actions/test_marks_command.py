@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
 
+from healthcheck.store import renaming
+from healthcheck.store.file import opened
 from tests.command import muster as named
 from tests.testbed.marks import muster
 
@@ -137,7 +140,7 @@ def test_the_list_needs_no_store_and_makes_none_and_says_what_it_could_not_see(h
     (home / "bad").unlink()
     (home / "bad").mkdir()
     code, shown = run(home, "cordon")
-    assert code == 3 and shown.startswith("gpu002  ") and "note: this is what the store knows; marks" in shown
+    assert code == 3 and shown.startswith("gpu002  ") and "note: marks that the store does not know are not listed" in shown
 
 
 def test_what_became_of_a_cordon_stands_in_its_line(home: Path) -> None:
@@ -179,6 +182,37 @@ def test_a_dry_run_changes_nothing_and_says_whether_it_would_succeed(home: Path)
 
 
 def test_without_a_back_end_the_list_is_of_the_store(tmp_path: Path) -> None:
+    done = muster("cordon", home=tmp_path, PATH="/nonexistent")
+    assert (done.returncode, done.stdout) == (0, "no cordons by the store\n")
     run(tmp_path, "cordon", "gpu001", "--reason", "fan", "--hostfile", "bad")
     done = muster("cordon", home=tmp_path, PATH="/nonexistent")
     assert done.returncode == 0 and done.stdout.startswith("gpu001  ") and "scontrol was not found" in done.stderr
+
+
+def test_with_a_store_that_is_lost_or_damaged_the_marks_are_still_listed_and_ended(home: Path) -> None:
+    run(home, "cordon", "gpu[001-002]", "--reason", "fan")
+    (home / "state" / "muster.db").write_bytes(b"damaged" * 1000)
+    for end in ("-wal", "-shm"):
+        (home / "state" / f"muster.db{end}").unlink(missing_ok=True)
+    done = named("cordon", home=home)
+    assert done.returncode == 2 and done.stdout.count("  the store cannot be read: fan; to end it: muster uncordon") == 2
+    assert done.stderr.count("\n") == 1
+    shutil.rmtree(home / "state")
+    shown = named("cordon", home=home).stdout
+    for line in shown.splitlines():
+        assert named(*shlex.split(line.partition("to end it: muster ")[2]), home=home).returncode == 0
+    assert shown.count("\n") == 2 and bad(home) == ""
+
+
+def test_a_rename_that_was_cut_short_is_named_with_its_command(home: Path) -> None:
+    with opened(home / "state", make=True) as store:
+        renaming.begin(store, "gpu001", "a1", "moved", "ann", 1.0)
+    said = "note: a rename was cut short: muster inventory rename gpu001 a1\n"
+    assert said in run(home, "cordon")[1] and said in run(home, "triage")[1]
+
+
+def test_triage_names_cordons_that_no_plan_of_it_releases(home: Path) -> None:
+    run(home, "cordon", "gpu004", "--reason", "fan")
+    (home / "muster.yaml").write_text(SITE.replace("gpu[001-004]", "gpu[001-003]"))
+    said = run(home, "triage")[1]
+    assert "note: cordons of nodes that are not in the inventory: gpu004: muster uncordon gpu004, or " in said
