@@ -1,33 +1,12 @@
-"""Gives a node another name in baselines: among the learned nodes, and where a template was seen."""
+"""Gives a node another name in a baseline: among the learned nodes, and where a template was seen."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 
-from healthcheck.baseline.file import dump
-from healthcheck.baseline.fileload import as_yaml
-from healthcheck.config.files import write_whole
 from healthcheck.kernellog.model import Baseline, KnownTemplate
-from inventory.errors import RulesError
 from inventory.nodeset import expand, fold
-
-
-def rename_in(folders: Iterable[Path], old: str, new: str) -> list[Path]:
-    """The files of these rules folders that have the new name now. A file that cannot be read is left as it
-    is. Raises OSError."""
-    done = []
-    for path in sorted(path for folder in folders for path in (folder / "baseline").glob("*.yaml")):
-        try:
-            before, _ = as_yaml(path)
-        except RulesError:      # whoever uses it says what is wrong with it
-            continue
-        after = renamed(before, old, new)
-        if after != before:
-            write_whole(path, dump(after).encode(), path.stat().st_mode & 0o777)
-            done.append(path)
-    return done
 
 
 def renamed(baseline: Baseline, old: str, new: str) -> Baseline:

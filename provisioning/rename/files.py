@@ -3,16 +3,19 @@ name that has come over already as it is, so that it can be done again."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from healthcheck.baseline.renamed import rename_in
+from healthcheck.baseline.file import dump
+from healthcheck.baseline.fileload import as_yaml
+from healthcheck.baseline.renamed import renamed
 from healthcheck.certify.manifest import FOLDER, NAME
 from healthcheck.certify.manifest import load_manifest as load_certificates
 from healthcheck.certify.manifest import rename as rename_certificate
+from healthcheck.config.files import write_whole
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.sweep.snapshots import KeptSnapshots
-from inventory.errors import UsageError
+from inventory.errors import RulesError, UsageError
 from provisioning.bmc import pins
 
 
@@ -41,10 +44,24 @@ def rename_files(state: Path, rules: Sequence[Path], old: str, new: str, now: fl
             done.append("the newest snapshot")
         if _evidence(state / "evidence", old, new):
             done.append("evidence")
-        done += [str(path) for path in rename_in([one for one in rules if one != packaged()], old, new)]
+        done += map(str, _baselines([one for one in rules if one != packaged()], old, new))
     except OSError as error:
         raise UsageError(f"{error.filename or state}: {error.strerror}") from None
     return done
+
+
+def _baselines(folders: Iterable[Path], old: str, new: str) -> Iterator[Path]:
+    """The files of these rules folders that have the new name now. One that cannot be read is left as it is:
+    whoever uses it says what is wrong with it."""
+    for path in sorted(path for folder in folders for path in (folder / "baseline").glob("*.yaml")):
+        try:
+            before, _ = as_yaml(path)
+        except RulesError:
+            continue
+        after = renamed(before, old, new)
+        if after != before:
+            write_whole(path.resolve(), dump(after).encode(), path.stat().st_mode & 0o777)
+            yield path
 
 
 def _evidence(folder: Path, old: str, new: str) -> bool:
