@@ -181,6 +181,21 @@ def _impatient(bed: Slurm, folder: Path) -> Path:
     return conf
 
 
+def test_a_renamed_node_is_drained_under_its_new_name_and_the_old_one_stays_so(bed: Slurm, tmp_path: Path) -> None:
+    for name in ("gpu001", "gpu002"):
+        if state(bed, name) != "idle":
+            bed.ask("scontrol", "update", f"nodename={name}", "state=resume")
+    wait_until(lambda: {state(bed, name) for name in ("gpu001", "gpu002")} == {"idle"}, what="idle nodes")
+    (tmp_path / "muster.yaml").write_text("version: 1\ncordon: slurm\nnodes:\n  gpu001:\n")
+    muster(bed, tmp_path, "cordon", "gpu001", "--reason", "fan")
+    code, said, noted = muster(bed, tmp_path, "inventory", "rename", "gpu001", "gpu002", "--yes")
+    assert code == 1 and said.endswith("gpu001 -> gpu002: muster#1 in slurm, the store, muster.yaml\n")
+    assert noted.startswith("note: slurm still has gpu001, which stays held as muster#1: ")
+    assert [(state(bed, name), reason(bed, name)) for name in ("gpu001", "gpu002")] == [("drained", "muster#1: fan")] * 2
+    assert muster(bed, tmp_path, "uncordon", "gpu002") == (0, "gpu002: muster#1 is released\n", "")
+    bed.ask("scontrol", "update", "nodename=gpu001", "state=resume")
+
+
 KILLED = """
 import os, sys, time
 from pathlib import Path

@@ -3,6 +3,7 @@ whatever order an operator goes about it."""
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -29,8 +30,12 @@ from provisioning.actions.golden import GoldenSet
 from provisioning.actions.kubeapi import Api
 from provisioning.actions.kubernetes import Kubernetes
 from provisioning.bmc import pins
+from provisioning.bringup.engine import site as bringup
+from provisioning.cli import burninscreen, remediate
+from provisioning.lease.runlock import alone
 from provisioning.rename import run
 from provisioning.rename.holds import carry, check_holds, drop
+from provisioning.triage import onerun
 from tests.healthcheck.certify.world import head
 from tests.testbed.backends import Memory
 from tests.testbed.kubernetes import serving
@@ -173,6 +178,15 @@ def test_a_node_that_is_leased_is_not_renamed_under_its_users(home: Path) -> Non
         lease(store, "cordon", "hostfile", ["gpu001", "gpu002"], "burn-in", "ann", "{}", NOW, NOW + 60)
     assert "gpu002 is leased (" in rename(home, "gpu002", "a2", code=2)
     assert rename(home, "gpu003", "a3")
+
+
+@pytest.mark.parametrize("lock", [onerun.LOCK, bringup.LOCK, remediate._LOCK, "screen.lock"])
+def test_what_acts_on_nodes_by_their_names_is_waited_for(home: Path, lock: str) -> None:
+    (home / "state").mkdir()
+    with alone(home / "state", lock, "something"):
+        assert " is running: " in rename(home, "gpu001", "a1", code=2)
+    assert (home / "muster.yaml").read_text() == SITE
+    assert lock in inspect.getsource(burninscreen) or lock != "screen.lock"
 
 
 def test_another_machine_of_the_new_name_keeps_its_history_to_itself(home: Path) -> None:
