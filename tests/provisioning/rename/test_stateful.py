@@ -62,8 +62,6 @@ class Operators(RuleBasedStateMachine):
         shown = {node: held.mark for node, held in marked(self.file, ()).items() if held.mark is not None}
         nodes = sorted(shown)
         mark = shown[nodes[pick % len(nodes)]] if nodes and not other else CordonMark("beef", 9)
-        if mark is None:
-            return
         beside = {node for node, each in shown.items() if each != mark}
         end_mark(self.store, self.file, mark, (), "done", "ann", self.clock)
         left = marked(self.file, ())
