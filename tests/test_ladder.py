@@ -33,7 +33,7 @@ LADDERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("actions",),
         ("lease",),
         ("agent", "bmc", "burnin", "triage"),
-        ("base", "discover", "remediate"),
+        ("base", "discover", "remediate", "rename"),
         ("bringup",),
         ("gate", "demo"),
         ("cli",),

@@ -123,6 +123,30 @@ def revoke(state: Path, nodes: Iterable[str], why: str, who: str, now: float) ->
     return tuple(made)
 
 
+def rename(state: Path, old: str, new: str, now: float) -> str:
+    """The certificate of the old name is the new one's, with all its revocations; gives its id, "" where
+    there is none. Of two the one that was confirmed later stays. Raises CertificateError."""
+    made = ""
+
+    def change(held: CertificateManifest) -> CertificateManifest:
+        nonlocal made
+        nodes = dict(held.nodes)
+        ours, theirs = nodes.pop(old, None), nodes.get(new)
+        ids: dict[str, str] = {}
+        if ours is not None:
+            after = numbered(new, ours)
+            ids[ours.id] = made = after.id
+            if theirs is None or theirs.confirmed <= after.confirmed:
+                nodes[new] = after
+        revoked = tuple(replace(one, node=new, id=ids.get(one.id, one.id)) if one.node == old else one
+                        for one in held.revoked)
+        return replace(held, nodes=nodes, revoked=revoked)
+
+    if (state / FOLDER / NAME).exists():
+        _changed(state, change, now)
+    return made
+
+
 def sign_again(state: Path, now: float) -> None:
     """Signs the manifest, if any, with the current key, because a retired key's signature is not valid."""
     _changed(state, lambda held: held, now, again=True)

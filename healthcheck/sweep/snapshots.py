@@ -70,6 +70,15 @@ class KeptSnapshots:
         path = self._folder / f"{recording.node}.json"
         write_whole(path, encode(replace(kept, captures=captures)), durable=False)
 
+    def rename(self, old: str, new: str) -> bool:
+        """Keeps the snapshot of the old name under the new one, unless there is a newer one; whether there
+        was any. Raises OSError."""
+        ours, theirs = self.read(old), self.read(new)
+        if ours is not None and (theirs is None or theirs.received < ours.received):
+            write_whole(self._folder / f"{new}.json", encode(replace(ours, node=new)))
+        (self._folder / f"{old}.json").unlink(missing_ok=True)
+        return ours is not None
+
 
 def trimmed(recording: Recording) -> Recording:
     """The recording with only the captures that a trend check may ask for."""

@@ -13,6 +13,8 @@ COMMANDS = {
     "check": ("inventory.cli.show:check", "Check the file and summarise it."),
     "show": ("inventory.cli.show:show", "Show one node's values and where each comes from."),
     "nodes": ("inventory.cli.show:nodes", "Print the nodes that a node set names."),
+    "rename": ("provisioning.cli.rename:rename",
+               "Give a node another name in all that muster keeps, cordons included."),
     "enroll": ("inventory.cli.enroll:enroll", "Fetch host keys from nodes and pin them in known_hosts."),
     "lifecycle": ("inventory.cli.lifecycle:lifecycle",
                   "Take nodes out of service and back; list who is out."),

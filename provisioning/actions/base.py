@@ -115,6 +115,28 @@ class SupportsRewrite(Protocol):
 
 
 @runtime_checkable
+class SupportsRename(Protocol):
+    """What a back end can do beside, in which nodes are names in a file: a mark comes to another name of the
+    same machine, which one of the two keeps away from jobs at any moment."""
+
+    def also(self, old: str, new: str, shown: str) -> None:
+        """`new` bears the words `shown` of `old`, too. Raises ActionError where others hold it."""
+
+    def left(self, old: str, shown: str) -> None:
+        """The mark of `old` with these words is gone, and jobs do not get the name `old` for it."""
+
+
+@runtime_checkable
+class SupportsMarks(Protocol):
+    """What a back end can do beside, which can say what it holds in our form without being asked by name:
+    also on nodes that no inventory has any more."""
+
+    def marked(self, names: Collection[str]) -> Mapping[str, NodeHold]:
+        """Every node that shows a mark; `names` are the inventory's, where those of the back end differ.
+        Raises ActionError."""
+
+
+@runtime_checkable
 class SupportsLostChanges(Protocol):
     """What a back end can do beside, whose controller may lose what it has acknowledged, when it is killed
     before it has saved that."""
@@ -220,6 +242,15 @@ class SupportsParallel(Protocol):
         self, work: Mapping[str, Callable[[], None]], before: Callable[[str], None],
     ) -> Mapping[str, str]:
         """Does these calls to it, of which `call_each` says more."""
+
+
+def marked(backend: Backend, names: Collection[str]) -> Mapping[str, NodeHold]:
+    """All nodes that show a mark of a muster; of a back end that must be asked by name, those among `names`.
+    Raises ActionError."""
+    if isinstance(backend, SupportsMarks):
+        return backend.marked(names)
+    seen = backend.held(sorted(set(names))) if names else {}
+    return {node: held for node, held in seen.items() if held.mark is not None}
 
 
 def no_check(name: str) -> None:

@@ -32,6 +32,7 @@ from provisioning.actions.base import (
 from provisioning.actions.ownership import Whose, instead, whose, words
 
 Clock = Callable[[], float]
+NONE_OF_OURS = "there is no cordon of ours"
 
 
 @dataclass(frozen=True)
@@ -185,7 +186,7 @@ def uncordon_each(
 ) -> list[CordonResult]:
     """As `uncordon`, each for a reason of its own; with None all, because of `why`."""
     known = open_cordons(store, reasons, backend.name)
-    done = [CordonResult(node, "there is no cordon of ours", held=False) for node in reasons or ()
+    done = [CordonResult(node, NONE_OF_OURS, held=False) for node in reasons or ()
             if node not in {one.node for one in known}]
     seen = backend.held([one.node for one in known]) if known else {}
     states = {one.node: _ownership(store, one, seen[one.node], containing) for one in known}

@@ -52,6 +52,12 @@ class GoldenSet:
         rest."""
         return self._held(read_lines(self.path, must=True), nodes)
 
+    def marked(self, names: Collection[str]) -> Mapping[str, NodeHold]:
+        """All nodes that a comment of ours took out."""
+        lines = read_lines(self.path, must=True)
+        ours = dict.fromkeys(out.node for line in lines if (out := self._out(line)) is not None)
+        return {node: held for node, held in self._held(lines, ours).items() if held.mark is not None}
+
     def _held(self, lines: Sequence[str], nodes: Collection[str]) -> Mapping[str, NodeHold]:
         inside = {name for line in lines for name in names_of(line, self.path)}
         ours = {out.node: out.reason for line in lines if (out := self._out(line)) is not None}
@@ -84,6 +90,30 @@ class GoldenSet:
             outs = [(line, self._out(line)) for line in lines]
             return [line.replace(out.reason, _one_blank(reason), 1) if out is not None and out.node == node
                     else line for line, out in outs]
+
+        change_lines(self.path, edit, must=True)
+
+    def also(self, old: str, new: str, shown: str) -> None:
+        """Adds a comment of ours with the new name, which comes into the file when it is given back; where it
+        is in the file already, it is taken out."""
+        def edit(lines: Sequence[str]) -> Sequence[str]:
+            self._check_unchanged(lines, old, shown)
+            if self._held(lines, [new])[new].holder is Holder.NO_ONE:
+                return list(self._without(self._forget(lines, new), new, _one_blank(shown)))
+            at = max(at for at, line in enumerate(lines)
+                     if (out := self._out(line)) is not None and out.node == old)
+            return [*lines[:at + 1], f"# {_one_blank(shown)}  {new}", *lines[at + 1:]]
+
+        change_lines(self.path, edit, must=True)
+
+    def left(self, old: str, shown: str) -> None:
+        """Takes our comments of the old name out, and that name out of what others would be put back to."""
+        def edit(lines: Sequence[str]) -> Sequence[str]:
+            self._check_unchanged(lines, old, shown)
+            return [line if (out := self._out(line)) is None or out.line is not None
+                    or old not in names_of(out.names, self.path)
+                    else f"# {out.reason}  {out.node} of {self._rewritten(out.names, {old})}"
+                    for line in self._forget(lines, old)]
 
         change_lines(self.path, edit, must=True)
 

@@ -29,6 +29,13 @@ class HostFile:
         """Who wrote each node into the file; that no one did is all that a file can say of the others."""
         return self._held(read_lines(self.path, must=False), nodes)
 
+    def marked(self, names: Collection[str]) -> Mapping[str, NodeHold]:
+        """All names on lines with a mark, also where a person wrote a line of their own."""
+        lines = read_lines(self.path, must=False)
+        ours = dict.fromkeys(name for line in lines if mark_of(_reason(line)) is not None
+                             for name in names_of(line, self.path))
+        return {node: held for node, held in self._held(lines, ours).items() if held.mark is not None}
+
     def _held(self, lines: Sequence[str], nodes: Collection[str]) -> Mapping[str, NodeHold]:
         found = {node: NodeHold(Holder.NO_ONE) for node in nodes}
         for line in lines:
@@ -65,6 +72,14 @@ class HostFile:
         change_lines(self.path,
                      lambda lines: [f"{node}  # {reason}" if ours else line
                                     for line, ours in self._marked(lines, node, shown)], must=False)
+
+    def also(self, old: str, new: str, shown: str) -> None:
+        """Adds a line of the new name."""
+        self.isolate(new, shown)
+
+    def left(self, old: str, shown: str) -> None:
+        """Takes our line of the old name out."""
+        self.release(old, shown)
 
     def _marked(self, lines: Sequence[str], node: str, shown: str) -> list[tuple[str, bool]]:
         """Each line, and whether it is one of ours of this node; raises ActionError where ours do not show

@@ -101,6 +101,24 @@ class Kubernetes:
             node: _hold_of(found[node]) if node in found else NodeHold(Holder.ABSENT)
                 for node in sorted(set(nodes))}
 
+    def marked(self, names: Collection[str]) -> Mapping[str, NodeHold]:
+        """All nodes with a mark, by the name that the inventory has or would have for them; one to which
+        neither template nor label gives such a name goes by its own."""
+        label, known = self._there.label, {self._named(node): node for node in names}
+        before, _, after = self._there.name.lower().partition("{node}")
+
+        def wanted(about: Json) -> str:
+            name, labels = str(about.get("name")), about.get("labels")
+            if label is not None:
+                return str((labels.get(label) if isinstance(labels, dict) else None) or name)
+            if name in known or not (name.startswith(before) and name.endswith(after)):
+                return known.get(name, name)
+            return name[len(before):len(name) - len(after)] or name
+
+        found = self._listed({}, wanted)
+        return {node: one.held for node, all_of in found.items() for one in all_of
+                if one.held.mark is not None}
+
     def isolate(self, node: str, reason: str) -> None:
         """Sets unschedulable, our taint and our mark; raises ActionError if someone was faster."""
         mark = mark_of(reason)

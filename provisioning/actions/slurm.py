@@ -88,6 +88,11 @@ class SlurmBackend:
             node: _held(known[node]) if node in known else NodeHold(Holder.ABSENT, _HIDDEN)
                 for node in sorted(set(nodes))}
 
+    def marked(self, names: Collection[str]) -> Mapping[str, NodeHold]:
+        """All drained nodes whose reason begins with a mark, by `scontrol show node`."""
+        shown = {node: _held(one) for node, one in self._seen().items()}
+        return {node: held for node, held in shown.items() if held.mark is not None}
+
     def isolate(self, node: str, reason: str) -> None:
         """Drains it: jobs that run end as they would."""
         self._ask("scontrol", "update", f"NodeName={node}", "State=DRAIN", f"Reason={reason}")

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from healthcheck.store import cordons, ledger
 from healthcheck.store.cordons import Cordon, CordonState, mean, open_cordons, settle
 from healthcheck.store.file import Store
+from healthcheck.store.marks import CordonMark
 from healthcheck.store.strays import keep
 from inventory.errors import UsageError
 from inventory.text import clean
@@ -76,10 +77,13 @@ def adopt(
     return _end(store, backend, nodes, done, now, clock)
 
 
-def forget(store: Store, backend: Backend, nodes: Sequence[str], why: str, who: str, clock: Clock, *,
-           dry: bool = False) -> list[CordonResult]:
+def forget(
+    store: Store, backend: Backend, nodes: Sequence[str], why: str, who: str, clock: Clock, *,
+    dry: bool = False, mark: CordonMark | None = None,
+) -> list[CordonResult]:
     """Takes marks that are not a cordon of ours away from these nodes; a line for each, in order. What no one
-    else holds goes back to jobs; what a person wrote beside a mark stays, as theirs. Raises as `adopt`."""
+    else holds goes back to jobs; what a person wrote beside a mark stays, as theirs. With `mark` that one and
+    no other. Raises as `adopt`."""
     able = _able(backend)
     known, seen = _begin(store, backend, nodes, clock, dry)
     done: dict[str, CordonResult] = {}
@@ -87,7 +91,11 @@ def forget(store: Store, backend: Backend, nodes: Sequence[str], why: str, who: 
     troubles: dict[str, str] = {}
     for node in dict.fromkeys(nodes):
         held, one = seen[node], known.get(node)
-        if (left := _nothing_to_do(node, held, one)) is not None:
+        if mark is not None and held.mark != mark:
+            done[node] = CordonResult(node, f"left alone, it does not show {mark} any more: "
+                                      f"{held.reason or held.holder.value}",
+                                      held=held.holder is not Holder.NO_ONE, failed=True)
+        elif (left := _nothing_to_do(node, held, one)) is not None:
             done[node] = left
         elif dry:
             done[node] = CordonResult(node, f"would be forgotten: {held.reason}", held=one is not None)

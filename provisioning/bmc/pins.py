@@ -78,6 +78,29 @@ def write(folder: Path, changes: Mapping[str, str], replacing: Mapping[str, str]
         raise MusterError(f"{path} cannot be written: {problem.strerror}") from None
 
 
+def rename(folder: Path, old: str, new: str) -> bool:
+    """The pin of the old name is the new one's; whether there was any. Raises MusterError where the new name
+    has another one, and changes nothing."""
+    path = folder / NAME
+    if old not in read(folder):
+        return False
+    try:
+        with locked(path):
+            pins = read(folder)
+            fingerprint = pins.pop(old, None)
+            if fingerprint is None:
+                return False
+            if pins.setdefault(new, fingerprint) != fingerprint:
+                raise MusterError(f"{path}: {old} and {new} have different certificates pinned: one of them "
+                                  "is another machine; see: muster bmc enroll")
+            write_whole(
+                path,
+                (json.dumps({"schema": SCHEMA, "pins": pins}, indent=1, sort_keys=True) + "\n").encode())
+    except OSError as problem:
+        raise MusterError(f"{path} cannot be written: {problem.strerror}") from None
+    return True
+
+
 def shown(fingerprint: str) -> str:
     """As openssl x509 -fingerprint -sha256 prints it."""
     return ":".join(fingerprint[at:at + 2] for at in range(0, len(fingerprint), 2)).upper()

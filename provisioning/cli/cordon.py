@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime as dt
+import shlex
 import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
@@ -11,9 +11,11 @@ import click
 
 from inventory.cli.chosen import chosen, who
 from inventory.errors import UsageError
-from inventory.text import clean
+from inventory.text import clean, short
 
 if TYPE_CHECKING:
+    from healthcheck.store.file import Store
+    from healthcheck.store.marks import CordonMark
     from provisioning.actions.base import Backend
     from provisioning.actions.choose import Options
     from provisioning.actions.cordon import CordonResult
@@ -42,7 +44,8 @@ def cordon(
     words: tuple[str, ...], reason: str | None, hostfile: str | None, golden: str | None, dry_run: bool,
     inventory: str | None, state: str | None,
 ) -> int:
-    """Keep new jobs away from NODES; running jobs go on. Without NODES: list our cordons.
+    """Keep new jobs away from NODES; running jobs go on. Without NODES: list our cordons, and what the back
+    end shows in our form beside them, with the command that ends it.
 
     The inventory chooses the back end: `cordon: slurm`, `cordon: kubernetes`, {hostfile: FILE}, {golden:
     FILE} or {command: [PROGRAM, ...]}. The default is Slurm.
@@ -65,27 +68,29 @@ def cordon(
 
     Exit: 0 no job starts there now, 1 some node could not be cordoned, 2 usage.
     """
-    from healthcheck.store.cordons import open_cordons
     from healthcheck.store.file import opened
     from inventory.locate import state_dir
     from provisioning.actions import strays
     from provisioning.actions.choose import Options
     from provisioning.actions.cordon import cordon as act
+    from provisioning.cli.cordonlist import listed
 
     verb, nodes = _verb(words)
+    options = Options(hostfile, golden)
     if nodes is None:
         if reason is not None:
             raise UsageError("--reason goes with NODES: muster cordon gpu007 --reason 'fan 3 is loud'")
-        with opened(state_dir(state), make=True) as store:
-            for one in open_cordons(store):
-                began = dt.datetime.fromtimestamp(one.began, dt.timezone.utc).strftime("%Y-%m-%dT%H:%MZ")
-                click.echo(f"{one.node}  {one.mark}  {one.backend}  {began}  {one.who}  {one.why}")
-        return 0
+        return listed(state_dir(state), inventory, options, _given(hostfile, golden, inventory, state))
     if reason is None or not reason.strip():
         raise UsageError("--reason is missing: it is shown on the drained node")
-    names, backend = _chosen(nodes, inventory, Options(hostfile, golden))
+    if not verb:
+        names, backend = _chosen(nodes, inventory, options)
+        with opened(state_dir(state), make=True) as store:
+            return _print_results(
+                act(store, backend, names, _clean_reason(reason), who(), time.time, dry=dry_run))
     with opened(state_dir(state), make=True) as store:
-        does = {"": act, "adopt": strays.adopt, "forget": strays.forget}[verb]
+        names, backend = _held(nodes, inventory, options, store)
+        does = strays.adopt if verb == "adopt" else strays.forget
         return _print_results(
             does(store, backend, names, _clean_reason(reason), who(), time.time, dry=dry_run))
 
@@ -102,38 +107,115 @@ def _verb(words: tuple[str, ...]) -> tuple[str, str | None]:
 
 
 @click.command()
-@click.argument("nodes")
+@click.argument("nodes", required=False)
+@click.option("--mark", "marks", metavar="MARK", multiple=True,
+              help="End this mark, which `muster cordon` lists, and no other; may be repeated.")
 @click.option("--reason", metavar="TEXT", default="by hand", help="For the ledger.")
 @_common
 def uncordon(
-    nodes: str, reason: str, hostfile: str | None, golden: str | None, dry_run: bool, inventory: str | None,
-    state: str | None,
+    nodes: str | None, marks: tuple[str, ...], reason: str, hostfile: str | None, golden: str | None,
+    dry_run: bool, inventory: str | None, state: str | None,
 ) -> int:
     """Give NODES that we hold back to jobs. Nodes without our mark, or with that of another store, are left
-    alone.
+    alone, and who holds them is shown.
+
+    NODES may be names that the inventory does not have any more, as long as a cordon or a mark is on them.
+    With --mark, end exactly that mark wherever it stands, also one that this store does not know; what a
+    person wrote beside it stays.
 
     \b
     muster uncordon gpu007
     muster uncordon @train --dry-run
+    muster uncordon --mark 'muster:7f3a#12' --reason 'left by the old head'
 
-    Exit: 0 done, 1 some node could not be released, 2 usage.
+    Exit: 0 all of them are free now, 1 some node is not, 2 usage.
     """
     from healthcheck.store.file import opened
     from inventory.locate import state_dir
+    from provisioning.actions.byhand import end_mark, give_back
     from provisioning.actions.choose import Options
-    from provisioning.actions.cordon import uncordon as act
 
-    names, backend = _chosen(nodes, inventory, Options(hostfile, golden))
-    with opened(state_dir(state)) as store:
-        return _print_results(
-            act(store, backend, names, _clean_reason(reason), who(), time.time, dry=dry_run))
+    if (nodes is None) == (not marks):
+        raise UsageError("NODES or --mark is expected, one of them: muster uncordon gpu007; see: muster "
+                         "cordon")
+    wanted = [_mark(text) for text in marks]
+    options, why = Options(hostfile, golden), _clean_reason(reason)
+    with opened(state_dir(state), make=True) as store:
+        if nodes is not None:
+            names, backend = _held(nodes, inventory, options, store)
+            done = give_back(store, backend, names, why, who(), time.time, dry=dry_run)
+        else:
+            known, backend = _through(inventory, options)
+            done = [one for mark in dict.fromkeys(wanted)
+                    for one in end_mark(store, backend, mark, known, why, who(), time.time, dry=dry_run)]
+        return max(_print_results(done), int(not dry_run and any(one.held for one in done)))
+
+
+def _mark(text: str) -> CordonMark:
+    from healthcheck.store.marks import typed_mark
+
+    mark = typed_mark(text)
+    if mark is None:
+        raise UsageError(f"--mark is {short(text)}, expected a mark such as muster:7f3a#12; see: muster "
+                         "cordon")
+    return mark
+
+
+def _given(hostfile: str | None, golden: str | None, inventory: str | None, state: str | None) -> str:
+    """The options that the next command needs, too, as a shell takes them."""
+    named = {"--hostfile": hostfile, "--golden": golden, "--inventory": inventory, "--state": state}
+    return "".join(f" {key} {shlex.quote(value)}" for key, value in named.items() if value is not None)
+
+
+def _through(option: str | None, options: Options) -> tuple[tuple[str, ...], Backend]:
+    """The names that the inventory has, if there is one, and the back end."""
+    from inventory.load import load_inventory
+    from inventory.locate import find_inventory
+    from provisioning.actions.choose import backend
+
+    path = find_inventory(option)
+    found = load_inventory(path) if path is not None else None
+    return tuple(found.nodes) if found is not None else (), backend(found, options, _to_stderr)
+
+
+def _held(nodes: str, option: str | None, options: Options, store: Store) -> tuple[tuple[str, ...], Backend]:
+    """As `_chosen`, and also names that the inventory does not have, where a cordon or a mark is on them.
+    No other node's name is suggested: that one is not meant."""
+    from healthcheck.store.cordons import open_cordons
+    from inventory.load import load_inventory
+    from inventory.locate import find_inventory
+    from inventory.nodeset import expand, fold
+    from provisioning.actions.base import marked
+    from provisioning.actions.choose import backend
+
+    path = find_inventory(option)
+    if path is None:
+        return _chosen(nodes, option, options)
+    there = load_inventory(path)
+    through = backend(there, options, _to_stderr)
+    names = expand(nodes, there.groups, there.nodes.keys())
+    strange = [name for name in names if name not in there.nodes]
+    strange = [name for name in strange if name not in {one.node for one in open_cordons(store)}]
+    if strange:
+        shown = marked(through, strange)
+        strange = [name for name in strange if name not in shown]
+    if strange:
+        raise UsageError(f"{there.source} has no node {short(fold(strange))}, and no cordon or mark is on "
+                         "it; see: muster cordon")
+    if not names:
+        raise UsageError(f"{short(nodes)} selects no node")
+    return names, through
 
 
 def _chosen(nodes: str, option: str | None, options: Options) -> tuple[tuple[str, ...], Backend]:
     from provisioning.actions.choose import backend
 
     names, found = chosen(nodes, option)
-    return names, backend(found, options, lambda line: click.echo(line, err=True))
+    return names, backend(found, options, _to_stderr)
+
+
+def _to_stderr(line: str) -> None:
+    click.echo(line, err=True)
 
 
 def _clean_reason(reason: str) -> str:

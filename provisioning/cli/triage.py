@@ -148,6 +148,7 @@ def triage(
                 for one in found:
                     click.echo(f"{one.node}: {one.message}", err=form == "json")
             _beside(seen, through)
+            _by_name(store, there)
             for late in (*left(store, time.time(), overdue), runs.overdue(store, time.time())):
                 if late:
                     click.echo(f"note: {late}", err=True)
@@ -176,6 +177,7 @@ def triage(
                               "--apply again") from None
         plan = _print(store, fleet, policy, form, silences, "", at_most, through)
         _beside(seen, through)
+        _by_name(store, there)
         done += applying.apply(store, through, plan, name, time.time,
                                lambda one: click.echo(f"{one.node}: {one.message}", err=form == "json"))
         new = newnodes.admit(store, through, fleet, plan, policy, name, time.time)
@@ -241,6 +243,21 @@ def _beside(seen: BackendView | None, through: Backend | None) -> None:
         nodes = fold(node for node, message in seen.forgot.items() if message == why)
         click.echo(f"note: {through.name} lost our cordon on {nodes}, as {why}: muster triage --apply sets "
                    "it again", err=True)
+
+
+def _by_name(store: Store, there: Inventory) -> None:
+    """Prints cordons of nodes that the inventory does not have, which no plan releases, and renames that were
+    cut short."""
+    from healthcheck.store.cordons import open_cordons
+    from healthcheck.store.renaming import unfinished
+    from inventory.nodeset import fold
+
+    if strange := {one.node for one in open_cordons(store)} - there.nodes.keys():
+        nodes = fold(strange)
+        click.echo(f"note: cordons of nodes that are not in the inventory: {nodes}: muster uncordon {nodes}, "
+                   "or muster inventory rename OLD NEW", err=True)
+    for one in unfinished(store):
+        click.echo(f"note: a rename was cut short: muster inventory rename {one.old} {one.new}", err=True)
 
 
 def _print(store: Store, fleet: FleetHistory, policy: TriagePolicy, form: str, silences: list[Silence],

@@ -11,7 +11,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,8 +75,9 @@ def alone(folder: Path, lock: str, what: str) -> Iterator[None]:
             raise UsageError(f"{path}: cannot be locked: {error.strerror}; keep the state folder on a file "
                              "system that has locks") from None
         own = {"who": who(), "host": here(), "holder": me(), "began": time.time()}
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, json.dumps(own).encode(), 0)
+        with suppress(OSError):     # on a full disk the lock holds as well, and does not say whose it is
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, json.dumps(own).encode(), 0)
         yield
     finally:
         os.close(descriptor)

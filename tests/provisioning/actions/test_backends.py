@@ -13,8 +13,10 @@ import pytest
 from healthcheck.store.cordons import CordonState, open_cordons
 from healthcheck.store.file import Store, opened
 from healthcheck.store.ledger import lines
+from healthcheck.store.marks import CordonMark
 from healthcheck.store.strays import strays
-from provisioning.actions.base import Backend, Holder
+from provisioning.actions.base import Backend, Holder, marked
+from provisioning.actions.byhand import end_mark
 from provisioning.actions.cordon import CordonResult, cordon, uncordon
 from provisioning.actions.strays import adopt, forget
 from tests.testbed.backends import (
@@ -98,6 +100,37 @@ def test_a_cordon_is_ours_by_its_number_and_leaves_nothing_behind(store: Store, 
     assert {one.holder for one in site.backend.held(NODES).values()} == {Holder.NO_ONE}
     if not isinstance(site, SlurmSite):     # it keeps the time of the last change
         assert [site.shown(node) for node in NODES] == before
+
+
+def test_what_stands_there_in_our_form_is_found_without_its_node_being_named(
+    store: Store, site: Site,
+) -> None:
+    take(store, site, "gpu001")
+    site.hold("gpu004", "muster:beef#7: of a head that is gone")
+    site.hold("gpu005", "a person's own")
+    shown = marked(site.backend, NODES if site.backend.name in ("memory", "command") else ())
+    assert {node: str(held.mark) for node, held in shown.items()} == {
+        "gpu001": "muster#1", "gpu004": "muster:beef#7"}
+
+
+def test_one_mark_is_ended_and_no_other(store: Store, site: Site) -> None:
+    take(store, site, "gpu001", "gpu002")
+    site.hold("gpu004", "muster:beef#7: of a head that is gone")
+    site.hold("gpu005", "muster:beef#8: of a head that is gone")
+
+    def end(mark: CordonMark, *, dry: bool = False) -> list[CordonResult]:
+        return end_mark(store, site.backend, mark, NODES, "gone", "me", CLOCK, dry=dry)
+
+    assert [one.node for one in end(CordonMark("beef", 7), dry=True)] == ["gpu004"]
+    assert holder(site, "gpu004") is Holder.US
+    assert [(one.node, one.message, one.held, one.failed) for one in end(CordonMark("beef", 7))] == [
+        ("gpu004", "muster:beef#7 is removed; it goes back to jobs", False, False)]
+    assert [(one.node, one.message) for one in end(CordonMark("", 2))] == [("gpu002", "muster#2 is released")]
+    assert [holder(site, f"gpu00{n}") for n in (1, 2, 4, 5)] == [
+        Holder.US, Holder.NO_ONE, Holder.NO_ONE, Holder.US]
+    again = end(CordonMark("", 2))[0]
+    assert (again.held, again.failed) == (False, False) and "muster#2 is over since" in again.message
+    assert end(CordonMark("beef", 7))[0].failed and [one.node for one in open_cordons(store)] == ["gpu001"]
 
 
 @pytest.mark.parametrize("words",

@@ -74,7 +74,9 @@ def test_the_command_keeps_what_the_inventory_says(tmp_path: Path) -> None:
     done = muster("cordon", "gpu2", "--reason", "fan", "--hostfile", "bad", home=tmp_path)
     assert done.stdout == "gpu2: cordoned in hostfile as muster#2\n"
     done = muster("uncordon", "gpu2", home=tmp_path)
-    assert done.stdout == "gpu2: muster#1 is released\n" and (tmp_path / "good").read_text() == "gpu[1-3]\n"
+    assert done.returncode == 1 and done.stdout == (
+        "gpu2: muster#1 is released; hostfile holds it as muster#2, too: muster uncordon gpu2 --hostfile FILE\n")
+    assert (tmp_path / "good").read_text() == "gpu[1-3]\n"
 
 
 def test_a_command_of_the_site_that_fails_is_one_line(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_the_command_keeps_a_file_of_hosts(tmp_path: Path) -> None:
     assert plain((tmp_path / "bad").read_text()) == "gpu009  # fan, Tuesday\ngpu008  # muster#1: slow link\n"
     done = muster("uncordon", "gpu[008-009]", "--hostfile", "bad", home=tmp_path)
     assert (done.returncode, done.stdout) == (
-        0, "gpu009: there is no cordon of ours\ngpu008: muster#1 is released\n")
+        1, "gpu009: there is no cordon of ours; others hold it: fan, Tuesday\ngpu008: muster#1 is released\n")
     assert (tmp_path / "bad").read_text() == "gpu009  # fan, Tuesday\n"
 
 

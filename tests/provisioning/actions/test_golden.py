@@ -161,7 +161,8 @@ def test_the_command_keeps_a_golden_set(tmp_path: Path) -> None:
         "# muster#2: slow link  gpu004 of gpu[001-004]\n"
         "# muster#1: slow link  gpu003 of gpu[001-004]\n")
     done = muster("uncordon", "gpu[003-005]", "--golden", "good", home=tmp_path)
-    assert done.returncode == 0 and (tmp_path / "good").read_text() == "gpu[001-004]  # the row\n"
+    assert done.returncode == 1 and (tmp_path / "good").read_text() == "gpu[001-004]  # the row\n"
+    assert "gpu005: there is no cordon of ours; others hold it: it is not in good\n" in done.stdout
 
 
 # any file, any order

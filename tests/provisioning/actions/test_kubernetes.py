@@ -441,6 +441,21 @@ def test_a_node_that_was_deleted_is_no_longer_ours_and_may_come_again(bed: Servi
                 == "cordoned in kubernetes as muster#2")
 
 
+def test_marks_are_found_by_the_inventorys_names_wherever_template_or_label_take_them(bed: Serving) -> None:
+    reason = "muster:beef#7: fan"
+    for name, labels in (("w1.example.org", {}), ("gpu-7.example.org", {}), ("other", {}), ("m", {"site/machine": "GPU9"})):
+        bed.add(name, labels)
+        Kubernetes(InKubernetes(), Api(str(bed.config))).isolate(name, reason)
+
+    def found(there: InKubernetes, *names: str) -> set[str]:
+        return set(Kubernetes(there, Api(str(bed.config))).marked(names))
+
+    by_template = InKubernetes(name="{node}.example.org")
+    assert found(by_template, "W1", "x") == {"W1", "gpu-7", "other", "m"}
+    assert found(by_template) == {"w1", "gpu-7", "other", "m"}
+    assert found(InKubernetes(label="site/machine")) == {"w1.example.org", "gpu-7.example.org", "other", "GPU9"}
+
+
 def agree(bed: Serving, home: Path) -> None:
     """After the next run what the node shows is what the store says; then no one holds it."""
     dead = muster("cordon", "gpu1", "--reason", "again", home=home)

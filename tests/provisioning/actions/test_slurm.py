@@ -68,7 +68,7 @@ def test_a_node_is_drained_with_our_mark_and_given_back(bed: Slurm, tmp_path: Pa
     code, said, _ = muster(bed, tmp_path, "cordon")
     assert code == 0 and said.startswith("gpu001  muster#1  slurm  20") and said.endswith("  fan 3 is loud\n")
     assert muster(bed, tmp_path, "uncordon", "gpu001") == (0, "gpu001: muster#1 is released\n", "")
-    assert state(bed, "gpu001") == "idle" and muster(bed, tmp_path, "cordon") == (0, "", "")
+    assert state(bed, "gpu001") == "idle" and muster(bed, tmp_path, "cordon") == (0, "no cordons\n", "")
     with opened(tmp_path / "state") as store:
         assert [(line.action, line.node, line.outcome) for line in lines(store)] == [
             ("cordon", "gpu001", "cordoned"), ("uncordon", "gpu001", "released")]
@@ -81,7 +81,10 @@ def test_a_persons_drain_is_never_touched(bed: Slurm, tmp_path: Path, theirs: st
     before = reason(bed, "gpu002")
     code, said, _ = muster(bed, tmp_path, "cordon", "gpu002", "--reason", "mine")
     assert code == 0 and said.startswith("gpu002: left alone, ")
-    assert muster(bed, tmp_path, "uncordon", "gpu002") == (0, "gpu002: there is no cordon of ours\n", "")
+    code, said, _ = muster(bed, tmp_path, "uncordon", "gpu002")
+    assert code == 1 and said.startswith("gpu002: there is no cordon of ours; ") and said.endswith(
+        "muster uncordon --mark 'muster#7' --reason TEXT\n" if theirs.startswith("muster#7")
+        else f"others hold it: {before}\n")
     assert state(bed, "gpu002") == "drained" and reason(bed, "gpu002") == before
 
 
@@ -89,7 +92,7 @@ def test_a_node_that_a_person_took_over_stays_theirs(bed: Slurm, tmp_path: Path)
     muster(bed, tmp_path, "cordon", "gpu003", "--reason", "slow")
     bed.ask("scontrol", "update", "nodename=gpu003", "state=drain", "reason=mine now, hands off")
     assert muster(bed, tmp_path, "uncordon", "gpu003") == (
-        0, "gpu003: left alone, others hold it now: mine now, hands off\n", "")
+        1, "gpu003: left alone, others hold it now: mine now, hands off\n", "")
     assert state(bed, "gpu003") == "drained" and reason(bed, "gpu003") == "mine now, hands off"
 
 
@@ -117,7 +120,8 @@ def test_a_node_that_went_down_under_our_cordon_is_not_brought_back_with_it(
     muster(bed, tmp_path, "cordon", "gpu004", "--reason", "x")
     bed.ask("scontrol", "update", "nodename=gpu004", "state=down",
             f"reason={bed.ask('sinfo', '-h', '-n', 'gpu004', '-o', '%E').strip()}")
-    assert muster(bed, tmp_path, "uncordon", "gpu004") == (0, "gpu004: muster#1 is released\n", "")
+    assert muster(bed, tmp_path, "uncordon", "gpu004") == (
+        1, "gpu004: muster#1 is released; slurm starts no job on it, for a reason of its own\n", "")
     assert state(bed, "gpu004") == "down"
 
 
@@ -175,6 +179,21 @@ def _impatient(bed: Slurm, folder: Path) -> Path:
     conf = folder / "slurm.conf"
     conf.write_text(bed.conf.read_text() + "MessageTimeout=3\n")
     return conf
+
+
+def test_a_renamed_node_is_drained_under_its_new_name_and_the_old_one_stays_so(bed: Slurm, tmp_path: Path) -> None:
+    for name in ("gpu001", "gpu002"):
+        if state(bed, name) != "idle":
+            bed.ask("scontrol", "update", f"nodename={name}", "state=resume")
+    wait_until(lambda: {state(bed, name) for name in ("gpu001", "gpu002")} == {"idle"}, what="idle nodes")
+    (tmp_path / "muster.yaml").write_text("version: 1\ncordon: slurm\nnodes:\n  gpu001:\n")
+    muster(bed, tmp_path, "cordon", "gpu001", "--reason", "fan")
+    code, said, noted = muster(bed, tmp_path, "inventory", "rename", "gpu001", "gpu002", "--yes")
+    assert code == 1 and said.endswith("gpu001 -> gpu002: muster#1 in slurm, the store, muster.yaml\n")
+    assert noted.startswith("note: slurm still has gpu001, which stays held as muster#1: ")
+    assert [(state(bed, name), reason(bed, name)) for name in ("gpu001", "gpu002")] == [("drained", "muster#1: fan")] * 2
+    assert muster(bed, tmp_path, "uncordon", "gpu002") == (0, "gpu002: muster#1 is released\n", "")
+    bed.ask("scontrol", "update", "nodename=gpu001", "state=resume")
 
 
 KILLED = """

@@ -1,0 +1,159 @@
+"""`muster cordon` without nodes: our cordons by the store, what became of each by the back end, and marks
+that the store has no open cordon for, each with the command that ends it."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from inventory.errors import MusterError, StoreError, UsageError
+
+if TYPE_CHECKING:
+    from healthcheck.store.cordons import Cordon
+    from healthcheck.store.renaming import Renaming
+    from healthcheck.store.strays import Stray
+    from inventory.model import Inventory
+    from provisioning.actions.base import Backend, NodeHold
+    from provisioning.actions.choose import Options
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """What the store says: open cordons, its names in marks, and renames that were cut short; `broken` is why
+    it cannot be read."""
+
+    cordons: tuple[Cordon, ...] = ()
+    names: frozenset[str] = frozenset()
+    renames: tuple[Renaming, ...] = ()
+    broken: StoreError | None = None
+
+
+@dataclass
+class _Shown:
+    """What the back end shows, as far as it could be asked; `trouble` is why not, and `code` the exit code
+    for that."""
+
+    there: Inventory | None = None
+    backend: Backend | None = None
+    held: Mapping[str, NodeHold] = field(default_factory=dict)
+    trouble: str = ""
+    code: int = 0
+
+
+def listed(folder: Path, option: str | None, options: Options, given: str) -> int:
+    """Prints the list; makes no store. `given` are the options that the next command needs, too. Gives the
+    exit code: 3 where the back end could not be asked. Raises StoreError after the list of what it shows."""
+    if options.hostfile is not None and options.golden is not None:
+        raise UsageError("--hostfile and --golden exclude each other: give one")
+    stored = _stored(folder)
+    shown = _asked(option, options, stored)
+    rows = [*_rows(stored, shown, given), *_strays(stored, shown, given)]
+    if not rows and stored.broken is None:
+        rows = ["no cordons by the store" if shown.trouble else "no cordons"]
+    for row in rows:
+        click.echo(row)
+    for rename in stored.renames:
+        click.echo(f"note: a rename was cut short: muster inventory rename {rename.old} {rename.new}",
+                   err=True)
+    if shown.trouble:
+        click.echo("note: marks that the store does not know are not listed, as the back end cannot be "
+                   f"asked: {shown.trouble}", err=True)
+    if stored.broken is not None:
+        raise stored.broken
+    return shown.code
+
+
+def _stored(folder: Path) -> _Stored:
+    from healthcheck.store.cordons import names, open_cordons
+    from healthcheck.store.file import NAME, opened
+    from healthcheck.store.renaming import unfinished
+
+    if not (folder / NAME).exists():
+        return _Stored()
+    try:
+        with opened(folder) as store:
+            return _Stored(tuple(open_cordons(store)), names(store), tuple(unfinished(store)))
+    except StoreError as error:
+        return _Stored(broken=error)
+
+
+def _asked(option: str | None, options: Options, stored: _Stored) -> _Shown:
+    """All marks that the back end shows, and who holds the nodes of our own cordons."""
+    from inventory.load import load_inventory
+    from inventory.locate import find_inventory
+    from provisioning.actions.base import marked
+    from provisioning.actions.choose import Options, backend
+
+    shown = _Shown()
+    chosen = options != Options()
+    try:
+        path = find_inventory(option)
+        shown.there = load_inventory(path) if path is not None else None
+        chosen |= shown.there is not None and shown.there.cordon is not None
+        through = backend(shown.there, options, lambda line: click.echo(line, err=True))
+        ours = {one.node for one in stored.cordons if one.backend == through.name}
+        marks = marked(through, {*ours, *(shown.there.nodes if shown.there is not None else ())})
+        rest = sorted(ours - marks.keys())
+        shown.held = {**marks, **(through.held(rest) if rest else {})}
+        shown.backend = through
+    except MusterError as error:        # no one has said that there is one, or it does not answer
+        shown.trouble, shown.code = str(error), 3 * chosen
+    return shown
+
+
+def _rows(stored: _Stored, shown: _Shown, given: str) -> Iterator[str]:
+    for one in stored.cordons:
+        began = dt.datetime.fromtimestamp(one.began, dt.timezone.utc).strftime("%Y-%m-%dT%H:%MZ")
+        beside = _beside(one, shown)
+        if shown.there is not None and one.node not in shown.there.nodes:
+            beside.append(f"not in the inventory: muster uncordon {one.node}{given}")
+        yield (f"{one.node}  {one.mark}  {one.backend}  {began}  {one.who}  {one.why}"
+               + "".join(f"  ({text})" for text in beside))
+
+
+def _beside(one: Cordon, shown: _Shown) -> list[str]:
+    """What the back end shows instead of a cordon, or beside it."""
+    from healthcheck.store.cordons import CordonState
+    from provisioning.actions.ownership import instead, whose
+
+    if shown.backend is None or one.backend != shown.backend.name:
+        return []
+    if one.state is CordonState.MEANT:
+        return ["it is not known whether it was made: muster triage --apply reads it again"]
+    held = shown.held[one.node]
+    text = instead(whose(one, held), one, held)
+    return [text] if text else []
+
+
+def _strays(stored: _Stored, shown: _Shown, given: str) -> Iterator[str]:
+    """A line for each mark of none of our open cordons. What a person wrote beside one of ours stands in its
+    own line."""
+    from healthcheck.store.strays import StrayKind
+    from provisioning.actions.ownership import strays
+
+    if shown.backend is None:
+        return
+    ours = [one for one in stored.cordons if one.backend == shown.backend.name]
+    for one in strays(shown.held, ours, stored.names):
+        if one.kind is not StrayKind.PERSON:
+            yield _stray(one, shown.backend.name, given, blind=stored.broken is not None)
+
+
+def _stray(one: Stray, backend: str, given: str, *, blind: bool) -> str:
+    from healthcheck.store.marks import ended_by, typed_mark
+    from healthcheck.store.strays import StrayKind
+
+    whose = "of a store that this one does not know"
+    if blind:
+        whose = "the store cannot be read"
+    elif one.kind is StrayKind.NUMBER:
+        whose = "ours, without an open cordon in this store"
+    mark = typed_mark(one.mark)
+    assert mark is not None  # noqa: S101  (what the back end showed had its form)
+    return (f"{one.node}  {one.mark}  {backend}  {whose}: "
+            f"{one.words.removeprefix(f'{one.mark}: ')}; to end it: {ended_by(mark)}{given}")
