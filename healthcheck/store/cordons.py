@@ -31,7 +31,7 @@ class Cordon:
     machine's), `user` as whom the back end shows that we set it, each empty where that is not known; `shown`
     is when a snapshot of a later run first showed the mark, and `stamp` when it was set by the back end's
     clock. `asked` is 1 once the back end was about to be asked to make it. `place` is where the incident was
-    when it was made, by kind and name.
+    when it was made, by kind and name. `number` is the one in its mark where that is not `id`.
     """
 
     id: int
@@ -52,11 +52,12 @@ class Cordon:
     asked: int = 0
     stamp: float | None = None
     place: str = ""
+    number: int | None = None
 
     @property
     def mark(self) -> CordonMark:
         """What the back end shows of it."""
-        return CordonMark(self.store, self.id)
+        return CordonMark(self.store, self.id if self.number is None else self.number)
 
 
 def mean(

@@ -322,5 +322,10 @@ _TWELFTH = (
     "ALTER TABLE sweep ADD COLUMN left_out INTEGER NOT NULL DEFAULT 0",
 )
 
+# The number in a cordon's mark, where it is not the row's: it was made while the store could not be opened.
+_RESTORE = (
+    "ALTER TABLE cordon ADD COLUMN number INTEGER",
+)
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH,
-                                           _EIGHTH, _NINTH, _TENTH, _ELEVENTH, _TWELFTH)
+                                           _EIGHTH, _NINTH, _TENTH, _ELEVENTH, _TWELFTH, _RESTORE)

@@ -76,7 +76,8 @@ def test_a_node_that_no_sweep_has_seen_and_a_store_that_is_not_there_are_told(
     assert (done.returncode, done.stderr) == (2, "muster: gpu009: no stored sweep has seen this node\n")
     done = muster("history", "--state", str(tmp_path / "none"), home=tmp_path)
     assert (done.returncode, done.stderr) == (
-        2, f"muster: {tmp_path}/none/{NAME}: there is no store yet; `muster check --store` makes one\n")
+        2, f"muster: {tmp_path}/none/{NAME}: there is no store yet; `muster check --store` makes one, "
+        "and `muster store restore FILE` puts a copy back\n")
 
 
 def test_the_store_is_shown_checked_copied_and_pruned(stored: Path, tmp_path: Path) -> None:
