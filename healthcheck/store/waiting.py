@@ -51,7 +51,7 @@ class WaitingCordon:
     backend: str
     why: str
     who: str
-    time: float
+    began: float
     identity: str = ""
     held: bool | None = None
     message: str = ""
@@ -115,16 +115,16 @@ def _take_cordon(db: sqlite3.Connection, one: WaitingCordon) -> None:
         return      # taken in before, by a process that was killed before it removed the file
     if one.held is not False:
         db.execute("UPDATE cordon SET state = 'void', ended = ? WHERE node = ? AND backend = ? "
-                   "AND ended IS NULL", (one.time, one.node, one.backend))
-    line = ledger.begin(db, one.time, one.who, "cordon", one.node, one.why, one.backend)
+                   "AND ended IS NULL", (one.began, one.node, one.backend))
+    line = ledger.begin(db, one.began, one.who, "cordon", one.node, one.why, one.backend)
     if one.held is not None:
         ledger.finish(db, line, f"{'' if one.held else 'not done: '}{one.message}; the store could not be "
-                                "opened then", one.time)
+                                "opened then", one.began)
     state = {None: "meant", True: "held", False: "void"}[one.held]
     db.execute("INSERT INTO cordon (node, backend, why, who, state, began, ended, line, store, number, "
                "identity, user, stamp, asked) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1)",
-               (one.node, one.backend, one.why, one.who, state, one.time,
-                one.time if one.held is False else None, line, one.mark.store, one.mark.number, one.identity,
+               (one.node, one.backend, one.why, one.who, state, one.began,
+                one.began if one.held is False else None, line, one.mark.store, one.mark.number, one.identity,
                 one.user, one.since))
 
 

@@ -224,7 +224,8 @@ class _Memory:
         for number, node, backend, why, state, began, verdict, named, said in store.rows(
                 "SELECT coalesce(number, cordon.id), cordon.node, backend, cordon.why, state, began, "
                 "verdict, cordon.store, outcome FROM cordon LEFT JOIN ledger ON ledger.id = cordon.line "
-                "WHERE ended IS NULL OR verdict IN (SELECT id FROM verdict WHERE ended IS NULL) ORDER BY cordon.id"):
+                "WHERE ended IS NULL OR verdict IN (SELECT id FROM verdict WHERE ended IS NULL) "
+                "ORDER BY cordon.id"):
             holds = self._verdicts.get(node)
             instead = ""
             if state in (CordonState.MEANT.value, CordonState.HELD.value):

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from inventory.cli.chosen import chosen, who
-from inventory.errors import UsageError
+from inventory.errors import StoreError, StoreMoved, UsageError
 from inventory.text import clean
 
 if TYPE_CHECKING:
+    from healthcheck.store.cordons import Cordon
+    from healthcheck.store.waiting import WaitingCordon
     from provisioning.actions.base import Backend
     from provisioning.actions.choose import Options
     from provisioning.actions.cordon import CordonResult
@@ -63,31 +65,54 @@ def cordon(
     muster cordon adopt gpu007 --reason 'the old head is gone'
     muster cordon forget gpu007 --reason 'it was repaired last week'
 
+    It works without a store, too (a full disk, a damaged file): the cordon has a mark of its own, and the
+    store takes it in once it can be opened.
+
     Exit: 0 no job starts there now, 1 some node could not be cordoned, 2 usage.
     """
     from healthcheck.store.cordons import open_cordons
     from healthcheck.store.file import opened
+    from healthcheck.store.waiting import waiting_cordons
     from inventory.locate import state_dir
     from provisioning.actions import strays
     from provisioning.actions.choose import Options
     from provisioning.actions.cordon import cordon as act
+    from provisioning.actions.unstored import cordon_unstored
 
     verb, nodes = _verb(words)
     if nodes is None:
         if reason is not None:
             raise UsageError("--reason goes with NODES: muster cordon gpu007 --reason 'fan 3 is loud'")
-        with opened(state_dir(state), make=True) as store:
-            for one in open_cordons(store):
-                began = dt.datetime.fromtimestamp(one.began, dt.timezone.utc).strftime("%Y-%m-%dT%H:%MZ")
-                click.echo(f"{one.node}  {one.mark}  {one.backend}  {began}  {one.who}  {one.why}")
+        folder = state_dir(state)
+        try:
+            with opened(folder, make=True) as store:
+                _list([*open_cordons(store), *waiting_cordons(folder)])
+        except StoreError:
+            _list(waiting_cordons(folder))
+            raise
         return 0
     if reason is None or not reason.strip():
         raise UsageError("--reason is missing: it is shown on the drained node")
     names, backend = _chosen(nodes, inventory, Options(hostfile, golden))
-    with opened(state_dir(state), make=True) as store:
-        does = {"": act, "adopt": strays.adopt, "forget": strays.forget}[verb]
-        return _print_results(
-            does(store, backend, names, _clean_reason(reason), who(), time.time, dry=dry_run))
+    folder, why = state_dir(state), _clean_reason(reason)
+    try:
+        with opened(folder, make=True) as store:
+            does = {"": act, "adopt": strays.adopt, "forget": strays.forget}[verb]
+            return _print_results(does(store, backend, names, why, who(), time.time, dry=dry_run))
+    except StoreMoved:
+        raise
+    except StoreError as error:
+        if verb:
+            raise
+        click.echo(f"muster: {error}; it is cordoned without the store, which takes it in once it can be "
+                   "opened", err=True)
+    return _print_results(cordon_unstored(folder, backend, names, why, who(), time.time, dry=dry_run))
+
+
+def _list(cordons: Iterable[Cordon | WaitingCordon]) -> None:
+    for one in cordons:
+        when = dt.datetime.fromtimestamp(one.began, dt.timezone.utc).strftime("%Y-%m-%dT%H:%MZ")
+        click.echo(f"{one.node}  {one.mark}  {one.backend}  {when}  {one.who}  {one.why}")
 
 
 def _verb(words: tuple[str, ...]) -> tuple[str, str | None]:
