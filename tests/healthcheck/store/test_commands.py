@@ -111,11 +111,3 @@ def test_check_remembers_what_it_found(tmp_path: Path) -> None:
     shown = json.loads(muster("store", "show", "--format", "json", "--state", str(tmp_path / "state"),
                               home=tmp_path).stdout)
     assert (shown["sweeps"], shown["nodes"]) == (2, 1)
-
-
-def test_a_store_that_cannot_be_used_is_told_before_any_node_is_asked(tmp_path: Path) -> None:
-    state = tmp_path / "state"
-    state.mkdir()
-    (state / NAME).write_bytes(b"something else" * 100)
-    done = muster("check", "--local", "--store", "--state", str(state), home=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "") and "file is not a database" in done.stderr
