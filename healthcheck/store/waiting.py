@@ -75,8 +75,7 @@ def keep_sweep(
     folder: Path, sweep: SweepRecord, reports: Sequence[NodeReport], readings: Mapping[str, NodeReadings],
 ) -> Path:
     """Keeps a sweep that the store could not take; gives the file. Raises StoreError."""
-    data = {"sweep": plain(sweep), "reports": [{**plain(report), "probes": None} for report in reports],
-            "readings": plain(readings)}
+    data = {"sweep": plain(sweep), "reports": plain(reports), "readings": plain(readings)}
     packed = zlib.compress(json.dumps(data, separators=(",", ":")).encode())
     return _append(folder, {"kind": "sweep", "data": base64.b64encode(packed).decode()})
 
