@@ -171,6 +171,13 @@ def names(store: Store) -> frozenset[str]:
     return frozenset(row[0] for row in store.rows("SELECT store FROM name"))
 
 
+def cordon_of_mark(store: Store, mark: CordonMark) -> Cordon | None:
+    """The cordon that bears this mark, open or over; None where there is none."""
+    rows = store.rows("SELECT * FROM cordon WHERE store = ? AND coalesce(number, id) = ?",
+                      mark.store, mark.number)
+    return _cordon(rows[-1]) if rows else None
+
+
 def open_cordons(
     store: Store, nodes: Collection[str] | None = None, backend: str | None = None,
 ) -> list[Cordon]:

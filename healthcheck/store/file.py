@@ -30,9 +30,10 @@ WAIT_S = 10.0       # another writer needs tens of milliseconds; a sweep of ten 
 class Store:
     """An open store. Use `writing()` for changes, which are made wholly or not at all; `rows()` reads."""
 
-    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+    def __init__(self, path: Path, connection: sqlite3.Connection, *, moved: bool = True) -> None:
         self.path = path
         self._connection = connection
+        self._moved = moved     # whether it may be used although another head has it
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
@@ -41,6 +42,8 @@ class Store:
         with _store_errors(self.path):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
+                if not self._moved:
+                    _refuse_moved(self)
                 yield self._connection
                 self._connection.execute("COMMIT")
             except BaseException:
@@ -103,7 +106,7 @@ def opened(folder: Path, *, make: bool = False, moved: bool = False) -> Iterator
         _refuse_foreign_journal(path)
         connection, writable = _connected(path)
     try:
-        store = Store(path, connection)
+        store = Store(path, connection, moved=moved)
         with _store_errors(path):
             if not moved:
                 _refuse_moved(store)
@@ -125,15 +128,19 @@ def _missing(path: Path) -> str:
             "FILE` puts a copy back")
 
 
-def _refuse_foreign_journal(path: Path) -> None:
-    """SQLite plays any journal that lies beside a file into it. A copy by `backup` says in its head (byte 18,
-    sqlite.org/fileformat2.html) that it has none, so that one beside it was left by another store."""
-    journal = Path(f"{path}-wal")
-    if not journal.exists() or not journal.stat().st_size:
-        return
+def is_copy(path: Path) -> bool:
+    """Whether the file says in its head (byte 18, sqlite.org/fileformat2.html) that it has no journal of the
+    kind that a store in use has: it was made by `backup`."""
     with open(path, "rb") as file:
         head = file.read(20)
-    if head[:16] == b"SQLite format 3\0" and head[18:20] == b"\1\1":
+    return head[:16] == b"SQLite format 3\0" and head[18:20] == b"\1\1"
+
+
+def _refuse_foreign_journal(path: Path) -> None:
+    """SQLite plays any journal that lies beside a file into it: one beside a copy was left by another store.
+    """
+    journal = Path(f"{path}-wal")
+    if journal.exists() and journal.stat().st_size and is_copy(path):
         raise StoreError(f"{path}: a copy was put there by hand, beside the journal {journal.name} of the "
                          "store before it, which would damage it; nothing was changed. Type: "
                          f"mv {path} {path}.copy && muster store restore {path}.copy")
@@ -155,7 +162,7 @@ def _connected(path: Path) -> tuple[sqlite3.Connection, bool]:
         raise
     journal = Path(f"{path}-wal")
     if trouble is Trouble.READ_ONLY and not (journal.exists() and journal.stat().st_size):
-        connection = sqlite3.connect(f"{path.absolute().as_uri()}?immutable=1", uri=True,
+        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True,
                                      isolation_level=None)
     elif trouble is Trouble.FULL:
         connection = _connect(path)
