@@ -13,6 +13,7 @@ from healthcheck.model.faultkind import Isolation
 from healthcheck.model.outcome import NodeState
 from healthcheck.model.problem import Problem
 from healthcheck.model.verdict import RMA
+from healthcheck.store.clock import AHEAD_S, in_future
 from healthcheck.store.cordons import CordonState
 from healthcheck.store.file import Store
 from healthcheck.store.hardware import new_since
@@ -136,17 +137,18 @@ class _Memory:
         self._here: dict[str, set[int]] = defaultdict(set)
         self._left: dict[str, float] = defaultdict(float)
         self._chassis: dict[str, float] = {}
-        self._read_problems(store, policy, since)
+        self._read_problems(store, policy, since, now)
         self._boots = _lists(
             store.rows("SELECT name, began FROM boot JOIN node ON node.id = boot.node ORDER BY name, began"))
-        self._looks = self._read_looks(store, policy.requalify.profile)
+        self._looks = self._read_looks(store, policy.requalify.profile, now)
         self._repaired = _repaired(store, since)
         self._away = self._read_rmas(store, since)
         self._verdicts = self._read_verdicts(store)
         self._cordons, self._overridden = self._read_cordons(store, lost)
         self._anew = {} if not self._verdicts else _anew(store, lost, now)
         self._states = {row[0]: (row[1], row[2]) for row in store.rows(
-            "SELECT name, state, seen FROM spell JOIN node ON node.id = spell.node WHERE ended IS NULL")}
+            "SELECT name, state, seen FROM spell JOIN node ON node.id = spell.node WHERE ended IS NULL")
+            if not in_future(row[2], now)}
         self._versions = {row[0]: {"driver": row[1], "kernel": row[2], "firmware": row[3]}
                           for row in store.rows(
                               "SELECT name, driver, kernel, firmware FROM newest "
@@ -159,13 +161,15 @@ class _Memory:
         self._leased = {node: f"it is leased as {entry.name}: {entry.why}"
                         for node, entry in leased_nodes(store).items()}
 
-    def _read_problems(self, store: Store, policy: TriagePolicy, since: float) -> None:
+    def _read_problems(self, store: Store, policy: TriagePolicy, since: float, now: float) -> None:
         for name, component in store.rows(_SEATS, since):
             self._here[name].add(component)
         self._chassis.update(tuple(row) for row in store.rows(_CHASSIS))
         for row in store.rows(_PROBLEM + "ended IS NULL OR ended >= ? ORDER BY problem.id", since):
             values = tuple(row)
             problem, component = Problem(*values[:-2]), values[-1]
+            if in_future(problem.began, now):   # the head's clock was wrong: it accuses no node
+                continue
             if self._silences(problem):
                 self._silent[problem.node] += problem.ended is None
                 continue
@@ -178,11 +182,11 @@ class _Memory:
             if component is not None:
                 self._of[component].append(problem)
 
-    def _read_looks(self, store: Store, profile: str) -> Mapping[str, list[RequalifySnapshot]]:
+    def _read_looks(self, store: Store, profile: str, now: float) -> Mapping[str, list[RequalifySnapshot]]:
         found: dict[str, list[RequalifySnapshot]] = defaultdict(list)
         for name, time, state, against, rules in store.rows(
                 "SELECT name, time, state, against, measured FROM look JOIN node ON node.id = look.node "
-                "WHERE profile = ? ORDER BY time", profile):
+                "WHERE profile = ? AND time <= ? ORDER BY time", profile, now + AHEAD_S):
             measured = frozenset(json.loads(rules)) if rules != "[]" else _NONE_MEASURED
             listed = json.loads(against) if against != "[]" else []
             quiet = (listed and len(listed) < MOST_LISTED
