@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from healthcheck.store.schema import MIGRATIONS
-from healthcheck.store.trouble import Trouble, kind_of, words
+from healthcheck.store.trouble import StoreTrouble, kind_of, words
 from inventory.errors import StoreError, StoreMoved
 
 NAME = "muster.db"
@@ -161,10 +161,10 @@ def _connected(path: Path) -> tuple[sqlite3.Connection, bool]:
         connection.close()
         raise
     journal = Path(f"{path}-wal")
-    if trouble is Trouble.READ_ONLY and not (journal.exists() and journal.stat().st_size):
+    if trouble is StoreTrouble.READ_ONLY and not (journal.exists() and journal.stat().st_size):
         connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True,
                                      isolation_level=None)
-    elif trouble is Trouble.FULL:
+    elif trouble is StoreTrouble.FULL:
         connection = _connect(path)
         connection.execute("PRAGMA locking_mode=EXCLUSIVE")
     else:

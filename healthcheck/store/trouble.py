@@ -12,7 +12,7 @@ from enum import Enum
 from pathlib import Path
 
 
-class Trouble(Enum):
+class StoreTrouble(Enum):
     """Why the store cannot be used."""
 
     LOCKED = "locked"
@@ -23,31 +23,31 @@ class Trouble(Enum):
     OTHER = "other"
 
 
-_OF_ERRNO = {errno.ENOSPC: Trouble.FULL, errno.EDQUOT: Trouble.FULL, errno.EROFS: Trouble.READ_ONLY,
-             errno.EACCES: Trouble.DENIED, errno.EPERM: Trouble.DENIED}
+_OF_ERRNO = {errno.ENOSPC: StoreTrouble.FULL, errno.EDQUOT: StoreTrouble.FULL, errno.EROFS: StoreTrouble.READ_ONLY,
+             errno.EACCES: StoreTrouble.DENIED, errno.EPERM: StoreTrouble.DENIED}
 
 
-def kind_of(error: sqlite3.Error | OSError, path: Path) -> Trouble:
+def kind_of(error: sqlite3.Error | OSError, path: Path) -> StoreTrouble:
     """The kind of an error; SQLite says 'disk I/O error' and 'unable to open' of several, of which a small
     file in the same folder shows which it is."""
     if isinstance(error, OSError):
-        return _OF_ERRNO.get(error.errno or 0, Trouble.OTHER)
+        return _OF_ERRNO.get(error.errno or 0, StoreTrouble.OTHER)
     said = str(error)
     if "locked" in said or "busy" in said:
-        return Trouble.LOCKED
+        return StoreTrouble.LOCKED
     if "is full" in said:
-        return Trouble.FULL
+        return StoreTrouble.FULL
     if "malformed" in said or "not a database" in said:
-        return Trouble.DAMAGED
+        return StoreTrouble.DAMAGED
     if not any(word in said for word in ("I/O", "unable to open", "readonly")):
-        return Trouble.OTHER if isinstance(error, sqlite3.OperationalError) else Trouble.DAMAGED
+        return StoreTrouble.OTHER if isinstance(error, sqlite3.OperationalError) else StoreTrouble.DAMAGED
     try:
         with tempfile.TemporaryFile(dir=path.parent) as probe:
             probe.write(bytes(1 << 16))     # more than the index of an empty journal
         with open(path, "r+b"):
-            return Trouble.OTHER
+            return StoreTrouble.OTHER
     except OSError as found:
-        return _OF_ERRNO.get(found.errno or 0, Trouble.OTHER)
+        return _OF_ERRNO.get(found.errno or 0, StoreTrouble.OTHER)
 
 
 def words(error: sqlite3.Error | OSError, path: Path, waited_s: float) -> str:
@@ -55,18 +55,18 @@ def words(error: sqlite3.Error | OSError, path: Path, waited_s: float) -> str:
     waited for."""
     kind = kind_of(error, path)
     said = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
-    if kind is Trouble.LOCKED:
+    if kind is StoreTrouble.LOCKED:
         return f"another muster has been writing to it for more than {waited_s:g} s (see: fuser {path})"
-    if kind is Trouble.FULL:
+    if kind is StoreTrouble.FULL:
         return ("the disk is full; nothing was changed, and what was stored is whole. Make room (see: df -h "
                 f"{path.parent}), then repeat")
-    if kind is Trouble.READ_ONLY:
+    if kind is StoreTrouble.READ_ONLY:
         return ("its file system is read-only, so that nothing can be written: see findmnt -T "
                 f"{path.parent} and dmesg; then mount -o remount,rw, or use another folder with --state")
-    if kind is Trouble.DENIED:
+    if kind is StoreTrouble.DENIED:
         return (f"may not be written by you ({_user()}; it belongs to {_owner(path)}): run this as its "
                 "owner, or use another folder with --state")
-    if kind is Trouble.DAMAGED:
+    if kind is StoreTrouble.DAMAGED:
         return (f"is damaged ({said}); put a copy of `muster store backup` back: muster store restore FILE "
                 "--replace, which keeps this one aside")
     return said
