@@ -8,6 +8,7 @@ own, so that no number is given twice; what it made after the copy it takes in f
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import sqlite3
@@ -28,6 +29,7 @@ from inventory.errors import StoreError, UsageError
 _LEFT = ("-wal", "-shm", "-journal")
 # What holds changes that are not in the file; the third is an index of the first, and is made anew.
 _JOURNALS = ("-wal", "-journal")
+_PREFIX = ".restore."
 _RESTORED = "the store was restored from a copy"
 
 
@@ -126,12 +128,27 @@ def _names(target: Path) -> tuple[str, ...]:
 
 @contextmanager
 def _beside(folder: Path) -> Iterator[Path]:
-    """A folder for what is not whole yet, on the same file system."""
-    made = Path(tempfile.mkdtemp(prefix=".restore.", dir=folder))
+    """A folder for what is not whole yet, on the same file system. One whose process was killed is removed."""
+    for left in folder.glob(f"{_PREFIX}*"):
+        with suppress(OSError), _locked(left):
+            shutil.rmtree(left, ignore_errors=True)
+    made = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=folder))
     try:
-        yield made
+        with _locked(made):
+            yield made
     finally:
         shutil.rmtree(made, ignore_errors=True)
+
+
+@contextmanager
+def _locked(made: Path) -> Iterator[None]:
+    """The folder is this process's as long as it lives; raises OSError where it is another's."""
+    descriptor = os.open(made, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _made_ready(

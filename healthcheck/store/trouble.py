@@ -23,8 +23,9 @@ class StoreTrouble(Enum):
     OTHER = "other"
 
 
-_OF_ERRNO = {errno.ENOSPC: StoreTrouble.FULL, errno.EDQUOT: StoreTrouble.FULL, errno.EROFS: StoreTrouble.READ_ONLY,
-             errno.EACCES: StoreTrouble.DENIED, errno.EPERM: StoreTrouble.DENIED}
+_OF_ERRNO = {errno.ENOSPC: StoreTrouble.FULL, errno.EDQUOT: StoreTrouble.FULL,
+             errno.EROFS: StoreTrouble.READ_ONLY, errno.EACCES: StoreTrouble.DENIED,
+             errno.EPERM: StoreTrouble.DENIED}
 
 
 def kind_of(error: sqlite3.Error | OSError, path: Path) -> StoreTrouble:

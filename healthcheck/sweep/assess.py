@@ -80,8 +80,8 @@ class JudgedNode:
 
     `unreached` is the report of a node that was not reached or could not be judged; then nothing else is set.
     `learned` holds a SKU's numbers as this node shows them. `lacking` are probes that its agent's version
-    does not have. `whereabouts` says by number where each GPU is to be found, if the GPUs know. `ahead` is how
-    many seconds its clock is ahead of the head's.
+    does not have. `whereabouts` says by number where each GPU is to be found, if the GPUs know. `ahead` is
+    how many seconds its clock is ahead of the head's.
     """
 
     node: Node
