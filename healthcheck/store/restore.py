@@ -85,17 +85,46 @@ def restore(
 
 def _copied(copy: Path, made: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The copy, with the changes that a journal beside it holds; gives the names of those journals, and of
-    the journals that are another store's: of a copy by `backup`, which needs none, or those with which it is
-    damaged and without which it is whole."""
+    the journals that are another store's, or of an older state of this one: of a copy by `backup`, which
+    needs none, and those with which it is damaged, or holds less than without."""
     beside = [end for end in _JOURNALS
               if (path := Path(f"{copy}{end}")).is_file() and path.stat().st_size]
     foreign = [end for end in beside if end == "-wal" and is_copy(copy)]
     own = [end for end in beside if end not in foreign]
-    if own and not _whole(copy, own, made) and _whole(copy, [], made):
-        foreign, own = beside, []
-    else:
-        _take(copy, own, made)
+    if own:
+        alone, played = _held(copy, [], made), _held(copy, own, made)
+        # A journal of the older kind takes back what was not committed, and so holds less.
+        back = "-journal" in own
+        if alone is not None and (played is None or not played.follows(alone, back=back)):
+            foreign, own = beside, []
+    _take(copy, own, made)
     return (tuple(f"{copy.name}{end}" for end in own), tuple(f"{copy.name}{end}" for end in foreign))
+
+
+@dataclass(frozen=True)
+class _Held:
+    """What only grows in a store: the names that it had, the lines of its ledger and its sweeps."""
+
+    names: frozenset[str]
+    lines: int
+    sweeps: int
+
+    def follows(self, before: _Held, *, back: bool) -> bool:
+        """Whether it may be the same store, later; with `back` also just before."""
+        grown = before.lines <= self.lines and before.sweeps <= self.sweeps
+        return before.names <= self.names and (grown or back)
+
+
+def _held(copy: Path, own: Collection[str], made: Path) -> _Held | None:
+    """What the copy holds with these journals; None where it is damaged, or no store with a name."""
+    _take(copy, own, made)
+    with suppress(sqlite3.DatabaseError), closing(sqlite3.connect(made / NAME)) as connection:
+        if connection.execute("PRAGMA integrity_check(1)").fetchone()[0] == "ok":
+            names = frozenset(str(row[0]) for row in connection.execute("SELECT store FROM name"))
+            return _Held(names, *connection.execute("SELECT coalesce(max(ledger.id), 0), "
+                                                    "(SELECT coalesce(max(id), 0) FROM sweep) FROM ledger")
+                         .fetchone())
+    return None
 
 
 def _take(copy: Path, own: Collection[str], made: Path) -> None:
@@ -103,18 +132,6 @@ def _take(copy: Path, own: Collection[str], made: Path) -> None:
         Path(made / f"{NAME}{end}").unlink(missing_ok=True)
     for end in ("", *own):
         shutil.copyfile(f"{copy}{end}", made / f"{NAME}{end}")
-
-
-def _whole(copy: Path, own: Collection[str], made: Path) -> bool:
-    """Whether the copy with these journals is no damaged database; it lies in `made` then as it is."""
-    _take(copy, own, made)
-    try:
-        with closing(sqlite3.connect(made / NAME)) as connection:
-            found = bool(connection.execute("PRAGMA integrity_check(1)").fetchone()[0] == "ok")
-    except sqlite3.DatabaseError:
-        found = False
-    _take(copy, own, made)
-    return found
 
 
 def _names(target: Path) -> tuple[str, ...]:
@@ -128,7 +145,7 @@ def _names(target: Path) -> tuple[str, ...]:
 
 @contextmanager
 def _beside(folder: Path) -> Iterator[Path]:
-    """A folder for what is not whole yet, on the same file system. One whose process was killed is removed."""
+    """A folder for what is not whole yet, on the same file system. One that a kill left is removed."""
     for left in folder.glob(f"{_PREFIX}*"):
         with suppress(OSError), _locked(left):
             shutil.rmtree(left, ignore_errors=True)

@@ -89,7 +89,7 @@ def every(work: Callable[[], None], fresh: Callable[[], None], verify: Callable[
     return number
 
 
-@pytest.mark.parametrize("step", [pytest.param(7, id="some"), pytest.param(1, id="all", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [pytest.param(23, id="some"), pytest.param(1, id="all", marks=pytest.mark.slow)])
 def test_killed_at_any_write_of_a_restore_a_store_is_there_and_knows_all_cordons(tmp_path: Path, step: int) -> None:
     ready = Ready(tmp_path)
     shutil.copytree(ready.there, tmp_path / "keep")
@@ -103,7 +103,7 @@ def test_killed_at_any_write_of_a_restore_a_store_is_there_and_knows_all_cordons
     every(ready.restore, lambda: ready.again(tmp_path / "keep"), verify, step)
 
 
-@pytest.mark.parametrize("step", [pytest.param(5, id="some"), pytest.param(1, id="all", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [pytest.param(23, id="some"), pytest.param(1, id="all", marks=pytest.mark.slow)])
 def test_killed_at_any_write_of_a_move_exactly_one_head_acts(tmp_path: Path, step: int) -> None:
     keep, here, target = made(tmp_path / "keep", "n1", "n2"), tmp_path / "here", tmp_path / "moved.db"
 
