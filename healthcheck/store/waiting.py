@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 FILE = "muster.waiting.jsonl"
 SCHEMA = "muster.waiting/1"
+RUN = Path("/run")
 # Of one file: some thousand sweeps of a hundred nodes.
 LARGEST = 64 << 20
 
@@ -171,12 +172,13 @@ def _lines(data: bytes) -> Iterator[dict[str, Any]]:
 
 
 def _places(folder: Path) -> list[Path]:
-    places = [folder / FILE]
-    runtime = os.environ.get("XDG_RUNTIME_DIR") or ("/run" if os.geteuid() == 0 else "")
-    if runtime:
-        of = hashlib.sha256(os.fsencode(os.path.realpath(folder))).hexdigest()[:16]
-        places.append(Path(runtime) / "muster" / f"{of}.{FILE}")
-    return places
+    """Where it may lie: a timer may have another environment than the person who typed the command."""
+    of = hashlib.sha256(os.fsencode(os.path.realpath(folder))).hexdigest()[:16]
+    given = os.environ.get("XDG_RUNTIME_DIR", "")
+    folders = [Path(given) if given else None, RUN / "user" / str(os.geteuid()),
+               RUN if os.geteuid() == 0 else None]
+    return [folder / FILE, *dict.fromkeys(
+        one / "muster" / f"{of}.{FILE}" for one in folders if one is not None and one.is_dir())]
 
 
 def _append(folder: Path, line: Mapping[str, Any]) -> Path:

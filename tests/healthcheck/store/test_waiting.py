@@ -85,10 +85,10 @@ def test_the_file_grows_only_so_far_and_what_is_in_it_stays_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(waiting, "LARGEST", 2000)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "none" / "such"))
-    (tmp_path / "none").write_text("")
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    monkeypatch.setattr(waiting, "RUN", tmp_path / "run")
     kept = 0
-    with pytest.raises(StoreError, match=r"File too large|Not a directory"):
+    with pytest.raises(StoreError, match="File too large"):
         for at in range(1, 100):
             keep_sweep(tmp_path, replace(swept(float(at)), source=f"test {at}"), [], {})
             kept = at

@@ -187,6 +187,7 @@ def test_a_line_that_makes_no_sense_is_left_out_and_the_store_opens(tmp_path: Pa
 def test_where_nothing_can_be_written_down_the_node_is_cordoned_and_the_line_says_what_to_type(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(waiting, "RUN", tmp_path / "run")
     (tmp_path / "muster").write_text("no folder")
     (tmp_path / "state").write_text("no folder either")
     (done,) = cordon_unstored(tmp_path / "state", HostFile(tmp_path / "bad"), ["n1"], "smoke", "ann", time.time)
