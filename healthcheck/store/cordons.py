@@ -100,7 +100,8 @@ def settle(
     """Records the outcome of a cordon, and of the action in the ledger (by default the one that made it)."""
     ended = None if state in (CordonState.MEANT, CordonState.HELD) else now
     with store.writing() as db:
-        db.execute("UPDATE cordon SET state = ?, ended = ? WHERE id = ?", (state.value, ended, cordon.id))
+        db.execute("UPDATE cordon SET state = ?, ended = ?, began = min(began, ?) WHERE id = ?",
+                   (state.value, ended, now, cordon.id))
         ledger.finish(db, cordon.line if line is None else line, outcome, now)
 
 
@@ -156,7 +157,8 @@ def lost(
         line = ledger.begin(db, now, who, "look", cordon.node, f"{cordon.mark} is not there any more",
                             cordon.backend)
         ledger.finish(db, line, said, now)
-        db.execute("UPDATE cordon SET state = ?, ended = ? WHERE id = ?", (state.value, now, cordon.id))
+        db.execute("UPDATE cordon SET state = ?, ended = ?, began = min(began, ?) WHERE id = ?",
+                   (state.value, now, now, cordon.id))
 
 
 def last_ended(store: Store, backend: str) -> list[Cordon]:

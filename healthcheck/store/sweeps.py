@@ -11,7 +11,7 @@ import json
 import sqlite3
 import time
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from healthcheck.model.cause import causes, is_explained, rest
@@ -69,7 +69,7 @@ class SweepRecord:
 
 def record(
     store: Store, sweep: SweepRecord, reports: Iterable[NodeReport],
-    readings: Mapping[str, NodeReadings] = _NOTHING,
+    readings: Mapping[str, NodeReadings] = _NOTHING, *, clock: Callable[[], float] = time.time,
 ) -> tuple[NodeReport, ...]:
     """Stores a sweep and gives its reports by what the store knows beside: a rule by which a kernel log
     reported what nothing has proven to have ended fails, though this sweep did not see it. Raises StoreError,
@@ -77,7 +77,8 @@ def record(
 
     A node that was not asked before the sweep was interrupted is left as it was, and so is one that was left
     out, beside which its agent's evidence is kept (`healthcheck.store.leftout`). Some rules alone give no
-    state: they tell of their faults.
+    state: they tell of their faults. What is stored as later than now by `clock`, and than this sweep, was
+    stored by a clock that was ahead; what of it the sweep touches is put right.
     """
     reports = tuple(reports)
     if sweep.started < UNSET_S and store.rows("SELECT 1 FROM sweep WHERE started >= ? LIMIT 1", UNSET_S):
@@ -97,11 +98,12 @@ def record(
         nodes = _numbers(db, [*(report.node for report in kept), *left])
         write_left_out(db, sweep.started, {nodes[name]: evidence for name, evidence in left.items()})
         end_left_out(db, [nodes[report.node] for report in kept])
-        writer = _Writer(db, sweep.started, sweep.finished + AHEAD_S)
+        latest = max(sweep.finished, clock()) + AHEAD_S
+        writer = _Writer(db, sweep.started, latest)
         ambiguous = _ambiguous(readings)
         # several that are equal come with an image, and tell nothing
         machines = Counter(seen.machine for seen in readings.values())
-        _versions(db, sweep, kept, readings)
+        _versions(db, sweep, kept, readings, latest)
         for report in kept:
             node = nodes[report.node]
             seats = writer.seats(node, readings[report.node], ambiguous) if report.node in readings else {}
@@ -123,6 +125,7 @@ def record(
 
 def _versions(
     db: sqlite3.Connection, sweep: SweepRecord, kept: list[NodeReport], readings: Mapping[str, NodeReadings],
+    latest: float,
 ) -> None:
     """What it was judged by, of rules those that it judged; and which nodes run another driver,
     kernel or firmware than before."""
@@ -133,7 +136,7 @@ def _versions(
                 if result.rule in rules and result.status is not Status.SKIPPED:
                     rules.discard(result.rule)
         versions.note(db, (one for one in sweep.versions if one.kind != "rule" or one.name not in rules),
-                      sweep.who, sweep.started, sweep.finished + AHEAD_S)
+                      sweep.who, sweep.started, latest)
     versions.note_nodes(db, ((report.node, seen) for report in kept if report.node in readings
                              and (seen := readings[report.node].shown) is not None), sweep.who, sweep.started)
 
