@@ -6,6 +6,7 @@ import ctypes
 import os
 import platform
 import signal
+import warnings
 from collections.abc import Callable
 
 import pytest
@@ -31,7 +32,9 @@ def changes(work: Callable[[], None], kill_at: int | None = None) -> int:
     libc = ctypes.CDLL(None, use_errno=True)
     libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
     libc.ptrace.restype = ctypes.c_long
-    pid = os.fork()
+    with warnings.catch_warnings():     # the fork runs no other thread's code (Python 3.12 and newer)
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
     if not pid:
         try:
             if libc.ptrace(_TRACEME, 0, None, None):

@@ -23,6 +23,7 @@ from tests.testbed.disks import remounted, small_disk
 from tests.testbed.killing import changes
 
 NOW = 1_795_000_000.0
+SLOW = (pytest.mark.slow, pytest.mark.timeout(900))
 
 
 def made(folder: Path, *nodes: str) -> Path:
@@ -89,7 +90,7 @@ def every(work: Callable[[], None], fresh: Callable[[], None], verify: Callable[
     return number
 
 
-@pytest.mark.parametrize("step", [pytest.param(23, id="some"), pytest.param(1, id="all", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [pytest.param(23, id="some"), pytest.param(1, id="all", marks=SLOW)])
 def test_killed_at_any_write_of_a_restore_a_store_is_there_and_knows_all_cordons(tmp_path: Path, step: int) -> None:
     ready = Ready(tmp_path)
     shutil.copytree(ready.there, tmp_path / "keep")
@@ -103,7 +104,7 @@ def test_killed_at_any_write_of_a_restore_a_store_is_there_and_knows_all_cordons
     every(ready.restore, lambda: ready.again(tmp_path / "keep"), verify, step)
 
 
-@pytest.mark.parametrize("step", [pytest.param(23, id="some"), pytest.param(1, id="all", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [pytest.param(23, id="some"), pytest.param(1, id="all", marks=SLOW)])
 def test_killed_at_any_write_of_a_move_exactly_one_head_acts(tmp_path: Path, step: int) -> None:
     keep, here, target = made(tmp_path / "keep", "n1", "n2"), tmp_path / "here", tmp_path / "moved.db"
 
@@ -135,7 +136,7 @@ def test_killed_at_any_write_of_a_move_exactly_one_head_acts(tmp_path: Path, ste
     every(work, fresh, verify, step)
 
 
-@pytest.mark.parametrize("step", [pytest.param(4, id="some"), pytest.param(1, id="all", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [pytest.param(4, id="some"), pytest.param(1, id="all", marks=SLOW)])
 def test_killed_at_any_write_while_it_takes_in_what_waited_each_is_there_once(tmp_path: Path, step: int) -> None:
     keep, here = made(tmp_path / "keep"), tmp_path / "here"
     for at in range(3):
