@@ -3,6 +3,7 @@
     MusterError                      a person can fix it; shown as one line, never as a traceback
     ├── UsageError                   the command line asks for something impossible (exit 2)
     ├── StoreError                   the store of sweeps cannot be opened, read or written (exit 2)
+    │   └── StoreMoved               another head has it by now; this one no longer acts (exit 2)
     ├── CertificateError             a key, certificate or snapshot cannot be made or trusted (exit 2)
     └── ConfigError                  a given file is wrong (exit 2)
         ├── InventoryError           the inventory file, a node set, a group
@@ -41,6 +42,10 @@ class UsageError(MusterError):
 
 class StoreError(MusterError):
     """The store of sweeps cannot be opened, read or written; its content is unchanged."""
+
+
+class StoreMoved(StoreError):
+    """The store was moved to another head, and this one must not act any more."""
 
 
 class CertificateError(MusterError):

@@ -18,7 +18,7 @@ from healthcheck.cli.options import INVENTORY, RULES, TIMEOUT, check_sku
 from healthcheck.cli.via import SSH, VIA, refuse_with, remote_transport, ways
 from inventory.cli.limits import FANOUT, LIMIT, given
 from inventory.cli.span import span
-from inventory.errors import StoreError, UsageError
+from inventory.errors import StoreError, StoreMoved, UsageError
 from inventory.model import Inventory, Node, Privilege
 
 if TYPE_CHECKING:
@@ -350,15 +350,22 @@ class LiveSweeps:
         from healthcheck.store.readings import readings
 
         found: dict[str, NodeReadings] = {}
-        with opened(self._store, make=True):
-            pass        # report a broken store before asking any node
+        chooser = self._chooser
+        try:
+            with opened(self._store, make=True):
+                pass
+        except StoreMoved:
+            raise
+        except StoreError as error:     # before any node is asked: it may take a while
+            click.echo(f"muster: --store: {error}; the sweep goes on without the store", err=True)
+            chooser = None              # it chooses by what the store knows
         def read(recording: Recording) -> None:
             found[recording.node] = readings(recording)
 
-        if self._chooser is None:
+        if chooser is None:
             outcome = self._sweep(plan, saver, read)
         else:
-            choice = self._chooser.choose(plan, self._store)
+            choice = chooser.choose(plan, self._store)
             outcome = fromprometheus.with_left_out(
                 plan, choice, self._sweep(fromprometheus.to_visit(plan, choice), saver, read))
         return _stored(self._store, plan, outcome, found)
@@ -402,11 +409,13 @@ class LiveSweeps:
 def _stored(
     folder: Path, plan: SweepPlan, outcome: SweepResult, found: Mapping[str, NodeReadings],
 ) -> SweepResult:
-    """Stores the outcome and returns it as the store knows it, or with a line on why it was not stored."""
+    """Stores the outcome and returns it as the store knows it, or with a line on why it was not stored: then
+    it waits in a file until the store can be opened."""
     from importlib.metadata import version
 
     from healthcheck.store.file import opened
     from healthcheck.store.sweeps import SweepRecord, record
+    from healthcheck.store.waiting import keep_sweep
     from healthcheck.triage.judgedby import judged_by
     from inventory.cli.chosen import who
 
@@ -418,8 +427,17 @@ def _stored(
     try:
         with opened(folder, make=True) as held:
             known = record(held, sweep, outcome.assessed.reports, found)
-    except StoreError as error:
+    except StoreMoved as error:
         return replace(outcome, troubles=(*outcome.troubles, f"--store: this sweep was not stored: {error}"))
+    except StoreError as error:
+        try:
+            kept = keep_sweep(folder, sweep, outcome.assessed.reports, found)
+        except StoreError as both:
+            return replace(outcome, troubles=(
+                *outcome.troubles, f"--store: this sweep was not stored: {error}; {both}"))
+        return replace(outcome, remarks=(*outcome.remarks, (
+            f"--store: this sweep is not in the store: {error}; it waits in {kept}, and is taken in when the "
+            "store can be opened")))
     return replace(outcome, assessed=replace(outcome.assessed, reports=known))
 
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from inventory.cli.span import span
-from inventory.errors import CertificateError, MusterError, UsageError
+from inventory.errors import CertificateError, MusterError, StoreError, StoreMoved, UsageError
+
+if TYPE_CHECKING:
+    from healthcheck.gate.reading import GateSnapshot
 
 
 @click.command(short_help="Make and sign the snapshot, on the head.")
@@ -29,7 +33,8 @@ def publish(
     leaf and NVLink domain, and the gate's policy.
 
     Nodes get it from the exporter (/gate), from a shared folder (--to), or by muster gate push.
-    On an error the previous snapshot stays.
+    On an error the previous snapshot stays. While the store cannot be opened, states are those of the
+    previous snapshot and age; lifecycles are the inventory's, and new cordons count.
 
     \b
     muster gate publish
@@ -58,8 +63,10 @@ def _published(shared: tuple[Path, ...], rules: str | None, inventory: str | Non
     from healthcheck.gate.entries import entries
     from healthcheck.gate.policyload import load_gate_policy, with_todays_names
     from healthcheck.gate.publish import publish as signed
+    from healthcheck.gate.unstored import entries_without_store
     from healthcheck.ruleset.ruleset import load_ruleset
     from healthcheck.store.file import opened
+    from healthcheck.store.waiting import waiting_cordons
     from inventory.load import load_inventory
     from inventory.locate import find_inventory, state_dir
 
@@ -72,13 +79,37 @@ def _published(shared: tuple[Path, ...], rules: str | None, inventory: str | Non
     if policy.rules:
         policy = with_todays_names(policy, load_ruleset(folders(rules)).former)
     manifest = load_manifest(folder, load_keys(folder))
-    with opened(folder, make=True) as store:
-        nodes = entries(store, found, manifest, asked, now)
+    before = _before(folder)
+    try:
+        with opened(folder, make=before is None) as store:
+            nodes = entries(store, found, manifest, asked, now)
+    except StoreMoved:
+        raise
+    except StoreError as error:
+        if before is None:
+            raise
+        nodes = entries_without_store(before, found, waiting_cordons(folder))
+        click.echo(f"muster: {error}; published without the store: states as in snapshot {before.serial}",
+                   err=True)
     made = signed(folder, nodes, policy.document(), now, shared)
     well = sum(entry["certificate"] is not None and entry["certificate"]["kind"] == "ok"
                for entry in nodes.values())
     return (f"snapshot {made.serial} of {manifest.cluster}: {len(nodes)} nodes, {well} certified, "
             f"{len(made.data)} bytes, {made.key}")
+
+
+def _before(folder: Path) -> GateSnapshot | None:
+    """The newest snapshot that was published from here; None where there is none that we signed."""
+    from healthcheck.certify.keys import load_keys
+    from healthcheck.certify.pair import NoPair, read_pair
+    from healthcheck.gate.publish import OURS
+    from healthcheck.gate.snapshot import NAME, SnapshotRefused, checked
+
+    try:
+        data, signature = read_pair(str(folder / OURS), NAME)
+        return checked(data, signature, [key.public for key in load_keys(folder).trusted])[0]
+    except (NoPair, SnapshotRefused, OSError):
+        return None
 
 
 @click.command(short_help="Fetch the newest snapshot, on a node.")

@@ -66,6 +66,7 @@ def history(
     if by is not None or rules is not None or inventory is not None or fmt in ("json", "csv"):
         raise UsageError("--by, --rules, -i, and the formats json and csv are for muster history --summary")
     from healthcheck.store import history as past
+    from healthcheck.store.clock import head_clock
     from healthcheck.store.file import opened
     from inventory.locate import state_dir
     from inventory.nodeset import expand
@@ -83,6 +84,8 @@ def history(
                  if not rule or any(fnmatchcase(problem.rule, glob) for glob in rule)]
         newest = {node: spell for node, spell in past.newest_spells(store).items()
                   if spell.ended is None or spell.ended >= start}
+        if said := head_clock(store, time.time()):
+            click.echo(f"note: {said}", err=True)
     if fmt == "jsonl":
         for problem in found:
             click.echo(json.dumps({"schema": "muster.problem/1", **vars(problem)}))

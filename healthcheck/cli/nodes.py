@@ -66,6 +66,7 @@ def nodes(
     from healthcheck.report.strays import lines as strange
     from healthcheck.ruleset.ruleset import load_ruleset
     from healthcheck.store import runs
+    from healthcheck.store.clock import head_clock, newest_sweep
     from healthcheck.store.file import opened
     from healthcheck.store.leases import left
     from healthcheck.store.strays import strays
@@ -82,9 +83,9 @@ def nodes(
     now = time.time()
     with opened(state_dir(state)) as store:
         rows, strangers = _rows(store, there, nodes, policy, now, old)
-        newest = store.rows("SELECT max(started) FROM sweep")[0][0]
+        newest = newest_sweep(store, now)
         beside = strays(store)
-        late = [one for one in (*left(store, now), runs.overdue(store, now)) if one]
+        late = [one for one in (head_clock(store, now), *left(store, now), runs.overdue(store, now)) if one]
     rows = [row for row in rows if (not states or row.state in states)
             and (not isolation or row.isolation.value in isolation) and (not owner or row.owner in owner)]
     if fmt == "json":

@@ -12,8 +12,31 @@ from healthcheck.cli.options import STATE
 from inventory.cli.span import span
 from inventory.errors import StoreError, UsageError
 
+# They ask back ends, and so are loaded by name, as commands of the root are.
+PLACES = {
+    "restore": "provisioning.cli.storerestore:restore",
+    "reconcile": "provisioning.cli.storerestore:reconcile",
+    "move": "provisioning.cli.storemove:move",
+}
 
-@click.group()
+
+class _Store(click.Group):
+    """A group of which some commands are loaded when they are used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*super().list_commands(ctx), *PLACES})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in PLACES:
+            return super().get_command(ctx, cmd_name)
+        from importlib import import_module
+
+        module, _, name = PLACES[cmd_name].partition(":")
+        found: click.Command = getattr(import_module(module), name)
+        return found
+
+
+@click.group(cls=_Store)
 def store() -> None:
     """Maintain the store: one SQLite file in the state folder, to which `muster check --store` writes.
 
@@ -22,6 +45,7 @@ def store() -> None:
     muster store check                   whether it is intact
     muster store backup /backup/muster.db
     muster store restore /backup/muster.db   on another head, after losing this one
+    muster store move /shared/muster.db      to another head, while this one works
     muster store prune --older 90d       delete what ended before that
     """
 
@@ -39,7 +63,7 @@ def show(state: str | None, fmt: str) -> None:
     from healthcheck.store.history import size
     from inventory.locate import state_dir
 
-    with opened(state_dir(state)) as held:
+    with opened(state_dir(state), moved=True) as held:
         found = {"file": str(held.path), "bytes": held.path.stat().st_size, **vars(size(held))}
     if fmt == "json":
         click.echo(json.dumps({"schema": "muster.store/1", **found}))
@@ -59,12 +83,13 @@ def check(state: str | None) -> int:
     from healthcheck.store.file import opened
     from inventory.locate import state_dir
 
-    with opened(state_dir(state)) as held:
+    with opened(state_dir(state), moved=True) as held:
         wrong = held.check()
         for line in wrong:
             click.echo(line)
         if wrong:
-            raise StoreError(f"{held.path}: is damaged; put back a copy of `muster store backup`")
+            raise StoreError(f"{held.path}: is damaged; put a copy of `muster store backup` back: muster "
+                             "store restore FILE --replace, which keeps this one aside")
         click.echo(f"{held.path}: whole")
     return 0
 
@@ -82,7 +107,7 @@ def backup(file: str, state: str | None) -> None:
     from inventory.locate import state_dir
 
     target = Path(file)
-    with opened(state_dir(state)) as held:
+    with opened(state_dir(state), moved=True) as held:
         if target.exists() and target.samefile(held.path):
             raise UsageError(f"{file}: is the store itself")
         try:
@@ -90,43 +115,6 @@ def backup(file: str, state: str | None) -> None:
         except OSError as error:
             raise UsageError(f"{file}: cannot be written: {error.strerror}") from None
         click.echo(f"{file}: {target.stat().st_size} bytes")
-
-
-@store.command()
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("--replace", is_flag=True,
-              help="Keep an existing store under another name, and restore the copy.")
-@STATE
-def restore(file: Path, replace: bool, state: str | None) -> None:
-    """Restore the copy FILE of `muster store backup`, on this head or another one; it is checked first.
-
-    The old head must no longer act. The store gets a new name: cordons from before the copy are recognised by
-    their marks and released when their nodes are healthy; later marks of the lost head belong to no store,
-    and a person must remove them. Keys, certificates and burn-ins are files beside the store; copy them
-    separately.
-
-    \b
-    muster store restore /backup/muster.db
-    muster store restore /backup/muster.db --replace && muster triage
-
-    Exit: 0 restored, 2 not restored, nothing changed.
-    """
-    import datetime as dt
-
-    from healthcheck.store.restore import restore as put_back
-    from inventory.cli.chosen import who
-    from inventory.locate import state_dir
-
-    made = put_back(file, state_dir(state), who(), time.time(), replace=replace)
-    when = (f"{dt.datetime.fromtimestamp(made.newest, dt.timezone.utc):%Y-%m-%dT%H:%MZ}"
-            if made.newest is not None else "")
-    newest = f"its newest sweep is of {when}" if when else "no sweep"
-    many = f"{made.cordons} cordon{'s' * (made.cordons != 1)}"
-    click.echo(f"restored: {many}, {newest}; new marks are muster:{made.name}#N, and those of "
-               f"{', '.join(made.was)} are known")
-    if made.aside is not None:
-        click.echo(f"the previous store is kept as {made.aside}")
-    click.echo("next: make sure that the old head no longer acts; muster check --store; muster triage")
 
 
 @store.command()

@@ -48,8 +48,9 @@ class SnapshotEntries:
                                                 "JOIN node ON node.id = verdict.node WHERE ended IS NULL")}
         # A cordon by triage is covered by its verdict.
         self._cordons = {row[0]: f"{row[2]}: {row[1]} ({CordonMark(row[4], row[3])})"
-                         for row in store.rows("SELECT cordon.node, why, who, cordon.id, store FROM cordon "
-                                               "WHERE ended IS NULL AND verdict IS NULL ORDER BY cordon.id")}
+                         for row in store.rows("SELECT cordon.node, why, who, coalesce(number, cordon.id), "
+                                               "store FROM cordon WHERE ended IS NULL "
+                                               "AND verdict IS NULL ORDER BY cordon.id")}
         self._away = {row[0]: row[1] for row in store.rows("SELECT node, id FROM rma WHERE returned IS NULL")}
         self._versions = {row[0]: {"driver": row[1], "kernel": row[2], "firmware": row[3]}
                           for row in store.rows("SELECT name, driver, kernel, firmware FROM newest "

@@ -12,6 +12,7 @@ from healthcheck.model.faultkind import Isolation
 from healthcheck.model.outcome import NodeState
 from healthcheck.model.verdict import Verdict
 from healthcheck.report.plan import ago
+from healthcheck.store.clock import in_future
 from healthcheck.store.history import Spell
 from healthcheck.triage.past import NodeHistory
 from healthcheck.triage.ticket import utc
@@ -28,7 +29,8 @@ _WHY = 150
 
 @dataclass(frozen=True)
 class NodeRow:
-    """One node. `seen` is when a full sweep last saw it, None if never; `stale`: too long ago to rely on.
+    """One node. `seen` is when a full sweep last saw it, None if never, or by a wrong clock; `stale`: too
+    long ago to rely on.
 
     `since` is when the cause of its isolation, or else its state, began. Texts may be empty. `by_agent` is
     when its agent judged it healthy, where the newest sweep left it out for that; None where it was visited.
@@ -69,14 +71,15 @@ def row(
     hidden: str = "",
 ) -> NodeRow:
     """The row of one node; a node that no sweep has seen is never healthy."""
-    began = spell.began if spell is not None else None
+    began = spell.began if spell is not None and not in_future(spell.began, now) else None
     if verdict is not None and verdict.faults:
         began = verdict.faults[0].began
     elif verdict is not None and past.verdict is not None:
         began = past.verdict.began
     return NodeRow(
         past.node, past.lifecycle, past.in_service, spell.state if spell is not None else NEVER,
-        spell.seen if spell is not None else None, spell is not None and now - spell.seen > stale_s,
+        None if spell is None or in_future(spell.seen, now) else spell.seen,
+        spell is not None and (now - spell.seen > stale_s or in_future(spell.seen, now)),
         verdict.isolation if verdict is not None else Isolation.NONE,
         verdict.repair.value if verdict is not None and verdict.owner is not None else "",
         verdict.owner.value if verdict is not None and verdict.owner is not None else "",
@@ -110,7 +113,8 @@ def lines(
 
 
 def _cells(one: NodeRow, now: float) -> tuple[str, ...]:
-    old = f"not checked for {ago(now - one.seen)}" if one.stale and one.seen is not None else ""
+    old = "" if not one.stale else f"not checked for {ago(now - one.seen)}" if one.seen is not None else (
+        "not checked by a right clock")
     shared = "; ".join(f"in incident {number}" for number in one.incidents
                        if not one.why.startswith(f"incident {number}:"))
     agent = f"not visited, healthy by its agent at {utc(one.by_agent)}" if one.by_agent is not None else ""

@@ -31,7 +31,7 @@ class Cordon:
     machine's), `user` as whom the back end shows that we set it, each empty where that is not known; `shown`
     is when a snapshot of a later run first showed the mark, and `stamp` when it was set by the back end's
     clock. `asked` is 1 once the back end was about to be asked to make it. `place` is where the incident was
-    when it was made, by kind and name.
+    when it was made, by kind and name. `number` is the one in its mark where that is not `id`.
     """
 
     id: int
@@ -52,11 +52,12 @@ class Cordon:
     asked: int = 0
     stamp: float | None = None
     place: str = ""
+    number: int | None = None
 
     @property
     def mark(self) -> CordonMark:
         """What the back end shows of it."""
-        return CordonMark(self.store, self.id)
+        return CordonMark(self.store, self.id if self.number is None else self.number)
 
 
 def mean(
@@ -99,7 +100,8 @@ def settle(
     """Records the outcome of a cordon, and of the action in the ledger (by default the one that made it)."""
     ended = None if state in (CordonState.MEANT, CordonState.HELD) else now
     with store.writing() as db:
-        db.execute("UPDATE cordon SET state = ?, ended = ? WHERE id = ?", (state.value, ended, cordon.id))
+        db.execute("UPDATE cordon SET state = ?, ended = ?, began = min(began, ?) WHERE id = ?",
+                   (state.value, ended, now, cordon.id))
         ledger.finish(db, cordon.line if line is None else line, outcome, now)
 
 
@@ -155,7 +157,8 @@ def lost(
         line = ledger.begin(db, now, who, "look", cordon.node, f"{cordon.mark} is not there any more",
                             cordon.backend)
         ledger.finish(db, line, said, now)
-        db.execute("UPDATE cordon SET state = ?, ended = ? WHERE id = ?", (state.value, now, cordon.id))
+        db.execute("UPDATE cordon SET state = ?, ended = ?, began = min(began, ?) WHERE id = ?",
+                   (state.value, now, now, cordon.id))
 
 
 def last_ended(store: Store, backend: str) -> list[Cordon]:
@@ -172,8 +175,9 @@ def names(store: Store) -> frozenset[str]:
 
 def cordon_of_mark(store: Store, mark: CordonMark) -> Cordon | None:
     """The cordon that bears this mark, open or over; None where there is none."""
-    rows = store.rows("SELECT * FROM cordon WHERE id = ? AND store = ?", mark.number, mark.store)
-    return _cordon(rows[0]) if rows else None
+    rows = store.rows("SELECT * FROM cordon WHERE store = ? AND coalesce(number, id) = ?",
+                      mark.store, mark.number)
+    return _cordon(rows[-1]) if rows else None
 
 
 def open_cordons(

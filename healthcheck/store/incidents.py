@@ -57,8 +57,9 @@ def write(db: sqlite3.Connection, plan: Decided) -> None:
         there = {member.node for member in one.members}
         was = [row[0] for row in db.execute("SELECT node FROM member WHERE incident = ? AND ended IS NULL",
                                             (one.id,))]
-        gone = [(plan.now, one.id, node) for node in was if node not in there]
-        db.executemany("UPDATE member SET ended = ? WHERE incident = ? AND node = ?", gone)
+        gone = [(plan.now, plan.now, one.id, node) for node in was if node not in there]
+        db.executemany("UPDATE member SET ended = ?, began = min(began, ?) WHERE incident = ? AND node = ?",
+                       gone)
 
 
 def close(store: Store, number: int, reason: str, who: str, now: float) -> bool:
@@ -74,6 +75,7 @@ def close(store: Store, number: int, reason: str, who: str, now: float) -> bool:
 
 
 def _end(db: sqlite3.Connection, number: int, now: float, by: str, why: str) -> None:
-    db.execute("UPDATE incident SET ended = ?, by = ?, closed = ? WHERE id = ? AND ended IS NULL",
-               (now, by, why, number))
-    db.execute("UPDATE member SET ended = ? WHERE incident = ? AND ended IS NULL", (now, number))
+    db.execute("UPDATE incident SET ended = ?, began = min(began, ?), by = ?, closed = ? WHERE id = ? "
+               "AND ended IS NULL", (now, now, by, why, number))
+    db.execute("UPDATE member SET ended = ?, began = min(began, ?) WHERE incident = ? AND ended IS NULL",
+               (now, now, number))

@@ -327,6 +327,11 @@ _SEATS_OF_NODES = (
     "CREATE INDEX seat_node ON seat (node, slot)",
 )
 
+# The number in a cordon's mark, where it is not the row's: it was made while the store could not be opened.
+_RESTORE = (
+    "ALTER TABLE cordon ADD COLUMN number INTEGER",
+)
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH,
                                            _EIGHTH, _NINTH, _TENTH, _ELEVENTH, _TWELFTH,
-                                           _SEATS_OF_NODES)
+                                           _SEATS_OF_NODES, _RESTORE)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import time
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from healthcheck.model.cause import causes, is_explained, rest
@@ -27,12 +28,14 @@ from healthcheck.model.outcome import (
 )
 from healthcheck.store import newest, versions
 from healthcheck.store.accused import exchanged
+from healthcheck.store.clock import AHEAD_S, UNSET_S
 from healthcheck.store.file import Store
 from healthcheck.store.hardware import write_hardware, write_machine
 from healthcheck.store.leftout import end_left_out, write_left_out
 from healthcheck.store.logproof import Reported, number, proven
 from healthcheck.store.readings import NodeReadings
 from healthcheck.store.versions import Version
+from inventory.errors import StoreError
 from inventory.text import fit
 
 # A problem of the node itself, in a sweep that could not judge it, has no rule.
@@ -66,7 +69,7 @@ class SweepRecord:
 
 def record(
     store: Store, sweep: SweepRecord, reports: Iterable[NodeReport],
-    readings: Mapping[str, NodeReadings] = _NOTHING,
+    readings: Mapping[str, NodeReadings] = _NOTHING, *, clock: Callable[[], float] = time.time,
 ) -> tuple[NodeReport, ...]:
     """Stores a sweep and gives its reports by what the store knows beside: a rule by which a kernel log
     reported what nothing has proven to have ended fails, though this sweep did not see it. Raises StoreError,
@@ -74,9 +77,14 @@ def record(
 
     A node that was not asked before the sweep was interrupted is left as it was, and so is one that was left
     out, beside which its agent's evidence is kept (`healthcheck.store.leftout`). Some rules alone give no
-    state: they tell of their faults.
+    state: they tell of their faults. What is stored as later than now by `clock`, and than this sweep, was
+    stored by a clock that was ahead; what of it the sweep touches is put right.
     """
     reports = tuple(reports)
+    if sweep.started < UNSET_S and store.rows("SELECT 1 FROM sweep WHERE started >= ? LIMIT 1", UNSET_S):
+        date = time.strftime("%Y-%m-%d", time.gmtime(sweep.started))
+        raise StoreError(f"{store.path}: this head's clock is not set, it says {date} (see: timedatectl): "
+                         "nothing is stored by it")
     known: dict[str, NodeReport] = {}
     left = {report.node: report.agent for report in reports if report.agent is not None}
     kept = [report for report in reports if report.node not in left
@@ -90,11 +98,12 @@ def record(
         nodes = _numbers(db, [*(report.node for report in kept), *left])
         write_left_out(db, sweep.started, {nodes[name]: evidence for name, evidence in left.items()})
         end_left_out(db, [nodes[report.node] for report in kept])
-        writer = _Writer(db, sweep.started)
+        latest = max(sweep.finished, clock()) + AHEAD_S
+        writer = _Writer(db, sweep.started, latest)
         ambiguous = _ambiguous(readings)
         # several that are equal come with an image, and tell nothing
         machines = Counter(seen.machine for seen in readings.values())
-        _versions(db, sweep, kept, readings)
+        _versions(db, sweep, kept, readings, latest)
         for report in kept:
             node = nodes[report.node]
             seats = writer.seats(node, readings[report.node], ambiguous) if report.node in readings else {}
@@ -116,6 +125,7 @@ def record(
 
 def _versions(
     db: sqlite3.Connection, sweep: SweepRecord, kept: list[NodeReport], readings: Mapping[str, NodeReadings],
+    latest: float,
 ) -> None:
     """What it was judged by, of rules those that it judged; and which nodes run another driver,
     kernel or firmware than before."""
@@ -126,7 +136,7 @@ def _versions(
                 if result.rule in rules and result.status is not Status.SKIPPED:
                     rules.discard(result.rule)
         versions.note(db, (one for one in sweep.versions if one.kind != "rule" or one.name not in rules),
-                      sweep.who, sweep.started)
+                      sweep.who, sweep.started, latest)
     versions.note_nodes(db, ((report.node, seen) for report in kept if report.node in readings
                              and (seen := readings[report.node].shown) is not None), sweep.who, sweep.started)
 
@@ -196,9 +206,11 @@ def _failing(result: Result, one: _Alive) -> Result:
 class _Writer:
     """Changes of one sweep, at one time."""
 
-    def __init__(self, db: sqlite3.Connection, now: float) -> None:
+    def __init__(self, db: sqlite3.Connection, now: float, latest: float) -> None:
+        """What is later than `latest` was stored by a clock that was ahead."""
         self._db = db
         self._now = now
+        self._latest = latest
         self._held: dict[int, list[tuple[float, float]]] | None = None
 
     def state(self, node: int, report: NodeReport) -> None:
@@ -207,14 +219,19 @@ class _Writer:
                                 (node,)).fetchone()
         if held is not None and held[1] == report.state.value:
             self._db.execute(
-                "UPDATE spell SET seen = ?, sweeps = sweeps + 1, reason = ?, stage = ? WHERE id = ?",
-                (self._now, report.reason, report.stage, held[0]))
+                "UPDATE spell SET began = min(began, ?), seen = ?, sweeps = sweeps + 1, reason = ?, "
+                "stage = ? WHERE id = ?", (self._now, self._now, report.reason, report.stage, held[0]))
             return
         if held is not None:
-            self._db.execute("UPDATE spell SET ended = ? WHERE id = ?", (self._now, held[0]))
+            self._end("spell", held[0])
         self._db.execute("INSERT INTO spell (node, state, reason, stage, began, seen, sweeps) "
                          "VALUES (?, ?, ?, ?, ?, ?, 1)",
                          (node, report.state.value, report.reason, report.stage, self._now, self._now))
+
+    def _end(self, table: str, number: int) -> None:
+        """It ends now, and did not begin after that, whatever the clock said then."""
+        self._db.execute(f"UPDATE {table} SET ended = ?, began = min(began, ?), seen = min(seen, ?) "  # noqa: S608  (our own names)
+                         "WHERE id = ?", (self._now, self._now, self._now, number))
 
     def looks(
         self, node: int, report: NodeReport, profiles: Iterable[str], alive: Iterable[_Alive] = (),
@@ -226,6 +243,7 @@ class _Writer:
         What seems to be later is of a clock that was wrong, or this sweep is an older one:
         it proves nothing any more.
         """
+        self._db.execute("DELETE FROM look WHERE node = ? AND time > ?", (node, self._latest))
         self._db.execute("UPDATE look SET state = ? WHERE node = ? AND time > ?",
                          (NodeState.UNKNOWN.value, node, self._now))
         found = [*((problem.rule, problem.subject, problem.status) for problem in _problems(report)
@@ -291,7 +309,7 @@ class _Writer:
             else:
                 over = fault
             if over:
-                self._db.execute("UPDATE problem SET ended = ? WHERE id = ?", (self._now, problem_id))
+                self._end("problem", problem_id)
             elif ends and report.results:
                 alive.append(_Alive(rule, subject, Severity(severity), ends))
                 if not boot and report.log is not None and report.log.boot:
@@ -306,8 +324,9 @@ class _Writer:
                 self._db.execute(
                     "UPDATE problem SET severity = ?, origin = ?, owner = ?, observed = ?, expected = ?, "
                     "reason = ?, remedy = ?, repair = ?, emitter = ?, ends = ?, sequence = ?, at = ?, boot = "
-                    "?, seen = ?, sweeps = sweeps + 1, component = coalesce(?, component) WHERE id = ?",
-                    (*problem.values, of_log, self._now, component, held[key][0]))
+                    "?, seen = ?, sweeps = sweeps + 1, component = coalesce(?, component), "
+                    "began = min(began, ?) WHERE id = ?",
+                    (*problem.values, of_log, self._now, component, self._now, held[key][0]))
             else:
                 self._db.execute(
                     "INSERT INTO problem (severity, origin, owner, observed, expected, reason, remedy, "
@@ -341,25 +360,29 @@ class _Writer:
             named[part.name] = named[f"{part.kind.upper()} at PCI {part.slot}"] = number
             before = held.pop(part.slot, None)
             if before is not None and before[1] == number:
-                self._db.execute("UPDATE seat SET seen = ? WHERE id = ?", (self._now, before[0]))
+                self._db.execute("UPDATE seat SET seen = ?, began = min(began, ?) WHERE id = ?",
+                                 (self._now, self._now, before[0]))
                 continue
             # Here now, and so nowhere else; and whatever sat here has gone.
-            self._db.execute("UPDATE seat SET ended = ? WHERE ended IS NULL AND (component = ? OR (node = ? "
-                             "AND slot = ?))",
-                             (self._now, number, node, part.slot))
+            self._db.execute("UPDATE seat SET ended = ?, began = min(began, ?), seen = min(seen, ?) "
+                             "WHERE ended IS NULL AND (component = ? OR (node = ? AND slot = ?))",
+                             (self._now, self._now, self._now, number, node, part.slot))
             self._db.execute("INSERT INTO seat (component, node, slot, began, seen) VALUES (?, ?, ?, ?, ?)",
                              (number, node, part.slot, self._now, self._now))
         for seat, _, kind in held.values():
             if kind in seen.kinds:
-                self._db.execute("UPDATE seat SET ended = ? WHERE id = ?", (self._now, seat))
+                self._end("seat", seat)
         self._counters(node, seen)
         if seen.boot:
             self._db.execute("INSERT INTO boot (node, boot, began, seen) VALUES (?, ?, ?, ?) "
-                             "ON CONFLICT DO UPDATE SET seen = excluded.seen",
+                             "ON CONFLICT DO UPDATE SET seen = excluded.seen, "
+                             "began = min(began, excluded.began)",
                              (node, seen.boot, self._now, self._now))
         return named
 
     def _counters(self, node: int, seen: NodeReadings) -> None:
+        self._db.execute("UPDATE OR REPLACE counter SET time = ? WHERE node = ? AND time > ?",
+                         (self._now, node, self._latest))
         newest = {(row[0], row[1]): row[2] for row in self._db.execute(
             "SELECT slot, name, value, max(time) FROM counter WHERE node = ? GROUP BY slot, name", (node,))}
         self._db.executemany("INSERT INTO counter (node, slot, name, time, value) VALUES (?, ?, ?, ?, ?) "

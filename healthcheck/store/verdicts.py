@@ -18,6 +18,8 @@ _MOST_EVIDENCE = 20
 UNDER = ("SELECT before.fault, before.isolation, coalesce(before.incident, 0) FROM verdict "
          "JOIN verdict AS before ON before.node = verdict.node AND before.id < verdict.id "
          "AND before.ended = verdict.began WHERE verdict.id = ? ORDER BY before.id DESC LIMIT 1")
+# It did not begin after it ended, whatever the head's clock said when it began.
+_END = "UPDATE verdict SET ended = ?, began = min(began, ?) WHERE id = ?"
 
 
 def write(store: Store, plan: Decided, *, opens: bool = True) -> dict[str, int]:
@@ -67,7 +69,7 @@ def _verdicts(db: sqlite3.Connection, verdicts: Sequence[Verdict], now: float) -
             numbers[verdict.node] = before[0]
             continue
         if before is not None:
-            db.execute("UPDATE verdict SET ended = ? WHERE id = ?", (now, before[0]))
+            db.execute(_END, (now, now, before[0]))
         number = db.execute(
             "INSERT INTO verdict (node, fault, isolation, repair, owner, why, evidence, began, seen, "
             "incident) VALUES ((SELECT id FROM node WHERE name = ?), ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -82,7 +84,7 @@ def _verdicts(db: sqlite3.Connection, verdicts: Sequence[Verdict], now: float) -
             if before is not None and before[1] == RMA and _again(db, before[0], verdict):
                 # What lay under an RMA goes on, and with it what a person has undone meanwhile.
                 db.execute("UPDATE cordon SET verdict = ? WHERE verdict = ?", (number, before[0]))
-    db.executemany("UPDATE verdict SET ended = ? WHERE id = ?", [(now, one[0]) for one in held.values()])
+    db.executemany(_END, [(now, now, one[0]) for one in held.values()])
     return numbers
 
 

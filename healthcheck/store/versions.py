@@ -45,9 +45,13 @@ class VersionSpan:
         return self.began <= now and (self.after is None or now < self.after)
 
 
-def note(db: sqlite3.Connection, versions: Iterable[Version], who: str, now: float) -> None:
-    """Writes down, inside a transaction, what a sweep at `now` was judged by.
-    An older sweep that is stored late changes nothing."""
+def note(
+    db: sqlite3.Connection, versions: Iterable[Version], who: str, now: float, latest: float = float("inf"),
+) -> None:
+    """Writes down, inside a transaction, what a sweep at `now` was judged by. An older sweep that is stored
+    late changes nothing; what is later than `latest` was stored by a clock that was ahead, and is of now."""
+    db.execute("UPDATE version SET began = min(began, ?), seen = min(seen, ?) WHERE seen > ?",
+               (now, now, latest))
     newest = {(row[0], row[1]): tuple(row[2:])
               for row in db.execute("SELECT kind, name, id, digest, seen FROM version WHERE id IN "
                                     "(SELECT max(id) FROM version GROUP BY kind, name)")}

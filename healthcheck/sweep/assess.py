@@ -32,6 +32,7 @@ from healthcheck.facts.values import Fact, Partial, Unmeasured, narrowed
 from healthcheck.facts.xid import Xids
 from healthcheck.judge import peers
 from healthcheck.judge.fleetjudge import judge_fleet
+from healthcheck.judge.headclock import HeadClock, head_clock
 from healthcheck.judge.judge import BoundRule, judge
 from healthcheck.judge.judge import result as result_of
 from healthcheck.judge.leftout import LeftOut, addresses, left_out, with_left_out
@@ -50,6 +51,7 @@ from healthcheck.model.coverage import Coverage, coverage
 from healthcheck.model.lease import NEEDED
 from healthcheck.model.outcome import (
     OUTCOME,
+    Finding,
     LogView,
     NodeReport,
     NodeState,
@@ -78,7 +80,8 @@ class JudgedNode:
 
     `unreached` is the report of a node that was not reached or could not be judged; then nothing else is set.
     `learned` holds a SKU's numbers as this node shows them. `lacking` are probes that its agent's version
-    does not have. `whereabouts` says by number where each GPU is to be found, if the GPUs know.
+    does not have. `whereabouts` says by number where each GPU is to be found, if the GPUs know. `ahead` is
+    how many seconds its clock is ahead of the head's.
     """
 
     node: Node
@@ -95,18 +98,24 @@ class JudgedNode:
     rests: Mapping[str, Collection[int] | None] = field(default_factory=dict)
     lacking: frozenset[str] = frozenset()
     whereabouts: Mapping[int, Whereabouts] = field(default_factory=dict)
+    ahead: float = 0.0
+
+
+_CLOCK_OFFSET = "host.clock_offset"
 
 
 @dataclass(frozen=True)
 class Assessed:
     """A whole sweep judged: reports in the nodes' order, and where nodes name no SKU, the provisional one.
 
-    `looks_like` names the known SKU that all such nodes resemble, where nothing could be learned.
+    `looks_like` names the known SKU that all such nodes resemble, where nothing could be learned. `head` says
+    that the clock of the head is wrong, and not those of its nodes.
     """
 
     reports: tuple[NodeReport, ...]
     provisional: Sku | None = None
     looks_like: str | None = None
+    head: HeadClock | None = None
 
 
 class Assessment:
@@ -225,6 +234,8 @@ class Assessment:
             judged.learned = skus.learn(facts)
             judged.empty = skus.emptiness(facts)
         judged.whereabouts = whereabouts(node, facts.get("gpus"))
+        if recording.host is not None:
+            judged.ahead = recording.host.time - recording.received
         judged.log = self._read_log(judged, facts, view, recording.host)
         if earlier is not None:
             earlier = {name: earlier[name] for name in view.previous if name in earlier and name in kept}
@@ -305,6 +316,7 @@ class Assessment:
         for judged in self._judged.values():
             judged.results.update(with_whereabouts(judged.results, judged.whereabouts))
             judged.results.update(blame_switch(judged.results, judged.facts))
+        head = self._clear_of_head_clock()
         self._count_peers()
         for name, why in withheld.items():
             if (lost := self._judged.get(name)) is not None:
@@ -317,11 +329,33 @@ class Assessment:
         similar = {skus.closest(node.learned, self._ruleset.skus) for node in without_sku}
         nothing_learned = learned is not None and not learned.numbers
         looks_like = similar.pop() if len(similar) == 1 and nothing_learned else None
-        return Assessed(reports, learned, looks_like)
+        return Assessed(reports, learned, looks_like, head)
 
     def _in_order(self) -> list[JudgedNode]:
         """The nodes that were judged, in the inventory's order."""
         return [self._judged[node.name] for node in self._nodes if node.name in self._judged]
+
+    def _clear_of_head_clock(self) -> HeadClock | None:
+        """Judges clocks against those of the other nodes where the head's is wrong; says how wrong it is."""
+        found: HeadClock | None = None
+        for rule in self._judged_rules():
+            most = rule.parameters.get("most_seconds")
+            if rule.checked.name != _CLOCK_OFFSET or not isinstance(most, (int, float)):
+                continue
+            offsets = {judged.node.name: judged.ahead for judged in self._in_order()
+                       if rule.id in judged.results
+                       and judged.results[rule.id].status in (Status.PASS, Status.FAIL)}
+            found = head_clock(offsets, float(most))
+            if found is None:
+                continue
+            for name, off in offsets.items():
+                against = off + found.ahead
+                way = "ahead of" if against > 0 else "behind"
+                self._judged[name].results[rule.id] = (
+                    result_of(rule, Status.PASS) if abs(against) <= most else
+                    result_of(rule, Status.FAIL, (Finding(f"{abs(against):.0f} s {way} most others'",
+                                                          f"at most {most:g} s apart", "clock"),)))
+        return found
 
     def _count_peers(self) -> None:
         """Adds to findings how many nodes have them, for rules that ask for it."""

@@ -182,8 +182,13 @@ def live(plan: SweepPlan, transport: Transport, bounds: Limits, progress: Progre
             troubles["save"] = (
                 f"--save: the manifest could not be written, so nothing is saved: {error.strerror}")
     seconds = _seconds(begun, finished)
-    return SweepResult(assessment.finish(_UNFINISHED, withheld), begun, finished, seconds, partial,
-                       tuple(troubles.values()), second_tries(second))
+    assessed = assessment.finish(_UNFINISHED, withheld)
+    return SweepResult(assessed, begun, finished, seconds, partial, tuple(troubles.values()),
+                       (*_of_head(assessed), *second_tries(second)))
+
+
+def _of_head(assessed: Assessed) -> tuple[str, ...]:
+    return (assessed.head.words(),) if assessed.head is not None else ()
 
 
 def _own_seconds(nodes: Sequence[Node], bounds: Limits, seconds: float) -> dict[str, tuple[str, ...]]:
@@ -241,8 +246,9 @@ def replay(folder: Path, ruleset: Ruleset, only: tuple[str, ...], skip: tuple[st
             judged = assessment.failed(judged.item, f"its process ended {judged.how}")
         assessment.add_judged(judged)
     seconds = _seconds(manifest.started, manifest.finished)
-    return plan, SweepResult(assessment.finish(_UNFINISHED, manifest.withheld), manifest.started,
-                             manifest.finished, seconds, manifest.partial)
+    assessed = assessment.finish(_UNFINISHED, manifest.withheld)
+    return plan, SweepResult(assessed, manifest.started, manifest.finished, seconds, manifest.partial,
+                             remarks=_of_head(assessed))
 
 
 def _seconds(started: str, finished: str) -> float:

@@ -12,6 +12,7 @@ from typing import Any
 from healthcheck.model.faultkind import Isolation
 from healthcheck.model.problem import Problem
 from healthcheck.model.verdict import RMA
+from healthcheck.store.clock import AHEAD_S, in_future
 from healthcheck.store.cordons import CordonState
 from healthcheck.store.file import Store
 from healthcheck.store.hardware import new_since
@@ -145,16 +146,17 @@ class _Memory:
         self._here: dict[str, set[int]] = defaultdict(set)
         self._left: dict[str, float] = defaultdict(float)
         self._chassis: dict[str, float] = {}
-        self._read_problems(store, policy, since)
+        self._read_problems(store, policy, since, now)
         self._boots = _lists(store.rows(_BOOTS, since))
-        self._looks = self._read_looks(store, policy.requalify.profile)
+        self._looks = self._read_looks(store, policy.requalify.profile, now)
         self._repaired = _repaired(store, since)
         self._away = self._read_rmas(store, since)
         self._verdicts = self._read_verdicts(store)
         self._cordons, self._overridden = self._read_cordons(store, lost)
         self._anew = {} if not self._verdicts else _anew(store, lost, now)
         self._states = {row[0]: (row[1], row[2]) for row in store.rows(
-            "SELECT name, state, seen FROM spell JOIN node ON node.id = spell.node WHERE ended IS NULL")}
+            "SELECT name, state, seen FROM spell JOIN node ON node.id = spell.node WHERE ended IS NULL")
+            if not in_future(row[2], now)}
         self._versions = {row[0]: {"driver": row[1], "kernel": row[2], "firmware": row[3]}
                           for row in store.rows(
                               "SELECT name, driver, kernel, firmware FROM newest "
@@ -167,13 +169,15 @@ class _Memory:
         self._leased = {node: f"it is leased as {entry.name}: {entry.why}"
                         for node, entry in leased_nodes(store).items()}
 
-    def _read_problems(self, store: Store, policy: TriagePolicy, since: float) -> None:
+    def _read_problems(self, store: Store, policy: TriagePolicy, since: float, now: float) -> None:
         for name, component in store.rows(_SEATS, since):
             self._here[name].add(component)
         self._chassis.update(tuple(row) for row in store.rows(_CHASSIS))
         for row in store.rows(_PROBLEM + "ended IS NULL OR ended >= ? ORDER BY problem.id", since):
             values = tuple(row)
             problem, component = Problem(*values[:-2]), values[-1]
+            if in_future(problem.began, now):   # the head's clock was wrong: it accuses no node
+                continue
             quiet = self._silences(problem)
             here, over, left, of = (
                 (self._silent, self._silent_over, self._silent_left, self._muted) if quiet
@@ -187,11 +191,11 @@ class _Memory:
             if component is not None:
                 of[component].append(problem)
 
-    def _read_looks(self, store: Store, profile: str) -> Mapping[str, list[RequalifySnapshot]]:
+    def _read_looks(self, store: Store, profile: str, now: float) -> Mapping[str, list[RequalifySnapshot]]:
         found: dict[str, list[RequalifySnapshot]] = defaultdict(list)
         for name, time, state, rules in store.rows(
                 "SELECT name, time, state, measured FROM look JOIN node ON node.id = look.node "
-                "WHERE profile = ? ORDER BY time", profile):
+                "WHERE profile = ? AND time <= ? ORDER BY time", profile, now + AHEAD_S):
             measured = frozenset(json.loads(rules)) if rules != "[]" else _NONE_MEASURED
             found[name].append(RequalifySnapshot(time, state, measured))
         return found
@@ -228,9 +232,10 @@ class _Memory:
         cordons: dict[str, list[OpenCordon]] = defaultdict(list)
         overridden: dict[str, str] = {}
         for number, node, backend, why, state, began, verdict, named, said in store.rows(
-                "SELECT cordon.id, cordon.node, backend, cordon.why, state, began, verdict, cordon.store, "
-                "outcome FROM cordon LEFT JOIN ledger ON ledger.id = cordon.line WHERE ended IS NULL "
-                "OR verdict IN (SELECT id FROM verdict WHERE ended IS NULL) ORDER BY cordon.id"):
+                "SELECT coalesce(number, cordon.id), cordon.node, backend, cordon.why, state, began, "
+                "verdict, cordon.store, outcome FROM cordon LEFT JOIN ledger ON ledger.id = cordon.line "
+                "WHERE ended IS NULL OR verdict IN (SELECT id FROM verdict WHERE ended IS NULL) "
+                "ORDER BY cordon.id"):
             holds = self._verdicts.get(node)
             instead = ""
             if state in (CordonState.MEANT.value, CordonState.HELD.value):

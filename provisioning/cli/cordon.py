@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import datetime as dt
 import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
@@ -10,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from inventory.cli.chosen import chosen, who
-from inventory.errors import UsageError
+from inventory.errors import StoreError, StoreMoved, UsageError
 from inventory.text import clean, short
 
 if TYPE_CHECKING:
     from healthcheck.store.file import Store
     from healthcheck.store.marks import CordonMark
+    from healthcheck.store.waiting import WaitingCordon
     from provisioning.actions.base import Backend
     from provisioning.actions.choose import Options
     from provisioning.actions.cordon import CordonResult
@@ -66,13 +68,18 @@ def cordon(
     muster cordon adopt gpu007 --reason 'the old head is gone'
     muster cordon forget gpu007 --reason 'it was repaired last week'
 
+    It works without a store, too (a full disk, a damaged file): the cordon has a mark of its own, and the
+    store takes it in once it can be opened.
+
     Exit: 0 no job starts there now, 1 some node could not be cordoned, 2 usage.
     """
     from healthcheck.store.file import opened
+    from healthcheck.store.waiting import waiting_cordons
     from inventory.locate import state_dir
     from provisioning.actions import strays
     from provisioning.actions.choose import Options
     from provisioning.actions.cordon import cordon as act
+    from provisioning.actions.unstored import cordon_unstored
     from provisioning.cli.cordonlist import listed
 
     verb, nodes = _verb(words)
@@ -80,19 +87,34 @@ def cordon(
     if nodes is None:
         if reason is not None:
             raise UsageError("--reason goes with NODES: muster cordon gpu007 --reason 'fan 3 is loud'")
-        return listed(state_dir(state), inventory, options, _given(hostfile, golden, inventory, state))
+        folder = state_dir(state)
+        _list(waiting_cordons(folder))
+        return listed(folder, inventory, options, _given(hostfile, golden, inventory, state))
     if reason is None or not reason.strip():
         raise UsageError("--reason is missing: it is shown on the drained node")
-    if not verb:
-        names, backend = _chosen(nodes, inventory, options)
-        with opened(state_dir(state), make=True) as store:
-            return _print_results(
-                act(store, backend, names, _clean_reason(reason), who(), time.time, dry=dry_run))
-    with opened(state_dir(state), make=True) as store:
-        names, backend = _held(nodes, inventory, options, store)
-        does = strays.adopt if verb == "adopt" else strays.forget
-        return _print_results(
-            does(store, backend, names, _clean_reason(reason), who(), time.time, dry=dry_run))
+    folder, why = state_dir(state), _clean_reason(reason)
+    if verb:
+        with opened(folder, make=True) as store:
+            names, backend = _held(nodes, inventory, options, store)
+            does = strays.adopt if verb == "adopt" else strays.forget
+            return _print_results(does(store, backend, names, why, who(), time.time, dry=dry_run))
+    names, backend = _chosen(nodes, inventory, options)
+    try:
+        with opened(folder, make=True) as store:
+            return _print_results(act(store, backend, names, why, who(), time.time, dry=dry_run))
+    except StoreMoved:
+        raise
+    except StoreError as error:
+        click.echo(f"muster: {error}; it is cordoned without the store, which takes it in once it can be "
+                   "opened", err=True)
+    return _print_results(cordon_unstored(folder, backend, names, why, who(), time.time, dry=dry_run))
+
+
+def _list(cordons: Iterable[WaitingCordon]) -> None:
+    """Cordons that were made without the store, which has yet to take them in."""
+    for one in cordons:
+        when = dt.datetime.fromtimestamp(one.began, dt.timezone.utc).strftime("%Y-%m-%dT%H:%MZ")
+        click.echo(f"{one.node}  {one.mark}  {one.backend}  {when}  {one.who}  {one.why}")
 
 
 def _verb(words: tuple[str, ...]) -> tuple[str, str | None]:

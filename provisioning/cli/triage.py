@@ -264,6 +264,7 @@ def _print(store: Store, fleet: FleetHistory, policy: TriagePolicy, form: str, s
            trouble: str, at_most: int | None, through: Backend | None) -> TriagePlan:
     from healthcheck.report import plan as report
     from healthcheck.report import silences as quiet
+    from healthcheck.store.clock import head_clock, newest_sweep
     from healthcheck.triage.plan import make
     from inventory.nodeset import fold
     from provisioning.actions.base import SupportsEndJobs
@@ -279,8 +280,10 @@ def _print(store: Store, fleet: FleetHistory, policy: TriagePolicy, form: str, s
         return plan
     if trouble:
         click.echo(f"note: the holders of nodes come from the store alone: {trouble}", err=True)
-    newest = store.rows("SELECT max(started) FROM sweep")[0][0]
-    for line in report.text(plan, len(fleet.nodes), sum(past.in_service for past in fleet.nodes), newest,
+    if said := head_clock(store, fleet.now):
+        click.echo(f"note: {said}", err=True)
+    for line in report.text(plan, len(fleet.nodes), sum(past.in_service for past in fleet.nodes),
+                            newest_sweep(store, fleet.now),
                             fold, held_back=quiet.held_back(plan, silences, fold), end_jobs=end_jobs):
         click.echo(line)
     return plan

@@ -4,6 +4,7 @@ that share a folder."""
 from __future__ import annotations
 
 import dataclasses
+import json
 import shutil
 import sqlite3
 import subprocess
@@ -152,8 +153,32 @@ def test_a_locked_store_and_one_that_is_broken_take_no_snapshot_away(world: Worl
         held.close()
     assert world.node("fetch", str(world.shared)).returncode == 0
     assert world.opens()
-    (world.state / "muster.db").write_bytes(b"no database" * 999)
-    done = world.head("gate", "publish", "--to", str(world.shared))
-    assert done.returncode == 2 and "Traceback" not in done.stderr, done
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_without_a_store_it_is_published_what_was_known_and_what_people_did_since(
+    world: World, gone: bool,
+) -> None:
+    if gone:
+        (world.state / "muster.db").unlink()
+    else:
+        (world.state / "muster.db").write_bytes(b"no database" * 999)
+    before = json.loads((world.kept / "current" / "gate.json").read_bytes())
+    for _ in range(2):
+        done = world.head("gate", "publish", "--to", str(world.shared))
+        assert done.returncode == 0 and "published without the store" in done.stderr, done
+        assert ("there is no store yet" if gone else "is damaged") in done.stderr
     assert world.node("fetch", str(world.shared)).returncode == 0
-    assert world.opens()
+    after = json.loads((world.kept / "current" / "gate.json").read_bytes())
+    # States and looks are no newer than they were: they age.
+    assert after["nodes"] == before["nodes"] and after["serial"] > before["serial"] and world.opens()
+    away = "  gpu002: {lifecycle: {state: rma, owner: vendor, until: 2099-12-01}}\n"
+    (world.home / "muster.yaml").write_text(INVENTORY.replace("groups:", f"{away}groups:"))
+    if not gone:
+        done = world.head("cordon", "gpu003", "--reason", "smoke", "--hostfile", str(world.home / "bad"))
+        assert done.returncode == 0, done
+    world.publish()
+    done = world.node("@train")
+    assert done.returncode == 1 and "gpu002: not in service: rma" in done.stdout
+    assert ("gpu003" in done.stdout and "smoke" in done.stdout) is not gone
+    assert world.opens("gpu001,gpu004")

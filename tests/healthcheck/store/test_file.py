@@ -162,7 +162,7 @@ def test_a_file_of_others_or_of_a_newer_muster_is_left_alone(
 
 def test_a_file_that_is_no_database_is_told(tmp_path: Path) -> None:
     (tmp_path / NAME).write_bytes(b"not a database, but long enough to be taken for one" * 100)
-    with (pytest.raises(StoreError, match="file is not a database; see `muster store check`"),
+    with (pytest.raises(StoreError, match=r"is damaged \(file is not a database\); put a copy of .* back: muster store restore FILE"),
           opened(tmp_path)):
         pass
 

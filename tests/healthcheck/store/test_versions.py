@@ -20,7 +20,7 @@ from healthcheck.store.versions import Version, VersionSpan, history
 from healthcheck.triage.gather import changes
 from healthcheck.triage.judgedby import judged_by
 
-BEGIN = 1_800_000_000.0
+BEGIN = 1_700_000_000.0
 
 
 @pytest.fixture

@@ -1,0 +1,63 @@
+"""A clock of the head that is wrong is reported once, of the head, and the nodes are compared with each other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from healthcheck.config import rulesfolder
+from healthcheck.judge.headclock import HeadClock, head_clock
+from healthcheck.model.outcome import Result, Status
+from healthcheck.ruleset.ruleset import load_ruleset
+from healthcheck.sweep.assess import Assessment
+from inventory.model import Node
+from tests.healthcheck import machine
+
+RULES = load_ruleset(rulesfolder.folders(None)).select(("host-clock-offset",), ())
+DAY = 86400.0
+
+
+def judged(*offsets: float) -> tuple[list[Result], HeadClock | None]:
+    """The rule's result on nodes whose clocks are so far ahead of the head's, and what is said of the head."""
+    names = [f"n{at}" for at in range(len(offsets))]
+    assessment = Assessment([Node(name, sku="hgx-h100") for name in names], RULES)
+    for name, off in zip(names, offsets, strict=True):
+        found = machine.recording(name)
+        assert found.host is not None
+        assessment.add(replace(found, host=replace(found.host, time=found.received + off)))
+    done = assessment.finish()
+    return [one for report in done.reports for one in report.results if one.rule == "host-clock-offset"], done.head
+
+
+@pytest.mark.parametrize("way", [-1, 1])
+def test_where_most_agree_it_is_the_heads_and_no_node_fails(way: int) -> None:
+    results, head = judged(*(way * (DAY + second) for second in (0, 1, 20, 2)))
+    assert [one.status for one in results] == [Status.PASS] * 4
+    assert head is not None and abs(abs(head.ahead) - DAY) <= 2
+    assert ("behind" if way > 0 else "ahead of") in head.words() and "4 of 4 nodes" in head.words()
+
+
+def test_a_node_that_agrees_with_the_wrong_head_fails_against_the_others() -> None:
+    results, head = judged(-DAY, -DAY, 0.0, -DAY)
+    assert head is not None and [one.status for one in results] == [
+        Status.PASS, Status.PASS, Status.FAIL, Status.PASS]
+    assert results[2].findings[0].observed == "86400 s ahead of most others'" and results[2].remedy
+
+
+@pytest.mark.parametrize("offsets", [(0.0, 0.0, DAY), (DAY, DAY), (DAY,), (DAY, 0.0, DAY, 0.0), (DAY, -DAY, 500.0),
+                                     (30.0, 30.0, 30.0)])
+def test_without_a_majority_each_node_is_judged_by_itself(offsets: tuple[float, ...]) -> None:
+    results, head = judged(*offsets)
+    assert head is None
+    assert [one.status for one in results] == [Status.FAIL if abs(off) > 60 else Status.PASS for off in offsets]
+
+
+@given(st.dictionaries(st.text(max_size=3), st.floats(-1e7, 1e7), max_size=9), st.floats(1, 1e4))
+def test_the_head_is_blamed_by_a_majority_alone(offsets: dict[str, float], most: float) -> None:
+    found = head_clock(offsets, most)
+    if found is not None:
+        assert abs(found.ahead) > most and 2 * found.agreeing > len(offsets) == found.nodes >= 3
+        assert sum(abs(off + found.ahead) <= most for off in offsets.values()) == found.agreeing

@@ -1,0 +1,85 @@
+"""A head whose clock was wrong: nothing ends before it begins, no state is of the future, no node is accused."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from healthcheck.model.outcome import Finding, NodeReport, Result, Severity, Status, state_of
+from healthcheck.store.clock import head_clock, newest_sweep
+from healthcheck.store.file import Store, opened
+from healthcheck.store.sweeps import SweepRecord, record
+from inventory.errors import StoreError
+from tests.command import muster
+
+DAY = 86400.0
+
+
+def swept(store: Store, at: float, *sick: str) -> None:
+    reports = []
+    for node in ("n1", "n2", "n3"):
+        found = (Finding(79, 0, "GPU 0"),) if node in sick else ()
+        result = Result("kernel-xid", "kernel.xid", Status.FAIL if found else Status.PASS, Severity.CRITICAL, found)
+        reports.append(NodeReport(node, state_of([result]), "", (result,)))
+    record(store, SweepRecord(at, at + 5, False, "test", "digest", ("bringup",)), reports)
+
+
+def backwards(store: Store) -> list[tuple[object, ...]]:
+    return [tuple(row) for table in ("spell", "problem") for row in store.rows(
+        f"SELECT '{table}', began, seen, ended FROM {table} WHERE ended < began OR seen < began OR ended < seen")]  # noqa: S608
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(st.floats(-3 * DAY, 3 * DAY), st.sets(st.sampled_from(["n1", "n2", "n3"]))), min_size=1,
+                max_size=8))
+def test_whatever_the_clock_did_nothing_ends_before_it_begins_and_a_right_sweep_is_the_newest(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[float, set[str]]],
+) -> None:
+    now = time.time()
+    with opened(tmp_path_factory.mktemp("s"), make=True) as store:
+        for number, (off, sick) in enumerate(steps):
+            swept(store, now - (len(steps) - number) * 600 + off, *sick)
+            assert backwards(store) == []
+        swept(store, now, "n2")
+        assert backwards(store) == [] and head_clock(store, now) == ""
+        assert newest_sweep(store, now) is not None and newest_sweep(store, now) <= now + 300  # type: ignore[operator]
+        states = {row[0]: tuple(row)[1:] for row in store.rows(
+            "SELECT name, state, seen FROM spell JOIN node ON node.id = node WHERE ended IS NULL")}
+        assert states == {"n1": ("healthy", now), "n2": ("unhealthy", now), "n3": ("healthy", now)}
+        assert store.rows("SELECT count(*) FROM look WHERE time > ?", now + 300)[0][0] == 0
+
+
+def test_as_it_is_typed_the_head_is_reported_once_and_no_node_is_accused(tmp_path: Path) -> None:
+    (tmp_path / "muster.yaml").write_text("version: 1\ncordon: {hostfile: bad}\nnodes:\n  n[1-3]:\n")
+    now = time.time()
+    with opened(tmp_path / "state", make=True) as store:
+        swept(store, now - 3600)
+        swept(store, now + DAY, "n1", "n2", "n3")
+    for words in (("nodes",), ("triage",), ("history",)):
+        done = muster(*words, home=tmp_path)
+        assert done.stderr.count("this head's clock was ahead then, or is behind now") == 1, (words, done)
+        assert "Traceback" not in done.stderr
+    shown = muster("nodes", "--all", home=tmp_path)
+    assert "unhealthy?" in shown.stdout and "not checked by a right clock" in shown.stdout
+    assert "no-new-jobs" not in shown.stdout and "evict" not in shown.stdout
+    assert "1 h old" in shown.stderr or "60 min old" in shown.stderr
+    applied = muster("triage", "--apply", home=tmp_path)
+    assert applied.returncode in (0, 3) and not (tmp_path / "bad").exists(), applied
+    # The clock is right again, and one sweep later so is the store.
+    with opened(tmp_path / "state") as store:
+        swept(store, now - 60, "n1")
+    assert "clock" not in muster("nodes", home=tmp_path).stderr
+    shown = muster("nodes", "--all", home=tmp_path)
+    assert "unhealthy?" not in shown.stdout and shown.stdout.count("no-new-jobs") == 1
+
+
+def test_a_clock_that_no_one_has_set_stores_nothing_and_says_so(tmp_path: Path) -> None:
+    with opened(tmp_path, make=True) as store:
+        swept(store, time.time())
+        with pytest.raises(StoreError, match=r"this head's clock is not set, it says 1970-01-01 \(see: timedatectl"):
+            swept(store, 60.0, "n1")
+        assert store.rows("SELECT count(*) FROM sweep")[0][0] == 1
