@@ -111,7 +111,7 @@ def _rows(
     from healthcheck.report.nodes import row
     from healthcheck.store.history import known_nodes, newest_spells
     from healthcheck.store.leftout import left_out_nodes
-    from healthcheck.store.rmas import RmaState, alarms, rmas
+    from healthcheck.store.rmas import alarms, rmas
     from healthcheck.store.silences import active
     from healthcheck.store.silences import silenced as whose
     from healthcheck.triage.gather import gather
@@ -141,10 +141,9 @@ def _rows(
     past_rmas = rmas(store)
     away: dict[str, list[str]] = {}
     for one in past_rmas:
-        if one.state is not RmaState.RETURNED:
+        if one.away:
             away.setdefault(one.node, []).append(f"{one.id}:{one.state.value}")
-    wrong = alarms(store, past_rmas)
-    alarm = {one.node: wrong[one.id] for one in past_rmas if one.id in wrong}
+    alarm = {one.node: f"RMA {one.rma}: {one.said}" for one in alarms(store, past_rmas).values()}
     pasts = {past.node: past for past in fleet.nodes}
     by_agent = {name: one.evidence.at for name, one in left_out_nodes(store).items()}
     rows = [row(pasts[name], spells.get(name), verdicts.get(name), now, stale_s, ",".join(away.get(name, ())),

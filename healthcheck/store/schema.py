@@ -322,5 +322,16 @@ _TWELFTH = (
     "ALTER TABLE sweep ADD COLUMN left_out INTEGER NOT NULL DEFAULT 0",
 )
 
+# RMAs that a person closed, with the reason: they accuse no one any more. Parts by serial number alone, the
+# seats of a slot, and what changed seats lately.
+_PARTS = (
+    "ALTER TABLE rma ADD COLUMN closed REAL",
+    "ALTER TABLE rma ADD COLUMN closed_why TEXT NOT NULL DEFAULT ''",
+    "CREATE INDEX component_serial ON component (serial COLLATE NOCASE)",
+    "CREATE INDEX seat_slot ON seat (node, slot)",
+    "CREATE INDEX seat_began ON seat (began)",
+    "CREATE INDEX rma_serial ON rma (serial COLLATE NOCASE)",
+)
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH,
-                                           _EIGHTH, _NINTH, _TENTH, _ELEVENTH, _TWELFTH)
+                                           _EIGHTH, _NINTH, _TENTH, _ELEVENTH, _TWELFTH, _PARTS)

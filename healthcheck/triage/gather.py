@@ -20,7 +20,7 @@ from healthcheck.store.incidents import incidents, next_number
 from healthcheck.store.leases import leased_nodes
 from healthcheck.store.marks import CordonMark
 from healthcheck.store.repairs import word_of
-from healthcheck.store.rmas import alarms, rmas
+from healthcheck.store.rmas import Rma, alarms, rmas
 from healthcheck.store.verdicts import UNDER
 from healthcheck.store.versions import OF_NODES, VersionSpan, history
 from healthcheck.triage.faults import accuses
@@ -191,17 +191,19 @@ class _Memory:
         return found
 
     def _read_rmas(self, store: Store, since: float) -> Mapping[str, str]:
-        """What is away, or returned with a difference; a part that returned in order is a repair."""
+        """What is away, or came back other than announced, on the node where it sits now; a part that
+        returned in order is a repair of its node."""
         away: dict[str, str] = {}
         found = rmas(store)
-        wrong = alarms(store, [rma for rma in found if rma.returned is not None and rma.returned >= since])
+        wrong = alarms(store, found)
         for rma in found:
-            if rma.returned is None:
+            if rma.away:
                 away[rma.node] = f"RMA {rma.id} is {rma.state.value}: {rma.why}"
-            elif rma.id in wrong:
-                away[rma.node] = f"RMA {rma.id}: {wrong[rma.id]}"
-            elif rma.returned >= since:
-                self._repaired.setdefault(rma.node, []).append(Repaired(rma.returned, RETURNED, rma.slot))
+            elif rma.returned is not None and rma.returned >= since and rma.repaired and (
+                    rma.id not in wrong or wrong[rma.id].node != rma.node):
+                self._repaired.setdefault(rma.node, []).append(returned(rma))
+        for number, one in wrong.items():
+            away[one.node] = f"RMA {number}: {one.said}"
         return away
 
     def _read_verdicts(self, store: Store) -> dict[str, OpenVerdict]:
@@ -285,6 +287,13 @@ def changes(store: Store, since: float, now: float) -> list[VersionChange]:
         "SELECT started FROM sweep WHERE started >= ? AND started <= ? AND 2 * (nodes + left_out) >= "
         "(SELECT max(nodes + left_out) FROM sweep) ORDER BY started", min(one.began for one in found), now)]
     return [change(one, broad) for one in found]
+
+
+def returned(rma: Rma) -> Repaired:
+    """The return of a part as a repair; of a whole node it is one of all."""
+    assert rma.returned is not None  # noqa: S101  (only what returned is one)
+    of = frozenset({word for word in (rma.slot, rma.serial) if word}) if rma.slot else frozenset()
+    return Repaired(rma.returned, RETURNED, rma.slot, of, rma.kind)
 
 
 def change(one: VersionSpan, broad: Sequence[float]) -> VersionChange:

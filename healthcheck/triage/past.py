@@ -33,12 +33,14 @@ RETURNED = "returned from the vendor"
 @dataclass(frozen=True)
 class Repaired:
     """Something that was done to a node, or to what sits in one slot of it, and was seen to be done. `of`
-    are, of a person's word, the subjects and serial numbers that it is of."""
+    are, of a person's word or a return, the subjects, slots and serial numbers that it is of; empty where it
+    is of all. `kind` is that of a part that returned."""
 
     time: float
     what: str
     slot: str = ""
     of: frozenset[str] = frozenset()
+    kind: str = ""
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,7 @@ def _still_there(past: NodeHistory, policy: TriagePolicy) -> str | None:
             continue
         ended = problem.ended if problem.ended is not None else problem.seen
         back = any(done.time >= problem.began
-                   and (done.what == RETURNED or (done.what == REPAIRED and _of(done, problem)))
+                   and done.what in (RETURNED, REPAIRED) and _of(done, problem)
                    for done in past.repaired)
         if not back and any(cordon.began <= ended for cordon in past.cordons):
             return (f"{problem.rule} of {problem.subject} went away by itself, and the same board is there: "
@@ -98,9 +98,15 @@ def _still_there(past: NodeHistory, policy: TriagePolicy) -> str | None:
 
 
 def _of(done: Repaired, problem: Problem) -> bool:
-    """Whether a recorded repair covers it; one without names covers all."""
-    return (not done.of or problem.subject in done.of
-            or (problem.serial is not None and problem.serial in done.of))
+    """Whether a recorded repair covers it; one without names covers all. A part that returned covers what
+    was of its kind, where the problem has no serial number to tell parts apart by."""
+    if not done.of or problem.subject in done.of:
+        return True
+    if problem.serial is not None:
+        return problem.serial in done.of
+    subject = problem.subject.lower()
+    return done.what == RETURNED and (
+        bool(done.kind) and subject.startswith(done.kind) or any(word.lower() in subject for word in done.of))
 
 
 def _since(time: float) -> str:
