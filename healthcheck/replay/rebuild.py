@@ -143,15 +143,16 @@ class Rebuilt:
                   and rma.id not in wrong):
                 repaired.append(returned(rma))
         for number, one in wrong.items():
-            away = f"RMA {number}: {one.said}"
+            away = f"RMA {number}: {one.said}; see: muster rma list"
         return away
 
     @staticmethod
     def _then(rma: Rma, now: float) -> Rma:
         """What was known of it at that time."""
         if rma.closed is not None and rma.closed > now:
-            rma = replace(rma, closed=None, closed_why="", **(
-                {} if rma.repaired else {"returned": None, "outcome": None}))
+            rma = replace(rma, closed=None, closed_why="")
+            if not rma.repaired:
+                rma = replace(rma, returned=None, outcome=None)
         if rma.returned is None or rma.returned <= now:
             return rma if rma.shipped is None or rma.shipped <= now else replace(rma, shipped=None)
         return replace(rma, returned=None, outcome=None,

@@ -91,10 +91,11 @@ class Rma:
 
 @dataclass(frozen=True)
 class RmaAlarm:
-    """What is not as the return was announced, on the node where the wrong part sits now."""
+    """What is not as the return was announced, on the node and in the slot where the wrong part sits now."""
 
     rma: int
     node: str
+    slot: str
     said: str
 
 
@@ -186,6 +187,9 @@ def close(store: Store, rma: Rma, why: str, who: str, now: float) -> int:
         db.execute("UPDATE rma SET closed = ?, closed_why = ?, returned = coalesce(returned, ?), "
                    "outcome = coalesce(outcome, ?) WHERE id = ? AND closed IS NULL",
                    (now, why, now, _CLOSED, rma.id))
+        for (line,) in db.execute("SELECT id FROM ledger WHERE evidence = ? AND outcome IS NULL "
+                                  "AND action IN ('rma open', 'rma return')", (_evidence(rma),)).fetchall():
+            ledger.finish(db, line, "cut short, and closed", now)
         return _line(db, rma, "rma close", who, now, why)
 
 
@@ -265,17 +269,16 @@ def alarm(rma: Rma, seats: Collection[ComponentLocation]) -> RmaAlarm | None:
     if not rma.same and (now := [seat for seat in same if seat.ended is None]):
         at = max(now, key=lambda seat: (seat.seen, seat.began))
         where = "" if at in here else f" in {at.node}, slot {at.slot}"
-        return RmaAlarm(rma.id, at.node,
+        return RmaAlarm(rma.id, at.node, at.slot,
                         f"the SAME {at.kind} came back{where}: serial {rma.serial}, and it was said to be "
                         "exchanged")
     if not here:
         return None
+    came = f"ANOTHER {rma.kind} came back: serial {here[-1].serial}, and"
     if rma.same and rma.serial and not same:
-        return RmaAlarm(rma.id, rma.node, f"ANOTHER {rma.kind} came back: serial {here[-1].serial}, and "
-                                          f"{rma.serial} was said to be repaired")
+        return RmaAlarm(rma.id, rma.node, here[-1].slot, f"{came} {rma.serial} was said to be repaired")
     if rma.new and not any(_is(seat, rma.kind, rma.new) for seat in seats):
-        return RmaAlarm(rma.id, rma.node, f"ANOTHER {rma.kind} came back: serial {here[-1].serial}, and "
-                                          f"{rma.new} was said to come")
+        return RmaAlarm(rma.id, rma.node, here[-1].slot, f"{came} {rma.new} was said to come")
     return None
 
 

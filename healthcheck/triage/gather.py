@@ -203,7 +203,7 @@ class _Memory:
                     rma.id not in wrong or wrong[rma.id].node != rma.node):
                 self._repaired.setdefault(rma.node, []).append(returned(rma))
         for number, one in wrong.items():
-            away[one.node] = f"RMA {number}: {one.said}"
+            away[one.node] = f"RMA {number}: {one.said}; see: muster rma list"
         return away
 
     def _read_verdicts(self, store: Store) -> dict[str, OpenVerdict]:

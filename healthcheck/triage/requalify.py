@@ -105,8 +105,8 @@ def _of(done: Repaired, problem: Problem) -> bool:
     if problem.serial is not None:
         return problem.serial in done.of
     subject = problem.subject.lower()
-    return done.what == RETURNED and (
-        bool(done.kind) and subject.startswith(done.kind) or any(word.lower() in subject for word in done.of))
+    return done.what == RETURNED and (any(word.lower() in subject for word in done.of)
+                                      or (bool(done.kind) and subject.startswith(done.kind)))
 
 
 def _since(time: float) -> str:
