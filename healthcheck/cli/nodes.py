@@ -108,6 +108,7 @@ def _rows(
     store: Store, there: Inventory | None, text: str | None, policy: TriagePolicy, now: float, stale_s: float,
 ) -> tuple[list[NodeRow], list[str]]:
     """A row for each selected node, in natural order, and the nodes that only the store has."""
+    from healthcheck.report.machines import words as machine_words
     from healthcheck.report.nodes import row
     from healthcheck.store.history import known_nodes, newest_spells
     from healthcheck.store.leftout import left_out_nodes
@@ -145,9 +146,10 @@ def _rows(
             away.setdefault(one.node, []).append(f"{one.id}:{one.state.value}")
     alarm = {one.node: f"RMA {one.rma}: {one.said}" for one in alarms(store, past_rmas).values()}
     pasts = {past.node: past for past in fleet.nodes}
+    machines = {one.node: machine_words(one) for one in plan.machines}
     by_agent = {name: one.evidence.at for name, one in left_out_nodes(store).items()}
     rows = [row(pasts[name], spells.get(name), verdicts.get(name), now, stale_s, ",".join(away.get(name, ())),
-                alarm.get(name, ""), shared.get(name, ()), by_agent.get(name))
+                alarm.get(name, ""), shared.get(name, ()), by_agent.get(name), machines.get(name, ""))
             for name in sorted(names, key=natural)]
     return rows, sorted(set(known) - set(there.nodes), key=natural) if there is not None else []
 

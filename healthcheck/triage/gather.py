@@ -18,6 +18,7 @@ from healthcheck.store.file import Store
 from healthcheck.store.hardware import new_since
 from healthcheck.store.incidents import incidents, next_number
 from healthcheck.store.leases import leased_nodes
+from healthcheck.store.machines import another_machines
 from healthcheck.store.marks import CordonMark
 from healthcheck.store.repairs import word_of
 from healthcheck.store.rmas import Rma, alarms, rmas
@@ -129,6 +130,7 @@ class _Memory:
     ) -> None:
         self._silences = silenced
         self._new_since = new_since(store)
+        self._machines = another_machines(store)
         self._problems: dict[str, list[Problem]] = defaultdict(list)
         self._over: dict[str, list[Problem]] = defaultdict(list)
         self._of: dict[int, list[Problem]] = defaultdict(list)
@@ -249,6 +251,7 @@ class _Memory:
         """What is known of one node."""
         name = node.name
         here = self._here.get(name, ())
+        machine = self._machines.get(name)
         return NodeHistory(
             name, node.in_service, node.lifecycle.state.value, tuple(self._problems.get(name, ())),
             tuple(self._over.get(name, ())),
@@ -258,9 +261,10 @@ class _Memory:
             tuple(self._cordons.get(name, ())), self._verdicts.get(name), self._overridden.get(name, ""),
             others, self._leased.get(name, ""), domains(node), self._away.get(name, ""),
             self._left.get(name, 0.0), *self._states.get(name, ("", 0.0)),
-            self._versions.get(name, _NO_VERSIONS), ports(node), new_since=self._new_since.get(name, 0.0),
+            self._versions.get(name, _NO_VERSIONS), ports(node), new_since=max(
+                self._new_since.get(name, 0.0), machine.at if machine is not None else 0.0),
             sku=node.sku or "", changed=tuple(self._changed.get(name, ())),
-            anew=self._anew.get(name) if name in self._verdicts else None)
+            anew=self._anew.get(name) if name in self._verdicts else None, machine=machine)
 
 
 def _anew(store: Store, lost: Lost, now: float) -> Mapping[str, Anew]:

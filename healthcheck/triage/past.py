@@ -9,6 +9,7 @@ from types import MappingProxyType
 from healthcheck.model.faultkind import Isolation
 from healthcheck.model.problem import Problem
 from healthcheck.model.verdict import StoredIncident
+from healthcheck.store.machines import AnotherMachine
 from healthcheck.store.marks import CordonMark
 from healthcheck.triage.symptom import symptom
 
@@ -125,7 +126,8 @@ class NodeHistory:
     rail by PCI address, empty where not known; `shared` are the incidents that it is or was in, `excused`
     the rules whose failing an incident answers for: they accuse it of nothing while it lasts. `sku` is what
     the inventory calls its kind, `changed` what it runs since not long ago. `anew` is set where its last
-    cordon ended so, and nothing has been proven since.
+    cordon ended so, and nothing has been proven since. `machine` is set where another machine has its name
+    since then.
     """
 
     node: str
@@ -157,6 +159,7 @@ class NodeHistory:
     excused: frozenset[str] = frozenset()
     sku: str = ""
     changed: tuple[VersionChange, ...] = ()
+    machine: AnotherMachine | None = None
 
     def in_incident(self, problem: Problem) -> bool:
         """Whether a problem was part of an incident, from its beginning to its end if it has one; what

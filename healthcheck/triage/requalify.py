@@ -8,6 +8,7 @@ import datetime as dt
 from healthcheck.model.outcome import NodeState, Severity, Status
 from healthcheck.model.problem import Problem
 from healthcheck.store.accused import lasts
+from healthcheck.store.machines import AnotherMachine
 from healthcheck.triage.faults import accuses, of
 from healthcheck.triage.past import REPAIRED, RETURNED, NodeHistory, Repaired, RequalifySnapshot
 from healthcheck.triage.policy import TriagePolicy
@@ -50,8 +51,7 @@ def requalified(past: NodeHistory, policy: TriagePolicy, now: float) -> tuple[bo
                        and (problem.ended or problem.seen) >= held)
     clean: list[RequalifySnapshot] = []
     unmeasured: frozenset[str] = frozenset()
-    for look in sorted((look for look in past.looks if look.time <= now), key=lambda look: look.time,
-                       reverse=True):
+    for look in _newest_first(past, now):
         if len(clean) == wanted.sweeps or look.time < since or look.state != NodeState.HEALTHY.value:
             break
         lacks = failed - look.measured if look.measured is not None else frozenset()
@@ -69,6 +69,23 @@ def requalified(past: NodeHistory, policy: TriagePolicy, now: float) -> tuple[bo
                        f"ago: {by_hand}")
     return (True, f"clean in its last {wanted.sweeps} looks under profile {wanted.profile}, since "
                   f"{_when(clean[-1].time)}")
+
+
+def unproven_machine(past: NodeHistory, policy: TriagePolicy, now: float) -> AnotherMachine | None:
+    """The machine that has the node's name now, where it has not shown yet, in as many clean looks as a
+    repaired node must, that it is well; None for one that has, and for one that was always there."""
+    if past.machine is None:
+        return None
+    clean: list[float] = []
+    for look in _newest_first(past, now):
+        if (look.state == NodeState.HEALTHY.value and look.time >= past.machine.at
+                and (not clean or clean[-1] - look.time >= policy.requalify.apart_minutes * 60)):
+            clean.append(look.time)
+    return past.machine if len(clean) < policy.requalify.sweeps else None
+
+
+def _newest_first(past: NodeHistory, now: float) -> list[RequalifySnapshot]:
+    return sorted((look for look in past.looks if look.time <= now), key=lambda look: look.time, reverse=True)
 
 
 def _after_incident(past: NodeHistory, policy: TriagePolicy, now: float, since: float) -> tuple[bool, str]:

@@ -1,0 +1,89 @@
+"""Which nodes another machine stands for than before, by the serial numbers of their parts, and which two
+have changed places."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from healthcheck.store.file import Store
+
+# What one look cannot read the next ones do: parts that changed within this time changed at once.
+_AT_ONCE_S = 86400.0
+_LEAST = 2
+# Of the seats that are taken now those whose part took the place of another one, and in which node that part
+# sat before. What the first sweep of all met took no one's place.
+_TAKEN = (
+    "SELECT * FROM (SELECT seat.node AS node, kind, began, component, "
+    "(SELECT old.component FROM seat AS old WHERE old.node = seat.node AND old.slot = seat.slot "
+    "AND old.id < seat.id ORDER BY old.id DESC LIMIT 1) AS before, "
+    "(SELECT old.node FROM seat AS old WHERE old.component = seat.component AND old.id < seat.id "
+    "ORDER BY old.id DESC LIMIT 1) AS came FROM seat JOIN component ON component.id = seat.component "
+    "WHERE ended IS NULL AND began > (SELECT min(started) FROM sweep)) "
+    "WHERE before != component AND coalesce(came, -1) != node")
+
+
+@dataclass(frozen=True)
+class AnotherMachine:
+    """A node of which most kinds of parts are others since `at`, in epoch seconds: `others` of `parts` with a
+    serial number. `origin` is the node where most of them sat before, "" where no sweep has met them;
+    `swapped`: that node has the parts of this one."""
+
+    node: str
+    at: float
+    others: int
+    parts: int
+    origin: str = ""
+    swapped: bool = False
+
+
+@dataclass(frozen=True)
+class _Taken:
+    kind: str
+    began: float
+    came: int | None
+
+
+def another_machines(store: Store) -> dict[str, AnotherMachine]:
+    """By node the last time that another machine took its name; one part, or all of one kind beside others
+    that stayed, is no other machine. Raises StoreError."""
+    taken: dict[int, list[_Taken]] = defaultdict(list)
+    for node, kind, began, _, _, came in store.rows(_TAKEN):
+        taken[node].append(_Taken(kind, began, came))
+    found: dict[str, AnotherMachine] = {}
+    for number, parts in taken.items():
+        if len(parts) < _LEAST:
+            continue
+        names = {row[0]: row[1] for row in store.rows(
+            f"SELECT id, name FROM node WHERE id IN ({', '.join('?' * len({number, *_came(parts)}))})",  # noqa: S608  (marks alone)
+            *sorted({number, *_came(parts)}))}
+        seats = [(row[0], row[1], row[2]) for row in store.rows(
+            "SELECT kind, began, seen FROM seat JOIN component ON component.id = seat.component "
+            "WHERE node = ? AND ended IS NULL", number)]
+        one = _judged(names[number], parts, seats, names)
+        if one is not None:
+            found[one.node] = one
+    return {name: replace(one, swapped=(other := found.get(one.origin)) is not None and other.origin == name)
+            for name, one in found.items()}
+
+
+def _came(parts: Sequence[_Taken]) -> set[int]:
+    return {part.came for part in parts if part.came is not None}
+
+
+def _judged(
+    node: str, taken: Sequence[_Taken], seats: Sequence[tuple[str, float, float]], names: Mapping[int, str],
+) -> AnotherMachine | None:
+    """The last time at which most kinds of the node's parts were others; `seats` are those that are taken
+    now: kind, since when, and when last seen."""
+    for at in sorted({part.began for part in taken}, reverse=True):
+        new = [part for part in taken if at <= part.began <= at + _AT_ONCE_S]
+        kept = Counter(kind for kind, began, seen in seats if began < at <= seen)
+        others = Counter(part.kind for part in new)
+        kinds = {*others, *kept}
+        if len(new) >= _LEAST and 2 * sum(others[kind] > kept[kind] for kind in kinds) > len(kinds):
+            came = Counter(part.came for part in new if part.came is not None).most_common(1)
+            origin = names[came[0][0]] if came and 2 * came[0][1] > len(new) else ""
+            return AnotherMachine(node, at, len(new), len(new) + sum(kept.values()), origin)
+    return None
