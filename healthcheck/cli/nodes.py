@@ -144,7 +144,7 @@ def _rows(
     for one in past_rmas:
         if one.away:
             away.setdefault(one.node, []).append(f"{one.id}:{one.state.value}")
-    alarm = {one.node: f"RMA {one.rma}: {one.said}" for one in alarms(store, past_rmas).values()}
+    alarm = {one.node: one.said for one in alarms(store, past_rmas).values()}
     pasts = {past.node: past for past in fleet.nodes}
     machines = {one.node: machine_words(one) for one in plan.machines}
     by_agent = {name: one.evidence.at for name, one in left_out_nodes(store).items()}

@@ -12,16 +12,17 @@ from healthcheck.store.file import Store
 # What one look cannot read the next ones do: parts that changed within this time changed at once.
 _AT_ONCE_S = 86400.0
 _LEAST = 2
-# Of the seats that are taken now those whose part took the place of another one, and in which node that part
-# sat before. What the first sweep of all met took no one's place.
+# Of the seats that are taken now those whose part took the place of one that has left the node, and in which
+# node it sat before. What the first sweep of all met took no one's place.
 _TAKEN = (
-    "SELECT * FROM (SELECT seat.node AS node, kind, began, component, "
+    "SELECT node, kind, began, came FROM (SELECT seat.node AS node, kind, began, component, "
     "(SELECT old.component FROM seat AS old WHERE old.node = seat.node AND old.slot = seat.slot "
     "AND old.id < seat.id ORDER BY old.id DESC LIMIT 1) AS before, "
     "(SELECT old.node FROM seat AS old WHERE old.component = seat.component AND old.id < seat.id "
     "ORDER BY old.id DESC LIMIT 1) AS came FROM seat JOIN component ON component.id = seat.component "
-    "WHERE ended IS NULL AND began > (SELECT min(started) FROM sweep)) "
-    "WHERE before != component AND coalesce(came, -1) != node")
+    "WHERE ended IS NULL AND began > (SELECT min(started) FROM sweep)) AS taken "
+    "WHERE before != component AND NOT EXISTS (SELECT 1 FROM seat WHERE seat.component = before "
+    "AND seat.node = taken.node AND seat.ended IS NULL)")
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def another_machines(store: Store) -> dict[str, AnotherMachine]:
     """By node the last time that another machine took its name; one part, or all of one kind beside others
     that stayed, is no other machine. Raises StoreError."""
     taken: dict[int, list[_Taken]] = defaultdict(list)
-    for node, kind, began, _, _, came in store.rows(_TAKEN):
+    for node, kind, began, came in store.rows(_TAKEN):
         taken[node].append(_Taken(kind, began, came))
     found: dict[str, AnotherMachine] = {}
     for number, parts in taken.items():
@@ -77,13 +78,26 @@ def _judged(
 ) -> AnotherMachine | None:
     """The last time at which most kinds of the node's parts were others; `seats` are those that are taken
     now: kind, since when, and when last seen."""
-    for at in sorted({part.began for part in taken}, reverse=True):
-        new = [part for part in taken if at <= part.began <= at + _AT_ONCE_S]
-        kept = Counter(kind for kind, began, seen in seats if began < at <= seen)
-        others = Counter(part.kind for part in new)
-        kinds = {*others, *kept}
-        if len(new) >= _LEAST and 2 * sum(others[kind] > kept[kind] for kind in kinds) > len(kinds):
-            came = Counter(part.came for part in new if part.came is not None).most_common(1)
-            origin = names[came[0][0]] if came and 2 * came[0][1] > len(new) else ""
-            return AnotherMachine(node, at, len(new), len(new) + sum(kept.values()), origin)
-    return None
+    times = sorted({part.began for part in taken}, reverse=True)
+    last = next((at for at in times if _another(taken, seats, at) is not None), None)
+    if last is None:
+        return None
+    at = min(time for time in times if last - _AT_ONCE_S <= time <= last
+             and _another(taken, seats, time) is not None)
+    new, kept = _another(taken, seats, at) or ((), 0)
+    came = Counter(part.came for part in new if part.came is not None).most_common(1)
+    origin = names[came[0][0]] if came and 2 * came[0][1] > len(new) else ""
+    return AnotherMachine(node, at, len(new), len(new) + kept, origin if origin != node else "")
+
+
+def _another(
+    taken: Sequence[_Taken], seats: Sequence[tuple[str, float, float]], at: float,
+) -> tuple[Sequence[_Taken], int] | None:
+    """The parts that took others' places within a day from then, and how many stayed, where that makes
+    another machine."""
+    new = [part for part in taken if at <= part.began <= at + _AT_ONCE_S]
+    kept = Counter(kind for kind, began, seen in seats if began < at <= seen)
+    others = Counter(part.kind for part in new)
+    kinds = {*others, *kept}
+    most = sum(others[kind] > kept[kind] for kind in kinds)
+    return (new, kept.total()) if len(new) >= _LEAST and 2 * most > len(kinds) else None

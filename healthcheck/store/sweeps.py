@@ -325,13 +325,19 @@ class _Writer:
 
         `ambiguous` are numbers that tell nothing apart.
         """
-        held = {row[1]: (row[0], row[2], row[3])
-                for row in self._db.execute("SELECT seat.id, slot, component, kind FROM seat "
+        held = {row[1]: (row[0], row[2], row[3], row[4])
+                for row in self._db.execute("SELECT seat.id, slot, component, kind, serial FROM seat "
                                             "JOIN component ON component.id = component WHERE node = ? "
                                             "AND ended IS NULL", (node,))}
         named: dict[str, int] = {}
+        stay: list[int] = []
         for part in seen.components:
             if (part.kind, part.serial) in ambiguous:
+                continue
+            before = held.pop(part.slot, None)
+            if before is not None and before[2:] == (part.kind, part.serial):
+                named[part.name] = named[f"{part.kind.upper()} at PCI {part.slot}"] = before[1]
+                stay.append(before[0])
                 continue
             self._db.execute("INSERT INTO component (kind, serial) VALUES (?, ?) ON CONFLICT DO NOTHING",
                              (part.kind, part.serial))
@@ -339,17 +345,16 @@ class _Writer:
                                          (part.kind, part.serial)).fetchone()
             # The kernel's log knows it by its place alone.
             named[part.name] = named[f"{part.kind.upper()} at PCI {part.slot}"] = number
-            before = held.pop(part.slot, None)
-            if before is not None and before[1] == number:
-                self._db.execute("UPDATE seat SET seen = ? WHERE id = ?", (self._now, before[0]))
-                continue
             # Here now, and so nowhere else; and whatever sat here has gone.
             self._db.execute("UPDATE seat SET ended = ? WHERE ended IS NULL AND (component = ? OR (node = ? "
                              "AND slot = ?))",
                              (self._now, number, node, part.slot))
             self._db.execute("INSERT INTO seat (component, node, slot, began, seen) VALUES (?, ?, ?, ?, ?)",
                              (number, node, part.slot, self._now, self._now))
-        for seat, _, kind in held.values():
+        # What was taken from a seat further up, by one that had its number, stays no longer.
+        self._db.executemany("UPDATE seat SET seen = ? WHERE id = ? AND ended IS NULL",
+                             [(self._now, seat) for seat in stay])
+        for seat, _, kind, _ in held.values():
             if kind in seen.kinds:
                 self._db.execute("UPDATE seat SET ended = ? WHERE id = ?", (self._now, seat))
         self._counters(node, seen)
