@@ -12,17 +12,21 @@ from healthcheck.store.file import Store
 # What one look cannot read the next ones do: parts that changed within this time changed at once.
 _AT_ONCE_S = 86400.0
 _LEAST = 2
-# Of the seats that are taken now those whose part took the place of one that has left the node, and in which
-# node it sat before. What the first sweep of all met took no one's place.
+# Of the seats that are taken now those whose part took the place of one that has left the node, since when it
+# has it, however often it was out, and in which other node it sat last. What the first sweep of all met took no
+# one's place.
 _TAKEN = (
-    "SELECT node, kind, began, came FROM (SELECT seat.node AS node, kind, began, component, "
-    "(SELECT old.component FROM seat AS old WHERE old.node = seat.node AND old.slot = seat.slot "
-    "AND old.id < seat.id ORDER BY old.id DESC LIMIT 1) AS before, "
+    "SELECT node, kind, (SELECT min(own.began) FROM seat AS own WHERE own.node = taken.node "
+    "AND own.slot = taken.slot AND own.component = taken.component AND own.id > old), came FROM ("
+    "SELECT seat.node AS node, seat.slot AS slot, kind, component, "
+    "(SELECT old.id FROM seat AS old WHERE old.node = seat.node AND old.slot = seat.slot "
+    "AND old.id < seat.id AND old.component != seat.component ORDER BY old.id DESC LIMIT 1) AS old, "
     "(SELECT old.node FROM seat AS old WHERE old.component = seat.component AND old.id < seat.id "
-    "ORDER BY old.id DESC LIMIT 1) AS came FROM seat JOIN component ON component.id = seat.component "
+    "AND old.node != seat.node ORDER BY old.id DESC LIMIT 1) AS came "
+    "FROM seat JOIN component ON component.id = seat.component "
     "WHERE ended IS NULL AND began > (SELECT min(started) FROM sweep)) AS taken "
-    "WHERE before != component AND NOT EXISTS (SELECT 1 FROM seat WHERE seat.component = before "
-    "AND seat.node = taken.node AND seat.ended IS NULL)")
+    "WHERE old IS NOT NULL AND NOT EXISTS (SELECT 1 FROM seat JOIN seat AS out ON out.id = old "
+    "WHERE seat.component = out.component AND seat.node = taken.node AND seat.ended IS NULL)")
 
 
 @dataclass(frozen=True)

@@ -198,18 +198,17 @@ def test_whatever_changes_places_no_part_sits_twice_and_the_last_change_is_said(
         shown = dict(zip(("n1", "n2", "n3"), MACHINES, strict=True))
         sweep(store, 0, **{node: machine(one) for node, one in shown.items()})
         changed: dict[str, float] = {}
-        seen = dict.fromkeys(shown, 0.0)
+        last = {one: node for node, one in shown.items()}
         for turn, (order, looked) in enumerate(story, 1):
             at = turn * 2 * 86400.0
             now = {f"n{number + 1}": order[number] for number in looked}
             sweep(store, at, **{node: machine(one) for node, one in now.items()})
             changed.update({node: at for node, one in now.items() if shown[node] != one})
             shown.update(now)
-            seen.update(dict.fromkeys(now, at))
+            last.update({one: node for node, one in now.items()})
             seats = [tuple(row) for row in store.rows("SELECT component, node, slot FROM seat "
                                                       "WHERE ended IS NULL")]
             assert len({part for part, _, _ in seats}) == len(seats)
             assert {name: one.at for name, one in another_machines(store).items()} == {
                 name: at for name, at in changed.items()
-                if all(other == name or shown[other] != shown[name] or seen[other] < seen[name]
-                       for other in shown)}
+                if last[shown[name]] == name}
