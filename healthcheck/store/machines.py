@@ -12,9 +12,9 @@ from healthcheck.store.file import Store
 # What one look cannot read the next ones do: parts that changed within this time changed at once.
 _AT_ONCE_S = 86400.0
 _LEAST = 2
-# Of the seats that are taken now those whose part took the place of one that has left the node, since when it
-# has it, however often it was out, and in which other node it sat last. What the first sweep of all met took no
-# one's place.
+# Of the seats that are taken now those whose part took the place of one that has left the node, since when
+# it has it, however often it was out, and in which other node it sat last. What the first sweep of all met
+# took no one's place.
 _TAKEN = (
     "SELECT node, kind, (SELECT min(own.began) FROM seat AS own WHERE own.node = taken.node "
     "AND own.slot = taken.slot AND own.component = taken.component AND own.id > old), came FROM ("

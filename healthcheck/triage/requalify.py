@@ -120,7 +120,7 @@ def _of(done: Repaired, problem: Problem) -> bool:
     if not done.of or problem.subject in done.of:
         return True
     if problem.serial is not None:
-        return problem.serial in done.of
+        return problem.serial.lower() in {word.lower() for word in done.of}
     subject = problem.subject.lower()
     return done.what == RETURNED and (any(word.lower() in subject for word in done.of)
                                       or (bool(done.kind) and subject.startswith(done.kind)))
