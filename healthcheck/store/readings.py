@@ -152,7 +152,7 @@ def _modules(captures: Captures, whole: set[str]) -> Iterator[Component]:
     if not fact_readings(value).get("unread"):
         whole.add("dimm")
     for module in modules:
-        if _is_number(module.serial):
+        if is_number(module.serial):
             slot = clean(f"{module.slot} {module.bank}" if names[module.slot] > 1 else module.slot, 64)
             yield Component("dimm", slot, module.serial, f"module {slot}")
         else:
@@ -168,9 +168,10 @@ def _serials(subject: Any, *fields: str) -> Iterator[str]:
     """A board's serial number, else the GPU's UUID. Some boards have none, or all the same."""
     for field in fields or ("serial", "uuid"):
         value = fact_readings(subject).get(field)
-        if isinstance(value, str) and _is_number(value):
+        if isinstance(value, str) and is_number(value):
             yield clean(value.strip(), 64)
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Whether it is a serial number, and not what a maker leaves in its place."""
     return bool(text.strip("0 ")) and text.strip().upper() not in _PLACEHOLDERS

@@ -9,7 +9,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
 
-from healthcheck.store import ledger
+from healthcheck.store import ledger, parts
 from healthcheck.store.file import Store
 from healthcheck.store.history import ComponentLocation
 
@@ -18,8 +18,6 @@ PART = "part"           # the kind of what no sweep has seen: it is looked for b
 _SAME = "same"
 _OTHER = "exchanged"
 _CLOSED = "closed"
-# Kinds of which only people and controllers give a serial number, by the word that the slot begins with.
-_BY_WORD = ("dimm", "psu", "board", "cpu", "fan", "cable", "switch")
 
 
 class RmaState(Enum):
@@ -108,7 +106,7 @@ def words(slot: str, kind: str, serial: str) -> str:
 def kind_of(slot: str) -> str:
     """The kind of a part that no sweep has seen, by the first word of where it sits: "DIMM A3" is a dimm."""
     word = slot.lower().partition(" ")[0].rstrip("0123456789")
-    return word if word in _BY_WORD else PART
+    return word if word in parts.BY_WORD else PART
 
 
 def begin(
@@ -150,7 +148,7 @@ def _opened(
                             (node, slot, kind, serial, why, who, reference, evidence, now)).lastrowid
         held = db.execute("SELECT * FROM rma WHERE id = ?", (number,)).fetchone()
         if serial:
-            seat(db, node, slot or CHASSIS, kind, serial, now, moves=False)
+            parts.seat(db, node, slot or CHASSIS, kind, serial, now, moves=False)
     return Rma(**dict(held))
 
 
@@ -175,8 +173,8 @@ def _back(db: sqlite3.Connection, rma: Rma, outcome: str, now: float) -> Rma:
                       (now, outcome, rma.id)).rowcount
     back = Rma(**dict(db.execute("SELECT * FROM rma WHERE id = ?", (rma.id,)).fetchone()))
     # Where sweeps read a kind of part, they say what sits there.
-    if done and back.new and (rma.kind == PART or rma.kind in _BY_WORD):
-        seat(db, rma.node, rma.slot, rma.kind, back.new, now, moves=True)
+    if done and back.new and (rma.kind == PART or rma.kind in parts.BY_WORD):
+        parts.seat(db, rma.node, rma.slot, rma.kind, back.new, now, moves=True)
     return back
 
 
@@ -191,27 +189,6 @@ def close(store: Store, rma: Rma, why: str, who: str, now: float) -> int:
                                   "AND action IN ('rma open', 'rma return')", (_evidence(rma),)).fetchall():
             ledger.finish(db, line, "cut short, and closed", now)
         return _line(db, rma, "rma close", who, now, why)
-
-
-def seat(
-    db: sqlite3.Connection, node: str, slot: str, kind: str, serial: str, now: float, *, moves: bool,
-) -> None:
-    """Writes down by a person's or a controller's word where a part sits, inside a transaction. With `moves`
-    it sits nowhere else from now on, and nothing else there; without, only what is not known is added."""
-    db.execute("INSERT INTO node (name) VALUES (?) ON CONFLICT (name) DO NOTHING", (node,))
-    (at,) = db.execute("SELECT id FROM node WHERE name = ?", (node,)).fetchone()
-    db.execute("INSERT INTO component (kind, serial) VALUES (?, ?) ON CONFLICT DO NOTHING", (kind, serial))
-    (part,) = db.execute("SELECT id FROM component WHERE kind = ? AND serial = ?", (kind, serial)).fetchone()
-    held = db.execute("SELECT id, component, node, slot FROM seat WHERE ended IS NULL AND (component = ? "
-                      "OR (node = ? AND slot = ?))", (part, at, slot)).fetchall()
-    if any(tuple(row)[1:] == (part, at, slot) for row in held):
-        db.execute("UPDATE seat SET seen = max(seen, ?) WHERE ended IS NULL AND component = ?", (now, part))
-        return
-    if held and not moves:
-        return
-    db.executemany("UPDATE seat SET ended = ? WHERE id = ?", [(now, row[0]) for row in held])
-    db.execute("INSERT INTO seat (component, node, slot, began, seen) VALUES (?, ?, ?, ?, ?)",
-               (part, at, slot, now, now))
 
 
 def outcome(*, same: bool, new: str) -> str:
