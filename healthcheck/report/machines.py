@@ -12,12 +12,12 @@ Fold = Callable[[Iterable[str]], str]
 
 def lines(machines: Sequence[AnotherMachine], fold: Fold) -> Iterator[str]:
     """A line for each, and one for two that changed places, with the command that brings them up again."""
-    told: set[str] = set()
+    named: set[str] = set()
     for one in machines:
-        if one.node in told:
+        if one.node in named:
             continue
         names = sorted((one.node, one.origin)) if one.swapped else [one.node]
-        told.update(names)
+        named.update(names)
         again = f"muster check {fold(names)} --profile bringup --store"
         if one.swapped:
             yield (f"swapped   {fold(names)}: {names[0]} and {names[1]} changed places at {minute(one.at)} "

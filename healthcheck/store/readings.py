@@ -143,7 +143,7 @@ def _disks(captures: Captures, whole: set[str]) -> Iterator[Component]:
 
 
 def _modules(captures: Captures, whole: set[str]) -> Iterator[Component]:
-    """Memory modules, for root. Slots of the same name are told apart by their banks."""
+    """Memory modules, for root. The bank tells slots of one name apart."""
     value = build_fact(BY_BUILDER[dimms], captures)
     modules = fact_readings(value).get("modules") if isinstance(value, Dimms) else None
     if not isinstance(modules, tuple):
