@@ -322,9 +322,12 @@ _TWELFTH = (
     "ALTER TABLE sweep ADD COLUMN left_out INTEGER NOT NULL DEFAULT 0",
 )
 
-# RMAs that a person closed, with the reason: they accuse no one any more. Parts by serial number alone, the
-# seats of a slot, and what changed seats lately.
+# RMAs that a person closed, with the reason: they accuse no one any more. Of a problem that ended as its part
+# left the node: whether it begins again where the part is met next. Parts by serial number alone, the seats
+# of a slot, and what changed seats lately.
 _PARTS = (
+    "ALTER TABLE problem ADD COLUMN took_along INTEGER NOT NULL DEFAULT 0",
+    "CREATE INDEX problem_took_along ON problem (component) WHERE took_along = 1",
     "ALTER TABLE rma ADD COLUMN closed REAL",
     "ALTER TABLE rma ADD COLUMN closed_why TEXT NOT NULL DEFAULT ''",
     "CREATE INDEX component_serial ON component (serial COLLATE NOCASE)",

@@ -26,12 +26,12 @@ from healthcheck.model.outcome import (
     origin_of,
 )
 from healthcheck.store import newest, versions
-from healthcheck.store.accused import exchanged
 from healthcheck.store.file import Store
+from healthcheck.store.follow import follow
 from healthcheck.store.hardware import write_hardware, write_machine
 from healthcheck.store.leftout import end_left_out, write_left_out
 from healthcheck.store.logproof import Reported, number, proven
-from healthcheck.store.readings import NodeReadings
+from healthcheck.store.readings import Component, NodeReadings
 from healthcheck.store.versions import Version
 from inventory.text import fit
 
@@ -110,7 +110,7 @@ def record(
                 writer.looks(node, judged, sweep.profiles, alive)
                 seen = readings[report.node].shown if report.node in readings else None
                 newest.write(db, node, sweep.started, sweep.rules, judged, seen)
-        exchanged(db, sweep.started)
+        follow(db, sweep.started)
     return tuple(known.get(report.node, report) for report in reports)
 
 
@@ -336,15 +336,14 @@ class _Writer:
                 continue
             before = held.pop(part.slot, None)
             if before is not None and before[2:] == (part.kind, part.serial):
-                named[part.name] = named[f"{part.kind.upper()} at PCI {part.slot}"] = before[1]
+                named.update(dict.fromkeys(_names(part), before[1]))
                 stay.append(before[0])
                 continue
             self._db.execute("INSERT INTO component (kind, serial) VALUES (?, ?) ON CONFLICT DO NOTHING",
                              (part.kind, part.serial))
             (number,) = self._db.execute("SELECT id FROM component WHERE kind = ? AND serial = ?",
                                          (part.kind, part.serial)).fetchone()
-            # The kernel's log knows it by its place alone.
-            named[part.name] = named[f"{part.kind.upper()} at PCI {part.slot}"] = number
+            named.update(dict.fromkeys(_names(part), number))
             # Here now, and so nowhere else; and whatever sat here has gone.
             self._db.execute("UPDATE seat SET ended = ? WHERE ended IS NULL AND (component = ? OR (node = ? "
                              "AND slot = ?))",
@@ -371,6 +370,12 @@ class _Writer:
                              "ON CONFLICT DO UPDATE SET value = excluded.value",
                              [(node, one.slot, one.name, self._now, one.value) for one in seen.counters
                               if newest.get((one.slot, one.name)) != one.value])
+
+
+def _names(part: Component) -> tuple[str, ...]:
+    """What findings call a part. The kernel's log knows it by its place alone, mostly without function."""
+    at = f"{part.kind.upper()} at PCI {part.slot}"
+    return part.name, at, at.rpartition(".")[0] or at
 
 
 def _problems(report: NodeReport) -> Iterable[_Problem]:
