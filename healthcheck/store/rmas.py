@@ -147,7 +147,8 @@ def _opened(
                             "opened) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                             (node, slot, kind, serial, why, who, reference, evidence, now)).lastrowid
         held = db.execute("SELECT * FROM rma WHERE id = ?", (number,)).fetchone()
-        if serial:
+        # Of a part of no known kind a sweep may know the place under another one.
+        if serial and kind != PART:
             parts.seat(db, node, slot or CHASSIS, kind, serial, now, moves=False)
     return Rma(**dict(held))
 
@@ -173,7 +174,7 @@ def _back(db: sqlite3.Connection, rma: Rma, outcome: str, now: float) -> Rma:
                       (now, outcome, rma.id)).rowcount
     back = Rma(**dict(db.execute("SELECT * FROM rma WHERE id = ?", (rma.id,)).fetchone()))
     # Where sweeps read a kind of part, they say what sits there.
-    if done and back.new and (rma.kind == PART or rma.kind in parts.BY_WORD):
+    if done and back.new and rma.kind in parts.BY_WORD:
         parts.seat(db, rma.node, rma.slot, rma.kind, back.new, now, moves=True)
     return back
 

@@ -83,7 +83,7 @@ def part_at(
     if serial is None:
         raise UsageError(f"the store knows nothing at {short(slot)} of {node}"
                          f"{f', but {there}' if there else ''}; for any other part also give --serial")
-    return ReturnedPart(node, slot, rmas.kind_of(slot), serial)
+    return ReturnedPart(node, slot, trail[-1].kind if trail else rmas.kind_of(slot), serial)
 
 
 def _is_here(node: str, trail: Sequence[ComponentLocation]) -> None:

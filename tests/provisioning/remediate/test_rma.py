@@ -17,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from healthcheck.cli.main import root
 from healthcheck.config.rulesfolder import packaged
+from healthcheck.model.faultkind import Isolation
 from healthcheck.model.outcome import Finding, NodeReport, NodeState, Owner, Result, Severity, Status
 from healthcheck.store.cordons import CordonState, mean, settle
 from healthcheck.store.file import Store, opened
@@ -26,6 +27,8 @@ from healthcheck.store.readings import Component, NodeReadings
 from healthcheck.store.rmas import RmaState, alarms, outcome, rmas, unfinished
 from healthcheck.store.sweeps import SweepRecord, record
 from healthcheck.triage.gather import gather
+from healthcheck.triage.past import FleetHistory
+from healthcheck.triage.plan import make
 from healthcheck.triage.policyload import load_policy
 from inventory.edit import InventoryFile
 from inventory.errors import MusterError, UsageError
@@ -308,12 +311,16 @@ def test_evidence_that_is_as_young_as_the_fault_goes_along(home: Path) -> None:
         home, "open", "gpu002", "--chassis", "--reason", "x", "--evidence", "muster.yaml", "--yes")
 
 
+def known(home: Path) -> FleetHistory:
+    """The fleet as triage knows it."""
+    with opened(home / "state") as store:
+        return gather(store, load_inventory(home / "muster.yaml"), load_policy([packaged()], RULES),
+                      time.time() + HOUR)
+
+
 def away(home: Path) -> dict[str, str]:
     """By node what triage knows of returns that keep jobs from it."""
-    with opened(home / "state") as store:
-        fleet = gather(store, load_inventory(home / "muster.yaml"), load_policy([packaged()], RULES),
-                       time.time() + HOUR)
-    return {past.node: past.away for past in fleet.nodes if past.away}
+    return {past.node: past.away for past in known(home).nodes if past.away}
 
 
 def returned(home: Path, *words: str) -> None:
@@ -478,6 +485,32 @@ def test_a_part_that_sits_in_another_node_is_not_taken_for_one_of_this(home: Pat
     said = run(home, "open", "gpu001", "--serial", "old", "--reason", "x", "--yes")
     assert f"RMA 1 is open: gpu OLD at {GPU3} of gpu001" in said
     assert "RMA 1 is open" in run(home, "open", "gpu001", "--slot", GPU3.upper(), "--reason", "x", "--yes")
+
+
+def test_a_part_that_no_sweep_had_met_is_known_by_its_number_once_one_meets_it(home: Path) -> None:
+    run(home, "open", "gpu003", "--slot", "slot 4", "--serial", "S9", "--reason", "x", "--held-by", "us", "--yes")
+    run(home, "ship", "gpu003")
+    run(home, "return", "gpu003", "--yes")
+    look(home, "S9", node="gpu003", chassis="C3")
+    assert "the SAME gpu came back in gpu003, slot 0000:9a:00.0: serial S9" in run(home, "list")
+    with opened(home / "state") as store:
+        assert [(seat.kind, seat.slot) for seat in whereabouts(store, "s9") if seat.ended is None] == [
+            ("gpu", GPU3)]
+
+
+def test_the_node_with_the_right_board_is_free_and_the_one_with_the_old_is_held_until_it_leaves(
+    home: Path,
+) -> None:
+    returned(home, "--serial", "NEW")
+    muster("inventory", "lifecycle", "gpu001", "service", "--yes", home=home)
+    look(home, "NEW")
+    look(home, "OLD", node="gpu002", chassis="C2")
+    plan = make(known(home), load_policy([packaged()], RULES))
+    assert {one.node: (one.fault, one.isolation.value, one.owner) for one in plan.verdicts
+            if one.isolation is not Isolation.NONE} == {"gpu002": ("rma", "no-new-jobs", Owner.VENDOR)}
+    look(home, "FINE", node="gpu002", chassis="C2")
+    plan = make(known(home), load_policy([packaged()], RULES))
+    assert plan.unfit == ()
 
 
 def test_a_close_that_was_cut_short_is_finished_by_the_command_that_is_shown(home: Path) -> None:
