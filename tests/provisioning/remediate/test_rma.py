@@ -19,6 +19,8 @@ from healthcheck.cli.main import root
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.model.faultkind import Isolation
 from healthcheck.model.outcome import Finding, NodeReport, NodeState, Owner, Result, Severity, Status
+from healthcheck.replay.rebuild import Rebuilt
+from healthcheck.replay.record import read
 from healthcheck.store.cordons import CordonState, mean, settle
 from healthcheck.store.file import Store, opened
 from healthcheck.store.history import ComponentLocation, whereabouts
@@ -319,8 +321,16 @@ def known(home: Path) -> FleetHistory:
 
 
 def away(home: Path) -> dict[str, str]:
-    """By node what triage knows of returns that keep jobs from it."""
-    return {past.node: past.away for past in known(home).nodes if past.away}
+    """By node what triage knows of returns that keep jobs from it, and a replay of this hour, too."""
+    policy = load_policy([packaged()], RULES)
+    with opened(home / "state") as store:
+        rebuilt = Rebuilt(read(store, policy.requalify.profile, 0), policy)
+    now = time.time() + HOUR
+    played = {node.name: rebuilt.past(node, now) for node in load_inventory(home / "muster.yaml")}
+    found = {past.node: past for past in known(home).nodes}
+    assert {name: (past.away, {done.slot for done in past.repaired}) for name, past in played.items()} == {
+        name: (past.away, {done.slot for done in past.repaired}) for name, past in found.items()}
+    return {name: past.away for name, past in found.items() if past.away}
 
 
 def returned(home: Path, *words: str) -> None:
