@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -16,6 +17,7 @@ from inventory.text import clean
 
 _DAY = 86400.0
 _IDENTITY, _SOFTWARE = ("serial", "uuid"), ("firmware",)
+_LEAST_OTHERS = 2
 
 
 class CertificateState(Enum):
@@ -62,7 +64,7 @@ def stand(
     the node's state covers that.
 
     `accused` is a burn-in's finding that no later one has cleared, or "": until then no certificate is valid,
-    revoked or not.
+    revoked or not. A certificate is void for another machine, whatever the policy says of a component.
     """
     if (revoked := manifest.revocation(node)) is not None:
         return CertificateStatus(CertificateState.REVOKED,
@@ -70,6 +72,8 @@ def stand(
                                      f"{_day(revoked.at)})")
     if accused:
         return CertificateStatus(CertificateState.REVOKED, why=clean(accused, 200))
+    if seen is not None and (another := another_machine(held.hardware, seen)):
+        return CertificateStatus(CertificateState.REVOKED, RequalifyReason.CHANGED, held.stage, another)
     if seen is not None:
         for keys, asks, what in ((_IDENTITY, policy.component, "another component"),
                                  (_SOFTWARE, policy.firmware, "other firmware")):
@@ -86,6 +90,27 @@ def stand(
         return CertificateStatus(CertificateState.REQUALIFY, RequalifyReason.AGE, policy.age,
                                  f"last proven {_day(held.confirmed)}, {days:.0f} days ago")
     return CertificateStatus(CertificateState.OK)
+
+
+def another_machine(proven: Hardware, seen: Now) -> str:
+    """Why what is there is another machine than was proven, or "": of most kinds of components that both
+    know by number, most are others, wherever they sit, and at least two in all."""
+    there = {(name.partition(" ")[0], key, part[key]) for name, part in seen.hardware.items()
+             for key in _IDENTITY if key in part}
+    read = {(kind, key) for kind, key, _ in there}
+    known: Counter[str] = Counter()
+    gone: Counter[str] = Counter()
+    for name, part in proven.items():
+        kind = name.partition(" ")[0]
+        numbers = {(kind, key, part[key]) for key in _IDENTITY if key in part and (kind, key) in read}
+        known[kind] += bool(numbers)
+        gone[kind] += bool(numbers) and not numbers & there
+    kinds = [kind for kind, number in known.items() if number]
+    most = [kind for kind in kinds if 2 * gone[kind] > known[kind]]
+    if gone.total() < _LEAST_OTHERS or 2 * len(most) <= len(kinds):
+        return ""
+    return (f"it is another machine than was proven: {gone.total()} of {known.total()} components with a "
+            "number are others; bring it up again")
 
 
 def differences(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from healthcheck.cli.historypart import print_part
 from healthcheck.cli.historysummary import BY, print_summary
 from healthcheck.cli.options import STATE, minute
 from inventory.cli.span import span
@@ -33,6 +34,8 @@ _LINES_AT_ONCE = 5000
               help="Only problems of rules whose id matches; repeatable.")
 @click.option("--still", is_flag=True, help="Only open problems.")
 @click.option("--components", is_flag=True, help="List where components with serial numbers were, instead.")
+@click.option("--serial", metavar="NUMBER",
+              help="Where the part with this serial number sits and has sat, and its returns, instead.")
 @click.option("--summary", "summed", is_flag=True, help="A summary: rates, times, repeat offenders.")
 @click.option("--by", type=click.Choice(BY),
               help="With --summary: group by this.  [default: by cause, and by component]")
@@ -45,7 +48,8 @@ _LINES_AT_ONCE = 5000
 @STATE
 def history(
     nodes: str | None, since: float | None, rule: tuple[str, ...], still: bool, components: bool,
-    summed: bool, by: str | None, fmt: str, rules: str | None, inventory: str | None, state: str | None,
+    serial: str | None, summed: bool, by: str | None, fmt: str, rules: str | None, inventory: str | None,
+    state: str | None,
 ) -> None:
     """Show what was wrong with nodes and since when, from the sweeps stored by `muster check --store`.
 
@@ -54,11 +58,12 @@ def history(
     muster history 'gpu[001-064]' --since 7d --rule 'gpu-*'
     muster history --still --format jsonl | jq .rule
     muster history gpu007 --components           a swapped GPU keeps its history
+    muster history --serial 1650821647377        one part: its places and its returns to the vendor
     muster history --summary --since 90d         failures per 100 nodes and week, times, repeat offenders
     muster history --summary --by rack --format csv > racks.csv
     """
     if summed:
-        if nodes is not None or rule or still or components or fmt == "jsonl":
+        if nodes is not None or rule or still or components or serial is not None or fmt == "jsonl":
             raise UsageError("--summary covers the whole fleet: it goes only with --since, --by, --format "
                              "json or csv, --rules, -i and --state")
         print_summary(by, fmt, since if since is not None else 90 * _DAY, rules, inventory, state)
@@ -71,6 +76,13 @@ def history(
     from inventory.locate import state_dir
     from inventory.nodeset import expand
 
+    if serial is not None and (nodes is not None or rule or still or components or since is not None):
+        raise UsageError("--serial is about one part, wherever it was: it goes only with --format jsonl and "
+                         "--state")
+    if serial is not None:
+        with opened(state_dir(state)) as store:
+            print_part(store, serial.strip(), fmt)
+        return
     rule = _globs(rule)
     chosen = expand(nodes) if nodes is not None else None
     start = time.time() - (since if since is not None else 30 * _DAY)

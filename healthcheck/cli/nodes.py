@@ -109,11 +109,12 @@ def _rows(
     store: Store, there: Inventory | None, text: str | None, policy: TriagePolicy, now: float, stale_s: float,
 ) -> tuple[list[NodeRow], list[str]]:
     """A row for each selected node, in natural order, and the nodes that only the store has."""
+    from healthcheck.report.machines import words as machine_words
     from healthcheck.report.nodes import row
     from healthcheck.report.silences import of_node
     from healthcheck.store.history import known_nodes, newest_spells
     from healthcheck.store.leftout import left_out_nodes
-    from healthcheck.store.rmas import RmaState, alarms, rmas
+    from healthcheck.store.rmas import alarms, rmas
     from healthcheck.store.silences import active
     from healthcheck.store.silences import silenced as whose
     from healthcheck.triage.gather import gather
@@ -143,15 +144,15 @@ def _rows(
     past_rmas = rmas(store)
     away: dict[str, list[str]] = {}
     for one in past_rmas:
-        if one.state is not RmaState.RETURNED:
+        if one.away:
             away.setdefault(one.node, []).append(f"{one.id}:{one.state.value}")
-    wrong = alarms(store, past_rmas)
-    alarm = {one.node: wrong[one.id] for one in past_rmas if one.id in wrong}
+    alarm = {one.node: one.said for one in alarms(store, past_rmas).values()}
     pasts = {past.node: past for past in fleet.nodes}
+    machines = {one.node: machine_words(one) for one in plan.machines}
     by_agent = {name: one.evidence.at for name, one in left_out_nodes(store).items()}
     rows = [row(pasts[name], spells.get(name), verdicts.get(name), now, stale_s, ",".join(away.get(name, ())),
                 alarm.get(name, ""), shared.get(name, ()), by_agent.get(name),
-                of_node(pasts[name].hidden.problems, silences, now))
+                of_node(pasts[name].hidden.problems, silences, now), machines.get(name, ""))
             for name in sorted(names, key=natural)]
     return rows, sorted(set(known) - set(there.nodes), key=natural) if there is not None else []
 

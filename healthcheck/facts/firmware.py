@@ -16,7 +16,8 @@ from healthcheck.model.recording import Outcome
 from inventory.text import clean
 
 _FOLDER = "/sys/class/dmi/id"
-_NAMES = ("bios_version", "bios_date", "product_name", "sys_vendor", "board_name", "product_serial")
+_NAMES = ("bios_version", "bios_date", "product_name", "sys_vendor", "board_name", "product_serial",
+          "board_serial")
 _STRINGS = tuple(f"{_FOLDER}/{name}" for name in _NAMES)
 MACHINE_ID = "/etc/machine-id"
 DMI = Probe("host.firmware", ProbeKind.FILES, paths=(*_STRINGS, MACHINE_ID))
@@ -32,7 +33,7 @@ class Firmware(Fact):
     """The firmware's strings for itself and the machine; UNSUPPORTED on a machine without DMI (a container,
     some Arm boards).
 
-    `serial` is the chassis' number, which only root may read (mode 0400).
+    `serial` is the chassis' number and `board_serial` the main board's, which only root may read (mode 0400).
     """
 
     name: str
@@ -42,17 +43,20 @@ class Firmware(Fact):
     maker: str
     board: str
     serial: str
+    board_serial: str
 
 
 @dataclass(frozen=True)
 class Dimm:
-    """One module in its slot: bytes, the rate at which it runs (0 where the firmware does not say), and the
-    slot's Bank Locator, which is often its place ("NODE 0 CHANNEL 2 DIMM 0"), "" without one."""
+    """One module in its slot: bytes, the rate at which it runs (0 where the firmware does not say), the
+    slot's Bank Locator, which is often its place ("NODE 0 CHANNEL 2 DIMM 0"), and its serial number; "" for
+    what is not given."""
 
     slot: str
     size: int
     speed: int
     bank: str = ""
+    serial: str = ""
 
 
 class Dimms(Fact):
@@ -77,7 +81,7 @@ def firmware(captures: Captures) -> Firmware:
     files = captures.files(DMI)
     found: list[Any] = [files.optional(path, _line) for path in _STRINGS]
     return Firmware("firmware", bios=found[0], bios_date=found[1], product=found[2], maker=found[3],
-                    board=found[4], serial=found[5])
+                    board=found[4], serial=found[5], board_serial=found[6])
 
 
 def installation(captures: Captures) -> str:
@@ -94,8 +98,8 @@ def installation(captures: Captures) -> str:
 
 
 _BETWEEN = re.compile(r"\n\s*\n")
-_OF_SLOT = re.compile(r"^[ \t]*(Bank Locator|Locator|Size|Configured Memory Speed|Configured Clock Speed)"
-                      r"[ \t]*:(.*)$", re.MULTILINE)
+_OF_SLOT = re.compile(r"^[ \t]*(Bank Locator|Locator|Size|Configured Memory Speed|Configured Clock Speed|"
+                      r"Serial Number)[ \t]*:(.*)$", re.MULTILINE)
 
 
 def slots(text: str) -> tuple[tuple[Dimm, ...], tuple[str, ...], tuple[str, ...]]:
@@ -120,7 +124,8 @@ def slots(text: str) -> tuple[tuple[Dimm, ...], tuple[str, ...], tuple[str, ...]
         speed = _SPEED.fullmatch(fields.get("Configured Memory Speed")
                                  or fields.get("Configured Clock Speed", ""))
         modules.append(Dimm(slot, int(size[1]) * _UNITS[size[2]], int(speed[1]) if speed else 0,
-                            clean(fields.get("Bank Locator", ""), 60)))
+                            clean(fields.get("Bank Locator", ""), 60),
+                            clean(fields.get("Serial Number", ""), 60)))
     if not modules:
         raise ValueError("no memory device")
     return tuple(modules), tuple(empty), tuple(unread)

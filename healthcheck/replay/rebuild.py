@@ -15,12 +15,11 @@ from healthcheck.model.outcome import NodeState
 from healthcheck.model.problem import Problem
 from healthcheck.replay.record import PastCordon, PastSeat, ProblemRow, StoreHistory
 from healthcheck.store.history import ComponentLocation
-from healthcheck.store.rmas import CHASSIS, Rma, alarm
+from healthcheck.store.rmas import CHASSIS, Rma, RmaAlarm, alarm, answered
 from healthcheck.store.silences import silenced
 from healthcheck.triage.faults import accuses
-from healthcheck.triage.gather import domains, ports
+from healthcheck.triage.gather import domains, ports, returned
 from healthcheck.triage.past import (
-    RETURNED,
     NodeHistory,
     OpenCordon,
     OpenVerdict,
@@ -58,6 +57,7 @@ class Rebuilt:
         self._policy = policy
         self._window = window(policy)
         self._sweeps = record.sweeps
+        self._alarms: tuple[float, Mapping[int, RmaAlarm]] = (float("-inf"), {})
 
     def past(
         self, node: Node, now: float, cordons: tuple[OpenCordon, ...] = (),
@@ -140,42 +140,59 @@ class Rebuilt:
                      and (ended is None or ended > now)), "")
 
     def _away(self, node: str, now: float, repaired: list[Repaired]) -> str:
-        """As `gather`: what is away, or came back wrong;
+        """As `gather`: what is away, or came back wrong and sits here;
         a part that came back well is put with what was repaired."""
         away = ""
-        known = [self._then(rma, now) for rma in self._record.rmas.get(node, ()) if rma.opened <= now]
-        for rma in known:
-            if rma.returned is None:
+        wrong = {number: one for number, one in self._wrong(now).items() if one.node == node}
+        for rma in self._record.rmas.get(node, ()):
+            if rma.opened > now:
+                continue
+            rma = self._then(rma, now)
+            if rma.away:
                 away = f"RMA {rma.id} is {rma.state.value}: {rma.why}"
-            elif rma.returned >= now - self._window:
-                if wrong := self._alarm(rma, now):
-                    away = f"RMA {rma.id}: {wrong}"
-                else:
-                    repaired.append(Repaired(rma.returned, RETURNED, rma.slot))
+            elif (rma.returned is not None and rma.returned >= now - self._window and rma.repaired
+                  and rma.id not in wrong):
+                repaired.append(returned(rma))
+        for number, one in wrong.items():
+            away = f"RMA {number}: {one.said}; see: muster rma list"
         return away
 
     @staticmethod
     def _then(rma: Rma, now: float) -> Rma:
+        """What was known of it at that time."""
+        if rma.closed is not None and rma.closed > now:
+            rma = replace(rma, closed=None, closed_why="")
+            if not rma.repaired:
+                rma = replace(rma, returned=None, outcome=None)
         if rma.returned is None or rma.returned <= now:
             return rma if rma.shipped is None or rma.shipped <= now else replace(rma, shipped=None)
         return replace(rma, returned=None, outcome=None,
                        shipped=rma.shipped if rma.shipped is not None and rma.shipped <= now else None)
 
-    def _alarm(self, rma: Rma, now: float) -> str:
-        """What was not as it was said to be; of several of one part, or of one slot, the last alone tells."""
-        every = [each for of_node in self._record.rmas.values() for each in of_node if each.opened <= now]
-        if any(each.id > rma.id
-               and ((each.node, each.slot) == (rma.node, rma.slot)
-                    or (each.kind, each.serial) == (rma.kind, rma.serial)) for each in every):
-            return ""
+    def _wrong(self, now: float) -> Mapping[int, RmaAlarm]:
+        """What was not as it was said to be, on all nodes, by RMA; as known at that time."""
+        if self._alarms[0] != now:
+            every = [self._then(each, now) for of_node in self._record.rmas.values() for each in of_node
+                     if each.opened <= now]
+            found = {}
+            for rma in every:
+                one = alarm(rma, self._since(rma, now)) if rma.returned is not None else None
+                if one is not None and not answered(rma, every, one.said.startswith("ANOTHER")):
+                    found[rma.id] = one
+            self._alarms = now, found
+        return self._alarms[1]
+
+    def _since(self, rma: Rma, now: float) -> list[ComponentLocation]:
+        """Seats that were seen since its return, as known then."""
         back = rma.returned if rma.returned is not None else now
+        serials = {word.lower() for word in (rma.serial, rma.new) if word}
         seats = [ComponentLocation(seat.kind, seat.serial, seat.node, seat.slot, seat.began,
-                                   self._seen(seat.began, seat.seen, now), None)
+                                   self._seen(seat.began, seat.seen, now),
+                                   None if self._sits(seat, now) else seat.ended)
                  for seat in self._record.parts if self._sweeps.known(seat.began) <= now
                  and ((seat.node, seat.slot) == (rma.node, rma.slot or CHASSIS)
-                      or (seat.kind, seat.serial) == (rma.kind, rma.serial))]
-        return alarm(rma, sorted((seat for seat in seats if seat.seen > back),
-                                 key=lambda seat: (seat.seen, seat.began)))
+                      or seat.serial.lower() in serials)]
+        return sorted((seat for seat in seats if seat.seen > back), key=lambda seat: (seat.seen, seat.began))
 
     def _looks(
         self, node: str, now: float, cordons: Iterable[OpenCordon],

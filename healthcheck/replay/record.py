@@ -229,21 +229,22 @@ def _seats(store: Store, found: StoreHistory, components: set[int], since: float
     """Of the seats, which are many, those of components that have a history, of chassis,
     and of what went to the vendor."""
     away = [rma for each in found.rmas.values() for rma in each]
-    serials = {(rma.kind, rma.serial) for rma in away}
+    serials = {word.lower() for rma in away for word in (rma.serial, rma.new) if word}
     slots = {(rma.node, rma.slot or CHASSIS) for rma in away}
     for component, *values in store.rows(
             "SELECT component, name, slot, kind, serial, began, seen, ended FROM seat "
             "JOIN node ON node.id = seat.node JOIN component ON component.id = component "
             "WHERE slot = 'chassis' OR component IN (SELECT component FROM problem "
-            "WHERE component IS NOT NULL AND (ended IS NULL OR ended >= ?)) OR (kind, serial) IN "
-            "(SELECT kind, serial FROM rma) OR EXISTS (SELECT 1 FROM rma WHERE rma.node = name "
-            "AND rma.slot = seat.slot) ORDER BY seat.id", since):
+            "WHERE component IS NOT NULL AND (ended IS NULL OR ended >= ?)) OR EXISTS (SELECT 1 FROM rma "
+            "WHERE rma.node = name AND rma.slot = seat.slot) OR component IN (SELECT component.id "
+            "FROM component JOIN rma ON component.serial = rma.serial COLLATE NOCASE "
+            "OR component.serial = substr(outcome, 11) COLLATE NOCASE) ORDER BY seat.id", since):
         seat = PastSeat(component, *values)
         if seat.slot == CHASSIS:
             found.chassis[seat.node].append(seat)
         if component in components:
             found.seats[seat.node].append(seat)
-        if (seat.kind, seat.serial) in serials or (seat.node, seat.slot) in slots:
+        if seat.serial.lower() in serials or (seat.node, seat.slot) in slots:
             found.parts.append(seat)
 
 

@@ -34,7 +34,8 @@ class NodeRow:
 
     `since` is when the cause of its isolation, or else its state, began. Texts may be empty. `by_agent` is
     when its agent judged it healthy, where the newest sweep left it out for that; None where it was visited.
-    `hidden` says which silence hides what, until when.
+    `hidden` says which silence hides what, until when; `machine` that another machine has its name, not
+    proven yet.
     """
 
     node: str
@@ -56,19 +57,20 @@ class NodeRow:
     incidents: tuple[int, ...] = ()
     by_agent: float | None = None
     hidden: str = ""
+    machine: str = ""
 
     @property
     def quiet(self) -> bool:
         """Whether there is nothing to show but its state and lifecycle."""
         said = self.fault or self.cordon or self.silenced or self.rma or self.alarm or self.incidents
-        said = said or self.isolation is not Isolation.NONE
+        said = said or self.machine or self.isolation is not Isolation.NONE
         return not said and self.state in (HEALTHY, NEVER)
 
 
 def row(
     past: NodeHistory, spell: Spell | None, verdict: Verdict | None, now: float, stale_s: float,
     rma: str = "", alarm: str = "", incidents: tuple[int, ...] = (), by_agent: float | None = None,
-    hidden: str = "",
+    hidden: str = "", machine: str = "",
 ) -> NodeRow:
     """The row of one node; a node that no sweep has seen is never healthy."""
     began = spell.began if spell is not None and not in_future(spell.began, now) else None
@@ -87,7 +89,7 @@ def row(
         began,
         (verdict.why if verdict is not None else "") or (spell.reason if spell is not None else ""),
         ",".join(str(cordon.mark) for cordon in past.cordons), past.silenced, rma, alarm, incidents,
-        by_agent, hidden)
+        by_agent, hidden, machine)
 
 
 def lines(
@@ -118,7 +120,8 @@ def _cells(one: NodeRow, now: float) -> tuple[str, ...]:
     shared = "; ".join(f"in incident {number}" for number in one.incidents
                        if not one.why.startswith(f"incident {number}:"))
     agent = f"not visited, healthy by its agent at {utc(one.by_agent)}" if one.by_agent is not None else ""
-    why = "; ".join(text for text in (one.alarm, old, agent, shared, one.hidden, one.why) if text)
+    said = (one.alarm, one.machine, old, agent, shared, one.hidden, one.why)
+    why = "; ".join(text for text in said if text)
     return (one.node, one.lifecycle, one.state + "?" * one.stale, one.isolation.value if one.fault else "-",
             one.repair or "-", one.owner or "-", one.fault or "-",
             utc(one.since) if one.since is not None else "-", one.cordon or "-",

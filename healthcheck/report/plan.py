@@ -9,6 +9,7 @@ from typing import Any
 
 from healthcheck.model.faultkind import Isolation
 from healthcheck.model.verdict import Verdict
+from healthcheck.report.machines import lines as machine_lines
 from healthcheck.store.verdicts import lines_of
 from healthcheck.triage.correlate import minute
 from healthcheck.triage.plan import Act, PlannedAction, TriagePlan, Withheld
@@ -51,6 +52,7 @@ def text(
     for end in plan.ends:
         yield f"incident {end.id} ends: {clean(end.why, 300)}"
     yield from _folded(((step.act.value, step.node, _why(step)) for step in plan.steps), fold)
+    yield from machine_lines(plan.machines, fold)
     if plan.unmeasured:
         yield (f"unknown   {fold(plan.unmeasured)}: no fresh sweep, so the plan does not cover them; see: "
                "muster nodes")
@@ -139,6 +141,8 @@ def document(
                       for one in plan.incidents],
         "ends": [{"incident": one.id, "why": one.why, "into": one.into or None} for one in plan.ends],
         "unmeasured": list(plan.unmeasured),
+        "machines": [{"node": one.node, "since": _iso(one.at), "others": one.others, "parts": one.parts,
+                      "origin": one.origin or None, "swapped": one.swapped} for one in plan.machines],
         "by_hand": [{"nodes": list(plan.to_end), "what": "end-jobs", "how": end_jobs(plan.to_end)}]
         if plan.to_end else [],
         "steps": [{"act": step.act.value, "node": step.node, "why": step.why}

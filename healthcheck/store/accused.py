@@ -1,5 +1,5 @@
 """What burn-ins found, as problems in the store. No sweep ends them: a burn-in that the same hardware passes
-does, another part in its place, or a person's word that it was repaired.
+does, or a person's word that it was repaired; and they follow the part (`healthcheck.store.follow`).
 """
 
 from __future__ import annotations
@@ -103,17 +103,6 @@ def write(store: Store, found: FinishedBurnIn, who: str, now: float) -> list[str
                                  for one in mine)
                 _line(db, now, who, "burn-in failed", node, clean(what, 400), found.run)
     return ended
-
-
-def exchanged(db: sqlite3.Connection, now: float) -> None:
-    """Ends accusations of replaced parts, inside a transaction."""
-    db.execute(
-        "UPDATE problem SET ended = ? WHERE ended IS NULL AND component IS NOT NULL AND evidence IS NOT NULL "
-        "AND EXISTS (SELECT 1 FROM seat AS old JOIN seat AS new ON new.node = old.node "
-        "AND new.slot = old.slot AND new.component != old.component AND new.ended IS NULL "
-        "WHERE old.component = problem.component AND old.node = problem.node) AND NOT EXISTS (SELECT 1 "
-        "FROM seat WHERE seat.component = problem.component AND seat.node = problem.node "
-        "AND seat.ended IS NULL)", (now,))
 
 
 def accused_nodes(store: Store) -> dict[str, str]:

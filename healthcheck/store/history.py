@@ -95,6 +95,14 @@ def trails(store: Store, node: str) -> list[ComponentLocation]:
         "ORDER BY began, name, slot", node)]
 
 
+def whereabouts(store: Store, serial: str) -> list[ComponentLocation]:
+    """Everywhere that parts with this serial number, in any case of letters, have ever sat, by time."""
+    return [ComponentLocation(*row) for row in store.rows(
+        "SELECT kind, serial, name AS node, slot, began, seen, ended FROM component "
+        "JOIN seat ON component.id = seat.component JOIN node ON node.id = seat.node "
+        "WHERE serial = ? COLLATE NOCASE ORDER BY began, seat.id", serial)]
+
+
 def known_nodes(store: Store) -> list[str]:
     """Every node of which the store knows something."""
     return [row[0] for row in store.rows("SELECT name FROM node ORDER BY name")]

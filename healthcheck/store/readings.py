@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.facts.base import BY_BUILDER, Captures, build_fact
 from healthcheck.facts.components import hardware_of
-from healthcheck.facts.firmware import Firmware, firmware, installation
+from healthcheck.facts.disk import disk_health
+from healthcheck.facts.firmware import Dimms, Firmware, dimms, firmware, installation
 from healthcheck.facts.gpu import gpus
 from healthcheck.facts.nvme import nvmes
 from healthcheck.facts.port import ports
@@ -30,8 +32,8 @@ _PLACEHOLDERS = ("N/A", "NONE", "UNKNOWN", "NOT SPECIFIED", "NOT AVAILABLE", "DE
 
 @dataclass(frozen=True)
 class Component:
-    """Something with a serial number of its own: `kind` is gpu, nvme or chassis,
-    `slot` where it sits (a PCI address, or a device's name).
+    """Something with a serial number of its own: `kind` is gpu, hca, nvme, disk, dimm, board or chassis,
+    `slot` where it sits (a PCI address, a device's name, or the firmware's name of a slot).
 
     `name` is what findings call it at this look ("GPU 3").
     """
@@ -96,12 +98,65 @@ def readings(recording: Recording) -> NodeReadings:
             counters += [CounterReading(at, name, float(number)) for name in named
                          if type(number := reading(subject, name)) is int]
     chassis = build_fact(BY_BUILDER[firmware], captures)
-    if isinstance(chassis, Firmware) and (serial := next(_serials(chassis), None)) is not None:
-        components.append(Component("chassis", "chassis", serial, "chassis"))
-        whole.add("chassis")
+    if isinstance(chassis, Firmware):
+        for kind, field in (("chassis", "serial"), ("board", "board_serial")):
+            if (serial := next(_serials(chassis, field), None)) is not None:
+                components.append(Component(kind, kind, serial, kind))
+                whole.add(kind)
+    hardware = hardware_of(recording, captures)
+    components += _adapters(hardware, whole)
+    components += _disks(captures, whole)
+    components += _modules(captures, whole)
     boot = recording.host.boot_id if recording.host is not None else ""
     return NodeReadings(tuple(components), tuple(counters), frozenset(whole - {"port"}), clean(boot, 64),
-                        shown(recording, captures), hardware_of(recording, captures), installation(captures))
+                        shown(recording, captures), hardware, installation(captures))
+
+
+def _adapters(hardware: Now, whole: set[str]) -> Iterator[Component]:
+    """RDMA adapters by the GUID that stands for their serial number (`healthcheck.facts.components`)."""
+    found = {name.partition(" ")[2]: part.get("uuid") for name, part in hardware.hardware.items()
+             if name.startswith("nic ")}
+    if "nic" in hardware.whole and all(found.values()):
+        whole.add("hca")
+    for slot, number in found.items():
+        if number:
+            yield Component("hca", slot, number, f"hca at {slot}")
+
+
+def _disks(captures: Captures, whole: set[str]) -> Iterator[Component]:
+    """SATA and SAS drives as smartctl shows them; NVMe drives are known by the kernel."""
+    value = build_fact(BY_BUILDER[disk_health], captures)
+    disks = value if type(value) is tuple else value.value if isinstance(value, Partial) else ()
+    taken: set[str] = set()
+    if type(value) is tuple:
+        whole.add("disk")
+    for disk in disks:
+        slot = _slot(disk.name)
+        if slot.startswith("nvme"):
+            continue
+        serial = next(_serials(disk, "serial"), None)
+        if serial is None or slot in taken:
+            whole.discard("disk")
+            continue
+        taken.add(slot)
+        yield Component("disk", slot, serial, disk.name)
+
+
+def _modules(captures: Captures, whole: set[str]) -> Iterator[Component]:
+    """Memory modules, for root. The bank tells slots of one name apart."""
+    value = build_fact(BY_BUILDER[dimms], captures)
+    modules = fact_readings(value).get("modules") if isinstance(value, Dimms) else None
+    if not isinstance(modules, tuple):
+        return
+    names = Counter(module.slot for module in modules)
+    if not fact_readings(value).get("unread"):
+        whole.add("dimm")
+    for module in modules:
+        if is_number(module.serial):
+            slot = clean(f"{module.slot} {module.bank}" if names[module.slot] > 1 else module.slot, 64)
+            yield Component("dimm", slot, module.serial, f"module {slot}")
+        else:
+            whole.discard("dimm")
 
 
 def _slot(text: str) -> str:
@@ -109,9 +164,14 @@ def _slot(text: str) -> str:
     return clean(text.partition(" ")[0], 64)
 
 
-def _serials(subject: Any) -> Iterator[str]:
+def _serials(subject: Any, *fields: str) -> Iterator[str]:
     """A board's serial number, else the GPU's UUID. Some boards have none, or all the same."""
-    for field in ("serial", "uuid"):
+    for field in fields or ("serial", "uuid"):
         value = fact_readings(subject).get(field)
-        if isinstance(value, str) and value.strip("0 ") and value.strip().upper() not in _PLACEHOLDERS:
+        if isinstance(value, str) and is_number(value):
             yield clean(value.strip(), 64)
+
+
+def is_number(text: str) -> bool:
+    """Whether it is a serial number, and not what a maker leaves in its place."""
+    return bool(text.strip("0 ")) and text.strip().upper() not in _PLACEHOLDERS

@@ -322,9 +322,18 @@ _TWELFTH = (
     "ALTER TABLE sweep ADD COLUMN left_out INTEGER NOT NULL DEFAULT 0",
 )
 
-# What sat in one place, and what one node had: without it every question of an RMA reads all seats there are.
-_SEATS_OF_NODES = (
-    "CREATE INDEX seat_node ON seat (node, slot)",
+# RMAs that a person closed, with the reason: they accuse no one any more. Of a problem that ended as its part
+# left the node: whether it begins again where the part is met next. Parts by serial number alone, the seats
+# of a slot, and what changed seats lately.
+_PARTS = (
+    "ALTER TABLE problem ADD COLUMN took_along INTEGER NOT NULL DEFAULT 0",
+    "CREATE INDEX problem_took_along ON problem (component) WHERE took_along = 1",
+    "ALTER TABLE rma ADD COLUMN closed REAL",
+    "ALTER TABLE rma ADD COLUMN closed_why TEXT NOT NULL DEFAULT ''",
+    "CREATE INDEX component_serial ON component (serial COLLATE NOCASE)",
+    "CREATE INDEX seat_slot ON seat (node, slot)",
+    "CREATE INDEX seat_began ON seat (began)",
+    "CREATE INDEX rma_serial ON rma (serial COLLATE NOCASE)",
 )
 
 # The number in a cordon's mark, where it is not the row's: it was made while the store could not be opened.
@@ -333,5 +342,4 @@ _RESTORE = (
 )
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH,
-                                           _EIGHTH, _NINTH, _TENTH, _ELEVENTH, _TWELFTH,
-                                           _SEATS_OF_NODES, _RESTORE)
+                                           _EIGHTH, _NINTH, _TENTH, _ELEVENTH, _TWELFTH, _PARTS, _RESTORE)

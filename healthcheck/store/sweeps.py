@@ -27,13 +27,13 @@ from healthcheck.model.outcome import (
     origin_of,
 )
 from healthcheck.store import newest, versions
-from healthcheck.store.accused import exchanged
 from healthcheck.store.clock import AHEAD_S, UNSET_S
 from healthcheck.store.file import Store
+from healthcheck.store.follow import follow
 from healthcheck.store.hardware import write_hardware, write_machine
 from healthcheck.store.leftout import end_left_out, write_left_out
 from healthcheck.store.logproof import Reported, number, proven
-from healthcheck.store.readings import NodeReadings
+from healthcheck.store.readings import Component, NodeReadings
 from healthcheck.store.versions import Version
 from inventory.errors import StoreError
 from inventory.text import fit
@@ -119,7 +119,7 @@ def record(
                 writer.looks(node, judged, sweep.profiles, alive)
                 seen = readings[report.node].shown if report.node in readings else None
                 newest.write(db, node, sweep.started, sweep.rules, judged, seen)
-        exchanged(db, sweep.started)
+        follow(db, sweep.started)
     return tuple(known.get(report.node, report) for report in reports)
 
 
@@ -344,32 +344,35 @@ class _Writer:
 
         `ambiguous` are numbers that tell nothing apart.
         """
-        held = {row[1]: (row[0], row[2], row[3])
-                for row in self._db.execute("SELECT seat.id, slot, component, kind FROM seat "
+        held = {row[1]: (row[0], row[2], row[3], row[4])
+                for row in self._db.execute("SELECT seat.id, slot, component, kind, serial FROM seat "
                                             "JOIN component ON component.id = component WHERE node = ? "
                                             "AND ended IS NULL", (node,))}
         named: dict[str, int] = {}
+        stay: list[int] = []
         for part in seen.components:
             if (part.kind, part.serial) in ambiguous:
+                continue
+            before = held.pop(part.slot, None)
+            if before is not None and before[2:] == (part.kind, part.serial):
+                named.update(dict.fromkeys(_names(part), before[1]))
+                stay.append(before[0])
                 continue
             self._db.execute("INSERT INTO component (kind, serial) VALUES (?, ?) ON CONFLICT DO NOTHING",
                              (part.kind, part.serial))
             (number,) = self._db.execute("SELECT id FROM component WHERE kind = ? AND serial = ?",
                                          (part.kind, part.serial)).fetchone()
-            # The kernel's log knows it by its place alone.
-            named[part.name] = named[f"{part.kind.upper()} at PCI {part.slot}"] = number
-            before = held.pop(part.slot, None)
-            if before is not None and before[1] == number:
-                self._db.execute("UPDATE seat SET seen = ?, began = min(began, ?) WHERE id = ?",
-                                 (self._now, self._now, before[0]))
-                continue
+            named.update(dict.fromkeys(_names(part), number))
             # Here now, and so nowhere else; and whatever sat here has gone.
             self._db.execute("UPDATE seat SET ended = ?, began = min(began, ?), seen = min(seen, ?) "
                              "WHERE ended IS NULL AND (component = ? OR (node = ? AND slot = ?))",
                              (self._now, self._now, self._now, number, node, part.slot))
             self._db.execute("INSERT INTO seat (component, node, slot, began, seen) VALUES (?, ?, ?, ?, ?)",
                              (number, node, part.slot, self._now, self._now))
-        for seat, _, kind in held.values():
+        # What was taken from a seat further up, by one that had its number, stays no longer.
+        self._db.executemany("UPDATE seat SET seen = ?, began = min(began, ?) WHERE id = ? AND ended IS NULL",
+                             [(self._now, self._now, seat) for seat in stay])
+        for seat, _, kind, _ in held.values():
             if kind in seen.kinds:
                 self._end("seat", seat)
         self._counters(node, seen)
@@ -389,6 +392,12 @@ class _Writer:
                              "ON CONFLICT DO UPDATE SET value = excluded.value",
                              [(node, one.slot, one.name, self._now, one.value) for one in seen.counters
                               if newest.get((one.slot, one.name)) != one.value])
+
+
+def _names(part: Component) -> tuple[str, ...]:
+    """What findings call a part. The kernel's log knows it by its place alone, mostly without function."""
+    at = f"{part.kind.upper()} at PCI {part.slot}"
+    return part.name, at, at.rpartition(".")[0] or at
 
 
 def _problems(report: NodeReport) -> Iterable[_Problem]:

@@ -18,9 +18,10 @@ from healthcheck.store.file import Store
 from healthcheck.store.hardware import new_since
 from healthcheck.store.incidents import incidents, next_number
 from healthcheck.store.leases import leased_nodes
+from healthcheck.store.machines import another_machines
 from healthcheck.store.marks import CordonMark
 from healthcheck.store.repairs import word_of
-from healthcheck.store.rmas import alarms, rmas
+from healthcheck.store.rmas import Rma, alarms, rmas
 from healthcheck.store.verdicts import UNDER
 from healthcheck.store.versions import OF_NODES, VersionSpan, history
 from healthcheck.triage.faults import accuses
@@ -135,6 +136,7 @@ class _Memory:
     ) -> None:
         self._silences = silenced
         self._new_since = new_since(store)
+        self._machines = another_machines(store)
         self._problems: dict[str, list[Problem]] = defaultdict(list)
         self._over: dict[str, list[Problem]] = defaultdict(list)
         self._of: dict[int, list[Problem]] = defaultdict(list)
@@ -201,17 +203,19 @@ class _Memory:
         return found
 
     def _read_rmas(self, store: Store, since: float) -> Mapping[str, str]:
-        """What is away, or returned with a difference; a part that returned in order is a repair."""
+        """What is away, or came back other than announced, on the node where it sits now; a part that
+        returned in order is a repair of its node."""
         away: dict[str, str] = {}
         found = rmas(store)
-        wrong = alarms(store, [rma for rma in found if rma.returned is not None and rma.returned >= since])
+        wrong = alarms(store, found)
         for rma in found:
-            if rma.returned is None:
+            if rma.away:
                 away[rma.node] = f"RMA {rma.id} is {rma.state.value}: {rma.why}"
-            elif rma.id in wrong:
-                away[rma.node] = f"RMA {rma.id}: {wrong[rma.id]}"
-            elif rma.returned >= since:
-                self._repaired.setdefault(rma.node, []).append(Repaired(rma.returned, RETURNED, rma.slot))
+            elif rma.returned is not None and rma.returned >= since and rma.repaired and (
+                    rma.id not in wrong or wrong[rma.id].node != rma.node):
+                self._repaired.setdefault(rma.node, []).append(returned(rma))
+        for number, one in wrong.items():
+            away[one.node] = f"RMA {number}: {one.said}; see: muster rma list"
         return away
 
     def _read_verdicts(self, store: Store) -> dict[str, OpenVerdict]:
@@ -258,6 +262,7 @@ class _Memory:
         """What is known of one node."""
         name = node.name
         here = self._here.get(name, ())
+        machine = self._machines.get(name)
         return NodeHistory(
             name, node.in_service, node.lifecycle.state.value, tuple(self._problems.get(name, ())),
             tuple(self._over.get(name, ())),
@@ -267,9 +272,10 @@ class _Memory:
             tuple(self._cordons.get(name, ())), self._verdicts.get(name), self._overridden.get(name, ""),
             others, self._leased.get(name, ""), domains(node), self._away.get(name, ""),
             self._left.get(name, 0.0), *self._states.get(name, ("", 0.0)),
-            self._versions.get(name, _NO_VERSIONS), ports(node), new_since=self._new_since.get(name, 0.0),
+            self._versions.get(name, _NO_VERSIONS), ports(node), new_since=max(
+                self._new_since.get(name, 0.0), machine.at if machine is not None else 0.0),
             sku=node.sku or "", changed=tuple(self._changed.get(name, ())),
-            anew=self._anew.get(name) if name in self._verdicts else None)
+            anew=self._anew.get(name) if name in self._verdicts else None, machine=machine)
 
     def _hidden(self, name: str, here: Iterable[int]) -> SilencedHistory:
         if not (self._silent or self._silent_over or self._silent_left or self._muted):
@@ -304,6 +310,13 @@ def changes(store: Store, since: float, now: float) -> list[VersionChange]:
         "SELECT started FROM sweep WHERE started >= ? AND started <= ? AND 2 * (nodes + left_out) >= "
         "(SELECT max(nodes + left_out) FROM sweep) ORDER BY started", min(one.began for one in found), now)]
     return [change(one, broad) for one in found]
+
+
+def returned(rma: Rma) -> Repaired:
+    """The return of a part as a repair; of a whole node it is one of all."""
+    assert rma.returned is not None  # noqa: S101  (only what returned is one)
+    of = frozenset({word for word in (rma.slot, rma.serial) if word}) if rma.slot else frozenset()
+    return Repaired(rma.returned, RETURNED, rma.slot, of, rma.kind)
 
 
 def change(one: VersionSpan, broad: Sequence[float]) -> VersionChange:

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from healthcheck.model.faultkind import Isolation
 from healthcheck.model.problem import Problem
 from healthcheck.model.verdict import StoredIncident
+from healthcheck.store.machines import AnotherMachine
 from healthcheck.store.marks import CordonMark
 from healthcheck.triage.symptom import symptom
 
@@ -33,12 +34,14 @@ RETURNED = "returned from the vendor"
 @dataclass(frozen=True)
 class Repaired:
     """Something that was done to a node, or to what sits in one slot of it, and was seen to be done. `of`
-    are, of a person's word, the subjects and serial numbers that it is of."""
+    are, of a person's word or a return, the subjects, slots and serial numbers that it is of; empty where it
+    is of all. `kind` is that of a part that returned."""
 
     time: float
     what: str
     slot: str = ""
     of: frozenset[str] = frozenset()
+    kind: str = ""
 
 
 @dataclass(frozen=True)
@@ -136,7 +139,8 @@ class NodeHistory:
     rail by PCI address, empty where not known; `shared` are the incidents that it is or was in, `excused`
     the rules whose failing an incident answers for: they accuse it of nothing while it lasts. `sku` is what
     the inventory calls its kind, `changed` what it runs since not long ago. `anew` is set where its last
-    cordon ended so, and nothing has been proven since.
+    cordon ended so, and nothing has been proven since. `machine` is set where another machine has its name
+    since then.
     """
 
     node: str
@@ -168,6 +172,7 @@ class NodeHistory:
     excused: frozenset[str] = frozenset()
     sku: str = ""
     changed: tuple[VersionChange, ...] = ()
+    machine: AnotherMachine | None = None
 
     @property
     def silenced(self) -> int:

@@ -11,12 +11,14 @@ from healthcheck.model.outcome import NodeState
 from healthcheck.model.problem import Problem
 from healthcheck.model.verdict import Incident, IncidentEnd, Verdict
 from healthcheck.store.accused import lasts
+from healthcheck.store.machines import AnotherMachine
 from healthcheck.triage.breaker import NOWHERE, Breaker, Place
 from healthcheck.triage.correlate import minute
 from healthcheck.triage.decide import decide
 from healthcheck.triage.incidents import live
 from healthcheck.triage.past import FleetHistory, NodeHistory
 from healthcheck.triage.policy import TriagePolicy
+from healthcheck.triage.requalify import unproven_machine
 
 
 class Act(Enum):
@@ -82,7 +84,8 @@ class TriagePlan:
     `incidents` are those that are open with it, `ends` those that end. `unmeasured` are nodes in service of
     which the newest sweeps cannot say how they are: that there is no step for them says nothing. `held` are
     nodes that a cordon of ours holds already, and `out` those that are not in service, with their lifecycle.
-    `held_back` are the nodes with silenced problems.
+    `held_back` are the nodes with silenced problems. `machines` are those that took a node's name and have
+    not been brought up under it.
     """
 
     now: float
@@ -99,6 +102,7 @@ class TriagePlan:
     held: frozenset[str] = frozenset()
     out: Mapping[str, str] = field(default_factory=dict)
     held_back: tuple[HeldBack, ...] = ()
+    machines: tuple[AnotherMachine, ...] = ()
 
     @property
     def unfit(self) -> tuple[str, ...]:
@@ -180,7 +184,9 @@ def make(fleet: FleetHistory, policy: TriagePolicy, at_most: int | None = None) 
                       windows, frozenset(past.node for past in fleet.nodes if past.cordons),
                       {past.node: past.lifecycle for past in fleet.nodes if not past.in_service},
                       tuple(_held_back(past, policy, fleet.now) for past in past_of.values()
-                            if past.hidden.problems))
+                            if past.hidden.problems),
+                      tuple(one for past in fleet.nodes
+                            if (one := unproven_machine(past, policy, fleet.now)) is not None))
 
 
 def _held_back(past: NodeHistory, policy: TriagePolicy, now: float) -> HeldBack:

@@ -9,6 +9,7 @@ from healthcheck.model.faultkind import Isolation
 from healthcheck.model.outcome import NodeState, Severity, Status
 from healthcheck.model.problem import Problem
 from healthcheck.store.accused import lasts
+from healthcheck.store.machines import AnotherMachine
 from healthcheck.triage.faults import accuses, faults, of
 from healthcheck.triage.past import REPAIRED, RETURNED, NodeHistory, Repaired, RequalifySnapshot
 from healthcheck.triage.policy import TriagePolicy
@@ -83,8 +84,7 @@ def _shown(past: NodeHistory, policy: TriagePolicy, now: float) -> tuple[bool, s
                        and (problem.ended or problem.seen) >= held)
     clean: list[RequalifySnapshot] = []
     unmeasured: frozenset[str] = frozenset()
-    for look in sorted((look for look in past.looks if look.time <= now), key=lambda look: look.time,
-                       reverse=True):
+    for look in _newest_first(past, now):
         if len(clean) == wanted.sweeps or look.time < since or look.state != NodeState.HEALTHY.value:
             break
         lacks = failed - look.measured if look.measured is not None else frozenset()
@@ -102,6 +102,23 @@ def _shown(past: NodeHistory, policy: TriagePolicy, now: float) -> tuple[bool, s
                        f"ago: {by_hand}")
     return (True, f"clean in its last {wanted.sweeps} looks under profile {wanted.profile}, since "
                   f"{_when(clean[-1].time)}")
+
+
+def unproven_machine(past: NodeHistory, policy: TriagePolicy, now: float) -> AnotherMachine | None:
+    """The machine that has the node's name now, where it has not shown yet, in as many clean looks as a
+    repaired node must, that it is well; None for one that has, and for one that was always there."""
+    if past.machine is None:
+        return None
+    clean: list[float] = []
+    for look in _newest_first(past, now):
+        if (look.state == NodeState.HEALTHY.value and look.time >= past.machine.at
+                and (not clean or clean[-1] - look.time >= policy.requalify.apart_minutes * 60)):
+            clean.append(look.time)
+    return past.machine if len(clean) < policy.requalify.sweeps else None
+
+
+def _newest_first(past: NodeHistory, now: float) -> list[RequalifySnapshot]:
+    return sorted((look for look in past.looks if look.time <= now), key=lambda look: look.time, reverse=True)
 
 
 def _after_incident(past: NodeHistory, policy: TriagePolicy, now: float, since: float) -> tuple[bool, str]:
@@ -122,7 +139,7 @@ def _still_there(past: NodeHistory, policy: TriagePolicy) -> str | None:
             continue
         ended = problem.ended if problem.ended is not None else problem.seen
         back = any(done.time >= problem.began
-                   and (done.what == RETURNED or (done.what == REPAIRED and _of(done, problem)))
+                   and done.what in (RETURNED, REPAIRED) and _of(done, problem)
                    for done in past.repaired)
         if not back and any(cordon.began <= ended for cordon in past.cordons):
             return (f"{problem.rule} of {problem.subject} went away by itself, and the same board is there: "
@@ -131,9 +148,15 @@ def _still_there(past: NodeHistory, policy: TriagePolicy) -> str | None:
 
 
 def _of(done: Repaired, problem: Problem) -> bool:
-    """Whether a recorded repair covers it; one without names covers all."""
-    return (not done.of or problem.subject in done.of
-            or (problem.serial is not None and problem.serial in done.of))
+    """Whether a recorded repair covers it; one without names covers all. A part that returned covers what
+    was of its kind, where the problem has no serial number to tell parts apart by."""
+    if not done.of or problem.subject in done.of:
+        return True
+    if problem.serial is not None:
+        return problem.serial.lower() in {word.lower() for word in done.of}
+    subject = problem.subject.lower()
+    return done.what == RETURNED and (any(word.lower() in subject for word in done.of)
+                                      or (bool(done.kind) and subject.startswith(done.kind)))
 
 
 def _since(time: float) -> str:

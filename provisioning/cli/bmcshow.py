@@ -14,12 +14,16 @@ from inventory.reasons import fold_reasons
 from provisioning.cli.bmccommon import SECONDS, as_json, chosen, document, folder, options, print_lines
 
 if TYPE_CHECKING:
-    from provisioning.bmc.base import Controller
+    from healthcheck.store.parts import ControllerPart
+    from provisioning.bmc.base import Controller, HardwarePart
+
+_KEPT = ("psu", "dimm", "cpu", "switch")       # GPUs, drives and adapters are known by sweeps
 
 
 def _request(
     nodes: str, file: str | None, state: str | None, timeout: float | None, fanout: int, json: bool,
     question: Callable[[Controller], Any], lines: Callable[[Any], Iterable[str]], *, one_line: bool = False,
+    keep: Callable[[Node, Any], None] | None = None,
 ) -> int:
     """Asks all controllers, prints answers as they come and then why others gave none, and returns the exit
     code."""
@@ -34,7 +38,10 @@ def _request(
         if isinstance(found, BmcError):
             wrong[node.name] = f"{found.wrong.value}: {found.message}"
             reported[node.name] = {"error": {"wrong": found.wrong.value, "said": found.message}}
-        elif json:
+            continue
+        if keep is not None:
+            keep(node, found)
+        if json:
             reported[node.name] = value(found)
         else:
             print_lines(node.name, lines(found), one_line=one_line)
@@ -93,19 +100,24 @@ def media_lines(nodes: str, file: str | None, state: str | None, timeout: float 
 
 @click.command()
 @click.argument("nodes")
+@click.option("--store", "keep", is_flag=True,
+              help="Keep in the store where power supplies, memory modules, processors and switches sit.")
 @as_json
 @options
 def hardware(
     nodes: str, file: str | None, state: str | None, timeout: float | None, fanout: int, as_json: bool,
+    keep: bool,
 ) -> int:
     """Show what each controller of NODES reports: processors, GPUs, memory, drives, network, power supplies,
     fans.
 
-    The JSON has each part with its serial number. The text counts parts and names faulty ones.
+    The JSON has each part with its serial number. The text counts parts and names faulty ones. --store keeps
+    the serial numbers that no sweep reads: muster history --serial NUMBER says where a part sits and has sat.
 
     \b
     muster bmc hardware gpu007
     muster bmc hardware @rack7 --json > rack7.json
+    muster bmc hardware @rack7 --store
 
     Exit: 0 all answered, 2 usage, 3 some did not.
     """
@@ -113,7 +125,34 @@ def hardware(
 
     return _request(nodes, file, state, timeout, fanout, as_json,
                     lambda controller: {"hardware": controller.hardware().parts},
-                    lambda message: page.hardware(message["hardware"]))
+                    lambda message: page.hardware(message["hardware"]), keep=_keeper(state) if keep else None)
+
+
+def _keeper(state: str | None) -> Callable[[Node, Any], None]:
+    """What writes the parts of one node into the store."""
+    from healthcheck.store import parts
+    from healthcheck.store.file import opened
+
+    def keep(node: Node, message: Any) -> None:
+        found = [one for kind in _KEPT if isinstance(listed := message["hardware"].get(kind), tuple)
+                 for part in listed if (one := _kept(kind, part)) is not None]
+        with opened(folder(state), make=True) as store:
+            parts.by_controller(store, node.name, found, time.time())
+    return keep
+
+
+def _kept(kind: str, part: HardwarePart) -> ControllerPart | None:
+    """A part with its number, or an empty place; None where the controller does not give the number."""
+    from healthcheck.store.parts import ControllerPart
+    from healthcheck.store.readings import is_number
+    from inventory.text import clean
+
+    serial = clean(part.serial.strip(), 64) if part.present and isinstance(part.serial, str) else ""
+    if part.present and not is_number(serial):
+        return None
+    # Places of several kinds may have one name, such as 1.
+    slot = part.slot if part.slot.lower().startswith(kind) else f"{kind} {part.slot}"
+    return ControllerPart(kind, clean(slot, 64), serial)
 
 
 @click.command()

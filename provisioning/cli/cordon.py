@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import shlex
 import datetime as dt
+import shlex
 import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any

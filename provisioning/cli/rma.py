@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from inventory.errors import UsageError
 
 if TYPE_CHECKING:
     from healthcheck.store.file import Store
+    from healthcheck.store.rmas import Rma
 
 _UNTIL = "28d"
 
@@ -35,12 +36,15 @@ def rma() -> None:
     """Take a part, or a whole node, through its return to the vendor: open, shipped, returned.
 
     The node's lifecycle in the inventory file follows: rma while anything of it is away, bringup when it is
-    back.
+    back. A part that was exchanged on site goes no way at all: exchange. What never went, never comes back,
+    or came back wrong and may stay is closed.
 
     \b
     muster rma open gpu017 --gpu 3 --reason 'rows cannot be remapped' --reference 00412345
     muster rma ship gpu017
     muster rma return gpu017 --serial 1650999
+    muster rma exchange gpu018 --gpu 5 --serial 1650888 --reason 'fell off the bus' --held-by 'it is off'
+    muster rma close 3 --reason 'the vendor reseated it on site'
     muster rma list
     """
 
@@ -83,7 +87,7 @@ def open_(
     muster rma open gpu017 --slot 'DIMM A3' --serial 80CE011 --reason 'uncorrectable errors' --yes
     """
     from healthcheck.store.file import opened
-    from healthcheck.store.history import seats
+    from healthcheck.store.history import seats, whereabouts
     from healthcheck.store.rmas import rmas
     from inventory.cli.lifecycle import _date
     from inventory.locate import state_dir
@@ -106,7 +110,8 @@ def open_(
     with opened(folder, make=True) as store:
         found = rmas(store)
         part = returns.part_at(
-            one.name, seats(store, [one.name], 0), found, words[0] or None, gpu, chassis, words[1] or None)
+            one.name, seats(store, [one.name], 0), found, words[0] or None, gpu, chassis, words[1] or None,
+            whereabouts(store, words[1]) if words[1] else ())
         _print_unfinished(
             store,
             but=next((each.id for each in found if (each.node, each.slot) == (part.node, part.slot)), None))
@@ -164,6 +169,7 @@ def return_(
     muster rma return 3 --same --yes
     """
     from healthcheck.store.file import opened
+    from healthcheck.store.history import whereabouts
     from healthcheck.store.rmas import RmaState, outcome, rmas, unfinished
     from inventory.locate import state_dir
     from inventory.model import Lifecycle, LifecycleState
@@ -180,9 +186,11 @@ def return_(
                        f"of {one.node}")
             return
         returns.may_return(one, same=same, new=new)
+        for line in returns.known_as([each for each in found if each.id != one.id], whereabouts(store, new),
+                                     one.node, new):
+            click.echo(f"note: {line}", err=True)
         file = InventoryEdit.of(ctx, inventory)
-        away = [each.id for each in found
-                if each.node == one.node and each.id != one.id and each.state is not RmaState.RETURNED]
+        away = _others_away(found, one.node, one.id)
         message = one.outcome if one.outcome is not None else outcome(same=same, new=new)
 
         def action(write: Callable[[], str]) -> None:
@@ -200,6 +208,164 @@ def return_(
                 click.echo(line)
 
 
+@rma.command()
+@click.argument("which", metavar="ID|NODE")
+@click.option("--slot", metavar="SLOT", help="Where the part sat: a PCI address, a drive, or any place.")
+@click.option("--gpu", metavar="N", type=click.IntRange(0, 255),
+              help="The GPU with this number in NVML and nvidia-smi.")
+@click.option("--chassis", is_flag=True, help="The whole node.")
+@click.option("--serial", metavar="NEW", required=True, help="The serial number of what sits there now.")
+@click.option("--old", metavar="TEXT", help="The serial number of what was taken out, if the store does not "
+              "know it.")
+@click.option("--reason", metavar="TEXT", help="What was wrong with it, where no RMA of it is open.")
+@click.option("--reference", metavar="TEXT", default="", help="The vendor's case number.")
+@click.option("--held-by", metavar="WHO",
+              help="Who keeps jobs away if we do not: a person's drain, or that the node is off.")
+@yes_option
+@dry_run_option
+@_inventory
+@_state
+@click.pass_context
+def exchange(
+    ctx: click.Context, which: str, slot: str | None, gpu: int | None, chassis: bool, serial: str,
+    old: str | None, reason: str | None, reference: str, held_by: str | None, yes: bool, dry_run: bool,
+    inventory: str | None, state: str | None,
+) -> None:
+    """Record that a part was exchanged on site: nothing is shipped, and the node is in bring-up from now on.
+
+    ID or NODE is an open RMA; for a part without one name NODE, the part and --reason. The next stored
+    snapshot should find the new serial number in the slot; the old one raises an alarm wherever it shows up.
+
+    \b
+    muster rma exchange gpu017 --gpu 3 --serial 1650999 --reason 'fell off the bus'
+    muster rma exchange 4 --serial 1650999 --yes
+    muster rma exchange gpu017 --slot 'PSU 2' --old P7 --serial P9 --reason 'hums' --held-by 'it was off'
+    """
+    from healthcheck.store.file import opened
+    from healthcheck.store.history import seats, whereabouts
+    from healthcheck.store.rmas import RmaState, rmas, unfinished
+    from inventory.locate import state_dir
+    from inventory.model import Lifecycle, LifecycleState
+    from provisioning.cli.rmafile import InventoryEdit
+    from provisioning.remediate import rma as returns
+    from provisioning.remediate.rmaticket import bundle
+
+    named = slot is not None or gpu is not None or chassis
+    if sum((slot is not None, gpu is not None, chassis)) > 1:
+        raise UsageError("--slot, --gpu and --chassis exclude each other: exchange one part at a time")
+    new, case = _line(serial, "--serial"), _line(reference, "--reference") if reference else ""
+    taken = _line(old, "--old") if old is not None else None
+    folder = state_dir(state)
+    with opened(folder, make=True) as store:
+        found, left = rmas(store), unfinished(store)
+        file = InventoryEdit.of(ctx, inventory)
+        there: int | None = None
+        if not named:
+            one = returns.chosen(found, left, which)
+            if one.state is RmaState.RETURNED and one.new.lower() == new.lower() and one.id not in left:
+                click.echo(f"RMA {one.id} is exchanged already ({one.outcome}, {_when(one.returned)}): "
+                           f"{one.part} of {one.node}")
+                return
+            returns.may_exchange(one, left, new)
+            part = returns.ReturnedPart(one.node, one.slot, one.kind, one.serial or taken or "")
+            why, there = one.why, one.id
+        else:
+            node = file.node(which).name
+            part = returns.part_at(node, seats(store, [node], 0), found, slot, gpu, chassis, taken,
+                                   whereabouts(store, taken) if taken else (), new)
+            past = [each for each in found if (each.node, each.slot) == (part.node, part.slot)]
+            if past and past[-1].state is RmaState.RETURNED and past[-1].new.lower() == new.lower() and (
+                    past[-1].id not in left):
+                click.echo(f"RMA {past[-1].id} is exchanged already ({past[-1].outcome}, "
+                           f"{_when(past[-1].returned)}): {past[-1].part} of {node}")
+                return
+            if past and past[-1].away:
+                returns.may_exchange(past[-1], left, new)
+                there = past[-1].id
+            if part.serial and part.serial.lower() == new.lower():
+                raise UsageError(f"{new} is the serial number of what was taken out: nothing was exchanged")
+            why = _line(reason or (past[-1].why if there is not None else ""), "--reason")
+        _print_unfinished(store, but=there)
+        holds = _holds(store, part.node, held_by)
+        for line in returns.known_as([each for each in found if each.id != there], whereabouts(store, new),
+                                     part.node, new):
+            click.echo(f"note: {line}", err=True)
+        away = _others_away(found, part.node, there)
+        proof = bundle(store, folder, part.node)
+
+        def action(write: Callable[[], str]) -> None:
+            done = returns.exchanging(store, part, why, who(), case, proof, new, time.time, write)
+            click.echo(f"RMA {done.id} is returned ({done.outcome}, on site): {done.part} of {done.node}")
+            for line in returns.next_steps(done, done.outcome or "", away):
+                click.echo(line)
+
+        now = file.node(part.node).lifecycle
+        wanted = now if away else returns.aim(now, Lifecycle(LifecycleState.BRINGUP))
+        file.change(part.node, wanted, action,
+                    f"to be written down: {part.words} of {part.node} was exchanged for {new}; {holds}",
+                    yes=yes, dry_run=dry_run)
+
+
+@rma.command()
+@click.argument("which", metavar="ID|NODE")
+@click.option("--reason", metavar="TEXT", required=True, help="Why nothing more is to be done about it.")
+@yes_option
+@dry_run_option
+@_inventory
+@_state
+@click.pass_context
+def close(
+    ctx: click.Context, which: str, reason: str, yes: bool, dry_run: bool, inventory: str | None,
+    state: str | None,
+) -> None:
+    """Close an RMA: its part never went, never comes back, or came back other than announced and may stay.
+
+    A node of which nothing is away any more is in bring-up from then on. What a part is accused of does not
+    end with it: a repair without a return is: muster repaired.
+
+    \b
+    muster rma close 3 --reason 'the vendor reseated it on site' --yes
+    muster rma close 5 --reason 'the vendor repaired the board and kept its number'
+    """
+    from healthcheck.store.file import opened
+    from healthcheck.store.rmas import alarms, rmas, unfinished
+    from inventory.locate import state_dir
+    from inventory.model import Lifecycle, LifecycleState
+    from provisioning.cli.rmafile import InventoryEdit
+    from provisioning.remediate import rma as returns
+
+    why = _line(reason, "--reason")
+    with opened(state_dir(state)) as store:
+        found, left = rmas(store), unfinished(store)
+        wrong = alarms(store, found)
+        one = returns.chosen(found, left, which, wrong)
+        _print_unfinished(store, but=one.id)
+        if not returns.may_close(one, left, one.id in wrong):
+            click.echo(f"RMA {one.id} is closed already ({one.closed_why}, {_when(one.closed)}): {one.part} "
+                       f"of {one.node}")
+            return
+        file = InventoryEdit.of(ctx, inventory)
+        away = _others_away(found, one.node, one.id)
+
+        def action(write: Callable[[], str]) -> None:
+            returns.closing(store, one, why, who(), time.time, write)
+            click.echo(f"RMA {one.id} is closed ({why}): {one.part} of {one.node}")
+
+        if one.node not in file.loaded.inventory.nodes:
+            action(lambda: f"{file.given.path} does not name the node any more")
+            return
+        now = file.node(one.node).lifecycle
+        ends = (one.away or one.id in left) and not away and now.state is LifecycleState.RMA
+        wanted = Lifecycle(LifecycleState.BRINGUP) if ends else now
+        file.change(one.node, wanted, action, f"to be closed: RMA {one.id}, {one.part} of {one.node}: {why}",
+                    yes=yes, dry_run=dry_run)
+
+
+def _others_away(found: Sequence[Rma], node: str, but: int | None) -> list[int]:
+    """The numbers of the other RMAs of a node that are not back."""
+    return [each.id for each in found if each.node == node and each.id != but and each.away]
+
+
 @rma.command("list")
 @click.option("--all", "every", is_flag=True, help="Also those that are back.")
 @click.option("--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True)
@@ -210,27 +376,32 @@ def list_(every: bool, form: str, state: str | None) -> None:
     from healthcheck.store.rmas import RmaState, alarms, rmas
     from inventory.locate import state_dir
     from inventory.text import clean
+    from provisioning.remediate.rma import ways_out
 
     with opened(state_dir(state)) as store:
         found = rmas(store)
         wrong = alarms(store, found)
-        shown = [one for one in found if every or one.state is not RmaState.RETURNED or one.id in wrong]
+        shown = [one for one in found if every or one.away or one.id in wrong]
         _print_unfinished(store)
     if form == "json":
         click.echo(
             json.dumps({
                 "schema": "muster.rmas/1",
-                "rmas": [{**vars(one), "state": one.state.value, "alarm": wrong.get(one.id, "")}
+                "rmas": [{**vars(one), "state": one.state.value,
+                          "alarm": wrong[one.id].said if one.id in wrong else "",
+                          "alarm_node": wrong[one.id].node if one.id in wrong else ""}
                          for one in shown]}, indent=1))
         return
     for one in shown:
-        since = {RmaState.OPEN: one.opened, RmaState.SHIPPED: one.shipped, RmaState.RETURNED: one.returned}[
-            one.state]
-        words = (one.part, one.reference, one.why)
+        since = {RmaState.OPEN: one.opened, RmaState.SHIPPED: one.shipped, RmaState.RETURNED: one.returned,
+                 RmaState.CLOSED: one.closed}[one.state]
+        words = (one.part, one.reference, one.why, f"closed: {one.closed_why}" if one.closed_why else "")
         message = "  ".join(clean(text, 200) for text in words if text)
         click.echo(f"{one.id}  {one.node}  {one.state.value} since {_when(since)}  {message}")
         if one.id in wrong:
-            click.echo(f"   {clean(wrong[one.id], 300)}")
+            alarm = wrong[one.id]
+            click.echo(f"   {clean(alarm.said, 300)}")
+            click.echo(f"   {clean(ways_out(one, alarm.node, alarm.slot), 300)}")
     if not shown:
         click.echo("nothing is away")
 

@@ -83,8 +83,8 @@ def triage(
     muster triage --replay --since 30d --policy draft.yaml
 
     Exit: 0 nothing to isolate, 1 some node in service is not fit for new jobs or a step failed, 2 usage, 3
-    some node in service was not measured or muster suspects itself, 4 the breaker is open or a failure domain
-    is full.
+    some node in service was not measured or is another machine now, or muster suspects itself, 4 the breaker
+    is open or a failure domain is full.
     """
     from healthcheck.config.rulesfolder import folders
     from healthcheck.store import runs
@@ -310,4 +310,5 @@ def _code(plan: TriagePlan, done: list[CordonResult]) -> int:
     if any(one.failed for one in done) or plan.unfit:
         return 1
     doubted = any(one.kind in OURS or suspected(one.kind, one.cause) for one in plan.incidents)
-    return 3 if plan.unmeasured or doubted else 0
+    changed = any(one.node not in plan.out for one in plan.machines)
+    return 3 if plan.unmeasured or doubted or changed else 0

@@ -61,6 +61,28 @@ def test_another_component_asks_for_the_standard_stage(name: str, key: str) -> N
     assert f"{name} had {key} {HARDWARE[name][key]}, has another" in found.why
 
 
+def test_another_machine_voids_the_certificate_whatever_the_policy_says_of_a_component() -> None:
+    other = {name: {key: f"x{value}" for key, value in part.items()} for name, part in HARDWARE.items()}
+    found = standing(Now(other, ALL, "b2", {}), component="none", rebooted="none", firmware="none")
+    assert (found.kind, found.cause, found.asks) == (
+        CertificateState.REVOKED, RequalifyReason.CHANGED, "standard")
+    assert found.why.startswith("it is another machine than was proven: ")
+    moved = {f"{name} at another place": part for name, part in HARDWARE.items()}
+    assert standing(Now(moved, frozenset(), "b1", {})).kind is not CertificateState.REVOKED
+
+
+def test_all_parts_of_one_kind_or_a_number_that_is_read_no_more_are_no_other_machine() -> None:
+    eight = {f"gpu 0000:{n:02x}:00.0": {"serial": f"S{n}", "uuid": f"U{n}"} for n in range(8)}
+    held = numbered("n1", replace(HELD, hardware={**HARDWARE, **eight}))
+    others = {name: {"serial": f"T{name}", "uuid": f"V{name}"} for name in eight}
+    assert standing(seen(**others), held=held).kind is CertificateState.REQUALIFY
+    unread = {name: {"uuid": part["uuid"]} for name, part in eight.items()}
+    known = {name: {key: value for key, value in part.items() if key != "serial"} or {"uuid": "none"}
+             for name, part in HARDWARE.items()}
+    assert standing(Now({**known, **unread}, frozenset(), "b1", {}), held=held).kind is not (
+        CertificateState.REVOKED)
+
+
 def test_other_firmware_asks_for_what_policy_says() -> None:
     other = seen(**{GPU: {**HARDWARE[GPU], "firmware": "97"}})
     assert (standing(other).cause, standing(other).asks) == (RequalifyReason.CHANGED, "standard")

@@ -11,6 +11,7 @@ import pytest
 from healthcheck.model.outcome import Finding, NodeReport, NodeState, Owner, Result, Severity, Status
 from healthcheck.store.file import NAME, opened
 from healthcheck.store.readings import Component, NodeReadings
+from healthcheck.store.rmas import begin, give_back, outcome, ship
 from healthcheck.store.sweeps import SweepRecord, record
 from tests.command import muster
 
@@ -67,6 +68,28 @@ def test_history_is_narrowed_by_node_rule_and_time(stored: Path, tmp_path: Path)
 def test_history_says_where_components_sat(stored: Path, tmp_path: Path) -> None:
     assert history(stored, "gpu007", "--components", home=tmp_path).startswith(
         "gpu007  0000:18:00.0    gpu   16507 ")
+
+
+def test_history_of_one_part_has_its_places_and_its_returns(stored: Path, tmp_path: Path) -> None:
+    with opened(stored) as store:
+        now = time.time()
+        one, _ = begin(store, "gpu007", "0000:18:00.0", "gpu", "16507", "worn", "us", "", "", now - 30)
+        ship(store, one, "us", now - 20)
+        give_back(store, one, outcome(same=False, new="16999"), "us", now - 10)
+    lines = history(stored, "--serial", " 16507", home=tmp_path).splitlines()
+    assert lines[0] == "gpu 16507" and " .. now, last seen 20" in lines[1]
+    assert [line.partition("Z  ")[2] for line in lines[2:]] == [
+        "RMA 1 of gpu007 opened: worn", "RMA 1 of gpu007 shipped", "RMA 1 of gpu007 returned (exchanged 16999)"]
+    assert history(stored, "--serial", "16999", home=tmp_path).endswith(
+        "came for gpu 16507 at 0000:18:00.0: RMA 1 of gpu007\n")
+    told = [json.loads(line)["schema"]
+            for line in history(stored, "--serial", "16507", "--format", "jsonl", home=tmp_path).splitlines()]
+    assert told == ["muster.seat/1", "muster.rma/1"]
+    done = muster("history", "--serial", "nope", "--state", str(stored), home=tmp_path)
+    assert (done.returncode, done.stderr) == (
+        2, "muster: no sweep, controller or RMA that the store knows has named 'nope'\n")
+    done = muster("history", "gpu007", "--serial", "16507", "--state", str(stored), home=tmp_path)
+    assert done.returncode == 2 and done.stderr.startswith("muster: --serial is about one part, wherever it was")
 
 
 def test_a_node_that_no_sweep_has_seen_and_a_store_that_is_not_there_are_told(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from healthcheck.model.recording import Capture, Outcome
+from healthcheck.model.recording import Capture, FileCapture, Outcome
 from healthcheck.store.readings import Component, NodeReadings, readings
 from tests.healthcheck import machine
 
@@ -19,8 +21,55 @@ def test_gpus_and_drives_are_told_by_serial_number_and_slot() -> None:
     found = of()
     assert Component("gpu", "0000:18:00.0", "160", "GPU 0") in found.components
     assert [part.slot for part in found.components if part.kind == "nvme"][:2] == ["nvme0", "nvme1"]
-    assert (found.kinds == {"gpu", "nvme"} and len({part.serial for part in found.components})
+    assert (found.kinds == {"gpu", "nvme", "hca", "disk"} and len({part.serial for part in found.components})
             == len(found.components))
+
+
+def parts(found: NodeReadings, kind: str) -> list[tuple[str, str]]:
+    return [(part.slot, part.serial) for part in found.components if part.kind == kind]
+
+
+def test_an_adapter_is_known_by_its_guid_and_one_without_leaves_its_kind_not_wholly_read() -> None:
+    assert parts(of(), "hca")[:2] == [("0000:40:00.0", "a088:c203:0000:0000"),
+                                      ("0000:41:00.0", "a088:c203:0000:0001")]
+    empty = "0000:0000:0000:0000:0000:0000:0000:0000\n"
+    found = of(port_sysfs=machine.ports(**{"mlx5_3.0": empty}))
+    assert "0000:43:00.0" not in dict(parts(found, "hca")) and "hca" not in found.kinds
+
+
+def _modules(*modules: tuple[str, str, str]) -> Capture:
+    blocks = [f"Memory Device\n\tLocator: {slot}\n\tBank Locator: {bank}\n\tSize: 64 GB\n"
+              f"\tSerial Number: {serial}" for slot, bank, serial in modules]
+    return Capture(Outcome.DONE, exit=0, text="\n\n".join(blocks) + "\n")
+
+
+def test_memory_modules_are_known_by_their_slots_of_equal_names_by_bank() -> None:
+    found = of(host_dimms=_modules(("A1", "P0", "80CE01"), ("B1", "P0", "80CE02"), ("B1", "P1", "80CE03")))
+    assert parts(found, "dimm") == [("A1", "80CE01"), ("B1 P0", "80CE02"), ("B1 P1", "80CE03")]
+    assert "dimm" in found.kinds
+    found = of(host_dimms=_modules(("A1", "P0", "Not Specified"), ("B1", "P0", "80CE02")))
+    assert parts(found, "dimm") == [("B1", "80CE02")] and "dimm" not in found.kinds
+
+
+def test_board_and_chassis_are_told_apart_where_root_reads_them() -> None:
+    found = of(host_firmware=machine.done(**{"/sys/class/dmi/id/product_serial": "C12\n",
+                                             "/sys/class/dmi/id/board_serial": "B7\n"}))
+    assert parts(found, "chassis") == [("chassis", "C12")] and parts(found, "board") == [("board", "B7")]
+    found = of(host_firmware=machine.done(**{"/sys/class/dmi/id/product_serial": "C12\n"}))
+    assert parts(found, "board") == [] and "board" not in found.kinds
+
+
+def test_drives_that_are_no_nvme_are_known_by_smartctl() -> None:
+    def said(serial: str) -> FileCapture:
+        document = {"device": {"name": "/dev/sda", "type": "sat", "protocol": "ATA"}, "serial_number": serial,
+                    "smart_status": {"passed": True}}
+        return FileCapture(Outcome.DONE, f"exit 0\n{json.dumps(document)}")
+
+    shown = machine.smart()
+    found = of(disk_smart=replace(shown, files={**shown.files, "/sys/block/sda": said("Z1")}))
+    assert parts(found, "disk") == [("sda", "Z1")] and "disk" in found.kinds
+    found = of(disk_smart=replace(shown, files={**shown.files, "/sys/block/sda": said("")}))
+    assert parts(found, "disk") == [] and "disk" not in found.kinds
 
 
 @pytest.mark.parametrize("serial", [{"na": True}, {"ok": "0"}, {"ok": "N/A"}, {"ok": ""}])

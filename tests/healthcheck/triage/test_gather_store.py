@@ -201,19 +201,22 @@ def test_a_part_that_came_back_is_a_repair_for_as_long_as_faults_are_remembered(
 ) -> None:
     rma(store, returned)
     past = known(store)
-    assert (past.repaired == (Repaired(at(returned), "returned from the vendor", "0"),) * repaired
-            and past.away == "")
+    back = Repaired(at(returned), "returned from the vendor", "0", frozenset({"0", "A"}), "gpu")
+    assert past.repaired == (back,) * repaired and past.away == ""
 
 
-@pytest.mark.parametrize(("returned", "away"), [(-72, True), (-72 - SECOND, False)])
-def test_a_part_that_is_not_what_was_said_to_come_is_away_for_as_long_as_faults_are_remembered(
-    store: Store, returned: float, away: bool,
+@pytest.mark.parametrize(("returned", "ended", "away"), [
+    (-72, None, True), (-72 - SECOND, None, True), (-150, None, True), (-72, -0.5, False)])
+def test_a_part_that_is_not_what_was_said_to_come_is_away_for_as_long_as_it_sits_there(
+    store: Store, returned: float, ended: float | None, away: bool,
 ) -> None:
     rma(store, returned)
     part = put(store, "component", kind="gpu", serial="A")
-    put(store, "seat", component=part, node=71, slot="0", began=at(-300), seen=at(-1))
+    put(store, "seat", component=part, node=71, slot="0", began=at(-300), seen=at(-1),
+        ended=None if ended is None else at(ended))
     past = known(store)
-    assert ("the SAME gpu came back" in past.away) is away and past.repaired == ()
+    assert ("the SAME gpu came back" in past.away) is away
+    assert len(past.repaired) == (not away)
 
 
 # ---- verdicts and cordons

@@ -144,6 +144,21 @@ def test_a_persons_word_of_a_worn_out_board_is_as_good_as_the_vendors_and_of_ano
                 "serial", "subject", "all"}
 
 
+def test_a_part_that_returned_repairs_itself_and_no_other_part_of_the_node() -> None:
+    def returned(slot: str, kind: str, *of: str) -> Repaired:
+        return Repaired(at(-4), "returned from the vendor", slot, frozenset(of), kind)
+
+    worn = problem("gpu-worn", "GPU 3", serial="A", began=-9, ended=-3)
+    unnumbered = problem("gpu-worn", "GPU 3", began=-9, ended=-3)
+    at_place = problem("gpu-worn", "slot 0000:9A:00.0", began=-9, ended=-3)
+    own, other = returned("0000:9a:00.0", "gpu", "0000:9a:00.0", "a"), returned("PSU 2", "psu", "PSU 2", "P7")
+    whole = returned("", "chassis")
+    for fault, back, well in ((worn, own, True), (worn, other, False), (worn, whole, True),
+                              (worn, returned("0000:3b:00.0", "gpu", "0000:3b:00.0", "B"), False),
+                              (unnumbered, own, True), (unnumbered, other, False), (at_place, own, True)):
+        assert requalified(node(over=(fault,), repaired=(back,)), policy(), NOW)[0] is well
+
+
 # ---- what it is measured by, case by case
 
 def test_a_warning_that_is_over_asks_for_no_later_looks() -> None:

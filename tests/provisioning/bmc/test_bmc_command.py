@@ -12,6 +12,7 @@ import pytest
 
 from healthcheck.store import ledger
 from healthcheck.store.file import opened
+from healthcheck.store.history import seats
 from tests.command import muster
 from tests.testbed.bmcs import Bed, Machine, Wrong, rack, require_rack
 
@@ -123,6 +124,18 @@ def test_what_a_controller_tells_is_printed(bmc: Command, words: tuple[str, ...]
     assert done.stdout.splitlines()[0] == f"{words[1]}:"
     assert line in done.stdout.splitlines()
     assert done.returncode == 0
+
+
+def test_parts_that_no_sweep_reads_are_kept_by_their_numbers(bmc: Command, tmp_path: Path) -> None:
+    enrolled(bmc)
+    done = bmc("hardware", "gpu001", "--store")
+    assert done.returncode == 0 and done.stdout.splitlines()[0] == "gpu001:"
+    found = json.loads(bmc("hardware", "gpu001", "--json", "--store").stdout)["nodes"][0]["hardware"]["psu"]
+    with opened(tmp_path / "state") as store:
+        kept = {(seat.slot, seat.serial) for seat in seats(store, ["gpu001"], 0)
+                if seat.kind == "psu" and seat.ended is None}
+    assert kept == {(f"psu {one['slot']}" if not one["slot"].lower().startswith("psu") else one["slot"],
+                     one["serial"]) for one in found} and kept
 
 
 def test_log_and_sensors_are_judged_by_the_rules_and_only_nodes_in_service_count(bmc: Command) -> None:

@@ -16,20 +16,29 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from healthcheck.cli.main import root
+from healthcheck.config.rulesfolder import packaged
+from healthcheck.model.faultkind import Isolation
 from healthcheck.model.outcome import Finding, NodeReport, NodeState, Owner, Result, Severity, Status
+from healthcheck.replay.rebuild import Rebuilt
+from healthcheck.replay.record import read
 from healthcheck.store.cordons import CordonState, mean, settle
 from healthcheck.store.file import Store, opened
-from healthcheck.store.history import ComponentLocation
+from healthcheck.store.history import ComponentLocation, whereabouts
 from healthcheck.store.ledger import lines
 from healthcheck.store.readings import Component, NodeReadings
 from healthcheck.store.rmas import RmaState, alarms, outcome, rmas, unfinished
 from healthcheck.store.sweeps import SweepRecord, record
+from healthcheck.triage.gather import gather
+from healthcheck.triage.past import FleetHistory
+from healthcheck.triage.plan import make
+from healthcheck.triage.policyload import load_policy
 from inventory.edit import InventoryFile
 from inventory.errors import MusterError, UsageError
 from inventory.load import load_inventory
 from inventory.model import LifecycleState
 from provisioning.cli.rma import rma as command
 from provisioning.remediate.rma import ReturnedPart, chosen, may_return, opening, part_at, returning, shipping
+from tests.packagedrules import RULES
 from tests.testbed.marks import muster, plain
 from tests.testbed.memory import in_memory
 
@@ -200,7 +209,8 @@ def test_steps_out_of_order_are_one_clear_error(home: Path) -> None:
     assert run(home, "return", "7", code=2) == "muster: there is no RMA 7; see: muster rma list --all\n"
     run(home, *OPEN, "--yes")
     assert (run(home, "return", "1", "--yes", code=2)
-            == "muster: RMA 1 of gpu001 is open, so there is nothing to return; next is: muster rma ship 1\n")
+            == "muster: RMA 1 of gpu001 is open, so there is nothing to return; next is: muster rma ship 1, or "
+               "where it was exchanged on site: muster rma exchange 1 --serial NEW\n")
     run(home, "ship", "1")
     run(home, "return", "1", "--yes")
     assert (run(home, "ship", "1", code=2) == "muster: RMA 1 of gpu001 is returned, so there is nothing to "
@@ -301,6 +311,229 @@ def test_evidence_that_is_as_young_as_the_fault_goes_along(home: Path) -> None:
     muster("cordon", "gpu002", "--reason", "x", "--hostfile", "bad", home=home)
     assert "Evidence: `/" in run(
         home, "open", "gpu002", "--chassis", "--reason", "x", "--evidence", "muster.yaml", "--yes")
+
+
+def known(home: Path) -> FleetHistory:
+    """The fleet as triage knows it."""
+    with opened(home / "state") as store:
+        return gather(store, load_inventory(home / "muster.yaml"), load_policy([packaged()], RULES),
+                      time.time() + HOUR)
+
+
+def away(home: Path) -> dict[str, str]:
+    """By node what triage knows of returns that keep jobs from it, and a replay of this hour, too."""
+    policy = load_policy([packaged()], RULES)
+    with opened(home / "state") as store:
+        rebuilt = Rebuilt(read(store, policy.requalify.profile, 0), policy)
+    now = time.time() + HOUR
+    played = {node.name: rebuilt.past(node, now) for node in load_inventory(home / "muster.yaml")}
+    found = {past.node: past for past in known(home).nodes}
+    assert {name: (past.away, {done.slot for done in past.repaired}) for name, past in played.items()} == {
+        name: (past.away, {done.slot for done in past.repaired}) for name, past in found.items()}
+    return {name: past.away for name, past in found.items() if past.away}
+
+
+def returned(home: Path, *words: str) -> None:
+    """RMA 1: the worn GPU of gpu001 went out, and came back as these words say."""
+    run(home, *OPEN, "--yes")
+    run(home, "ship", "1")
+    run(home, "return", "1", *words, "--yes")
+
+
+def test_an_old_board_accuses_the_node_where_it_sits_now_and_no_one_once_it_has_left(home: Path) -> None:
+    returned(home)
+    look(home, "NEW")
+    assert away(home) == {}
+    look(home, "OLD", node="gpu002", chassis="C2")
+    said = f"RMA 1: the SAME gpu came back in gpu002, slot {GPU3}: serial OLD, and it was said to be exchanged"
+    assert away(home) == {"gpu002": f"{said}; see: muster rma list"}
+    listed = run(home, "list")
+    assert (f"it ends when that part leaves gpu002; else send it back: muster rma open gpu002 --slot {GPU3} "
+            "--reason 'RMA 1 came back wrong', or keep it: muster rma close 1 --reason WHY\n") in listed
+    assert json.loads(run(home, "list", "--format", "json"))["rmas"][0]["alarm_node"] == "gpu002"
+    look(home, "THIRD", node="gpu002", chassis="C2")
+    assert away(home) == {} and run(home, "list") == "nothing is away\n"
+    look(home, "OLD", node="gpu003", chassis="C3")
+    assert list(away(home)) == ["gpu003"]
+    look(home, "OLD")                       # and back into the node that sent it out
+    assert list(away(home)) == ["gpu001"] and "the SAME gpu came back: serial OLD" in run(home, "list")
+
+
+def test_a_later_return_of_the_slot_hides_no_board_that_is_elsewhere(home: Path) -> None:
+    returned(home)
+    look(home, "NEW")
+    run(home, "open", "gpu001", "--gpu", "3", "--reason", "this one too", "--yes")
+    run(home, "ship", "2")
+    run(home, "return", "2", "--serial", "NEWER", "--yes")
+    look(home, "NEWER")
+    look(home, "OLD", node="gpu002", chassis="C2")
+    assert list(away(home)) == ["gpu002"]
+    look(home, "NEW", node="gpu003", chassis="C3")
+    assert sorted(away(home)) == ["gpu002", "gpu003"]
+
+
+def test_another_return_of_the_board_ends_its_alarm_and_so_does_a_reason_to_keep_it(home: Path) -> None:
+    returned(home)
+    look(home, "OLD", node="gpu002", chassis="C2")
+    run(home, "close", "gpu001", "--reason", "the vendor repaired it and kept the number", "--yes")
+    assert away(home) == {} and run(home, "list") == "nothing is away\n"
+    assert "closed since" in run(home, "list", "--all") and "kept the number" in run(home, "list", "--all")
+    assert "RMA 1 is closed already" in run(home, "close", "1", "--reason", "again")
+    with opened(home / "state") as store:
+        assert lines(store)[-1].action == "rma close" and "kept the number" in lines(store)[-1].why
+
+
+def test_a_board_that_was_announced_as_the_replacement_accuses_no_one(home: Path) -> None:
+    returned(home)
+    look(home, "NEW")
+    run(home, "open", "gpu002", "--slot", GPU3, "--serial", "gpu002-3", "--reason", "x", "--held-by", "us",
+        "--yes")
+    run(home, "ship", "2")
+    said = run(home, "return", "2", "--serial", "old", "--yes")
+    assert "note: 'old' is what went out as RMA 1 of gpu001: rows are used up\n" in said
+    look(home, "OLD", node="gpu002", chassis="C2")
+    assert away(home) == {} and run(home, "list") == "nothing is away\n"
+
+
+def test_numbers_that_differ_in_the_case_of_letters_are_one(home: Path) -> None:
+    returned(home, "--serial", "new-7")
+    look(home, "NEW-7")
+    assert away(home) == {} and run(home, "list") == "nothing is away\n"
+
+
+def test_an_announced_board_in_another_slot_of_the_node_did_come(home: Path) -> None:
+    returned(home, "--serial", "gpu001-9")
+    with opened(home / "state") as store:
+        now = time.time() + 1
+        parts = [Component("gpu", slot, serial, f"GPU {n}") for n, (slot, serial) in enumerate(
+            (("0000:1a:00.0", "gpu001-9"), ("0000:3b:00.0", "gpu001-0"), ("0000:5d:00.0", "gpu001-1"),
+             (GPU3, "gpu001-2")))]
+        record(store, SweepRecord(now, now + 5, False, "test", "digest"), [],
+               {"gpu001": NodeReadings(tuple(parts), (), frozenset({"gpu"}), "boot")})
+    assert run(home, "list") == "nothing is away\n"
+
+
+def test_a_part_is_exchanged_on_site_and_nothing_is_shipped(home: Path) -> None:
+    words = ("exchange", "gpu001", "--gpu", "3", "--serial", "NEW", "--reason", "fell off", "--yes")
+    said = run(home, *words)
+    assert f"RMA 1 is returned (exchanged NEW, on site): gpu OLD at {GPU3} of gpu001\n" in said
+    assert "expected at 0000:9a:00.0: NEW;" in said and lifecycle(home) is LifecycleState.BRINGUP
+    assert "RMA 1 is exchanged already (exchanged NEW" in run(home, *words)
+    assert "RMA 1 is exchanged already (exchanged NEW" in run(home, "exchange", "1", "--serial", "new")
+    look(home, "OLD")
+    assert "the SAME gpu came back: serial OLD" in run(home, "list")
+    look(home, "NEW")
+    assert run(home, "list") == "nothing is away\n"
+    with opened(home / "state") as store:
+        (one,) = rmas(store)
+        assert (one.shipped, one.new, one.away) == (None, "NEW", False)
+        assert str(lines(store)[-1].outcome).startswith("exchanged on site (exchanged NEW); lifecycle bringup")
+
+
+def test_an_exchange_that_a_sweep_met_before_anyone_wrote_it_down_takes_out_what_sat_there_before(
+    home: Path,
+) -> None:
+    look(home, "NEW")
+    said = run(home, "exchange", "gpu001", "--gpu", "3", "--serial", "new", "--reason", "fell off", "--yes")
+    assert f"gpu OLD at {GPU3} of gpu001" in said
+    assert run(home, "list") == "nothing is away\n" and away(home) == {}
+
+
+def test_an_open_return_may_end_by_an_exchange_on_site_and_a_shipped_one_may_not(home: Path) -> None:
+    run(home, *OPEN, "--yes")
+    assert "nothing was exchanged" in run(home, "exchange", "1", "--serial", "OLD", "--yes", code=2)
+    run(home, "exchange", "gpu001", "--serial", "NEW", "--yes")
+    assert lifecycle(home) is LifecycleState.BRINGUP and run(home, "list") == "nothing is away\n"
+    look(home, "NEW")
+    run(home, "open", "gpu001", "--gpu", "3", "--reason", "again", "--yes")
+    run(home, "ship", "2")
+    assert run(home, "exchange", "2", "--serial", "X", "--yes", code=2) == (
+        "muster: RMA 2 of gpu001 is shipped, so there is nothing to exchange on site; next is: muster rma "
+        "return 2\n")
+
+
+def test_an_exchange_needs_a_reason_and_a_node_without_jobs(home: Path) -> None:
+    assert "--reason is empty" in run(home, "exchange", "gpu001", "--gpu", "3", "--serial", "N", code=2)
+    words = ("exchange", "gpu002", "--slot", "PSU 2", "--old", "P7", "--serial", "P9", "--reason", "hums")
+    assert "no cordon of ours keeps jobs away from gpu002" in run(home, *words, "--yes", code=2)
+    run(home, *words, "--held-by", "it is off", "--yes")
+    with opened(home / "state") as store:
+        trail = [(seat.kind, seat.serial, seat.node, seat.slot, seat.ended is None)
+                 for word in ("p7", "P9") for seat in whereabouts(store, word)]
+    assert trail == [("psu", "P7", "gpu002", "PSU 2", False), ("psu", "P9", "gpu002", "PSU 2", True)]
+
+
+def test_a_return_that_never_went_or_never_comes_back_is_closed_and_repaired_nothing(home: Path) -> None:
+    run(home, *OPEN, "--yes")
+    assert "RMA 1 is closed (reseated)" in run(home, "close", "1", "--reason", "reseated", "--yes")
+    assert lifecycle(home) is LifecycleState.BRINGUP and run(home, "list") == "nothing is away\n"
+    with opened(home / "state") as store:
+        (one,) = rmas(store)
+    assert (one.state, one.away, one.repaired) == (RmaState.CLOSED, False, False)
+    run(home, *OPEN, "--yes")
+    run(home, "ship", "2")
+    run(home, "close", "gpu001", "--reason", "lost in the post", "--yes")
+    assert away(home) == {} and lifecycle(home) is LifecycleState.BRINGUP
+    assert run(home, "return", "2", "--yes", code=2).startswith(
+        "muster: RMA 2 of gpu001 is closed, so there is nothing to return")
+    look(home, "OLD")
+    assert run(home, "list") == "nothing is away\n"
+
+
+def test_what_came_back_in_order_is_not_closed(home: Path) -> None:
+    returned(home)
+    look(home, "NEW")
+    assert run(home, "close", "1", "--reason", "x", "--yes", code=2) == (
+        "muster: RMA 1 of gpu001 came back in order: there is nothing to close; see: muster rma list --all\n")
+
+
+def test_a_part_that_sits_in_another_node_is_not_taken_for_one_of_this(home: Path) -> None:
+    look(home, "MOVED", node="gpu002", chassis="C2")
+    assert run(home, "open", "gpu001", "--slot", GPU3, "--serial", "moved", "--reason", "x", code=2) == (
+        f"muster: gpu 'MOVED' is not in gpu001: it sits in gpu002, slot {GPU3}; for its return: muster rma open "
+        f"gpu002 --slot {GPU3}\n")
+    said = run(home, "open", "gpu001", "--serial", "old", "--reason", "x", "--yes")
+    assert f"RMA 1 is open: gpu OLD at {GPU3} of gpu001" in said
+    assert "RMA 1 is open" in run(home, "open", "gpu001", "--slot", GPU3.upper(), "--reason", "x", "--yes")
+
+
+def test_a_part_that_no_sweep_had_met_is_known_by_its_number_once_one_meets_it(home: Path) -> None:
+    run(home, "open", "gpu003", "--slot", "slot 4", "--serial", "S9", "--reason", "x", "--held-by", "us", "--yes")
+    run(home, "ship", "gpu003")
+    run(home, "return", "gpu003", "--yes")
+    look(home, "S9", node="gpu003", chassis="C3")
+    assert "the SAME gpu came back in gpu003, slot 0000:9a:00.0: serial S9" in run(home, "list")
+    with opened(home / "state") as store:
+        assert [(seat.kind, seat.slot) for seat in whereabouts(store, "s9") if seat.ended is None] == [
+            ("gpu", GPU3)]
+
+
+def test_the_node_with_the_right_board_is_free_and_the_one_with_the_old_is_held_until_it_leaves(
+    home: Path,
+) -> None:
+    returned(home, "--serial", "NEW")
+    muster("inventory", "lifecycle", "gpu001", "service", "--yes", home=home)
+    look(home, "NEW")
+    look(home, "OLD", node="gpu002", chassis="C2")
+    plan = make(known(home), load_policy([packaged()], RULES))
+    assert {one.node: (one.fault, one.isolation.value, one.owner) for one in plan.verdicts
+            if one.isolation is not Isolation.NONE} == {"gpu002": ("rma", "no-new-jobs", Owner.VENDOR)}
+    look(home, "FINE", node="gpu002", chassis="C2")
+    plan = make(known(home), load_policy([packaged()], RULES))
+    assert plan.unfit == ()
+
+
+def test_a_close_that_was_cut_short_is_finished_by_the_command_that_is_shown(home: Path) -> None:
+    run(home, *OPEN, "--yes")
+    killed("close", "1", "--reason", "not it", "--yes")
+    assert "finish it with: muster rma close 1 --reason 'not it'\n" in run(home, "list")
+    run(home, "close", "1", "--reason", "not it", "--yes")
+    assert lifecycle(home) is LifecycleState.BRINGUP and "cut short" not in run(home, "list")
+    run(home, *OPEN, "--yes")
+    killed("exchange", "2", "--serial", "NEW", "--yes")
+    assert "finish it with: muster rma return 2\n" in run(home, "list")
+    run(home, "return", "2", "--yes")
+    assert lifecycle(home) is LifecycleState.BRINGUP and "cut short" not in run(home, "list")
 
 
 class Death(BaseException):

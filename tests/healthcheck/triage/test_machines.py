@@ -1,0 +1,214 @@
+"""Another machine under a node's name, and two nodes that changed places: triage says so by name until they are
+brought up again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from healthcheck.config.rulesfolder import packaged
+from healthcheck.model.outcome import NodeReport, NodeState, Result, Severity, Status
+from healthcheck.report.plan import text
+from healthcheck.store.file import Store, opened
+from healthcheck.store.machines import AnotherMachine, another_machines
+from healthcheck.store.readings import Component, NodeReadings
+from healthcheck.store.sweeps import SweepRecord, record
+from healthcheck.triage.gather import gather
+from healthcheck.triage.plan import TriagePlan, make
+from healthcheck.triage.policyload import load_policy
+from inventory.model import Lifecycle, LifecycleState, Node
+from inventory.nodeset import fold
+from tests.packagedrules import RULES
+from tests.testbed.memory import in_memory
+
+POLICY = load_policy([packaged()], RULES)
+MIN = 60.0
+KINDS = {"gpu": 4, "nvme": 2, "hca": 2, "chassis": 1}
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    with in_memory() as folder, opened(Path(folder), make=True) as held:
+        yield held
+
+
+def machine(name: str, **others: str) -> list[Component]:
+    """All parts of a machine; `others` says of which machine those of a kind are."""
+    found = []
+    for kind, number in KINDS.items():
+        of = others.get(kind, name)
+        if not of:
+            continue
+        for n in range(number):
+            slot = kind if kind == "chassis" else f"{kind}{n}"
+            found.append(Component(kind, slot, f"{of}-{kind}{n}", f"{kind.upper()} {n}"))
+    return found
+
+
+def sweep(store: Store, at: float, profile: str = "", **nodes: list[Component]) -> None:
+    """One stored look at these nodes, all well."""
+    good = Result("gpu-ecc", "gpu.ecc", Status.PASS, Severity.CRITICAL, (), "", None, "", None)
+    record(store, SweepRecord(at, at + 5, False, "test", "digest", (profile,) if profile else ()),
+           [NodeReport(name, NodeState.HEALTHY, "", (good,)) for name in nodes],
+           {name: NodeReadings(tuple(parts), (), frozenset(part.kind for part in parts), "boot")
+            for name, parts in nodes.items()})
+
+
+def plan(store: Store, now: float, *out: str) -> TriagePlan:
+    nodes = [Node(name, lifecycle=Lifecycle(LifecycleState.MAINTENANCE if name in out else
+                                            LifecycleState.SERVICE)) for name in ("n1", "n2", "n3")]
+    return make(gather(store, nodes, POLICY, now), POLICY)
+
+
+def said(store: Store, now: float) -> list[str]:
+    return [line for line in text(plan(store, now), 3, 3, now, fold)
+            if line.startswith(("swapped", "replaced"))]
+
+
+def test_two_nodes_that_changed_places_are_one_line_with_both_names(store: Store) -> None:
+    sweep(store, 0, n1=machine("a"), n2=machine("b"), n3=machine("c"))
+    assert said(store, 10) == [] and another_machines(store) == {}
+    sweep(store, 3600, n1=machine("b"), n2=machine("a"), n3=machine("c"))
+    assert said(store, 3700) == [
+        "swapped   n[1-2]: n1 and n2 changed places at 1970-01-01T01:00Z (9 of 9 parts with a number are "
+        "others): swap them back or correct the inventory, or bring both up again: muster check n[1-2] --profile "
+        "bringup --store"]
+
+
+def test_of_two_that_are_looked_at_one_after_the_other_the_first_names_where_its_parts_sat(
+    store: Store,
+) -> None:
+    sweep(store, 0, n1=machine("a"), n2=machine("b"))
+    sweep(store, 60, n1=machine("b"))
+    assert said(store, 70) == [
+        "replaced  n1: another machine since 1970-01-01T00:01Z, 9 of 9 parts with a number are others, which sat "
+        "in n2 before: bring it up again: muster check n1 --profile bringup --store"]
+    sweep(store, 7200, n2=machine("a"))
+    assert said(store, 7300)[0].startswith("swapped   n[1-2]: n1 and n2 changed places at ")
+
+
+def test_three_that_went_round_are_three_lines(store: Store) -> None:
+    sweep(store, 0, n1=machine("a"), n2=machine("b"), n3=machine("c"))
+    sweep(store, 60, n1=machine("b"), n2=machine("c"), n3=machine("a"))
+    assert [line.partition(":")[0] for line in said(store, 70)] == [
+        "replaced  n1", "replaced  n2", "replaced  n3"]
+    assert {name: one.origin for name, one in another_machines(store).items()} == {
+        "n1": "n2", "n2": "n3", "n3": "n1"}
+
+
+def test_who_swaps_them_back_hears_of_it_until_both_are_brought_up(store: Store) -> None:
+    sweep(store, 0, n1=machine("a"), n2=machine("b"))
+    sweep(store, 60, n1=machine("b"), n2=machine("a"))
+    sweep(store, 3600, n1=machine("a"), n2=machine("b"))
+    assert said(store, 3700)[0].startswith("swapped   n[1-2]: n1 and n2 changed places at 1970-01-01T01:00Z")
+    for at in (4000.0, 4000 + 11 * MIN):
+        sweep(store, at, "bringup", n1=machine("a"), n2=machine("b"))
+    assert said(store, 4000 + 12 * MIN) == []
+
+
+def test_a_look_under_another_profile_brings_nothing_up(store: Store) -> None:
+    sweep(store, 0, n1=machine("a"))
+    sweep(store, 60, n1=machine("x"))
+    for number in range(4):
+        sweep(store, 3600 * (1 + number), "quick", n1=machine("x"))
+    assert len(said(store, 5 * 3600)) == 1
+    sweep(store, 6 * 3600, "bringup", n1=machine("x"))
+    assert len(said(store, 6 * 3600 + 10)) == 1
+    sweep(store, 7 * 3600, "bringup", n1=machine("x"))
+    assert said(store, 7 * 3600 + 10) == []
+
+
+def test_a_machine_that_no_sweep_has_met_before_is_another_one_and_in_maintenance_too(store: Store) -> None:
+    sweep(store, 0, n1=machine("a"))
+    sweep(store, 60, n1=machine("x"))
+    assert another_machines(store) == {"n1": AnotherMachine("n1", 60, 9, 9)}
+    assert [one.node for one in plan(store, 70, "n1").machines] == ["n1"]
+
+
+@pytest.mark.parametrize("others", [
+    {"gpu": "x"}, {"chassis": "x"}, {"nvme": "x", "gpu": "x"}, {"gpu": ""}, {"hca": "x", "gpu": ""}])
+def test_all_parts_of_one_kind_beside_others_that_stayed_are_no_other_machine(
+    store: Store, others: dict[str, str],
+) -> None:
+    sweep(store, 0, n1=machine("a"))
+    sweep(store, 60, n1=machine("a", **others))
+    assert another_machines(store) == {}
+
+
+@pytest.mark.parametrize("others", [
+    {}, {"nvme": "a"}, {"gpu": ""}, {"chassis": ""}, {"chassis": "", "nvme": ""}])
+def test_another_machine_with_the_old_drives_or_with_parts_that_cannot_be_read_is_another_one(
+    store: Store, others: dict[str, str],
+) -> None:
+    sweep(store, 0, n1=machine("a"))
+    sweep(store, 60, n1=machine("x", **others))
+    assert set(another_machines(store)) == {"n1"}
+
+
+def test_what_the_first_look_could_not_read_is_counted_by_the_next(store: Store) -> None:
+    sweep(store, 0, n1=machine("a"))
+    sweep(store, 60, n1=machine("x", gpu="", hca="", nvme=""))
+    assert another_machines(store) == {}          # one chassis: it may be a new board
+    sweep(store, 120, n1=machine("x"))
+    assert another_machines(store) == {"n1": AnotherMachine("n1", 60, 9, 9)}
+
+
+def test_parts_that_are_exchanged_one_by_one_in_a_year_are_no_other_machine(store: Store) -> None:
+    day = 86400.0
+    parts = machine("a")
+    sweep(store, 0, n1=list(parts))
+    for n in range(len(parts)):
+        parts[n] = Component(parts[n].kind, parts[n].slot, f"x{n}", parts[n].name)
+        sweep(store, (n + 1) * 3 * day, n1=list(parts))
+    assert another_machines(store) == {}
+
+
+def test_parts_that_change_slots_within_their_node_are_no_other_machine(store: Store) -> None:
+    parts = machine("a")
+    sweep(store, 0, n1=parts)
+    turned = [Component(part.kind, slot.slot, part.serial, part.name)
+              for part, slot in zip(parts, parts[1:4] + parts[:1] + parts[5:6] + parts[4:5] + parts[7:8]
+                                    + parts[6:7] + parts[8:], strict=True)]
+    sweep(store, 60, n1=turned)
+    assert another_machines(store) == {}
+
+
+def test_a_new_node_and_a_store_without_sweeps_are_no_other_machine(store: Store) -> None:
+    assert another_machines(store) == {}
+    sweep(store, 0, n1=machine("a"))
+    sweep(store, 60, n1=machine("a"), n2=machine("b"))
+    sweep(store, 120, n3=machine("c"))
+    assert another_machines(store) == {}
+
+
+MACHINES = ("a", "b", "c")
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(st.permutations(MACHINES), st.sets(st.integers(0, 2), min_size=1)), max_size=6))
+def test_whatever_changes_places_no_part_sits_twice_and_the_last_change_is_said(
+    story: list[tuple[list[str], set[int]]],
+) -> None:
+    """Machines change places as the operator likes; not all nodes are looked at each time."""
+    with in_memory() as folder, opened(Path(folder), make=True) as store:
+        shown = dict(zip(("n1", "n2", "n3"), MACHINES, strict=True))
+        sweep(store, 0, **{node: machine(one) for node, one in shown.items()})
+        changed: dict[str, float] = {}
+        last = {one: node for node, one in shown.items()}
+        for turn, (order, looked) in enumerate(story, 1):
+            at = turn * 2 * 86400.0
+            now = {f"n{number + 1}": order[number] for number in looked}
+            sweep(store, at, **{node: machine(one) for node, one in now.items()})
+            changed.update({node: at for node, one in now.items() if shown[node] != one})
+            shown.update(now)
+            last.update({one: node for node, one in now.items()})
+            seats = [tuple(row) for row in store.rows("SELECT component, node, slot FROM seat "
+                                                      "WHERE ended IS NULL")]
+            assert len({part for part, _, _ in seats}) == len(seats)
+            assert {name: one.at for name, one in another_machines(store).items()} == {
+                name: at for name, at in changed.items()
+                if last[shown[name]] == name}
