@@ -95,13 +95,16 @@ def _fault(
         isolation = Isolation.NONE
         because.append(f"seen in {max(problem.sweeps for problem in believed)} of the {kind.confirm} sweeps "
                        "that it takes")
-    asked = [Repair(problem.repair) for problem in believed if problem.repair is not None]
-    repair = max(asked, key=_REPAIRS.index) if asked else kind.repair
-    by_itself = repair
+    told = [problem for problem in believed if problem.repair is not None] or believed
+    asked = [(policy.repair(kind, problem), problem) for problem in told]
+    by_itself = repair = max((one for one, _ in asked), key=_REPAIRS.index)
     if kind.isolation is not Isolation.NONE:
         repair = _climbed(repair, key[1], history, past, policy, now, because)
         repair = _repeated(repair, key[1], past, policy, now, because)
-    owner = Owner.VENDOR if repair is Repair.REPLACE else kind.owner or _owner(here)
+    owner = kind.owner or _owner([problem for one, problem in asked if one is by_itself] + list(here))
+    # Whoever was to mend it, a part that history or the policy condemns goes back.
+    if repair is Repair.REPLACE and (by_itself is not repair or (kind.repair is repair and not kind.owner)):
+        owner = Owner.VENDOR
     began = min(problem.began for problem in here)
     return Fault(kind, key[1], tuple(here), isolation, repair, owner, began, tuple(because),
                  repair is not by_itself)

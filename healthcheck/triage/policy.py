@@ -9,8 +9,9 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from types import MappingProxyType
 
-from healthcheck.model.faultkind import FaultKind, Of
-from healthcheck.model.outcome import Owner, Severity
+from healthcheck.model.faultkind import FaultKind, Isolation, Of
+from healthcheck.model.outcome import Owner, Repair, Severity
+from healthcheck.model.problem import Problem
 from healthcheck.triage.remediation import Remediation
 from healthcheck.triage.windows import ChangeWindow
 
@@ -169,7 +170,7 @@ class IncidentPolicy:
 class TriagePolicy:
     """All of it. `wedged` is the number of sweeps after which what a node does not answer is a fault of the
     node; nothing is decided anew on what no sweep has seen for `fresh_hours`. In one of `windows` only the
-    faults that it names isolate.
+    faults that it names isolate. `repairs` are what the remedies of rules ask for, by their ids.
     """
 
     kinds: tuple[FaultKind, ...]
@@ -185,6 +186,18 @@ class TriagePolicy:
     incidents: IncidentPolicy = IncidentPolicy()
     remediation: Remediation = field(default_factory=Remediation)
     windows: tuple[ChangeWindow, ...] = ()
+    repairs: Mapping[str, Repair] = field(default_factory=lambda: MappingProxyType({}))
+
+    def repair(self, kind: FaultKind, problem: Problem) -> Repair:
+        """What a problem of this kind asks for: what the driver or its table said, else what the policy says
+        of the kind, else what the rule's remedy asks for, else that a person looks where jobs are kept away.
+        """
+        if problem.repair is not None:
+            return Repair(problem.repair)
+        if kind.repair is not None:
+            return kind.repair
+        otherwise = Repair.WATCH if kind.isolation is Isolation.NONE else Repair.INSPECT
+        return self.repairs.get(problem.rule, otherwise) if kind.of is Of.FAIL else otherwise
 
     def kind(self, of: Of, rule: str, severity: Severity) -> FaultKind | None:
         """The kind that such a problem is of; None where the policy has nothing to say of it."""
