@@ -56,15 +56,16 @@ _RECOVERIES: Mapping[str, tuple[str, Owner, Repair]] = {
         "Drain the node and reboot it: the fault may have harmed the operating system, and a reset is not "
         "enough.", Owner.OPERATOR, Repair.REBOOT),
     "drain_p2p": (
-        "Drain the node, end every process that talks between GPUs, and check again: the driver then gives "
-        "the next action.", Owner.OPERATOR, Repair.RESET_GPU),
+        "Drain the node, end every process that talks between GPUs, and reset the GPU (nvidia-smi "
+        "--gpu-reset -i {index}) unless the driver asks for nothing then.", Owner.OPERATOR, Repair.RESET_GPU),
     "drain_and_reset": (
         "Start nothing new on the GPU; when what runs on it has ended, reset it (nvidia-smi --gpu-reset -i "
         "{index}).", Owner.OPERATOR, Repair.RESET_GPU),
     "bus_reset": (
         "Drain the node and reboot it: the GPU needs a reset of its bus, which only a restart of the machine "
         "guarantees.", Owner.OPERATOR, Repair.REBOOT),
-    "system_reboot": ("Drain the node and power-cycle it.", Owner.OPERATOR, Repair.REBOOT),
+    "system_reboot": (
+        "Drain and reboot the node, with its power off in between.", Owner.OPERATOR, Repair.REBOOT),
     # More than one node's service: it ends what runs anywhere in the domain.
     "recover_imex_domain": (
         "Drain the NVLink domain and restart nvidia-imex on all of its nodes.",

@@ -35,9 +35,9 @@ class FaultKind:
     that of urgency.
 
     `rules` are globs over rule ids; `severities` None: all. It isolates after `confirm` sweeps that saw it.
-    `reserve`: it may use the breaker's reserve. `repair`, `owner` None: the rule's own. `lasting`: only another
-    component, or a person's statement, ends it. `decides`: its repair comes before that of other faults of
-    the same place, as it is the driver's own.
+    `reserve`: it may use the breaker's reserve. `repair`, `owner` None: the rule's own. `lasting`: only
+    another component, or a person's statement, ends it. `decides`: its repair comes before that of other
+    faults of the same place, as it is the driver's own.
     """
 
     id: str

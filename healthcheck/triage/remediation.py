@@ -31,8 +31,10 @@ WHOLE_NODE = frozenset({RemediationStep.RESET_GPU, RemediationStep.REBOOT})
 
 @dataclass(frozen=True)
 class Use:
-    """For which faults, by their ids (None: any), and which of their rules, by globs, a step is. Without rules
-    it is for whatever asks for its repair, and for nothing else. One that is not `enabled` a person must name.
+    """For which faults, by their ids (None: any), and which of their rules, by globs, a step is.
+
+    Without rules it is for whatever asks for its repair, and for nothing else. One that is not `enabled` a
+    person must name.
     """
 
     faults: tuple[str, ...] | None = None
