@@ -17,6 +17,7 @@ from healthcheck.triage.policy import TriagePolicy
 
 _REPAIRS = tuple(Repair)
 _ISOLATIONS = tuple(Isolation)
+_WITH_PARTS = (Owner.VENDOR, Owner.DATACENTRE, Owner.NETWORK)
 Key = tuple[str, str]
 # What is merely unusual in the kernel's log takes no node from jobs, whatever a policy says.
 MERELY_NEW = frozenset({"kernel-novel", "kernel-suspect", "kernel-missing", "kernel-order", "kernel-rate"})
@@ -102,8 +103,8 @@ def _fault(
         repair = _climbed(repair, key[1], history, past, policy, now, because)
         repair = _repeated(repair, key[1], past, policy, now, because)
     owner = kind.owner or _owner([problem for one, problem in asked if one is by_itself] + list(here))
-    # Whoever was to mend it, a part that history or the policy condemns goes back.
-    if repair is Repair.REPLACE and (by_itself is not repair or (kind.repair is repair and not kind.owner)):
+    # Who names no one with spare parts, or goes by history alone, names the vendor.
+    if repair is Repair.REPLACE and (by_itself is not repair or owner not in _WITH_PARTS):
         owner = Owner.VENDOR
     began = min(problem.began for problem in here)
     return Fault(kind, key[1], tuple(here), isolation, repair, owner, began, tuple(because),

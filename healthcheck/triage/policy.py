@@ -189,15 +189,16 @@ class TriagePolicy:
     repairs: Mapping[str, Repair] = field(default_factory=lambda: MappingProxyType({}))
 
     def repair(self, kind: FaultKind, problem: Problem) -> Repair:
-        """What a problem of this kind asks for: what the driver or its table said, else what the policy says
-        of the kind, else what the rule's remedy asks for, else that a person looks where jobs are kept away.
-        """
-        if problem.repair is not None:
-            return Repair(problem.repair)
+        """What a problem of this kind asks for: what the driver or its table said, else as `asked`."""
+        return Repair(problem.repair) if problem.repair is not None else self.asked(kind, problem.rule)
+
+    def asked(self, kind: FaultKind, rule: str) -> Repair:
+        """What the policy says of a kind, else what the remedy of the rule asks for, else that a person looks,
+        where jobs are kept away."""
         if kind.repair is not None:
             return kind.repair
         otherwise = Repair.WATCH if kind.isolation is Isolation.NONE else Repair.INSPECT
-        return self.repairs.get(problem.rule, otherwise) if kind.of is Of.FAIL else otherwise
+        return self.repairs.get(rule, otherwise) if kind.of is Of.FAIL else otherwise
 
     def kind(self, of: Of, rule: str, severity: Severity) -> FaultKind | None:
         """The kind that such a problem is of; None where the policy has nothing to say of it."""

@@ -57,7 +57,9 @@ def warned(rule: str, subject: str) -> Problem:
      ((warned("module-expected", "nvidia-uvm"),), "load-nvidia-uvm"),
      ((warned("module-expected", "mlx5_ib"),), "load-mlx5-ib"),
      ((warned("service-expected", "containerd"),), "restart-containerd"),
-     ((warned("service-expected", "sshd"),), ""), ((warned("module-expected", "ib_uverbs"),), ""), ((), "")])
+     ((warned("service-expected", "sshd"),), "warning: there is no step for it; restart-service: muster ticket n1"),
+     ((warned("module-expected", "ib_uverbs"),), "warning: there is no step for it; restart-service: muster "
+      "ticket n1"), ((warned("netdev-link", "eth0"),), ""), ((), "")])
 def test_the_packaged_policy_names_a_step_for_what_a_step_can_mend(
     problems: tuple[Problem, ...], step: str,
 ) -> None:
@@ -70,15 +72,16 @@ def test_what_the_policy_does_not_enable_a_person_must_name() -> None:
                          "--step reboot")
     assert one(lost, only=RemediationStep.REBOOT) == "reboot"
     # A step that the policy does not name for a fault no word makes one for it.
-    assert "there is no step for it" in one(lost, only=RemediationStep.RESET_GPU)
+    assert one(lost, only=RemediationStep.RESET_GPU) == (
+        "gpu-lost: reset-gpu is not for it, reboot is: muster remediate n1 --step reboot")
 
 
 def test_what_the_driver_itself_asks_for_is_the_rung_that_is_due() -> None:
     reset = problem("gpu-recovery-action", "GPU 3", repair="reset-gpu")
-    assert one(reset, only=RemediationStep.RESET_GPU) == "reset-gpu" and "no step" in one(
+    assert one(reset, only=RemediationStep.RESET_GPU) == "reset-gpu" and "reboot is not for it" in one(
         reset, only=RemediationStep.REBOOT)
     reboot = problem("gpu-recovery-action", "GPU 3", repair="reboot")
-    assert one(reboot, only=RemediationStep.REBOOT) == "reboot" and "no step" in one(
+    assert one(reboot, only=RemediationStep.REBOOT) == "reboot" and "reset-gpu is not for it" in one(
         reboot, only=RemediationStep.RESET_GPU)
 
 
