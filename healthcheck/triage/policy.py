@@ -193,8 +193,8 @@ class TriagePolicy:
         return Repair(problem.repair) if problem.repair is not None else self.asked(kind, problem.rule)
 
     def asked(self, kind: FaultKind, rule: str) -> Repair:
-        """What the policy says of a kind, else what the remedy of the rule asks for, else that a person looks,
-        where jobs are kept away."""
+        """What the policy says of a kind, else what the remedy of the rule asks for, else that a person
+        looks, where jobs are kept away."""
         if kind.repair is not None:
             return kind.repair
         otherwise = Repair.WATCH if kind.isolation is Isolation.NONE else Repair.INSPECT
