@@ -102,7 +102,7 @@ def _of_one(burnin: Burnin, one: Accusation, place: Participant, tasks: Mapping[
         place.node, rule, subject, severity, owner, _observed(one), _EXPECTED[rule], again,
         _stages(burnin, one, tasks), gpu, place.gpus,
         _serials(burnin, one.name) if gpu is not None else (), one.tests_for, one.tests_against,
-        Repair.REPLACE if condemned else None)
+        Repair.REPLACE if condemned else Repair.INSPECT if rule == accused.WRONG_DATA else None)
 
 
 def _certain(one: Accusation, place: Participant, tasks: Mapping[str, Task],

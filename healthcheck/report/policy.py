@@ -241,7 +241,8 @@ def _fault(kind: FaultKind, policy: TriagePolicy) -> dict[str, Any]:
     severities = sorted(each.value for each in kind.severities) if kind.severities is not None else None
     return {
         "fault": kind.id, "why": kind.why, "of": kind.of.value, "rules": list(kind.rules),
-        "severities": severities, "isolation": kind.isolation.value, "repair": kind.repair.value if kind.repair is not None else None,
+        "severities": severities, "isolation": kind.isolation.value,
+        "repair": kind.repair.value if kind.repair is not None else None,
         "confirm": _sweeps(kind, policy), "reserve": kind.reserve,
         "owner": kind.owner.value if kind.owner is not None else None, "lasting": kind.lasting,
         "decides": kind.decides, "file": kind.file,

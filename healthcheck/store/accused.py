@@ -28,6 +28,8 @@ RULES: Mapping[str, str] = MappingProxyType({
     SHARED: "a burn-in failed with this node, and cannot say whether it is the node, its partner or a switch "
     "between them",
 })
+# What the sure ones ask for, where it is more than that a person finds out.
+REPAIRS: Mapping[str, Repair] = MappingProxyType({WRONG_DATA: Repair.REPLACE})
 # Of burn-ins that can end what an earlier one found; each shows all that those before it do.
 LENGTHS = ("quick", "standard", "soak")
 _SEVERITIES = (Severity.INFO.value, Severity.WARNING.value, Severity.CRITICAL.value)
@@ -152,7 +154,8 @@ def _begin(db: sqlite3.Connection, node: int, one: BurnInAccusation, found: Fini
               one.repair.value if one.repair is not None else None, json.dumps(evidence), found.at)
     if held is not None:
         db.execute("UPDATE problem SET severity = ?, owner = ?, observed = ?, expected = ?, reason = ?, "
-                   "remedy = ?, repair = coalesce(?, repair), evidence = ?, seen = ?, sweeps = sweeps + 1 WHERE id = ?", (*values, held[0]))
+                   "remedy = ?, repair = coalesce(?, repair), evidence = ?, seen = ?, sweeps = sweeps + 1 "
+                   "WHERE id = ?", (*values, held[0]))
     else:
         db.execute("INSERT INTO problem (severity, owner, observed, expected, reason, remedy, repair, "
                    "evidence, seen, began, sweeps, node, rule, subject, status, component) VALUES (?, ?, ?, "

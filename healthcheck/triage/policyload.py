@@ -34,7 +34,7 @@ from healthcheck.config.valuetypes import (
 from healthcheck.model.faultkind import FaultKind, Isolation, Of
 from healthcheck.model.outcome import Owner, Repair, Severity
 from healthcheck.ruleset.ruleset import Ruleset
-from healthcheck.store.accused import RULES
+from healthcheck.store.accused import REPAIRS, RULES
 from healthcheck.triage.policy import (
     EXPLAINING,
     KINDS,
@@ -179,7 +179,7 @@ def load_with_origins(folders: Sequence[Path], ruleset: Ruleset) -> Loaded:
         _remediation(draft, tuple(made), end),
         windows(draft.windows, tuple(made), [kind.id for kind in kinds if kind.reserve])
         if draft.windows is not None else (),
-        MappingProxyType({rule.id: rule.repair for rule in ruleset.rules if rule.repair is not None}),
+        MappingProxyType({**REPAIRS, **{rule.id: rule.repair for rule in ruleset.rules if rule.repair}}),
     )
     lists = {f"{what}.{name}.{key}": mark
              for what, entries in (("faults", draft.faults), ("places", draft.places))

@@ -25,10 +25,10 @@ _PEOPLE = {Owner.USER: "the job's user", Owner.OPERATOR: "the cluster's operator
            Owner.NETWORK: "the network's people", Owner.DATACENTRE: "the data centre",
            Owner.VENDOR: "the vendor"}
 _ASKED = {
-    Repair.WATCH: "Nothing is urgent, and jobs go on. Please do what helps (below) when it fits, and say what "
-    "was done.",
-    Repair.RESTART_SERVICE: "Please restart the service, or load the module, that is named below, and say when "
-    "it is done.",
+    Repair.WATCH: "Nothing is urgent, and jobs go on. Please do what helps (below) when it fits, and say "
+    "what was done.",
+    Repair.RESTART_SERVICE: "Please restart the service, or load the module, that is named below, and say "
+    "when it is done.",
     Repair.RESET_GPU: "Please reset the GPU while no job runs on the node, and say when it is done.",
     Repair.REBOOT: "Please restart the node while no job runs on it, and say when it is up again.",
     Repair.INSPECT: "Please look at it, find the cause, and say what was done.",
@@ -95,7 +95,7 @@ def ticket(
         past.node, owner, repair,
         f"{past.node}: {verdict.fault}" + (f", {place}" if place else ""),
         asked,
-        tuple([*_where(mine, past.node, seats, node), *([("RMA", part)] if part else [])]),
+        (*_where(mine, past.node, seats, node), *((("RMA", part),) if part else ())),
         tuple(_evidence(problems)),
         tuple(dict.fromkeys([*of_rma, *shared, *(fault.kind.why for fault in mine),
                              *(said for fault in mine for said in fault.because)]
