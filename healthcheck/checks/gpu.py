@@ -57,7 +57,8 @@ _RECOVERIES: Mapping[str, tuple[str, Owner, Repair]] = {
         "enough.", Owner.OPERATOR, Repair.REBOOT),
     "drain_p2p": (
         "Drain the node, end every process that talks between GPUs, and reset the GPU (nvidia-smi "
-        "--gpu-reset -i {index}); the driver may ask for less once they have ended.", Owner.OPERATOR, Repair.RESET_GPU),
+        "--gpu-reset -i {index}); the driver may ask for less once they have ended.",
+        Owner.OPERATOR, Repair.RESET_GPU),
     "drain_and_reset": (
         "Start nothing new on the GPU; when what runs on it has ended, reset it (nvidia-smi --gpu-reset -i "
         "{index}).", Owner.OPERATOR, Repair.RESET_GPU),
