@@ -111,8 +111,9 @@ def _cells(one: NodeRow, now: float) -> tuple[str, ...]:
     shared = "; ".join(f"in incident {number}" for number in one.incidents
                        if not one.why.startswith(f"incident {number}:"))
     agent = f"not visited, healthy by its agent at {utc(one.by_agent)}" if one.by_agent is not None else ""
-    alarm = "" if one.alarm in one.why else one.alarm      # a verdict on it has the same words
-    why = "; ".join(text for text in (alarm, old, agent, shared, one.why) if text)
+    # A verdict on an alarm has its words.
+    own = "" if one.alarm and one.alarm in one.why else one.why
+    why = "; ".join(text for text in (one.alarm, old, agent, shared, own) if text)
     return (one.node, one.lifecycle, one.state + "?" * one.stale, one.isolation.value if one.fault else "-",
             one.repair or "-", one.owner or "-", one.fault or "-",
             utc(one.since) if one.since is not None else "-", one.cordon or "-",

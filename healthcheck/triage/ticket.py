@@ -45,6 +45,7 @@ _INSPECT = {
 _PARTS = _PORTS = _REMEDIES = 3
 _EVIDENCE, _BECAUSE, _ELSEWHERE, _TRIED = 6, 4, 4, 8
 _PCI = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
+_REPAIRS = tuple(Repair)
 _PAPER = ("rma ", "silence", "unsilence", "look")      # actions that touch no node
 _TEXT = 160     # characters of one foreign text
 # Words that no reader of Markdown takes for more: no emphasis, code, link, mention,
@@ -84,7 +85,9 @@ def ticket(
     owner = verdict.owner or Owner.OPERATOR
     # What an incident made of the node is its owner's, whoever would mend the node by itself.
     mine = [fault for fault in verdict.faults if fault.owner is owner or verdict.incident]
-    repair = verdict.repair
+    asked_for = [] if verdict.incident or verdict.fault == RMA else [fault.repair for fault in mine]
+    repair = (verdict.repair if not asked_for or verdict.repair in asked_for
+              else max(asked_for, key=_REPAIRS.index))
     problems = [problem for fault in mine for problem in fault.problems]
     began = min((fault.began for fault in mine), default=past.verdict.began if past.verdict is not None
                 else 0.0)
