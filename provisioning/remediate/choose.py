@@ -133,6 +133,10 @@ def _for(fault: Fault, past: NodeHistory, policy: TriagePolicy, tries: Tries, na
             return ExcludedNode(past.node,
                                 f"{fault.kind.id}: {step.value} is for it, and the policy does not enable "
                                 f"it: muster remediate {past.node} --step {step.value}")
+        if only is None and use.rules is None and fault.isolation is Isolation.NONE:
+            return ExcludedNode(past.node,
+                                f"{fault.kind.id}: {step.value} is for it, and jobs may run there: muster "
+                                f"remediate {past.node} --step {step.value}")
         if tries.get((past.node, step), 0) >= named.attempts:
             times = tries[past.node, step]
             return ExcludedNode(

@@ -3,6 +3,7 @@ than it says."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -74,6 +75,24 @@ def test_what_the_policy_does_not_enable_a_person_must_name() -> None:
     # A step that the policy does not name for a fault no word makes one for it.
     assert one(lost, only=RemediationStep.RESET_GPU) == (
         "gpu-lost: reset-gpu is not for it, reboot is: muster remediate n1 --step reboot")
+
+
+def test_a_site_that_has_nodes_reset_unasked_has_none_reset_on_which_jobs_may_run(tmp_path: Path) -> None:
+    (tmp_path / "policy.yaml").write_text("remediation: {reset-gpu: {enabled: true}}\n")
+    site = load_policy([packaged(), tmp_path], RULES)
+    for found, step in ((problem("nvlink-speed", "GPU 3"), RemediationStep.RESET_GPU),
+                        (warned("gpu-row-remap-pending", "GPU 3"), None)):
+        fleet = FleetHistory(NOW, (past("n1", found),), since=at(-2000))
+        works, lefts = choose(fleet, make(fleet, site).verdicts, site, {"n1"}, {}, ())
+        assert [one.step for one in works] == ([step] if step else [])
+        assert step or lefts[0].why == ("warning: reset-gpu is for it, and jobs may run there: muster remediate "
+                                        "n1 --step reset-gpu")
+
+
+def test_what_the_verdict_asks_for_is_done_though_another_fault_comes_first() -> None:
+    reset, dead = problem("nvlink-speed", "GPU 3"), problem("driver-answers", "driver")
+    assert one(reset, dead) == ("driver: reboot is for it, and the policy does not enable it: muster remediate "
+                                "n1 --step reboot")
 
 
 def test_what_the_driver_itself_asks_for_is_the_rung_that_is_due() -> None:
