@@ -65,8 +65,7 @@ _RECOVERIES: Mapping[str, tuple[str, Owner, Repair]] = {
     "bus_reset": (
         "Drain the node and reboot it: the GPU needs a reset of its bus, which only a restart of the machine "
         "guarantees.", Owner.OPERATOR, Repair.REBOOT),
-    "system_reboot": (
-        "Drain and reboot the node, with its power off in between.", Owner.OPERATOR, Repair.REBOOT),
+    "system_reboot": ("Drain the node and power-cycle it.", Owner.OPERATOR, Repair.REBOOT),
     # More than one node's service: it ends what runs anywhere in the domain.
     "recover_imex_domain": (
         "Drain the NVLink domain and restart nvidia-imex on all of its nodes.",

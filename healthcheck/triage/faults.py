@@ -96,8 +96,8 @@ def _fault(
         isolation = Isolation.NONE
         because.append(f"seen in {max(problem.sweeps for problem in believed)} of the {kind.confirm} sweeps "
                        "that it takes")
-    told = [problem for problem in believed if problem.repair is not None] or believed
-    asked = [(policy.repair(kind, problem), problem) for problem in told]
+    naming = [problem for problem in believed if problem.repair is not None] or believed
+    asked = [(policy.repair(kind, problem), problem) for problem in naming]
     by_itself = repair = max((one for one, _ in asked), key=_REPAIRS.index)
     if kind.isolation is not Isolation.NONE:
         repair = _climbed(repair, key[1], history, past, policy, now, because)
