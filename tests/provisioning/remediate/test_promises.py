@@ -32,6 +32,8 @@ from tests.promises import first, promises
 
 POLICY = load_policy([packaged()], RULES)
 NAMED = {rule.id for rule in RULES.rules if rule.checked.name in NAMING}
+assert RULES.kernel is not None
+ENTRIES = RULES.kernel.catalogue.entries
 WATCHED_OVER = {rule.id: rule for rule in RULES.rules if rule.severity is not Severity.INFO}
 _ASKED = {
     Repair.WATCH: "Nothing is urgent", Repair.RESTART_SERVICE: "Please restart the service, or load the module",
@@ -63,7 +65,7 @@ def of_rules() -> Iterator[Promise]:
 
 def of_kernel_entries() -> Iterator[Promise]:
     hardware = next(rule for rule in RULES.rules if rule.id == "kernel-hardware-error").parameters["groups"]
-    for entry in RULES.kernel.catalogue.entries:
+    for entry in ENTRIES:
         if entry.severity is Severity.INFO or entry.xid or entry.ordinary:
             continue
         rule = ("kernel-trouble" if entry.severity is Severity.WARNING
@@ -196,7 +198,7 @@ def test_whatever_says_a_repair_in_words_has_that_step_that_owner_and_that_ticke
 
 
 def test_what_a_reset_ends_of_the_kernels_log_is_of_the_files_that_a_reset_of_gpus_ends() -> None:
-    assert {entry.group for entry in RULES.kernel.catalogue.entries
+    assert {entry.group for entry in ENTRIES
             if entry.repair is Repair.RESET_GPU and entry.ending.ends is EndKind.RESET} <= set(_OF_GPUS)
 
 
