@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +18,7 @@ from healthcheck.model.outcome import Owner, Repair, Severity
 from healthcheck.model.problem import Problem
 from healthcheck.report.nodes import row
 from healthcheck.report.plan import text as plan_text
+from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.store.accused import DEAD, ERRORS, LINK, SHARED, SLOW, WRONG_DATA
 from healthcheck.triage.past import FleetHistory
 from healthcheck.triage.plan import make
@@ -24,6 +26,7 @@ from healthcheck.triage.policyload import load_policy
 from healthcheck.triage.remediation import RemediationStep
 from healthcheck.triage.ticket import markdown, ticket
 from healthcheck.xid.xidtable import REPAIRS, SERIOUS, WATCHED, Action
+from inventory.errors import RulesError
 from provisioning.remediate.choose import NAMING, choose
 from provisioning.remediate.steps import SPECS
 from tests.healthcheck.triage.made import NOW, at, past, problem
@@ -255,3 +258,22 @@ def test_the_words_of_a_remedy_are_read_as_a_person_reads_them() -> None:
     assert promises("Save what is needed; replace the disk when the number grows.") == set()
     assert first("Let running jobs end, then drain the node and reset the GPU or reboot.") is Repair.RESET_GPU
     assert first("Drain the node; the board goes to the vendor.") is None
+
+
+def test_a_site_s_rule_says_another_repair_its_policy_goes_before_that_and_the_driver_before_both(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "ours.yaml").write_text("- {id: nvlink-speed, repair: inspect}\n- {id: host-swap, repair: mend}\n")
+    with pytest.raises(RulesError) as caught:
+        load_ruleset([packaged(), tmp_path])
+    assert str(caught.value) == (f"{tmp_path}/ours.yaml:2:27: rule host-swap: repair: expected one of watch, "
+                                 "restart-service, reset-gpu, reboot, inspect, replace; got 'mend'")
+    (tmp_path / "ours.yaml").write_text("- {id: nvlink-speed, repair: inspect}\n")
+    here = problem("nvlink-speed", "GPU 3")
+    for policy, repair in (("", Repair.INSPECT), ("faults:\n- {id: nvlink, repair: reboot}\n", Repair.REBOOT)):
+        (tmp_path / "policy.yaml").write_text(policy or "wedged: {sweeps: 3}\n")
+        site = load_policy([packaged(), tmp_path], load_ruleset([packaged(), tmp_path]))
+        for asked, expected in ((None, repair), ("reset-gpu", Repair.RESET_GPU)):
+            fleet = FleetHistory(NOW, (past("n1", replace(here, repair=asked)),), since=at(-2000))
+            (verdict,) = make(fleet, site).verdicts
+            assert verdict.repair is expected
