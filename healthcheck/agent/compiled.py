@@ -16,7 +16,7 @@ from healthcheck.baseline.kernelrules import KernelRules
 from healthcheck.checks.base import CHECKS, Check
 from healthcheck.config.codec import from_plain, to_plain
 from healthcheck.config.nodeentry import plain_entry
-from healthcheck.model.outcome import Owner, Severity
+from healthcheck.model.outcome import Owner, Repair, Severity
 from healthcheck.model.probes import Effect
 from healthcheck.ruleset.profile import Profile
 from healthcheck.ruleset.rule import Number, Proven, Rule, UnsupportedPolicy
@@ -125,6 +125,7 @@ def _rule_from_plain(plain: dict[str, Any]) -> Rule:
         origin_file=plain["origin_file"], owner=Owner(plain["owner"]),
         overridden=tuple(plain["overridden"]), disabled=plain["disabled"] if known else "",
         formerly=tuple(plain.get("formerly", ())),
+        repair=Repair(plain["repair"]) if plain.get("repair") else None,
         left_out=plain["left_out"] if known or plain["left_out"] else f"{AT_HOME}: its check is a plug-in's")
 
 

@@ -25,7 +25,7 @@ from healthcheck.burnin.document import Burnin
 from healthcheck.burnin.judgement import BurnInOutcome
 from healthcheck.burnin.merged import node_of, sharing, task_of
 from healthcheck.burnin.model import Accusation, BurnInStage, Object, Participant, Task
-from healthcheck.model.outcome import Owner, Severity
+from healthcheck.model.outcome import Owner, Repair, Severity
 from healthcheck.store import accused
 from healthcheck.store.accused import BurnInAccusation, FinishedBurnIn
 from inventory.text import clean
@@ -93,12 +93,16 @@ def _of_one(burnin: Burnin, one: Accusation, place: Participant, tasks: Mapping[
     owner = (Owner.NETWORK if rule == accused.LINK
              else Owner.VENDOR if rule == accused.WRONG_DATA else Owner.OPERATOR)
     subject = f"GPU {gpu}" if gpu is not None else _port(one.name, place) if one.object is Object.RAIL else ""
-    again = (f"muster burnin show {burnin.run}; repair it, then run: muster burnin run "
-             f"{place.node} --length {_length(burnin)}")
+    condemned = rule == accused.WRONG_DATA and severity is Severity.CRITICAL
+    what = (f"Drain the node; {'the GPU' if gpu is not None else 'what computes wrongly'} goes to the vendor "
+            f"(muster burnin show {burnin.run}). With another in its place"
+            if condemned else f"muster burnin show {burnin.run}; repair it, then")
+    again = f"{what} run: muster burnin run {place.node} --length {_length(burnin)}"
     return BurnInAccusation(
         place.node, rule, subject, severity, owner, _observed(one), _EXPECTED[rule], again,
         _stages(burnin, one, tasks), gpu, place.gpus,
-        _serials(burnin, one.name) if gpu is not None else (), one.tests_for, one.tests_against)
+        _serials(burnin, one.name) if gpu is not None else (), one.tests_for, one.tests_against,
+        Repair.REPLACE if condemned else Repair.INSPECT if rule == accused.WRONG_DATA else None)
 
 
 def _certain(one: Accusation, place: Participant, tasks: Mapping[str, Task],

@@ -56,8 +56,9 @@ _RECOVERIES: Mapping[str, tuple[str, Owner, Repair]] = {
         "Drain the node and reboot it: the fault may have harmed the operating system, and a reset is not "
         "enough.", Owner.OPERATOR, Repair.REBOOT),
     "drain_p2p": (
-        "Drain the node, end every process that talks between GPUs, and check again: the driver then gives "
-        "the next action.", Owner.OPERATOR, Repair.RESET_GPU),
+        "Drain the node, end every process that talks between GPUs, and reset the GPU (nvidia-smi "
+        "--gpu-reset -i {index}); the driver may ask for less once they have ended.",
+        Owner.OPERATOR, Repair.RESET_GPU),
     "drain_and_reset": (
         "Start nothing new on the GPU; when what runs on it has ended, reset it (nvidia-smi --gpu-reset -i "
         "{index}).", Owner.OPERATOR, Repair.RESET_GPU),

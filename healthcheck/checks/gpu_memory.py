@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from healthcheck.checks.base import check
 from healthcheck.checks.growth import HOUR, Growth
 from healthcheck.facts.gpu import Gpu
-from healthcheck.model.outcome import Finding
+from healthcheck.model.outcome import Finding, Repair
 
 
 @check("gpu.ecc_enabled")
@@ -136,7 +136,9 @@ def gpu_bank_remap(gpu: Gpu) -> Iterator[Finding]:
     if gpu.bank_remap_pending:
         yield Finding("a bank remapping is pending", "none")
     if gpu.bank_remap_none:
-        yield Finding(f"{gpu.bank_remap_none} groups of banks have no spare bank", "a spare one in each")
+        yield Finding(f"{gpu.bank_remap_none} groups of banks have no spare bank", "a spare one in each",
+                      remedy="Run the field diagnostic at the next maintenance, and ask the vendor.",
+                      repair=Repair.INSPECT)
 
 
 @check("gpu.pages_pending")

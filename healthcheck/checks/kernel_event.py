@@ -14,6 +14,7 @@ from healthcheck.checks import disk, hca, memory
 from healthcheck.checks.base import LONGEST_QUOTE, Findings, check, listed
 from healthcheck.facts.kernel import as_dmesg, moment
 from healthcheck.facts.kernel_event import KernelEvents
+from healthcheck.kernellog.ending import EndKind
 from healthcheck.kernellog.fold import LazyDigest
 from healthcheck.kernellog.model import CatalogueEntry, KernelMessage
 from healthcheck.model.outcome import Finding, LogEvidence, Note, Severity
@@ -57,6 +58,8 @@ def kernel_told(kernel_events: KernelEvents, kernel_catalogue: KernelCatalogue, 
     yield from _known(kernel_events, kernel_catalogue, Severity.INFO, everything)
 
 
+# The files of entries that a reset of GPUs, and with all of them of the switches, ends.
+_OF_GPUS = ("nvidia", "nvswitch")
 # Lines that other checks report, by device.
 _ELSEWHERE = (
     disk.IO_LINES, disk.FILESYSTEM_LINES, disk.RESET_LINES, disk.DEAD_LINES, hca.LOST_LINES, hca.LOOK_LINES,
@@ -75,6 +78,7 @@ def _known(
 
     by_entry: dict[str, tuple[CatalogueEntry, str, list[KernelMessage]]] = {}
     over: list[str] = []
+    was_reset: list[str] = []
     digests = [digest for digest in (events.earlier, events.digest) if digest is not None]
     for message in chain.from_iterable(_candidates(digest, catalogue, asked) for digest in digests):
         entry = catalogue.entry(message)
@@ -85,14 +89,26 @@ def _known(
         if not everything and message.last is not None and entry.ending.over(events.age_hours(message.last)):
             over.append(entry.id)
             continue
+        if entry.ending.ends is EndKind.RESET and entry.group in _OF_GPUS and _reset(message, events):
+            was_reset.append(entry.id)
+            continue
         by_entry.setdefault(entry.id, (entry, emitter, []))[2].append(message)
     for entry, emitter, messages in by_entry.values():
         expected = "harmless: healthy machines write it too" if entry.ordinary else "no such message"
         yield Finding(observed(messages, events.now), expected, entry.id,
                       _sentences(entry.meaning, entry.remedy), entry.owner, entry.repair,
                       tuple(lines_of(messages)), evidence(messages, emitter, str(entry.ending)))
+    if was_reset:
+        yield Note(f"over, since the GPU was reset: {listed(sorted(set(was_reset)))}")
     if over:
         yield Note(f"over, quiet for long enough: {listed(sorted(set(over)))}")
+
+
+def _reset(message: KernelMessage, events: KernelEvents) -> bool:
+    """Whether root wrote after it that all GPUs were reset, or the one that it names."""
+    last = message.last
+    return last is not None and any(last <= one.seconds and one.pci in message.head.lower()
+                                    for one in events.resets)
 
 
 def _candidates(digest: LazyDigest, catalogue: KernelCatalogue,

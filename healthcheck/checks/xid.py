@@ -195,8 +195,10 @@ def kernel_sxid(xids: Xids, xid_table: XidTable, *, everything: bool = False) ->
         entry = xid_table.sxid(group[0].number)
         meaning = entry.meaning if entry else f"not in the table of {xid_table.sxids_dated}"
         action = _switch_action(entry, group[0].fatal)
-        remedy = entry.remedy if entry and entry.remedy else xid_table.remedy(action)
-        owner = entry.owner if entry else Owner.VENDOR
+        # What an entry says is for its own action: the driver may call the same number fatal, or not.
+        own = entry if entry and entry.action is action else None
+        remedy = own.remedy if own and own.remedy else xid_table.remedy(action)
+        owner = own.owner if own else OWNERS.get(action, Owner.OPERATOR)
         words = _sentences(meaning, _reach(entry, group, xids.events), remedy)
         yield Finding(_observed(group, xids.now), "no such SXid", subject, words, owner, REPAIRS.get(action),
                       _lines(group),
@@ -214,8 +216,9 @@ def kernel_sxid_watch(xids: Xids, xid_table: XidTable, *, everything: bool = Fal
         entry = xid_table.sxid(group[0].number)
         meaning = (entry.meaning if entry
                    else f"not in the table of {xid_table.sxids_dated}, and non-fatal by the driver's word")
-        remedy = entry.remedy if entry and entry.remedy else xid_table.remedy(Action.MONITOR)
-        owner = entry.owner if entry else Owner.OPERATOR
+        own = entry if entry and entry.action is Action.MONITOR else None
+        remedy = own.remedy if own and own.remedy else xid_table.remedy(Action.MONITOR)
+        owner = own.owner if own else Owner.OPERATOR
         yield Finding(_observed(group, xids.now), "no such SXid", subject, _sentences(meaning, remedy), owner,
                       Repair.WATCH, _lines(group),
                       found.context(Action.MONITOR, entry.ends if entry else None, NVSWITCH).evidence(group))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -61,6 +62,7 @@ def _nodes(option: str | None) -> dict[str, Node]:
 
 def _ticket(store: Store, name: str, nodes: dict[str, Node], rules: str | None, folder: Path) -> Ticket:
     from healthcheck.config.rulesfolder import folders
+    from healthcheck.model.verdict import RMA
     from healthcheck.ruleset.ruleset import load_ruleset
     from healthcheck.store.history import known_nodes, trails
     from healthcheck.store.ledger import lines
@@ -86,7 +88,7 @@ def _ticket(store: Store, name: str, nodes: dict[str, Node], rules: str | None, 
     plan = make(fleet, policy)
     (past,) = (one for one in fleet.nodes if one.node == name)
     verdict = next((one for one in plan.verdicts if one.node == name), None)
-    if verdict is None or not verdict.faults:
+    if verdict is None or not (verdict.faults or verdict.fault == RMA):
         shared = "; ".join(incident.why for incident in plan.incidents if name in incident.nodes)
         shared = shared or (verdict.why if verdict is not None and verdict.incident else "")
         quiet = (f"{past.silenced} problem{'s are' if past.silenced > 1 else ' is'} silenced" if past.silenced
@@ -94,8 +96,16 @@ def _ticket(store: Store, name: str, nodes: dict[str, Node], rules: str | None, 
         why = (shared or (verdict.why if verdict is not None else "") or quiet
                or "it has no problem that the policy covers")
         raise UsageError(f"{name}: there is nothing to repair: {why}")
-    began = min(fault.began for fault in verdict.faults)
+    began = min((fault.began for fault in verdict.faults), default=0.0)
     of = tuple(f"incident {incident.id}, one cause with {len(incident.nodes) - 1} other nodes: {incident.why}"
                for incident in plan.incidents if name in incident.nodes)
     return write(verdict, past, trails(store, name), lines(store, [name]), nodes.get(name),
-                 bundle=newest_bundle(folder, name, began), shared=of)
+                 bundle=newest_bundle(folder, name, began), shared=of,
+                 part=_part(store, name, verdict.why) if verdict.fault == RMA else "")
+
+
+def _part(store: Store, node: str, why: str) -> str:
+    """What the RMA is of that a verdict's reason begins with."""
+    from healthcheck.store.rmas import rmas
+
+    return next((one.part for one in rmas(store, [node]) if re.match(rf"RMA {one.id}\b", why)), "")

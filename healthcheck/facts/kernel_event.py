@@ -11,6 +11,7 @@ from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.host import UPTIME, VERSIONS, running
 from healthcheck.facts.kernel import LOG, KernelLog, Records, kernel_log
 from healthcheck.facts.values import Fact, Partial, Unmeasured, Unread
+from healthcheck.facts.xid import Reset, resets
 from healthcheck.kernellog.fold import LazyDigest
 from healthcheck.kernellog.model import Scope
 
@@ -24,7 +25,7 @@ class KernelEvents(Fact):
     then each event is a line, and checks decide by template whether `digest` has to be read at all.
 
     `earlier` are the records that earlier snapshots of this boot passed on; None where there are none. They
-    are few and chosen, so checks search them for known faults only. `whole_since` as of Xids.
+    are few and chosen, so checks search them for known faults only. `resets` and `whole_since` as of Xids.
     """
 
     name: str
@@ -35,6 +36,7 @@ class KernelEvents(Fact):
     alone: bool
     now: float
     earlier: LazyDigest | None
+    resets: tuple[Reset, ...]
     whole_since: float
     caveat: str
 
@@ -65,6 +67,7 @@ def kernel_events(captures: Captures) -> Any:
         caveat=log.caveat,
         now=log.newest if log.uptime else 0.0,
         earlier=LazyDigest(before, before.texts) if before is not None else None,
+        resets=resets(log),
         whole_since=log.carried.seconds,
     )
     return Partial(events, found.reason) if isinstance(found, Partial) else events

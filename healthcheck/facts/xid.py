@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -251,14 +251,13 @@ def read_xids(log: KernelLog,
     if log.contains("fallen off the bus"):
         known = architectures() if known is None else known
         events = sorted([*events, *_falls(log, events, known)], key=lambda event: event.seconds)
-    resets = tuple(_resets(log)) if log.contains("muster: ") else ()
     return Xids(
         name="kernel log",
         newest=log.newest,
         events=tuple(events),
         switch_events=tuple(_merged(switches)),
         caveat=log.caveat,
-        resets=resets,
+        resets=resets(log),
         wanted=(),
         now=log.newest if log.uptime else 0.0,
         whole_since=log.carried.seconds,
@@ -328,9 +327,12 @@ def _falls(log: KernelLog, events: Iterable[Xid], known: Mapping[str, str]) -> l
     return found
 
 
-def _resets(log: KernelLog) -> Iterator[Reset]:
-    for line, match in log.matching(_RESET):
-        yield Reset(line.seconds, _bare(match["pci"] or ""), line.sequence)
+def resets(log: KernelLog) -> tuple[Reset, ...]:
+    """What root wrote to this log about resets of GPUs."""
+    if not log.contains("muster: "):
+        return ()
+    return tuple(Reset(line.seconds, _bare(match["pci"] or ""), line.sequence)
+                 for line, match in log.matching(_RESET))
 
 
 def _wanted(captures: Captures) -> tuple[tuple[str, str], ...]:

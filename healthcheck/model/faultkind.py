@@ -35,9 +35,9 @@ class FaultKind:
     that of urgency.
 
     `rules` are globs over rule ids; `severities` None: all. It isolates after `confirm` sweeps that saw it.
-    `reserve`: it may use the breaker's reserve. `owner` None: the rule's own. `lasting`: only another
-    component, or a person's statement, ends it. `decides`: its repair comes before that of other faults of
-    the same place, as it is the driver's own.
+    `reserve`: it may use the breaker's reserve. `repair`, `owner` None: the rule's own. `lasting`: only
+    another component, or a person's statement, ends it. `decides`: its repair comes before that of other
+    faults of the same place, as it is the driver's own.
     """
 
     id: str
@@ -46,7 +46,7 @@ class FaultKind:
     of: Of = Of.FAIL
     severities: frozenset[Severity] | None = None
     isolation: Isolation = Isolation.NONE
-    repair: Repair = Repair.WATCH
+    repair: Repair | None = None
     confirm: int = 1
     reserve: bool = False
     owner: Owner | None = None

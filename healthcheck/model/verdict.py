@@ -72,8 +72,8 @@ class Fault:
 
 @dataclass(frozen=True)
 class Verdict:
-    """One node's verdict. `faults` from worst to least; the first gives the fault's id, its reason and the
-    owner.
+    """One node's verdict. `faults` from worst to least; the first gives the fault's id, its reason, the owner
+    and the repair, which is more where another fault of the same owner needs more than a restart or a reset.
 
     `incident` is the number of the incident that holds or held the node; 0 where it is held for a fault of
     its own. `proven` is why the node may be returned, `unproven` why not yet. Both are empty where nothing is

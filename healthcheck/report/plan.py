@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from healthcheck.model.faultkind import Isolation
+from healthcheck.model.outcome import Repair
 from healthcheck.model.verdict import Verdict
 from healthcheck.report.machines import lines as machine_lines
 from healthcheck.store.verdicts import lines_of
@@ -71,8 +72,9 @@ def text(
     watched: dict[tuple[str, str], list[str]] = defaultdict(list)
     for verdict in plan.verdicts:
         if verdict.isolation is Isolation.NONE and verdict.faults:
-            watched[verdict.fault, verdict.owner.value if verdict.owner is not None else ""].append(
-                verdict.node)
+            owner = verdict.owner.value if verdict.owner is not None else ""
+            asked = f"{verdict.repair.value}, by {owner}" if verdict.repair is not Repair.WATCH else owner
+            watched[verdict.fault, asked].append(verdict.node)
     for (fault, owner), names in watched.items():
         yield f"watch     {fold(names)}: {fault} ({owner})"
 

@@ -86,6 +86,7 @@ _MADE_OF = {Of.FAIL: "rules that failed", Of.UNKNOWN: "rules that the node could
 def digest(policy: TriagePolicy) -> str:
     """A digest of the policy, independent of its files: equal policies have equal digests."""
     said = {"faults": [{**_fault(kind, policy), "file": None} for kind in policy.kinds],
+            "repairs": {rule: repair.value for rule, repair in policy.repairs.items()},
             "numbers": numbers(policy), "places": [_cause(one) for one in policy.incidents.causes],
             "windows": [_window(one) for one in policy.windows]}
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:12]
@@ -164,7 +165,7 @@ def text(loaded: Loaded, rules: Iterable[Rule]) -> str:
     rows = [("fault", "isolation", "repair", "confirm", "reserve", "rules", "why")]
     for kind in policy.kinds:
         count = "-" if kind.of is Of.UNREACHED else str(len(has[kind.id]))
-        rows.append((kind.id, kind.isolation.value, kind.repair.value, str(_sweeps(kind, policy)),
+        rows.append((kind.id, kind.isolation.value, _repair(kind, "the rule's"), str(_sweeps(kind, policy)),
                      "yes" if kind.reserve else "no", count, kind.why + _site(loaded, f"faults.{kind.id}.")))
     lines = ["Faults. A problem belongs to the first that covers it; they are in order of urgency.", "",
              *_columns(rows), ""]
@@ -201,7 +202,7 @@ def fault_text(loaded: Loaded, kind: FaultKind, rules: Iterable[Rule]) -> str:
         ("made of", _MADE_OF[kind.of]),
         ("severity", ", ".join(said["severities"]) if said["severities"] else "any"),
         ("isolation", f"{kind.isolation.value}: {_JOBS[kind.isolation]}"),
-        ("repair", f"{kind.repair.value}, unless the driver asks for another"),
+        ("repair", f"{_repair(kind, 'what the rule asks for')}, unless the driver asks for another"),
         ("confirm", f"{sweeps} sweep{'s' * (sweeps != 1)} must have seen it"),
         ("reserve", "it may use the breaker's reserve" if kind.reserve else "no"),
         ("owner", kind.owner.value if kind.owner is not None else "the rule's own"),
@@ -226,7 +227,8 @@ def rule_text(loaded: Loaded, rule: Rule) -> str:
         sweeps = _sweeps(kind, loaded.policy) if kind is not None else 0
         rows.append((label,
                      "no fault: triage ignores it" if kind is None
-                     else f"{kind.id}: isolation {kind.isolation.value}, repair {kind.repair.value}, after "
+                     else f"{kind.id}: isolation {kind.isolation.value}, repair "
+                          f"{loaded.policy.asked(kind, rule.id).value}, after "
                           f"{sweeps} sweep{'s' * (sweeps != 1)}"))
     for of, label in ((Of.FAIL, "caused by"), (Of.UNKNOWN, "unread by")):
         if loaded.policy.incidents.causes:
@@ -242,11 +244,16 @@ def _fault(kind: FaultKind, policy: TriagePolicy) -> dict[str, Any]:
     severities = sorted(each.value for each in kind.severities) if kind.severities is not None else None
     return {
         "fault": kind.id, "why": kind.why, "of": kind.of.value, "rules": list(kind.rules),
-        "severities": severities, "isolation": kind.isolation.value, "repair": kind.repair.value,
+        "severities": severities, "isolation": kind.isolation.value,
+        "repair": kind.repair.value if kind.repair is not None else None,
         "confirm": _sweeps(kind, policy), "reserve": kind.reserve,
         "owner": kind.owner.value if kind.owner is not None else None, "lasting": kind.lasting,
         "decides": kind.decides, "file": kind.file,
     }
+
+
+def _repair(kind: FaultKind, otherwise: str) -> str:
+    return kind.repair.value if kind.repair is not None else otherwise
 
 
 def _cause(one: Causes) -> dict[str, Any]:

@@ -15,7 +15,8 @@ def document(rule: Rule) -> dict[str, Any]:
         "rule": rule.id, "check": rule.checked.name, "says": rule.checked.summary,
         "with": {k: f"${v.name}" if isinstance(v, Number) else v for k, v in rule.parameters.items()},
         "severity": rule.severity.value, "unsupported": rule.unsupported.value, "effect": rule.effect.value,
-        "remedy": rule.remedy, "owner": rule.owner.value, "source": rule.source, "proven": rule.proven.value,
+        "remedy": rule.remedy, "repair": rule.repair.value if rule.repair is not None else None,
+        "owner": rule.owner.value, "source": rule.source, "proven": rule.proven.value,
         "probes": [{"id": probe.id, "needs_root": probe.root} for probe in rule.probes],
         "facts": list(rule.checked.facts), "file": rule.origin_file, "overrides": list(rule.overridden),
         "left_out": rule.left_out,
@@ -39,7 +40,8 @@ def text(rule: Rule) -> str:
         "check": rule.checked.name + (" (compares the nodes of one SKU)" if rule.checked.fleet else ""),
         "with": ", ".join(f"{k}: {v if isinstance(v, str) else json.dumps(v)}"
                           for k, v in known["with"].items()) or "nothing",
-        "remedy": rule.remedy, "owner": rule.owner.value, "source": rule.source, "proven": rule.proven.value,
+        "remedy": rule.remedy, **({"repair": rule.repair.value} if rule.repair is not None else {}),
+        "owner": rule.owner.value, "source": rule.source, "proven": rule.proven.value,
         "unsupported": f"{rule.unsupported.value} if the device does not support it",
         "reads": ", ".join(p["id"] + (" (may need root)" if p["needs_root"] else "") for p in known["probes"])
         or "the inventory",

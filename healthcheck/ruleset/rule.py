@@ -10,7 +10,7 @@ from typing import Any
 
 from healthcheck.checks.base import Check
 from healthcheck.facts.base import FACTS
-from healthcheck.model.outcome import Owner, Result, Severity, Status
+from healthcheck.model.outcome import Owner, Repair, Result, Severity, Status
 from healthcheck.model.probes import Effect, Probe
 from healthcheck.ruleset.sku import Sku
 
@@ -45,7 +45,8 @@ class Rule:
     files that it hides. `formerly` are its earlier ids, which people's files may still use.
 
     `left_out` is empty, or says why the rule is not judged in this sweep; it is then SKIPPED, and visible.
-    `disabled` is empty, or says why it is not judged unless a profile enables it.
+    `disabled` is empty, or says why it is not judged unless a profile enables it. `repair` is what the remedy
+    asks for in one word, None where that is for the policy to say.
     """
 
     id: str
@@ -63,6 +64,7 @@ class Rule:
     left_out: str = ""
     disabled: str = ""
     formerly: tuple[str, ...] = ()
+    repair: Repair | None = None
 
     @cached_property
     def numbers(self) -> tuple[str, ...]:

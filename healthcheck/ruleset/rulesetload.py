@@ -24,7 +24,7 @@ from healthcheck.baseline.learn import current
 from healthcheck.checks.base import CHECKS, Check, Parameter
 from healthcheck.config.entry import Entry, entry_of, kind_of, nearest, overlay
 from healthcheck.config.rulesfolder import display_name
-from healthcheck.model.outcome import Owner, Severity
+from healthcheck.model.outcome import Owner, Repair, Severity
 from healthcheck.model.probes import Effect
 from healthcheck.ruleset import plugins, profileload
 from healthcheck.ruleset.portplan import read_ports
@@ -38,8 +38,8 @@ from healthcheck.xid.xidtableload import load_xid_table
 from inventory.errors import Mark, RulesError, UsageError
 from inventory.located import LocatedList, LocatedMap, load_yaml
 
-_RULE_KEYS = ("id", "formerly", "check", "with", "severity", "unsupported", "effect", "remedy", "owner",
-              "source", "proven", "enabled")
+_RULE_KEYS = ("id", "formerly", "check", "with", "severity", "unsupported", "effect", "remedy", "repair",
+              "owner", "source", "proven", "enabled")
 _SKU_KEYS = ("sku", "title", "inherit", "numbers", "empty", "ports", "burnin", "limits", "source")
 _NUMBER_TYPES = (int, float, bool, str, type(None))
 
@@ -241,7 +241,8 @@ def _rule(entry: Entry, skus: Mapping[str, Sku], sku_entries: Mapping[str, Entry
                 remedy=" ".join(values["remedy"].split()), source=" ".join(values["source"].split()),
                 proven=proven, origin_file=entry.mark.file, overridden=entry.overridden,
                 owner=_member(Owner, entry, "owner", Owner.OPERATOR), left_out=disabled, disabled=disabled,
-                formerly=tuple(name for name in values.get("formerly", ()) if "." not in name))
+                formerly=tuple(name for name in values.get("formerly", ()) if "." not in name),
+                repair=_member(Repair, entry, "repair", None) if "repair" in values else None)
     if (rule.effect is Effect.DISRUPTIVE) != bool(rule.disruptive):
         raise _mistake(entry, "effect", f"expected disruptive: its probe {rule.disruptive[0].id} is"
                        if rule.disruptive else "expected passive: none of its probes is disruptive")

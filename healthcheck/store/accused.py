@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from healthcheck.model.outcome import Owner, Severity, Status
+from healthcheck.model.outcome import Owner, Repair, Severity, Status
 from healthcheck.store import ledger
 from healthcheck.store.file import Store
 from inventory.text import clean, many
@@ -28,6 +28,8 @@ RULES: Mapping[str, str] = MappingProxyType({
     SHARED: "a burn-in failed with this node, and cannot say whether it is the node, its partner or a switch "
     "between them",
 })
+# What the sure ones ask for, where it is more than that a person finds out.
+REPAIRS: Mapping[str, Repair] = MappingProxyType({WRONG_DATA: Repair.REPLACE})
 # Of burn-ins that can end what an earlier one found; each shows all that those before it do.
 LENGTHS = ("quick", "standard", "soak")
 _SEVERITIES = (Severity.INFO.value, Severity.WARNING.value, Severity.CRITICAL.value)
@@ -41,7 +43,8 @@ _TESTS = 6          # named in words; the evidence has all
 class BurnInAccusation:
     """One accusation of one node. `gpu` is the GPU's number in the order of PCI addresses, None where it is
     not one GPU; `gpus` how many the node has; `serials` are what it may be known by. `stages` are those that
-    it must pass to be believed well again.
+    it must pass to be believed well again. `repair` is what the remedy asks for, None where a person has to
+    find out.
     """
 
     node: str
@@ -58,6 +61,7 @@ class BurnInAccusation:
     serials: tuple[str, ...] = ()
     tests_for: tuple[str, ...] = ()
     tests_against: tuple[str, ...] = ()
+    repair: Repair | None = None
 
 
 @dataclass(frozen=True)
@@ -136,14 +140,15 @@ def _begin(db: sqlite3.Connection, node: int, one: BurnInAccusation, found: Fini
         evidence["stages"] = list(dict.fromkeys((*before["stages"], *one.stages)))
         evidence["length"] = max(before["length"], found.length, key=LENGTHS.index)
     values = (severity, one.owner.value, one.observed, one.expected, _reason(one, found.run), one.remedy,
-              json.dumps(evidence), found.at)
+              one.repair.value if one.repair is not None else None, json.dumps(evidence), found.at)
     if held is not None:
         db.execute("UPDATE problem SET severity = ?, owner = ?, observed = ?, expected = ?, reason = ?, "
-                   "remedy = ?, evidence = ?, seen = ?, sweeps = sweeps + 1 WHERE id = ?", (*values, held[0]))
+                   "remedy = ?, repair = coalesce(?, repair), evidence = ?, seen = ?, sweeps = sweeps + 1 "
+                   "WHERE id = ?", (*values, held[0]))
     else:
-        db.execute("INSERT INTO problem (severity, owner, observed, expected, reason, remedy, evidence, "
-                   "seen, began, sweeps, node, rule, subject, status, component) VALUES (?, ?, ?, ?, ?, ?, "
-                   "?, ?, ?, 1, ?, ?, ?, ?, ?)",
+        db.execute("INSERT INTO problem (severity, owner, observed, expected, reason, remedy, repair, "
+                   "evidence, seen, began, sweeps, node, rule, subject, status, component) VALUES (?, ?, ?, "
+                   "?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?)",
                    (*values, found.at, node, one.rule, one.subject, Status.FAIL.value,
                     _component(db, node, one)))
     return True

@@ -17,6 +17,8 @@ from healthcheck.triage.symptom import symptom
 
 _ISOLATIONS = tuple(Isolation)
 _REPAIRS = tuple(Repair)
+# Of these a higher one does what a lower one would.
+_LADDER = (Repair.RESTART_SERVICE, Repair.RESET_GPU, Repair.REBOOT)
 
 
 def decide(
@@ -71,15 +73,25 @@ def decide(
         shared_faults = [fault for fault, _ in share]
         found = [*(fault for fault in found if fault not in shared_faults), *shared_faults]
         isolation = found[0].isolation
-    repair = max((fault.repair for fault in found if fault.isolation is isolation), key=_REPAIRS.index)
     first = found[0]
     if isolation is not Isolation.NONE and (shared := suspect_node(past, policy, now)):
-        repair = max(repair, Repair.INSPECT, key=_REPAIRS.index)
-        first = replace(first, because=(*first.because, shared))
+        worse = max(first.repair, Repair.INSPECT, key=_REPAIRS.index)
+        first = replace(first, because=(*first.because, shared), repair=worse,
+                        raised=first.raised or worse is not first.repair)
         found[0] = first
     still = before if isolation is Isolation.NONE else 0
-    return Verdict(past.node, isolation, repair, first.owner, first.kind.id, reason(first), tuple(found),
+    return Verdict(past.node, isolation, _due(found), first.owner, first.kind.id, reason(first), tuple(found),
                    still, proven, unproven)
+
+
+def _due(found: Sequence[Fault]) -> Repair:
+    """The repair of the first fault, whose reason and owner the verdict gives; of what is mended by a restart
+    of something, the most that any other fault of that owner, with the same isolation, needs."""
+    first = found[0]
+    if first.repair not in _LADDER:
+        return first.repair
+    return max((fault.repair for fault in found if fault.repair in _LADDER
+                and fault.isolation is first.isolation and fault.owner is first.owner), key=_REPAIRS.index)
 
 
 def _shared(past: NodeHistory, fault: Fault, incidents: Mapping[int, Incident]) -> Incident | None:

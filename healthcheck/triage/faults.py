@@ -17,6 +17,7 @@ from healthcheck.triage.policy import TriagePolicy
 
 _REPAIRS = tuple(Repair)
 _ISOLATIONS = tuple(Isolation)
+_WITH_PARTS = (Owner.VENDOR, Owner.DATACENTRE, Owner.NETWORK)
 Key = tuple[str, str]
 # What is merely unusual in the kernel's log takes no node from jobs, whatever a policy says.
 MERELY_NEW = frozenset({"kernel-novel", "kernel-suspect", "kernel-missing", "kernel-order", "kernel-rate"})
@@ -99,15 +100,18 @@ def _fault(
         isolation = Isolation.NONE
         because.append(f"seen in {max(problem.sweeps for problem in believed)} of the {kind.confirm} sweeps "
                        "that it takes")
-    asked = [Repair(problem.repair) for problem in believed if problem.repair is not None]
-    repair = max(asked, key=_REPAIRS.index) if asked else kind.repair
-    by_itself = repair
+    naming = [problem for problem in believed if problem.repair is not None] or believed
+    asked = [(policy.repair(kind, problem), problem) for problem in naming]
+    by_itself = repair = max((one for one, _ in asked), key=_REPAIRS.index)
     if kind.isolation is not Isolation.NONE:
         repair = _climbed(repair, key[1], history, past, policy, now, because)
         repair = _repeated(repair, key[1], past, policy, now, because)
     if flaps:
         because.append(flaps)
-    owner = Owner.VENDOR if repair is Repair.REPLACE else kind.owner or _owner(here)
+    owner = kind.owner or _owner([problem for one, problem in asked if one is by_itself] + list(here))
+    # Who names no one with spare parts, or goes by history alone, names the vendor.
+    if repair is Repair.REPLACE and (by_itself is not repair or owner not in _WITH_PARTS):
+        owner = Owner.VENDOR
     began = min(problem.began for problem in here)
     return Fault(kind, key[1], tuple(here), isolation, repair, owner, began, tuple(because),
                  repair is not by_itself)

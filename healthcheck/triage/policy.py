@@ -9,8 +9,9 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from types import MappingProxyType
 
-from healthcheck.model.faultkind import FaultKind, Of
-from healthcheck.model.outcome import Owner, Severity
+from healthcheck.model.faultkind import FaultKind, Isolation, Of
+from healthcheck.model.outcome import Owner, Repair, Severity
+from healthcheck.model.problem import Problem
 from healthcheck.triage.remediation import Remediation
 from healthcheck.triage.windows import ChangeWindow
 
@@ -171,7 +172,7 @@ class IncidentPolicy:
 class TriagePolicy:
     """All of it. `wedged` is the number of sweeps after which what a node does not answer is a fault of the
     node; nothing is decided anew on what no sweep has seen for `fresh_hours`. In one of `windows` only the
-    faults that it names isolate.
+    faults that it names isolate. `repairs` are what the remedies of rules ask for, by their ids.
     """
 
     kinds: tuple[FaultKind, ...]
@@ -187,6 +188,19 @@ class TriagePolicy:
     incidents: IncidentPolicy = IncidentPolicy()
     remediation: Remediation = field(default_factory=Remediation)
     windows: tuple[ChangeWindow, ...] = ()
+    repairs: Mapping[str, Repair] = field(default_factory=lambda: MappingProxyType({}))
+
+    def repair(self, kind: FaultKind, problem: Problem) -> Repair:
+        """What a problem of this kind asks for: what the driver or its table said, else as `asked`."""
+        return Repair(problem.repair) if problem.repair is not None else self.asked(kind, problem.rule)
+
+    def asked(self, kind: FaultKind, rule: str) -> Repair:
+        """What the policy says of a kind, else what the remedy of the rule asks for, else that a person
+        looks, where jobs are kept away."""
+        if kind.repair is not None:
+            return kind.repair
+        otherwise = Repair.WATCH if kind.isolation is Isolation.NONE else Repair.INSPECT
+        return self.repairs.get(rule, otherwise) if kind.of is Of.FAIL else otherwise
 
     def kind(self, of: Of, rule: str, severity: Severity) -> FaultKind | None:
         """The kind that such a problem is of; None where the policy has nothing to say of it."""

@@ -34,7 +34,7 @@ from healthcheck.config.valuetypes import (
 from healthcheck.model.faultkind import FaultKind, Isolation, Of
 from healthcheck.model.outcome import Owner, Repair, Severity
 from healthcheck.ruleset.ruleset import Ruleset
-from healthcheck.store.accused import RULES
+from healthcheck.store.accused import REPAIRS, RULES
 from healthcheck.triage.policy import (
     EXPLAINING,
     KINDS,
@@ -49,7 +49,7 @@ from healthcheck.triage.policy import (
     TriagePolicy,
 )
 from healthcheck.triage.policylists import causes, items, lay_places, windows
-from healthcheck.triage.remediation import Remediation, RemediationStep, Use
+from healthcheck.triage.remediation import WHOLE_NODE, Remediation, RemediationStep, Use
 from inventory.errors import Mark, RulesError
 from inventory.located import LocatedList, LocatedMap, load_yaml
 
@@ -179,6 +179,7 @@ def load_with_origins(folders: Sequence[Path], ruleset: Ruleset) -> Loaded:
         _remediation(draft, tuple(made), end),
         windows(draft.windows, tuple(made), [kind.id for kind in kinds if kind.reserve])
         if draft.windows is not None else (),
+        MappingProxyType({**REPAIRS, **{rule.id: rule.repair for rule in ruleset.rules if rule.repair}}),
     )
     lists = {f"{what}.{name}.{key}": mark
              for what, entries in (("faults", draft.faults), ("places", draft.places))
@@ -234,10 +235,10 @@ def _lay(draft: _Draft, name: str, given: Any, mark: Mark, former: Mapping[str, 
             _lay(draft, f"{name}.{key}", given[key], given.value_marks[key], former)
 
 
-def _section(draft: _Draft, name: str, mark: Mark) -> dict[str, Any]:
+def _section(draft: _Draft, name: str, mark: Mark, may_lack: Sequence[str] = ()) -> dict[str, Any]:
     found = draft.sections[name]
     for key, form in _SECTIONS[name].items():
-        if key not in found:
+        if key not in found and key not in may_lack:
             raise RulesError(f"{name.replace('.', ': ')}: {key} is missing: expected {form.phrase}", mark)
     return found
 
@@ -245,10 +246,11 @@ def _section(draft: _Draft, name: str, mark: Mark) -> dict[str, Any]:
 def _remediation(draft: _Draft, faults: Sequence[str], mark: Mark) -> Remediation:
     """The steps that a file names, with what they are for;
     raises RulesError for a fault that there is not."""
-    uses = {step: Use(**_section(draft, f"remediation.{step.value}", mark)) for step in RemediationStep
-            if draft.sections[f"remediation.{step.value}"]}
+    uses = {step: Use(**_section(draft, f"remediation.{step.value}", mark,
+                                 may_lack=("faults", "rules") if step in WHOLE_NODE else ()))
+            for step in RemediationStep if draft.sections[f"remediation.{step.value}"]}
     for step, use in uses.items():
-        for name in use.faults:
+        for name in use.faults or ():
             if name not in faults:
                 raise RulesError(
                     f"remediation: {step.value}: faults: no such fault: {name!r}{nearest(name, faults)}",
@@ -275,8 +277,8 @@ def _fault(entry: Entry, all_: Collection[str]) -> FaultKind:
     if critical and "isolation" not in held:
         said = "spell out none if the critical problems that it covers are to keep no job away"
         raise RulesError(f"{where}: isolation is missing: {said}", entry.mark)
-    isolation, repair = held.get("isolation", Isolation.NONE), held.get("repair", Repair.WATCH)
-    if repair is not Repair.WATCH and isolation is Isolation.NONE:
+    isolation, repair = held.get("isolation", Isolation.NONE), held.get("repair")
+    if repair not in (None, Repair.WATCH) and isolation is Isolation.NONE:
         later = _latest(entry, "isolation", "repair")
         said = (f"{repair.value} is for nodes that are kept from jobs: expected isolation no-new-jobs or "
                 "evict, or repair watch")

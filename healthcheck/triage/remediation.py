@@ -25,13 +25,20 @@ class RemediationStep(Enum):
     REBOOT = "reboot"
 
 
+# These are of no one service or module, so that the repair that is asked for names the step.
+WHOLE_NODE = frozenset({RemediationStep.RESET_GPU, RemediationStep.REBOOT})
+
+
 @dataclass(frozen=True)
 class Use:
-    """For which faults, by their ids, and which of their rules, by globs, a step is. One that is not
-    `enabled` a person must name."""
+    """For which faults, by their ids (None: any), and which of their rules, by globs, a step is.
 
-    faults: tuple[str, ...]
-    rules: tuple[str, ...]
+    Without rules it is for whatever asks for its repair, and for nothing else. One that is not `enabled` a
+    person must name.
+    """
+
+    faults: tuple[str, ...] | None = None
+    rules: tuple[str, ...] | None = None
     enabled: bool = False
 
 

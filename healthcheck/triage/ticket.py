@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from healthcheck.model.outcome import Owner, Repair
 from healthcheck.model.problem import Problem
-from healthcheck.model.verdict import Fault, Verdict
+from healthcheck.model.verdict import RMA, Fault, Verdict
 from healthcheck.store.history import ComponentLocation
 from healthcheck.store.ledger import LedgerEntry
 from healthcheck.triage.past import NodeHistory
@@ -25,10 +25,12 @@ _PEOPLE = {Owner.USER: "the job's user", Owner.OPERATOR: "the cluster's operator
            Owner.NETWORK: "the network's people", Owner.DATACENTRE: "the data centre",
            Owner.VENDOR: "the vendor"}
 _ASKED = {
-    Repair.WATCH: "Nothing has to be done at once. Please keep an eye on it, and say if you know the cause.",
-    Repair.RESTART_SERVICE: "Please restart the service that is named below, and say when it is done.",
+    Repair.WATCH: "Nothing is urgent, and jobs go on. Please do what helps (below) when it fits, and say "
+    "what was done.",
+    Repair.RESTART_SERVICE: "Please restart the service, or load the module, that is named below, and say "
+    "when it is done.",
     Repair.RESET_GPU: "Please reset the GPU while no job runs on the node, and say when it is done.",
-    Repair.REBOOT: "Please restart the node, and say when it is up again.",
+    Repair.REBOOT: "Please restart the node while no job runs on it, and say when it is up again.",
     Repair.INSPECT: "Please look at it, find the cause, and say what was done.",
     Repair.REPLACE: "Please replace it, and give the serial number of the new one.",
 }
@@ -72,31 +74,33 @@ class Ticket:
 
 def ticket(
     verdict: Verdict, past: NodeHistory, seats: Sequence[ComponentLocation], lines: Sequence[LedgerEntry],
-    node: Node | None, *, bundle: str = "", shared: Sequence[str] = (),
+    node: Node | None, *, bundle: str = "", shared: Sequence[str] = (), part: str = "",
 ) -> Ticket:
     """What there is to say to the owner of a verdict.
 
     `seats` say where the components of this node sit and have sat, on other nodes, too; `lines` are the
     ledger's on this node. `bundle` is where the evidence is kept, empty where there is none; `shared` says of
-    which incidents the node is part.
+    which incidents the node is part. `part` is what an RMA is of, in words, where the verdict is on one.
     """
     owner = verdict.owner or Owner.OPERATOR
     # What an incident made of the node is its owner's, whoever would mend the node by itself.
     mine = [fault for fault in verdict.faults if fault.owner is owner or verdict.incident]
-    asked_for = [] if verdict.incident else [fault.repair for fault in mine]
-    repair = max(asked_for, key=_REPAIRS.index, default=verdict.repair)
+    asked_for = [] if verdict.incident or verdict.fault == RMA else [fault.repair for fault in mine]
+    repair = (verdict.repair if not asked_for or verdict.repair in asked_for
+              else max(asked_for, key=_REPAIRS.index))
     problems = [problem for fault in mine for problem in fault.problems]
     began = min((fault.began for fault in mine), default=past.verdict.began if past.verdict is not None
                 else 0.0)
-    place = _place(mine[0], seats, past.node) if mine else ""
+    place = part or (_place(mine[0], seats, past.node) if mine else "")
+    of_rma = [verdict.why] if verdict.fault == RMA else []
     asked = _INSPECT.get(owner, _ASKED[Repair.INSPECT]) if repair is Repair.INSPECT else _ASKED[repair]
     return Ticket(
         past.node, owner, repair,
         f"{past.node}: {verdict.fault}" + (f", {place}" if place else ""),
         asked,
-        tuple(_where(mine, past.node, seats, node)),
+        (*_where(mine, past.node, seats, node), *((("RMA", part),) if part else ())),
         tuple(_evidence(problems)),
-        tuple(dict.fromkeys([*shared, *(fault.kind.why for fault in mine),
+        tuple(dict.fromkeys([*of_rma, *shared, *(fault.kind.why for fault in mine),
                              *(said for fault in mine for said in fault.because)]
                             or [verdict.why])),
         tuple(_elsewhere(mine, past, seats)),

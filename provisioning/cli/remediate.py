@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from inventory.errors import UsageError
 from provisioning.cli.typed import again
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
 
     from healthcheck.ruleset.ruleset import Ruleset
     from healthcheck.store.file import Store
@@ -120,8 +121,8 @@ def remediate(
         if any(one.held for one in done):
             works = []
             click.echo("muster: no new step is started, because of how an interrupted one ended", err=True)
-        for left in lefts:
-            on_result(CordonResult(left.node, f"left: {left.why}", held=False))
+        for names_left, why in _folded(lefts):
+            on_result(CordonResult(names_left, f"left: {why}", held=False))
         done += execute(context, works)
         if not done and not lefts:
             click.echo("nothing to do")
@@ -166,9 +167,21 @@ def _plan(works: list[PlannedStep], lefts: list[ExcludedNode], store: Store, pol
             click.echo(f"  {work.node}  {work.step.value}  {work.fault}: {work.why}")
             click.echo(f"    would run, within {spec.seconds:g} s: {'; '.join(spec.runs)}")
             click.echo(f"    then must pass: {', '.join(work.rules)}")
-    for left in lefts:
-        click.echo(f"{left.node}: left: {left.why}")
+    for nodes, why in _folded(lefts):
+        click.echo(f"{nodes}: left: {why}")
     if works:
         click.echo(f"This is a plan. To do it: {again('--apply')}")
     elif not lefts and not cut:
         click.echo("nothing to do")
+
+
+def _folded(lefts: list[ExcludedNode]) -> Iterator[tuple[str, str]]:
+    """The nodes that are left for one reason, and that reason, in which NODE stands for several."""
+    from inventory.nodeset import fold
+
+    groups: dict[str, list[ExcludedNode]] = {}
+    for left in lefts:
+        alone = rf"(?<![\w.-]){re.escape(left.node)}(?![\w.-])"
+        groups.setdefault(re.sub(alone, "NODE", left.why), []).append(left)
+    for why, group in groups.items():
+        yield (fold(left.node for left in group), why) if len(group) > 1 else (group[0].node, group[0].why)

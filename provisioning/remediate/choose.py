@@ -91,7 +91,10 @@ def _of(verdict: Verdict, past: NodeHistory, policy: TriagePolicy, tries: Tries,
         only: RemediationStep | None) -> PlannedStep | ExcludedNode | None:
     if past.away:
         return ExcludedNode(verdict.node, past.away)
-    for fault in verdict.faults:
+    # What the verdict asks for comes first among equals.
+    faults = sorted(verdict.faults, key=lambda fault: (fault.isolation is not verdict.isolation,
+                                                       fault.repair is not verdict.repair))
+    for fault in faults:
         found = _for(fault, past, policy, tries, naming, only)
         if found is not None and verdict.incident:
             return ExcludedNode(
@@ -100,23 +103,40 @@ def _of(verdict: Verdict, past: NodeHistory, policy: TriagePolicy, tries: Tries,
         if found is not None:
             return found
         if fault.isolation is not Isolation.NONE:       # what is lesser can wait until this is repaired
-            return ExcludedNode(verdict.node,
-                                f"{fault.kind.id}: there is no step for it; {fault.repair.value}: muster "
-                                f"ticket {verdict.node}")
-    return None
+            return _without(fault, past, policy, naming, only)
+    asked = [fault for fault in faults if fault.repair is not Repair.WATCH]
+    return _without(asked[0], past, policy, naming, only) if asked else None
+
+
+def _without(fault: Fault, past: NodeHistory, policy: TriagePolicy, naming: Collection[str],
+             only: RemediationStep | None) -> ExcludedNode:
+    """Why nothing is done about a fault: another step is for it than the one that was named, or none is."""
+    step = next((step for step, use in policy.remediation.uses.items()
+                 if _is_for(step, use, fault, policy, naming)), None) if only is not None else None
+    if only is not None and step is not None:
+        return ExcludedNode(past.node,
+                            f"{fault.kind.id}: {only.value} is not for it, {step.value} is: muster remediate "
+                            f"{past.node} --step {step.value}")
+    return ExcludedNode(past.node,
+                        f"{fault.kind.id}: there is no step for it; {fault.repair.value}: muster ticket "
+                        f"{past.node}")
 
 
 def _for(fault: Fault, past: NodeHistory, policy: TriagePolicy, tries: Tries, naming: Collection[str],
          only: RemediationStep | None) -> PlannedStep | ExcludedNode | None:
     named = policy.remediation
     for step, use in named.uses.items():
-        found = _problems(fault, use, SPECS[step], naming)
-        if not found or only not in (None, step) or not _fits(fault, SPECS[step]):
+        found = _is_for(step, use, fault, policy, naming)
+        if not found or only not in (None, step):
             continue
         if not use.enabled and only is None:
             return ExcludedNode(past.node,
                                 f"{fault.kind.id}: {step.value} is for it, and the policy does not enable "
                                 f"it: muster remediate {past.node} --step {step.value}")
+        if only is None and use.rules is None and fault.isolation is Isolation.NONE:
+            return ExcludedNode(past.node,
+                                f"{fault.kind.id}: {step.value} is for it, and jobs may run there: muster "
+                                f"remediate {past.node} --step {step.value}")
         if tries.get((past.node, step), 0) >= named.attempts:
             times = tries[past.node, step]
             return ExcludedNode(
@@ -133,9 +153,16 @@ def _for(fault: Fault, past: NodeHistory, policy: TriagePolicy, tries: Tries, na
     return None
 
 
-def _problems(fault: Fault, use: Use, spec: Spec, naming: Collection[str]) -> list[Problem]:
-    """What is wrong that the step is for."""
-    if fault.kind.id not in use.faults:
+def _is_for(step: RemediationStep, use: Use, fault: Fault, policy: TriagePolicy,
+            naming: Collection[str]) -> list[Problem]:
+    """What is wrong that the step is for, which then has to pass; empty where it is not for the fault."""
+    spec = SPECS[step]
+    if use.faults is not None and fault.kind.id not in use.faults:
+        return []
+    if use.rules is None:
+        asked = [problem for problem in fault.problems if policy.repair(fault.kind, problem) is spec.rung]
+        return (asked or list(fault.problems)) if fault.repair is spec.rung else []
+    if not _fits(fault, spec):
         return []
     return [problem for problem in fault.problems
             if any(fnmatchcase(problem.rule, glob) for glob in use.rules)

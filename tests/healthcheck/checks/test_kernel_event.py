@@ -216,3 +216,26 @@ def test_a_log_that_was_cut_is_not_passed_and_says_so() -> None:
     by_rule = {one.rule: one for one in report.results}
     assert by_rule["kernel-fault"].status is Status.FAIL and "dropped" in by_rule["kernel-fault"].reason
     assert by_rule["kernel-hardware-error"].status is by_rule["kernel-novel"].status is Status.UNKNOWN
+
+
+@pytest.mark.parametrize(("group", "name", "lines", "over"), [
+    ("nvidia", "nvidia-x", ["muster: all GPUs were reset"], True),
+    ("nvswitch", "nvidia-x", ["muster: all GPUs were reset"], True),
+    ("nvidia", "nvidia-x", ["muster: GPU 0000:3b:00.0 was reset"], True),
+    ("nvidia", "nvidia-x", ["muster: GPU 0000:3c:00.0 was reset"], False),
+    ("nvidia", "nvidia-x", ["muster: all GPUs were reset, said someone"], False),
+    ("nvidia", "nvidia-x", ["usb 1-1: muster: all GPUs were reset"], False),
+    ("nvme", "nvme-x", ["muster: all GPUs were reset"], False), ("nvidia", "nvidia-x", [], False)])
+def test_what_a_reset_of_gpus_ends_is_over_once_root_wrote_that_it_was_made(
+    group: str, name: str, lines: list[str], over: bool,
+) -> None:
+    entry = replace(ending_by("reset").entries[0], group=group, id=name)
+    said = f"{DOWN} of 0000:3b:00.0"
+    log = [*BOOT, (500.0, said), *((600.0 + at, text) for at, text in enumerate(lines))]
+    (report,) = judged(snapshot(log), catalogue=Catalogue((entry,)))
+    found = next(one for one in report.results if one.rule == "kernel-fault")
+    assert found.status is (Status.PASS if over else Status.FAIL)
+    assert ("over, since the GPU was reset: nvidia-x" in found.reason) is over
+    again = [*log, (700.0, said)]
+    (report,) = judged(snapshot(again), catalogue=Catalogue((entry,)))
+    assert next(one for one in report.results if one.rule == "kernel-fault").status is Status.FAIL

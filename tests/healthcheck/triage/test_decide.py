@@ -164,14 +164,19 @@ def test_of_a_healthy_node_that_a_person_alone_cordoned_there_is_nothing_to_say(
                   NOW) is None
 
 
-@pytest.mark.parametrize(("rules", "repair"),
-                         [(("kernel-xid", "port-state"), Repair.INSPECT),
-                          (("gpu-count", "gpu-worn"), Repair.REBOOT),
-                          (("gpu-worn", "kernel-xid"), Repair.REPLACE)])
-def test_the_repair_is_the_greatest_that_asks_for_the_isolation(
-    rules: tuple[str, ...], repair: Repair,
+@pytest.mark.parametrize(("rules", "repair", "fault"),
+                         [(("kernel-xid", "port-state"), Repair.RESET_GPU, "error"),
+                          (("gpu-count", "gpu-worn"), Repair.REBOOT, "lost"),
+                          (("gpu-worn", "kernel-xid"), Repair.REPLACE, "worn"),
+                          (("nvlink-fabric-manager", "port-state"), Repair.RESTART_SERVICE, "fabric"),
+                          # A reboot by the same people does what a reset would.
+                          (("kernel-xid", "probe"), Repair.REBOOT, "error")])
+def test_the_repair_is_that_of_the_fault_that_is_named_or_the_restart_that_covers_it(
+    rules: tuple[str, ...], repair: Repair, fault: str,
 ) -> None:
-    assert verdict(past("n1", *(problem(rule) for rule in rules))).repair is repair
+    found = verdict(past("n1", *(
+        problem(rule) if rule != "probe" else problem(rule, status="unknown", sweeps=5) for rule in rules)))
+    assert (found.repair, found.fault) == (repair, fault)
 
 
 def test_a_node_that_is_well_but_for_a_warning_is_still_of_the_incident_that_held_it_and_a_sick_one_is_not() -> None:

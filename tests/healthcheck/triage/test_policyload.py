@@ -97,7 +97,7 @@ faults:
         Isolation.EVICT, Repair.REPLACE, Owner.VENDOR, True, True)
     assert (after.severities, after.confirm, after.isolation) == (
         frozenset({Severity.WARNING}), 3, Isolation.NONE)
-    assert after.repair is Repair.WATCH, "of a fault of which the site says no more"
+    assert after.repair is None, "of a fault of which the site says no more: what each rule's remedy asks for"
     assert policy.kind(Of.FAIL, "gpu-count", Severity.CRITICAL) is first
 
 
@@ -246,9 +246,7 @@ def test_a_policy_that_says_nothing_of_remediation_or_names_one_step_is_one(tmp_
     held = json.loads(PACKAGED)
     for said, expected in ((None, Remediation()),
                            ({"days": 3, "reboot": held["remediation"]["reboot"]},
-                            Remediation(days=3,
-                                        uses={RemediationStep.REBOOT: Use(tuple(held["remediation"]["reboot"][
-                                            "faults"]), ("*",), enabled=False)}))):
+                            Remediation(days=3, uses={RemediationStep.REBOOT: Use(enabled=False)}))):
         (tmp_path / "policy.yaml").write_text(json.dumps({**held, "remediation": said} if said else {
             key: value for key, value in held.items() if key != "remediation"}))
         assert load_policy([tmp_path], RULESET).remediation == expected
@@ -361,8 +359,8 @@ MISTAKES = [
      "are to keep no job away"),
     ("faults:\n- {id: warning, severities: [warning, critical]}\n",
      "fault warning: isolation is missing: spell out none"),
-    ("faults:\n- {id: storage, isolation: none}\n",
-     "policy.yaml:2:28: fault storage: isolation: inspect is for nodes that are kept from jobs: expected "
+    ("faults:\n- {id: unreachable, isolation: none}\n",
+     "policy.yaml:2:32: fault unreachable: isolation: inspect is for nodes that are kept from jobs: expected "
      "isolation no-new-jobs or evict, or repair watch"),
     ("faults:\n- {id: warning, repair: reboot}\n",
      "policy.yaml:2:25: fault warning: repair: reboot is for nodes that are kept from jobs"),
@@ -515,7 +513,7 @@ def never_without_a_verdict(policy: TriagePolicy, rule: str) -> None:
     assert policy.kind(Of.UNKNOWN, rule, Severity.CRITICAL) is not None
     assert policy.kind(Of.UNREACHED, "", Severity.CRITICAL) is not None
     for kind in policy.kinds:
-        assert kind.repair is Repair.WATCH or kind.isolation is not Isolation.NONE
+        assert kind.repair in (None, Repair.WATCH) or kind.isolation is not Isolation.NONE
     assert (0 <= policy.breaker.percent <= 100 and set(policy.breaker.domains) <= set(DOMAINS)
             and policy.ours.nodes > 1)
 

@@ -3,6 +3,7 @@ than it says."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -57,7 +58,9 @@ def warned(rule: str, subject: str) -> Problem:
      ((warned("module-expected", "nvidia-uvm"),), "load-nvidia-uvm"),
      ((warned("module-expected", "mlx5_ib"),), "load-mlx5-ib"),
      ((warned("service-expected", "containerd"),), "restart-containerd"),
-     ((warned("service-expected", "sshd"),), ""), ((warned("module-expected", "ib_uverbs"),), ""), ((), "")])
+     ((warned("service-expected", "sshd"),), "warning: there is no step for it; restart-service: muster ticket n1"),
+     ((warned("module-expected", "ib_uverbs"),), "warning: there is no step for it; restart-service: muster "
+      "ticket n1"), ((warned("netdev-link", "eth0"),), ""), ((), "")])
 def test_the_packaged_policy_names_a_step_for_what_a_step_can_mend(
     problems: tuple[Problem, ...], step: str,
 ) -> None:
@@ -70,15 +73,34 @@ def test_what_the_policy_does_not_enable_a_person_must_name() -> None:
                          "--step reboot")
     assert one(lost, only=RemediationStep.REBOOT) == "reboot"
     # A step that the policy does not name for a fault no word makes one for it.
-    assert "there is no step for it" in one(lost, only=RemediationStep.RESET_GPU)
+    assert one(lost, only=RemediationStep.RESET_GPU) == (
+        "gpu-lost: reset-gpu is not for it, reboot is: muster remediate n1 --step reboot")
+
+
+def test_a_site_that_has_nodes_reset_unasked_has_none_reset_on_which_jobs_may_run(tmp_path: Path) -> None:
+    (tmp_path / "policy.yaml").write_text("remediation: {reset-gpu: {enabled: true}}\n")
+    site = load_policy([packaged(), tmp_path], RULES)
+    for found, step in ((problem("nvlink-speed", "GPU 3"), RemediationStep.RESET_GPU),
+                        (warned("gpu-row-remap-pending", "GPU 3"), None)):
+        fleet = FleetHistory(NOW, (past("n1", found),), since=at(-2000))
+        works, lefts = choose(fleet, make(fleet, site).verdicts, site, {"n1"}, {}, ())
+        assert [one.step for one in works] == ([step] if step else [])
+        assert step or lefts[0].why == ("warning: reset-gpu is for it, and jobs may run there: muster remediate "
+                                        "n1 --step reset-gpu")
+
+
+def test_what_the_verdict_asks_for_is_done_though_another_fault_comes_first() -> None:
+    reset, dead = problem("nvlink-speed", "GPU 3"), problem("driver-answers", "driver")
+    assert one(reset, dead) == ("driver: reboot is for it, and the policy does not enable it: muster remediate "
+                                "n1 --step reboot")
 
 
 def test_what_the_driver_itself_asks_for_is_the_rung_that_is_due() -> None:
     reset = problem("gpu-recovery-action", "GPU 3", repair="reset-gpu")
-    assert one(reset, only=RemediationStep.RESET_GPU) == "reset-gpu" and "no step" in one(
+    assert one(reset, only=RemediationStep.RESET_GPU) == "reset-gpu" and "reboot is not for it" in one(
         reset, only=RemediationStep.REBOOT)
     reboot = problem("gpu-recovery-action", "GPU 3", repair="reboot")
-    assert one(reboot, only=RemediationStep.REBOOT) == "reboot" and "no step" in one(
+    assert one(reboot, only=RemediationStep.REBOOT) == "reboot" and "reset-gpu is not for it" in one(
         reboot, only=RemediationStep.RESET_GPU)
 
 

@@ -13,7 +13,8 @@ from healthcheck.store.file import opened
 from healthcheck.triage.policyload import load_policy
 from healthcheck.triage.remediation import RemediationStep
 from inventory.errors import RulesError
-from provisioning.cli.remediate import _STEPS
+from provisioning.cli.remediate import _STEPS, _folded
+from provisioning.remediate.choose import ExcludedNode
 from tests.command import muster
 
 
@@ -49,7 +50,7 @@ def test_a_site_changes_what_it_wants_and_the_rest_stays(tmp_path: Path) -> None
                         load_ruleset([packaged()]))
     assert found.remediation.attempts == 1 and found.remediation.at_once == 4
     reboot = found.remediation.uses[RemediationStep.REBOOT]
-    assert reboot.enabled and "gpu-lost" in reboot.faults
+    assert reboot.enabled and reboot.faults is None and reboot.rules is None
 
 
 def test_out_of_the_box_services_and_modules_are_mended_and_nothing_is_reset_or_restarted_unasked() -> None:
@@ -78,3 +79,12 @@ def test_there_is_nothing_to_do_where_nothing_is_wrong_and_two_do_not_act_at_onc
         fcntl.flock(lock, fcntl.LOCK_EX)
         done = muster("remediate", "--apply", home=home)
     assert done.returncode == 2 and "another muster remediate --apply is running" in done.stderr
+
+
+def test_nodes_that_are_left_for_one_reason_are_one_line() -> None:
+    lefts = [ExcludedNode(name, f"warning: there is no step for it; replace: muster ticket {name}")
+             for name in ("gpu1", "gpu2", "gpu3")]
+    other = ExcludedNode("gpu4", "gpu-lost: inspect: reboot was tried 2 times in 7 days")
+    assert list(_folded([*lefts, other])) == [
+        ("gpu[1-3]", "warning: there is no step for it; replace: muster ticket NODE"), ("gpu4", other.why)]
+    assert list(_folded(lefts[:1])) == [("gpu1", lefts[0].why)]

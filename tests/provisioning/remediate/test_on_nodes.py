@@ -199,14 +199,28 @@ def test_gpus_are_reset_together_while_nothing_has_them_open_and_what_was_stoppe
     smi = n1.root / "usr/local/bin/nvidia-smi"
     smi.write_text(SMI.replace("${CODE}", code))
     smi.chmod(0o755)
+    n1.run("sh", "-c", ": > /dev/kmsg")
     did = step(home, "n1", RemediationStep.RESET_GPU, f"a-{code}")
     assert (did.ok, did.touched, did.message) == (ok, True, said)
+    # What the driver reported before a reset is over by this line, which a reset that failed does not write.
+    assert n1.run("sh", "-c", "cat /dev/kmsg; rm /dev/kmsg") == ("muster: all GPUs were reset\n" if ok else "")
     assert (n1.root / "var/lib/seen").read_text() == "inactive\ninactive\n--gpu-reset\n"
     assert active(n1, "nvidia-persistenced") and active(n1, "nvidia-fabricmanager")
     # The same line is not taken again: what became of it is told.
     (n1.root / "var/lib/seen").unlink()
     assert step(
         home, "n1", RemediationStep.RESET_GPU, f"a-{code}") == did and not (n1.root / "var/lib/seen").exists()
+
+
+def test_a_reset_that_the_kernel_s_log_does_not_take_is_one_and_says_so(
+    home: Path, machines: dict[str, Machine],
+) -> None:
+    smi = machines["n1"].root / "usr/local/bin/nvidia-smi"
+    smi.write_text(SMI.replace("${CODE}", "0"))
+    smi.chmod(0o755)
+    did = step(home, "n1", RemediationStep.RESET_GPU, "c")
+    assert did.ok and did.message == ("all GPUs were reset; /dev/kmsg does not take it (No such file or "
+                                      "directory), so that Xids before it still count")
 
 
 def test_gpus_that_a_process_has_open_are_not_reset(home: Path, machines: dict[str, Machine]) -> None:
