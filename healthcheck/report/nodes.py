@@ -114,7 +114,7 @@ def _cells(one: NodeRow, now: float) -> tuple[str, ...]:
     shared = "; ".join(f"in incident {number}" for number in one.incidents
                        if not one.why.startswith(f"incident {number}:"))
     agent = f"not visited, healthy by its agent at {utc(one.by_agent)}" if one.by_agent is not None else ""
-    why = "; ".join(text for text in (one.alarm, old, agent, shared, one.hidden, one.why) if text)
+    why = "; ".join(text for text in (one.alarm, old, agent, shared, one.why, one.hidden) if text)
     return (one.node, one.lifecycle, one.state + "?" * one.stale, one.isolation.value if one.fault else "-",
             one.repair or "-", one.owner or "-", one.fault or "-",
             utc(one.since) if one.since is not None else "-", one.cordon or "-",

@@ -36,9 +36,9 @@ def requalified(past: NodeHistory, policy: TriagePolicy, now: float) -> tuple[bo
         kept = next((f"{problem.rule} since {_when(problem.began)}" for problem in past.hidden.problems
                      if problem.severity != Severity.INFO.value), "")
     if kept:
-        how = (f"if jobs may run there as it is: muster uncordon {past.node}" if past.cordons
-               else f"to end them: muster unsilence {past.node}")
-        return False, f"only silenced problems are left: {kept}; no silence gives a node to jobs; {how}"
+        how = (f"to give it to jobs all the same: muster uncordon {past.node}" if past.cordons
+               else f"see: muster unsilence {past.node}")
+        return False, f"only silenced problems are left: {kept}; {how}"
     return well, said
 
 

@@ -248,7 +248,7 @@ def test_no_node_is_given_back_because_what_is_left_is_silenced(
 ) -> None:
     well, why = requalified(node(hidden=hidden, **more), policy(), NOW)
     assert not well and why.startswith(f"{SILENCED}{said.partition(' since')[0]}" if "same" not in said else SILENCED)
-    assert said in why and why.endswith("if jobs may run there as it is: muster uncordon n1")
+    assert said in why and why.endswith("; to give it to jobs all the same: muster uncordon n1")
     verdict = decide(node(hidden=hidden, **more), policy(), NOW)
     assert verdict is not None and (verdict.isolation, verdict.unproven) == (Isolation.NONE, why)
 
