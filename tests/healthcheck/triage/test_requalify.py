@@ -270,6 +270,11 @@ def test_what_was_silenced_and_is_over_is_to_be_measured_and_shown_as_all_else()
     assert not requalified(node(hidden=SilencedHistory(left=at(-2))), policy(), NOW)[0]
 
 
+def test_what_is_silenced_and_spoils_no_look_is_not_what_keeps_the_node() -> None:
+    told = SilencedHistory((problem("fan", severity="info"),))
+    assert requalified(node(hidden=told, looks=looks(-1)), policy(), NOW)[1].startswith("1 of 2 clean looks")
+
+
 def test_what_is_not_silenced_is_said_first_and_without_a_cordon_the_silence_is_to_end() -> None:
     hidden = SilencedHistory((problem("port-state", "mlx5_0"),))
     assert requalified(node(problems=(problem("kernel-xid"),), hidden=hidden), policy(), NOW)[1].startswith(
