@@ -122,7 +122,7 @@ def _cells(one: NodeRow, now: float) -> tuple[str, ...]:
     agent = f"not visited, healthy by its agent at {utc(one.by_agent)}" if one.by_agent is not None else ""
     # A verdict on an alarm has its words.
     own = "" if one.alarm and one.alarm in one.why else one.why
-    said = (one.alarm, one.machine, old, agent, shared, one.hidden, own)
+    said = (one.alarm, one.machine, old, agent, shared, own, one.hidden)
     why = "; ".join(text for text in said if text)
     return (one.node, one.lifecycle, one.state + "?" * one.stale, one.isolation.value if one.fault else "-",
             one.repair or "-", one.owner or "-", one.fault or "-",

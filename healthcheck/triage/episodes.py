@@ -54,8 +54,9 @@ def flapping(problems: Iterable[Problem], flap: Flap, now: float) -> str:
     hours, whatever has left the hours that count meanwhile.
     """
     begun: deque[float] = deque()
-    held, last, there = 0, float("-inf"), False
-    for began, over in _occurrences(problems):
+    held, last = 0, float("-inf")
+    occurrences = _occurrences(problems)
+    for began, over in occurrences:
         begun.append(began)
         while began - begun[0] > flap.hours * 3600:
             begun.popleft()
@@ -63,10 +64,10 @@ def flapping(problems: Iterable[Problem], flap: Flap, now: float) -> str:
             held = 0
         if len(begun) >= flap.times:
             held = len(begun)
-        there, last = over is None, now if over is None else over
+        last = now if over is None else over
     if not held or now - last >= flap.calm_hours * 3600:
         return ""
-    away = ", this one included" if there else f", and is away since {_when(last)}"
+    away = ", this one included" if occurrences[-1][1] is None else f", and is away since {_when(last)}"
     return (f"it came {held} times in {flap.hours:g} h{away}; it holds until it was away for "
             f"{flap.calm_hours:g} h")
 

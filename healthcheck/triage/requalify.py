@@ -31,16 +31,16 @@ def requalified(past: NodeHistory, policy: TriagePolicy, now: float) -> tuple[bo
         return False, kept
     whole = past.unsilenced
     kept = _held_again(whole, policy, now) if whole is not past else ""
-    well, said = (False, "") if kept else _shown(whole, policy, now)
-    if not well and not kept:
+    if not kept:
+        well, said = _shown(whole, policy, now)
         # No look is clean while a warning lasts.
-        kept = next((f"{problem.rule} since {_when(problem.began)}" for problem in past.hidden.problems
-                     if problem.severity != Severity.INFO.value), "")
-    if kept:
-        how = (f"if jobs may run there as it is: muster uncordon {past.node}" if past.cordons
-               else f"to end them: muster unsilence {past.node}")
-        return False, f"only silenced problems are left: {kept}; no silence gives a node to jobs; {how}"
-    return well, said
+        lasting = [problem for problem in past.hidden.problems if problem.severity != Severity.INFO.value]
+        if well or not lasting:
+            return well, said
+        kept = f"{lasting[0].rule} since {_when(lasting[0].began)}"
+    how = (f"to give it to jobs all the same: muster uncordon {past.node}" if past.cordons
+           else f"see: muster unsilence {past.node}")
+    return False, f"only silenced problems are left: {kept}; {how}"
 
 
 def _against(past: NodeHistory, policy: TriagePolicy) -> str | None:

@@ -83,6 +83,19 @@ def test_it_holds_for_all_its_calm_hours_though_what_made_it_flap_leaves_the_hou
     assert flapping([*often, *more[1:]], seldom, NOW) == ""                         # calm before the last two
 
 
+@pytest.mark.parametrize(("apart", "holds"), [(12, False), (12 - SECOND, True)])
+def test_what_was_away_for_the_calm_hours_has_to_come_as_often_again(apart: float, holds: bool) -> None:
+    often = [problem(began=-20 + n / 10, ended=-19.95 + n / 10) for n in range(5)]
+    again = problem(began=-19.55 + apart, ended=-1)
+    assert bool(flapping([*often, again], Flap(5, 2, 12), NOW)) is holds
+
+
+def test_what_began_while_another_was_there_counts_from_when_that_began() -> None:
+    first = [problem("port-state", "mlx5_0", began=-29 - SECOND, ended=-28.5),
+             problem("port-rate", "mlx5_0", began=-28.8, ended=-28)]
+    assert flapping([*first, problem(began=-9, ended=-8), problem(began=-5, ended=-4)], FLAP, NOW) == ""
+
+
 def test_what_several_rules_find_at_one_time_came_once_and_so_did_what_changes_its_rule() -> None:
     rules = ("port-state", "port-rate", "port-width")
     once = [problem(rule, "mlx5_0", began=-3, ended=-2) for rule in rules]

@@ -26,6 +26,7 @@ from healthcheck.triage.past import (
     OpenVerdict,
     Repaired,
     RequalifySnapshot,
+    SilencedHistory,
     VersionChange,
 )
 from healthcheck.triage.policy import Climb, Flap, IncidentPolicy, RepeatPolicy
@@ -152,6 +153,12 @@ def test_what_a_person_does_not_want_to_hear_of_is_counted_while_it_holds_and_no
         sorted((*known(store).problems, *known(store).over),
                key=lambda one: (one.ended is not None, one.rule == "fan", one.subject)))
     assert known(store).unsilenced == known(store) != past
+
+
+def test_when_what_left_was_over_is_the_later_of_what_is_silenced_and_of_what_is_not() -> None:
+    for heard, quiet in ((-1, -2), (-2, -1)):
+        past = NodeHistory("n1", left=at(heard), hidden=SilencedHistory(left=at(quiet)))
+        assert (past.left, past.unsilenced.left) == (at(heard), at(-1))
 
 
 def test_no_silence_makes_a_snapshot_healthy(store: Store) -> None:

@@ -263,7 +263,7 @@ def test_no_node_is_given_back_because_what_is_left_is_silenced(
 ) -> None:
     well, why = requalified(node(hidden=hidden, **more), policy(), NOW)
     assert not well and why.startswith(f"{SILENCED}{said.partition(' since')[0]}" if "same" not in said else SILENCED)
-    assert said in why and why.endswith("if jobs may run there as it is: muster uncordon n1")
+    assert said in why and why.endswith("; to give it to jobs all the same: muster uncordon n1")
     verdict = decide(node(hidden=hidden, **more), policy(), NOW)
     assert verdict is not None and (verdict.isolation, verdict.unproven) == (Isolation.NONE, why)
 
@@ -283,6 +283,11 @@ def test_what_was_silenced_and_is_over_is_to_be_measured_and_shown_as_all_else()
     early = SilencedHistory(over=(problem("port-state", "mlx5_0", began=-7, ended=-5),))
     assert "not measured: port-state" in requalified(node(hidden=early, looks=blind), policy(), NOW)[1]
     assert not requalified(node(hidden=SilencedHistory(left=at(-2))), policy(), NOW)[0]
+
+
+def test_what_is_silenced_and_spoils_no_look_is_not_what_keeps_the_node() -> None:
+    told = SilencedHistory((problem("fan", severity="info"),))
+    assert requalified(node(hidden=told, looks=looks(-1)), policy(), NOW)[1].startswith("1 of 2 clean looks")
 
 
 def test_what_is_not_silenced_is_said_first_and_without_a_cordon_the_silence_is_to_end() -> None:

@@ -86,7 +86,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
         yield Site(tmp_path, store)
 
 
-ASKS = "; no silence gives a node to jobs; if jobs may run there as it is: muster uncordon n1"
+ASKS = "; to give it to jobs all the same: muster uncordon n1"
 
 
 def test_silencing_a_held_node_does_not_give_it_back_and_a_person_does(site: Site) -> None:
