@@ -137,7 +137,7 @@ class _Memory:
         self._here: dict[str, set[int]] = defaultdict(set)
         self._left: dict[str, float] = defaultdict(float)
         self._chassis: dict[str, float] = {}
-        self._read_problems(store, policy, since, now)
+        self._read_problems(store, policy, since)
         self._boots = _lists(
             store.rows("SELECT name, began FROM boot JOIN node ON node.id = boot.node ORDER BY name, began"))
         self._looks = self._read_looks(store, policy.requalify.profile, now)
@@ -161,15 +161,13 @@ class _Memory:
         self._leased = {node: f"it is leased as {entry.name}: {entry.why}"
                         for node, entry in leased_nodes(store).items()}
 
-    def _read_problems(self, store: Store, policy: TriagePolicy, since: float, now: float) -> None:
+    def _read_problems(self, store: Store, policy: TriagePolicy, since: float) -> None:
         for name, component in store.rows(_SEATS, since):
             self._here[name].add(component)
         self._chassis.update(tuple(row) for row in store.rows(_CHASSIS))
         for row in store.rows(_PROBLEM + "ended IS NULL OR ended >= ? ORDER BY problem.id", since):
             values = tuple(row)
             problem, component = Problem(*values[:-2]), values[-1]
-            if in_future(problem.began, now):   # the head's clock was wrong: it accuses no node
-                continue
             if self._silences(problem):
                 self._silent[problem.node] += problem.ended is None
                 continue
