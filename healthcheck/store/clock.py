@@ -36,4 +36,4 @@ def head_clock(store: Store, now: float) -> str:
     many = "a stored sweep is" if number == 1 else f"{number} stored sweeps are"
     when = time.strftime("%Y-%m-%dT%H:%MZ", time.gmtime(latest))
     return (f"{many} dated later than now, up to {when}: this head's clock was ahead then, or is behind now "
-            "(see: timedatectl); no node is judged by them, and muster check --store puts them right")
+            "(see: timedatectl); no state counts by them, and muster check --store puts them right")

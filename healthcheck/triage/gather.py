@@ -148,7 +148,7 @@ class _Memory:
         self._here: dict[str, set[int]] = defaultdict(set)
         self._left: dict[str, float] = defaultdict(float)
         self._chassis: dict[str, float] = {}
-        self._read_problems(store, policy, since, now)
+        self._read_problems(store, policy, since)
         self._boots = _lists(store.rows(_BOOTS, since))
         self._looks = self._read_looks(store, policy.requalify.profile, now)
         self._repaired = _repaired(store, since)
@@ -171,15 +171,13 @@ class _Memory:
         self._leased = {node: f"it is leased as {entry.name}: {entry.why}"
                         for node, entry in leased_nodes(store).items()}
 
-    def _read_problems(self, store: Store, policy: TriagePolicy, since: float, now: float) -> None:
+    def _read_problems(self, store: Store, policy: TriagePolicy, since: float) -> None:
         for name, component in store.rows(_SEATS, since):
             self._here[name].add(component)
         self._chassis.update(tuple(row) for row in store.rows(_CHASSIS))
         for row in store.rows(_PROBLEM + "ended IS NULL OR ended >= ? ORDER BY problem.id", since):
             values = tuple(row)
             problem, component = Problem(*values[:-2]), values[-1]
-            if in_future(problem.began, now):   # the head's clock was wrong: it accuses no node
-                continue
             quiet = self._silences(problem)
             here, over, left, of = (
                 (self._silent, self._silent_over, self._silent_left, self._muted) if quiet
