@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import partial
 
 from healthcheck.model.faultkind import Isolation
 from healthcheck.model.outcome import NodeState
 from healthcheck.model.verdict import Incident, IncidentEnd, Verdict
 from healthcheck.store.accused import lasts
 from healthcheck.triage.breaker import NOWHERE, Breaker, Place
+from healthcheck.triage.changed import Changes, came_with
 from healthcheck.triage.correlate import minute
 from healthcheck.triage.decide import decide
 from healthcheck.triage.incidents import live
@@ -106,9 +108,10 @@ def make(fleet: FleetHistory, policy: TriagePolicy, at_most: int | None = None) 
     """The plan for the fleet as it is: releases first, then isolations by urgency as far as the breaker has
     room, and no more than `at_most` of them; what that number alone withholds opens no breaker."""
     life = live(fleet, policy)
+    changes = Changes(fleet.every_change)
     past_of = {past.node: replace(past, shared=life.shared.get(past.node, ()),
                                   excused=life.waived.get(past.node, frozenset())) if past.node in life.shared
-               or past.node in life.waived else past for past in fleet.nodes}
+               or past.node in life.waived else past for past in map(partial(_came, changes, policy), fleet.nodes)}
     verdicts = [verdict for past in past_of.values()
                 if (verdict := decide(past, policy, fleet.now, life.excused, life.of)) is not None]
     steps: list[PlannedAction] = []
@@ -166,6 +169,12 @@ def make(fleet: FleetHistory, policy: TriagePolicy, at_most: int | None = None) 
                             and not _measured(past, policy, fleet.now)), life.ends,
                       windows, frozenset(past.node for past in fleet.nodes if past.cordons),
                       {past.node: past.lifecycle for past in fleet.nodes if not past.in_service})
+
+
+def _came(changes: Changes, policy: TriagePolicy, past: NodeHistory) -> NodeHistory:
+    """The node with what is there only since a change."""
+    came = came_with(past, changes, policy) if changes and (past.problems or past.over) else None
+    return replace(past, came=came) if came else past
 
 
 def _measured(past: NodeHistory, policy: TriagePolicy, now: float) -> bool:
