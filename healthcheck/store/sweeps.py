@@ -1,8 +1,9 @@
 """Writes a sweep into the store, in one transaction: only what changed since the one before takes room.
 
 What one sweep cannot see it cannot end: a fault of a rule that was not judged this time, or could not be
-measured, stays as it was; that of a rule that is in no folder any more accuses no one. One that a kernel log reported stays until its end is proven
-(`healthcheck.store.logproof`), and keeps the node from being healthy until then.
+measured, stays as it was; that of a rule that is in no folder any more accuses no one. One that a kernel log
+reported stays until its end is proven (`healthcheck.store.logproof`), and keeps the node from being healthy
+until then.
 """
 
 from __future__ import annotations
@@ -90,7 +91,8 @@ def record(
         nodes = _numbers(db, [*(report.node for report in kept), *left])
         write_left_out(db, sweep.started, {nodes[name]: evidence for name, evidence in left.items()})
         end_left_out(db, [nodes[report.node] for report in kept])
-        writer = _Writer(db, sweep.started, frozenset(one.name for one in sweep.versions if one.kind == "rule"))
+        there = frozenset(one.name for one in sweep.versions if one.kind == "rule")
+        writer = _Writer(db, sweep.started, there)
         ambiguous = _ambiguous(readings)
         # several that are equal come with an image, and tell nothing
         machines = Counter(seen.machine for seen in readings.values())

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.model.faultkind import Isolation
@@ -18,6 +19,24 @@ _MOST_EVIDENCE = 20
 UNDER = ("SELECT before.fault, before.isolation, coalesce(before.incident, 0) FROM verdict "
          "JOIN verdict AS before ON before.node = verdict.node AND before.id < verdict.id "
          "AND before.ended = verdict.began WHERE verdict.id = ? ORDER BY before.id DESC LIMIT 1")
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a verdict was for: its fault, and of each problem the fault, the rule and the subject."""
+
+    fault: str
+    lines: tuple[tuple[str, str, str], ...]
+
+
+def evidence(store: Store, numbers: Iterable[int]) -> dict[int, Evidence]:
+    """What these verdicts rested on."""
+    found = {}
+    for number in set(numbers):
+        for fault, lines in store.rows("SELECT fault, evidence FROM verdict WHERE id = ?", number):
+            found[number] = Evidence(fault, tuple((one["fault"], one["rule"], one["subject"])
+                                                  for one in json.loads(lines)))
+    return found
 
 
 def write(store: Store, plan: Decided, *, opens: bool = True) -> dict[str, int]:

@@ -1,7 +1,7 @@
 """What a change of a rule, a SKU, the policy or muster brought, and what it is in words. Pure.
 
-A problem comes from a change where its rule newly fails from the first two sweeps with it on, or is as bad as it is
-only since then; and from one of the policy where only that made a fault of it that keeps jobs away.
+A problem comes from a change where its rule newly fails from the first two sweeps with it on, or is as bad as
+it is only since then; and from one of the policy where only that made a fault of it that keeps jobs away.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ def raises(change: VersionChange, problem: Problem, policy: TriagePolicy) -> boo
     if kind is None or kind.id != change.name or kind.isolation is Isolation.NONE:
         return False
     old = next((one for one in change.faults if one.covers(what, problem.rule, severity)), None)
-    return old is None or old.isolation is Isolation.NONE or (what is Of.FAIL and problem.sweeps < old.confirm)
+    return (old is None or old.isolation is Isolation.NONE
+            or (what is Of.FAIL and problem.sweeps < old.confirm))
 
 
 def brings(change: VersionChange, problem: Problem, policy: TriagePolicy) -> bool:
@@ -107,12 +108,13 @@ def came_with(past: NodeHistory, changes: Changes, policy: TriagePolicy) -> Mapp
         if causes:
             best = min(causes, key=_closest)
             since = "only since" if best.exact else "first seen when"
-            found[problem] = CameWith(f"{since} {words(best)} changed at {minute(best.began)}", best.exact)
+            found[problem] = CameWith(f"{since} {words(best)} changed at {minute(best.began)}", best.exact,
+                                      best.began)
     return found
 
 
 def _closest(change: VersionChange) -> tuple[int, float]:
-    """Of several the one that says most exactly what it concerns: a rule's own text before muster's version."""
+    """Of several the one that says best what it concerns: a rule's own text before muster's version."""
     order = ("rule", POLICY, "sku", "baseline", "muster")
     return order.index(change.kind) if change.kind in order else len(order), -change.began
 
@@ -141,7 +143,8 @@ def difference(change: VersionChange) -> str:
     """From what to what it changed; empty where that is not known."""
     if not change.was or not change.digest:
         return ""
-    found = [f"{key} {_short(was)} -> {_short(now)}" for key, was, now in _differences(change.said, change.says)]
+    found = [f"{key} {_short(was)} -> {_short(now)}"
+             for key, was, now in _differences(change.said, change.says)]
     if not found:
         return f"{change.was[:16]} -> {change.digest[:16]}"
     more = f" and {len(found) - _KEYS} more" if len(found) > _KEYS else ""
@@ -185,3 +188,10 @@ def line(began: float, changes: Sequence[VersionChange]) -> str:
     what = " and ".join(heads) if len(heads) < 3 else f"{', '.join(heads[:-1])} and {heads[-1]}"
     more = f"; and {len(changes) - _SHOWN} more: muster history --changes" if len(changes) > _SHOWN else ""
     return (f"{what} changed at {minute(began)}: {'; '.join(words(change) for change in changes[:_SHOWN])}{more}")
+
+
+def change_document(change: VersionChange) -> dict[str, Any]:
+    """One change for programs; times in epoch seconds, `before` the last sweep without it, None where there was
+    none of the name, and `until` None while it holds."""
+    return {"kind": change.kind, "name": change.name, "began": change.began, "before": change.before,
+            "until": change.after, "was": change.was, "is": change.digest, "words": words(change)}

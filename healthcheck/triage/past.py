@@ -135,6 +135,7 @@ class CameWith:
 
     words: str
     exact: bool
+    began: float
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from healthcheck.triage.changed import Changes, came_with
 from healthcheck.triage.correlate import minute
 from healthcheck.triage.decide import decide
 from healthcheck.triage.incidents import live
-from healthcheck.triage.past import FleetHistory, NodeHistory
+from healthcheck.triage.past import FleetHistory, NodeHistory, VersionChange
 from healthcheck.triage.policy import TriagePolicy
 
 
@@ -73,6 +73,8 @@ class TriagePlan:
     `incidents` are those that are open with it, `ends` those that end. `unmeasured` are nodes in service of
     which the newest sweeps cannot say how they are: that there is no step for them says nothing. `held` are
     nodes that a cordon of ours holds already, and `out` those that are not in service, with their lifecycle.
+    `changes` are those of late of what nodes are judged by, and `only_since` the nodes that are held, or would
+    be, for nothing but such a change, with its time.
     """
 
     now: float
@@ -88,6 +90,8 @@ class TriagePlan:
     windows: tuple[InWindow, ...] = ()
     held: frozenset[str] = frozenset()
     out: Mapping[str, str] = field(default_factory=dict)
+    changes: tuple[VersionChange, ...] = ()
+    only_since: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def unfit(self) -> tuple[str, ...]:
@@ -111,7 +115,8 @@ def make(fleet: FleetHistory, policy: TriagePolicy, at_most: int | None = None) 
     changes = Changes(fleet.every_change)
     past_of = {past.node: replace(past, shared=life.shared.get(past.node, ()),
                                   excused=life.waived.get(past.node, frozenset())) if past.node in life.shared
-               or past.node in life.waived else past for past in map(partial(_came, changes, policy), fleet.nodes)}
+               or past.node in life.waived else past
+               for past in map(partial(_came, changes, policy), fleet.nodes)}
     verdicts = [verdict for past in past_of.values()
                 if (verdict := decide(past, policy, fleet.now, life.excused, life.of)) is not None]
     steps: list[PlannedAction] = []
@@ -168,7 +173,24 @@ def make(fleet: FleetHistory, policy: TriagePolicy, at_most: int | None = None) 
                       tuple(past.node for past in fleet.nodes if past.in_service
                             and not _measured(past, policy, fleet.now)), life.ends,
                       windows, frozenset(past.node for past in fleet.nodes if past.cordons),
-                      {past.node: past.lifecycle for past in fleet.nodes if not past.in_service})
+                      {past.node: past.lifecycle for past in fleet.nodes if not past.in_service},
+                      tuple(one for one in fleet.every_change
+                            if fleet.now - one.began <= policy.fresh_hours * 3600),
+                      _only_since(verdicts, past_of))
+
+
+def _only_since(verdicts: Iterable[Verdict], past_of: Mapping[str, NodeHistory]) -> Mapping[str, float]:
+    """The nodes that jobs keep away from for nothing but what came with a change, and when it was."""
+    found = {}
+    for verdict in verdicts:
+        came = past_of[verdict.node].came
+        if came and verdict.isolation is not Isolation.NONE:
+            causes = [came.get(problem) for fault in verdict.faults if fault.isolation is not Isolation.NONE
+                      for problem in fault.problems]
+            known = [cause.began for cause in causes if cause is not None and cause.exact]
+            if known and len(known) == len(causes):
+                found[verdict.node] = min(known)
+    return found
 
 
 def _came(changes: Changes, policy: TriagePolicy, past: NodeHistory) -> NodeHistory:

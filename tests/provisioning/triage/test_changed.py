@@ -1,0 +1,421 @@
+"""A change of the rules, a SKU, the policy or muster between sweeps: what is said of it, what came only with it, and
+how that is given back, as an operator does these things in whatever order."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from healthcheck.accounting.read import read
+from healthcheck.accounting.summary import summary
+from healthcheck.config.rulesfolder import packaged
+from healthcheck.model.outcome import Finding, NodeReport, Origin, Result, Status, state_of
+from healthcheck.ruleset.ruleset import Ruleset, load_ruleset
+from healthcheck.store.file import opened
+from healthcheck.store.sweeps import SweepRecord, record
+from healthcheck.store.verdicts import evidence
+from healthcheck.store.versions import OF_NODES, note
+from healthcheck.triage.gather import every_change, gather
+from healthcheck.triage.judgedby import decided_by, judged_by
+from healthcheck.triage.plan import TriagePlan, make
+from healthcheck.triage.policy import BreakerPolicy
+from healthcheck.triage.policyload import load_policy
+from healthcheck.triage.undo import held_for, undo
+from inventory.model import Lifecycle, LifecycleState, Node
+from provisioning.triage import apply as doing
+from tests.packagedrules import RULES
+from tests.provisioning.triage.triageworld import Memory
+
+STRICT = "- {id: gpu-ecc-uncorrected, with: {allow: 3}}\n"
+STRICTER = "- {id: gpu-ecc-uncorrected, with: {allow: 1}}\n"
+SEVERE = "- {id: docker-disk, severity: critical}\n"
+OWN = """- id: site-ecc
+  check: gpu.ecc_uncorrected
+  with: {allow: 1}
+  severity: critical
+  unsupported: skip
+  effect: passive
+  remedy: Look at it.
+  source: ours
+  proven: hardware
+"""
+# The rules of this world, and whether a reading fails one with this limit.
+LIMITS = {"gpu-ecc-uncorrected": ("ecc", "allow", lambda value, limit: value > limit),
+          "docker-disk": ("disk", "at_least_gib", lambda value, limit: value < limit),
+          "site-ecc": ("ecc", "allow", lambda value, limit: value > limit)}
+READS = {"ecc": 0, "disk": 40}
+
+
+class World:
+    """Some nodes, a site's rules, and a head that sweeps and decides."""
+
+    def __init__(self, folder: Path, nodes: int = 40) -> None:
+        self.folder, self.site = folder / "state", folder / "site"
+        self.site.mkdir()
+        self.nodes = {f"n{at:02}": Node(f"n{at:02}", rack=f"r{at // 4}") for at in range(nodes)}
+        self.read = {name: dict(READS) for name in self.nodes}
+        self.unread: set[str] = set()
+        self.now = 1_800_000_000.0
+        self.back = Memory()
+        self.muster = "0.1.0"
+        self.ruleset: Ruleset = RULES
+        self.put(STRICT)
+
+    def put(self, rules: str, policy: str = "", sku: str = "") -> None:
+        """The site's files, as a person leaves them."""
+        (self.site / "rules.yaml").write_text(rules or "[]\n")
+        (self.site / "policy.yaml").write_text(policy or "{}\n")
+        if sku:
+            (self.site / "sku").mkdir(exist_ok=True)
+            (self.site / "sku" / "ours.yaml").write_text(sku)
+        self.ruleset = load_ruleset([packaged(), self.site])
+        # Room enough: what the breaker does has tests of its own.
+        self.policy = replace(load_policy([packaged(), self.site], self.ruleset),
+                              breaker=BreakerPolicy(number=40, percent=100, reserve=0))
+
+    def sweep(self, times: int = 1, only: Collection[str] | None = None, minutes: float = 5,
+              profiles: tuple[str, ...] = ()) -> None:
+        for _ in range(times):
+            self.now += minutes * 60
+            reports = [self._report(name) for name in (only or self.nodes)]
+            with opened(self.folder, make=True) as store:
+                record(store, SweepRecord(self.now, self.now + 1, False, "test", self.ruleset.digest, profiles,
+                                          versions=judged_by(self.ruleset, self.muster), who="op"), reports)
+
+    def _report(self, name: str) -> NodeReport:
+        results = []
+        for rule in self.ruleset.rules:
+            if rule.id not in LIMITS:
+                continue
+            what, limit, fails = LIMITS[rule.id]
+            if rule.disabled or name in self.unread:
+                status = Status.SKIPPED if rule.disabled else Status.UNKNOWN
+                results.append(Result(rule.id, rule.checked.name, status, rule.severity, (),
+                                      f"disabled in {rule.origin_file}" if rule.disabled else "it hung",
+                                      None if rule.disabled else Origin.NODE))
+                continue
+            bad = fails(self.read[name][what], rule.parameters[limit])
+            found = (Finding(self.read[name][what], rule.parameters[limit], "GPU 0"),) if bad else ()
+            results.append(Result(rule.id, rule.checked.name, Status.FAIL if bad else Status.PASS,
+                                  rule.severity, found))
+        return NodeReport(name, state_of(results), "", tuple(results))
+
+    def triage(self, since: float | None = None) -> TriagePlan:
+        """`muster triage --apply`, or with --undo-since."""
+        self.now += 1
+        with opened(self.folder) as store:
+            with store.writing() as db:
+                note(db, decided_by(self.policy), "triage (op)", self.now)
+            plan = self.plan(since)
+            done = doing.apply(store, self.back, plan, "triage", lambda: self.now, lambda _: None)
+            assert not any(one.failed for one in done), done
+        return plan
+
+    def plan(self, since: float | None = None) -> TriagePlan:
+        """What it would do."""
+        with opened(self.folder) as store:
+            view = doing.view(store, self.back, doing.shown(store, self.back, self.nodes))
+            fleet = gather(store, self.nodes.values(), self.policy, self.now, lost=view.lost,
+                           others=view.others)
+            plan = make(fleet, self.policy)
+            if since is None:
+                return plan
+            changes = [one for one in every_change(store, since, self.now, self.policy)
+                       if one.kind not in OF_NODES]
+            return undo(fleet, self.policy, plan, changes, since, evidence(store, held_for(fleet)))
+
+    def held(self) -> set[str]:
+        return set(self.back.holds)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    made = World(tmp_path)
+    made.sweep(2)
+    made.triage()
+    return made
+
+
+def too_strict(world: World, *nodes: str) -> float:
+    """Two nodes read what the old limit allows and the new one does not; gives the time before the change."""
+    for node in nodes or ("n01", "n02"):
+        world.read[node]["ecc"] = 2
+    world.sweep(2)
+    assert world.triage().steps == ()
+    since = world.now
+    world.put(STRICTER)
+    world.sweep()
+    return since
+
+
+def withheld(plan: TriagePlan) -> dict[str, str]:
+    return {one.node: one.why for one in plan.withheld}
+
+
+def acts(plan: TriagePlan) -> list[tuple[str, str]]:
+    return sorted((one.act.value, one.node) for one in plan.steps)
+
+
+# ---- what is said
+
+def test_a_node_that_only_a_stricter_rule_takes_from_jobs_is_said_to_be_so_with_the_limits(world: World) -> None:
+    too_strict(world)
+    plan = world.triage()
+    assert acts(plan) == [("isolate", "n01"), ("isolate", "n02")]
+    (change,) = plan.changes
+    assert (change.name, change.said["with"], change.says["with"]) == (
+        "gpu-ecc-uncorrected", {"allow": 3}, {"allow": 1})
+    assert all("only since rule gpu-ecc-uncorrected (allow 3 -> 1) changed at 2027-" in one.why
+               for one in plan.steps)
+    assert all("only since rule gpu-ecc" in words for words in world.back.holds.values())
+    assert plan.only_since == {"n01": change.began, "n02": change.began}
+
+
+def test_a_node_that_fails_something_else_as_well_or_failed_before_is_not_said_to_be_so(world: World) -> None:
+    world.read["n03"]["ecc"] = 9
+    world.sweep(2)
+    world.triage()
+    world.put(STRICTER)
+    world.read["n03"]["ecc"] = 10
+    world.sweep(2)
+    plan = world.plan()
+    assert plan.only_since == {} and "only since" not in "".join(one.why for one in plan.verdicts)
+
+
+def test_what_begins_long_after_a_change_is_not_of_it(world: World) -> None:
+    world.put(STRICTER)
+    world.sweep(4)
+    world.read["n01"]["ecc"] = 2
+    world.sweep()
+    plan = world.triage()
+    assert acts(plan) == [("isolate", "n01")] and plan.only_since == {} and len(plan.changes) == 1
+
+
+def test_a_rule_that_became_critical_and_takes_many_is_one_incident_of_the_rules_and_takes_none(
+    world: World,
+) -> None:
+    for node in list(world.nodes)[:8]:
+        world.read[node]["disk"] = 10
+    world.sweep(3)
+    assert world.triage().steps == ()
+    world.put(STRICT + SEVERE)
+    world.sweep(3)
+    plan = world.triage()
+    (one,) = plan.incidents
+    assert (one.kind, one.owner.value, len(one.nodes)) == ("rules", "operator", 8) and not plan.steps
+    assert "rule docker-disk changed after" in one.why and "(severity warning -> critical)" in one.why
+    assert "8 of 40 nodes in service fail it, which counts for more since" in one.why
+
+
+def test_a_rule_that_became_critical_and_takes_one_says_so_of_it(world: World) -> None:
+    world.read["n05"]["disk"] = 10
+    world.sweep(3)
+    world.triage()
+    world.put(STRICT + SEVERE)
+    world.sweep(2)
+    plan = world.triage()
+    assert acts(plan) == [("isolate", "n05")]
+    assert "only since rule docker-disk (severity warning -> critical) changed at" in plan.steps[0].why
+
+
+def test_a_policy_that_newly_isolates_for_what_was_there_is_said_and_a_plan_says_it_before(world: World) -> None:
+    world.read["n05"]["disk"] = 10
+    world.sweep(3)
+    world.triage()
+    world.put(STRICT, "faults:\n- {id: warning, isolation: no-new-jobs}\n")
+    for plan in (world.plan(), world.triage()):
+        assert acts(plan) == [("isolate", "n05")]
+        assert "only since fault warning (isolation none -> no-new-jobs) changed at" in plan.steps[0].why
+        assert [(one.kind, one.name) for one in plan.changes] == [("policy", "warning")]
+
+
+def test_a_policy_that_newly_isolates_many_is_an_incident_first(world: World) -> None:
+    for node in list(world.nodes)[:8]:
+        world.read[node]["disk"] = 10
+    world.sweep(3)
+    world.triage()
+    world.put(STRICT, "faults:\n- {id: warning, isolation: no-new-jobs}\n")
+    plan = world.triage()
+    assert [(one.kind, len(one.nodes)) for one in plan.incidents] == [("rules", 8)] and not plan.steps
+    assert "policy warning changed after" in plan.incidents[0].why
+
+
+def test_a_new_muster_says_only_that_it_was_first_seen_with_it(world: World) -> None:
+    world.muster = "0.2.0"
+    world.read["n05"]["ecc"] = 9
+    world.sweep()
+    plan = world.triage()
+    assert "first seen when muster (0.1.0 -> 0.2.0) changed at" in plan.steps[0].why and plan.only_since == {}
+
+
+# ---- giving back
+
+def test_what_only_a_change_took_is_given_back_once_it_is_put_back_and_a_sweep_found_it_fit(world: World) -> None:
+    since = too_strict(world)
+    world.triage()
+    assert world.held() == {"n01", "n02"}
+    said = withheld(world.plan(since))
+    assert all("rule gpu-ecc-uncorrected (allow 3 -> 1) holds still: put back" in said[node] for node in said)
+    world.put(STRICT)
+    assert "holds still" in withheld(world.plan(since))["n01"]         # no sweep is by it yet
+    world.sweep(only=["n01"])
+    assert acts(world.plan(since)) == [("release", "n01")]
+    assert "no sweep by what held before has found it well" in withheld(world.plan(since))["n02"]
+    world.sweep()
+    plan = world.triage(since)
+    assert acts(plan) == [("release", "n01"), ("release", "n02")] and world.held() == set()
+    assert "nothing but rule gpu-ecc-uncorrected (allow 3 -> 1) held it; that is as it was" in plan.steps[0].why
+    assert world.triage().steps == () and world.triage(since).steps == ()        # twice: nothing is left
+    world.sweep(2)
+    assert world.triage().steps == ()
+
+
+def test_without_a_sweep_after_the_cordon_nothing_is_given_back(world: World) -> None:
+    since = too_strict(world)
+    world.put(STRICT)
+    world.sweep()
+    world.now += 60
+    plan = world.triage()
+    assert world.held() == set() or acts(plan) == []
+    assert world.plan(since).steps == ()
+
+
+def test_a_node_with_another_fault_is_not_given_back(world: World) -> None:
+    since = too_strict(world)
+    world.triage()
+    world.put(STRICT)
+    world.read["n01"]["ecc"] = 9                # now it is really broken
+    world.unread = {"n02"}
+    world.sweep()
+    plan = world.plan(since)
+    assert plan.steps == () and set(withheld(plan)) == {"n01", "n02"}
+
+
+def test_another_change_that_is_not_put_back_keeps_them(world: World) -> None:
+    since = too_strict(world)
+    world.triage()
+    world.put(STRICT + "- {id: docker-disk, with: {at_least_gib: 5}}\n")
+    world.sweep()
+    assert "rule docker-disk (at_least_gib 30 -> 5) changed, too, since" in withheld(world.plan(since))["n01"]
+    assert world.plan(since).steps == ()
+
+
+@pytest.mark.parametrize("gone", ["", OWN + "  enabled: false\n"])
+def test_a_site_rule_that_is_taken_away_or_switched_off_accuses_no_one_any_more(
+    world: World, gone: str,
+) -> None:
+    world.read["n01"]["ecc"] = 2
+    world.sweep(2)
+    since = world.now
+    world.put(STRICT + OWN)
+    world.sweep(2)
+    plan = world.triage()
+    assert acts(plan) == [("isolate", "n01")]
+    assert "only since rule site-ecc (judged for the first time) changed" in plan.steps[0].why
+    world.put(STRICT + gone)
+    world.sweep()
+    with opened(world.folder) as store:
+        assert store.rows("SELECT count(*) FROM problem WHERE ended IS NULL")[0][0] == 0
+    assert acts(world.triage(since)) == [("release", "n01")] and world.held() == set()
+
+
+def test_a_node_held_for_a_rule_that_is_gone_comes_back_by_clean_looks_as_well(world: World) -> None:
+    world.read["n01"]["ecc"] = 2
+    world.put(STRICT + OWN)
+    world.sweep(2)
+    world.triage()
+    world.put(STRICT)
+    world.sweep(3, minutes=11, profiles=("bringup",))
+    assert acts(world.triage()) == [("release", "n01")]
+
+
+def test_a_severity_and_a_policy_are_undone_as_limits_are(world: World) -> None:
+    world.read["n05"]["disk"] = 10
+    world.sweep(3)
+    world.triage()
+    since = world.now
+    world.put(STRICT + SEVERE)
+    world.sweep(2)
+    world.triage()
+    assert world.held() == {"n05"}
+    world.put(STRICT)
+    world.sweep()
+    assert acts(world.triage(since)) == [("release", "n05")] and world.held() == set()
+    since = world.now
+    world.put(STRICT, "faults:\n- {id: warning, isolation: no-new-jobs}\n")
+    world.triage()
+    assert world.held() == {"n05"}
+    assert "fault warning (isolation none -> no-new-jobs) holds still" in withheld(world.plan(since))["n05"]
+    world.put(STRICT)
+    assert "no fresh sweep has found it fit" in withheld(world.plan(since))["n05"]
+    world.sweep()
+    assert acts(world.triage(since)) == [("release", "n05")] and world.held() == set()
+
+
+def test_what_was_taken_before_or_by_a_person_or_is_not_in_service_is_left(world: World) -> None:
+    world.read["n03"]["ecc"] = 9
+    world.sweep()
+    world.triage()
+    since = too_strict(world)
+    world.triage()
+    world.nodes["n02"] = replace(world.nodes["n02"], lifecycle=Lifecycle(LifecycleState.MAINTENANCE))
+    world.put(STRICT)
+    world.sweep()
+    plan = world.triage(since)
+    assert acts(plan) == [("release", "n01")] and set(withheld(plan)) == {"n02"}
+    assert "maintenance" in withheld(plan)["n02"] and world.held() == {"n02", "n03"}
+
+
+# ---- statistics
+
+def failures(world: World) -> tuple[int, int]:
+    """Those that count, and those that came with a change."""
+    with opened(world.folder) as store:
+        made = summary(read(store, set(world.nodes), world.policy, 1_799_000_000.0, world.now, {}),
+                       1_799_000_000.0, world.now, ())
+    return made.total.rate.failures, made.changed
+
+
+def test_failures_that_came_with_a_change_are_in_no_rate(world: World) -> None:
+    too_strict(world)
+    world.read["n07"]["ecc"] = 9        # by the old limit, too, but it began with the new one: no one can tell
+    world.sweep(8)
+    world.read["n08"]["ecc"] = 9
+    world.sweep(2)
+    world.triage()
+    assert failures(world) == (2, 2)
+
+
+def test_failures_that_end_with_the_change_back_are_in_no_rate_either(world: World) -> None:
+    too_strict(world)
+    world.sweep(8)
+    world.read["n09"]["ecc"] = 2        # long after the change, but well by what held before
+    world.sweep(2)
+    world.put(STRICT)
+    world.sweep(3)
+    assert failures(world) == (0, 3)
+
+
+def test_a_store_from_before_says_nothing_until_something_changes(tmp_path: Path) -> None:
+    from healthcheck.store import file, schema
+
+    at = next(number for number, step in enumerate(schema.MIGRATIONS) if "version ADD COLUMN said" in step[0])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(file, "MIGRATIONS", schema.MIGRATIONS[:at])
+        with opened(tmp_path / "state", make=True) as store, store.writing() as db:
+            db.executemany("INSERT INTO version (kind, name, digest, who, began, seen) VALUES "
+                           "(?, ?, ?, 'op', 1.8e9, 1.8e9)",
+                           [(one.kind, one.name, one.digest) for one in judged_by(RULES, "0.1.0")])
+    world = World(tmp_path)
+    world.put("")
+    world.sweep(2)
+    assert world.triage().changes == ()
+    world.put("- {id: gpu-ecc-uncorrected, with: {allow: 5}}\n")
+    world.sweep()
+    (change,) = world.plan().changes
+    assert (change.said["with"], change.says["with"]) == ({"allow": 0}, {"allow": 5})
+    assert json.dumps(change.says)
