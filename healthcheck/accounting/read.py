@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Collection, Mapping
+from types import MappingProxyType
 
 from healthcheck.accounting.failures import IncidentSpan, failures
 from healthcheck.accounting.service import Span, both, watched, without
@@ -13,6 +14,8 @@ from healthcheck.accounting.times import CordonSpan
 from healthcheck.store.cordons import CordonState
 from healthcheck.store.file import Store
 from healthcheck.store.history import problems
+from healthcheck.triage.changed import Changes
+from healthcheck.triage.gather import every_change
 from healthcheck.triage.policy import TriagePolicy
 
 _HOUR = 3600.0
@@ -20,9 +23,10 @@ _HOUR = 3600.0
 
 def read(
     store: Store, nodes: Collection[str] | None, policy: TriagePolicy, since: float, now: float,
-    groups: Mapping[str, Mapping[str, str]],
+    groups: Mapping[str, Mapping[str, str]], skus: Mapping[str, str] = MappingProxyType({}),
 ) -> SummaryInput:
-    """What is stored of these nodes, or of all, from `since` to `now`; raises StoreError."""
+    """What is stored of these nodes, or of all, from `since` to `now`; `skus` are what the inventory calls
+    their kind. Raises StoreError."""
     sweeps = [(row[0], row[1])
               for row in store.rows("SELECT started, nodes + left_out FROM sweep WHERE started <= ? "
                                     "ORDER BY started",
@@ -36,8 +40,9 @@ def read(
     found = problems(store, None, since - policy.repeat.apart_hours * _HOUR)
     together = [IncidentSpan(frozenset(json.loads(row[0])), row[1], row[2]) for row in store.rows(
         "SELECT nodes, began, ended FROM incident WHERE ended IS NULL OR ended >= ?", since)]
+    changes = Changes(every_change(store, since - policy.repeat.apart_hours * _HOUR, now))
     return SummaryInput(
-        failures((problem for problem in found if problem.node in service), policy, together),
+        failures((problem for problem in found if problem.node in service), policy, together, changes, skus),
         {node: spans for node, spans in service.items() if spans}, first,
         # What looked at few nodes says nothing of when the others were last seen well.
         [start for start, number in sweeps if number * 2 >= most], _held(store), groups)

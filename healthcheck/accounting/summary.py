@@ -69,8 +69,8 @@ class Worst:
 @dataclass(frozen=True)
 class Summary:
     """All of it, from `since` to `now`. `weekly` counts a node once in each week in which it failed. `first`:
-    failures that were there at a node's first look, `shared`: of incidents, and `outside`: of time that does
-    not count; they are in no rate."""
+    failures that were there at a node's first look, `shared`: of incidents, `changed`: that came only with a
+    change of what nodes are judged by, and `outside`: of time that does not count; they are in no rate."""
 
     since: float
     now: float
@@ -82,6 +82,7 @@ class Summary:
     first: int
     shared: int
     outside: int
+    changed: int
     interval: DurationStats
     out: tuple[CordonSpan, ...]
 
@@ -111,7 +112,8 @@ def summary(data: SummaryInput, since: float, now: float, by: Iterable[str]) -> 
              and failure.node in data.service]
     shared = [failure for failure in begun if failure.shared]
     first = [failure for failure in begun if not failure.shared and failure.began <= data.first[failure.node]]
-    own = [failure for failure in begun if not failure.shared and failure.began > data.first[failure.node]]
+    later = [failure for failure in begun if not failure.shared and failure.began > data.first[failure.node]]
+    own = [failure for failure in later if not failure.changed]
     inside = [failure for failure in own if within(failure.began, data.service[failure.node])]
     found = courses(inside, data.sweeps, data.held)
     time = {node: seconds(spans) for node, spans in data.service.items()}
@@ -121,7 +123,8 @@ def summary(data: SummaryInput, since: float, now: float, by: Iterable[str]) -> 
     gaps = [later - before for before, later in zip(data.sweeps, data.sweeps[1:], strict=False)
             if later >= since]
     return Summary(since, now, len(time), _row("all", found, weeks), tables, rate(len(cells), weeks),
-                   _worst(inside, len(time)), len(first), len(shared), len(own) - len(inside), spread(gaps),
+                   _worst(inside, len(time)), len(first), len(shared), len(own) - len(inside),
+                   len(later) - len(own), spread(gaps),
                    tuple(one for node in sorted(data.service) for one in data.held.get(node, ())
                          if one.ended is None))
 

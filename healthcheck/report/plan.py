@@ -12,7 +12,6 @@ from healthcheck.model.verdict import Verdict
 from healthcheck.store.verdicts import lines_of
 from healthcheck.triage.changed import batches, change_document, line
 from healthcheck.triage.correlate import minute
-from healthcheck.triage.past import VersionChange
 from healthcheck.triage.plan import Act, PlannedAction, TriagePlan, Withheld
 from inventory.text import clean
 
@@ -79,9 +78,9 @@ def text(
         yield f"watch     {fold(names)}: {fault} ({owner})"
 
 
-def undo_text(plan: TriagePlan, changes: Iterable[VersionChange], since: float, fold: Fold) -> Iterator[str]:
+def undo_text(plan: TriagePlan, since: float, fold: Fold) -> Iterator[str]:
     """What `--undo-since` would give back, and why not the rest."""
-    found = batches(changes)
+    found = batches(plan.changes)
     for began, each in found:
         yield clean(line(began, each), _CHANGES)
     if not found:

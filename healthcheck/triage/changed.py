@@ -76,6 +76,15 @@ def failed_before(past: NodeHistory, rule: str, change: VersionChange, policy: T
                for problem in (*past.problems, *past.over))
 
 
+def back(first: VersionChange, last: VersionChange) -> bool:
+    """Whether a later change of the same made it what it was before the first: what was not there is gone, or
+    switched off."""
+    if first.before is None:
+        return not last.digest or last.says.get("enabled") is False
+    return last.digest == first.was and all(last.says[key] == first.said[key]
+                                            for key in last.says.keys() & first.said.keys())
+
+
 class Changes:
     """Changes of what nodes are judged by, by the rule that each is of."""
 
@@ -92,6 +101,16 @@ class Changes:
         """Those that may have changed what a rule says of a node of this SKU."""
         yield from self._of_rule.get(rule, ())
         yield from (one for one in self._others if one.kind != "sku" or sku in ("", one.name))
+
+    def undid(self, problem: Problem, sku: str = "") -> bool:
+        """Whether a problem that began by what a change brought was over with the change back."""
+        if problem.ended is None or of(problem) is not Of.FAIL:
+            return False
+        about = [change for change in self.about(problem.rule, sku) if judges(change, problem.rule)]
+        return any(
+            first.began <= problem.began < last.began <= problem.ended <= last.until
+            and (first.kind, first.name) == (last.kind, last.name) and back(first, last)
+            for last in about if last.exact for first in about)
 
     def __bool__(self) -> bool:
         return bool(self._of_rule or self._others)
@@ -183,15 +202,16 @@ def batches(changes: Iterable[VersionChange]) -> list[tuple[float, list[VersionC
 
 
 def line(began: float, changes: Sequence[VersionChange]) -> str:
-    """What changed then in one line: 'rules changed at T: rule gpu-count (expected 8 -> 9)'."""
+    """What changed then, in one line: 'rules changed at T: rule gpu-count (expected 8 -> 9)'."""
     heads = list(dict.fromkeys(_HEADS[change.kind] for change in changes))
     what = " and ".join(heads) if len(heads) < 3 else f"{', '.join(heads[:-1])} and {heads[-1]}"
     more = f"; and {len(changes) - _SHOWN} more: muster history --changes" if len(changes) > _SHOWN else ""
-    return (f"{what} changed at {minute(began)}: {'; '.join(words(change) for change in changes[:_SHOWN])}{more}")
+    first = "; ".join(words(change) for change in changes[:_SHOWN])
+    return f"{what} changed at {minute(began)}: {first}{more}"
 
 
 def change_document(change: VersionChange) -> dict[str, Any]:
-    """One change for programs; times in epoch seconds, `before` the last sweep without it, None where there was
-    none of the name, and `until` None while it holds."""
+    """One change for programs. Times are epoch seconds; `before` is the last sweep without it, None where
+    there was none of the name, and `until` None while it holds."""
     return {"kind": change.kind, "name": change.name, "began": change.began, "before": change.before,
             "until": change.after, "was": change.was, "is": change.digest, "words": words(change)}

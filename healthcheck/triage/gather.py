@@ -308,7 +308,7 @@ def every_change(
     broad = [row[0] for row in store.rows(
         "SELECT started FROM sweep WHERE started >= ? AND started <= ? AND 2 * (nodes + left_out) >= "
         "(SELECT max(nodes + left_out) FROM sweep) ORDER BY started", min(one.began for one in found), now)]
-    takes = _takes(store) if any(one.kind == "sku" for one in found) else {}
+    takes = numbers_taken(store) if any(one.kind == "sku" for one in found) else {}
     before = _policies_before(store, {one.began for one in found if one.kind == POLICY}, now)
     return [change(one, broad, takes, before.get(one.began, ())) for one in found]
 
@@ -317,15 +317,19 @@ def change(
     one: VersionSpan, broad: Sequence[float], takes: Mapping[str, frozenset[str]] | None = None,
     faults: tuple[FaultKind, ...] = (),
 ) -> VersionChange:
-    """What held since then, as a change; `broad` are the sweeps of most nodes, of which the second with it may
-    not have been yet. `takes` are the numbers that each rule takes of a SKU, and `faults` those of the policy
-    before it."""
-    at = bisect_left(broad, one.began) + 1
+    """What held since then, as a change; `broad` are the sweeps of most nodes, of which the second with it
+    may not have been yet. `takes` are the numbers that each rule takes of a SKU, and `faults` those of the
+    policy before it."""
     said, says = saying(one.said_before), saying(one.said)
     rules = _concerned(said, says, takes) if one.kind == "sku" and takes is not None else None
-    return VersionChange(one.kind, one.name, one.digest, one.began, one.before,
-                         broad[at] if at < len(broad) else float("inf"), one.after, one.was, said, says, rules,
-                         faults if one.kind == POLICY else ())
+    return VersionChange(one.kind, one.name, one.digest, one.began, one.before, shows_until(one.began, broad),
+                         one.after, one.was, said, says, rules, faults if one.kind == POLICY else ())
+
+
+def shows_until(began: float, broad: Sequence[float]) -> float:
+    """When what a change brings has shown: the second of the sweeps of most nodes from it on."""
+    at = bisect_left(broad, began) + 1
+    return broad[at] if at < len(broad) else float("inf")
 
 
 def _concerned(
@@ -340,7 +344,7 @@ def _concerned(
     return frozenset(rule for rule, numbers in takes.items() if not numbers or numbers & other)
 
 
-def _takes(store: Store) -> dict[str, frozenset[str]]:
+def numbers_taken(store: Store) -> dict[str, frozenset[str]]:
     """By rule the numbers that it takes of a SKU, of those that take any; none where that is not known."""
     found = {}
     for name, said in rules_now(store):
@@ -352,7 +356,9 @@ def _takes(store: Store) -> dict[str, frozenset[str]]:
     return found
 
 
-def _policies_before(store: Store, times: Collection[float], now: float) -> Mapping[float, tuple[FaultKind, ...]]:
+def _policies_before(
+    store: Store, times: Collection[float], now: float,
+) -> Mapping[float, tuple[FaultKind, ...]]:
     """The faults of the policy as they were before each of these times."""
     rows = policies(store, now) if times else []
     return {time: faults_of({name: saying(said) for began, name, said in rows if began < time})

@@ -1,5 +1,5 @@
-"""What decides, as digests and in words: each rule and SKU, what the kernel's log is held against, muster itself,
-and the faults of the policy. Pure."""
+"""What decides, as digests and in words: each rule and SKU, what the kernel's log is held against, muster
+itself, and the faults of the policy. Pure."""
 
 from __future__ import annotations
 
@@ -27,15 +27,16 @@ def judged_by(ruleset: Ruleset, muster: str) -> tuple[Version, ...]:
 
 
 def decided_by(policy: TriagePolicy) -> tuple[Version, ...]:
-    """What decides which of it keeps jobs away: each fault of the policy, their order, and after how many sweeps
-    what is not measured counts."""
+    """What decides which of it keeps jobs away: each fault of the policy, their order, and after how many
+    sweeps what is not measured counts."""
     return (*(_version(POLICY, kind.id, _fault(kind)) for kind in policy.kinds),
             _version(POLICY, ORDER, {"faults": [kind.id for kind in policy.kinds]}),
             _version(POLICY, WEDGED, {"sweeps": policy.wedged}))
 
 
 def faults_of(said: Mapping[str, Mapping[str, Any]]) -> tuple[FaultKind, ...]:
-    """The faults of a policy in their order, by what `decided_by` said of each; none where it is not all there."""
+    """The faults of a policy in their order, by what `decided_by` said of each; none where it is not all
+    there."""
     found = []
     for name in said.get(ORDER, {}).get("faults", ()):
         one = said.get(name)

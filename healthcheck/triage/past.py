@@ -95,13 +95,13 @@ class IncidentMembership:
 @dataclass(frozen=True)
 class VersionChange:
     """Something that decides, or that a node runs, is not what it was: a rule, a SKU, a baseline, muster
-    itself, a fault of the policy; a driver, a kernel, a firmware. `digest` is what it is now, empty where it is
-    gone; `began` is the first sweep with it, `before` the last without (None: there was none of the name),
+    itself, a fault of the policy; a driver, a kernel, a firmware. `digest` is what it is now, empty where it
+    is gone; `began` is the first sweep with it, `before` the last without (None: there was none of the name),
     `until` the sweep after the first: what a change brings shows by then, and `after` when another followed.
 
-    `was` is the digest before, and `said` and `says` are what it said then and says now, by key, as far as that
-    is known. `rules` are those that a change of a SKU can concern, None where it can be any; `faults` those of
-    the policy before a change of it, in their order.
+    `was` is the digest before, and `said` and `says` are what it said then and says now, by key, as far as
+    that is known. `rules` are those that a change of a SKU can concern, None where it can be any; `faults`
+    those of the policy before a change of it, in their order.
     """
 
     kind: str
@@ -130,8 +130,8 @@ class VersionChange:
 
 @dataclass(frozen=True)
 class CameWith:
-    """Why a problem is there, or counts: a change of what the node is judged by, in words. `exact`: the change
-    is of its own rule, its fault in the policy, or a number that its rule takes."""
+    """Why a problem is there, or counts: a change of what the node is judged by, in words. `exact`: the
+    change is of its own rule, its fault in the policy, or a number that its rule takes."""
 
     words: str
     exact: bool

@@ -73,8 +73,8 @@ class TriagePlan:
     `incidents` are those that are open with it, `ends` those that end. `unmeasured` are nodes in service of
     which the newest sweeps cannot say how they are: that there is no step for them says nothing. `held` are
     nodes that a cordon of ours holds already, and `out` those that are not in service, with their lifecycle.
-    `changes` are those of late of what nodes are judged by, and `only_since` the nodes that are held, or would
-    be, for nothing but such a change, with its time.
+    `changes` are those of late of what nodes are judged by, and `only_since` the nodes that are held, or
+    would be, for nothing but such a change, with its time.
     """
 
     now: float

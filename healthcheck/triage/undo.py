@@ -1,5 +1,5 @@
-"""Which nodes nothing but a change of the rules, the SKU, the policy or muster took from jobs, and which of them may
-be given back: what changed is as it was before, and a sweep by that found them fit. Pure."""
+"""Which nodes nothing but a change of the rules, the SKU, the policy or muster took from jobs, and which of
+them may be given back: what changed is as it was before, and a sweep by that found them fit. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from healthcheck.model.outcome import Severity
 from healthcheck.model.problem import Problem
 from healthcheck.store.verdicts import Evidence
 from healthcheck.store.versions import POLICY
-from healthcheck.triage.changed import failed_before, judges, raises, words
+from healthcheck.triage.changed import back, failed_before, judges, raises, words
 from healthcheck.triage.correlate import minute
 from healthcheck.triage.faults import accuses, of
 from healthcheck.triage.past import FleetHistory, NodeHistory, OpenCordon, VersionChange
@@ -33,14 +33,15 @@ class _Cause:
 
 
 def undo(
-    fleet: FleetHistory, policy: TriagePolicy, plan: TriagePlan, changes: Iterable[VersionChange], since: float,
-    evidence: Mapping[int, Evidence],
+    fleet: FleetHistory, policy: TriagePolicy, plan: TriagePlan, changes: Iterable[VersionChange],
+    since: float, evidence: Mapping[int, Evidence],
 ) -> TriagePlan:
-    """The plan with these steps alone: it gives back what triage took from jobs since then for nothing but what
-    has changed since. `changes` are all of them, and `evidence` is what each verdict rested on, by its number.
+    """The plan with these steps alone: it gives back what triage took from jobs since then for nothing but
+    what has changed since. `changes` are all of them, and `evidence` is what each verdict rested on, by its
+    number.
 
-    A node is given back where all that changed is again what it was, its fault was seen to be over by that, and
-    its newest sweep, since, found it fit.
+    A node is given back where all that changed is again what it was, its fault was seen to be over by that,
+    and its newest sweep, since, found it fit.
     """
     chains: dict[tuple[str, str], list[VersionChange]] = defaultdict(list)
     for change in sorted(changes, key=lambda one: one.began):
@@ -59,10 +60,11 @@ def undo(
             only = "; ".join(dict.fromkeys(words(chain[0]) for cause in causes for chain in cause.changes))
             why = (f"nothing but {only} held it; that is as it was before {minute(since)}, and the sweep of "
                    f"{minute(past.seen)} found it {past.state}")
-            steps.append(PlannedAction(Act.RELEASE, past.node, why, verdicts[past.node], backend=cordon.backend,
-                                       cordon=cordon.id))
+            steps.append(PlannedAction(Act.RELEASE, past.node, why, verdicts[past.node],
+                                       backend=cordon.backend, cordon=cordon.id))
     return replace(plan, steps=tuple(steps), withheld=tuple(withheld), opens="", closes="",
-                   is_open=fleet.open_since is not None)
+                   is_open=fleet.open_since is not None,
+                   changes=tuple(change for chain in chains.values() for change in chain))
 
 
 def _causes(
@@ -117,11 +119,13 @@ def _kept(
     if own := [cause.problem for cause in causes if not cause.changes]:
         return f"it is not held for a change alone: {_what(own[0])}"
     mine = [chain for cause in causes for chain in cause.changes]
-    if still := [chain for chain in mine if not _back(chain)]:
-        return f"{words(still[0][-1])} holds still: put back what held before {minute(since)}, then: {_check(past)}"
+    if still := [chain for chain in mine if not back(chain[0], chain[-1])]:
+        return (f"{words(still[0][-1])} holds still: put back what held before {minute(since)}, then: "
+                f"{_check(past)}")
     # A rule that is only judged since then found nothing.
-    if other := [chain for chain in chains.values() if chain[0].kind != POLICY and not _back(chain)
-                 and chain[0].before is not None]:
+    if other := [chain for chain in chains.values() if chain[0].kind != POLICY
+                 and (chain[0].kind != "sku" or past.sku in ("", chain[0].name))
+                 and chain[0].before is not None and not back(chain[0], chain[-1])]:
         return (f"{words(other[0][-1])} changed, too, since {minute(since)}, so that no sweep is by what held "
                 "before: put that back, or take a later time")
     if any(accuses(problem, policy) for problem in past.problems):
@@ -131,21 +135,12 @@ def _kept(
     last = max((chain[-1].began for chain in mine if chain[0].kind != POLICY), default=0.0)
     if unproven := [cause.problem for cause in causes if (
             cause.problem.ended if cause.problem.ended is not None else cause.problem.seen) < last]:
-        return (f"{unproven[0].rule} was over before that was put back: it returns by two clean looks, muster "
-                f"check {past.node} --profile {policy.requalify.profile} --store")
+        return (f"{unproven[0].rule} was over before that was put back: it returns by clean looks alone, "
+                f"muster check {past.node} --profile {policy.requalify.profile} --store")
     if (past.state not in FIT or past.seen < max(last, cordon.began) or past.seen > now
             or now - past.seen > policy.fresh_hours * 3600):
         return f"no fresh sweep has found it fit since: {_check(past)}"
     return ""
-
-
-def _back(chain: Sequence[VersionChange]) -> bool:
-    """Whether what changed is what it was before: one that was not there is gone, or switched off."""
-    first, last = chain[0], chain[-1]
-    if first.before is None:
-        return not last.digest or last.says.get("enabled") is False
-    return last.digest == first.was and all(last.says[key] == first.said[key]
-                                            for key in last.says.keys() & first.said.keys())
 
 
 def _what(problem: Problem) -> str:

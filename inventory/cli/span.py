@@ -1,4 +1,4 @@
-"""A time span on the command line: 30, 30s, 5m, 2h, 14d, 2w; and a moment: a time, or how long ago it was."""
+"""A time span on the command line: 30, 30s, 5m, 2h, 14d, 2w; and a past moment."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def span(least: float, most: float) -> Callable[[click.Context, click.Parameter,
 
 
 def moment(value: str, option: str, now: float) -> float:
-    """Epoch seconds of a past time such as 2026-11-27T09:55Z, or of so long ago: 2h, 3d. Raises UsageError."""
+    """Epoch seconds of a past time: 2026-11-27T09:55Z, or how long ago: 2h, 3d. Raises UsageError."""
     if (match := _SPAN.fullmatch(value)) is not None:
         return now - float(match[1]) * _SECONDS[match[2] or "s"]
     try:
@@ -44,8 +44,8 @@ def moment(value: str, option: str, now: float) -> float:
     except ValueError:
         found = None
     if found is None or found.tzinfo is None:
-        raise UsageError(f"{option}: {short(value)} is no time, expected one such as 2026-11-27T09:55Z, or how "
-                         "long ago: 2h, 3d")
+        raise UsageError(f"{option}: {short(value)} is no time, expected one such as 2026-11-27T09:55Z, or "
+                         "how long ago: 2h, 3d")
     if found.timestamp() > now:
         raise UsageError(f"{option}: {short(value)} is in the future")
     return found.timestamp()

@@ -17,7 +17,7 @@ from provisioning.cli.typed import again
 if TYPE_CHECKING:
     from healthcheck.model.problem import Problem
     from healthcheck.store.file import Store
-    from healthcheck.triage.past import FleetHistory, VersionChange
+    from healthcheck.triage.past import FleetHistory
     from healthcheck.triage.plan import TriagePlan
     from healthcheck.triage.policy import TriagePolicy
     from inventory.model import Inventory
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
               help="Close the breaker, so that triage isolates nodes again. Needs --reason.")
 @click.option("--reason", metavar="TEXT", help="Why the breaker may be closed, for the ledger.")
 @click.option("--undo-since", metavar="TIME",
-              help="Only give back what nothing but a change of rules, SKU, policy or muster since TIME took.")
+              help="Only give back what just a change of rules, SKU, policy or muster since TIME took.")
 @click.option("--take-over", metavar="HOST",
               help="End a run on HOST that never reported its end, after you have made sure that it is dead.")
 @click.option(
@@ -58,9 +58,10 @@ if TYPE_CHECKING:
 @click.option(
     "--state", metavar="DIR", help="Folder of the store. Default: MUSTER_STATE, XDG, /var/lib/muster.")
 def triage(
-    act: bool, at_most: int | None, close_breaker: bool, reason: str | None, undo_since: str | None, take_over: str | None,
-    replay: bool, since: float | None, policy_file: str | None, close_after: float | None, form: str,
-    hostfile: str | None, golden: str | None, rules: str | None, inventory: str | None, state: str | None,
+    act: bool, at_most: int | None, close_breaker: bool, reason: str | None, undo_since: str | None,
+    take_over: str | None, replay: bool, since: float | None, policy_file: str | None,
+    close_after: float | None, form: str, hostfile: str | None, golden: str | None, rules: str | None,
+    inventory: str | None, state: str | None,
 ) -> int:
     """Decide from the sweeps in the store which nodes to keep jobs away from and which to release; without
     --apply only show the plan.
@@ -72,8 +73,8 @@ def triage(
     leaf, power or NVLink domain. Once open, it stays open until --close-breaker; releases go on. Nodes with
     one symptom that share a leaf, a rack or the like are one incident, and are isolated and released
     together: muster incident list. What came only with a change of rules, SKU, policy or muster is said so;
-    --undo-since gives that back, once a sweep by what held before found the node fit. --replay is a trial: what --apply would have done, next to what triage and
-    people did.
+    --undo-since gives that back, once a sweep by what held before found the node fit. --replay is a trial:
+    what --apply would have done, next to what triage and people did.
 
     \b
     muster check --store && muster triage
@@ -117,7 +118,8 @@ def triage(
         raise UsageError("--since, --policy and --close-after need --replay; without it triage uses the "
                          "rules folders (--rules)")
     if undo_since is not None and (replay or close_breaker or at_most is not None):
-        raise UsageError("--undo-since only gives nodes back: leave out --replay, --close-breaker and --at-most")
+        raise UsageError("--undo-since only gives nodes back: leave out --replay, --close-breaker and "
+                         "--at-most")
     undoing = moment(undo_since, "--undo-since", time.time()) if undo_since is not None else None
     if close_breaker and not act:
         raise UsageError("--close-breaker needs --apply")
@@ -266,7 +268,6 @@ def _print(store: Store, fleet: FleetHistory, policy: TriagePolicy, form: str, s
     from provisioning.actions.base import SupportsEndJobs
 
     plan = make(fleet, policy, at_most)
-    changes: list[VersionChange] = []
     if undoing is not None:
         changes = [one for one in every_change(store, undoing, fleet.now, policy) if one.kind not in OF_NODES]
         plan = undo(fleet, policy, plan, changes, undoing, evidence(store, held_for(fleet)))
@@ -277,7 +278,7 @@ def _print(store: Store, fleet: FleetHistory, policy: TriagePolicy, form: str, s
     if trouble:
         click.echo(f"note: the holders of nodes come from the store alone: {trouble}", err=True)
     if undoing is not None:
-        for line in report.undo_text(plan, changes, undoing, fold):
+        for line in report.undo_text(plan, undoing, fold):
             click.echo(line)
         return plan
     newest = store.rows("SELECT max(started) FROM sweep")[0][0]
