@@ -175,7 +175,8 @@ class _Replay:
         """Runs the policy for these nodes and applies it at once; returns those that it isolated, and those
         that its breaker held back."""
         broad = self._record.sweeps.broad[:self._record.sweeps.until(now)]
-        every = [replace(one, until=shows_until(one.began, broad)) for one in self._changes if one.began <= now]
+        every = [replace(one, until=shows_until(one.began, broad)) for one in self._changes
+                 if one.began <= now]
         changes = [one for one in every if one.holds(now)]
         due = (due | self._incidents.nodes() | {one.node for one in self._isolated}) & self._nodes.keys()
         changed: dict[str, tuple[VersionChange, ...]] = {}

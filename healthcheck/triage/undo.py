@@ -126,8 +126,8 @@ def _kept(
     if other := [chain for chain in chains.values() if chain[0].kind != POLICY
                  and (chain[0].kind != "sku" or past.sku in ("", chain[0].name))
                  and chain[0].before is not None and not back(chain[0], chain[-1])]:
-        return (f"{words(other[0][-1])} changed, too, since {minute(since)}, so that no sweep is by what held "
-                "before: put that back, or take a later time")
+        return (f"{words(other[0][-1])} changed, too, since {minute(since)}, so that no sweep is by what "
+                "held before: put that back, or take a later time")
     if any(accuses(problem, policy) for problem in past.problems):
         return f"no sweep by what held before has found it well: {_check(past)}"
     if past.silenced:

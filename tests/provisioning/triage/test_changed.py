@@ -4,12 +4,15 @@ how that is given back, as an operator does these things in whatever order."""
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
+import jsonschema
 import pytest
 
+import healthcheck
 from healthcheck.accounting.read import read
 from healthcheck.accounting.summary import summary
 from healthcheck.config.rulesfolder import packaged
@@ -19,6 +22,7 @@ from healthcheck.store.file import opened
 from healthcheck.store.sweeps import SweepRecord, record
 from healthcheck.store.verdicts import evidence
 from healthcheck.store.versions import OF_NODES, note
+from healthcheck.triage.correlate import minute
 from healthcheck.triage.gather import every_change, gather
 from healthcheck.triage.judgedby import decided_by, judged_by
 from healthcheck.triage.plan import TriagePlan, make
@@ -27,9 +31,11 @@ from healthcheck.triage.policyload import load_policy
 from healthcheck.triage.undo import held_for, undo
 from inventory.model import Lifecycle, LifecycleState, Node
 from provisioning.triage import apply as doing
+from tests.command import muster
 from tests.packagedrules import RULES
 from tests.provisioning.triage.triageworld import Memory
 
+SCHEMAS = Path(healthcheck.__file__).parent / "schemas"
 STRICT = "- {id: gpu-ecc-uncorrected, with: {allow: 3}}\n"
 STRICTER = "- {id: gpu-ecc-uncorrected, with: {allow: 1}}\n"
 SEVERE = "- {id: docker-disk, severity: critical}\n"
@@ -408,3 +414,64 @@ def test_a_store_from_before_says_nothing_until_something_changes(tmp_path: Path
     (change,) = world.plan().changes
     assert (change.said["with"], change.says["with"]) == ({"allow": 0}, {"allow": 5})
     assert json.dumps(change.says)
+
+
+# ---- the commands
+
+def test_the_commands_say_what_changed_and_give_back_what_it_took(tmp_path: Path) -> None:
+    world = World(tmp_path, 8)
+    (tmp_path / "muster.yaml").write_text("version: 1\nnodes:\n  n[00-07]: {}\n")
+    world.now = time.time() - 3600
+    world.sweep(2)
+
+    def run(*words: str, code: int = 0) -> str:
+        done = muster(*words, home=tmp_path)
+        assert done.returncode == code, (done.stdout, done.stderr)
+        return done.stdout + done.stderr
+
+    def triage(*words: str, code: int = 0) -> str:
+        return run("triage", "--hostfile", "bad", "--rules", str(world.site), *words, code=code)
+
+    assert "changed at" not in triage("--apply")
+    world.read["n01"]["ecc"] = 2
+    since = minute(world.now + 300)
+    world.put(STRICTER)
+    world.sweep()
+    text = triage("--apply", code=1)
+    assert f"rules changed at {since}: rule gpu-ecc-uncorrected (allow 3 -> 1)" in text
+    assert "isolate   n01: gpu-error: gpu-ecc-uncorrected of GPU 0: 2 (expected 1); only since rule" in text
+    assert (f"by change n01: nothing but a change keeps jobs away; if that was wrong, put back what held before, "
+            f"then: muster check n01 --store; muster triage --undo-since {since}") in text
+    document = json.loads(triage("--format", "json", code=1))
+    jsonschema.validate(document, json.loads((SCHEMAS / "triage-1.json").read_text()))
+    assert [one["words"] for one in document["changes"]] == ["rule gpu-ecc-uncorrected (allow 3 -> 1)"]
+    assert [one["node"] for one in document["only_by_change"]] == ["n01"]
+    assert f"rules changed at {since}: rule" in run("history")
+    assert run("history", "--changes") == f"{since}  rule gpu-ecc-uncorrected (allow 3 -> 1)\n"
+    assert run("history", "--changes", "--rule", "disk-*").startswith("nothing that nodes are judged by")
+    (line,) = run("history", "--changes", "--format", "jsonl").splitlines()
+    assert json.loads(line)["schema"] == "muster.change/1"
+    assert "withheld  release n01: rule gpu-ecc-uncorrected (allow 3 -> 1) holds still: put back what held" in (
+        triage("--undo-since", since, code=1))
+    world.put(STRICT)
+    world.now = time.time()
+    world.sweep(minutes=0)
+    assert "there is nothing to undo" in triage("--undo-since", "0s")
+    plan = triage("--undo-since", since)
+    assert "release   n01: nothing but rule gpu-ecc-uncorrected (allow 3 -> 1) held it" in plan
+    assert f"To do it: muster triage --undo-since {since} --hostfile bad" in plan and "--apply" in plan
+    assert "n01" in (tmp_path / "bad").read_text()
+    assert "is released" in triage("--undo-since", "2h", "--apply")
+    assert "n01" not in (tmp_path / "bad").read_text()
+    text = run("history", "--summary", "--rules", str(world.site))
+    assert "in no rate: 1 came with a change of rules, SKU, policy or muster" in text
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (("--undo-since", "yesterday"), "is no time, expected one such as 2026-11-27T09:55Z, or how long ago"),
+    (("--undo-since", "2026-01-01T00:00"), "is no time"),
+    (("--undo-since", "2999-01-01T00:00Z"), "is in the future"),
+    (("--undo-since", "2h", "--at-most", "3"), "leave out"), (("--undo-since", "2h", "--replay"), "leave out")])
+def test_a_time_that_is_none_is_one_line(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+    done = muster("triage", *words, home=tmp_path)
+    assert done.returncode == 2 and said in done.stderr and len(done.stderr.splitlines()) <= 3
