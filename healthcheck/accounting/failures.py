@@ -14,7 +14,7 @@ from types import MappingProxyType
 from healthcheck.model.faultkind import FaultKind, Isolation, Of
 from healthcheck.model.outcome import Severity
 from healthcheck.model.problem import Problem
-from healthcheck.triage.changed import Changes, came_with
+from healthcheck.triage.changed import ChangeIndex, came_with
 from healthcheck.triage.faults import MERELY_NEW, of
 from healthcheck.triage.past import NodeHistory
 from healthcheck.triage.policy import TriagePolicy
@@ -49,7 +49,7 @@ class IncidentSpan:
 
 def failures(
     problems: Iterable[Problem], policy: TriagePolicy, incidents: Sequence[IncidentSpan] = (),
-    changes: Changes | None = None, skus: Mapping[str, str] = MappingProxyType({}),
+    changes: ChangeIndex | None = None, skus: Mapping[str, str] = MappingProxyType({}),
 ) -> list[NodeFailure]:
     """The failures of all nodes, by node and time. What comes back within the
     policy's `repeat.apart_hours` is the same failure. `skus` are what the inventory calls their kind."""
@@ -70,7 +70,7 @@ def failures(
     return found
 
 
-def _came(node: str, there: Sequence[Problem], policy: TriagePolicy, changes: Changes | None,
+def _came(node: str, there: Sequence[Problem], policy: TriagePolicy, changes: ChangeIndex | None,
           sku: str) -> frozenset[Problem]:
     """Those that came only with a change, or were over when it was put back."""
     if not changes:

@@ -14,7 +14,7 @@ from healthcheck.accounting.times import CordonSpan
 from healthcheck.store.cordons import CordonState
 from healthcheck.store.file import Store
 from healthcheck.store.history import problems
-from healthcheck.triage.changed import Changes
+from healthcheck.triage.changed import ChangeIndex
 from healthcheck.triage.gather import every_change
 from healthcheck.triage.policy import TriagePolicy
 
@@ -40,7 +40,7 @@ def read(
     found = problems(store, None, since - policy.repeat.apart_hours * _HOUR)
     together = [IncidentSpan(frozenset(json.loads(row[0])), row[1], row[2]) for row in store.rows(
         "SELECT nodes, began, ended FROM incident WHERE ended IS NULL OR ended >= ?", since)]
-    changes = Changes(every_change(store, since - policy.repeat.apart_hours * _HOUR, now))
+    changes = ChangeIndex(every_change(store, since - policy.repeat.apart_hours * _HOUR, now))
     return SummaryInput(
         failures((problem for problem in found if problem.node in service), policy, together, changes, skus),
         {node: spans for node, spans in service.items() if spans}, first,

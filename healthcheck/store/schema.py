@@ -322,7 +322,7 @@ _TWELFTH = (
     "ALTER TABLE sweep ADD COLUMN left_out INTEGER NOT NULL DEFAULT 0",
 )
 
-# What a deciding thing said, as JSON, so that a change of it can be told in words: a rule's limits and
+# What a deciding thing said, as JSON, so that a change of it can be put in words: a rule's limits and
 # severity, a SKU's numbers, a fault of the policy. Empty for what was noted before.
 _CHANGED = ("ALTER TABLE version ADD COLUMN said TEXT NOT NULL DEFAULT ''",)
 

@@ -22,19 +22,19 @@ UNDER = ("SELECT before.fault, before.isolation, coalesce(before.incident, 0) FR
 
 
 @dataclass(frozen=True)
-class Evidence:
+class VerdictEvidence:
     """What a verdict was for: its fault, and of each problem the fault, the rule and the subject."""
 
     fault: str
     lines: tuple[tuple[str, str, str], ...]
 
 
-def evidence(store: Store, numbers: Iterable[int]) -> dict[int, Evidence]:
+def evidence(store: Store, numbers: Iterable[int]) -> dict[int, VerdictEvidence]:
     """What these verdicts rested on."""
     found = {}
     for number in set(numbers):
         for fault, lines in store.rows("SELECT fault, evidence FROM verdict WHERE id = ?", number):
-            found[number] = Evidence(fault, tuple((one["fault"], one["rule"], one["subject"])
+            found[number] = VerdictEvidence(fault, tuple((one["fault"], one["rule"], one["subject"])
                                                   for one in json.loads(lines)))
     return found
 

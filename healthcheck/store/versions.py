@@ -26,7 +26,7 @@ _ENABLED = "enabled"
 @dataclass(frozen=True)
 class Version:
     """One deciding input (rule, SKU, fault of the policy, version) by a digest. `said` is what it says, as a
-    JSON object, empty where that is not kept: a change of it is told in its words."""
+    JSON object, empty where that is not kept: a change of it is shown in its words."""
 
     kind: str
     name: str
@@ -82,18 +82,18 @@ def note(
 
 def differs(said: str, other: str) -> bool:
     """Whether two texts of one thing differ in what both speak of: a newer muster may say more."""
-    one, two = saying(said), saying(other)
+    one, two = content_of(said), content_of(other)
     return any(one[key] != two[key] for key in one.keys() & two.keys())
 
 
-def saying(said: str) -> Mapping[str, Any]:
+def content_of(said: str) -> Mapping[str, Any]:
     """What a version says, by key; nothing where that was not kept."""
     found = json.loads(said) if said else {}
     return found if isinstance(found, dict) else {}
 
 
 def _switched(said: str, other: str) -> bool:
-    one, two = saying(said), saying(other)
+    one, two = content_of(said), content_of(other)
     return _ENABLED in one and _ENABLED in two and one[_ENABLED] != two[_ENABLED]
 
 

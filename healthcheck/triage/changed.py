@@ -85,7 +85,7 @@ def back(first: VersionChange, last: VersionChange) -> bool:
                                             for key in last.says.keys() & first.said.keys())
 
 
-class Changes:
+class ChangeIndex:
     """Changes of what nodes are judged by, by the rule that each is of."""
 
     def __init__(self, changes: Iterable[VersionChange]) -> None:
@@ -116,7 +116,7 @@ class Changes:
         return bool(self._of_rule or self._others)
 
 
-def came_with(past: NodeHistory, changes: Changes, policy: TriagePolicy) -> Mapping[Problem, CameWith]:
+def came_with(past: NodeHistory, changes: ChangeIndex, policy: TriagePolicy) -> Mapping[Problem, CameWith]:
     """What is wrong with a node, or was, only since one of these changes: the one that explains it best."""
     found: dict[Problem, CameWith] = {}
     for problem in (*past.problems, *past.over):

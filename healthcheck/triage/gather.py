@@ -26,11 +26,11 @@ from healthcheck.store.versions import (
     OF_NODES,
     POLICY,
     VersionSpan,
+    content_of,
     history,
     pending,
     policies,
     rules_now,
-    saying,
 )
 from healthcheck.triage.faults import accuses
 from healthcheck.triage.judgedby import decided_by, faults_of
@@ -320,7 +320,7 @@ def change(
     """What held since then, as a change; `broad` are the sweeps of most nodes, of which the second with it
     may not have been yet. `takes` are the numbers that each rule takes of a SKU, and `faults` those of the
     policy before it."""
-    said, says = saying(one.said_before), saying(one.said)
+    said, says = content_of(one.said_before), content_of(one.said)
     rules = _concerned(said, says, takes) if one.kind == "sku" and takes is not None else None
     return VersionChange(one.kind, one.name, one.digest, one.began, one.before, shows_until(one.began, broad),
                          one.after, one.was, said, says, rules, faults if one.kind == POLICY else ())
@@ -348,7 +348,7 @@ def numbers_taken(store: Store) -> dict[str, frozenset[str]]:
     """By rule the numbers that it takes of a SKU, of those that take any; none where that is not known."""
     found = {}
     for name, said in rules_now(store):
-        given = saying(said).get("with")
+        given = content_of(said).get("with")
         numbers = frozenset(value[1:] for value in (given.values() if isinstance(given, dict) else ())
                             if isinstance(value, str) and value.startswith("$"))
         if numbers or given is None:
@@ -361,7 +361,7 @@ def _policies_before(
 ) -> Mapping[float, tuple[FaultKind, ...]]:
     """The faults of the policy as they were before each of these times."""
     rows = policies(store, now) if times else []
-    return {time: faults_of({name: saying(said) for began, name, said in rows if began < time})
+    return {time: faults_of({name: content_of(said) for began, name, said in rows if began < time})
             for time in times}
 
 

@@ -12,7 +12,7 @@ from healthcheck.model.outcome import NodeState
 from healthcheck.model.verdict import Incident, IncidentEnd, Verdict
 from healthcheck.store.accused import lasts
 from healthcheck.triage.breaker import NOWHERE, Breaker, Place
-from healthcheck.triage.changed import Changes, came_with
+from healthcheck.triage.changed import ChangeIndex, came_with
 from healthcheck.triage.correlate import minute
 from healthcheck.triage.decide import decide
 from healthcheck.triage.incidents import live
@@ -112,7 +112,7 @@ def make(fleet: FleetHistory, policy: TriagePolicy, at_most: int | None = None) 
     """The plan for the fleet as it is: releases first, then isolations by urgency as far as the breaker has
     room, and no more than `at_most` of them; what that number alone withholds opens no breaker."""
     life = live(fleet, policy)
-    changes = Changes(fleet.every_change)
+    changes = ChangeIndex(fleet.every_change)
     past_of = {past.node: replace(past, shared=life.shared.get(past.node, ()),
                                   excused=life.waived.get(past.node, frozenset())) if past.node in life.shared
                or past.node in life.waived else past
@@ -193,7 +193,7 @@ def _only_since(verdicts: Iterable[Verdict], past_of: Mapping[str, NodeHistory])
     return found
 
 
-def _came(changes: Changes, policy: TriagePolicy, past: NodeHistory) -> NodeHistory:
+def _came(changes: ChangeIndex, policy: TriagePolicy, past: NodeHistory) -> NodeHistory:
     """The node with what is there only since a change."""
     came = came_with(past, changes, policy) if changes and (past.problems or past.over) else None
     return replace(past, came=came) if came else past

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from healthcheck.model.faultkind import Of
 from healthcheck.model.outcome import Severity
 from healthcheck.model.problem import Problem
-from healthcheck.store.verdicts import Evidence
+from healthcheck.store.verdicts import VerdictEvidence
 from healthcheck.store.versions import POLICY
 from healthcheck.triage.changed import back, failed_before, judges, raises, words
 from healthcheck.triage.correlate import minute
@@ -21,7 +21,7 @@ from healthcheck.triage.policy import TriagePolicy
 from healthcheck.triage.requalify import FIT
 
 _Chains = Mapping[tuple[str, str], Sequence[VersionChange]]
-_NONE = Evidence("", ())
+_NONE = VerdictEvidence("", ())
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class _Cause:
 
 def undo(
     fleet: FleetHistory, policy: TriagePolicy, plan: TriagePlan, changes: Iterable[VersionChange],
-    since: float, evidence: Mapping[int, Evidence],
+    since: float, evidence: Mapping[int, VerdictEvidence],
 ) -> TriagePlan:
     """The plan with these steps alone: it gives back what triage took from jobs since then for nothing but
     what has changed since. `changes` are all of them, and `evidence` is what each verdict rested on, by its
@@ -68,7 +68,7 @@ def undo(
 
 
 def _causes(
-    past: NodeHistory, cordon: OpenCordon, chains: _Chains, policy: TriagePolicy, evidence: Evidence,
+    past: NodeHistory, cordon: OpenCordon, chains: _Chains, policy: TriagePolicy, evidence: VerdictEvidence,
 ) -> list[_Cause]:
     """What the node is held for, as far as it is stored."""
     there = [problem for problem in (*past.problems, *past.over)
