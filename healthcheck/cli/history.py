@@ -96,10 +96,10 @@ def history(
         for problem in found:
             click.echo(json.dumps({"schema": "muster.problem/1", **vars(problem)}))
         return
-    from healthcheck.triage.changed import batches, line
+    from healthcheck.triage.changed import lines
 
-    for began, each in batches(changes):
-        click.echo(clean(line(began, each), 600))
+    for line in lines(changes):
+        click.echo(clean(line, 600))
     _print(found, states)
 
 

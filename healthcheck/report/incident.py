@@ -11,7 +11,8 @@ from typing import Any
 from healthcheck.model.verdict import StoredIncident
 from healthcheck.report.plan import ago
 from healthcheck.store.marks import CordonMark
-from healthcheck.triage.changed import batches, change_document, line
+from healthcheck.triage.changed import change_document
+from healthcheck.triage.changed import lines as change_lines
 from healthcheck.triage.correlate import named
 from healthcheck.triage.likelihood import words
 from healthcheck.triage.past import VersionChange
@@ -51,8 +52,8 @@ def page(
     yield f"  {'opened':<11}{utc(one.began)}, last seen {utc(one.seen)}"
     if one.ended is not None:
         yield f"  {'closed':<11}{utc(one.ended)} by {clean(one.by)}: {clean(one.closed)}"
-    for began, each in batches(changes):
-        yield f"  {'beside':<11}{clean(line(began, each), 600)}"
+    for line in change_lines(changes):
+        yield f"  {'beside':<11}{clean(line, 600)}"
     yield from (f"  {'shows' if not at else '':<11}{clean(symptom)}"
                 for at, symptom in enumerate(one.symptoms))
     yield ""

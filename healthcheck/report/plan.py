@@ -10,7 +10,7 @@ from typing import Any
 from healthcheck.model.faultkind import Isolation
 from healthcheck.model.verdict import Verdict
 from healthcheck.store.verdicts import lines_of
-from healthcheck.triage.changed import batches, change_document, line
+from healthcheck.triage.changed import batches, change_document, lines
 from healthcheck.triage.correlate import minute
 from healthcheck.triage.plan import Act, PlannedAction, TriagePlan, Withheld
 from inventory.text import clean
@@ -44,8 +44,7 @@ def text(
     age = "no sweep is stored" if newest is None else f"the newest sweep is {ago(plan.now - newest)} old"
     quiet = f", {silenced} problem{'s' * (silenced != 1)} silenced" if silenced else ""
     yield f"{nodes} nodes, {serving} in service; {len(plan.unfit)} not fit for new jobs{quiet}; {age}"
-    for began, changes in batches(plan.changes):
-        yield clean(line(began, changes), _CHANGES)
+    yield from (clean(line, _CHANGES) for line in lines(plan.changes))
     for incident in plan.incidents:
         where = fold(incident.nodes) if incident.nodes else "no node any more"
         number = f" {incident.id}" if incident.id else ""
@@ -80,10 +79,8 @@ def text(
 
 def undo_text(plan: TriagePlan, since: float, fold: Fold) -> Iterator[str]:
     """What `--undo-since` would give back, and why not the rest."""
-    found = batches(plan.changes)
-    for began, each in found:
-        yield clean(line(began, each), _CHANGES)
-    if not found:
+    yield from (clean(line, _CHANGES) for line in lines(plan.changes))
+    if not plan.changes:
         yield f"nothing that nodes are judged by has changed since {minute(since)}: there is nothing to undo"
         return
     yield from _folded(((step.act.value, step.node, clean(step.why, _CHANGES)) for step in plan.steps), fold)

@@ -16,7 +16,7 @@ from healthcheck.model.problem import Problem
 from healthcheck.store.versions import POLICY
 from healthcheck.triage.correlate import minute
 from healthcheck.triage.faults import of
-from healthcheck.triage.judgedby import ORDER, WEDGED
+from healthcheck.triage.judgedby import ORDER, SECTION
 from healthcheck.triage.past import CameWith, NodeHistory, VersionChange
 from healthcheck.triage.policy import TriagePolicy
 from healthcheck.xid.xidtableload import NAMES as TABLES
@@ -132,6 +132,16 @@ def came_with(past: NodeHistory, changes: ChangeIndex, policy: TriagePolicy) -> 
     return found
 
 
+def went_with(past: NodeHistory, changes: ChangeIndex, since: float) -> str:
+    """Which changes may be why what failed on the node since then does not any more; empty where none is."""
+    found = [f"{problem.rule} was over when {words(change)} changed at {minute(change.began)}"
+             for problem in past.over if problem.ended is not None and problem.ended >= since
+             and of(problem) is Of.FAIL for change in changes.about(problem.rule, past.sku)
+             if change.exact and judges(change, problem.rule)
+             and change.began <= problem.ended <= change.until]
+    return "; ".join(dict.fromkeys(found))
+
+
 def _closest(change: VersionChange) -> tuple[int, float]:
     """Of several the one that says best what it concerns: a rule's own text before muster's version."""
     order = ("rule", POLICY, "sku", "baseline", "muster")
@@ -154,7 +164,8 @@ def called(change: VersionChange) -> str:
     if change.kind == "muster":
         return "muster"
     if change.kind == POLICY:
-        return change.name if change.name in (ORDER, WEDGED) else f"fault {change.name}"
+        name = change.name.removeprefix(SECTION)
+        return name if name != change.name or name == ORDER else f"fault {name}"
     return f"{change.kind} {change.name}"
 
 
@@ -199,6 +210,15 @@ def batches(changes: Iterable[VersionChange]) -> list[tuple[float, list[VersionC
     order = list(_HEADS)
     return [(began, sorted(each, key=lambda one: (order.index(one.kind), one.name)))
             for began, each in sorted(found.items())]
+
+
+def lines(changes: Iterable[VersionChange], most: int = 5) -> Iterator[str]:
+    """What changed, a line for each time, oldest first; of many the newest, and how many there are before."""
+    found = batches(changes)
+    if len(found) > most:
+        yield (f"what nodes are judged by changed {len(found) - most} times before that: muster history "
+               "--changes")
+    yield from (line(began, each) for began, each in found[-most:])
 
 
 def line(began: float, changes: Sequence[VersionChange]) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict, fields, is_dataclass
 from typing import Any
 
 from healthcheck.model.faultkind import FaultKind, Isolation, Of
@@ -17,7 +18,8 @@ from healthcheck.store.versions import POLICY, Version
 from healthcheck.triage.policy import TriagePolicy
 
 # What of a policy is noted beside its faults.
-ORDER, WEDGED = "order of faults", "wedged sweeps"
+ORDER, SECTION = "order of faults", "section "
+_SECTIONS = ("climb", "repeat", "flap", "requalify", "ours", "breaker", "wedged", "fresh_hours")
 
 
 def judged_by(ruleset: Ruleset, muster: str) -> tuple[Version, ...]:
@@ -27,11 +29,19 @@ def judged_by(ruleset: Ruleset, muster: str) -> tuple[Version, ...]:
 
 
 def decided_by(policy: TriagePolicy) -> tuple[Version, ...]:
-    """What decides which of it keeps jobs away: each fault of the policy, their order, and after how many
-    sweeps what is not measured counts."""
+    """What decides which of it keeps jobs away, and when nodes come back: each fault of the policy, their
+    order, and its numbers, section by section."""
+    numbers = {name: getattr(policy, name) for name in _SECTIONS}
+    places = policy.incidents
+    incidents = {field.name: value for field in fields(places)
+                 if isinstance(value := getattr(places, field.name), int | float)}
     return (*(_version(POLICY, kind.id, _fault(kind)) for kind in policy.kinds),
             _version(POLICY, ORDER, {"faults": [kind.id for kind in policy.kinds]}),
-            _version(POLICY, WEDGED, {"sweeps": policy.wedged}))
+            *(_version(POLICY, SECTION + name.partition("_")[0],
+                       asdict(held) if is_dataclass(held) and not isinstance(held, type) else {name: held})
+              for name, held in numbers.items()),
+            _version(POLICY, f"{SECTION}incidents", incidents | {
+                "isolates": [kind for kind, said in sorted(places.kinds.items()) if said.isolates]}))
 
 
 def faults_of(said: Mapping[str, Mapping[str, Any]]) -> tuple[FaultKind, ...]:

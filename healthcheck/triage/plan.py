@@ -12,7 +12,7 @@ from healthcheck.model.outcome import NodeState
 from healthcheck.model.verdict import Incident, IncidentEnd, Verdict
 from healthcheck.store.accused import lasts
 from healthcheck.triage.breaker import NOWHERE, Breaker, Place
-from healthcheck.triage.changed import ChangeIndex, came_with
+from healthcheck.triage.changed import ChangeIndex, came_with, went_with
 from healthcheck.triage.correlate import minute
 from healthcheck.triage.decide import decide
 from healthcheck.triage.incidents import live
@@ -111,12 +111,13 @@ class TriagePlan:
 def make(fleet: FleetHistory, policy: TriagePolicy, at_most: int | None = None) -> TriagePlan:
     """The plan for the fleet as it is: releases first, then isolations by urgency as far as the breaker has
     room, and no more than `at_most` of them; what that number alone withholds opens no breaker."""
-    life = live(fleet, policy)
     changes = ChangeIndex(fleet.every_change)
+    if changes:
+        fleet = replace(fleet, nodes=tuple(map(partial(_came, changes, policy), fleet.nodes)))
+    life = live(fleet, policy)
     past_of = {past.node: replace(past, shared=life.shared.get(past.node, ()),
                                   excused=life.waived.get(past.node, frozenset())) if past.node in life.shared
-               or past.node in life.waived else past
-               for past in map(partial(_came, changes, policy), fleet.nodes)}
+               or past.node in life.waived else past for past in fleet.nodes}
     verdicts = [verdict for past in past_of.values()
                 if (verdict := decide(past, policy, fleet.now, life.excused, life.of)) is not None]
     steps: list[PlannedAction] = []
@@ -126,7 +127,9 @@ def make(fleet: FleetHistory, policy: TriagePolicy, at_most: int | None = None) 
             if cordon.verdict is None or verdict.isolation is not Isolation.NONE:
                 continue
             if verdict.proven and not past_of[verdict.node].leased:
-                steps.append(PlannedAction(Act.RELEASE, verdict.node, verdict.proven, verdict,
+                beside = went_with(past_of[verdict.node], changes, cordon.began) if changes else ""
+                why = "; ".join(filter(None, (verdict.proven, beside)))
+                steps.append(PlannedAction(Act.RELEASE, verdict.node, why, verdict,
                                            backend=cordon.backend, cordon=cordon.id))
             else:
                 why = verdict.unproven or past_of[verdict.node].leased
@@ -195,7 +198,7 @@ def _only_since(verdicts: Iterable[Verdict], past_of: Mapping[str, NodeHistory])
 
 def _came(changes: ChangeIndex, policy: TriagePolicy, past: NodeHistory) -> NodeHistory:
     """The node with what is there only since a change."""
-    came = came_with(past, changes, policy) if changes and (past.problems or past.over) else None
+    came = came_with(past, changes, policy) if past.problems or past.over else None
     return replace(past, came=came) if came else past
 
 

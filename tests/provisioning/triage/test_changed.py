@@ -22,6 +22,7 @@ from healthcheck.store.file import opened
 from healthcheck.store.sweeps import SweepRecord, record
 from healthcheck.store.verdicts import evidence
 from healthcheck.store.versions import OF_NODES, note
+from healthcheck.triage.changed import lines, words
 from healthcheck.triage.correlate import minute
 from healthcheck.triage.gather import every_change, gather
 from healthcheck.triage.judgedby import decided_by, judged_by
@@ -366,6 +367,57 @@ def test_what_was_taken_before_or_by_a_person_or_is_not_in_service_is_left(world
     assert "maintenance" in withheld(plan)["n02"] and world.held() == {"n02", "n03"}
 
 
+def test_a_rack_that_a_stricter_rule_takes_is_no_incident_of_the_rack(tmp_path: Path) -> None:
+    world = World(tmp_path, 128)
+    world.sweep(2)
+    world.triage()
+    too_strict(world, "n04", "n05", "n06", "n07")
+    plan = world.triage()
+    assert plan.incidents == () and len(plan.steps) == 4 and len(plan.only_since) == 4
+    world.put(STRICT)
+    world.sweep()
+    assert len(world.triage(1.8e9).steps) == 4
+
+
+def test_a_node_that_comes_back_since_its_rule_was_loosened_is_said_to_do_so(world: World) -> None:
+    world.read["n01"]["ecc"] = 5
+    world.sweep(2)
+    world.triage()
+    world.put("- {id: gpu-ecc-uncorrected, with: {allow: 7}}\n")
+    world.sweep(3, minutes=11, profiles=("bringup",))
+    plan = world.triage()
+    assert acts(plan) == [("release", "n01")] and "clean in its last 2 looks" in plan.steps[0].why
+    assert "gpu-ecc-uncorrected was over when rule gpu-ecc-uncorrected (allow 3 -> 7) changed" in plan.steps[0].why
+
+
+def test_numbers_of_the_policy_are_changes_of_it_too(world: World) -> None:
+    world.policy = replace(world.policy, breaker=replace(world.policy.breaker, number=400), wedged=5)
+    assert [words(one) for one in world.triage().changes] == [
+        "breaker (number 40 -> 400)", "wedged (wedged 3 -> 5)"]
+
+
+def test_a_change_of_a_sku_concerns_the_rules_that_take_its_numbers(world: World) -> None:
+    for count in (7, 8):
+        world.put(STRICT, sku=f"sku: ours\ntitle: Ours\nsource: x\nnumbers: {{gpu_count: {count}}}\n")
+        world.now += 300
+        with opened(world.folder) as store, store.writing() as db:
+            note(db, judged_by(world.ruleset, world.muster), "op", world.now)
+    (change,) = [one for one in world.plan().changes if one.name == "ours" and one.before is not None]
+    assert words(change) == "sku ours (gpu_count 7 -> 8)" and change.exact and change.rules is not None
+    assert "gpu-count" in change.rules and "gpu-ecc-uncorrected" not in change.rules
+
+
+def test_heads_that_sweep_by_other_rules_in_turn_do_not_fill_the_plan(world: World) -> None:
+    for _ in range(6):
+        world.put(STRICTER)
+        world.sweep()
+        world.put(STRICT)
+        world.sweep()
+    text = list(lines(world.plan().changes))
+    assert len(text) == 6 and text[0] == (
+        "what nodes are judged by changed 7 times before that: muster history --changes")
+
+
 # ---- statistics
 
 def failures(world: World) -> tuple[int, int]:
@@ -467,11 +519,11 @@ def test_the_commands_say_what_changed_and_give_back_what_it_took(tmp_path: Path
     assert "in no rate: 1 came with a change of rules, SKU, policy or muster" in text
 
 
-@pytest.mark.parametrize(("words", "said"), [
+@pytest.mark.parametrize(("typed", "said"), [
     (("--undo-since", "yesterday"), "is no time, expected one such as 2026-11-27T09:55Z, or how long ago"),
     (("--undo-since", "2026-01-01T00:00"), "is no time"),
     (("--undo-since", "2999-01-01T00:00Z"), "is in the future"),
     (("--undo-since", "2h", "--at-most", "3"), "leave out"), (("--undo-since", "2h", "--replay"), "leave out")])
-def test_a_time_that_is_none_is_one_line(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
-    done = muster("triage", *words, home=tmp_path)
+def test_a_time_that_is_none_is_one_line(tmp_path: Path, typed: tuple[str, ...], said: str) -> None:
+    done = muster("triage", *typed, home=tmp_path)
     assert done.returncode == 2 and said in done.stderr and len(done.stderr.splitlines()) <= 3
