@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from healthcheck.store.file import Store
@@ -20,6 +20,8 @@ from healthcheck.store.shown import Telemetry
 # What nodes run, by kind: noted where it changed, and for no node before.
 OF_NODES = ("driver", "kernel", "firmware")
 POLICY = "policy"           # noted by triage, and all else by sweeps
+# All rules that there are, judged or not: what is judged for the first time need not be new.
+RULESET, THERE = "ruleset", "there"
 _ENABLED = "enabled"
 
 
@@ -64,6 +66,7 @@ def note(
     unless it was switched on or off."""
     newest = _newest(db)
     versions = tuple(versions)
+    there = content_of(newest.get((RULESET, RULESET), (0, "", 0.0, ""))[3]).get("rules", ())
     for one in versions:
         number, digest, seen, said = newest.pop((one.kind, one.name), (0, "", 0.0, ""))
         if number and now < seen:
@@ -72,6 +75,9 @@ def note(
             continue
         if number and digest == one.digest and not differs(said, one.said):
             db.execute("UPDATE version SET seen = ?, said = ? WHERE id = ?", (now, one.said or said, number))
+        elif not number and one.kind == "rule" and one.name in there:
+            said = json.dumps({**content_of(one.said), THERE: True}, separators=(",", ":"))
+            _begin(db, replace(one, said=said), who, now, now)
         else:
             _begin(db, one, who, now, now)
     kinds = {one.kind for one in versions} - {"muster"}
@@ -159,7 +165,8 @@ def history(store: Store, since: float) -> list[VersionSpan]:
         "(SELECT id, kind, name, digest, began, said, lag(seen) OVER of AS before, lag(digest) OVER of AS "
         "was, lag(said) OVER of AS words, lead(began) OVER of AS after, min(began) OVER (PARTITION BY kind) "
         "AS first FROM version WINDOW of AS (PARTITION BY kind, name ORDER BY id)) "
-        "WHERE began >= ? AND (before IS NOT NULL OR began > first) ORDER BY kind, name, id", since)
+        "WHERE began >= ? AND (before IS NOT NULL OR began > first) AND kind != ? ORDER BY kind, name, id",
+        since, RULESET)
     return [VersionSpan(*row) for row in rows]
 
 

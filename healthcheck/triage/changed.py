@@ -126,10 +126,18 @@ def came_with(past: NodeHistory, changes: ChangeIndex, policy: TriagePolicy) -> 
                        or not failed_before(past, problem.rule, change, policy))]
         if causes:
             best = min(causes, key=_closest)
-            since = "only since" if best.exact else "first seen when"
-            found[problem] = CameWith(f"{since} {words(best)} changed at {minute(best.began)}", best.exact,
-                                      best.began)
+            found[problem] = CameWith(_since(best), best.exact, best.began)
     return found
+
+
+def _since(change: VersionChange) -> str:
+    """What a problem came with, in words that claim no more than is known."""
+    when = minute(change.began)
+    if change.first_judged:
+        return f"first seen when {called(change)} was judged for the first time, at {when}"
+    if change.before is None:
+        return f"only since {called(change)} is there, from {when}"
+    return f"{'only since' if change.exact else 'first seen when'} {words(change)} changed at {when}"
 
 
 def went_with(past: NodeHistory, changes: ChangeIndex, since: float) -> str:
@@ -154,7 +162,7 @@ def words(change: VersionChange) -> str:
     if not change.digest:
         return f"{what} (gone)"
     if change.before is None:
-        return f"{what} ({'judged for the first time' if change.kind == 'rule' else 'new'})"
+        return f"{what} ({'judged for the first time' if change.first_judged else 'new'})"
     how = difference(change)
     return f"{what} ({how})" if how else what
 

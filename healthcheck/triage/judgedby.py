@@ -14,7 +14,7 @@ from healthcheck.model.outcome import Repair, Severity
 from healthcheck.ruleset.rule import Number, Rule
 from healthcheck.ruleset.ruleset import Ruleset
 from healthcheck.ruleset.sku import Sku
-from healthcheck.store.versions import POLICY, Version
+from healthcheck.store.versions import POLICY, RULESET, Version
 from healthcheck.triage.policy import TriagePolicy
 
 # What of a policy is noted beside its faults.
@@ -62,6 +62,7 @@ def faults_of(said: Mapping[str, Mapping[str, Any]]) -> tuple[FaultKind, ...]:
 
 def _all(ruleset: Ruleset, muster: str) -> Iterator[Version]:
     yield Version("muster", "muster", muster)
+    yield _version(RULESET, RULESET, {"rules": [rule.id for rule in ruleset.rules]})
     for rule in ruleset.rules:
         digest = _digest(rule.checked.name, sorted(rule.parameters.items()), rule.unsupported.value)
         yield Version("rule", rule.id, digest, _json(_rule(rule)))

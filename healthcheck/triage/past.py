@@ -11,7 +11,7 @@ from healthcheck.model.faultkind import FaultKind, Isolation
 from healthcheck.model.problem import Problem
 from healthcheck.model.verdict import StoredIncident
 from healthcheck.store.marks import CordonMark
-from healthcheck.store.versions import POLICY
+from healthcheck.store.versions import POLICY, THERE
 from healthcheck.triage.symptom import symptom
 
 
@@ -120,8 +120,15 @@ class VersionChange:
     @property
     def exact(self) -> bool:
         """Whether it is known which rules, or which faults, it is about: of what begins with another muster
-        most is no doing of it."""
-        return self.kind in ("rule", POLICY) or (self.kind == "sku" and self.rules is not None)
+        most is no doing of it, nor is what a rule finds that was there before and is judged since then."""
+        if self.kind == "rule":
+            return not self.first_judged
+        return self.kind == POLICY or (self.kind == "sku" and self.rules is not None)
+
+    @property
+    def first_judged(self) -> bool:
+        """Whether a rule was there before, and is only judged since then."""
+        return self.before is None and bool(self.says.get(THERE))
 
     def holds(self, now: float) -> bool:
         """Whether it held at that time."""

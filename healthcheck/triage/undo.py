@@ -127,7 +127,8 @@ def _kept(
                  and (chain[0].kind != "sku" or past.sku in ("", chain[0].name))
                  and chain[0].before is not None and not back(chain[0], chain[-1])]:
         return (f"{words(other[0][-1])} changed, too, since {minute(since)}, so that no sweep is by what "
-                "held before: put that back, or take a later time")
+                f"held before: put that back, take a later time, or have it looked at twice: {_check(past)} "
+                f"--profile {policy.requalify.profile}")
     if any(accuses(problem, policy) for problem in past.problems):
         return f"no sweep by what held before has found it well: {_check(past)}"
     if past.silenced:
@@ -135,8 +136,8 @@ def _kept(
     last = max((chain[-1].began for chain in mine if chain[0].kind != POLICY), default=0.0)
     if unproven := [cause.problem for cause in causes if (
             cause.problem.ended if cause.problem.ended is not None else cause.problem.seen) < last]:
-        return (f"{unproven[0].rule} was over before that was put back: it returns by clean looks alone, "
-                f"muster check {past.node} --profile {policy.requalify.profile} --store")
+        return (f"{unproven[0].rule} was over before that was put back: it returns by clean looks alone: "
+                f"{_check(past)} --profile {policy.requalify.profile}")
     if (past.state not in FIT or past.seen < max(last, cordon.began) or past.seen > now
             or now - past.seen > policy.fresh_hours * 3600):
         return f"no fresh sweep has found it fit since: {_check(past)}"

@@ -66,6 +66,7 @@ class World:
         self.nodes = {f"n{at:02}": Node(f"n{at:02}", rack=f"r{at // 4}") for at in range(nodes)}
         self.read = {name: dict(READS) for name in self.nodes}
         self.unread: set[str] = set()
+        self.unjudged: set[str] = set()
         self.now = 1_800_000_000.0
         self.back = Memory()
         self.muster = "0.1.0"
@@ -99,11 +100,13 @@ class World:
             if rule.id not in LIMITS:
                 continue
             what, limit, fails = LIMITS[rule.id]
-            if rule.disabled or name in self.unread:
-                status = Status.SKIPPED if rule.disabled else Status.UNKNOWN
-                results.append(Result(rule.id, rule.checked.name, status, rule.severity, (),
-                                      f"disabled in {rule.origin_file}" if rule.disabled else "it hung",
-                                      None if rule.disabled else Origin.NODE))
+            if left := (f"disabled in {rule.origin_file}" if rule.disabled else
+                        "left out by profile timer" if rule.id in self.unjudged else ""):
+                results.append(Result(rule.id, rule.checked.name, Status.SKIPPED, rule.severity, (), left))
+                continue
+            if name in self.unread:
+                results.append(Result(rule.id, rule.checked.name, Status.UNKNOWN, rule.severity, (), "it hung",
+                                      Origin.NODE))
                 continue
             bad = fails(self.read[name][what], rule.parameters[limit])
             found = (Finding(self.read[name][what], rule.parameters[limit], "GPU 0"),) if bad else ()
@@ -259,6 +262,21 @@ def test_a_new_muster_says_only_that_it_was_first_seen_with_it(world: World) -> 
     assert "first seen when muster (0.1.0 -> 0.2.0) changed at" in plan.steps[0].why and plan.only_since == {}
 
 
+def test_a_rule_of_another_profile_that_is_judged_for_the_first_time_is_no_change_that_took_a_node(
+    world: World,
+) -> None:
+    world.put(STRICT + OWN)
+    world.unjudged = {"site-ecc"}
+    world.read["n01"]["ecc"] = 2
+    world.sweep(3)
+    world.triage()
+    world.unjudged = set()
+    world.sweep(2)
+    plan = world.triage()
+    assert acts(plan) == [("isolate", "n01")] and plan.only_since == {}
+    assert "first seen when rule site-ecc was judged for the first time, at 2027-" in plan.steps[0].why
+
+
 # ---- giving back
 
 def test_what_only_a_change_took_is_given_back_once_it_is_put_back_and_a_sweep_found_it_fit(world: World) -> None:
@@ -312,7 +330,7 @@ def test_a_site_rule_that_is_taken_away_or_switched_off_accuses_no_one_any_more(
     world.sweep(2)
     plan = world.triage()
     assert acts(plan) == [("isolate", "n01")]
-    assert "only since rule site-ecc (judged for the first time) changed" in plan.steps[0].why
+    assert "only since rule site-ecc is there, from 2027-" in plan.steps[0].why
     world.put(STRICT + gone)
     world.sweep()
     with opened(world.folder) as store:
