@@ -22,7 +22,7 @@ OF_NODES = ("driver", "kernel", "firmware")
 POLICY = "policy"           # noted by triage, and all else by sweeps
 # All rules that there are, judged or not: what is judged for the first time need not be new.
 RULESET, THERE = "ruleset", "there"
-_ENABLED = "enabled"
+_THERE, _ENABLED = f'{{"{THERE}":true}}', "enabled"
 
 
 @dataclass(frozen=True)
@@ -74,10 +74,10 @@ def note(
         if one.kind == "rule" and one.name in unjudged and not (number and _switched(said, one.said)):
             continue
         if number and digest == one.digest and not differs(said, one.said):
-            db.execute("UPDATE version SET seen = ?, said = ? WHERE id = ?", (now, one.said or said, number))
+            db.execute("UPDATE version SET seen = ?, said = ? WHERE id = ?",
+                       (now, said if said == one.said else _joined(said, one.said), number))
         elif not number and one.kind == "rule" and one.name in there:
-            said = json.dumps({**content_of(one.said), THERE: True}, separators=(",", ":"))
-            _begin(db, replace(one, said=said), who, now, now)
+            _begin(db, replace(one, said=_joined(one.said, _THERE)), who, now, now)
         else:
             _begin(db, one, who, now, now)
     kinds = {one.kind for one in versions} - {"muster"}
@@ -90,6 +90,10 @@ def differs(said: str, other: str) -> bool:
     """Whether two texts of one thing differ in what both speak of: a newer muster may say more."""
     one, two = content_of(said), content_of(other)
     return any(one[key] != two[key] for key in one.keys() & two.keys())
+
+
+def _joined(said: str, more: str) -> str:
+    return json.dumps({**content_of(said), **content_of(more)}, separators=(",", ":")) if more else said
 
 
 def content_of(said: str) -> Mapping[str, Any]:
