@@ -66,6 +66,9 @@ def note(
     unless it was switched on or off."""
     newest = _newest(db)
     versions = tuple(versions)
+    last_seen: dict[str, float] = {}
+    for (kind, _), row in newest.items():
+        last_seen[kind] = max(row[2], last_seen.get(kind, 0.0))
     there = content_of(newest.get((RULESET, RULESET), (0, "", 0.0, ""))[3]).get("rules", ())
     for one in versions:
         number, digest, seen, said = newest.pop((one.kind, one.name), (0, "", 0.0, ""))
@@ -81,8 +84,10 @@ def note(
         else:
             _begin(db, one, who, now, now)
     kinds = {one.kind for one in versions} - {"muster"}
+    # What was gone before such things were noted was no change of now.
     for (kind, name), (_, digest, seen, _) in newest.items():
-        if kind in kinds and digest and seen <= now:
+        if kind in kinds and digest and seen <= now and (name in there if kind == "rule"
+                                                         else seen == last_seen.get(kind)):
             _begin(db, Version(kind, name, ""), who, now, now)
 
 

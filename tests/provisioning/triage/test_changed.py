@@ -16,7 +16,8 @@ import healthcheck
 from healthcheck.accounting.read import read
 from healthcheck.accounting.summary import summary
 from healthcheck.config.rulesfolder import packaged
-from healthcheck.model.outcome import Finding, NodeReport, Origin, Result, Status, state_of
+from healthcheck.model.faultkind import Isolation
+from healthcheck.model.outcome import Finding, NodeReport, Origin, Result, Severity, Status, state_of
 from healthcheck.ruleset.ruleset import Ruleset, load_ruleset
 from healthcheck.store.file import opened
 from healthcheck.store.sweeps import SweepRecord, record
@@ -37,19 +38,10 @@ from tests.packagedrules import RULES
 from tests.provisioning.triage.triageworld import Memory
 
 SCHEMAS = Path(healthcheck.__file__).parent / "schemas"
-STRICT = "- {id: gpu-ecc-uncorrected, with: {allow: 3}}\n"
-STRICTER = "- {id: gpu-ecc-uncorrected, with: {allow: 1}}\n"
-SEVERE = "- {id: docker-disk, severity: critical}\n"
-OWN = """- id: site-ecc
-  check: gpu.ecc_uncorrected
-  with: {allow: 1}
-  severity: critical
-  unsupported: skip
-  effect: passive
-  remedy: Look at it.
-  source: ours
-  proven: hardware
-"""
+RULE = {rule.id: rule for rule in RULES.rules}
+POLICY = load_policy([packaged()], RULES)
+# A site's files for the commands: a limit, and a stricter one.
+FILE, STRICTER_FILE = (f"- {{id: gpu-ecc-uncorrected, with: {{allow: {allow}}}}}\n" for allow in (3, 1))
 # The rules of this world, and whether a reading fails one with this limit.
 LIMITS = {"gpu-ecc-uncorrected": ("ecc", "allow", lambda value, limit: value > limit),
           "docker-disk": ("disk", "at_least_gib", lambda value, limit: value < limit),
@@ -62,7 +54,6 @@ class World:
 
     def __init__(self, folder: Path, nodes: int = 40) -> None:
         self.folder, self.site = folder / "state", folder / "site"
-        self.site.mkdir()
         self.nodes = {f"n{at:02}": Node(f"n{at:02}", rack=f"r{at // 4}") for at in range(nodes)}
         self.read = {name: dict(READS) for name in self.nodes}
         self.unread: set[str] = set()
@@ -71,19 +62,31 @@ class World:
         self.back = Memory()
         self.muster = "0.1.0"
         self.ruleset: Ruleset = RULES
-        self.put(STRICT)
+        self.put()
 
-    def put(self, rules: str, policy: str = "", sku: str = "") -> None:
-        """The site's files, as a person leaves them."""
-        (self.site / "rules.yaml").write_text(rules or "[]\n")
-        (self.site / "policy.yaml").write_text(policy or "{}\n")
-        if sku:
-            (self.site / "sku").mkdir(exist_ok=True)
-            (self.site / "sku" / "ours.yaml").write_text(sku)
-        self.ruleset = load_ruleset([packaged(), self.site])
+    def put(self, *, allow: int = 3, disk: int = 30, severe: bool = False, own: str = "",
+            warned: bool = False, gpus: int = 8) -> None:
+        """What a person leaves in the site's files: the limits of two rules, and whether one is critical; a rule
+        of its own that is on or off; whether the policy isolates for a warning; a number of a SKU."""
+        ecc, room = RULE["gpu-ecc-uncorrected"], RULE["docker-disk"]
+        rules = [replace(ecc, parameters={"allow": allow}),
+                 replace(room, parameters={"at_least_gib": disk},
+                         severity=Severity.CRITICAL if severe else room.severity), RULE["gpu-count"]]
+        if own:
+            off = "disabled in site.yaml" if own == "off" else ""
+            rules.append(replace(ecc, id="site-ecc", parameters={"allow": 1}, disabled=off))
+        sku = replace(next(iter(RULES.skus.values())), name="ours", numbers={"gpu_count": gpus})
+        self.ruleset = replace(RULES, rules=tuple(rules), skus={"ours": sku}, baselines={})
+        kinds = tuple(replace(kind, isolation=Isolation.NO_NEW_JOBS) if warned and kind.id == "warning" else kind
+                      for kind in POLICY.kinds)
         # Room enough: what the breaker does has tests of its own.
-        self.policy = replace(load_policy([packaged(), self.site], self.ruleset),
-                              breaker=BreakerPolicy(number=40, percent=100, reserve=0))
+        self.policy = replace(POLICY, kinds=kinds, breaker=BreakerPolicy(number=40, percent=100, reserve=0))
+
+    def files(self, rules: str) -> None:
+        """The same for the commands, in a file."""
+        self.site.mkdir(exist_ok=True)
+        (self.site / "rules.yaml").write_text(rules)
+        self.ruleset = load_ruleset([packaged(), self.site])
 
     def sweep(self, times: int = 1, only: Collection[str] | None = None, minutes: float = 5,
               profiles: tuple[str, ...] = ()) -> None:
@@ -157,7 +160,7 @@ def too_strict(world: World, *nodes: str) -> float:
     world.sweep(2)
     assert world.triage().steps == ()
     since = world.now
-    world.put(STRICTER)
+    world.put(allow=1)
     world.sweep()
     return since
 
@@ -189,7 +192,7 @@ def test_a_node_that_fails_something_else_as_well_or_failed_before_is_not_said_t
     world.read["n03"]["ecc"] = 9
     world.sweep(2)
     world.triage()
-    world.put(STRICTER)
+    world.put(allow=1)
     world.read["n03"]["ecc"] = 10
     world.sweep(2)
     plan = world.plan()
@@ -197,7 +200,7 @@ def test_a_node_that_fails_something_else_as_well_or_failed_before_is_not_said_t
 
 
 def test_what_begins_long_after_a_change_is_not_of_it(world: World) -> None:
-    world.put(STRICTER)
+    world.put(allow=1)
     world.sweep(4)
     world.read["n01"]["ecc"] = 2
     world.sweep()
@@ -212,7 +215,7 @@ def test_a_rule_that_became_critical_and_takes_many_is_one_incident_of_the_rules
         world.read[node]["disk"] = 10
     world.sweep(3)
     assert world.triage().steps == ()
-    world.put(STRICT + SEVERE)
+    world.put(severe=True)
     world.sweep(3)
     plan = world.triage()
     (one,) = plan.incidents
@@ -225,7 +228,7 @@ def test_a_rule_that_became_critical_and_takes_one_says_so_of_it(world: World) -
     world.read["n05"]["disk"] = 10
     world.sweep(3)
     world.triage()
-    world.put(STRICT + SEVERE)
+    world.put(severe=True)
     world.sweep(2)
     plan = world.triage()
     assert acts(plan) == [("isolate", "n05")]
@@ -236,7 +239,7 @@ def test_a_policy_that_newly_isolates_for_what_was_there_is_said_and_a_plan_says
     world.read["n05"]["disk"] = 10
     world.sweep(3)
     world.triage()
-    world.put(STRICT, "faults:\n- {id: warning, isolation: no-new-jobs}\n")
+    world.put(warned=True)
     for plan in (world.plan(), world.triage()):
         assert acts(plan) == [("isolate", "n05")]
         assert "only since fault warning (isolation none -> no-new-jobs) changed at" in plan.steps[0].why
@@ -248,7 +251,7 @@ def test_a_policy_that_newly_isolates_many_is_an_incident_first(world: World) ->
         world.read[node]["disk"] = 10
     world.sweep(3)
     world.triage()
-    world.put(STRICT, "faults:\n- {id: warning, isolation: no-new-jobs}\n")
+    world.put(warned=True)
     plan = world.triage()
     assert [(one.kind, len(one.nodes)) for one in plan.incidents] == [("rules", 8)] and not plan.steps
     assert "policy warning changed after" in plan.incidents[0].why
@@ -265,7 +268,7 @@ def test_a_new_muster_says_only_that_it_was_first_seen_with_it(world: World) -> 
 def test_a_rule_of_another_profile_that_is_judged_for_the_first_time_is_no_change_that_took_a_node(
     world: World,
 ) -> None:
-    world.put(STRICT + OWN)
+    world.put(own="on")
     world.unjudged = {"site-ecc"}
     world.read["n01"]["ecc"] = 2
     world.sweep(3)
@@ -285,7 +288,7 @@ def test_what_only_a_change_took_is_given_back_once_it_is_put_back_and_a_sweep_f
     assert world.held() == {"n01", "n02"}
     said = withheld(world.plan(since))
     assert all("rule gpu-ecc-uncorrected (allow 3 -> 1) holds still: put back" in said[node] for node in said)
-    world.put(STRICT)
+    world.put()
     assert "holds still" in withheld(world.plan(since))["n01"]         # no sweep is by it yet
     world.sweep(only=["n01"])
     assert acts(world.plan(since)) == [("release", "n01")]
@@ -302,7 +305,7 @@ def test_what_only_a_change_took_is_given_back_once_it_is_put_back_and_a_sweep_f
 def test_a_node_with_another_fault_is_not_given_back(world: World) -> None:
     since = too_strict(world)
     world.triage()
-    world.put(STRICT)
+    world.put()
     world.read["n01"]["ecc"] = 9                # now it is really broken
     world.unread = {"n02"}
     world.sweep()
@@ -313,25 +316,25 @@ def test_a_node_with_another_fault_is_not_given_back(world: World) -> None:
 def test_another_change_that_is_not_put_back_keeps_them(world: World) -> None:
     since = too_strict(world)
     world.triage()
-    world.put(STRICT + "- {id: docker-disk, with: {at_least_gib: 5}}\n")
+    world.put(disk=5)
     world.sweep()
     assert "rule docker-disk (at_least_gib 30 -> 5) changed, too, since" in withheld(world.plan(since))["n01"]
     assert world.plan(since).steps == ()
 
 
-@pytest.mark.parametrize("gone", ["", OWN + "  enabled: false\n"])
+@pytest.mark.parametrize("gone", ["", "off"])
 def test_a_site_rule_that_is_taken_away_or_switched_off_accuses_no_one_any_more(
     world: World, gone: str,
 ) -> None:
     world.read["n01"]["ecc"] = 2
     world.sweep(2)
     since = world.now
-    world.put(STRICT + OWN)
+    world.put(own="on")
     world.sweep(2)
     plan = world.triage()
     assert acts(plan) == [("isolate", "n01")]
     assert "only since rule site-ecc is there, from 2027-" in plan.steps[0].why
-    world.put(STRICT + gone)
+    world.put(own=gone)
     world.sweep()
     with opened(world.folder) as store:
         assert store.rows("SELECT count(*) FROM problem WHERE ended IS NULL")[0][0] == 0
@@ -340,10 +343,10 @@ def test_a_site_rule_that_is_taken_away_or_switched_off_accuses_no_one_any_more(
 
 def test_a_node_held_for_a_rule_that_is_gone_comes_back_by_clean_looks_as_well(world: World) -> None:
     world.read["n01"]["ecc"] = 2
-    world.put(STRICT + OWN)
+    world.put(own="on")
     world.sweep(2)
     world.triage()
-    world.put(STRICT)
+    world.put()
     world.sweep(3, minutes=11, profiles=("bringup",))
     assert acts(world.triage()) == [("release", "n01")]
 
@@ -353,19 +356,19 @@ def test_a_severity_and_a_policy_are_undone_as_limits_are(world: World) -> None:
     world.sweep(3)
     world.triage()
     since = world.now
-    world.put(STRICT + SEVERE)
+    world.put(severe=True)
     world.sweep(2)
     world.triage()
     assert world.held() == {"n05"}
-    world.put(STRICT)
+    world.put()
     world.sweep()
     assert acts(world.triage(since)) == [("release", "n05")] and world.held() == set()
     since = world.now
-    world.put(STRICT, "faults:\n- {id: warning, isolation: no-new-jobs}\n")
+    world.put(warned=True)
     world.triage()
     assert world.held() == {"n05"}
     assert "fault warning (isolation none -> no-new-jobs) holds still" in withheld(world.plan(since))["n05"]
-    world.put(STRICT)
+    world.put()
     assert "no fresh sweep has found it fit" in withheld(world.plan(since))["n05"]
     world.sweep()
     assert acts(world.triage(since)) == [("release", "n05")] and world.held() == set()
@@ -378,7 +381,7 @@ def test_what_was_taken_before_or_by_a_person_or_is_not_in_service_is_left(world
     since = too_strict(world)
     world.triage()
     world.nodes["n02"] = replace(world.nodes["n02"], lifecycle=Lifecycle(LifecycleState.MAINTENANCE))
-    world.put(STRICT)
+    world.put()
     world.sweep()
     plan = world.triage(since)
     assert acts(plan) == [("release", "n01")] and set(withheld(plan)) == {"n02"}
@@ -392,7 +395,7 @@ def test_a_rack_that_a_stricter_rule_takes_is_no_incident_of_the_rack(tmp_path: 
     too_strict(world, "n04", "n05", "n06", "n07")
     plan = world.triage()
     assert plan.incidents == () and len(plan.steps) == 4 and len(plan.only_since) == 4
-    world.put(STRICT)
+    world.put()
     world.sweep()
     assert len(world.triage(1.8e9).steps) == 4
 
@@ -401,7 +404,7 @@ def test_a_node_that_comes_back_since_its_rule_was_loosened_is_said_to_do_so(wor
     world.read["n01"]["ecc"] = 5
     world.sweep(2)
     world.triage()
-    world.put("- {id: gpu-ecc-uncorrected, with: {allow: 7}}\n")
+    world.put(allow=7)
     world.sweep(3, minutes=11, profiles=("bringup",))
     plan = world.triage()
     assert acts(plan) == [("release", "n01")] and "clean in its last 2 looks" in plan.steps[0].why
@@ -416,20 +419,20 @@ def test_numbers_of_the_policy_are_changes_of_it_too(world: World) -> None:
 
 def test_a_change_of_a_sku_concerns_the_rules_that_take_its_numbers(world: World) -> None:
     for count in (7, 8):
-        world.put(STRICT, sku=f"sku: ours\ntitle: Ours\nsource: x\nnumbers: {{gpu_count: {count}}}\n")
+        world.put(gpus=count)
         world.now += 300
         with opened(world.folder) as store, store.writing() as db:
             note(db, judged_by(world.ruleset, world.muster), "op", world.now)
-    (change,) = [one for one in world.plan().changes if one.name == "ours" and one.before is not None]
-    assert words(change) == "sku ours (gpu_count 7 -> 8)" and change.exact and change.rules is not None
-    assert "gpu-count" in change.rules and "gpu-ecc-uncorrected" not in change.rules
+    changes = [one for one in world.plan().changes if one.name == "ours"]
+    assert [words(one) for one in changes] == ["sku ours (gpu_count 8 -> 7)", "sku ours (gpu_count 7 -> 8)"]
+    assert all(one.exact and one.rules == {"gpu-count"} for one in changes)
 
 
 def test_heads_that_sweep_by_other_rules_in_turn_do_not_fill_the_plan(world: World) -> None:
     for _ in range(6):
-        world.put(STRICTER)
+        world.put(allow=1)
         world.sweep()
-        world.put(STRICT)
+        world.put()
         world.sweep()
     text = list(lines(world.plan().changes))
     assert len(text) == 6 and text[0] == (
@@ -460,7 +463,7 @@ def test_failures_that_end_with_the_change_back_are_in_no_rate_either(world: Wor
     world.sweep(8)
     world.read["n09"]["ecc"] = 2        # long after the change, but well by what held before
     world.sweep(2)
-    world.put(STRICT)
+    world.put()
     world.sweep(3)
     assert failures(world) == (0, 3)
 
@@ -476,10 +479,10 @@ def test_a_store_from_before_says_nothing_until_something_changes(tmp_path: Path
                            "(?, ?, ?, 'op', 1.8e9, 1.8e9)",
                            [(one.kind, one.name, one.digest) for one in judged_by(RULES, "0.1.0")])
     world = World(tmp_path)
-    world.put("")
+    world.put(allow=0)
     world.sweep(2)
     assert world.triage().changes == ()
-    world.put("- {id: gpu-ecc-uncorrected, with: {allow: 5}}\n")
+    world.put(allow=5)
     world.sweep()
     (change,) = world.plan().changes
     assert (change.said["with"], change.says["with"]) == ({"allow": 0}, {"allow": 5})
@@ -490,6 +493,7 @@ def test_a_store_from_before_says_nothing_until_something_changes(tmp_path: Path
 
 def test_the_commands_say_what_changed_and_give_back_what_it_took(tmp_path: Path) -> None:
     world = World(tmp_path, 8)
+    world.files(FILE)
     (tmp_path / "muster.yaml").write_text("version: 1\nnodes:\n  n[00-07]: {}\n")
     world.now = time.time() - 3600
     world.sweep(2)
@@ -505,7 +509,7 @@ def test_the_commands_say_what_changed_and_give_back_what_it_took(tmp_path: Path
     assert "changed at" not in triage("--apply")
     world.read["n01"]["ecc"] = 2
     since = minute(world.now + 300)
-    world.put(STRICTER)
+    world.files(STRICTER_FILE)
     world.sweep()
     text = triage("--apply", code=1)
     assert f"rules changed at {since}: rule gpu-ecc-uncorrected (allow 3 -> 1)" in text
@@ -523,7 +527,7 @@ def test_the_commands_say_what_changed_and_give_back_what_it_took(tmp_path: Path
     assert json.loads(line)["schema"] == "muster.change/1"
     assert "withheld  release n01: rule gpu-ecc-uncorrected (allow 3 -> 1) holds still: put back what held" in (
         triage("--undo-since", since, code=1))
-    world.put(STRICT)
+    world.files(FILE)
     world.now = time.time()
     world.sweep(minutes=0)
     assert "there is nothing to undo" in triage("--undo-since", "0s")
