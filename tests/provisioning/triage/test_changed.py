@@ -4,6 +4,7 @@ how that is given back, as an operator does these things in whatever order."""
 from __future__ import annotations
 
 import json
+import tempfile
 import time
 from collections.abc import Collection
 from dataclasses import replace
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import healthcheck
 from healthcheck.accounting.read import read
@@ -439,6 +442,77 @@ def test_heads_that_sweep_by_other_rules_in_turn_do_not_fill_the_plan(world: Wor
         "what nodes are judged by changed 7 times before that: muster history --changes")
 
 
+RULES_OF_A_SITE = ({}, {"allow": 1}, {"severe": True}, {"own": "on"}, {"own": "off"}, {"warned": True}, {"disk": 5},
+                   {"allow": 1, "severe": True})
+DEEDS = st.one_of(
+    st.tuples(st.just("put"), st.sampled_from(RULES_OF_A_SITE)),
+    st.tuples(st.just("read"), st.sampled_from(("n0", "n1")), st.sampled_from((
+        {"ecc": 0}, {"ecc": 2}, {"ecc": 9}, {"disk": 40}, {"disk": 10}))),
+    st.tuples(st.just("sweep"), st.sampled_from((("n0",), ("n0", "n1", "n2")))),
+    st.tuples(st.just("triage")), st.tuples(st.just("undo"), st.integers(0, 4)))
+
+
+def fit(rules: dict[str, object], read: dict[str, int]) -> bool:
+    """What a person would say of these readings by a site's rules, of what keeps jobs away."""
+    disk = read["disk"] < rules.get("disk", 30) and (rules.get("severe") or rules.get("warned"))
+    own = rules.get("own") == "on" and read["ecc"] > 1
+    return read["ecc"] <= rules.get("allow", 3) and not disk and not own
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(DEEDS, min_size=8, max_size=20))
+def test_whatever_is_done_in_whatever_order_only_a_node_that_was_well_by_the_rules_of_then_is_given_back(
+    story: list[tuple[object, ...]],
+) -> None:
+    """A model of its own: what the rules were when, and what each node's newest sweep read by which."""
+    with tempfile.TemporaryDirectory() as folder:
+        world = World(Path(folder), 3)
+        world.nodes = {name.replace("n0", "n"): replace(node, name=name.replace("n0", "n"))
+                       for name, node in world.nodes.items()}
+        world.read = {name: dict(READS) for name in world.nodes}
+        rules: dict[str, object] = {}
+        times: list[tuple[float, dict[str, object]]] = []
+        seen: dict[str, tuple[float, dict[str, object], dict[str, int]]] = {}
+        taken: dict[str, float] = {}
+
+        def sweep(nodes: Collection[str]) -> None:
+            world.sweep(only=nodes)
+            for name in nodes:
+                seen[name] = (world.now, dict(rules), dict(world.read[name]))
+
+        sweep(world.nodes)
+        world.triage()
+        times.append((world.now, dict(rules)))
+        # Each begins with a node that a change alone takes, so that there is something to give back.
+        everyone = ("n0", "n1", "n2")
+        for deed in (("read", "n1", {"ecc": 2}), ("sweep", everyone), ("triage",), ("put", {"allow": 1}),
+                     ("sweep", everyone), ("triage",), *story):
+            world.now += 60
+            if deed[0] == "put":
+                rules = dict(deed[1])
+                world.put(**rules)
+            elif deed[0] == "read":
+                world.read[deed[1]] |= deed[2]
+            elif deed[0] == "sweep":
+                sweep(deed[1])
+            else:
+                since, then = times[-1 - deed[1] % len(times)] if deed[0] == "undo" else (None, rules)
+                before = world.held()
+                plan = world.triage(since)
+                for name in before - world.held() if since is not None else ():
+                    at, by, read = seen[name]
+                    assert taken[name] > since and at > taken[name], (deed, plan.steps)
+                    # Of files that no sweep has used yet it knows nothing; the policy is that of now.
+                    assert fit(then, read), (deed, plan.steps)
+                    assert fit({**by, "warned": rules.get("warned")}, read), (deed, plan.steps)
+                    assert all(by.get(key) == then.get(key) for key in ("allow", "disk", "severe"))
+                if since is not None:
+                    assert world.held() <= before
+                taken |= dict.fromkeys(world.held() - before, world.now)
+                if since is None and set(seen) == set(world.nodes):
+                    times.append((world.now, dict(rules)))
+
+
 # ---- statistics
 
 def failures(world: World) -> tuple[int, int]:
@@ -472,14 +546,14 @@ def test_a_store_from_before_says_nothing_until_something_changes(tmp_path: Path
     from healthcheck.store import file, schema
 
     at = next(number for number, step in enumerate(schema.MIGRATIONS) if "version ADD COLUMN said" in step[0])
+    world = World(tmp_path)
+    world.put(allow=0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(file, "MIGRATIONS", schema.MIGRATIONS[:at])
         with opened(tmp_path / "state", make=True) as store, store.writing() as db:
             db.executemany("INSERT INTO version (kind, name, digest, who, began, seen) VALUES "
                            "(?, ?, ?, 'op', 1.8e9, 1.8e9)",
-                           [(one.kind, one.name, one.digest) for one in judged_by(RULES, "0.1.0")])
-    world = World(tmp_path)
-    world.put(allow=0)
+                           [(one.kind, one.name, one.digest) for one in judged_by(world.ruleset, world.muster)])
     world.sweep(2)
     assert world.triage().changes == ()
     world.put(allow=5)
