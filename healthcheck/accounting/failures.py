@@ -7,13 +7,16 @@ A failure has one cause, the most urgent fault present, and one component, so th
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from healthcheck.model.faultkind import FaultKind, Isolation, Of
 from healthcheck.model.outcome import Severity
 from healthcheck.model.problem import Problem
+from healthcheck.triage.changed import ChangeIndex, came_with
 from healthcheck.triage.faults import MERELY_NEW, of
+from healthcheck.triage.past import NodeHistory
 from healthcheck.triage.policy import TriagePolicy
 from healthcheck.triage.symptom import symptom
 
@@ -24,7 +27,8 @@ _BEFORE = _HOUR     # an incident is known later than what its nodes show first:
 @dataclass(frozen=True)
 class NodeFailure:
     """One failure of one node; `ended` is None while it lasts. `shared`: its cause is that of an incident,
-    and not the node's own."""
+    and not the node's own; `changed`: it came only with a change of what nodes are judged by, or was over
+    when that was put back."""
 
     node: str
     began: float
@@ -32,6 +36,7 @@ class NodeFailure:
     cause: str
     component: str
     shared: bool = False
+    changed: bool = False
 
 
 @dataclass(frozen=True)
@@ -47,9 +52,10 @@ class IncidentSpan:
 
 def failures(
     problems: Iterable[Problem], policy: TriagePolicy, incidents: Sequence[IncidentSpan] = (),
+    changes: ChangeIndex | None = None, skus: Mapping[str, str] = MappingProxyType({}),
 ) -> list[NodeFailure]:
     """The failures of all nodes, by node and time. What comes back within the
-    policy's `repeat.apart_hours` is the same failure."""
+    policy's `repeat.apart_hours` is the same failure. `skus` are what the inventory calls their kind."""
     by_node: dict[str, list[tuple[Problem, FaultKind]]] = defaultdict(list)
     for problem in problems:
         if (kind := counted(problem, policy)) is not None:
@@ -58,8 +64,24 @@ def failures(
     for one in incidents:
         for node in one.nodes:
             of_node[node].append(one)
-    return [_failure(node, group, policy, of_node[node]) for node in sorted(by_node)
-            for group in _apart(by_node[node], policy.repeat.apart_hours * _HOUR)]
+    found = []
+    for node in sorted(by_node):
+        came = _came(node, [problem for problem, _ in by_node[node]], policy, changes, skus.get(node, ""))
+        for group in _apart(by_node[node], policy.repeat.apart_hours * _HOUR):
+            failure = _failure(node, group, policy, of_node[node])
+            found.append(replace(failure, changed=came.issuperset(problem for problem, _ in group)))
+    return found
+
+
+def _came(node: str, there: Sequence[Problem], policy: TriagePolicy, changes: ChangeIndex | None,
+          sku: str) -> frozenset[Problem]:
+    """Those that came only with a change, or were over when it was put back."""
+    if not changes:
+        return frozenset()
+    past = NodeHistory(node, problems=tuple(problem for problem in there if problem.ended is None),
+                       over=tuple(problem for problem in there if problem.ended is not None), sku=sku)
+    return frozenset([*came_with(past, changes, policy),
+                      *(problem for problem in there if changes.undid(problem, sku))])
 
 
 def counted(problem: Problem, policy: TriagePolicy) -> FaultKind | None:

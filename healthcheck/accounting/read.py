@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Collection, Mapping
+from types import MappingProxyType
 
 from healthcheck.accounting.failures import IncidentSpan, failures
 from healthcheck.accounting.service import watched, without
@@ -14,6 +15,8 @@ from healthcheck.model.spans import Span, both
 from healthcheck.store.cordons import CordonState
 from healthcheck.store.file import Store
 from healthcheck.store.history import problems
+from healthcheck.triage.changed import ChangeIndex
+from healthcheck.triage.gather import every_change
 from healthcheck.triage.policy import TriagePolicy
 
 _HOUR = 3600.0
@@ -21,9 +24,10 @@ _HOUR = 3600.0
 
 def read(
     store: Store, nodes: Collection[str] | None, policy: TriagePolicy, since: float, now: float,
-    groups: Mapping[str, Mapping[str, str]],
+    groups: Mapping[str, Mapping[str, str]], skus: Mapping[str, str] = MappingProxyType({}),
 ) -> SummaryInput:
-    """What is stored of these nodes, or of all, from `since` to `now`; raises StoreError."""
+    """What is stored of these nodes, or of all, from `since` to `now`; `skus` are what the inventory calls
+    their kind. Raises StoreError."""
     sweeps = [(row[0], row[1])
               for row in store.rows("SELECT started, nodes + left_out FROM sweep WHERE started <= ? "
                                     "ORDER BY started",
@@ -35,8 +39,10 @@ def read(
     service = {node: both(without(spans, away.get(node, ())), ran) for node, spans in seen.items()}
     # One failure may go on from before; the ends of others say where it began.
     found = problems(store, None, since - policy.repeat.apart_hours * _HOUR)
+    changes = ChangeIndex(every_change(store, since - policy.repeat.apart_hours * _HOUR, now))
     return SummaryInput(
-        failures((problem for problem in found if problem.node in service), policy, _together(store, since)),
+        failures((problem for problem in found if problem.node in service), policy, _together(store, since),
+                 changes, skus),
         {node: spans for node, spans in service.items() if spans}, first,
         # What looked at few nodes says nothing of when the others were last seen well.
         [start for start, number in sweeps if number * 2 >= most], _held(store, now), groups,

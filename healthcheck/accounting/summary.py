@@ -84,8 +84,8 @@ class Worst:
 @dataclass(frozen=True)
 class Summary:
     """All of it, from `since` to `now`. `weekly` counts a node once in each week in which it failed. `first`:
-    failures that were there at a node's first look, `shared`: of incidents, and `outside`: of time that does
-    not count; they are in no rate."""
+    failures that were there at a node's first look, `shared`: of incidents, `changed`: that came only with a
+    change of what nodes are judged by, and `outside`: of time that does not count; they are in no rate."""
 
     since: float
     now: float
@@ -97,6 +97,7 @@ class Summary:
     first: int
     shared: int
     outside: int
+    changed: int
     interval: DurationStats
     out: tuple[CordonSpan, ...]
     held: HeldTime
@@ -129,7 +130,8 @@ def summary(data: SummaryInput, since: float, now: float, by: Iterable[str]) -> 
              and failure.node in data.service]
     shared = [failure for failure in begun if failure.shared]
     first = [failure for failure in begun if not failure.shared and failure.began <= data.first[failure.node]]
-    own = [failure for failure in begun if not failure.shared and failure.began > data.first[failure.node]]
+    later = [failure for failure in begun if not failure.shared and failure.began > data.first[failure.node]]
+    own = [failure for failure in later if not failure.changed]
     inside = [failure for failure in own if within(failure.began, data.service[failure.node])]
     kept = holds(data.failures, data.held, now, data.apart)
     found = courses(inside, data.sweeps, data.held, kept)
@@ -140,7 +142,8 @@ def summary(data: SummaryInput, since: float, now: float, by: Iterable[str]) -> 
     gaps = [later - before for before, later in zip(data.sweeps, data.sweeps[1:], strict=False)
             if later >= since]
     return Summary(since, now, len(time), _row("all", found, weeks), tables, rate(len(cells), weeks),
-                   _worst(inside, len(time)), len(first), len(shared), len(own) - len(inside), spread(gaps),
+                   _worst(inside, len(time)), len(first), len(shared), len(own) - len(inside),
+                   len(later) - len(own), spread(gaps),
                    tuple(first for node in sorted(data.service)
                          for first in [one for one in data.held.get(node, ()) if one.ended is None][:1]),
                    _held(data, inside, shared, kept, (since, now)))

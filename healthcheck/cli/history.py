@@ -17,10 +17,13 @@ from healthcheck.cli.historysummary import BY, print_summary
 from healthcheck.cli.options import STATE, minute
 from inventory.cli.span import span
 from inventory.errors import UsageError
+from inventory.text import clean
 
 if TYPE_CHECKING:
     from healthcheck.model.problem import Problem
+    from healthcheck.store.file import Store
     from healthcheck.store.history import ComponentLocation, Spell
+    from healthcheck.triage.past import VersionChange
 
 _DAY = 86400.0
 _LINES_AT_ONCE = 5000
@@ -36,11 +39,13 @@ _LINES_AT_ONCE = 5000
 @click.option("--components", is_flag=True, help="List where components with serial numbers were, instead.")
 @click.option("--serial", metavar="NUMBER",
               help="Where the part with this serial number sits and has sat, and its returns, instead.")
+@click.option("--changes", "changed", is_flag=True,
+              help="List changes of rules, SKUs, policy and muster, instead.")
 @click.option("--summary", "summed", is_flag=True, help="A summary: rates, times, repeat offenders.")
 @click.option("--by", type=click.Choice(BY),
               help="With --summary: group by this.  [default: by cause, and by component]")
 @click.option("--format", "fmt", type=click.Choice(("table", "jsonl", "json", "csv")), default="table",
-              show_default=True, help="jsonl is for problems and components, json and csv for the summary.")
+              show_default=True, help="json and csv are for the summary, jsonl is for all else.")
 @click.option("--rules", metavar="DIR",
               help="With --summary: a folder of site rules and policy, which define a failure.")
 @click.option("--inventory", "-i", metavar="FILE",
@@ -48,7 +53,8 @@ _LINES_AT_ONCE = 5000
 @STATE
 def history(
     nodes: str | None, since: float | None, rule: tuple[str, ...], still: bool, components: bool,
-    serial: str | None, summed: bool, by: str | None, fmt: str, rules: str | None, inventory: str | None,
+    serial: str | None, changed: bool, summed: bool, by: str | None, fmt: str, rules: str | None,
+    inventory: str | None,
     state: str | None,
 ) -> None:
     """Show what was wrong with nodes and since when, from the sweeps stored by `muster check --store`.
@@ -59,11 +65,13 @@ def history(
     muster history --still --format jsonl | jq .rule
     muster history gpu007 --components           a swapped GPU keeps its history
     muster history --serial 1650821647377        one part: its places and its returns to the vendor
+    muster history --changes --since 7d          what nodes were judged by, and from when
     muster history --summary --since 90d         failures per 100 nodes and week, times, repeat offenders
     muster history --summary --by rack --format csv > racks.csv
     """
     if summed:
-        if nodes is not None or rule or still or components or serial is not None or fmt == "jsonl":
+        if (nodes is not None or rule or still or components or changed or serial is not None
+                or fmt == "jsonl"):
             raise UsageError("--summary covers the whole fleet: it goes only with --since, --by, --format "
                              "json or csv, --rules, -i and --state")
         print_summary(by, fmt, since if since is not None else 90 * _DAY, rules, inventory, state)
@@ -76,13 +84,17 @@ def history(
     from inventory.locate import state_dir
     from inventory.nodeset import expand
 
-    if serial is not None and (nodes is not None or rule or still or components or since is not None):
+    if serial is not None and (nodes is not None or rule or still or components or changed
+                               or since is not None):
         raise UsageError("--serial is about one part, wherever it was: it goes only with --format jsonl and "
                          "--state")
     if serial is not None:
         with opened(state_dir(state)) as store:
             print_part(store, serial.strip(), fmt)
         return
+    if changed and (nodes is not None or still or components):
+        raise UsageError("--changes are of what all nodes are judged by: leave out NODES, --still and "
+                         "--components")
     rule = _globs(rule)
     chosen = expand(nodes) if nodes is not None else None
     start = time.time() - (since if since is not None else 30 * _DAY)
@@ -91,6 +103,10 @@ def history(
             raise UsageError(f"{strange[0]}: no stored sweep has seen this node")
         if components:
             _print_seats(past.each_seat(store, chosen, start), fmt)
+            return
+        changes = [] if still else _changes(store, start, rule)
+        if changed:
+            _print_changes(changes, fmt)
             return
         found = [problem for problem in past.problems(store, chosen, start, still=still)
                  if not rule or any(fnmatchcase(problem.rule, glob) for glob in rule)]
@@ -102,7 +118,33 @@ def history(
         for problem in found:
             click.echo(json.dumps({"schema": "muster.problem/1", **vars(problem)}))
         return
+    from healthcheck.triage.changed import lines
+
+    for line in lines(changes):
+        click.echo(clean(line, 600))
     _print(found, newest)
+
+
+def _changes(store: Store, since: float, rule: tuple[str, ...]) -> list[VersionChange]:
+    """What nodes are judged by and is since then not what it was; of rules those that match."""
+    from healthcheck.store.versions import OF_NODES
+    from healthcheck.triage.gather import every_change
+
+    return [one for one in every_change(store, since, time.time()) if one.kind not in OF_NODES
+            and (one.kind != "rule" or not rule or any(fnmatchcase(one.name, glob) for glob in rule))]
+
+
+def _print_changes(changes: list[VersionChange], fmt: str) -> None:
+    from healthcheck.triage.changed import batches, change_document, words
+
+    for began, each in batches(changes):
+        for one in each:
+            if fmt == "jsonl":
+                click.echo(json.dumps({"schema": "muster.change/1", **change_document(one)}))
+            else:
+                click.echo(f"{minute(began)}  {clean(words(one), 600)}")
+    if not changes and fmt != "jsonl":
+        click.echo("nothing that nodes are judged by has changed in that time")
 
 
 def _globs(rule: tuple[str, ...]) -> tuple[str, ...]:

@@ -39,7 +39,8 @@ def print_summary(
     with opened(state_dir(state)) as store:
         groups = {by: grouped[by](store, nodes or {})} if by is not None and by in grouped else {}
         serving = None if nodes is None else {name for name, node in nodes.items() if node.in_service}
-        made = summary(read(store, serving, policy, now - since, now, groups), now - since, now,
+        skus = {name: node.sku for name, node in (nodes or {}).items() if node.sku is not None}
+        made = summary(read(store, serving, policy, now - since, now, groups, skus), now - since, now,
                        ("cause", "component") if by is None else (by,))
     away = {name: node.lifecycle.state.value for name, node in (nodes or {}).items() if not node.in_service}
     words = report.definitions(policy.repeat.apart_hours, policy.fresh_hours)

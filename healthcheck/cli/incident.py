@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from healthcheck.model.verdict import StoredIncident
     from healthcheck.store.file import Store
     from healthcheck.store.marks import CordonMark
+    from healthcheck.triage.past import VersionChange
 
+_HOUR = 3600.0
 _FORM = click.option("--format", "fmt", type=click.Choice(("table", "json")), default="table",
                      show_default=True)
 
@@ -94,10 +96,11 @@ def show(number: int, fmt: str, state: str | None) -> None:
     with opened(state_dir(state)) as store:
         one = _one(store, number)
         held = _held(store)
+        changes = _changes(store, one)
     if fmt == "json":
-        click.echo(json.dumps(report.document([one], time.time(), held), indent=1))
+        click.echo(json.dumps(report.document([one], time.time(), held, {number: changes}), indent=1))
         return
-    for line in report.page(one, held.get(number, {})):
+    for line in report.page(one, held.get(number, {}), changes):
         click.echo(line)
 
 
@@ -137,6 +140,15 @@ def _one(store: Store, number: int) -> StoredIncident:
         if one.id == number:
             return one
     raise UsageError(f"there is no incident {number}; see: muster incident list --since 30d")
+
+
+def _changes(store: Store, one: StoredIncident) -> list[VersionChange]:
+    """What nodes are judged by and changed in the hour before the incident began, or as it did."""
+    from healthcheck.store.versions import OF_NODES
+    from healthcheck.triage.gather import every_change
+
+    return [change for change in every_change(store, one.began - _HOUR, time.time())
+            if change.kind not in OF_NODES and change.began <= one.began]
 
 
 def _held(store: Store) -> Mapping[int, Mapping[str, CordonMark]]:

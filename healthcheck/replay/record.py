@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from healthcheck.model.faultkind import Isolation
@@ -19,7 +19,7 @@ from healthcheck.store.repairs import word_of
 from healthcheck.store.rmas import CHASSIS, Rma, rmas
 from healthcheck.store.silences import Silence, everything
 from healthcheck.store.versions import VersionSpan, history
-from healthcheck.triage.gather import where
+from healthcheck.triage.gather import numbers_taken, where
 from healthcheck.triage.past import REPAIRED, OpenVerdict, Repaired
 
 # The ledger's names for triage.
@@ -154,6 +154,7 @@ class StoreHistory:
     breaker: list[BreakerPeriod] = field(default_factory=list)
     incidents: list[StoredIncident] = field(default_factory=list)
     held: list[VersionSpan] = field(default_factory=list)
+    takes: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     @property
     def closings(self) -> list[StoredIncident]:
@@ -206,7 +207,7 @@ def read(store: Store, profile: str, since: float) -> StoreHistory:
     found.breaker = [BreakerPeriod(row[0], row[1], row[2], row[3] is not None) for row in store.rows(
         "SELECT opened, why, closed, who FROM breaker ORDER BY id")]
     found.incidents = incidents(store, since)
-    found.held = history(store, since)
+    found.held, found.takes = history(store, since), numbers_taken(store)
     return found
 
 

@@ -17,10 +17,10 @@ from healthcheck.replay.incidents import Incidents
 from healthcheck.replay.rebuild import Rebuilt, window
 from healthcheck.replay.record import StoreHistory
 from healthcheck.replay.schedule import ReplaySchedule
-from healthcheck.store.versions import OF_NODES
+from healthcheck.store.versions import OF_NODES, POLICY
 from healthcheck.triage.correlate import domains as places
 from healthcheck.triage.faults import accuses
-from healthcheck.triage.gather import change, domains, ports
+from healthcheck.triage.gather import change, domains, ports, shows_until
 from healthcheck.triage.past import (
     FleetHistory,
     Isolated,
@@ -99,6 +99,8 @@ class _Replay:
         self._isolated: list[Isolated] = []
         self._open: tuple[float, str] | None = None
         self._incidents = Incidents(record, since)
+        # The policy is the one that is asked about, all along.
+        self._changes = [change(one, (), record.takes) for one in record.held if one.kind != POLICY]
         self._sick: set[str] = set()
         self._holds: list[Hold] = []
         self._openings: list[tuple[float, str]] = []
@@ -174,8 +176,10 @@ class _Replay:
     def _decide(self, now: float, due: set[str]) -> tuple[set[str], set[str]]:
         """Runs the policy for these nodes and applies it at once; returns those that it isolated, and those
         that its breaker held back."""
-        changes = [change(one, self._record.sweeps.broad[:self._record.sweeps.until(now)])
-                   for one in self._record.held if one.holds(now)]
+        broad = self._record.sweeps.broad[:self._record.sweeps.until(now)]
+        every = [replace(one, until=shows_until(one.began, broad)) for one in self._changes
+                 if one.began <= now]
+        changes = [one for one in every if one.holds(now)]
         due = (due | self._out | self._incidents.nodes()
                | {one.node for one in self._isolated}) & self._nodes.keys()
         changed: dict[str, tuple[VersionChange, ...]] = {}
@@ -194,7 +198,8 @@ class _Replay:
         fleet = FleetHistory(now, tuple(seen.values()), tuple(self._isolated), since, why,
                              max(now - window(self._policy), first) if first is not None else now, known,
                              number, self._quiet(due),
-                             tuple(one for one in changes if one.kind not in OF_NODES))
+                             tuple(one for one in changes if one.kind not in OF_NODES),
+                             tuple(one for one in every if one.kind not in OF_NODES))
         plan = make(fleet, self._policy)
         self._take(plan, due)
         return ({step.node for step in plan.steps if step.act is Act.ISOLATE},

@@ -5,12 +5,16 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from healthcheck.model.verdict import StoredIncident
 from healthcheck.report.plan import ago
 from healthcheck.store.marks import CordonMark
+from healthcheck.triage.changed import change_document
+from healthcheck.triage.changed import lines as change_lines
 from healthcheck.triage.likelihood import words
+from healthcheck.triage.past import VersionChange
 from healthcheck.triage.ticket import utc
 from healthcheck.triage.whole import named
 from inventory.nodeset import natural
@@ -34,8 +38,11 @@ def lines(found: Sequence[StoredIncident], now: float, fold: Fold) -> Iterator[s
                          row[-1]]).rstrip()
 
 
-def page(one: StoredIncident, held: Mapping[str, CordonMark]) -> Iterator[str]:
-    """One incident in full. `held` are its cordons, by node."""
+def page(
+    one: StoredIncident, held: Mapping[str, CordonMark], changes: Sequence[VersionChange] = (),
+) -> Iterator[str]:
+    """One incident in full. `held` are its cordons, by node; `changes` what changed just before it began, of
+    what nodes are judged by."""
     yield f"incident {one.id}: {clean(named(one.kind, one.place))}"
     yield ""
     yield f"  {'why':<11}{clean(one.why, 600)}"
@@ -45,6 +52,8 @@ def page(one: StoredIncident, held: Mapping[str, CordonMark]) -> Iterator[str]:
     yield f"  {'opened':<11}{utc(one.began)}, last seen {utc(one.seen)}"
     if one.ended is not None:
         yield f"  {'closed':<11}{utc(one.ended)} by {clean(one.by)}: {clean(one.closed)}"
+    for line in change_lines(changes):
+        yield f"  {'beside':<11}{clean(line, 600)}"
     yield from (f"  {'shows' if not at else '':<11}{clean(symptom)}"
                 for at, symptom in enumerate(one.symptoms))
     yield ""
@@ -63,8 +72,9 @@ def _number(mark: CordonMark | None) -> int | None:
 
 def document(
     found: Sequence[StoredIncident], now: float, held: Mapping[int, Mapping[str, CordonMark]],
+    changes: Mapping[int, Sequence[VersionChange]] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """The document for programs; times are epoch seconds."""
+    """The document for programs; times are epoch seconds. `changes` are those beside each, if asked for."""
     return {
         "schema": "muster.incidents/1",
         "time": dt.datetime.fromtimestamp(now, dt.timezone.utc).isoformat(timespec="seconds"),
@@ -75,5 +85,6 @@ def document(
             "closed_why": one.closed or None,
             "nodes": [{"node": member.node, "first": member.began, "last": member.seen, "until": member.ended,
                        "cordon": _number(held.get(one.id, {}).get(member.node))} for member in one.members],
-        } for one in found],
+        } | ({"changes": [change_document(each) for each in changes[one.id]]} if one.id in changes else {})
+            for one in found],
     }

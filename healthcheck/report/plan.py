@@ -12,6 +12,7 @@ from healthcheck.model.outcome import Repair
 from healthcheck.model.verdict import Verdict
 from healthcheck.report.machines import lines as machine_lines
 from healthcheck.store.verdicts import lines_of
+from healthcheck.triage.changed import batches, change_document, lines
 from healthcheck.triage.correlate import minute
 from healthcheck.triage.plan import Act, PlannedAction, TriagePlan, Withheld
 from inventory.text import clean
@@ -20,6 +21,7 @@ Fold = Callable[[Iterable[str]], str]
 # How a person ends the jobs that run on some nodes: a command, or words where none is known.
 EndJobs = Callable[[Sequence[str]], str]
 _WIDE = 150
+_CHANGES = 600
 
 
 def no_command(nodes: Sequence[str]) -> str:
@@ -46,6 +48,7 @@ def text(
     silenced = sum(len(one.problems) for one in plan.held_back)
     quiet = f", {silenced} problem{'s' * (silenced != 1)} silenced" if silenced else ""
     yield f"{nodes} nodes, {serving} in service; {len(plan.unfit)} not fit for new jobs{quiet}; {age}"
+    yield from (clean(line, _CHANGES) for line in lines(plan.changes))
     for incident in plan.incidents:
         where = fold(incident.nodes) if incident.nodes else "no node any more"
         number = f" {incident.id}" if incident.id else ""
@@ -66,6 +69,8 @@ def text(
     yield from _folded((("held", one.node, _cause(one)) for one in held), fold)
     yield from _folded((("not in service", one.node, f"{plan.out[one.node]}; {_cause(one)}") for one in kept
                         if one not in held), fold)
+    if plan.only_since:
+        yield _only_since(plan.only_since, fold)
     if plan.to_end:
         yield (f"by hand   {fold(plan.to_end)}: end the jobs that still run there; muster ends none: "
                f"{end_jobs(plan.to_end)}")
@@ -77,6 +82,25 @@ def text(
             watched[verdict.fault, asked].append(verdict.node)
     for (fault, owner), names in watched.items():
         yield f"watch     {fold(names)}: {fault} ({owner})"
+
+
+def undo_text(plan: TriagePlan, since: float, fold: Fold) -> Iterator[str]:
+    """What `--undo-since` would give back, and why not the rest."""
+    yield from (clean(line, _CHANGES) for line in lines(plan.changes))
+    if not plan.changes:
+        yield f"nothing that nodes are judged by has changed since {minute(since)}: there is nothing to undo"
+        return
+    yield from _folded(((step.act.value, step.node, clean(step.why, _CHANGES)) for step in plan.steps), fold)
+    yield from _withheld(plan, fold)
+    if not plan.steps and not plan.withheld:
+        yield f"triage has taken no node from jobs since {minute(since)} that is held still"
+
+
+def _only_since(nodes: Mapping[str, float], fold: Fold) -> str:
+    """Which nodes nothing but a change takes from jobs, and how they are given back where it was wrong."""
+    names, since = fold(nodes), minute(min(nodes.values()))
+    return (f"by change {names}: nothing but a change keeps jobs away; if that was wrong, put back what held "
+            f"before, then: muster check {names} --store; muster triage --undo-since {since}")
 
 
 def _folded(each: Iterable[tuple[str, str, str]], fold: Fold) -> Iterator[str]:
@@ -137,6 +161,8 @@ def document(
         "breaker": {"open": plan.is_open, "opens": plan.opens, "closes": plan.closes},
         "windows": [{"until": _iso(one.until), "why": one.why, "but": sorted(one.but)}
                     for one in plan.windows],
+        "changes": [change_document(one) for _, changes in batches(plan.changes) for one in changes],
+        "only_by_change": [{"node": node, "since": _iso(since)} for node, since in plan.only_since.items()],
         "incidents": [{"id": one.id, "kind": one.kind, "cause": one.cause, "nodes": list(one.nodes),
                        "why": one.why, "owner": one.owner.value, "symptoms": list(one.symptoms),
                        "likelihood": one.likelihood, "isolates": one.isolates}

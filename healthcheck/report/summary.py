@@ -61,6 +61,7 @@ def text(found: Summary, fold: Fold, away: Mapping[str, str], definitions: Itera
     left = [f"{number} {words}"
             for number, words in ((found.first, "present at a node's first snapshot"),
                                   (found.shared, "in incidents, not the node's own"),
+                                  (found.changed, "came with a change of rules, SKU, policy or muster"),
                                   (found.outside, "outside counted time")) if number]
     if left:
         yield f"in no rate: {', '.join(left)}"
@@ -162,7 +163,7 @@ def document(found: Summary, away: Mapping[str, str], definitions: Iterable[str]
         "nodes": found.nodes, "failures": _line(found.total), "nodes_failing": asdict(found.weekly),
         "field": {"nodes_per_100_week": FIELD, "source": FIELD_SOURCE}, "left_out": {
             "at_first_look": found.first, "in_incidents": found.shared,
-            "outside_counted_time": found.outside},
+            "with_a_change": found.changed, "outside_counted_time": found.outside},
         "sweep_interval": asdict(found.interval),
         "by": {name: [_line(row) for row in rows] for name, rows in found.tables.items()},
         "worst": {"nodes": found.worst.nodes, "share": found.worst.share, "by_chance": found.worst.by_chance,

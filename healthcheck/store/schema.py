@@ -341,5 +341,10 @@ _RESTORE = (
     "ALTER TABLE cordon ADD COLUMN number INTEGER",
 )
 
+# What a deciding thing said, as JSON, so that a change of it can be put in words: a rule's limits and
+# severity, a SKU's numbers, a fault of the policy. Empty for what was noted before.
+_CHANGED = ("ALTER TABLE version ADD COLUMN said TEXT NOT NULL DEFAULT ''",)
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH,
-                                           _EIGHTH, _NINTH, _TENTH, _ELEVENTH, _TWELFTH, _PARTS, _RESTORE)
+                                           _EIGHTH, _NINTH, _TENTH, _ELEVENTH, _TWELFTH, _PARTS, _RESTORE,
+                                           _CHANGED)

@@ -1,8 +1,9 @@
 """Writes a sweep into the store, in one transaction: only what changed since the one before takes room.
 
 What one sweep cannot see it cannot end: a fault of a rule that was not judged this time, or could not be
-measured, stays as it was. One that a kernel log reported stays until its end is proven
-(`healthcheck.store.logproof`), and keeps the node from being healthy until then.
+measured, stays as it was; that of a rule that is in no folder any more accuses no one. One that a kernel log
+reported stays until its end is proven (`healthcheck.store.logproof`), and keeps the node from being healthy
+until then.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from healthcheck.model.outcome import (
     origin_of,
 )
 from healthcheck.store import newest, versions
+from healthcheck.store.accused import lasts
 from healthcheck.store.clock import AHEAD_S, UNSET_S
 from healthcheck.store.file import Store
 from healthcheck.store.follow import follow
@@ -99,7 +101,8 @@ def record(
         write_left_out(db, sweep.started, {nodes[name]: evidence for name, evidence in left.items()})
         end_left_out(db, [nodes[report.node] for report in kept])
         latest = max(sweep.finished, clock()) + AHEAD_S
-        writer = _Writer(db, sweep.started, latest)
+        there = frozenset(one.name for one in sweep.versions if one.kind == "rule")
+        writer = _Writer(db, sweep.started, latest, there)
         ambiguous = _ambiguous(readings)
         # several that are equal come with an image, and tell nothing
         machines = Counter(seen.machine for seen in readings.values())
@@ -135,8 +138,7 @@ def _versions(
             for result in report.results:
                 if result.rule in rules and result.status is not Status.SKIPPED:
                     rules.discard(result.rule)
-        versions.note(db, (one for one in sweep.versions if one.kind != "rule" or one.name not in rules),
-                      sweep.who, sweep.started, latest)
+        versions.note(db, sweep.versions, sweep.who, sweep.started, rules, latest)
     versions.note_nodes(db, ((report.node, seen) for report in kept if report.node in readings
                              and (seen := readings[report.node].shown) is not None), sweep.who, sweep.started)
 
@@ -206,11 +208,15 @@ def _failing(result: Result, one: _Alive) -> Result:
 class _Writer:
     """Changes of one sweep, at one time."""
 
-    def __init__(self, db: sqlite3.Connection, now: float, latest: float) -> None:
-        """What is later than `latest` was stored by a clock that was ahead."""
+    def __init__(
+        self, db: sqlite3.Connection, now: float, latest: float, there: Collection[str] = (),
+    ) -> None:
+        """What is later than `latest` was stored by a clock that was ahead. `there` are the rules that there
+        are, empty where that is not known."""
         self._db = db
         self._now = now
         self._latest = latest
+        self._there = there
         self._held: dict[int, list[tuple[float, float]]] | None = None
 
     def state(self, node: int, report: NodeReport) -> None:
@@ -272,8 +278,12 @@ class _Writer:
         those that the site has done away with are, too."""
         rules = {row[0] for row in self._db.execute("SELECT DISTINCT rule FROM problem WHERE node = ?",
                                                     (node,))}
-        return sorted(result.rule for result in report.results if result.rule in rules and (
-            result.status in (Status.PASS, Status.FAIL) or _dropped(result)))
+        return sorted([*(result.rule for result in report.results if result.rule in rules and (
+            result.status in (Status.PASS, Status.FAIL) or _dropped(result))), *filter(self._removed, rules)])
+
+    def _removed(self, rule: str) -> bool:
+        """Whether the site has taken the rule away; what a burn-in found was never of one."""
+        return bool(self._there) and bool(rule) and rule not in self._there and not lasts(rule)
 
     def _holds(self) -> Mapping[int, list[tuple[float, float]]]:
         """By node from when to when we held it."""
@@ -301,7 +311,9 @@ class _Writer:
             if key in found:
                 continue
             fault, unmeasured = gone.get(rule, (False, False))
-            if status != Status.FAIL.value:
+            if self._removed(rule):
+                over = bool(report.results)
+            elif status != Status.FAIL.value:
                 over = unmeasured
             elif ends:
                 over = (rule in results

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.model.faultkind import Isolation
@@ -20,6 +21,24 @@ UNDER = ("SELECT before.fault, before.isolation, coalesce(before.incident, 0) FR
          "AND before.ended = verdict.began WHERE verdict.id = ? ORDER BY before.id DESC LIMIT 1")
 # It did not begin after it ended, whatever the head's clock said when it began.
 _END = "UPDATE verdict SET ended = ?, began = min(began, ?) WHERE id = ?"
+
+
+@dataclass(frozen=True)
+class VerdictEvidence:
+    """What a verdict was for: its fault, and of each problem the fault, the rule and the subject."""
+
+    fault: str
+    lines: tuple[tuple[str, str, str], ...]
+
+
+def evidence(store: Store, numbers: Iterable[int]) -> dict[int, VerdictEvidence]:
+    """What these verdicts rested on."""
+    found = {}
+    for number in set(numbers):
+        for fault, lines in store.rows("SELECT fault, evidence FROM verdict WHERE id = ?", number):
+            found[number] = VerdictEvidence(fault, tuple((one["fault"], one["rule"], one["subject"])
+                                                  for one in json.loads(lines)))
+    return found
 
 
 def write(store: Store, plan: Decided, *, opens: bool = True) -> dict[str, int]:

@@ -39,10 +39,10 @@ def faults(past: NodeHistory, policy: TriagePolicy, now: float, excused: Collect
     accusing = [problem for problem in past.problems if of(problem) is not Of.FAIL
                 or problem.rule not in past.excused]
     now_there = _grouped(accusing, policy, excused, waiting=policy.wedged)
-    # Of what was an incident's nothing is held against the node.
-    before = _grouped((problem for problem in (*past.over, *past.moved) if not past.in_incident(problem)),
+    # Of what was an incident's, or of a change of the rules, nothing is held against the node.
+    before = _grouped((problem for problem in (*past.over, *past.moved) if not past.not_its_own(problem)),
                       policy, ())
-    unsure = _grouped((problem for problem in accusing if not past.in_incident(problem)), policy, excused)
+    unsure = _grouped((problem for problem in accusing if not past.not_its_own(problem)), policy, excused)
     found: list[Fault] = []
     for key in {**now_there, **before, **unsure}:
         came = [problem for group in (before.get(key), unsure.get(key)) if group is not None
@@ -108,6 +108,8 @@ def _fault(
         repair = _repeated(repair, key[1], past, policy, now, because)
     if flaps:
         because.append(flaps)
+    if said := _since_change(believed, past):
+        because.append(said)
     owner = kind.owner or _owner([problem for one, problem in asked if one is by_itself] + list(here))
     # Who names no one with spare parts, or goes by history alone, names the vendor.
     if repair is Repair.REPLACE and (by_itself is not repair or owner not in _WITH_PARTS):
@@ -115,6 +117,13 @@ def _fault(
     began = min(problem.began for problem in here)
     return Fault(kind, key[1], tuple(here), isolation, repair, owner, began, tuple(because),
                  repair is not by_itself)
+
+
+def _since_change(believed: Sequence[Problem], past: NodeHistory) -> str:
+    """Which change of what it is judged by alone made it; empty where not all of it came so."""
+    if not past.came or not all(problem in past.came for problem in believed):
+        return ""
+    return "; ".join(dict.fromkeys(past.came[problem].words for problem in believed))
 
 
 def _convicts(problem: Problem) -> bool:
@@ -148,7 +157,7 @@ def _climbed(
     """The next rung where this one did not hold."""
     if repair not in (Repair.RESTART_SERVICE, Repair.RESET_GPU, Repair.REBOOT):
         return repair
-    own = [problem for problem in history if problem.node == past.node and not past.in_incident(problem)]
+    own = [problem for problem in history if problem.node == past.node and not past.not_its_own(problem)]
     outlived = returns(own, past.boots[1:], policy.climb, now)
     if outlived >= policy.climb.failures:
         because.append(f"it came back after {outlived} reboots in {policy.climb.days:g} days: hardware")
@@ -165,7 +174,7 @@ def _repeated(
 ) -> Repair:
     """Repeat offenders leave the ladder: what fails again and again is not mended by another reboot."""
     failures = [problem for problem in (*past.problems, *past.over, *past.moved)
-                if isolates(problem, policy) and not past.in_incident(problem)]
+                if isolates(problem, policy) and not past.not_its_own(problem)]
     if not _component(where):
         failures = [problem for problem in failures if problem.began >= past.chassis_since]
     at = [problem for problem in failures if place(problem) == where] if _component(where) else \
@@ -219,7 +228,7 @@ def _driver_first(found: list[Fault]) -> list[Fault]:
 def suspect_node(past: NodeHistory, policy: TriagePolicy, now: float) -> str:
     """Why the node itself is suspect where several of its components repeat; empty where they do not."""
     failures = [problem for problem in past.problems + past.over if problem.began >= past.chassis_since
-                and isolates(problem, policy) and not past.in_incident(problem)]
+                and isolates(problem, policy) and not past.not_its_own(problem)]
     places = {place(problem) for problem in failures if _component(place(problem))}
     value, times = score([problem for problem in failures if _component(place(problem))], policy.repeat, now)
     if len(places) < 2 or value < policy.repeat.score:

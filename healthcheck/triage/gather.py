@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from healthcheck.model.faultkind import Isolation
+from healthcheck.model.faultkind import FaultKind, Isolation
 from healthcheck.model.problem import Problem
 from healthcheck.model.verdict import RMA
 from healthcheck.store.clock import AHEAD_S, in_future
@@ -23,8 +23,18 @@ from healthcheck.store.marks import CordonMark
 from healthcheck.store.repairs import word_of
 from healthcheck.store.rmas import Rma, alarms, rmas
 from healthcheck.store.verdicts import UNDER
-from healthcheck.store.versions import OF_NODES, VersionSpan, history
+from healthcheck.store.versions import (
+    OF_NODES,
+    POLICY,
+    VersionSpan,
+    content_of,
+    history,
+    pending,
+    policies,
+    rules_now,
+)
 from healthcheck.triage.faults import accuses
+from healthcheck.triage.judgedby import decided_by, faults_of
 from healthcheck.triage.past import (
     NONE_SILENCED,
     REPAIRED,
@@ -112,7 +122,8 @@ def gather(
         opened[0][0] if opened else None, opened[0][1] if opened else "",
         _remembered(store, now, now - window),
         tuple(incidents(store, now - max(window, policy.incidents.reopen_days * _DAY))), next_number(store),
-        changes=tuple(one for one in there.changes if one.kind not in OF_NODES))
+        changes=tuple(one for one in there.changes if one.kind not in OF_NODES),
+        every_change=tuple(one for one in there.every_change if one.kind not in OF_NODES))
 
 
 def where(said: str) -> tuple[str, str]:
@@ -163,7 +174,8 @@ class _Memory:
                           for row in store.rows(
                               "SELECT name, driver, kernel, firmware FROM newest "
                               "JOIN node ON node.id = newest.node WHERE driver || kernel || firmware != ''")}
-        self.changes = changes(store, since, now)
+        self.every_change = every_change(store, since, now, policy)
+        self.changes = [one for one in self.every_change if one.holds(now)]
         self._changed: dict[str, list[VersionChange]] = defaultdict(list)
         for one in self.changes:
             if one.kind in OF_NODES:
@@ -299,7 +311,19 @@ def _anew(store: Store, lost: Lost, now: float) -> Mapping[str, Anew]:
 
 def changes(store: Store, since: float, now: float) -> list[VersionChange]:
     """What decides, or what nodes run, and is since then not what it was, as it was known at `now`."""
-    found = [one for one in history(store, since) if one.holds(now)]
+    return [one for one in every_change(store, since, now) if one.holds(now)]
+
+
+def every_change(
+    store: Store, since: float, now: float, policy: TriagePolicy | None = None,
+) -> list[VersionChange]:
+    """The same with what changed again since then, by kind, name and time; and what this policy would change
+    of what the newest triage decided by."""
+    found = [one for one in history(store, since) if one.began <= now]
+    fresh = pending(store, decided_by(policy), now) if policy is not None else []
+    replaced = {(one.kind, one.name) for one in fresh}
+    found = [*(replace(one, after=now) if one.after is None and (one.kind, one.name) in replaced else one
+               for one in found), *fresh]
     if not found:
         return []
     # The sweeps that looked at most nodes: one node may be looked at with a new rule
@@ -307,7 +331,9 @@ def changes(store: Store, since: float, now: float) -> list[VersionChange]:
     broad = [row[0] for row in store.rows(
         "SELECT started FROM sweep WHERE started >= ? AND started <= ? AND 2 * (nodes + left_out) >= "
         "(SELECT max(nodes + left_out) FROM sweep) ORDER BY started", min(one.began for one in found), now)]
-    return [change(one, broad) for one in found]
+    takes = numbers_taken(store) if any(one.kind == "sku" for one in found) else {}
+    before = _policies_before(store, {one.began for one in found if one.kind == POLICY}, now)
+    return [change(one, broad, takes, before.get(one.began, ())) for one in found]
 
 
 def returned(rma: Rma) -> Repaired:
@@ -317,12 +343,56 @@ def returned(rma: Rma) -> Repaired:
     return Repaired(rma.returned, RETURNED, rma.slot, of, rma.kind)
 
 
-def change(one: VersionSpan, broad: Sequence[float]) -> VersionChange:
-    """What held since then, as a change; `broad` are the sweeps of most nodes,
-    of which the second with it may not have been yet."""
-    at = bisect_left(broad, one.began) + 1
-    return VersionChange(one.kind, one.name, one.digest, one.began, one.before,
-                         broad[at] if at < len(broad) else float("inf"))
+def change(
+    one: VersionSpan, broad: Sequence[float], takes: Mapping[str, frozenset[str]] | None = None,
+    faults: tuple[FaultKind, ...] = (),
+) -> VersionChange:
+    """What held since then, as a change; `broad` are the sweeps of most nodes, of which the second with it
+    may not have been yet. `takes` are the numbers that each rule takes of a SKU, and `faults` those of the
+    policy before it."""
+    said, says = content_of(one.said_before), content_of(one.said)
+    rules = _concerned(said, says, takes) if one.kind == "sku" and takes is not None else None
+    return VersionChange(one.kind, one.name, one.digest, one.began, one.before, shows_until(one.began, broad),
+                         one.after, one.was, said, says, rules, faults if one.kind == POLICY else ())
+
+
+def shows_until(began: float, broad: Sequence[float]) -> float:
+    """When what a change brings has shown: the second of the sweeps of most nodes from it on."""
+    at = bisect_left(broad, began) + 1
+    return broad[at] if at < len(broad) else float("inf")
+
+
+def _concerned(
+    said: Mapping[str, Any], says: Mapping[str, Any], takes: Mapping[str, frozenset[str]],
+) -> frozenset[str] | None:
+    """The rules that a change of a SKU concerns where it is one of numbers alone."""
+    was, now = said.get("numbers"), says.get("numbers")
+    if not isinstance(was, dict) or not isinstance(now, dict) or any(
+            said.get(key) != says.get(key) for key in ("empty", "ports")):
+        return None
+    other = {name for name in was.keys() | now.keys() if was.get(name) != now.get(name)}
+    return frozenset(rule for rule, numbers in takes.items() if not numbers or numbers & other)
+
+
+def numbers_taken(store: Store) -> dict[str, frozenset[str]]:
+    """By rule the numbers that it takes of a SKU, of those that take any; none where that is not known."""
+    found = {}
+    for name, said in rules_now(store):
+        given = content_of(said).get("with")
+        numbers = frozenset(value[1:] for value in (given.values() if isinstance(given, dict) else ())
+                            if isinstance(value, str) and value.startswith("$"))
+        if numbers or given is None:
+            found[name] = numbers
+    return found
+
+
+def _policies_before(
+    store: Store, times: Collection[float], now: float,
+) -> Mapping[float, tuple[FaultKind, ...]]:
+    """The faults of the policy as they were before each of these times."""
+    rows = policies(store, now) if times else []
+    return {time: faults_of({name: content_of(said) for began, name, said in rows if began < time})
+            for time in times}
 
 
 _NO_VERSIONS: Mapping[str, str] = {}

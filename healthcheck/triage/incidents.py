@@ -55,9 +55,11 @@ def live(fleet: FleetHistory, policy: TriagePolicy) -> IncidentUpdate:
     showing = _showing(fleet, policy)
     waived = [(one.ended, frozenset(one.symptoms), {member.node for member in one.members})
               for one in fleet.incidents if one.ended is not None and one.by != _TRIAGE]
-    # What a person closed is each node's own, as long as it goes on.
+    came = {past.node: past.came for past in fleet.nodes if past.came}
+    # What a person closed is each node's own, as long as it goes on; what came with a rule is of no place.
     fair = _without(showing, lambda name, node, problem: problem.rule in (
-        excused if of(problem) is not Of.FAIL else ours_to_explain.get(node, ())) or any(
+        excused if of(problem) is not Of.FAIL else ours_to_explain.get(node, ())) or (
+        (cause := came.get(node, {}).get(problem)) is not None and cause.exact) or any(
         problem.began <= ended and name in symptoms and node in nodes for ended, symptoms, nodes in waived))
     ours_of = frozenset(rule for rules in ours_to_explain.values() for rule in rules)
     beside = _beside(fleet, policy, lambda problem: problem.rule in (

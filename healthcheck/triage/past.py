@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import Any
 
-from healthcheck.model.faultkind import Isolation
+from healthcheck.model.faultkind import FaultKind, Isolation
 from healthcheck.model.problem import Problem
 from healthcheck.model.verdict import StoredIncident
 from healthcheck.store.machines import AnotherMachine
 from healthcheck.store.marks import CordonMark
+from healthcheck.store.versions import POLICY, THERE
 from healthcheck.triage.symptom import symptom
 
 
@@ -96,9 +98,13 @@ class IncidentMembership:
 @dataclass(frozen=True)
 class VersionChange:
     """Something that decides, or that a node runs, is not what it was: a rule, a SKU, a baseline, muster
-    itself; a driver, a kernel, a firmware. `digest` is what it is now; `began` is the first sweep with it,
-    `before` the last without (None: there was none of the name), `until` the sweep after the first: what a
-    change brings shows by then.
+    itself, a fault of the policy; a driver, a kernel, a firmware. `digest` is what it is now, empty where it
+    is gone; `began` is the first sweep with it, `before` the last without (None: there was none of the name),
+    `until` the sweep after the first: what a change brings shows by then, and `after` when another followed.
+
+    `was` is the digest before, and `said` and `says` are what it said then and says now, by key, as far as
+    that is known. `rules` are those that a change of a SKU can concern, None where it can be any; `faults`
+    those of the policy before a change of it, in their order.
     """
 
     kind: str
@@ -107,6 +113,39 @@ class VersionChange:
     began: float
     before: float | None = None
     until: float = float("inf")
+    after: float | None = None
+    was: str = ""
+    said: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    says: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    rules: frozenset[str] | None = None
+    faults: tuple[FaultKind, ...] = ()
+
+    @property
+    def exact(self) -> bool:
+        """Whether it is known which rules, or which faults, it is about: of what begins with another muster
+        most is no doing of it, nor is what a rule finds that was there before and is judged since then."""
+        if self.kind == "rule":
+            return not self.first_judged
+        return self.kind == POLICY or (self.kind == "sku" and self.rules is not None)
+
+    @property
+    def first_judged(self) -> bool:
+        """Whether a rule was there before, and is only judged since then."""
+        return self.before is None and bool(self.says.get(THERE))
+
+    def holds(self, now: float) -> bool:
+        """Whether it held at that time."""
+        return self.began <= now and (self.after is None or now < self.after)
+
+
+@dataclass(frozen=True)
+class CameWith:
+    """Why a problem is there, or counts: a change of what the node is judged by, in words. `exact`: the
+    change is of its own rule, its fault in the policy, or a number that its rule takes."""
+
+    words: str
+    exact: bool
+    began: float
 
 
 @dataclass(frozen=True)
@@ -137,7 +176,8 @@ class NodeHistory:
     there is none. `state` is what the newest sweep that judged it called it, at `seen`; empty where none has.
     `versions` are those that its newest look showed (driver, kernel, firmware), `ports` its ports' leaf and
     rail by PCI address, empty where not known; `shared` are the incidents that it is or was in, `excused`
-    the rules whose failing an incident answers for: they accuse it of nothing while it lasts. `sku` is what
+    the rules whose failing an incident answers for: they accuse it of nothing while it lasts; `came` is what
+    is there, or was, only since a change of what it is judged by. `sku` is what
     the inventory calls its kind, `changed` what it runs since not long ago. `anew` is set where its last
     cordon ended so, and nothing has been proven since. `machine` is set where another machine has its name
     since then.
@@ -173,6 +213,7 @@ class NodeHistory:
     sku: str = ""
     changed: tuple[VersionChange, ...] = ()
     machine: AnotherMachine | None = None
+    came: Mapping[Problem, CameWith] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
     def silenced(self) -> int:
@@ -188,6 +229,11 @@ class NodeHistory:
         return replace(self, problems=self.problems + hidden.problems, over=self.over + hidden.over,
                        moved=self.moved + hidden.moved, left=max(self.left, hidden.left),
                        hidden=NONE_SILENCED)
+
+    def not_its_own(self, problem: Problem) -> bool:
+        """Whether what is over was an incident's, or only there by a change of what the node is judged by."""
+        return self.in_incident(problem) or (
+            problem.ended is not None and (came := self.came.get(problem)) is not None and came.exact)
 
     def in_incident(self, problem: Problem) -> bool:
         """Whether a problem was part of an incident, from its beginning to its end if it has one; what
@@ -223,7 +269,7 @@ class FleetHistory:
     within the breaker's window; `open_since` is when the breaker opened, None while it is closed. `since` is
     when what the store remembers of faults begins. `incidents` are those that are open, and those that ended
     within the policy's windows; the next new one gets the number `next_incident`. `changes` are those of what
-    nodes are judged by.
+    nodes are judged by that hold, and `every_change` also those that changed again.
     """
 
     now: float
@@ -236,3 +282,4 @@ class FleetHistory:
     next_incident: int = 1
     quiet: Quiet = Quiet()
     changes: tuple[VersionChange, ...] = ()
+    every_change: tuple[VersionChange, ...] = ()

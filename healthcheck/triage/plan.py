@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import partial
 
 from healthcheck.model.faultkind import Isolation
 from healthcheck.model.outcome import NodeState
@@ -13,10 +14,11 @@ from healthcheck.model.verdict import Incident, IncidentEnd, Verdict
 from healthcheck.store.accused import lasts
 from healthcheck.store.machines import AnotherMachine
 from healthcheck.triage.breaker import NOWHERE, Breaker, Place
+from healthcheck.triage.changed import ChangeIndex, came_with, went_with
 from healthcheck.triage.correlate import minute
 from healthcheck.triage.decide import decide
 from healthcheck.triage.incidents import live
-from healthcheck.triage.past import FleetHistory, NodeHistory
+from healthcheck.triage.past import FleetHistory, NodeHistory, VersionChange
 from healthcheck.triage.policy import TriagePolicy
 from healthcheck.triage.requalify import unproven_machine
 
@@ -85,7 +87,8 @@ class TriagePlan:
     which the newest sweeps cannot say how they are: that there is no step for them says nothing. `held` are
     nodes that a cordon of ours holds already, and `out` those that are not in service, with their lifecycle.
     `held_back` are the nodes with silenced problems. `machines` are those that took a node's name and have
-    not been brought up under it.
+    not been brought up under it. `changes` are those of late of what nodes are judged by, and `only_since`
+    the nodes that are held, or would be, for nothing but such a change, with its time.
     """
 
     now: float
@@ -103,6 +106,8 @@ class TriagePlan:
     out: Mapping[str, str] = field(default_factory=dict)
     held_back: tuple[HeldBack, ...] = ()
     machines: tuple[AnotherMachine, ...] = ()
+    changes: tuple[VersionChange, ...] = ()
+    only_since: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def unfit(self) -> tuple[str, ...]:
@@ -122,6 +127,9 @@ class TriagePlan:
 def make(fleet: FleetHistory, policy: TriagePolicy, at_most: int | None = None) -> TriagePlan:
     """The plan for the fleet as it is: releases first, then isolations by urgency as far as the breaker has
     room, and no more than `at_most` of them; what that number alone withholds opens no breaker."""
+    changes = ChangeIndex(fleet.every_change)
+    if changes:
+        fleet = replace(fleet, nodes=tuple(map(partial(_came, changes, policy), fleet.nodes)))
     life = live(fleet, policy)
     past_of = {past.node: replace(past, shared=life.shared.get(past.node, ()),
                                   excused=life.waived.get(past.node, frozenset())) if past.node in life.shared
@@ -135,7 +143,9 @@ def make(fleet: FleetHistory, policy: TriagePolicy, at_most: int | None = None) 
             if cordon.verdict is None or verdict.isolation is not Isolation.NONE:
                 continue
             if verdict.proven and not past_of[verdict.node].leased:
-                steps.append(PlannedAction(Act.RELEASE, verdict.node, verdict.proven, verdict,
+                beside = went_with(past_of[verdict.node], changes, cordon.began) if changes else ""
+                why = "; ".join(filter(None, (verdict.proven, beside)))
+                steps.append(PlannedAction(Act.RELEASE, verdict.node, why, verdict,
                                            backend=cordon.backend, cordon=cordon.id))
             else:
                 why = verdict.unproven or past_of[verdict.node].leased
@@ -186,7 +196,10 @@ def make(fleet: FleetHistory, policy: TriagePolicy, at_most: int | None = None) 
                       tuple(_held_back(past, policy, fleet.now) for past in past_of.values()
                             if past.hidden.problems),
                       tuple(one for past in fleet.nodes
-                            if (one := unproven_machine(past, policy, fleet.now)) is not None))
+                            if (one := unproven_machine(past, policy, fleet.now)) is not None),
+                      tuple(one for one in fleet.every_change
+                            if fleet.now - one.began <= policy.fresh_hours * 3600),
+                      _only_since(verdicts, past_of))
 
 
 def _held_back(past: NodeHistory, policy: TriagePolicy, now: float) -> HeldBack:
@@ -196,6 +209,26 @@ def _held_back(past: NodeHistory, policy: TriagePolicy, now: float) -> HeldBack:
     worse = (would is not None and would.isolation is not Isolation.NONE
              and (heard is None or heard.isolation is Isolation.NONE))
     return HeldBack(past.node, past.hidden.problems, would if worse else None)
+
+
+def _only_since(verdicts: Iterable[Verdict], past_of: Mapping[str, NodeHistory]) -> Mapping[str, float]:
+    """The nodes that jobs keep away from for nothing but what came with a change, and when it was."""
+    found = {}
+    for verdict in verdicts:
+        came = past_of[verdict.node].came
+        if came and verdict.isolation is not Isolation.NONE:
+            causes = [came.get(problem) for fault in verdict.faults if fault.isolation is not Isolation.NONE
+                      for problem in fault.problems]
+            known = [cause.began for cause in causes if cause is not None and cause.exact]
+            if known and len(known) == len(causes):
+                found[verdict.node] = min(known)
+    return found
+
+
+def _came(changes: ChangeIndex, policy: TriagePolicy, past: NodeHistory) -> NodeHistory:
+    """The node with what is there only since a change."""
+    came = came_with(past, changes, policy) if past.problems or past.over else None
+    return replace(past, came=came) if came else past
 
 
 def _measured(past: NodeHistory, policy: TriagePolicy, now: float) -> bool:

@@ -14,7 +14,7 @@ from healthcheck.triage.faults import accuses, faults, of
 from healthcheck.triage.past import REPAIRED, RETURNED, NodeHistory, Repaired, RequalifySnapshot
 from healthcheck.triage.policy import TriagePolicy
 
-_FIT = (NodeState.HEALTHY.value, NodeState.DEGRADED.value)
+FIT = (NodeState.HEALTHY.value, NodeState.DEGRADED.value)
 
 
 def requalified(past: NodeHistory, policy: TriagePolicy, now: float) -> tuple[bool, str]:
@@ -124,7 +124,7 @@ def _newest_first(past: NodeHistory, now: float) -> list[RequalifySnapshot]:
 def _after_incident(past: NodeHistory, policy: TriagePolicy, now: float, since: float) -> tuple[bool, str]:
     """A node isolated only for an incident needs no repair: one clean sweep is enough."""
     over = f"incident {past.verdict.incident if past.verdict is not None else 0} is over"
-    if past.state in _FIT and since <= past.seen <= now and now - past.seen <= policy.fresh_hours * 3600:
+    if past.state in FIT and since <= past.seen <= now and now - past.seen <= policy.fresh_hours * 3600:
         return True, f"{over}, and the sweep of {_when(past.seen)} found it fit"
     return False, f"{over}, and no sweep has found it fit{_since(since)}: muster check {past.node} --store"
 

@@ -19,30 +19,29 @@ from healthcheck.model.faultkind import Of
 from healthcheck.model.outcome import Owner, Severity
 from healthcheck.model.problem import Problem
 from healthcheck.model.verdict import Incident
+from healthcheck.store.versions import POLICY
+from healthcheck.triage.changed import brings, difference, failed_before, judges, raises
 from healthcheck.triage.correlate import minute
 from healthcheck.triage.faults import of
 from healthcheck.triage.past import FleetHistory, NodeHistory, VersionChange
 from healthcheck.triage.policy import VERSIONS, TriagePolicy
 from healthcheck.triage.symptom import symptom
-from healthcheck.xid.xidtableload import NAMES as TABLES
 
 RULES = "rules"
 _SINCE = " since "
 _SHOWN = 4
-# How the ids of rules begin that a file for kernel logs decides on: the tables of Xids, and all others.
-_BY_TABLE = ("kernel-xid", "kernel-sxid")
-_BY_BASELINE = ("kernel-", "disk-log-", "hca-log")
 _Failing = Mapping[str, Mapping[str, tuple[NodeHistory, tuple[Problem, ...]]]]
 
 
 @dataclass(frozen=True)
 class _Newly:
     """What a change brought: of the rules that newly fail with it, by rule and node, the problems;
-    and how many failed each before."""
+    and how many failed each before. `more` are those that failed before, and count for more since."""
 
     change: VersionChange
     failing: Mapping[str, Mapping[str, tuple[Problem, ...]]]
     before: Mapping[str, int]
+    more: frozenset[str] = frozenset()
 
     @property
     def nodes(self) -> set[str]:
@@ -108,7 +107,8 @@ def _all(fleet: FleetHistory, policy: TriagePolicy, failing: _Failing) -> Iterat
     """What each change brought; that of nodes with the same new version is one change,
     as old as the oldest."""
     for change in fleet.changes:
-        about = {rule: nodes for rule, nodes in failing.items() if _judges(change, rule)}
+        about = {rule: nodes for rule, nodes in failing.items()
+                 if change.kind == POLICY or judges(change, rule)}
         yield _newly(change, about, policy, partial(_everywhere, change))
     versions: dict[tuple[str, str], list[VersionChange]] = defaultdict(list)
     for past in fleet.nodes:
@@ -134,32 +134,24 @@ def _newly(
     """What a change brought; `on` gives it as it came to a node, or nothing where it did not."""
     found: dict[str, dict[str, tuple[Problem, ...]]] = {}
     before: dict[str, int] = {}
+    more: set[str] = set()
     for rule, nodes in failing.items():
         there: dict[str, tuple[Problem, ...]] = {}
         old = 0
         for node, (past, problems) in nodes.items():
             if (here := on(past)) is None:
                 continue
-            if _failed_before(past, rule, here, policy):
+            new = tuple(problem for problem in problems if raises(here, problem, policy)
+                        and brings(here, problem, policy))
+            if new:
+                more.add(rule)
+            if not new and failed_before(past, rule, here, policy):
                 old += 1
-            elif new := tuple(problem for problem in problems if here.began <= problem.began <= here.until):
+            elif new := new or tuple(problem for problem in problems if judges(here, rule)
+                                     and here.began <= problem.began <= here.until):
                 there[node] = new
         found[rule], before[rule] = there, old
-    return _Newly(change, found, before)
-
-
-def _judges(change: VersionChange, rule: str) -> bool:
-    if change.kind == "rule":
-        return rule == change.name
-    return change.kind != "baseline" or rule.startswith(_BY_TABLE if change.name in TABLES else _BY_BASELINE)
-
-
-def _failed_before(past: NodeHistory, rule: str, change: VersionChange, policy: TriagePolicy) -> bool:
-    """Whether the rule failed on the node in the hours before the change, or when it came."""
-    lately = change.began - policy.fresh_hours * 3600
-    return any(problem.rule == rule and of(problem) is Of.FAIL and problem.began < change.began
-               and (problem.ended is None or problem.ended >= lately)
-               for problem in (*past.problems, *past.over))
+    return _Newly(change, found, before, frozenset(more))
 
 
 def _many(nodes: int, service: int, policy: TriagePolicy) -> bool:
@@ -175,12 +167,18 @@ def _called(change: VersionChange) -> str:
 def _words(newly: _Newly, rules: Mapping[str, Mapping[str, object]], service: int) -> str:
     """What changed when, and what fails since on how many."""
     change = newly.change
-    what = f"{change.kind} {change.digest}" if change.kind in VERSIONS else _called(change)
-    changed = f"{what} is new" if change.before is None else f"{what} changed after {minute(change.before)}"
+    of_nodes = change.kind in VERSIONS
+    what = f"{change.kind} {change.digest}" if of_nodes else _called(change)
+    how = "" if of_nodes else difference(change)
+    changed = (f"{what} is new" if change.before is None
+               else f"{what} changed after {minute(change.before)}") + (f" ({how})" if how else "")
     first = f"first sweep with it {minute(change.began)}"
     most = sorted(rules, key=lambda rule: (-len(rules[rule]), rule))
     fails = ", ".join(f"{len(rules[rule])} of {service} nodes in service fail "
                       f"{'it' if rule == change.name else rule} since; before: {newly.before[rule]}"
+                      if rule not in newly.more else
+                      f"{len(rules[rule])} of {service} nodes in service fail "
+                      f"{'it' if rule == change.name else rule}, which counts for more since"
                       for rule in most[:_SHOWN])
     more = f", and {len(most) - _SHOWN} rules more" if len(most) > _SHOWN else ""
     look = ("look at what changed before any node" if change.kind not in VERSIONS

@@ -1,11 +1,15 @@
-"""A time span on the command line: 30, 30s, 5m, 2h, 14d, 2w."""
+"""A time span on the command line: 30, 30s, 5m, 2h, 14d, 2w; and a past moment."""
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Callable
 
 import click
+
+from inventory.errors import UsageError
+from inventory.text import short
 
 _SPAN = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)(s|m|h|d|w)?")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
@@ -29,6 +33,22 @@ def span(least: float, most: float) -> Callable[[click.Context, click.Parameter,
         return found
 
     return seconds
+
+
+def moment(value: str, option: str, now: float) -> float:
+    """Epoch seconds of a past time: 2026-11-27T09:55Z, or how long ago: 2h, 3d. Raises UsageError."""
+    if (match := _SPAN.fullmatch(value)) is not None:
+        return now - float(match[1]) * _SECONDS[match[2] or "s"]
+    try:
+        found = dt.datetime.fromisoformat(value.replace("Z", "+00:00"))
+    except ValueError:
+        found = None
+    if found is None or found.tzinfo is None:
+        raise UsageError(f"{option}: {short(value)} is no time, expected one such as 2026-11-27T09:55Z, or "
+                         "how long ago: 2h, 3d")
+    if found.timestamp() > now:
+        raise UsageError(f"{option}: {short(value)} is in the future")
+    return found.timestamp()
 
 
 def _spelt(seconds: float) -> str:

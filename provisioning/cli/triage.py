@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from inventory.cli.chosen import who
-from inventory.cli.span import span
+from inventory.cli.span import moment, span
 from inventory.errors import UsageError
 from provisioning.cli.typed import again
 
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 @click.option("--close-breaker", is_flag=True,
               help="Close the breaker, so that triage isolates nodes again. Needs --reason.")
 @click.option("--reason", metavar="TEXT", help="Why the breaker may be closed, for the ledger.")
+@click.option("--undo-since", metavar="TIME",
+              help="Only give back what just a change of rules, SKU, policy or muster since TIME took.")
 @click.option("--take-over", metavar="HOST",
               help="End a run on HOST that never reported its end, after you have made sure that it is dead.")
 @click.option(
@@ -57,9 +59,10 @@ if TYPE_CHECKING:
 @click.option(
     "--state", metavar="DIR", help="Folder of the store. Default: MUSTER_STATE, XDG, /var/lib/muster.")
 def triage(
-    act: bool, at_most: int | None, close_breaker: bool, reason: str | None, take_over: str | None,
-    replay: bool, since: float | None, policy_file: str | None, close_after: float | None, form: str,
-    hostfile: str | None, golden: str | None, rules: str | None, inventory: str | None, state: str | None,
+    act: bool, at_most: int | None, close_breaker: bool, reason: str | None, undo_since: str | None,
+    take_over: str | None, replay: bool, since: float | None, policy_file: str | None,
+    close_after: float | None, form: str, hostfile: str | None, golden: str | None, rules: str | None,
+    inventory: str | None, state: str | None,
 ) -> int:
     """Decide from the sweeps in the store which nodes to keep jobs away from and which to release; without
     --apply only show the plan.
@@ -70,14 +73,16 @@ def triage(
     The breaker limits new isolations, whatever their cause: to the policy's number of nodes, plus one rack,
     leaf, power or NVLink domain. Once open, it stays open until --close-breaker; releases go on. Nodes with
     one symptom that share a leaf, a rack or the like are one incident, and are isolated and released
-    together: muster incident list. --replay is a trial: what --apply would have done, next to what triage and
-    people did.
+    together: muster incident list. What came only with a change of rules, SKU, policy or muster is said so;
+    --undo-since gives that back, once a sweep by what held before found the node fit. --replay is a trial:
+    what --apply would have done, next to what triage and people did.
 
     \b
     muster check --store && muster triage
     muster triage --replay --since 7d
     muster triage --apply --at-most 2
     muster triage --apply
+    muster triage --undo-since 2h
     muster triage --close-breaker --reason 'PDU 3 is back' --apply
     muster triage --format json | jq '.steps[]'
     muster triage --replay --since 30d --policy draft.yaml
@@ -91,6 +96,8 @@ def triage(
     from healthcheck.store.file import opened
     from healthcheck.store.leases import left
     from healthcheck.store.verdicts import write
+    from healthcheck.store.versions import note
+    from healthcheck.triage.judgedby import decided_by
     from inventory.errors import MusterError
     from inventory.load import load_inventory
     from inventory.locate import find_inventory, state_dir
@@ -111,6 +118,10 @@ def triage(
     if not replay and any(one is not None for one in (since, policy_file, close_after)):
         raise UsageError("--since, --policy and --close-after need --replay; without it triage uses the "
                          "rules folders (--rules)")
+    if undo_since is not None and (replay or close_breaker or at_most is not None):
+        raise UsageError("--undo-since only gives nodes back: leave out --replay, --close-breaker and "
+                         "--at-most")
+    undoing = moment(undo_since, "--undo-since", time.time()) if undo_since is not None else None
     if close_breaker and not act:
         raise UsageError("--close-breaker needs --apply")
     if close_breaker and not (reason and reason.strip()):
@@ -141,10 +152,11 @@ def triage(
             except MusterError as error:
                 trouble = str(error)
                 fleet, silences, seen = _fleet(store, there, policy, None)
-            plan = _print(store, fleet, policy, form, silences, trouble, at_most, through)
+            plan = _print(store, fleet, policy, form, silences, trouble, at_most, through, undoing)
             if through is not None and not trouble:
                 found = [*mend(store, through, "", time.time, dry=True),
-                         *newnodes.admit(store, through, fleet, plan, policy, "", time.time, dry=True)]
+                         *(newnodes.admit(store, through, fleet, plan, policy, "", time.time, dry=True)
+                           if undoing is None else ())]
                 for one in found:
                     click.echo(f"{one.node}: {one.message}", err=form == "json")
             _beside(seen, through)
@@ -160,6 +172,8 @@ def triage(
     with opened(folder) as store, one_run(store, folder, name, time.time, take_over) as run:
         for line in policy_changes(store, folders(rules), name, time.time()):
             click.echo(line, err=form == "json")
+        with store.writing() as db:
+            note(db, decided_by(policy), name, time.time())
         if close_breaker:
             _close(store, name, str(reason).strip())
         done: list[CordonResult] = []
@@ -171,16 +185,16 @@ def triage(
             fleet, silences, seen = _fleet(store, there, policy, through, keep=True)
         except ActionError as error:
             fleet, silences, _ = _fleet(store, there, policy, None)
-            write(store, _print(store, fleet, policy, form, silences, str(error), at_most, through),
+            write(store, _print(store, fleet, policy, form, silences, str(error), at_most, through, None),
                   opens=False)
             raise ActionError(f"{error}; the verdicts are stored and nothing was done. Run muster triage "
                               "--apply again") from None
-        plan = _print(store, fleet, policy, form, silences, "", at_most, through)
+        plan = _print(store, fleet, policy, form, silences, "", at_most, through, undoing)
         _beside(seen, through)
         _by_name(store, there)
         done += applying.apply(store, through, plan, name, time.time,
                                lambda one: click.echo(f"{one.node}: {one.message}", err=form == "json"))
-        new = newnodes.admit(store, through, fleet, plan, policy, name, time.time)
+        new = newnodes.admit(store, through, fleet, plan, policy, name, time.time) if undoing is None else []
         for one in new:
             click.echo(f"{one.node}: {one.message}", err=form == "json")
         done += new
@@ -261,15 +275,22 @@ def _by_name(store: Store, there: Inventory) -> None:
 
 
 def _print(store: Store, fleet: FleetHistory, policy: TriagePolicy, form: str, silences: list[Silence],
-           trouble: str, at_most: int | None, through: Backend | None) -> TriagePlan:
+           trouble: str, at_most: int | None, through: Backend | None, undoing: float | None) -> TriagePlan:
     from healthcheck.report import plan as report
     from healthcheck.report import silences as quiet
     from healthcheck.store.clock import head_clock, newest_sweep
+    from healthcheck.store.verdicts import evidence
+    from healthcheck.store.versions import OF_NODES
+    from healthcheck.triage.gather import every_change
     from healthcheck.triage.plan import make
+    from healthcheck.triage.undo import held_for, undo
     from inventory.nodeset import fold
     from provisioning.actions.base import SupportsEndJobs
 
     plan = make(fleet, policy, at_most)
+    if undoing is not None:
+        changes = [one for one in every_change(store, undoing, fleet.now, policy) if one.kind not in OF_NODES]
+        plan = undo(fleet, policy, plan, changes, undoing, evidence(store, held_for(fleet)))
     end_jobs = through.end_jobs if isinstance(through, SupportsEndJobs) else report.no_command
     there = [problem for past in fleet.nodes for problem in past.unsilenced.problems] if silences else []
     for line in quiet.notes(silences, there, fleet.now, fold):
@@ -280,6 +301,10 @@ def _print(store: Store, fleet: FleetHistory, policy: TriagePolicy, form: str, s
         return plan
     if trouble:
         click.echo(f"note: the holders of nodes come from the store alone: {trouble}", err=True)
+    if undoing is not None:
+        for line in report.undo_text(plan, undoing, fold):
+            click.echo(line)
+        return plan
     if said := head_clock(store, fleet.now):
         click.echo(f"note: {said}", err=True)
     for line in report.text(plan, len(fleet.nodes), sum(past.in_service for past in fleet.nodes),

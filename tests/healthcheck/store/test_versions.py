@@ -65,9 +65,9 @@ def test_what_stays_as_it_is_is_one_row_and_what_changes_another(store: Store) -
     assert sorted(rows(store)) == [("muster", "muster", "0.1", 0, 1200), ("rule", "gpu-count", "a", 0, 300),
                                    ("rule", "gpu-count", "a", 1200, 1200),
                                    ("rule", "gpu-count", "b", 600, 900)]
-    assert held(store, BEGIN) == [VersionSpan("rule", "gpu-count", "a", BEGIN + 1200, BEGIN + 900)]
+    assert held(store, BEGIN) == [VersionSpan("rule", "gpu-count", "a", BEGIN + 1200, BEGIN + 900, was="b")]
     assert held(store, BEGIN, BEGIN + 1000) == [
-        VersionSpan("rule", "gpu-count", "b", BEGIN + 600, BEGIN + 300)]
+        VersionSpan("rule", "gpu-count", "b", BEGIN + 600, BEGIN + 300, was="a")]
     assert {row[0] for row in store.rows("SELECT who FROM version")} == {"op"}
 
 
@@ -101,7 +101,7 @@ def test_a_node_with_another_driver_is_noted_with_when_it_was_seen_last_with_the
 ) -> None:
     for time, driver in ((0, "570"), (300, "570"), (600, "580"), (900, "580"), (1200, "590")):
         sweep(store, time, {}, 1, driver=driver)
-    assert held(store, 0) == [VersionSpan("driver", "n0", "590", BEGIN + 1200, BEGIN + 900)]
+    assert held(store, 0) == [VersionSpan("driver", "n0", "590", BEGIN + 1200, BEGIN + 900, was="580")]
     assert rows(store) == [("driver", "n0", "570", 300, 300), ("driver", "n0", "580", 600, 900),
                            ("driver", "n0", "590", 1200, 1200)]
     sweep(store, 1500, {}, 1, driver="")        # nothing was read of it: it is as it was

@@ -378,7 +378,7 @@ def test_what_changed_of_what_decides_is_the_fleets_and_what_changed_of_what_a_n
     for kind, name in (("rule", "gpu-count"), ("driver", "n1"), ("firmware", "n1")):
         version(store, kind, name, "a", -200, -6)
         version(store, kind, name, "b", -5, -1)
-    rule, driver, firmware = (VersionChange(kind, name, "b", at(-5), at(-6)) for kind, name in (
+    rule, driver, firmware = (VersionChange(kind, name, "b", at(-5), at(-6), was="a") for kind, name in (
         ("rule", "gpu-count"), ("driver", "n1"), ("firmware", "n1")))
     found = fleet(store)
     assert (found.changes == (rule,) and found.nodes[0].changed == (driver, firmware)
