@@ -56,7 +56,8 @@ def faults_of(said: Mapping[str, Mapping[str, Any]]) -> tuple[FaultKind, ...]:
         found.append(FaultKind(
             name, "", tuple(one["rules"]), Of(one["of"]),
             None if severities is None else frozenset(map(Severity, severities)), Isolation(one["isolation"]),
-            Repair(one["repair"]) if one["repair"] is not None else None, one["confirm"], lasting=one["lasting"]))
+            Repair(one["repair"]) if one["repair"] is not None else None, one["confirm"],
+            lasting=one["lasting"]))
     return tuple(found)
 
 
@@ -88,7 +89,8 @@ def _fault(kind: FaultKind) -> Mapping[str, Any]:
     severities = None if kind.severities is None else sorted(one.value for one in kind.severities)
     return {"rules": list(kind.rules), "of": kind.of.value, "severities": severities,
             "isolation": kind.isolation.value,
-            "repair": kind.repair.value if kind.repair is not None else None, "confirm": kind.confirm, "lasting": kind.lasting}
+            "repair": kind.repair.value if kind.repair is not None else None, "confirm": kind.confirm,
+            "lasting": kind.lasting}
 
 
 def _version(kind: str, name: str, said: Mapping[str, Any]) -> Version:
