@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from healthcheck.model.faultkind import FaultKind, Isolation, Of
@@ -37,11 +37,17 @@ def decided_by(policy: TriagePolicy) -> tuple[Version, ...]:
                  if isinstance(value := getattr(places, field.name), int | float)}
     return (*(_version(POLICY, kind.id, _fault(kind)) for kind in policy.kinds),
             _version(POLICY, ORDER, {"faults": [kind.id for kind in policy.kinds]}),
-            *(_version(POLICY, SECTION + name.partition("_")[0],
-                       asdict(held) if is_dataclass(held) and not isinstance(held, type) else {name: held})
+            *(_version(POLICY, SECTION + name.partition("_")[0], _section(name, held))
               for name, held in numbers.items()),
             _version(POLICY, f"{SECTION}incidents", incidents | {
                 "isolates": [kind for kind, said in sorted(places.kinds.items()) if said.isolates]}))
+
+
+def _section(name: str, held: Any) -> Mapping[str, Any]:
+    if not is_dataclass(held):
+        return {name: held}
+    values = {field.name: getattr(held, field.name) for field in fields(held)}
+    return {key: dict(value) if isinstance(value, Mapping) else value for key, value in values.items()}
 
 
 def faults_of(said: Mapping[str, Mapping[str, Any]]) -> tuple[FaultKind, ...]:

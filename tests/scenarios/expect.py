@@ -45,13 +45,13 @@ EXPECTED: Mapping[str, Expected] = {
         _only("gpu-answers", "GPU 3", "GPU is lost", "reboot"), blind=True),
     "gpu-lost": _all(_only("gpu-answers", "GPU 6", "GPU is lost", "reboot"), blind=True),
     "gpu-missing": _all(
-        _only("gpu-count", "GPUs", "7|8", "power the node off|reseat", owner="datacentre"),
+        _only("gpu-count", "GPUs", "7|8", "drain and reboot|reseat", owner="datacentre"),
         _only("host-rebooted", "node", "rebooted since the snapshot at|up since", "journalctl -b -1|lifecycle", "warning")),
     "uncorrectable-memory-error": _all(
         _only("kernel-xid", "PCI 0000:52:00, Xid 48", "double bit error", "drain|reset the gpu"),
         _only("gpu-ecc-uncorrected", "GPU 2", "1|at most 0", "drain|reset the gpu")),
     "row-remap-pending": _all(
-        _only("kernel-xid-watch", "PCI 0000:1b:00, Xid 63", "marked for remapping", "reset the gpu once the node is drained", "warning"),
+        _only("kernel-xid-watch", "PCI 0000:1b:00, Xid 63", "marked for remapping", "reset", "warning"),
         _only("gpu-row-remap-pending", "GPU 0", "pending", "reset the gpu", "warning")),
     "row-remap-failed": _all(
         _only("kernel-xid", "PCI 0000:9d:00, Xid 64", "Failed to remap row", "drain|replace the board"),
@@ -60,7 +60,7 @@ EXPECTED: Mapping[str, Expected] = {
         _only("gpu-sram-threshold", "GPU 6", "threshold is exceeded", "drain|return the board to the vendor", owner="vendor"),
         _only("gpu-sram-uncorrected-lifetime", "GPU 6", "4 in SRAM|at most 2", "field diagnostic|vendor", "warning")),
     "contained-memory-error": _only(
-        "kernel-xid-watch", "PCI 0000:43:00, Xid 94", "Contained", "job that met it is restarted|reset the gpu when the node is drained", "warning"),
+        "kernel-xid-watch", "PCI 0000:43:00, Xid 94", "Contained", "job that met it|reset of the drained gpu", "warning"),
     "uncontained-memory-error": _all(
         _only("kernel-xid", "PCI 0000:df:00, Xid 95", "Uncontained", "drain|reset the gpu"),
         _only("gpu-ecc-uncorrected", "GPU 7", "1|at most 0", "drain|reset the gpu")),
@@ -70,9 +70,9 @@ EXPECTED: Mapping[str, Expected] = {
     "ecc-off": _only("gpu-ecc-enabled", "GPU 6", "ECC is off|on", "drain|nvidia-smi -i n -e 1"),
     "memory-left-over": _only("gpu-memory-leaked", "GPU 2", "20480 MiB in use without a process", "fuser|reset the gpu", "warning"),
     "nvlink-down": _all(
-        _only("nvlink-active", "GPU 4 NVLink 7", "inactive", "drain and reset the gpus", owner="vendor"),
-        _only("fleet-nvlink", "GPU 4", "17 of 18 links up|63 of 64", "fabric manager|reset", "warning", "vendor")),
-    "nvlink-errors": _only("nvlink-errors", "GPU 1 NVLink 4", "crc_flit|a second", "drain and reset the gpus", owner="vendor"),
+        _only("nvlink-active", "GPU 4 NVLink 7", "inactive", "drain and reset the gpus"),
+        _only("fleet-nvlink", "GPU 4", "17 of 18 links up|63 of 64", "fabric manager|reset", "warning")),
+    "nvlink-errors": _only("nvlink-errors", "GPU 1 NVLink 4", "crc_flit|a second", "drain and reset the gpus"),
     "nvlink-fatal": _only("kernel-xid-nvlink", "PCI 0000:d1:00, Xid 74, link 6", "fatal error", "register 0|drain"),
     "nvswitch-fatal": _only("kernel-sxid", "PCI 0000:05:00, SXid 20034, link 30", "Fatal", "access port|trunk port|drain"),
     "nvswitch-corrected-an-error": _only("kernel-sxid-watch", "PCI 0000:06:00, SXid 11021", "single-bit", "watch", "warning"),
@@ -84,10 +84,10 @@ EXPECTED: Mapping[str, Expected] = {
         _only("nvlink-fabric-manager", "nvidia-fabricmanager", "failed|active", "drain|restart nvidia-fabricmanager"),
         _only("nvlink-fabric-state", "GPU ", "in progress|completed", "drain|nvidia-fabricmanager"), blind=True),
     "pcie-narrow": _all(
-        _only("gpu-pcie-width", "GPU 5", "x8|x16", "power the node off|reseat", owner="datacentre"),
+        _only("gpu-pcie-width", "GPU 5", "x8|x16", "drain and reboot|reseat", owner="datacentre"),
         _only("fleet-pcie", "GPU 5", "x8|x16|63 of 64", "reseat", "warning", "datacentre")),
     "pcie-slow": _all(
-        _only("gpu-pcie-generation", "GPU 0", "generation 4|generation 5", "power the node off|reseat", owner="datacentre"),
+        _only("gpu-pcie-generation", "GPU 0", "generation 4|generation 5", "drain and reboot|reseat", owner="datacentre"),
         _only("fleet-pcie", "GPU 0", "generation 4|generation 5|63 of 64", "reseat", "warning", "datacentre")),
     "pcie-replays": _all(
         _only("gpu-pcie-replays", "GPU 7", "replays a minute|at most 31", "reseat", "warning", "datacentre"),

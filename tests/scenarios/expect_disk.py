@@ -8,12 +8,12 @@ from tests.scenarios.expect import Expected, only, together
 
 EXPECTED: Mapping[str, Expected] = {
     "nvme-given-up": together(
-        only("disk-nvme-driven", "NVMe drive 0000:2a:00.0", "no driver runs it", "drain and reboot|replaced", owner="vendor"),
-        only("disk-log-nvme-dead", "nvme4", "Device not ready|comes back", "drain and reboot|replace it", owner="vendor"),
+        only("disk-nvme-driven", "NVMe drive 0000:2a:00.0", "no driver runs it", "drain and reboot|replaced"),
+        only("disk-log-nvme-dead", "nvme4", "Device not ready|comes back", "drain and reboot|replace it"),
         only("disk-log-nvme-resets", "nvme4", "reset controller", "firmware|replaced", "warning", "vendor"),
         only("disk-log-io-errors", "nvme4n1", "I/O error", "drain|SMART|replace the disk", owner="datacentre"),
         only("raid-state", "md1 (raid0)", "broken|active or clean", "drain|mdadm --detail")),
-    "nvme-dead": only("disk-nvme-state", "nvme2 (0000:22:00.0)", "dead|live", "drain and reboot|replaced", owner="vendor"),
+    "nvme-dead": only("disk-nvme-state", "nvme2 (0000:22:00.0)", "dead|live", "drain and reboot|replaced"),
     "nvme-narrow": only("disk-nvme-pcie", "nvme6 (0000:a2:00.0)", "x2|x4", "drain|reseat", "warning", "datacentre"),
     "nvme-hot": only("disk-nvme-temperature", "nvme3", "85 C|at most 81.85 C", "fans", "warning", "datacentre"),
     "nvme-hot-without-a-sensor": only("disk-smart-temperature", "nvme3 (SAMSUNG", "a temperature is beyond", "fans|drive is sound", "warning", "datacentre"),

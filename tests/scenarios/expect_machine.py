@@ -31,7 +31,7 @@ EXPECTED: Mapping[str, Expected] = {
         only("numa-memory", "NUMA node 1", "about", "reseat|replace", "warning", "vendor")),
     "dimm-uncorrected": together(
         only("memory-ecc-uncorrected", "DIMM CPU_SrcID#0_MC#2_Chan#1_DIMM#0", "1 uncorrected", "drain|replace the dimm", owner="vendor"),
-        only("memory-poisoned", "memory", "4 KiB out of use", "reboot the drained node", "warning", "vendor"),
+        only("memory-poisoned", "memory", "4 KiB out of use", "replace the dimm|reboot keeps the page", "warning", "vendor"),
         only("kernel-hardware-error", "edac-", "1 UE memory read error", "drain|dimm", owner="vendor")),
     "dimm-corrects": together(
         only("memory-ecc-corrected", "DIMM CPU_SrcID#1_MC#1_Chan#0_DIMM#0", "corrected in 10 min", "reseat the dimm|replace", "warning", "vendor"),

@@ -19,7 +19,7 @@ EXPECTED: Mapping[str, Expected] = {
         only("pcie-relaxed-ordering", "mlx5_core 0000:18:00.0 and 7 more", "relaxed ordering is off|on", "bios|setpci", "warning"),
         only("fleet-pcie-config", "mlx5_core 0000:18:00.0 and 7 more", "no relaxed ordering|7 of 8 nodes", "compare", "warning")),
     "payload-does-not-fit": together(
-        only("pcie-max-payload", "nvidia 0000:d1:00.0", "128 bytes|512 bytes, as port", "drain and reboot", "warning", "vendor"),
+        only("pcie-max-payload", "nvidia 0000:d1:00.0", "128 bytes|512 bytes, as port", "drain and reboot", "warning"),
         only("fleet-pcie-config", "nvidia 0000:d1:00.0", "payloads of 128|payloads of 512", "compare", "warning")),
     "adapter-beside-the-wrong-socket": only(
         "numa-rails", "NUMA node 0", "3 compute ports beside 4 GPUs|4", "wrong slot|nvidia-smi topo", "warning", "datacentre"),

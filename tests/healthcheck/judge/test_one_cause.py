@@ -89,7 +89,7 @@ def test_each_result_stays_unknown_and_points_to_its_cause(one: Assessed) -> Non
     assert all(result["because"] == [{"rule": "gpu-answers", "subject": "GPU 5"}] for result in blind)
     assert node["counts"]["unknown"] >= len(blind) == len(cause["rules"])
     assert cause["text"] == f"GPU 5 is lost (NVML 15); {len(blind)} rules cannot be judged for it"
-    assert cause["remedy"].startswith("Drain the node") and cause["owner"] == "operator"
+    assert cause["remedy"].startswith("Drain and reboot the node") and cause["owner"] == "operator"
     assert "causes" not in told["nodes"][1]
 
 

@@ -78,11 +78,11 @@ EXPECTED: Mapping[str, tuple[Says, ...]] = {
         accused("nvlink-active", "GPU 1 NVLink 4: inactive|do not reset", ("r3-03", "r3-05", "r3-07", "r3-11"), owner="datacentre"),
         accused("fleet-nvlink", "GPU 1: 17 of 18 links up|do not reset", ("r3-03", "r3-05", "r3-07", "r3-11"), "warning", "datacentre")),
     "one-gpu-lost-links": (
-        accused("nvlink-active", f"GPU 2 NVLink 4: inactive|GPU 2 NVLink 11: inactive|reset the GPUs|{WHERE} 3", owner="vendor"),
-        accused("fleet-nvlink", f"GPU 2: 15 of 18 links up|{WHERE} 3", severity="warning", owner="vendor")),
+        accused("nvlink-active", f"GPU 2 NVLink 4: inactive|GPU 2 NVLink 11: inactive|reset the GPUs|{WHERE} 3"),
+        accused("fleet-nvlink", f"GPU 2: 15 of 18 links up|{WHERE} 3", severity="warning")),
     "three-gpus-lost-all-links": (
-        accused("nvlink-active", "GPU 2 NVLink 0: inactive|GPU 2 NVLink 17: inactive|reset the GPUs", ("r3-03", "r3-05", "r3-07"), owner="vendor"),
-        accused("fleet-nvlink", "GPU 2: 0 of 18 links up", ("r3-03", "r3-05", "r3-07"), "warning", "vendor")),
+        accused("nvlink-active", "GPU 2 NVLink 0: inactive|GPU 2 NVLink 17: inactive|reset the GPUs", ("r3-03", "r3-05", "r3-07")),
+        accused("fleet-nvlink", "GPU 2: 0 of 18 links up", ("r3-03", "r3-05", "r3-07"), "warning")),
     "swapped-trays": (
         accused("fleet-nvlink-cluster", "-000000000004, that of NVLink domain r4, expected|-000000000003, as 68 of 72 GPUs of NVLink domain r3|tray 5 of"
                 " chassis 1821325191345", ("r3-02",), "warning"),
