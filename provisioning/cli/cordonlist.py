@@ -73,7 +73,7 @@ def _stored(folder: Path) -> _Stored:
     from healthcheck.store.file import NAME, opened
     from healthcheck.store.renaming import unfinished
 
-    if not (folder / NAME).exists():
+    if not any((folder / f"{NAME}{end}").exists() for end in ("", "-wal")):
         return _Stored()
     try:
         with opened(folder) as store:

@@ -132,6 +132,8 @@ def test_containers_and_images_of_a_real_daemon_are_judged(daemon: Dockerd, tmp_
     docker(at, "run", "--network", "none", "--name", "ended", image, "sh", "-c", "exit 7", check=False)
     docker(at, "run", "-d", "--network", "none", "--name", "ill", "--health-cmd", "false", "--health-interval", "1s", "--health-retries", "1",
            image, "sleep", "1000")
+    # Between two starts it waits for twice as long each time, 0.1 s at first: so long that a look falls into it.
+    wait_until(lambda: int(docker(at, "inspect", "-f", "{{.RestartCount}}", "loops")) >= 6, 60, "loops to have been started often")
     settled(at, "loops", "restarting")
     wait_until(lambda: docker(at, "inspect", "-f", "{{.State.Health.Status}}", "ill") == "unhealthy", 60, "ill to be unhealthy")
     key = docker(at, "inspect", "-f", "{{.Id}}", image)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from simulation import rates
-from simulation.rates import MINUTES
+from simulation.rates import ASKED, MINUTES
 
 from healthcheck.model.outcome import NodeState, Repair
 from healthcheck.model.problem import Problem
@@ -144,7 +144,8 @@ class Memory:
                        "1" if rule else "", "0" if rule else "",
                        "" if rule else "it did not answer", "", clock(shown.began), clock(now),
                        clock(ended) if ended is not None else None,
-                       now - shown.began + 1, "gpu" if shown.part else None, serial)
+                       now - shown.began + 1, "gpu" if shown.part else None, serial,
+                       next((asked for number, asked in ASKED.items() if subject.endswith(number)), None))
 
 
 _SHARED: dict[int, tuple[Mapping[str, tuple[str, ...]], Mapping[str, tuple[str, str]]]] = {}

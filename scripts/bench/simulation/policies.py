@@ -100,7 +100,7 @@ class Simple:
 
 def _alone(policy: TriagePolicy, rule: str) -> Repair:
     kind = policy.kind(Of.FAIL if rule else Of.UNREACHED, rule, Severity.CRITICAL)
-    return kind.repair if kind is not None else Repair.INSPECT
+    return policy.asked(kind, rule) if kind is not None else Repair.INSPECT
 
 
 class Triage:

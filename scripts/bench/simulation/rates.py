@@ -82,6 +82,8 @@ class Kind:
 
 _GPU = {Repair.RESET_GPU: 60, Repair.REBOOT: 15, Repair.REPLACE: 25}
 _SITE = {Repair.INSPECT: 100}
+# What rules/xid.yaml asks for where a kernel's line has this number.
+ASKED = {"Xid 79": Repair.REBOOT.value, "Xid 119": Repair.RESET_GPU.value}
 KINDS = (
     Kind("faulty GPU, Xid", 74, "kernel-xid", "GPU {}, Xid 79", _GPU, part=True),
     Kind("faulty GPU, lost", 74, "gpu-count", "",

@@ -273,7 +273,7 @@ def test_a_copy_put_there_by_hand_beside_an_older_journal_is_not_damaged_and_the
     whole = head.copy.read_bytes()
     for words in (("nodes",), ("cordon",), ("history",), ("store", "check")):
         done = muster(*words, home=head.at)
-        assert done.returncode == 2 and done.stderr.count("\n") == 1, (words, done)
+        assert done.returncode == 2 and done.stderr.count("\n") == 1 + (words == ("cordon",)), (words, done)
         assert "beside the journal muster.db-wal of the store before it" in done.stderr
         assert (head.state / NAME).read_bytes() == whole
     path = head.state / NAME

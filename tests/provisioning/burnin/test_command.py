@@ -45,7 +45,7 @@ def test_without_a_burn_in_it_is_said_how_to_have_one(tmp_path: Path) -> None:
     assert done.returncode == 2 and done.stderr.endswith("run `muster burnin run NODES` first\n")
     assert "no such burn-in is stored; see: muster burnin show --list" in muster(
         "burnin", "show", "x", home=tmp_path).stderr
-    assert muster("burnin", "show", "--list", home=tmp_path).stdout == ""
+    assert muster("burnin", "show", "--list", home=tmp_path).stdout == "no burn-in is stored\n"
     assert "no burn-in is stored: type" in muster("burnin", "learn", home=tmp_path).stderr
 
 

@@ -87,7 +87,7 @@ def test_old_cordons_are_released_when_their_nodes_are_well_and_later_ones_by_a_
     assert second.shown() == {"n3": before["n3"]} and "n30  # fan, Tuesday" in second.bad.read_text()
     assert f"n3  {before['n3']}  hostfile" in second.muster("cordon")
     assert f"n3: {before['n3']} is released" in second.muster("uncordon", "n3")
-    assert second.shown() == {} and second.muster("cordon") == ""
+    assert second.shown() == {} and second.muster("cordon") == "no cordons\n"
 
 
 def test_a_node_that_the_lost_head_holds_is_listed_under_its_mark_and_new_ones_have_a_name_and_number_of_their_own(
