@@ -84,10 +84,10 @@ EXPECTED: Mapping[str, Expected] = {
         _only("nvlink-fabric-manager", "nvidia-fabricmanager", "failed|active", "drain|restart nvidia-fabricmanager"),
         _only("nvlink-fabric-state", "GPU ", "in progress|completed", "drain|nvidia-fabricmanager"), blind=True),
     "pcie-narrow": _all(
-        _only("gpu-pcie-width", "GPU 5", "x8|x16", "drain and reboot|reseat", owner="datacentre"),
+        _only("gpu-pcie-width", "GPU 5", "x8|x16", "drain|power it off|reseat", owner="datacentre"),
         _only("fleet-pcie", "GPU 5", "x8|x16|63 of 64", "reseat", "warning", "datacentre")),
     "pcie-slow": _all(
-        _only("gpu-pcie-generation", "GPU 0", "generation 4|generation 5", "drain and reboot|reseat", owner="datacentre"),
+        _only("gpu-pcie-generation", "GPU 0", "generation 4|generation 5", "drain|power it off|reseat", owner="datacentre"),
         _only("fleet-pcie", "GPU 0", "generation 4|generation 5|63 of 64", "reseat", "warning", "datacentre")),
     "pcie-replays": _all(
         _only("gpu-pcie-replays", "GPU 7", "replays a minute|at most 31", "reseat", "warning", "datacentre"),
