@@ -239,7 +239,7 @@ class Story:
         if node not in held:
             self.cordon(node, "RMA")
         slot = slot_of(gpu)
-        more = () if self.world.ours(node) else ("--held-by", "the night shift")
+        more = () if self.world.held_by_muster(node) else ("--held-by", "the night shift")
         serial = self.world.machines[node].parts[slot]
         done = self.world.muster("rma", "open", node, "--slot", slot, "--reason", "worn out", "--yes", *more)
         if done.code == 0:
@@ -261,7 +261,7 @@ class Story:
         if self.world.has("rma", "exchange"):
             if node not in {name for _, name in self.world.held()}:
                 self.cordon(node, "a new board")
-            more = () if self.world.ours(node) else ("--held-by", "the night shift")
+            more = () if self.world.held_by_muster(node) else ("--held-by", "the night shift")
             old = self.world.machines[node].parts[slot]
             done = self.world.muster("rma", "exchange", node, "--slot", slot, "--serial", new, "--reason", "worn",
                                      "--yes", *more)

@@ -75,7 +75,7 @@ def test_what_is_newer_than_a_copy_that_was_restored_is_listed_and_can_be_ended_
     assert held.keys() == {"gpu01", "gpu07", "gpu08", "gpu09", "gpu10"}
     story.every_hold_can_be_ended()
     tried = story.uncordon("gpu07")
-    assert not story.world.ours("gpu07") if tried.code == 0 else held["gpu07"] in tried.text, tried.text
+    assert not story.world.held_by_muster("gpu07") if tried.code == 0 else held["gpu07"] in tried.text, tried.text
 
 
 def test_a_copy_is_put_back_whole_beside_the_journal_of_a_writer_that_was_killed(story: Story) -> None:
@@ -90,23 +90,23 @@ def test_a_copy_is_put_back_whole_beside_the_journal_of_a_writer_that_was_killed
     assert story.world.muster("store", "check").code == 0
     with sqlite3.connect(path) as db:
         assert not db.execute("SELECT 1 FROM node WHERE name = 'never'").fetchall()
-    assert story.world.ours("gpu01") and "gpu01" in story.world.muster("cordon").out
+    assert story.world.held_by_muster("gpu01") and "gpu01" in story.world.muster("cordon").out
 
 
 def test_a_silence_gives_no_node_back(story: Story) -> None:
     story.node_fails("gpu11", "host-memory")
     story.turn(2)
-    assert story.world.ours("gpu11")
+    assert story.world.held_by_muster("gpu11")
     story.silence("gpu11", "host-*", 48)
     story.turn(4)
-    assert story.world.ours("gpu11")
+    assert story.world.held_by_muster("gpu11")
     said = story.triage().text
     assert "only silenced problems are left" in said, said
     assert "uncordon" in said or "unsilence" in said, said
     story.unsilence("gpu11")
     story.node_is_well("gpu11")
     story.turn(4)
-    assert not story.world.ours("gpu11")
+    assert not story.world.held_by_muster("gpu11")
 
 
 def test_a_port_that_flaps_is_isolated_while_it_is_down_and_comes_back_once_it_was_up_for_long(story: Story) -> None:
@@ -117,12 +117,12 @@ def test_a_port_that_flaps_is_isolated_while_it_is_down_and_comes_back_once_it_w
         story.turn(1, minutes=60)
     story.node_fails("gpu09", "port-state")
     story.turn(1, minutes=60)
-    assert story.world.ours("gpu09")
+    assert story.world.held_by_muster("gpu09")
     story.node_is_well("gpu09")
     story.turn(3, minutes=60)
-    assert story.world.ours("gpu09")
+    assert story.world.held_by_muster("gpu09")
     story.turn(6, minutes=180)
-    assert not story.world.ours("gpu09")
+    assert not story.world.held_by_muster("gpu09")
 
 
 @pytest.mark.parametrize("story", ["hostfile", "slurm"], indirect=True)

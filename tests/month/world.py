@@ -238,7 +238,7 @@ class World:
         return {key: (match[0], int(match[1])) for key, words in self.held().items()
                 if (match := MARK.match(words)) is not None}
 
-    def ours(self, node: str) -> bool:
+    def held_by_muster(self, node: str) -> bool:
         """Whether a mark of ours keeps jobs away from the node, anywhere."""
         return any(name == node for _, name in self.marks())
 

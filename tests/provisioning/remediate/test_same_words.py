@@ -28,7 +28,7 @@ _ACT = ("triage", "remediate")
 pytestmark = pytest.mark.usefixtures("home")
 
 
-def said(*words: str) -> str:
+def printed(*words: str) -> str:
     """What a command prints; the error, if it ends with one, as `main` prints it."""
     Path("busy").touch()
     done = CliRunner().invoke(root, [*words, *(("--hostfile", "busy") if words[0] in _ACT else ())])
@@ -40,11 +40,11 @@ def said(*words: str) -> str:
 def in_all(words: str) -> None:
     """They stand in all five commands; the node's line names repair and owner, as the ticket does."""
     for command in (("nodes", "gpu001"), ("triage",), ("ticket", "gpu001"), ("remediate", "gpu001")):
-        assert words in said(*command), (command, said(*command))
-    (node,) = json.loads(said("nodes", "gpu001", "--format", "json"))["nodes"]
+        assert words in printed(*command), (command, printed(*command))
+    (node,) = json.loads(printed("nodes", "gpu001", "--format", "json"))["nodes"]
     assert (node["repair"], node["owner"], node["fault"]) == ("replace", "vendor", "rma")
-    assert said("nodes", "gpu001").count(words) == 1
-    text = said("ticket", "gpu001")
+    assert printed("nodes", "gpu001").count(words) == 1
+    text = printed("ticket", "gpu001")
     assert text.startswith(f"# gpu001: rma, gpu OLD at {GPU3}\n\nTo the vendor. Please replace it, and give the "
                            "serial number of the new one.")
     assert f"- RMA: gpu OLD at {GPU3}\n" in text
@@ -83,12 +83,12 @@ def test_a_rules_remedy_is_the_same_repair_everywhere(
         for ago in (30, 20, 10):
             record(store, SweepRecord(time.time() - ago, time.time(), False, "t", "d"),
                    [NodeReport("gpu002", state, "", (result,))])
-    (node,) = json.loads(said("nodes", "gpu002", "--format", "json"))["nodes"]
+    (node,) = json.loads(printed("nodes", "gpu002", "--format", "json"))["nodes"]
     assert (node["repair"], node["owner"]) == (repair, known.owner.value)
-    written = json.loads(said("ticket", "gpu002", "--format", "json"))
+    written = json.loads(printed("ticket", "gpu002", "--format", "json"))
     assert (written["repair"], written["owner"]) == (repair, known.owner.value)
     assert written["remedies"][0].startswith(known.remedy[:40])
-    assert step in said("remediate", "gpu002"), said("remediate", "gpu002")
-    (verdict,) = (one for one in json.loads(said("triage", "--format", "json"))["verdicts"]
+    assert step in printed("remediate", "gpu002"), printed("remediate", "gpu002")
+    (verdict,) = (one for one in json.loads(printed("triage", "--format", "json"))["verdicts"]
                   if one["node"] == "gpu002")
     assert (verdict["repair"], verdict["owner"]) == (repair, known.owner.value)

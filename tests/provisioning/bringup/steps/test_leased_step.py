@@ -25,7 +25,7 @@ CLIENT = """#!/bin/sh
 case $1 in
 images) {images} ;;
 ps) ;;
-run) echo ran >> {home}/ran; echo 'inside opens /dev/nvidia0'; echo 'inside ended 0' ;;
+run) echo ran >> {home}/ran; {runs} ;;
 esac
 """
 
@@ -36,10 +36,10 @@ def of(tmp_path: Path) -> StepContext:
     return context(tmp_path)
 
 
-def client(home: Path, monkeypatch: pytest.MonkeyPatch, images: str) -> None:
+def client(home: Path, monkeypatch: pytest.MonkeyPatch, images: str, runs: str = "echo 'inside opens /dev/nvidia0'; echo 'inside ended 0'") -> None:
     """A docker that is found before any other."""
     (home / "bin").mkdir(exist_ok=True)
-    (home / "bin/docker").write_text(CLIENT.format(home=home, images=images))
+    (home / "bin/docker").write_text(CLIENT.format(home=home, images=images, runs=runs))
     (home / "bin/docker").chmod(0o755)
     monkeypatch.setenv("PATH", f"{home / 'bin'}:{os.environ['PATH']}")
 
@@ -96,3 +96,19 @@ def test_a_site_chooses_the_rules_that_need_a_lease(tmp_path: Path) -> None:
     assert load([packaged()]).leased.rules == RULES
     (tmp_path / "bringup.yaml").write_text("leased: {rules: [dcgm-diag-medium, 'container-all-*']}\n")
     assert load([packaged(), tmp_path]).leased.rules == ("dcgm-diag-medium", "container-all-*")
+
+
+@pytest.mark.parametrize(("images", "runs"), [
+    ("echo cannot connect >&2; exit 1", "true"), ("echo 0123abcd", "true"), ("echo 0123abcd", "echo 'inside opens /dev/nv'; kill -9 $$"),
+    ("echo 0123abcd", "head -c 3000 /dev/urandom"), ("echo 0123abcd", "echo 'permission denied'; exit 126"),
+])
+def test_a_client_that_refuses_prints_nothing_half_or_rubbish_lets_no_machine_pass(
+    of: StepContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, images: str, runs: str,
+) -> None:
+    client(tmp_path, monkeypatch, images, runs)
+    (one,) = machines(of, "n1")
+    run = leased(of)
+    ((_, first),) = run.observe([one])
+    made = run.make_together([one])["n1"]
+    ((_, seen),) = run.observe([after(one, first, made)])
+    assert seen.stand is StepState.TROUBLE and "muster bringup retry n1" in seen.troubles[0].hand, seen
