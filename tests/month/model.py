@@ -92,6 +92,19 @@ class Quiet:
 
 
 @dataclass
+class Lent:
+    """A node that a burn-in has for itself until then by the head's clock. `dead`: its process is gone. `order` is that
+    of its beginning, `ended` that of its end, if it gave the node back."""
+
+    node: str
+    name: str
+    until: float
+    dead: bool
+    order: int
+    ended: int = 0
+
+
+@dataclass
 class Page:
     """What is known of one node by its name."""
 
@@ -113,6 +126,7 @@ class Operator:
         self.pages = {name: Page() for name in names}
         self.returns: list[Return] = []
         self.silences: list[Quiet] = []
+        self.lent: list[Lent] = []
         self.numbers: dict[int, str] = {}
         # when the rules, the store or the clock were last not what they were before
         self.rules_changed = self.restored = self.jumped = 0
@@ -142,6 +156,8 @@ class Operator:
             one.node = new if one.node == old else one.node
         for quiet in self.silences:
             quiet.nodes = frozenset(new if name == old else name for name in quiet.nodes)
+        for lent in self.lent:
+            lent.node = new if lent.node == old else lent.node
         self.numbers = {number: new if name == old else name for number, name in self.numbers.items()}
 
     # ---- what is so
@@ -166,6 +182,12 @@ class Operator:
         """Whether a person does not want to hear of it."""
         return any(node in one.nodes and fnmatchcase(rule, one.rule) and not one.ended and now < one.until
                    for one in self.silences)
+
+    def leased(self, node: str, now: float) -> bool:
+        """Whether a burn-in has it, by all that the store knows: one that is older than a restored copy of it may be
+        there again."""
+        return any(one.node == node and not one.dead and now <= one.until and (not one.ended or one.ended < self.restored)
+                   for one in self.lent)
 
     def alarm(self, node: str) -> str:
         """What came back to this node, or sits in it, and is not what was announced."""
@@ -245,6 +267,8 @@ class Operator:
         page = self.pages[node]
         if not page.looks or not page.serving:
             return Expectation(Expect.MAY, "it is not in service, or no sweep has seen it")
+        if self.leased(node, now):
+            return Expectation(Expect.MAY, "a burn-in has it")
         if self.jumped > page.looks[max(-4, -len(page.looks))].order or self.restored > page.looks[-1].order:
             return Expectation(Expect.MAY, "the clock or the store was not itself")
         if (why := self.alarm(node)) and page.looks[-1].reached and not any(

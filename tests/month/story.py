@@ -12,7 +12,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from tests.month.model import Expect, Look, Operator, Quiet, Return
+from tests.month.model import Expect, Lent, Look, Operator, Quiet, Return
 from tests.month.pretend import MARK
 from tests.month.world import HOUR, Done, World, slot_of
 
@@ -27,6 +27,7 @@ class Story:
         self.world = World(folder, main)
         self.operator = Operator(self.world.machines)
         self.by_hand: set[int] = set()      # numbers of cordons that a person typed
+        self.for_lease: dict[int, Lent] = {}        # and of those that leases are made of
         self.tried: set[str] = set()
         self.copies = 0
         # behind each copy of the store the order of things then, and what a person said until then
@@ -54,12 +55,14 @@ class Story:
                     f"{machine.chassis}-{machine.boot}", world.strict)
 
     def turn(self, sweeps: int = 1, minutes: float = 20.0) -> None:
-        """Sweeps, each with what the timer does after it: triage acts, and what it did is looked at; then the laws
-        hold."""
+        """Sweeps, each with what the timer does after it: triage acts, and what it did is looked at. The laws hold
+        before the first and after each."""
+        if self.operator.order:
+            self.holds()
         for _ in range(sweeps):
             self.sweep(minutes)
             self.triage()
-        self.holds()
+            self.holds()
 
     def triage(self) -> Done:
         """Triage acts once, and what it did is looked at."""
@@ -70,6 +73,7 @@ class Story:
         after = self.world.marks()
         for key in sorted(after.keys() - before.keys()):
             node, number = key[1], after[key][1]
+            assert not self.operator.leased(node, now) or self.operator.restored, f"held although a burn-in has it: {node}"
             if self.operator.numbers.get(number) != node:       # else it was lost, and is set again
                 why = self.operator.cause(node, now)
                 assert why, f"held without a cause: {node}: {self.world.held()[key]}"
@@ -77,6 +81,11 @@ class Story:
             self.operator.pages[node].held = order
         for key in sorted(before.keys() - after.keys()):
             node, number = key[1], before[key][1]
+            if number in self.for_lease:
+                lent = self.for_lease[number]
+                assert lent.dead or lent.until < now, f"triage ended a lease that lives: {node}: {words[key]}"
+                continue
+            assert not self.operator.leased(node, now) or self.operator.restored, f"given back to a burn-in: {node}"
             assert number not in self.by_hand, f"triage gave back what a person cordoned: {node}: {words[key]}"
             why = self.operator.healthy_since_hold(node, now, incident=": incident " in words[key])
             assert not why, f"given back unmeasured: {node}: {why}"
@@ -86,7 +95,7 @@ class Story:
     # ---- the laws
 
     def holds(self) -> None:
-        """What is true after each step."""
+        """What is true after each step, and after each sweep in it."""
         for (_, node), (_, number) in self.world.marks().items():
             self._numbered(node, number)
         self._no_part_is_in_two_places()
@@ -107,7 +116,7 @@ class Story:
             if owed.expect is Expect.MUST and node not in held:
                 named = self._named() if named is None else named
                 assert node in named, f"not held, and nothing says why: {node}: {owed.why}"
-            if owed.expect is Expect.MAY or node not in ours or ours[node] in self.by_hand:
+            if owed.expect is Expect.MAY or node not in ours or ours[node] in {*self.by_hand, *self.for_lease}:
                 continue
             rows = rows or self.rows()
             if owed.expect is Expect.MUST:
@@ -317,6 +326,33 @@ class Story:
         self.operator.pages[node].freed = self.operator.tick()
         return done
 
+    def lease(self, node: str, minutes: float, *, killed: bool = False) -> None:
+        """A burn-in has the node for itself; `killed`: and is killed at once."""
+        before = self.world.marks()
+        name = self.world.lease(node, minutes, killed=killed)
+        if not name:
+            return
+        lent = Lent(node, name, self.world.now + minutes * 60, killed, self.operator.tick())
+        self.operator.lent.append(lent)
+        for key in self.world.marks().keys() - before.keys():
+            self._numbered(node, self.world.marks()[key][1])
+            self.for_lease[self.world.marks()[key][1]] = lent
+
+    def lease_ends(self, node: str) -> None:
+        """The burn-in gives it back: what was held for it only is free, and any other hold stays."""
+        lent = next((one for one in reversed(self.operator.lent) if one.node == node and not one.ended), None)
+        if lent is None:
+            return
+        before = self.world.marks()
+        trouble = self.world.lease_ends(lent.name)
+        lent.ended = self.operator.tick()
+        gone = {number for _, number in before.values()} - {number for _, number in self.world.marks().values()}
+        assert all(self.for_lease.get(number) is lent for number in gone), f"{lent.name} took other holds with it: {gone}"
+        assert not trouble or not self._only_its_own(lent), trouble
+
+    def _only_its_own(self, lent: Lent) -> bool:
+        return any(self.for_lease.get(number) is lent for _, number in self.world.marks().values())
+
     def silence(self, node: str, rule: str, hours: float) -> None:
         """A person does not want to hear of it."""
         done = self.world.muster("silence", node, rule, "--reason", "known", "--for", f"{hours:g}h")
@@ -359,17 +395,23 @@ class Story:
 
     # ---- names, copies, clocks, rules, places
 
-    def renamed(self, old: str, new: str) -> None:
-        """First where Slurm has it, then by the command, where there is one, or else by hand."""
+    def renamed(self, old: str, new: str) -> bool:
+        """First where Slurm has it, then by the command, where there is one, or else by hand; False where a lease
+        forbids it."""
         if self.world.has("inventory", "rename"):
             self.world.slurm.rename(old, new)
             done = self.world.muster("inventory", "rename", old, new, "--yes")
+            if done.code != 0 and self.operator.leased(old, self.world.now):
+                assert "is leased" in done.text, done.text
+                self.world.slurm.rename(new, old)
+                return False
             assert done.code == 0, done.text
             self.world.renamed(old, new)
         else:
             self.world.rename_by_hand(old, new)
         self.operator.renamed(old, new)
         self.operator.tick()
+        return True
 
     def backup(self) -> None:
         """A copy of the store."""

@@ -188,6 +188,17 @@ class Month(RuleBasedStateMachine):
             self.story.uncordon(self.node(at))
             self.story.turn(1)
 
+    @rule(at=SOME, minutes=st.sampled_from([30.0, 600.0]), killed=st.booleans())
+    def a_burn_in_leases_a_node(self, at: int, minutes: float, killed: bool) -> None:
+        if self.there(at):
+            self.story.lease(self.node(at), minutes, killed=killed)
+            self.story.turn(2)
+
+    @rule(at=SOME)
+    def a_burn_in_ends(self, at: int) -> None:
+        self.story.lease_ends(self.node(at))
+        self.story.turn(1)
+
     @rule(at=SOME, hours=st.sampled_from([1, 30]))
     def a_person_silences(self, at: int, hours: int) -> None:
         if self.there(at):
@@ -235,8 +246,8 @@ class Month(RuleBasedStateMachine):
         if self.there(at):
             self.spare += 1
             new = f"gpu{100 + self.spare}"
-            self.story.renamed(self.node(at), new)
-            self.names[at - 1] = new
+            if self.story.renamed(self.node(at), new):
+                self.names[at - 1] = new
             self.story.turn(1)
 
     # ---- the head

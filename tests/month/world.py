@@ -34,10 +34,15 @@ from healthcheck.model.outcome import (
 )
 from healthcheck.ruleset import ruleset
 from healthcheck.store.file import opened
+from healthcheck.store.leases import open_leases
 from healthcheck.store.readings import Component, NodeReadings
 from healthcheck.store.sweeps import SweepRecord, record
 from healthcheck.store.versions import Version
 from inventory.errors import MusterError
+from provisioning.actions.choose import Options
+from provisioning.lease.check import backend, manager
+from provisioning.lease.holder import me
+from provisioning.lease.take import LeaseManager, give_back, take
 from tests.month.pretend import MARK, PretendSlurm
 
 BEGAN = 1_800_000_000.0
@@ -162,6 +167,27 @@ class World:
         done = self.muster(*command[:-1], "--help")
         self.done.pop()
         return re.search(rf"(?<![\w-]){re.escape(command[-1])}(?![\w-])", done.out) is not None
+
+    # ---- leases
+
+    @contextlib.contextmanager
+    def _leases(self) -> Iterator[LeaseManager]:
+        with self._clock(), opened(self.state, make=True) as store:
+            yield manager("cordon", backend(str(self.file), Options()), "burn-in", lambda: self.now, self.slurm.run)(store)
+
+    def lease(self, node: str, minutes: float, *, killed: bool) -> str:
+        """A burn-in leases the node for so long; the lease's name, "" where it is refused. `killed`: its process is
+        gone since."""
+        gone = json.dumps({**json.loads(me()), "start": -1})
+        with self._leases() as leases, patch("provisioning.lease.take.me", lambda: gone if killed else me()):
+            taken = take(leases, [node], minutes * MINUTE, "burn-in")
+        return taken.entry.name if taken.entry is not None else ""
+
+    def lease_ends(self, name: str) -> str:
+        """The burn-in gives it back; why not, if not."""
+        with self._leases() as leases:
+            found = [one for one in open_leases(leases.store) if one.name == name]
+            return "; ".join(filter(None, (give_back(leases, one, "the sweep is over") for one in found)))
 
     # ---- sweeps
 
