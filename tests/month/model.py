@@ -127,7 +127,7 @@ class Operator:
         self.returns: list[Return] = []
         self.silences: list[Quiet] = []
         self.lent: list[Lent] = []
-        self.numbers: dict[int, str] = {}
+        self.marks: dict[str, str] = {}
         # when the rules, the store or the clock were last not what they were before
         self.rules_changed = self.restored = self.jumped = 0
         # by place the order of the last look at which half of it had one symptom
@@ -158,7 +158,7 @@ class Operator:
             quiet.nodes = frozenset(new if name == old else name for name in quiet.nodes)
         for lent in self.lent:
             lent.node = new if lent.node == old else lent.node
-        self.numbers = {number: new if name == old else name for number, name in self.numbers.items()}
+        self.marks = {mark: new if name == old else name for mark, name in self.marks.items()}
 
     # ---- what is so
 
@@ -279,9 +279,11 @@ class Operator:
         loud = {rule for rule, _ in both if not self.silenced(node, rule, now)}
         if loud and last[0].order > max(page.freed, self.rules_changed) and now - last[-1].time <= FRESH \
                 and ("" not in loud or (len(page.looks) > CLEAN and all(not one.reached for one in page.looks[-3:]))):
-            # Of several faults that a node has, the one that is named may be any.
+            # Of several faults that a node has, the one that is named may be any; what its last answer showed is not
+            # over because it does not answer.
+            answered = [one for one in page.looks if one.reached][-1:]
             return Expectation(Expect.MUST, f"two looks show {', '.join(sorted(rule or 'no answer' for rule in loud))}",
-                               frozenset().union(*(OWNERS[rule] for look in page.looks[-3:] for rule, _ in look.critical)))
+                               frozenset().union(*(OWNERS[rule] for look in (*page.looks[-3:], *answered) for rule, _ in look.critical)))
         if why := self.well(node, now):
             return Expectation(Expect.MAY, why)
         return Expectation(Expect.MUST_NOT, "it was well for long, and nothing of it has a history that counts")

@@ -28,6 +28,8 @@ class PretendSlurm:
             return CommandOutput(0, "".join(map(self._line, asked)).encode(), b"")
         if words[:3] == ["scontrol", "show", "config"]:
             return CommandOutput(0, f"BOOT_TIME = {_date(self._started)}\n".encode(), b"")
+        if words[:3] == ["scontrol", "show", "reservation"]:
+            return CommandOutput(0, b"No reservations in the system\n", b"")
         if words[:2] == ["scontrol", "update"]:
             return self._update(dict(word.split("=", 1) for word in words[2:]))
         return CommandOutput(0, b"", b"") if words[0] in ("squeue", "sinfo") else CommandOutput(1, b"", b"not here")

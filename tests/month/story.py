@@ -26,8 +26,8 @@ class Story:
     def __init__(self, folder: Path, main: str = "hostfile") -> None:
         self.world = World(folder, main)
         self.operator = Operator(self.world.machines)
-        self.by_hand: set[int] = set()      # numbers of cordons that a person typed
-        self.for_lease: dict[int, Lent] = {}        # and of those that leases are made of
+        self.by_hand: set[str] = set()      # marks of cordons that a person typed
+        self.for_lease: dict[str, Lent] = {}        # and of those that leases are made of
         self.tried: set[str] = set()
         self.copies = 0
         # behind each copy of the store the order of things then, and what a person said until then
@@ -72,21 +72,21 @@ class Story:
         order, now = self.operator.tick(), self.world.now
         after = self.world.marks()
         for key in sorted(after.keys() - before.keys()):
-            node, number = key[1], after[key][1]
+            node, mark = key[1], after[key]
             assert not self.operator.leased(node, now) or self.operator.restored, f"held although a burn-in has it: {node}"
-            if self.operator.numbers.get(number) != node:       # else it was lost, and is set again
+            if self.operator.marks.get(mark) != node:       # else it was lost, and is set again
                 why = self.operator.cause(node, now)
                 assert why, f"held without a cause: {node}: {self.world.held()[key]}"
-            self._numbered(node, number)
+            self._given(node, mark)
             self.operator.pages[node].held = order
         for key in sorted(before.keys() - after.keys()):
-            node, number = key[1], before[key][1]
-            if number in self.for_lease:
-                lent = self.for_lease[number]
+            node, mark = key[1], before[key]
+            if mark in self.for_lease:
+                lent = self.for_lease[mark]
                 assert lent.dead or lent.until < now, f"triage ended a lease that lives: {node}: {words[key]}"
                 continue
             assert not self.operator.leased(node, now) or self.operator.restored, f"given back to a burn-in: {node}"
-            assert number not in self.by_hand, f"triage gave back what a person cordoned: {node}: {words[key]}"
+            assert mark not in self.by_hand, f"triage gave back what a person cordoned: {node}: {words[key]}"
             why = self.operator.healthy_since_hold(node, now, incident=": incident " in words[key])
             assert not why, f"given back unmeasured: {node}: {why}"
         self._each_node_has_what_it_is_owed()
@@ -96,19 +96,23 @@ class Story:
 
     def holds(self) -> None:
         """What is true after each step, and after each sweep in it."""
-        for (_, node), (_, number) in self.world.marks().items():
-            self._numbered(node, number)
+        shown: dict[str, str] = {}
+        for (where, node), mark in self.world.marks().items():
+            self._given(node, mark)
+            if where == self.world.main:
+                had = shown.setdefault(mark.partition("#")[2], node)
+                assert had == node, f"the number of {mark} is that of {had} and of {node}"
         self._no_part_is_in_two_places()
         self._every_mark_is_listed()
 
-    def _numbered(self, node: str, number: int) -> None:
-        had = self.operator.numbers.setdefault(number, node)
-        assert had == node, f"the number {number} was given twice: to {had} and to {node}"
+    def _given(self, node: str, mark: str) -> None:
+        had = self.operator.marks.setdefault(mark, node)
+        assert had == node, f"{mark} was given twice: to {had} and to {node}"
 
     def _each_node_has_what_it_is_owed(self) -> None:
         now = self.world.now
         held = {node for _, node in self.world.held()}
-        ours = {node: number for (_, node), (_, number) in self.world.marks().items()}
+        ours = {node: mark for (_, node), mark in self.world.marks().items()}
         rows: dict[str, dict[str, Any]] = {}
         named: set[str] | None = None
         for node in self.world.names():
@@ -174,14 +178,14 @@ class Story:
         marks = self.world.marks()
         if marks:
             found = self.listed()
-            for (where, node), (mark, _) in marks.items():
+            for (where, node), mark in marks.items():
                 assert mark in found, f"nothing lists {mark}, which keeps jobs from {node} in {where}"
 
     def every_hold_can_be_ended(self) -> None:
         """By the command that the list names, or else by the obvious one; tried on a copy."""
         marks = self.world.marks()
         listed = self.listed() if marks else {}
-        for (where, node), (mark, _) in marks.items():
+        for (where, node), mark in marks.items():
             if mark in self.tried:
                 continue
             self.tried.add(mark)
@@ -199,7 +203,7 @@ class Story:
                     words += ["--reason", "tried"]
                 done = copy.muster(*words, *(() if "--hostfile" in words else more))
                 said += f"muster {' '.join(words)}: exit {done.code}: {done.text.strip()}\n"
-                left = copy.marks().get((where, node), ("", 0))[0]
+                left = copy.marks().get((where, node), "")
                 again = [one for one in _NEXT.findall(done.text) if one != command]
                 if left != mark or not again:
                     break
@@ -316,8 +320,8 @@ class Story:
         more = ("--hostfile", str(self.world.hosts)) if hostfile else ()
         done = self.world.muster("cordon", node, "--reason", why, *more)
         for key in self.world.marks().keys() - before.keys():
-            self._numbered(node, self.world.marks()[key][1])
-            self.by_hand.add(self.world.marks()[key][1])
+            self._given(node, self.world.marks()[key])
+            self.by_hand.add(self.world.marks()[key])
         return done
 
     def uncordon(self, node: str, *more: str) -> Done:
@@ -335,8 +339,8 @@ class Story:
         lent = Lent(node, name, self.world.now + minutes * 60, killed, self.operator.tick())
         self.operator.lent.append(lent)
         for key in self.world.marks().keys() - before.keys():
-            self._numbered(node, self.world.marks()[key][1])
-            self.for_lease[self.world.marks()[key][1]] = lent
+            self._given(node, self.world.marks()[key])
+            self.for_lease[self.world.marks()[key]] = lent
 
     def lease_ends(self, node: str) -> None:
         """The burn-in gives it back: what was held for it only is free, and any other hold stays."""
@@ -346,12 +350,12 @@ class Story:
         before = self.world.marks()
         trouble = self.world.lease_ends(lent.name)
         lent.ended = self.operator.tick()
-        gone = {number for _, number in before.values()} - {number for _, number in self.world.marks().values()}
-        assert all(self.for_lease.get(number) is lent for number in gone), f"{lent.name} took other holds with it: {gone}"
+        gone = {*before.values()} - {*self.world.marks().values()}
+        assert all(self.for_lease.get(mark) is lent for mark in gone), f"{lent.name} took other holds with it: {gone}"
         assert not trouble or not self._only_its_own(lent), trouble
 
     def _only_its_own(self, lent: Lent) -> bool:
-        return any(self.for_lease.get(number) is lent for _, number in self.world.marks().values())
+        return any(self.for_lease.get(mark) is lent for mark in self.world.marks().values())
 
     def silence(self, node: str, rule: str, hours: float) -> None:
         """A person does not want to hear of it."""

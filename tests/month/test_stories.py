@@ -71,7 +71,7 @@ def test_what_is_newer_than_a_copy_that_was_restored_is_listed_and_can_be_ended_
     story.cordon("gpu09", "noise")
     story.cordon("gpu10", "noise")
     story.turn(1)
-    held = {node: mark for (_, node), (mark, _) in story.world.marks().items()}
+    held = {node: mark for (_, node), mark in story.world.marks().items()}
     assert held.keys() == {"gpu01", "gpu07", "gpu08", "gpu09", "gpu10"}
     story.every_hold_can_be_ended()
     tried = story.uncordon("gpu07")
@@ -220,4 +220,36 @@ def test_two_nodes_that_change_places_are_a_swap_with_both_names(story: Story) -
     for said in (story.triage().text, story.world.muster("nodes").text):
         assert re.search("swap|change[ds]? places", said) and "gpu31" in said and "gpu32" in said, said
     story.turn(2)
+    assert not story.world.held()
+
+
+@pytest.mark.parametrize("story", ["hostfile", "slurm"], indirect=True)
+def test_a_node_that_a_burn_in_has_is_left_to_it_and_held_for_what_it_shows_once_that_ended(story: Story) -> None:
+    story.lease("gpu12", 600)
+    story.every_hold_can_be_ended()
+    lease = {*story.world.marks().values()}
+    assert len(lease) == 1
+    story.node_fails("gpu12", "host-memory")
+    story.turn(3)
+    assert {*story.world.marks().values()} == lease
+    assert re.search("held +gpu12: .*host-memory", story.triage().text)
+    story.lease_ends("gpu12")
+    assert not story.world.marks()
+    story.turn(1)
+    assert story.world.held_by_muster("gpu12")
+
+
+@pytest.mark.parametrize("how", ["killed", "over"])
+def test_a_lease_that_no_one_gives_back_ends_and_the_hold_below_it_stays(story: Story, how: str) -> None:
+    story.node_fails("gpu13", "host-memory")
+    story.turn(2)
+    before = story.world.marks()
+    assert story.world.held_by_muster("gpu13")
+    for node in ("gpu13", "gpu14"):
+        story.lease(node, 30, killed=how == "killed")
+    story.turn(1 if how == "killed" else 2)
+    assert story.world.marks() == before
+    assert len(story.world.muster("lease", "list").text.splitlines()) == 1
+    story.node_is_well("gpu13")
+    story.turn(4)
     assert not story.world.held()

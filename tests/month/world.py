@@ -259,9 +259,9 @@ class World:
                     found["hostfile", name.strip()] = words.strip()
         return found
 
-    def marks(self) -> dict[tuple[str, str], tuple[str, int]]:
-        """By back end and node the mark of ours and its number."""
-        return {key: (match[0], int(match[1])) for key, words in self.held().items()
+    def marks(self) -> dict[tuple[str, str], str]:
+        """By back end and node the mark of ours."""
+        return {key: match[0] for key, words in self.held().items()
                 if (match := MARK.match(words)) is not None}
 
     def held_by_muster(self, node: str) -> bool:
