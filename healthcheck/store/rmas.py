@@ -221,8 +221,9 @@ def rmas(store: Store, nodes: Collection[str] | None = None) -> list[Rma]:
 # and what sits in the slot now.
 _SINCE = (
     "SELECT rma.id, component.kind, component.serial, name AS node, seat.slot, began, seen, ended FROM rma "
-    "JOIN component ON component.serial = {serial} COLLATE NOCASE AND rma.kind IN (component.kind, 'part') "
-    "JOIN seat ON seat.component = component.id JOIN node ON node.id = seat.node "
+    "CROSS JOIN component ON component.serial = {serial} COLLATE NOCASE "
+    "AND rma.kind IN (component.kind, 'part') "
+    "CROSS JOIN seat ON seat.component = component.id JOIN node ON node.id = seat.node "
     "WHERE {serial} != '' AND rma.closed IS NULL AND seen > rma.returned")
 _IN_SLOT = (
     "SELECT rma.id, component.kind, component.serial, name AS node, seat.slot, began, seen, ended FROM rma "
