@@ -164,6 +164,15 @@ class FirmwareEntry:
     updateable: bool | Missing = _NOT_REPORTED
 
 
+@dataclass(frozen=True)
+class LogReading:
+    """The events of a log that still hold, oldest first, and why `missing` ones may be among what was not
+    read; empty where all was."""
+
+    log: BmcLog
+    missing: str = ""
+
+
 class Controller(Protocol):
     """One controller, logged in to as late as can be. Each method raises BmcError, and ends within the
     seconds it was made with.
@@ -190,7 +199,7 @@ class Controller(Protocol):
     def eject(self, name: str) -> None: ...
     def hardware(self) -> HardwareInventory: ...
     def firmware(self) -> tuple[FirmwareEntry, ...]: ...
-    def log(self) -> BmcLog: ...
+    def log(self) -> LogReading: ...
     def log_use(self) -> BmcLogUse: ...
     def sensors(self) -> BmcSensors: ...
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 
-from healthcheck.facts.bmc import BmcLog, BmcLogUse, BmcSensors
+from healthcheck.facts.bmc import BmcLogUse, BmcSensors
 from healthcheck.facts.values import Unmeasured
 from inventory.text import clean
 from provisioning.bmc.base import (
@@ -17,6 +17,7 @@ from provisioning.bmc.base import (
     BootTarget,
     FirmwareEntry,
     HardwareInventory,
+    LogReading,
     MachineIdentity,
     Media,
     Missing,
@@ -151,7 +152,7 @@ class RedfishController:
                 raise BmcError(BmcErrorReason.UNSUPPORTED, "it reports no firmware")
             return tuple(_firmware(one) for one in members(self.session, collection) if state.runs(one.path))
 
-    def log(self) -> BmcLog:
+    def log(self) -> LogReading:
         """The event log."""
         with self.session.call():
             return log.bmc_log(self._service, self._clock())

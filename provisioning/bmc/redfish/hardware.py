@@ -22,6 +22,7 @@ _MIB, _GPU = 2**20, ("GPU", "Accelerator")
 _MODULES = ("HBM", "HBM2", "HBM2E", "HBM3", "HBM3E", "GDDR")    # memory of a GPU, which is no module
 Parts = list[HardwarePart]
 Kinds = dict[str, Parts | BmcError | None]
+_NVLINK = "NVLink"
 
 
 def hardware(service: RedfishService) -> HardwareInventory:
@@ -231,16 +232,35 @@ class _Reader:
             raise
 
     def switches(self) -> Kinds:
+        """NVLink's alone: HGX boards tell of their PCIe switches and retimers in the same collection."""
         collection = link(self._session.root, "Fabrics")
-        if collection is None:
-            return {"switch": None}
-        found: Parts = []
-        for fabric in members(self._session, collection):
+        found: Parts | None = None
+        for fabric in members(self._session, collection) if collection is not None else ():
             if fabric.document is None:
                 raise fabric.wrong or _BROKEN
-            if (inside := link(fabric.document, "Switches")) is not None:
-                found += [_part("switch", one) for one in members(self._session, inside)]
+            kind = word(fabric.document, "FabricType")
+            if (inside := link(fabric.document, "Switches")) is None or kind not in ("", _NVLINK):
+                continue
+            if kind == _NVLINK:
+                found = found or []
+            for one in members(self._session, inside):
+                nvlink = _is_nvlink(one, kind)
+                if nvlink is None:
+                    why = f"switch {last(one.path)} of fabric {last(fabric.path)} does not tell its type"
+                    return {"switch": BmcError(BmcErrorReason.BROKEN, why)}
+                if nvlink:
+                    found = [*(found or ()), _part("switch", one)]
         return {"switch": found}
+
+
+def _is_nvlink(one: CollectionMember, fabric: str) -> bool | None:
+    """Whether a switch is NVLink's: by its own type, its fabric's, or a name of NVIDIA's; None where none of
+    these says. Source: DMTF's schemas Switch.SwitchType and Fabric.FabricType (the values of Protocol)."""
+    name = last(one.path).casefold()
+    kind = word(one.document, "SwitchType") or fabric
+    if kind:
+        return kind == _NVLINK
+    return True if name.startswith("nvswitch") else False if name.startswith("pcie") else None
 
 
 _BROKEN = BmcError(BmcErrorReason.BROKEN, "it cannot be read")

@@ -90,6 +90,10 @@ class Session:
                 if self._depth == 0:
                     self._documents.clear()
 
+    def share_left(self) -> float:
+        """How much of the call's time is left, between 0 and 1. Raises BmcError(TIMEOUT) for none."""
+        return self._deadline.left() / self._deadline.seconds
+
     @property
     def root(self) -> Document:
         """The service root, which is read without a login and kept."""

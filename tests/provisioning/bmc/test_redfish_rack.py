@@ -111,7 +111,7 @@ def test_hardware_firmware_and_identity_are_as_the_machine_is(reach: Reach) -> N
             (one.name, one.version) for one in machine.firmware()} >= {("BIOS", "2.1.5"), ("BMC", "7.00.60")}
         assert machine.identity().bios == "2.1.5"
         assert machine.sensors().sensors
-        assert machine.log().events == ()
+        assert machine.log().log.events == ()
 
 
 def test_where_members_come_with_their_collection_a_machine_takes_a_third_of_the_requests(
@@ -185,7 +185,7 @@ def test_settings_that_are_refused_are_refused_in_one_line(reach: Reach) -> None
 
 
 def test_a_failed_supply_is_in_the_log_in_words_that_are_judged(reach: Reach) -> None:
-    events = reach(SICK[Wrong.PSU_FAILED]).log().events
+    events = reach(SICK[Wrong.PSU_FAILED]).log().log.events
     assert any("failure detected" in event.text.casefold() and "power supply" in event.sensor.casefold()
                for event in events)
 
