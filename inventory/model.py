@@ -90,6 +90,7 @@ class Bmc:
 
     `port` is None for the protocol's own (443, 623). `tls` says how its certificate is trusted: "pin" (its
     fingerprint was pinned), or "verify" (the system's authorities), or the path of a file of authorities.
+    `system` is the id of the node's Redfish system where the controller has several.
     """
 
     address: str
@@ -98,6 +99,7 @@ class Bmc:
     speaks: Speaks = Speaks.REDFISH
     secret: Secret | None = None
     tls: str = "pin"
+    system: str | None = None
 
 
 @dataclass(frozen=True)

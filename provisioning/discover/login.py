@@ -146,7 +146,8 @@ def _controller(one: FoundController, node: Node, folder: Path, seconds: float, 
         from provisioning.bmc.redfish.wire import RedfishEndpoint
 
         pinned = pins.read(folder).get(node.name)
-        place = RedfishEndpoint(node.name, bmc.address, bmc.port or 443, bmc.tls, pinned or one.fingerprint)
+        place = RedfishEndpoint(node.name, bmc.address, bmc.port or 443, bmc.tls, pinned or one.fingerprint,
+                                bmc.system)
         return RedfishController(place, lambda: login(node), seconds)
     return controller(node, folder=folder, seconds=seconds)
 

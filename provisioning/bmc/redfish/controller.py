@@ -44,7 +44,7 @@ class RedfishController:
                  clock: Callable[[], float] = time.time) -> None:
         self.node = place.node
         self.session = Session(place, login, seconds)
-        self._service = RedfishService(self.session)
+        self._service = RedfishService(self.session, place.system)
         self._clock = clock
 
     def reachable(self) -> str:

@@ -33,13 +33,14 @@ _MOST_HEADERS = 100
 @dataclass(frozen=True)
 class RedfishEndpoint:
     """Where a controller is, and why its certificate is believed: `tls` is as in the inventory, `pin` the
-    pinned fingerprint if any."""
+    pinned fingerprint if any; `system` is the id of the node's system where the inventory names it."""
 
     node: str
     address: str
     port: int
     tls: str
     pin: str | None = None
+    system: str | None = None
 
 
 @dataclass(frozen=True)

@@ -137,6 +137,61 @@ def test_a_machine_of_which_no_gpu_is_told_has_not_none() -> None:
     assert service(tree())[0].hardware().parts["gpu"] is UNSUPPORTED
 
 
+def multi(*ids: str, **more: Any) -> dict[str, Any]:
+    """One controller of several machines, as of a chassis with several boards."""
+    return tree(
+        **{"Systems": of(*(f"Systems/{one}" for one in ids)),
+           **{f"Systems/{one}": {"@odata.id": f"/redfish/v1/Systems/{one}", "Id": one, "SystemType": "Physical",
+                                 "PowerState": "On", "SerialNumber": f"SN-{one}",
+                                 "Actions": {"#ComputerSystem.Reset": {
+                                     "target": f"/redfish/v1/Systems/{one}/Actions/ComputerSystem.Reset"}}}
+              for one in ids}, **more})
+
+
+def test_a_controller_of_several_machines_changes_none_until_the_inventory_names_one() -> None:
+    controller, papers = service(multi("Node1", "Node2"))
+    for ask in (controller.power, controller.identity, controller.hardware, controller.log,
+                lambda: controller.set_power(PowerAction.OFF)):
+        with pytest.raises(BmcError) as caught:
+            ask()
+        assert caught.value.wrong is BmcErrorReason.REFUSED
+        assert "it is the controller of 2 machines: it has Node1, Node2" in caught.value.message
+        assert "bmc: {system: Node1}" in caught.value.message
+    assert all(method == "GET" for method, _, _ in papers.asked)
+
+
+def test_the_system_that_the_inventory_names_is_the_one_that_is_read_and_changed() -> None:
+    for one in ("Node1", "Node2"):
+        controller, papers = service(multi("Node1", "Node2"), system=one)
+        assert controller.identity().serial == f"SN-{one}"
+        controller.set_power(PowerAction.OFF)
+        changed = [path for method, path, _ in papers.asked if method == "POST" and "Reset" in path]
+        assert changed == [f"/redfish/v1/Systems/{one}/Actions/ComputerSystem.Reset"]
+
+
+def test_a_system_that_the_controller_does_not_have_is_named_with_those_that_it_has() -> None:
+    with pytest.raises(BmcError, match="it has no system Node3; it has Node1, Node2"):
+        service(multi("Node1", "Node2"), system="Node3")[0].power()
+
+
+@pytest.mark.parametrize("lost", ["Node1", "Node2"])
+def test_where_one_of_two_machines_cannot_be_read_the_other_is_not_taken_for_it(lost: str) -> None:
+    documents = multi("Node1", "Node2")
+    documents[f"/redfish/v1/Systems/{lost}"] = "no object"
+    controller, papers = service(documents)
+    with pytest.raises(BmcError):
+        controller.set_power(PowerAction.OFF)
+    assert all(method == "GET" for method, _, _ in papers.asked)
+
+
+def test_a_baseboard_that_does_not_answer_from_the_start_costs_the_gpus_and_is_not_forgotten() -> None:
+    documents = hgx()
+    documents["/redfish/v1/Systems/HGX_Baseboard_0"] = "no object"
+    parts = service(documents)[0].hardware().parts
+    assert isinstance(parts["gpu"], Unmeasured)
+    assert len(parts["cpu"]) == 1       # type: ignore[arg-type]
+
+
 def test_empty_seats_are_seats() -> None:
     found = service(tree(system={"Memory": ref("M")}, M=of("M/1", "M/2", "M/3"),
                          **{
