@@ -29,6 +29,7 @@ class BmcErrorReason(Enum):
     TLS = "certificate"                 # not verified, or not the one that is pinned
     # 401, or IPMI's RAKP refuses: never tried again by itself, accounts lock
     CREDENTIALS = "credentials"
+    PASSWORD = "password to be changed"  # noqa: S105  (the account has to set a new one first)
     DENIED = "denied"                   # the account may not (403)
     BUSY = "busy"                       # it asks to come back later (429, 503)
     TIMEOUT = "timeout"

@@ -34,4 +34,4 @@ def controller(node: Node, *, folder: Path, seconds: float = 30.0) -> Controller
 
     pin = pins.read(folder).get(node.name) if bmc.tls == "pin" else None
     place = RedfishEndpoint(node.name, bmc.address, bmc.port or REDFISH_PORT, bmc.tls, pin, bmc.system)
-    return RedfishController(place, lambda: login(node), seconds)
+    return RedfishController(place, lambda: login(node), seconds, folder=folder)

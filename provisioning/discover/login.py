@@ -148,7 +148,7 @@ def _controller(one: FoundController, node: Node, folder: Path, seconds: float, 
         pinned = pins.read(folder).get(node.name)
         place = RedfishEndpoint(node.name, bmc.address, bmc.port or 443, bmc.tls, pinned or one.fingerprint,
                                 bmc.system)
-        return RedfishController(place, lambda: login(node), seconds)
+        return RedfishController(place, lambda: login(node), seconds, folder=folder)
     return controller(node, folder=folder, seconds=seconds)
 
 

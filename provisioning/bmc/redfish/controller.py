@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 
 from healthcheck.facts.bmc import BmcLogUse, BmcSensors
 from healthcheck.facts.values import Unmeasured
@@ -28,6 +29,7 @@ from provisioning.bmc.credentials import Hidden
 from provisioning.bmc.redfish import hardware, log, sensors, state
 from provisioning.bmc.redfish.answers import Document
 from provisioning.bmc.redfish.changes import Changes
+from provisioning.bmc.redfish.leftover import OpenSessions
 from provisioning.bmc.redfish.read import last, link, word
 from provisioning.bmc.redfish.service import RedfishService
 from provisioning.bmc.redfish.session import Session
@@ -41,9 +43,11 @@ class RedfishController:
     kind = "redfish"
 
     def __init__(self, place: RedfishEndpoint, login: Callable[[], tuple[str, Hidden]], seconds: float,
-                 clock: Callable[[], float] = time.time) -> None:
+                 clock: Callable[[], float] = time.time, folder: Path | None = None) -> None:
+        """`folder` is the state folder, where open sessions are kept beyond a kill."""
         self.node = place.node
-        self.session = Session(place, login, seconds)
+        self.session = Session(
+            place, login, seconds, kept=OpenSessions(folder, place.node) if folder is not None else None)
         self._service = RedfishService(self.session, place.system)
         self._clock = clock
 

@@ -6,6 +6,9 @@ from __future__ import annotations
 import base64
 import logging
 import os
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -164,6 +167,51 @@ def test_a_wrong_password_costs_one_attempt_however_often_it_is_asked(bed: Bed, 
             question()
         assert caught.value.wrong is Why.CREDENTIALS
     assert bed.counts(SICK[Wrong.PASSWORD])["401"] == 1
+
+
+LEAVES = """
+import os, signal, sys
+from pathlib import Path
+from inventory.load import load_inventory
+from provisioning.bmc.connect import controller
+
+node = load_inventory(Path(sys.argv[1])).nodes["gpu002"]
+for at in range(int(sys.argv[3])):
+    controller(node, folder=Path(sys.argv[2]), seconds=10).power()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def killed(bed: Bed, sessions: int) -> None:
+    """A command is killed while it has so many sessions open."""
+    inventory = bed.folder.parent / "muster.yaml"
+    inventory.write_text(f"version: 1\nnodes: {{gpu002: {{bmc: {bed.entry('gpu002')}}}}}\n")
+    done = subprocess.run([sys.executable, "-c", LEAVES, str(inventory), str(bed.folder.parent), str(sessions)],
+                          check=False, env={**os.environ, "BMC_PASSWORD": PASSWORD})
+    assert done.returncode == -signal.SIGKILL
+
+
+def open_sessions(reach: Reach) -> int:
+    """How many the controller has, beside the one that asks."""
+    found = reach("gpu002").session.get("/redfish/v1/SessionService/Sessions")
+    return int(found["Members@odata.count"]) - 1
+
+
+def test_sessions_of_killed_commands_are_ended_by_the_next(bed: Bed, reach: Reach) -> None:
+    killed(bed, 1)
+    first = reach("gpu002")
+    first.power()
+    assert open_sessions(reach) == 1        # that of `first`, which is in use and left alone
+    first.close()
+    folder = bed.folder.parent / "bmc-sessions"
+    assert all(PASSWORD not in path.read_text() for path in folder.iterdir())
+
+
+def test_a_controller_that_killed_commands_filled_makes_room_again(bed: Bed, reach: Reach) -> None:
+    killed(bed, 16)     # as many as it has room for
+    assert reach("gpu002").power() is PowerState.ON
+    assert open_sessions(reach) <= 1
+    assert bed.counts("gpu002")["401"] == 0
 
 
 def test_of_a_change_whose_answer_is_lost_nobody_knows_and_it_is_made_once(bed: Bed, reach: Reach) -> None:

@@ -9,6 +9,8 @@ endpoints reference. DMTF: mockup public-rackmount1 (DSP2043).
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,6 +23,7 @@ from provisioning.bmc import judge, page
 from provisioning.bmc.base import BmcError, BmcErrorReason, BootTarget, PowerAction, PowerState
 from provisioning.bmc.redfish import log, sensors, vendors
 from provisioning.bmc.redfish.log import CRITICAL
+from provisioning.bmc.redfish.wire import RedfishResponse
 from tests.provisioning.bmc.redfishdocs import NOW, of, ref, service, tree
 
 
@@ -341,6 +344,28 @@ def test_supermicro_boots_a_virtual_cd_as_usb_cd_and_wants_if_match() -> None:
     (_, _, body), = [one for one in papers.asked if one[0] == "PATCH"]
     assert body == {"Boot": {"BootSourceOverrideTarget": "UsbCd", "BootSourceOverrideEnabled": "Once"}}
     assert controller.boot().allowed == (BootTarget.NONE, BootTarget.PXE, BootTarget.CD, BootTarget.DISK)
+
+
+@pytest.mark.parametrize(("vendor", "shows", "wants"), [
+    ("Supermicro", '"1"', '"1"'), ("Supermicro", "", "*"), ("Contoso", '"1"', '"1"')])
+def test_a_change_names_the_tag_that_its_resource_shows_and_any_where_it_shows_none(
+    vendor: str, shows: str, wants: str,
+) -> None:
+    controller, papers = service(tree(root={"Vendor": vendor}, system={
+        "Manufacturer": vendor, "Boot": {"BootSourceOverrideTarget": "None"}}))
+    ask, tags = papers.ask, []
+
+    def strict(method: str, path: str, headers: Mapping[str, str], *rest: Any) -> RedfishResponse:
+        answer = ask(method, path, headers, *rest)
+        if method != "PATCH":
+            return replace(answer, headers={"etag": shows} if shows else {})
+        tags.append(headers.get("If-Match"))
+        return answer if tags[-1] == wants else RedfishResponse(412, {}, b"{}")
+
+    papers.ask = strict  # type: ignore[assignment,method-assign]
+    controller.set_boot(BootTarget.PXE, True)
+    assert tags[-1] == wants
+    assert len(tags) <= 2
 
 
 def test_a_virtual_drive_that_is_full_is_not_filled_over_and_no_password_goes_along() -> None:
