@@ -14,7 +14,8 @@ import json
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from email.utils import parsedate_to_datetime
@@ -45,6 +46,9 @@ from provisioning.bmc.redfish.wire import (
 ROOT = "/redfish/v1/"
 MOST_REQUESTS = 2000        # of one call; a node with eight GPUs takes some 200 where nothing is expanded
 MOST_BYTES = 64 * 1024 * 1024
+ONE_S = 30.0                # for one answer; the slowest that peers name is some ten seconds
+# Connections at once: controllers are small. One that is refused is left out.
+_AT_ONCE = 8
 _TRIES = 4
 _SESSIONS = {404, 405, 501}     # no such service
 _FULL = (b"SessionLimitExceeded", b"RAC0218")       # DMTF's Base registry; iDRAC's own message
@@ -54,7 +58,7 @@ _HEADERS = {
 
 
 class Session:
-    """The way to one service. Not for several threads at once."""
+    """The way to one service. Not for several threads at once, but for those that `prefetch` starts."""
 
     def __init__(
         self, place: RedfishEndpoint, login: Callable[[], tuple[str, Hidden]], seconds: float,
@@ -63,7 +67,10 @@ class Session:
         """`kept` remembers the session that is open, beyond a kill."""
         self.node = place.node
         self.requests = 0
+        self._place = place
         self._wire = RedfishConnection(place)
+        self._more: list[RedfishConnection] = []        # beside it, for `prefetch`
+        self._counting = threading.Lock()
         self._login = login
         self._seconds = seconds
         self._sleep = sleep
@@ -78,7 +85,7 @@ class Session:
         self._refused: BmcError | None = None
         self._unsaid: tuple[Hidden, ...] = ()
         self._root: Document | None = None
-        self._documents: dict[str, Document] = {}
+        self._documents: dict[str, Document | BmcError] = {}
 
     def __repr__(self) -> str:
         return f"Session({self.node})"
@@ -131,7 +138,60 @@ class Session:
         """The JSON object at a path of this service, read once for each call. Raises BmcError."""
         if fresh or path not in self._documents:
             self._documents[path] = document(self.got(path), path)
-        return self._documents[path]
+        found = self._documents[path]
+        if isinstance(found, BmcError):
+            raise BmcError(found.wrong, found.message, found.done)
+        return found
+
+    def known(self, path: str) -> Document | None:
+        """What this call has read at a path, without asking."""
+        found = self._documents.get(path)
+        return found if isinstance(found, dict) else None
+
+    def prefetch(self, paths: Iterable[str]) -> None:
+        """Reads what stands at these paths at once, over several connections, so that `get` finds it. A
+        connection that the service does not take, or drops, is left out for this time; what could not be read
+        for such a reason `get` asks for itself. Raises BmcError where no one can log in."""
+        waiting = deque(path for path in dict.fromkeys(paths)
+                        if path not in self._documents and is_within(path))
+        if len(waiting) < 2:
+            return
+        proof = self._proven()
+        while len(self._more) < min(_AT_ONCE, len(waiting)) - 1:
+            self._more.append(self._connection())
+        wires = [self._wire, *self._more[:len(waiting) - 1]]
+        threads = [threading.Thread(target=self._read_each, args=(wire, waiting, proof), daemon=True)
+                   for wire in wires]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def _connection(self) -> RedfishConnection:
+        return RedfishConnection(self._place)
+
+    def _read_each(
+        self, wire: RedfishConnection, waiting: deque[str], proof: Mapping[str, str],
+    ) -> None:
+        while waiting:
+            try:
+                path = waiting.popleft()
+            except IndexError:
+                return
+            try:
+                answer = self._ask("GET", path, proof, None, wire)
+            except BmcError as problem:
+                if problem.wrong is not BmcErrorReason.TIMEOUT:
+                    waiting.append(path)    # for another connection, if there is one
+                wire.close()
+                return
+            if answer.status in (401, 429, 503) or 300 <= answer.status < 400:
+                return
+            try:
+                check(answer, path)
+                self._documents[path] = document(answer, path)
+            except BmcError as problem:
+                self._documents[path] = problem
 
     def got(self, path: str) -> RedfishResponse:
         """The answer at a path. Raises BmcError for one that is not a success."""
@@ -172,7 +232,9 @@ class Session:
                 with contextlib.suppress(BmcError):     # the service ends it by itself, later
                     self._ask("DELETE", self._place_of_session, self._proof, None)
             self._forget()
-            self._wire.close()
+            for wire in (self._wire, *self._more):
+                wire.close()
+            self._more.clear()
 
     def _forget(self) -> None:
         self._proof = self._place_of_session = None
@@ -181,16 +243,22 @@ class Session:
 
     # one request
 
-    def _ask(self, method: str, path: str, headers: Mapping[str, str], body: bytes | None) -> RedfishResponse:
-        self._asked += 1
+    def _ask(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes | None,
+        wire: RedfishConnection | None = None,
+    ) -> RedfishResponse:
+        with self._counting:
+            self._asked += 1
+            self.requests += 1
         if self._asked > MOST_REQUESTS:
             raise BmcError(BmcErrorReason.BROKEN, f"it took over {MOST_REQUESTS} requests, without an end")
-        self.requests += 1
-        answer = self._wire.ask(method, path, {**_HEADERS, **headers}, body, self._deadline)
+        answer = (wire or self._wire).ask(
+            method, path, {**_HEADERS, **headers}, body, self._deadline.at_most(ONE_S))
         # Some repeat in an error what they were sent.
         if answer.status >= 400:
             answer = replace(answer, body=without(answer.body, self._unsaid))
-        self._bytes += len(answer.body)
+        with self._counting:
+            self._bytes += len(answer.body)
         if self._bytes > MOST_BYTES:
             raise BmcError(
                 BmcErrorReason.BROKEN, f"its answers are over the limit of {MOST_BYTES // 2**20} MiB in all")

@@ -60,6 +60,10 @@ class Deadline:
         self._clock = clock
         self._end = clock() + seconds
 
+    def at_most(self, seconds: float) -> Deadline:
+        """The same end, and no later than so many seconds from now. Raises as `left`."""
+        return Deadline(min(seconds, self.left()), self._clock)
+
     def left(self) -> float:
         """Seconds until then; raises BmcError(TIMEOUT) when there are none."""
         left = self._end - self._clock()

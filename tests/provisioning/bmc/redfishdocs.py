@@ -54,6 +54,7 @@ def service(
     controller = RedfishController(RedfishEndpoint("gpu001", "127.0.0.1", 443, "pin", "0" * 64, system),
                                    lambda: ("root", Hidden("pw")), 30.0, lambda: NOW)
     controller.session._wire = papers  # type: ignore[assignment]
+    controller.session._connection = lambda: papers  # type: ignore[assignment,method-assign,return-value]
     return controller, papers
 
 
