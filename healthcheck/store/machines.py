@@ -12,15 +12,22 @@ from healthcheck.store.file import Store
 # What one look cannot read the next ones do: parts that changed within this time changed at once.
 _AT_ONCE_S = 86400.0
 _LEAST = 2
+# One of these alone is the machine itself, where nothing that is known of the node stayed.
+_WHOLE = ("chassis", "board")
 # Of the seats that are taken now those whose part took the place of one that has left the node, since when
-# it has it, however often it was out, and in which other node it sat last. What the first sweep of all met
+# it has it, however often it was out, and in which other node it sat last. Where another model calls its slots
+# otherwise, one takes the place of another of its kind that left about then. What the first sweep of all met
 # took no one's place.
 _TAKEN = (
     "SELECT node, kind, (SELECT min(own.began) FROM seat AS own WHERE own.node = taken.node "
     "AND own.slot = taken.slot AND own.component = taken.component AND own.id > old), came FROM ("
     "SELECT seat.node AS node, seat.slot AS slot, kind, component, "
-    "(SELECT old.id FROM seat AS old WHERE old.node = seat.node AND old.slot = seat.slot "
-    "AND old.id < seat.id AND old.component != seat.component ORDER BY old.id DESC LIMIT 1) AS old, "
+    "coalesce((SELECT old.id FROM seat AS old WHERE old.node = seat.node AND old.slot = seat.slot "
+    "AND old.id < seat.id AND old.component != seat.component ORDER BY old.id DESC LIMIT 1), "
+    "(SELECT old.id FROM seat AS old JOIN component AS was ON was.id = old.component "
+    "WHERE old.node = seat.node AND old.id < seat.id AND was.kind = component.kind "
+    "AND old.component != seat.component AND old.ended BETWEEN seat.began - 86400 AND seat.began + 86400 "
+    "ORDER BY old.id DESC LIMIT 1)) AS old, "
     "(SELECT old.node FROM seat AS old WHERE old.component = seat.component AND old.id < seat.id "
     "AND old.node != seat.node ORDER BY old.id DESC LIMIT 1) AS came "
     "FROM seat JOIN component ON component.id = seat.component "
@@ -58,7 +65,7 @@ def another_machines(store: Store) -> dict[str, AnotherMachine]:
         taken[node].append(_Taken(kind, began, came))
     found: dict[str, AnotherMachine] = {}
     for number, parts in taken.items():
-        if len(parts) < _LEAST:
+        if len(parts) < _LEAST and parts[0].kind not in _WHOLE:
             continue
         names = {row[0]: row[1] for row in store.rows(
             f"SELECT id, name FROM node WHERE id IN ({', '.join('?' * len({number, *_came(parts)}))})",  # noqa: S608  (marks alone)
@@ -104,4 +111,7 @@ def _another(
     others = Counter(part.kind for part in new)
     kinds = {*others, *kept}
     most = sum(others[kind] > kept[kind] for kind in kinds)
-    return (new, kept.total()) if len(new) >= _LEAST and 2 * most > len(kinds) else None
+    # What is not read just now may have stayed; a chassis that another node had before has not.
+    alone = (not kept and any(part.kind in _WHOLE for part in new)
+             and (len(seats) == len(new) or any(part.kind in _WHOLE and part.came is not None for part in new)))
+    return (new, kept.total()) if (len(new) >= _LEAST or alone) and 2 * most > len(kinds) else None

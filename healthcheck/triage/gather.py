@@ -12,6 +12,7 @@ from typing import Any
 from healthcheck.model.faultkind import FaultKind, Isolation
 from healthcheck.model.problem import Problem
 from healthcheck.model.verdict import RMA
+from healthcheck.store.bringupnotes import DONE
 from healthcheck.store.clock import AHEAD_S, in_future
 from healthcheck.store.cordons import CordonState
 from healthcheck.store.file import Store
@@ -148,6 +149,9 @@ class _Memory:
         self._silences = silenced
         self._new_since = new_since(store)
         self._machines = another_machines(store)
+        # A bring-up that came to its end has proven more than two looks do.
+        self._brought_up = {row[0]: row[1] for row in store.rows(
+            "SELECT node, ended FROM bringup WHERE stand = ? AND ended IS NOT NULL", DONE)}
         self._problems: dict[str, list[Problem]] = defaultdict(list)
         self._over: dict[str, list[Problem]] = defaultdict(list)
         self._of: dict[int, list[Problem]] = defaultdict(list)
@@ -285,7 +289,8 @@ class _Memory:
             self._versions.get(name, _NO_VERSIONS), ports(node), new_since=max(
                 self._new_since.get(name, 0.0), machine.at if machine is not None else 0.0),
             sku=node.sku or "", changed=tuple(self._changed.get(name, ())),
-            anew=self._anew.get(name) if name in self._verdicts else None, machine=machine)
+            anew=self._anew.get(name) if name in self._verdicts else None,
+            machine=machine if machine is not None and self._brought_up.get(name, 0.0) < machine.at else None)
 
     def _hidden(self, name: str, here: Iterable[int]) -> SilencedHistory:
         if not (self._silent or self._silent_over or self._silent_left or self._muted):

@@ -10,7 +10,7 @@ from functools import partial
 from healthcheck.model.faultkind import Isolation
 from healthcheck.model.outcome import NodeState
 from healthcheck.model.problem import Problem
-from healthcheck.model.verdict import Incident, IncidentEnd, Verdict
+from healthcheck.model.verdict import MACHINE, Incident, IncidentEnd, Verdict
 from healthcheck.store.accused import lasts
 from healthcheck.store.machines import AnotherMachine
 from healthcheck.triage.breaker import NOWHERE, Breaker, Place
@@ -239,7 +239,7 @@ def _wanting(
     verdicts: Iterable[Verdict], past_of: Mapping[str, NodeHistory], policy: TriagePolicy,
 ) -> list[Verdict]:
     """Those to be isolated that nothing of ours holds yet, the most urgent first."""
-    rank = {kind.id: number for number, kind in enumerate(policy.kinds)}
+    rank = {kind.id: number for number, kind in enumerate(policy.kinds)} | {MACHINE: len(policy.kinds)}
     return sorted(
         (verdict for verdict in verdicts
          if verdict.isolation is not Isolation.NONE and past_of[verdict.node].in_service

@@ -18,7 +18,7 @@ from healthcheck.triage.faults import accuses, of
 from healthcheck.triage.past import FleetHistory, NodeHistory, OpenCordon, VersionChange
 from healthcheck.triage.plan import Act, PlannedAction, TriagePlan, Withheld
 from healthcheck.triage.policy import TriagePolicy
-from healthcheck.triage.requalify import FIT
+from healthcheck.triage.requalify import FIT, unproven_machine
 
 _Chains = Mapping[tuple[str, str], Sequence[VersionChange]]
 _NONE = VerdictEvidence("", ())
@@ -114,6 +114,9 @@ def _kept(
     if refused := past.away or past.leased or past.others or (
             "" if past.in_service else f"its lifecycle is {past.lifecycle}"):
         return refused
+    if unproven_machine(past, policy, now) is not None:
+        return (f"another machine has its name, and no clean looks have proven it: {_check(past)} --profile "
+                f"{policy.requalify.profile}")
     if not causes:
         return f"nothing that changed since {minute(since)} explains why it is held"
     if own := [cause.problem for cause in causes if not cause.changes]:

@@ -18,10 +18,12 @@ from healthcheck.store.machines import AnotherMachine, another_machines
 from healthcheck.store.readings import Component, NodeReadings
 from healthcheck.store.sweeps import SweepRecord, record
 from healthcheck.triage.gather import gather
-from healthcheck.triage.plan import TriagePlan, make
+from healthcheck.triage.past import FleetHistory
+from healthcheck.triage.plan import Act, TriagePlan, make
 from healthcheck.triage.policyload import load_policy
 from inventory.model import Lifecycle, LifecycleState, Node
 from inventory.nodeset import fold
+from tests.healthcheck.triage.made import NOW, past, policy, problem
 from tests.packagedrules import RULES
 from tests.testbed.memory import in_memory
 
@@ -182,6 +184,80 @@ def test_a_new_node_and_a_store_without_sweeps_are_no_other_machine(store: Store
     sweep(store, 0, n1=machine("a"))
     sweep(store, 60, n1=machine("a"), n2=machine("b"))
     sweep(store, 120, n3=machine("c"))
+    assert another_machines(store) == {}
+
+
+def test_triage_keeps_jobs_away_from_both_until_each_is_brought_up(store: Store) -> None:
+    sweep(store, 0, n1=machine("a"), n2=machine("b"), n3=machine("c"))
+    sweep(store, 3600, n1=machine("b"), n2=machine("a"), n3=machine("c"))
+    nodes = [Node(f"n{number}") for number in range(1, 101)]
+    made = make(gather(store, nodes, POLICY, 3700), POLICY)
+    assert [(step.act, step.node, step.why) for step in made.steps] == [
+        (Act.ISOLATE, node, f"another-machine: another machine has its name since 1970-01-01T01:00Z, which sat in "
+         f"{origin} before: bring it up again: muster check {node} --profile bringup --store, 2 times clean")
+        for node, origin in (("n1", "n2"), ("n2", "n1"))]
+    assert made.unfit == ("n1", "n2")
+    for at in (4000.0, 4000 + 11 * MIN):
+        sweep(store, at, "bringup", n1=machine("b"), n2=machine("a"))
+    assert plan(store, 4000 + 12 * MIN).verdicts == ()
+
+
+def test_a_bring_up_that_came_to_its_end_has_proven_the_machine(store: Store) -> None:
+    sweep(store, 0, n1=machine("a"))
+    sweep(store, 60, n1=machine("x"))
+    brought = ("INSERT INTO bringup (node, began, who, step, since, stand, said, ended, kept) "
+               "VALUES ('n1', ?, 'ann', 'service', ?, 'done', '', ?, '{}')")
+    with store.writing() as db:
+        db.execute(brought, (10, 50, 50))
+    assert plan(store, 70).unfit == ("n1",)       # it was of the machine before
+    with store.writing() as db:
+        db.execute("UPDATE bringup SET ended = 65")
+    assert plan(store, 70).verdicts == ()
+
+
+def test_many_names_on_other_machines_are_bounded_by_the_breaker_and_go_after_faults() -> None:
+    nodes = [past(f"n{number}", machine=AnotherMachine(f"n{number}", NOW - 60, 9, 9)) for number in range(40)]
+    lost = past("x1", problem("gpu-count", node="x1"))
+    made = make(FleetHistory(NOW, (*nodes, lost), since=NOW - 1e6), policy())
+    taken = [step.node for step in made.steps]
+    assert taken[0] == "x1" and len(taken) < 10 and made.is_open
+
+
+@pytest.mark.parametrize("only", ["chassis", "hca"])
+def test_two_that_changed_places_are_found_by_the_one_kind_that_has_numbers(store: Store, only: str) -> None:
+    none = {kind: "" for kind in KINDS if kind != only}
+    sweep(store, 0, n1=machine("a", **none), n2=machine("b", **none))
+    sweep(store, 60, n1=machine("b", **none), n2=machine("a", **none))
+    assert {name: one.swapped for name, one in another_machines(store).items()} == {"n1": True, "n2": True}
+
+
+def test_a_chassis_that_sat_in_another_node_is_another_machine_though_no_gpu_can_be_read_just_now(
+    store: Store,
+) -> None:
+    unread = {"gpu": "", "hca": "", "nvme": ""}
+    sweep(store, 0, n1=machine("a"), n2=machine("b"))
+    sweep(store, 60, n1=machine("b", **unread), n2=machine("a", **unread))
+    assert {name: one.origin for name, one in another_machines(store).items()} == {"n1": "n2", "n2": "n1"}
+
+
+def test_a_machine_whose_slots_have_other_names_is_another_one(store: Store) -> None:
+    def other_model(name: str) -> list[Component]:
+        return [part if part.kind == "chassis" else Component(part.kind, f"x{part.slot}", part.serial, part.name)
+                for part in machine(name)]
+    sweep(store, 0, n1=machine("a"))
+    sweep(store, 60, n1=other_model("x"))
+    assert another_machines(store) == {"n1": AnotherMachine("n1", 60, 9, 9)}
+
+
+def test_parts_that_are_added_beside_others_are_no_other_machine(store: Store) -> None:
+    day = 86400.0
+    few = [part for part in machine("a") if part.slot not in ("gpu2", "gpu3", "nvme1", "hca1")]
+    sweep(store, 0, n1=few)
+    fresh = [Component("gpu", "gpu0", "later", "GPU 0"), *(part for part in few if part.slot != "gpu0")]
+    sweep(store, day, n1=fresh)
+    more = [Component(kind, f"{kind}{n}", f"new-{kind}{n}", kind) for kind in ("gpu", "nvme", "hca")
+            for n in range(4, 9)]
+    sweep(store, 30 * day, n1=[*fresh, *more])
     assert another_machines(store) == {}
 
 
