@@ -172,8 +172,10 @@ def make(fleet: FleetHistory, policy: TriagePolicy, at_most: int | None = None) 
             if not refused and at_most is not None and isolated >= at_most:
                 refused = f"--at-most {at_most}: this run isolates no more"
             if not refused:
-                refused = breaker.take(past, reserve=reserve, place=place)
-                by_breaker = bool(refused)
+                # Who has put other machines there made no wrong measurement, which is what it opens for.
+                may_open = verdict.fault != MACHINE
+                refused = breaker.take(past, reserve=reserve, place=place, may_open=may_open)
+                by_breaker = bool(refused) and may_open
             if refused:
                 withheld_of[verdict.node] = Withheld(Act.ISOLATE, verdict.node, refused, by_breaker,
                                                      _first(verdict), verdict.incident)

@@ -106,12 +106,13 @@ def _shown(past: NodeHistory, policy: TriagePolicy, now: float) -> tuple[bool, s
 
 def unproven_machine(past: NodeHistory, policy: TriagePolicy, now: float) -> AnotherMachine | None:
     """The machine that has the node's name now, where it has not shown yet, in as many clean looks as a
-    repaired node must, that it is well; None for one that has, and for one that was always there."""
+    repaired node must, that it is well; None for one that has, and for one that was always there. The look
+    that met it is none of them."""
     if past.machine is None:
         return None
     clean: list[float] = []
     for look in _newest_first(past, now):
-        if (look.state == NodeState.HEALTHY.value and look.time >= past.machine.at
+        if (look.state == NodeState.HEALTHY.value and look.time > past.machine.at
                 and (not clean or clean[-1] - look.time >= policy.requalify.apart_minutes * 60)):
             clean.append(look.time)
     return past.machine if len(clean) < policy.requalify.sweeps else None

@@ -215,12 +215,15 @@ def test_a_bring_up_that_came_to_its_end_has_proven_the_machine(store: Store) ->
     assert plan(store, 70).verdicts == ()
 
 
-def test_many_names_on_other_machines_are_bounded_by_the_breaker_and_go_after_faults() -> None:
+def test_many_names_on_other_machines_are_bounded_go_after_faults_and_open_no_breaker() -> None:
     nodes = [past(f"n{number}", machine=AnotherMachine(f"n{number}", NOW - 60, 9, 9)) for number in range(40)]
     lost = past("x1", problem("gpu-count", node="x1"))
     made = make(FleetHistory(NOW, (*nodes, lost), since=NOW - 1e6), policy())
     taken = [step.node for step in made.steps]
-    assert taken[0] == "x1" and len(taken) < 10 and made.is_open
+    assert taken[0] == "x1" and 1 < len(taken) < 10 and not made.is_open and made.opens == ""
+    refused = [one for one in made.withheld if one.node not in taken]
+    assert len(refused) == 41 - len(taken) and all(
+        one.why.startswith("the breaker has no room: ") and not one.by_breaker for one in refused)
 
 
 @pytest.mark.parametrize("only", ["chassis", "hca"])
