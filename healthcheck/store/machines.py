@@ -15,9 +15,9 @@ _LEAST = 2
 # One of these alone is the machine itself, where nothing that is known of the node stayed.
 _WHOLE = ("chassis", "board")
 # Of the seats that are taken now those whose part took the place of one that has left the node, since when
-# it has it, however often it was out, and in which other node it sat last. Where another model calls its slots
-# otherwise, one takes the place of another of its kind that left about then. What the first sweep of all met
-# took no one's place.
+# it has it, however often it was out, and in which other node it sat last. Another model may call its slots
+# otherwise: then one takes the place of another of its kind that left about then. What the first sweep of all
+# met took no one's place.
 _TAKEN = (
     "SELECT node, kind, (SELECT min(own.began) FROM seat AS own WHERE own.node = taken.node "
     "AND own.slot = taken.slot AND own.component = taken.component AND own.id > old), came FROM ("
@@ -112,6 +112,6 @@ def _another(
     kinds = {*others, *kept}
     most = sum(others[kind] > kept[kind] for kind in kinds)
     # What is not read just now may have stayed; a chassis that another node had before has not.
-    alone = (not kept and any(part.kind in _WHOLE for part in new)
-             and (len(seats) == len(new) or any(part.kind in _WHOLE and part.came is not None for part in new)))
+    whole = [part for part in new if part.kind in _WHOLE]
+    alone = whole and not kept and (len(seats) == len(new) or any(part.came is not None for part in whole))
     return (new, kept.total()) if (len(new) >= _LEAST or alone) and 2 * most > len(kinds) else None

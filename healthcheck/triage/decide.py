@@ -93,8 +93,9 @@ def decide(
 def _unproven(other: AnotherMachine, past: NodeHistory, policy: TriagePolicy) -> str:
     """Why what is proven of a node's name is not of the machine that has it now."""
     origin = f", which sat in {other.origin} before" if other.origin else ""
+    wanted = policy.requalify
     return (f"another machine has its name since {minute(other.at)}{origin}: bring it up again: muster check "
-            f"{past.node} --profile {policy.requalify.profile} --store, {policy.requalify.sweeps} times clean")
+            f"{past.node} --profile {wanted.profile} --store, {wanted.sweeps} times clean")
 
 
 def _due(found: Sequence[Fault]) -> Repair:

@@ -326,6 +326,28 @@ def test_a_node_whose_name_another_machine_has_is_not_given_back_before_it_is_br
     assert acts(world.plan(since)) == [("release", "n01"), ("release", "n02")]
 
 
+def test_a_change_that_is_made_and_undone_twice_is_undone_the_second_time_as_well(world: World) -> None:
+    since = too_strict(world, "n01")
+    for _ in range(2):
+        world.triage()
+        assert world.held() == {"n01"}
+        assert "only since rule gpu-ecc-uncorrected (allow 3 -> 1)" in world.plan().verdicts[0].why
+        world.put()
+        world.sweep()
+        assert acts(world.triage(since)) == [("release", "n01")]
+        world.sweep(2)
+        since = world.now
+        world.put(allow=1)
+        world.sweep()
+    # Once it failed by the old limit as well, it is the node's own.
+    world.put()
+    world.read["n01"]["ecc"] = 9
+    world.sweep(2)
+    world.put(allow=1)
+    world.sweep()
+    assert "only since" not in world.plan().verdicts[0].why
+
+
 def test_a_node_with_another_fault_is_not_given_back(world: World) -> None:
     since = too_strict(world)
     world.triage()
