@@ -176,15 +176,15 @@ class Rebuilt:
                      if each.opened <= now]
             found = {}
             for rma in every:
-                one = alarm(rma, self._since(rma, now)) if rma.returned is not None else None
+                one = alarm(rma, self._since(rma, now))
                 if one is not None and not answered(rma, every, one.said.startswith("ANOTHER")):
                     found[rma.id] = one
             self._alarms = now, found
         return self._alarms[1]
 
     def _since(self, rma: Rma, now: float) -> list[ComponentLocation]:
-        """Seats that were seen since its return, as known then."""
-        back = rma.returned if rma.returned is not None else now
+        """Seats that were seen since its return, or its opening while it is away, as known then."""
+        back = rma.returned if rma.returned is not None else rma.opened
         serials = {word.lower() for word in (rma.serial, rma.new) if word}
         seats = [ComponentLocation(seat.kind, seat.serial, seat.node, seat.slot, seat.began,
                                    self._seen(seat.began, seat.seen, now),
