@@ -276,9 +276,9 @@ def _elsewhere(rma: Rma, seats: Collection[ComponentLocation]) -> RmaAlarm | Non
              key=lambda seat: (seat.seen, seat.began), default=None)
     if at is None:
         return None
-    return RmaAlarm(rma.id, at.node, at.slot,
-                    f"the {at.kind} that {'is to go' if rma.shipped is None else 'went'} to the vendor sits in "
-                    f"{at.node}, slot {at.slot}: serial {rma.serial}")
+    how = "is to go" if rma.shipped is None else "went"
+    return RmaAlarm(rma.id, at.node, at.slot, f"the {at.kind} that {how} to the vendor sits in {at.node}, "
+                                              f"slot {at.slot}: serial {rma.serial}")
 
 
 def answered(rma: Rma, found: Collection[Rma], same_node: bool) -> bool:

@@ -12,11 +12,15 @@ from hypothesis import strategies as st
 
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.model.outcome import NodeReport, NodeState, Result, Severity, Status
+from healthcheck.model.verdict import MACHINE
+from healthcheck.replay.rebuild import Rebuilt
+from healthcheck.replay.record import read
 from healthcheck.report.plan import text
 from healthcheck.store.file import Store, opened
 from healthcheck.store.machines import AnotherMachine, another_machines
 from healthcheck.store.readings import Component, NodeReadings
 from healthcheck.store.sweeps import SweepRecord, record
+from healthcheck.triage.decide import decide
 from healthcheck.triage.gather import gather
 from healthcheck.triage.past import FleetHistory
 from healthcheck.triage.plan import Act, TriagePlan, make
@@ -213,6 +217,20 @@ def test_a_bring_up_that_came_to_its_end_has_proven_the_machine(store: Store) ->
     with store.writing() as db:
         db.execute("UPDATE bringup SET ended = 65")
     assert plan(store, 70).verdicts == ()
+
+
+def test_a_replay_decides_on_another_machine_as_triage_did(store: Store) -> None:
+    sweep(store, 0, n1=machine("a"))
+    sweep(store, 3600, n1=machine("x"))
+    for at in (4000.0, 4000 + 11 * MIN):
+        sweep(store, at, "bringup", n1=machine("x"))
+    then = Rebuilt(read(store, "bringup", 0.0), POLICY)
+
+    def fault(now: float) -> str | None:
+        verdict = decide(then.past(Node("n1"), now), POLICY, now)
+        return verdict.fault if verdict is not None else None
+
+    assert [fault(now) for now in (60.0, 3700.0, 4100.0, 4000 + 12 * MIN)] == [None, MACHINE, MACHINE, None]
 
 
 def test_many_names_on_other_machines_are_bounded_go_after_faults_and_open_no_breaker() -> None:
