@@ -4,7 +4,9 @@ brought up again."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -22,7 +24,7 @@ from healthcheck.store.readings import Component, NodeReadings
 from healthcheck.store.sweeps import SweepRecord, record
 from healthcheck.triage.decide import decide
 from healthcheck.triage.gather import gather
-from healthcheck.triage.past import FleetHistory
+from healthcheck.triage.past import FleetHistory, SilencedHistory
 from healthcheck.triage.plan import Act, TriagePlan, make
 from healthcheck.triage.policyload import load_policy
 from inventory.model import Lifecycle, LifecycleState, Node
@@ -217,6 +219,16 @@ def test_a_bring_up_that_came_to_its_end_has_proven_the_machine(store: Store) ->
     with store.writing() as db:
         db.execute("UPDATE bringup SET ended = 65")
     assert plan(store, 70).verdicts == ()
+
+
+def test_what_keeps_another_machine_from_a_clean_look_is_named_though_it_is_silenced() -> None:
+    warned = problem("fleet-driver", "", severity="warning")
+    histories: tuple[dict[str, Any], ...] = ({"problems": (warned,)}, {"hidden": SilencedHistory((warned,))})
+    for history in histories:
+        one = replace(past("n1", machine=AnotherMachine("n1", NOW - 60, 9, 9)), **history)
+        (verdict,) = make(FleetHistory(NOW, (one,), since=NOW - 1e6), policy()).verdicts
+        assert verdict.fault == MACHINE and verdict.why.endswith(
+            "2 times clean; no look is clean while there is fleet-driver")
 
 
 def test_a_replay_decides_on_another_machine_as_triage_did(store: Store) -> None:
