@@ -15,26 +15,34 @@ _LEAST = 2
 # One of these alone is the machine itself, where nothing that is known of the node stayed.
 _WHOLE = ("chassis", "board")
 # Of the seats that are taken now those whose part took the place of one that has left the node, since when
-# it has it, however often it was out, and in which other node it sat last. Another model may call its slots
-# otherwise: then one takes the place of another of its kind that left about then. What the first sweep of all
-# met took no one's place.
+# it has it, however often it was out, and in which other node it sat last. What the first sweep of all met
+# took no one's place.
 _TAKEN = (
     "SELECT node, kind, (SELECT min(own.began) FROM seat AS own WHERE own.node = taken.node "
     "AND own.slot = taken.slot AND own.component = taken.component AND own.id > old), came FROM ("
     "SELECT seat.node AS node, seat.slot AS slot, kind, component, "
-    "coalesce((SELECT old.id FROM seat AS old WHERE old.node = seat.node AND old.slot = seat.slot "
-    "AND old.id < seat.id AND old.component != seat.component ORDER BY old.id DESC LIMIT 1), "
-    "CASE WHEN seat.node IN (SELECT node FROM seat WHERE ended IS NOT NULL) THEN "
-    "(SELECT old.id FROM seat AS old JOIN component AS was ON was.id = old.component "
-    "WHERE old.node = seat.node AND old.id < seat.id AND was.kind = component.kind "
-    "AND old.component != seat.component AND old.ended BETWEEN seat.began - 86400 AND seat.began + 86400 "
-    "ORDER BY old.id DESC LIMIT 1) END) AS old, "
+    "(SELECT old.id FROM seat AS old WHERE old.node = seat.node AND old.slot = seat.slot "
+    "AND old.id < seat.id AND old.component != seat.component ORDER BY old.id DESC LIMIT 1) AS old, "
     "(SELECT old.node FROM seat AS old WHERE old.component = seat.component AND old.id < seat.id "
     "AND old.node != seat.node ORDER BY old.id DESC LIMIT 1) AS came "
     "FROM seat JOIN component ON component.id = seat.component "
     "WHERE ended IS NULL AND began > (SELECT min(started) FROM sweep)) AS taken "
     "WHERE old IS NOT NULL AND NOT EXISTS (SELECT 1 FROM seat JOIN seat AS out ON out.id = old "
     "WHERE seat.component = out.component AND seat.node = taken.node AND seat.ended IS NULL)")
+# Another model may call its slots otherwise: a part whose slot is new takes the place of one of its kind that
+# left within a day.
+_TAKEN_ELSEWHERE = (
+    "SELECT seat.node, component.kind, seat.began, (SELECT last.node FROM seat AS last "
+    "WHERE last.component = seat.component AND last.id < seat.id AND last.node != seat.node "
+    "ORDER BY last.id DESC LIMIT 1) FROM seat AS old CROSS JOIN seat ON seat.node = old.node AND seat.id > old.id "
+    "AND seat.ended IS NULL AND seat.component != old.component "
+    "AND seat.began BETWEEN old.ended - 86400 AND old.ended + 86400 "
+    "CROSS JOIN component ON component.id = seat.component JOIN component AS was ON was.id = old.component "
+    "AND was.kind = component.kind WHERE old.ended IS NOT NULL "
+    "AND seat.began > (SELECT min(started) FROM sweep) AND NOT EXISTS (SELECT 1 FROM seat AS before "
+    "WHERE before.node = seat.node AND before.slot = seat.slot AND before.id < seat.id "
+    "AND before.component != seat.component) AND NOT EXISTS (SELECT 1 FROM seat AS here "
+    "WHERE here.component = old.component AND here.node = old.node AND here.ended IS NULL) GROUP BY seat.id")
 
 
 @dataclass(frozen=True)
@@ -62,7 +70,7 @@ def another_machines(store: Store) -> dict[str, AnotherMachine]:
     """By node the last time that another machine took its name; one part, or all of one kind beside others
     that stayed, is no other machine. Raises StoreError."""
     taken: dict[int, list[_Taken]] = defaultdict(list)
-    for node, kind, began, came in store.rows(_TAKEN):
+    for node, kind, began, came in [*store.rows(_TAKEN), *store.rows(_TAKEN_ELSEWHERE)]:
         taken[node].append(_Taken(kind, began, came))
     found: dict[str, AnotherMachine] = {}
     for number, parts in taken.items():
