@@ -34,9 +34,9 @@ _TAKEN = (
 _TAKEN_ELSEWHERE = (
     "SELECT seat.node, component.kind, seat.began, (SELECT last.node FROM seat AS last "
     "WHERE last.component = seat.component AND last.id < seat.id AND last.node != seat.node "
-    "ORDER BY last.id DESC LIMIT 1) FROM seat AS old CROSS JOIN seat ON seat.node = old.node AND seat.id > old.id "
-    "AND seat.ended IS NULL AND seat.component != old.component "
-    "AND seat.began BETWEEN old.ended - 86400 AND old.ended + 86400 "
+    "ORDER BY last.id DESC LIMIT 1) FROM seat AS old "
+    "CROSS JOIN seat ON seat.node = old.node AND seat.id > old.id AND seat.ended IS NULL "
+    "AND seat.component != old.component AND seat.began BETWEEN old.ended - 86400 AND old.ended + 86400 "
     "CROSS JOIN component ON component.id = seat.component JOIN component AS was ON was.id = old.component "
     "AND was.kind = component.kind WHERE old.ended IS NOT NULL "
     "AND seat.began > (SELECT min(started) FROM sweep) AND NOT EXISTS (SELECT 1 FROM seat AS before "
