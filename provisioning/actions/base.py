@@ -253,6 +253,14 @@ def marked(backend: Backend, names: Collection[str]) -> Mapping[str, NodeHold]:
     return {node: held for node, held in seen.items() if held.mark is not None}
 
 
+def unlisted(backend: Backend) -> str:
+    """What is to be said where a back end cannot list its marks; empty where it can."""
+    if isinstance(backend, SupportsMarks):
+        return ""
+    return (f"{backend.name} cannot list its marks: only nodes of the inventory and of the store were asked "
+            "for; `list: [PROGRAM, ...]` beside `command:` in the inventory's `cordon:` lets it")
+
+
 def no_check(name: str) -> None:
     """Where nothing is to be done before a call."""
 

@@ -15,7 +15,7 @@ from healthcheck.store.history import known_nodes
 from healthcheck.store.marks import CordonMark
 from healthcheck.store.strays import Stray, keep
 from inventory.text import clean
-from provisioning.actions.base import Backend, NodeHold
+from provisioning.actions.base import Backend, NodeHold, marked
 from provisioning.actions.cordon import Clock, resolve_pending
 from provisioning.actions.ownership import Whose, strays, whose
 
@@ -38,8 +38,9 @@ def reconcile(
     store: Store, backends: Sequence[Backend], nodes: Collection[str], who: str, clock: Clock, *,
     waiting: Collection[CordonMark] = (),
 ) -> Reconciled:
-    """Afterwards each mark of ours that these back ends of one name show on these nodes, or on one that the
-    store knows, is an open cordon, unless its number is another cordon's; a new number is beyond all of them.
+    """Afterwards each mark of ours that these back ends of one name show is an open cordon; one that cannot
+    list its marks is asked for these nodes and those that the store knows. Not taken in is a mark whose
+    number is another cordon's; a new number is beyond all of them.
     `waiting` are marks that the store takes in by itself. Raises ActionError where one cannot be asked.
 
     A cordon from before the newest copy was restored, which no one holds, was released by the lost head: its
@@ -49,7 +50,7 @@ def reconcile(
     if len(backends) == 1:
         resolve_pending(store, backends[0], clock)
     asked = sorted({*nodes, *known_nodes(store), *_cordoned(store, name)})
-    views = [backend.held(asked) for backend in backends] if asked else []
+    views = [{**marked(backend, asked), **(backend.held(asked) if asked else {})} for backend in backends]
     taken = [one for seen in views for node, held in sorted(seen.items())
              if held.mark is not None and held.mark not in waiting
              and (one := _take(store, name, node, held, held.mark, who, clock())) is not None]
@@ -57,7 +58,7 @@ def reconcile(
     ours = open_cordons(store, backend=name)
     found = {one.node: one for seen in views for one in strays(seen, ours, cordons.names(store))
              if one.mark not in {str(mark) for mark in waiting}}
-    keep(store, name, asked, list(found.values()), clock())
+    keep(store, name, sorted({*asked, *found}), list(found.values()), clock())
     return Reconciled(name, tuple(taken), tuple(over), tuple(found.values()))
 
 

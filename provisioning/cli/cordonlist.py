@@ -48,6 +48,8 @@ class _Shown:
 def listed(folder: Path, option: str | None, options: Options, given: str) -> int:
     """Prints the list; makes no store. `given` are the options that the next command needs, too. Gives the
     exit code: 3 where the back end could not be asked. Raises StoreError after the list of what it shows."""
+    from provisioning.actions.base import unlisted
+
     if options.hostfile is not None and options.golden is not None:
         raise UsageError("--hostfile and --golden exclude each other: give one")
     stored = _stored(folder)
@@ -63,6 +65,8 @@ def listed(folder: Path, option: str | None, options: Options, given: str) -> in
     if shown.trouble:
         click.echo("note: marks that the store does not know are not listed, as the back end cannot be "
                    f"asked: {shown.trouble}", err=True)
+    if shown.backend is not None and (lacks := unlisted(shown.backend)):
+        click.echo(f"note: {lacks}", err=True)
     if stored.broken is not None:
         raise stored.broken
     return shown.code
