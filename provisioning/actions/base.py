@@ -329,10 +329,15 @@ def check_unchanged(backend: object, node: str, shown: str) -> None:
     raise ActionError(f"others hold it now: {now.reason or now.holder.value}")
 
 
+def unappended(reason: str) -> str:
+    """Without what Slurm has appended by itself."""
+    return _APPENDED.sub("", reason)
+
+
 def same_reason(wrote: str, shown: str) -> bool:
     """Whether a back end shows the words that we wrote, of which it may have cut the end, and to which it may
     have added its own."""
-    wrote, shown = (" ".join(text.split()) for text in (wrote, _APPENDED.sub("", shown)))
+    wrote, shown = (" ".join(text.split()) for text in (wrote, unappended(shown)))
     return wrote.startswith(shown.removesuffix("…").rstrip())
 
 

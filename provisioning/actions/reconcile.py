@@ -8,6 +8,8 @@ import sqlite3
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from healthcheck.model.faultkind import Isolation
+from healthcheck.model.outcome import Owner, Repair
 from healthcheck.store import cordons, ledger
 from healthcheck.store.cordons import Cordon, CordonState, cordon_of_mark, open_cordons, reopen, settle
 from healthcheck.store.file import RESTORE, Store
@@ -15,7 +17,8 @@ from healthcheck.store.history import known_nodes
 from healthcheck.store.marks import CordonMark
 from healthcheck.store.strays import Stray, keep
 from inventory.text import clean
-from provisioning.actions.base import Backend, NodeHold, marked
+from provisioning.actions.authored import is_of_triage
+from provisioning.actions.base import Backend, Holder, NodeHold, marked
 from provisioning.actions.cordon import Clock, resolve_pending
 from provisioning.actions.ownership import Whose, strays, whose
 
@@ -43,8 +46,10 @@ def reconcile(
     number is another cordon's; a new number is beyond all of them.
     `waiting` are marks that the store takes in by itself. Raises ActionError where one cannot be asked.
 
-    A cordon from before the newest copy was restored, which no one holds, was released by the lost head: its
-    verdict ends, too, so that triage decides anew by what is measured.
+    One that shows the words of triage, unedited, stays triage's, which releases the node once it has shown
+    that it is well; a person ends the others. A cordon from before the newest copy was restored, which no one
+    holds, was released by the lost head: its verdict ends, too, so that triage decides anew by what is
+    measured.
     """
     name = backends[0].name
     if len(backends) == 1:
@@ -84,7 +89,9 @@ def _take(
         settle(store, beside, CordonState.VOID, f"{mark} took its place after the copy", now)
     words = held.reason.partition(f"{mark}:")[2].strip()
     why = clean(words or "set after the copy that was restored", 200)
+    of_triage = held.holder is Holder.US and is_of_triage(words)
     with store.writing() as db:
+        verdict = _verdict(db, node, why, now) if of_triage else None
         line = ledger.begin(db, now, who, "look", node,
                             f"{mark} was set after the copy that was restored: {why}", backend)
         ledger.finish(db, line, "taken in", now)
@@ -93,11 +100,25 @@ def _take(
         number = mark.number if near or _free(db, mark.number, newest) else None
         db.execute(
             "INSERT INTO cordon (id, node, backend, why, who, state, began, line, store, number, identity, "
-            "user, stamp, asked) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1)",
+            "user, stamp, verdict, asked) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1)",
             (number, node, backend, why, "the lost head", CordonState.HELD.value,
              now if held.since is None else min(now, held.since), line, mark.store,
-             None if number is not None else mark.number, held.identity, held.user, held.since))
+             None if number is not None else mark.number, held.identity, held.user, held.since, verdict))
     return cordon_of_mark(store, mark)
+
+
+def _verdict(db: sqlite3.Connection, node: str, why: str, now: float) -> int:
+    """The number of the verdict in whose name triage goes on to hold the node: the open one, else one that
+    says what the back end shows."""
+    db.execute("INSERT INTO node (name) VALUES (?) ON CONFLICT (name) DO NOTHING", (node,))
+    rows = db.execute("SELECT verdict.id FROM verdict JOIN node ON node.id = verdict.node WHERE name = ? "
+                      "AND ended IS NULL", (node,)).fetchall()
+    held = Isolation.NO_NEW_JOBS.value
+    number: int = rows[0][0] if rows else db.execute(
+        "INSERT INTO verdict (node, fault, isolation, repair, owner, why, evidence, began, seen) VALUES "
+        "((SELECT id FROM node WHERE name = ?), '', ?, ?, ?, ?, '[]', ?, ?)",
+        (node, held, Repair.WATCH.value, Owner.OPERATOR.value, why, now, now)).lastrowid
+    return number
 
 
 def _free(db: sqlite3.Connection, number: int, newest: int) -> bool:

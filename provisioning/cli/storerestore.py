@@ -48,9 +48,9 @@ def restore(
 
     It is checked first, with what a -wal or -journal beside it holds. The old head must no longer act. The
     store gets a new name, so that no mark is given twice. Cordons from before the copy are recognised by
-    their marks. Those that were made after it are taken in from the back ends: a person ends them with muster
-    uncordon. What was released after it is over. Keys, certificates and burn-ins are files beside the store;
-    copy them separately.
+    their marks. Those that were made after it are taken in from the back ends: triage's own stay triage's,
+    and a person ends the others with muster uncordon. What was released after it is over. Keys, certificates
+    and burn-ins are files beside the store; copy them separately.
 
     \b
     muster store restore /backup/muster.db
@@ -172,12 +172,16 @@ def _print(found: list[Reconciled]) -> None:
     from inventory.nodeset import fold
 
     for one in found:
-        if one.taken:
-            nodes = fold(cordon.node for cordon in one.taken)
-            marks = ", ".join(str(cordon.mark) for cordon in one.taken[:5])
-            more = ", ..." if len(one.taken) > 5 else ""
-            click.echo(f"{one.backend}: taken in, as made after the copy: {nodes} ({marks}{more}); when they "
-                       f"are fit: muster uncordon {nodes}")
+        by_triage = [cordon for cordon in one.taken if cordon.verdict is not None]
+        for taken in (by_triage, [cordon for cordon in one.taken if cordon.verdict is None]):
+            if not taken:
+                continue
+            nodes = fold(cordon.node for cordon in taken)
+            marks = ", ".join(str(cordon.mark) for cordon in taken[:5])
+            more = ", ..." if len(taken) > 5 else ""
+            ends = ("triage made them, and releases them when sweeps find them well" if taken is by_triage
+                    else f"when they are fit: muster uncordon {nodes}")
+            click.echo(f"{one.backend}: taken in, as made after the copy: {nodes} ({marks}{more}); {ends}")
         if one.over:
             click.echo(f"{one.backend}: released after the copy: {fold(cordon.node for cordon in one.over)}")
         for line in lines(one.strays, fold):

@@ -22,6 +22,7 @@ from healthcheck.store.strays import Stray, StrayKind
 from healthcheck.store.verdicts import open_breaker, write
 from healthcheck.triage.gather import ANEW
 from healthcheck.triage.plan import Act, TriagePlan
+from provisioning.actions.authored import words_of
 from provisioning.actions.base import (
     AcknowledgedChange,
     ActionError,
@@ -245,8 +246,8 @@ def apply(store: Store, backend: Backend, plan: TriagePlan, who: str, clock: Clo
     releases = [step for step in plan.steps if step.act is Act.RELEASE]
     elsewhere = {step.node: step.backend for step in releases if step.backend != backend.name}
     reasons = {step.node: step.why for step in releases if step.node not in elsewhere}
-    wants = [CordonRequest(step.node, step.why, verdicts[step.node]) for step in plan.steps
-             if step.act is Act.ISOLATE]
+    wants = [CordonRequest(step.node, words_of(step.why, step.verdict), verdicts[step.node])
+             for step in plan.steps if step.act is Act.ISOLATE]
     done: list[CordonResult] = []
     try:
         done += uncordon_each(store, backend, reasons, who, clock)
