@@ -114,11 +114,12 @@ def _verdict(db: sqlite3.Connection, node: str, why: str, now: float) -> int:
     rows = db.execute("SELECT verdict.id FROM verdict JOIN node ON node.id = verdict.node WHERE name = ? "
                       "AND ended IS NULL", (node,)).fetchall()
     held = Isolation.NO_NEW_JOBS.value
-    number: int = rows[0][0] if rows else db.execute(
+    number = rows[0][0] if rows else db.execute(
         "INSERT INTO verdict (node, fault, isolation, repair, owner, why, evidence, began, seen) VALUES "
         "((SELECT id FROM node WHERE name = ?), '', ?, ?, ?, ?, '[]', ?, ?)",
         (node, held, Repair.WATCH.value, Owner.OPERATOR.value, why, now, now)).lastrowid
-    return number
+    assert number is not None  # noqa: S101  (an INSERT always has one)
+    return int(number)
 
 
 def _free(db: sqlite3.Connection, number: int, newest: int) -> bool:
