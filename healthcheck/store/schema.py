@@ -358,6 +358,13 @@ _LOOK = (
     "ALTER TABLE look_anew RENAME TO look",
 )
 
+# Which file a cordon is in, where its back end is one: a site may have several of one kind.
+_CORDON_FILE = (
+    "ALTER TABLE cordon ADD COLUMN file TEXT NOT NULL DEFAULT ''",
+    "DROP INDEX cordon_open",
+    "CREATE UNIQUE INDEX cordon_open ON cordon (node, backend, file) WHERE ended IS NULL",
+)
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH,
                                            _EIGHTH, _NINTH, _TENTH, _ELEVENTH, _TWELFTH, _PARTS, _RESTORE,
-                                           _CHANGED, _LOOK)
+                                           _CHANGED, _LOOK, _CORDON_FILE)

@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from healthcheck.store.marks import CordonMark, mark_of
@@ -259,6 +260,18 @@ def unlisted(backend: Backend) -> str:
         return ""
     return (f"{backend.name} cannot list its marks: only nodes of the inventory and of the store were asked "
             "for; `list: [PROGRAM, ...]` beside `command:` in the inventory's `cordon:` lets it")
+
+
+@runtime_checkable
+class IsFile(Protocol):
+    """A back end that is a file, of which a site may have several."""
+
+    path: Path
+
+
+def file_of(backend: object) -> str:
+    """Its file, the same however it was named; empty where it is none."""
+    return str(backend.path.resolve()) if isinstance(backend, IsFile) else ""
 
 
 def no_check(name: str) -> None:

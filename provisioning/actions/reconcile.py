@@ -18,7 +18,7 @@ from healthcheck.store.marks import CordonMark
 from healthcheck.store.strays import Stray, keep
 from inventory.text import clean
 from provisioning.actions.authored import is_of_triage
-from provisioning.actions.base import Backend, Holder, NodeHold, marked
+from provisioning.actions.base import Backend, Holder, NodeHold, file_of, marked
 from provisioning.actions.cordon import Clock, resolve_pending
 from provisioning.actions.ownership import Whose, strays, whose
 
@@ -56,10 +56,11 @@ def reconcile(
         resolve_pending(store, backends[0], clock)
     asked = sorted({*nodes, *known_nodes(store), *_cordoned(store, name)})
     views = [{**marked(backend, asked), **(backend.held(asked) if asked else {})} for backend in backends]
-    taken = [one for seen in views for node, held in sorted(seen.items())
+    files = [file_of(backend) for backend in backends]
+    taken = [one for seen, file in zip(views, files, strict=True) for node, held in sorted(seen.items())
              if held.mark is not None and held.mark not in waiting
-             and (one := _take(store, name, node, held, held.mark, who, clock())) is not None]
-    over = _released(store, name, views, who, clock)
+             and (one := _take(store, name, file, node, held, held.mark, who, clock())) is not None]
+    over = _released(store, name, dict(zip(files, views, strict=True)), who, clock)
     ours = open_cordons(store, backend=name)
     found = {one.node: one for seen in views for one in strays(seen, ours, cordons.names(store))
              if one.mark not in {str(mark) for mark in waiting}}
@@ -73,13 +74,13 @@ def _cordoned(store: Store, backend: str) -> set[str]:
 
 
 def _take(
-    store: Store, backend: str, node: str, held: NodeHold, mark: CordonMark, who: str, now: float,
+    store: Store, backend: str, file: str, node: str, held: NodeHold, mark: CordonMark, who: str, now: float,
 ) -> Cordon | None:
     """The cordon of a mark of ours, where it was none before; None where it is, or is not ours to say."""
     if mark.store not in cordons.names(store):
         return None
     known = cordon_of_mark(store, mark)
-    beside = {one.node: one for one in open_cordons(store, [node], backend)}.get(node)
+    beside = {one.node: one for one in open_cordons(store, [node], backend, file)}.get(node)
     if known is not None:
         if (known.node, known.backend) != (node, backend) or known.ended is None or beside is not None:
             return None
@@ -100,10 +101,11 @@ def _take(
         number = mark.number if near or _free(db, mark.number, newest) else None
         db.execute(
             "INSERT INTO cordon (id, node, backend, why, who, state, began, line, store, number, identity, "
-            "user, stamp, verdict, asked) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1)",
+            "user, stamp, verdict, file, asked) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1)",
             (number, node, backend, why, "the lost head", CordonState.HELD.value,
              now if held.since is None else min(now, held.since), line, mark.store,
-             None if number is not None else mark.number, held.identity, held.user, held.since, verdict))
+             None if number is not None else mark.number, held.identity, held.user, held.since, verdict,
+             file))
     return cordon_of_mark(store, mark)
 
 
@@ -128,14 +130,15 @@ def _free(db: sqlite3.Connection, number: int, newest: int) -> bool:
 
 
 def _released(
-    store: Store, backend: str, views: Sequence[Mapping[str, NodeHold]], who: str, clock: Clock,
+    store: Store, backend: str, views: Mapping[str, Mapping[str, NodeHold]], who: str, clock: Clock,
 ) -> list[Cordon]:
-    """Cordons of the copy that no one holds any more."""
+    """Cordons of the copy that no one holds any more. `views` are by file; of others nothing is known."""
     since = store.rows("SELECT max(time) FROM ledger WHERE node = '' AND action = ?", RESTORE)[0][0]
     over = []
     for one in open_cordons(store, backend=backend):
         if (since is None or one.began >= since or one.state is not CordonState.HELD
-                or any(whose(one, seen[one.node]) is not Whose.FREE for seen in views)):
+                or (one.file and one.file not in views)
+                or any(whose(one, seen[one.node]) is not Whose.FREE for seen in views.values())):
             continue
         cordons.lost(store, one, "released after the copy that was restored", who, clock(),
                      CordonState.RELEASED)

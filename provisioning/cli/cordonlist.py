@@ -100,7 +100,7 @@ def _asked(option: str | None, options: Options, stored: _Stored) -> _Shown:
         shown.there = load_inventory(path) if path is not None else None
         chosen |= shown.there is not None and shown.there.cordon is not None
         through = backend(shown.there, options, lambda line: click.echo(line, err=True))
-        ours = {one.node for one in stored.cordons if one.backend == through.name}
+        ours = {one.node for one in stored.cordons if _is_in(one, through)}
         marks = marked(through, {*ours, *(shown.there.nodes if shown.there is not None else ())})
         rest = sorted(ours - marks.keys())
         shown.held = {**marks, **(through.held(rest) if rest else {})}
@@ -120,13 +120,19 @@ def _rows(stored: _Stored, shown: _Shown, given: str) -> Iterator[str]:
                + "".join(f"  ({text})" for text in beside))
 
 
+def _is_in(one: Cordon, backend: Backend) -> bool:
+    from provisioning.actions.base import file_of
+
+    return one.backend == backend.name and one.file in ("", file_of(backend))
+
+
 def _beside(one: Cordon, shown: _Shown) -> list[str]:
     """What the back end shows instead of a cordon, or beside it."""
     from healthcheck.store.cordons import CordonState
     from provisioning.actions.ownership import instead, whose
 
-    if shown.backend is None or one.backend != shown.backend.name:
-        return []
+    if shown.backend is None or not _is_in(one, shown.backend):
+        return [f"in {one.file}"] if one.file else []
     if one.state is CordonState.MEANT:
         return ["it is not known whether it was made: muster triage --apply reads it again"]
     held = shown.held[one.node]
@@ -142,7 +148,7 @@ def _strays(stored: _Stored, shown: _Shown, given: str) -> Iterator[str]:
 
     if shown.backend is None:
         return
-    ours = [one for one in stored.cordons if one.backend == shown.backend.name]
+    ours = [one for one in stored.cordons if _is_in(one, shown.backend)]
     for one in strays(shown.held, ours, stored.names):
         if one.kind is not StrayKind.PERSON:
             yield _stray(one, shown.backend.name, given, blind=stored.broken is not None)

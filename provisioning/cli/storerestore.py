@@ -146,7 +146,7 @@ def _asked(
 ) -> list[Reconciled]:
     from healthcheck.store.cordons import open_cordons
     from healthcheck.store.waiting import waiting_cordons
-    from provisioning.actions.base import ActionError, unlisted
+    from provisioning.actions.base import ActionError, file_of, unlisted
     from provisioning.actions.reconcile import reconcile as bring_together
 
     waiting = [each.mark for each in waiting_cordons(folder)]
@@ -161,7 +161,9 @@ def _asked(
             troubles.append(f"{name} could not be asked for marks: {error}")
     for text in dict.fromkeys(filter(None, map(unlisted, backends))):
         click.echo(f"note: {text}", err=True)
-    others = {one.backend for one in open_cordons(store)} - {one.name for one in backends}
+    names, files = {one.name for one in backends}, {file_of(one) for one in backends}
+    others = {f"{one.backend} {one.file}".strip() for one in open_cordons(store)
+              if one.backend not in names or (one.file and one.file not in files)}
     if others and backends:
         troubles.append(f"there are cordons in {', '.join(sorted(others))}, which was not asked for marks")
     return done

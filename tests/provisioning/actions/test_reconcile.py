@@ -23,6 +23,7 @@ from provisioning.actions.command import CommandBackend, ListingCommand
 from provisioning.actions.cordon import cordon, uncordon
 from provisioning.actions.hostfile import HostFile
 from provisioning.actions.reconcile import Reconciled, reconcile
+from provisioning.triage.apply import resolve_lost
 from tests.command import muster
 from tests.testbed.backends import CommandSite, GoldenSite, KubernetesSite, Site, SlurmSite
 from tests.testbed.kubernetes import serving
@@ -417,3 +418,21 @@ def test_a_command_that_cannot_list_its_marks_says_so_where_they_are_listed(tmp_
         assert muster("cordon", "n1", "--reason", "x", home=tmp_path).returncode == 0
         done = muster("store", "reconcile", home=tmp_path)
         assert done.returncode == 0 and ("cannot list its marks" in done.stderr) is not finds, done
+
+
+def test_of_two_files_of_one_kind_what_the_other_holds_is_neither_released_nor_lost(head: Head) -> None:
+    other = HostFile(head.at / "other")
+    with opened(head.state) as store:
+        assert all(not one.failed for one in cordon(store, other, ["n1", "n3"], "in the other", "ann", head.clock))
+        store.backup(head.copy)
+    _, found = head.restored()      # only the first file is given
+    assert found.over == ()
+    said = muster("store", "reconcile", "--hostfile", str(head.bad.path), home=head.at)
+    assert f"there are cordons in hostfile {other.path}, which was not asked" in said.stderr, said
+    with opened(head.state) as store:
+        assert [one.node for one in open_cordons(store)] == ["n1", "n2", "n1", "n3"]
+        assert resolve_lost(store, head.bad, "triage", head.clock) == [] and len(open_cordons(store)) == 4
+    said = muster("uncordon", "n1", "--hostfile", str(head.bad.path), home=head.at)
+    assert said.returncode == 1 and f"muster uncordon n1 --hostfile {other.path}" in said.stdout, said
+    assert muster("uncordon", "n1,n3", "--hostfile", str(other.path), home=head.at).returncode == 0
+    assert other.path.read_text().strip() == "" and sorted(head.shown()) == ["n2"]
