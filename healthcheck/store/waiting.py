@@ -49,7 +49,8 @@ LARGEST = 64 << 20
 @dataclass(frozen=True)
 class WaitingCordon:
     """A cordon that no store knows yet. `held` is None where it was cut short, `message` what came of it;
-    `user` and `since` are those of the back end. Times are epoch seconds."""
+    `user` and `since` are those of the back end, `file` is which one it is, if it is one. Times are epoch
+    seconds."""
 
     mark: CordonMark
     node: str
@@ -62,6 +63,7 @@ class WaitingCordon:
     message: str = ""
     user: str = ""
     since: float | None = None
+    file: str = ""
 
 
 def begin(folder: Path, cordon: WaitingCordon) -> Path:
@@ -125,17 +127,17 @@ def _take_cordon(db: sqlite3.Connection, one: WaitingCordon) -> None:
         return      # taken in before, by a process that was killed before it removed the file
     if one.held is not False:
         db.execute("UPDATE cordon SET state = 'void', ended = ? WHERE node = ? AND backend = ? "
-                   "AND ended IS NULL", (one.began, one.node, one.backend))
+                   "AND file IN ('', ?) AND ended IS NULL", (one.began, one.node, one.backend, one.file))
     line = ledger.begin(db, one.began, one.who, "cordon", one.node, one.why, one.backend)
     if one.held is not None:
         ledger.finish(db, line, f"{'' if one.held else 'not done: '}{one.message}; the store could not be "
                                 "opened then", one.began)
     state = {None: "meant", True: "held", False: "void"}[one.held]
     db.execute("INSERT INTO cordon (node, backend, why, who, state, began, ended, line, store, number, "
-               "identity, user, stamp, asked) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1)",
+               "identity, user, stamp, file, asked) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1)",
                (one.node, one.backend, one.why, one.who, state, one.began,
                 one.began if one.held is False else None, line, one.mark.store, one.mark.number, one.identity,
-                one.user, one.since))
+                one.user, one.since, one.file))
 
 
 @dataclass(frozen=True)
