@@ -189,7 +189,7 @@ def open_cordons(
     rows = store.rows("SELECT * FROM cordon WHERE ended IS NULL ORDER BY id")
     found = [_cordon(row) for row in rows]
     return [one for one in found if (nodes is None or one.node in nodes) and backend in (None, one.backend)
-            and (file is None or one.file in ("", file))]
+            and (not file or one.file in ("", file))]
 
 
 def _cordon(row: sqlite3.Row) -> Cordon:
