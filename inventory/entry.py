@@ -24,6 +24,7 @@ _PCI = re.compile(r"(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}):([01][0-9a-fA-F])\.
 _DEVICE = re.compile(r"[A-Za-z0-9*?][A-Za-z0-9_.:*?-]{0,63}")
 _MOST_UNREAD = 64
 _MOST_WORDS = 64
+_SYSTEM = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:~-]{0,126}")      # a segment of its path
 _HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
 _LABEL_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,252}")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -212,6 +213,7 @@ class EntryReader:
             "protocol": lambda inner: Speaks(_one_of(inner, _SPEAKS)),
             "password": self._password,
             "tls": self._tls,
+            "system": _system,
         }
         check_keys(spot.value, tuple(readers), "bmc")
         return {("bmc", key): LocatedValue(readers[key](spot.within(key)), spot.value.key_marks[key])
@@ -283,6 +285,14 @@ def undefined(kind: str, name: str, known: Collection[str]) -> str:
     """The message for an unknown SKU or profile."""
     guess = did_you_mean(name, known) or f"; known: {', '.join(sorted(known)) or 'none'}"
     return f"undefined {kind} {short(name)}{guess}"
+
+
+def _system(spot: _Spot) -> str:
+    expected = "the id of a Redfish system, such as Self or System.Embedded.1"
+    text = spot.text(expected)
+    if _SYSTEM.fullmatch(text) is None:
+        raise spot.wrong(expected)
+    return text
 
 
 def _boolean(spot: _Spot) -> bool:

@@ -259,22 +259,25 @@ def _bmc(address: str, protocol: Speaks = Speaks.REDFISH, password: Secret | Non
 
 
 def _check_controllers(nodes: Mapping[str, Node], merged: Mapping[str, Values]) -> None:
-    """Refuses two nodes with one controller: the wrong machine would be powered off."""
-    seen: dict[tuple[str, tuple[int, Speaks] | None], str] = {}
+    """Refuses two nodes with one controller, unless each names another system of it: the wrong machine would
+    be powered off."""
+    seen: dict[tuple[str, tuple[int, Speaks] | None], dict[str | None, str]] = {}
     for node in nodes.values():
         if node.bmc is None or node.lifecycle.state is LifecycleState.RETIRED:
             continue
         # At the ports that controllers have by themselves an address is one controller,
         # whatever is spoken there.
         usual = node.bmc.port in (None, _BMC_PORTS[node.bmc.speaks])
-        other = seen.setdefault((node.bmc.address.lower(), None if usual or node.bmc.port is None
-                                 else (node.bmc.port, node.bmc.speaks)),
-                                node.name)
-        if other != node.name:
+        others = seen.setdefault((node.bmc.address.lower(), None if usual or node.bmc.port is None
+                                  else (node.bmc.port, node.bmc.speaks)), {})
+        system = node.bmc.system
+        other = next(iter(others.values()), None) if system is None else others.get(system, others.get(None))
+        if other is not None:
             place = merged[other][BMC_ADDRESS].mark
             raise InventoryError(
-                f"{node.name} has the bmc of {other} (given at {place}): each node needs its own",
-                merged[node.name][BMC_ADDRESS].mark)
+                f"{node.name} has the bmc of {other} (given at {place}): each node needs its own, or its own "
+                "system: of one that has several", merged[node.name][BMC_ADDRESS].mark)
+        others[system] = node.name
 
 
 def _check_addresses(nodes: Mapping[str, Node], merged: Mapping[str, Values]) -> None:

@@ -90,6 +90,7 @@ class Bmc:
 
     `port` is None for the protocol's own (443, 623). `tls` says how its certificate is trusted: "pin" (its
     fingerprint was pinned), or "verify" (the system's authorities), or the path of a file of authorities.
+    `system` is the id of the node's Redfish system where the controller has several.
     """
 
     address: str
@@ -98,6 +99,7 @@ class Bmc:
     speaks: Speaks = Speaks.REDFISH
     secret: Secret | None = None
     tls: str = "pin"
+    system: str | None = None
 
 
 @dataclass(frozen=True)
@@ -230,13 +232,14 @@ class InKubernetes:
 @dataclass(frozen=True)
 class CordonBy:
     """The site's choice of what keeps jobs away: the absolute `path` of a file, a command, or a cluster;
-    `seconds` is for one question."""
+    `seconds` is for one question. `lists` is the command that lists the marks, empty where none can."""
 
     by: IsolationBackend
     path: str | None = None
     argv: tuple[str, ...] = ()
     seconds: float = 30.0
     kubernetes: InKubernetes | None = None
+    lists: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

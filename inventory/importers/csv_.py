@@ -25,8 +25,8 @@ _NAMES = ("name", "node", "hostname", "host")
 _PLAIN = ("address", "port", "user", "transport", "privilege", "become", "identity_file", "known_hosts_file",
           "proxy_jump", "python", "sku", "lifecycle", "rack", "leaf", "nvlink_domain", "power", "bmc",
           "profile", "unread")
-_NESTED = ("bmc.address", "bmc.port", "bmc.user", "bmc.protocol", "bmc.tls", "lifecycle.state",
-           "lifecycle.owner", "lifecycle.until")
+_NESTED = ("bmc.address", "bmc.port", "bmc.user", "bmc.protocol", "bmc.tls", "bmc.system",
+           "lifecycle.state", "lifecycle.owner", "lifecycle.until")
 KEYS = (NAME, GROUPS, *_PLAIN, *_NESTED)
 _LABEL = re.compile(r"labels\.[A-Za-z0-9_][A-Za-z0-9_./-]{0,252}")
 _DELIMITERS = ",;\t"

@@ -29,6 +29,7 @@ class BmcErrorReason(Enum):
     TLS = "certificate"                 # not verified, or not the one that is pinned
     # 401, or IPMI's RAKP refuses: never tried again by itself, accounts lock
     CREDENTIALS = "credentials"
+    PASSWORD = "password to be changed"  # noqa: S105  (the account has to set a new one first)
     DENIED = "denied"                   # the account may not (403)
     BUSY = "busy"                       # it asks to come back later (429, 503)
     TIMEOUT = "timeout"
@@ -164,6 +165,15 @@ class FirmwareEntry:
     updateable: bool | Missing = _NOT_REPORTED
 
 
+@dataclass(frozen=True)
+class LogReading:
+    """The events of a log that still hold, oldest first, and why `missing` ones may be among what was not
+    read; empty where all was."""
+
+    log: BmcLog
+    missing: str = ""
+
+
 class Controller(Protocol):
     """One controller, logged in to as late as can be. Each method raises BmcError, and ends within the
     seconds it was made with.
@@ -190,7 +200,7 @@ class Controller(Protocol):
     def eject(self, name: str) -> None: ...
     def hardware(self) -> HardwareInventory: ...
     def firmware(self) -> tuple[FirmwareEntry, ...]: ...
-    def log(self) -> BmcLog: ...
+    def log(self) -> LogReading: ...
     def log_use(self) -> BmcLogUse: ...
     def sensors(self) -> BmcSensors: ...
 

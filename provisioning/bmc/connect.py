@@ -33,5 +33,5 @@ def controller(node: Node, *, folder: Path, seconds: float = 30.0) -> Controller
     from provisioning.bmc.redfish.wire import RedfishEndpoint
 
     pin = pins.read(folder).get(node.name) if bmc.tls == "pin" else None
-    return RedfishController(RedfishEndpoint(node.name, bmc.address, bmc.port or REDFISH_PORT, bmc.tls, pin),
-                             lambda: login(node), seconds)
+    place = RedfishEndpoint(node.name, bmc.address, bmc.port or REDFISH_PORT, bmc.tls, pin, bmc.system)
+    return RedfishController(place, lambda: login(node), seconds, folder=folder)

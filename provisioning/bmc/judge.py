@@ -15,7 +15,7 @@ from healthcheck.model.outcome import NodeReport, Result, Status, state_of
 from healthcheck.ruleset.rule import Rule
 from inventory.model import Node
 from inventory.text import clean
-from provisioning.bmc.base import BmcError, BmcErrorReason, Controller
+from provisioning.bmc.base import BmcError, BmcErrorReason, Controller, LogReading
 from provisioning.bmc.redfish.log import CRITICAL
 
 FACTS = frozenset({"bmc_log", "bmc_log_use", "bmc_sensors"})
@@ -32,11 +32,17 @@ def facts(controller: Controller, now: float) -> Facts:
     """Log, its use and sensors; each that cannot be read says why. Raises BmcError where the controller
     cannot be asked at all."""
     nothing: Any = UNSUPPORTED
-    log = _read(controller.log, lambda: BmcLog("BMC", events=nothing, now=now))
     return {
-        "bmc_log": log,
+        "bmc_log": _log(_read(controller.log, lambda: LogReading(BmcLog("BMC", events=nothing, now=now)))),
         "bmc_log_use": _read(controller.log_use, lambda: BmcLogUse("BMC", used_percent=nothing)),
         "bmc_sensors": _read(controller.sensors, lambda: BmcSensors("BMC", sensors=nothing))}
+
+
+def _log(found: LogReading | Unmeasured) -> BmcLog | Partial | Unmeasured:
+    """A log of which not all was read can fail its rules, and cannot pass them."""
+    if isinstance(found, Unmeasured):
+        return found
+    return Partial(found.log, found.missing) if found.missing else found.log
 
 
 def _read(ask: Callable[[], Any], unsupported: Callable[[], Any]) -> Any:
@@ -60,8 +66,10 @@ def judged(node: Node, rules: Iterable[Rule], found: Facts | BmcError) -> NodeRe
 def _judged(rule: Rule, found: Facts) -> Result:
     """One rule. What the controller calls critical and no rule has words for keeps the log's rule from
     passing."""
-    if rule.checked.name == "bmc.sel_critical" and isinstance(
-        log := found.get("bmc_log"), BmcLog) and (strange := _strange(rule, log)):
+    log = found.get("bmc_log")
+    log = log.value if isinstance(log, Partial) else log
+    if rule.checked.name == "bmc.sel_critical" and isinstance(log, BmcLog) and (
+        strange := _strange(rule, log)):
         more = f" and {len(strange) - 1} more" if len(strange) > 1 else ""
         message = ("the controller reports it as critical, and no rule covers it: "
                    f"{clean(strange[0].description, 160)}{more}")

@@ -12,7 +12,7 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any
 
-from healthcheck.facts.bmc import BmcLog, BmcLogUse, BmcSensor
+from healthcheck.facts.bmc import BmcLogUse, BmcSensor
 from healthcheck.facts.values import Fact, Unmeasured, Unsupported, reading, readings
 from inventory.text import clean
 from provisioning.bmc.base import (
@@ -21,6 +21,7 @@ from provisioning.bmc.base import (
     BootOverride,
     FirmwareEntry,
     HardwarePart,
+    LogReading,
     MachineIdentity,
     Media,
     Missing,
@@ -28,6 +29,7 @@ from provisioning.bmc.base import (
 )
 
 SCHEMA = "muster.bmc/1"
+MOST_EVENTS = 100       # of one log in lines
 _UNITS = (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20))
 
 
@@ -120,16 +122,19 @@ def firmware(found: tuple[FirmwareEntry, ...]) -> Iterator[str]:
         yield f"{one.name:{min(wide, 60)}}  {word(one.version)}"
 
 
-def log(found: tuple[BmcLog, BmcLogUse | BmcError]) -> Iterator[str]:
+def log(found: LogReading, use: BmcLogUse | BmcError) -> Iterator[str]:
     """The events that still hold, oldest first."""
-    events, use = found
     percent = reading(use, "used_percent") if isinstance(use, BmcLogUse) else None
     if isinstance(percent, int):
         yield f"log {percent} % full"
-    for event in events.events:
+    if found.missing:
+        yield f"? not all of the log was read: {found.missing}"
+    if (older := len(found.log.events) - MOST_EVENTS) > 0:
+        yield f"{older} older active events are not shown; --json has them"
+    for event in found.log.events[-MOST_EVENTS:]:
         yield f"{event.when:16}  {event.sensor}: {event.text}"
-    if not events.events:
-        yield "no active event"
+    if not found.log.events:
+        yield "no active event" if not found.missing else "no active event in what was read"
 
 
 def sensors(found: tuple[BmcSensor, ...]) -> Iterator[str]:

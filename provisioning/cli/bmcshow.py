@@ -212,17 +212,19 @@ def log(
     Exit: 0 all answered, 2 usage, 3 some did not.
     """
     from provisioning.bmc import page
-    from provisioning.bmc.base import BmcError
+    from provisioning.bmc.base import BmcError, LogReading
 
     def question(controller: Controller) -> Any:
-        events = controller.log()
+        found = controller.log()
+        read = {"log": found.log, **({"missing": found.missing} if found.missing else {})}
         try:
-            return {"log": events, "use": controller.log_use()}
+            return {**read, "use": controller.log_use()}
         except BmcError as problem:
-            return {"log": events, "use": problem}
+            return {**read, "use": problem}
 
     return _request(nodes, file, state, timeout, fanout, as_json, question,
-                    lambda message: page.log((message["log"], message["use"])))
+                    lambda message: page.log(LogReading(message["log"], message.get("missing", "")),
+                                             message["use"]))
 
 
 @click.command()

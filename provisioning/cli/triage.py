@@ -88,11 +88,12 @@ def triage(
     muster triage --replay --since 30d --policy draft.yaml
 
     Exit: 0 nothing to isolate, 1 some node in service is not fit for new jobs or a step failed, 2 usage, 3
-    some node in service was not measured or is another machine now, or muster suspects itself, 4 the breaker
+    some node in service was not measured, or muster suspects itself, 4 the breaker
     is open or a failure domain is full.
     """
     from healthcheck.config.rulesfolder import folders
     from healthcheck.store import runs
+    from healthcheck.store.clock import AHEAD_S
     from healthcheck.store.file import opened
     from healthcheck.store.leases import left
     from healthcheck.store.verdicts import write
@@ -172,8 +173,9 @@ def triage(
     with opened(folder) as store, one_run(store, folder, name, time.time, take_over) as run:
         for line in policy_changes(store, folders(rules), name, time.time()):
             click.echo(line, err=form == "json")
+        now = time.time()
         with store.writing() as db:
-            note(db, decided_by(policy), name, time.time())
+            note(db, decided_by(policy), name, now, latest=now + AHEAD_S)
         if close_breaker:
             _close(store, name, str(reason).strip())
         done: list[CordonResult] = []
@@ -335,5 +337,4 @@ def _code(plan: TriagePlan, done: list[CordonResult]) -> int:
     if any(one.failed for one in done) or plan.unfit:
         return 1
     doubted = any(one.kind in OURS or suspected(one.kind, one.cause) for one in plan.incidents)
-    changed = any(one.node not in plan.out for one in plan.machines)
-    return 3 if plan.unmeasured or doubted or changed else 0
+    return 3 if plan.unmeasured or doubted else 0

@@ -146,8 +146,9 @@ def _controller(one: FoundController, node: Node, folder: Path, seconds: float, 
         from provisioning.bmc.redfish.wire import RedfishEndpoint
 
         pinned = pins.read(folder).get(node.name)
-        place = RedfishEndpoint(node.name, bmc.address, bmc.port or 443, bmc.tls, pinned or one.fingerprint)
-        return RedfishController(place, lambda: login(node), seconds)
+        place = RedfishEndpoint(node.name, bmc.address, bmc.port or 443, bmc.tls, pinned or one.fingerprint,
+                                bmc.system)
+        return RedfishController(place, lambda: login(node), seconds, folder=folder)
     return controller(node, folder=folder, seconds=seconds)
 
 

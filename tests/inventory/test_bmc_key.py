@@ -64,6 +64,18 @@ def test_two_nodes_with_one_controller_are_refused_unless_one_is_retired() -> No
     assert len(load((text % "").replace("3}}", "3}, lifecycle: retired}"))) == 2
 
 
+def test_nodes_share_a_controller_of_several_machines_where_each_names_its_own_system() -> None:
+    text = "version: 1\nnodes:\n  a: {bmc: {address: 10.1.2.3%s}}\n  b: {bmc: {address: 10.1.2.3%s}}\n"
+    assert [node.bmc and node.bmc.system for node in load(text % (", system: Node1", ", system: Node2"))] == [
+        "Node1", "Node2"]
+    for one, other in ((", system: Node1", ", system: Node1"), (", system: Node1", ""), ("", ", system: Node2")):
+        with pytest.raises(InventoryError, match="b has the bmc of a"):
+            load(text % (one, other))
+    for wrong in ("../1", "a/b", "''", "[Node1]"):
+        with pytest.raises(InventoryError, match="bmc.system"):
+            load(text % (f", system: {wrong}", ""))
+
+
 @pytest.mark.parametrize("other", ["{address: 10.1.2.3, port: 443}", "{address: 10.1.2.3, protocol: ipmi}",
                                    "{address: 10.1.2.3, protocol: ipmi, port: 623}"])
 def test_one_controller_is_one_however_the_way_to_it_is_written(other: str) -> None:

@@ -23,6 +23,7 @@ from provisioning.bmc.base import (
     BootTarget,
     FirmwareEntry,
     HardwareInventory,
+    LogReading,
     MachineIdentity,
     Media,
     PowerAction,
@@ -128,11 +129,11 @@ class IpmiController:
         except ValueError:
             raise BmcError(BmcErrorReason.BROKEN, "ipmitool's list of sensors is not of its form") from None
 
-    def log(self) -> BmcLog:
+    def log(self) -> LogReading:
         """The last 100 events that still hold; `now` is this machine's clock."""
         text = self._query(("sel", "elist", "last", "100"), time.monotonic() + self._seconds)
         try:
-            return BmcLog("BMC", events=events(text), now=time.time())
+            return LogReading(BmcLog("BMC", events=events(text), now=time.time()))
         except ValueError:
             raise BmcError(BmcErrorReason.BROKEN, "ipmitool's event log is not of its form") from None
 

@@ -49,6 +49,16 @@ _WRONG = {
     501: BmcErrorReason.UNSUPPORTED, 503: BmcErrorReason.BUSY}
 
 
+# DMTF's Base registry; the whole account can do nothing else until then (DSP0266, password change required).
+_CHANGE = b"PasswordChangeRequired"
+CHANGE_FIRST = "the account has to set a new password first"
+
+
+def must_change_password(answer: RedfishResponse) -> bool:
+    """Whether the account is taken and can do nothing before it has a new password."""
+    return _CHANGE in answer.body and (answer.status in (401, 403) or 200 <= answer.status < 300)
+
+
 def check(answer: RedfishResponse, path: str, *, change: bool = False) -> None:
     if 200 <= answer.status < 300:
         return
@@ -56,6 +66,8 @@ def check(answer: RedfishResponse, path: str, *, change: bool = False) -> None:
         raise BmcError(
             BmcErrorReason.BROKEN,
             f"it sends us elsewhere from {clean(path, 80)} ({answer.status}), which is not followed")
+    if must_change_password(answer):
+        raise BmcError(BmcErrorReason.PASSWORD, error_text(answer).removeprefix(": ") or CHANGE_FIRST, False)
     wrong = _WRONG.get(
         answer.status, BmcErrorReason.REFUSED if answer.status < 500 else BmcErrorReason.BROKEN)
     done = None if change and answer.status >= 500 and wrong is BmcErrorReason.BROKEN else False

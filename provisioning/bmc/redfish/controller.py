@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 
-from healthcheck.facts.bmc import BmcLog, BmcLogUse, BmcSensors
+from healthcheck.facts.bmc import BmcLogUse, BmcSensors
 from healthcheck.facts.values import Unmeasured
 from inventory.text import clean
 from provisioning.bmc.base import (
@@ -17,6 +18,7 @@ from provisioning.bmc.base import (
     BootTarget,
     FirmwareEntry,
     HardwareInventory,
+    LogReading,
     MachineIdentity,
     Media,
     Missing,
@@ -27,6 +29,7 @@ from provisioning.bmc.credentials import Hidden
 from provisioning.bmc.redfish import hardware, log, sensors, state
 from provisioning.bmc.redfish.answers import Document
 from provisioning.bmc.redfish.changes import Changes
+from provisioning.bmc.redfish.leftover import OpenSessions
 from provisioning.bmc.redfish.read import last, link, word
 from provisioning.bmc.redfish.service import RedfishService
 from provisioning.bmc.redfish.session import Session
@@ -40,10 +43,12 @@ class RedfishController:
     kind = "redfish"
 
     def __init__(self, place: RedfishEndpoint, login: Callable[[], tuple[str, Hidden]], seconds: float,
-                 clock: Callable[[], float] = time.time) -> None:
+                 clock: Callable[[], float] = time.time, folder: Path | None = None) -> None:
+        """`folder` is the state folder, where open sessions are kept beyond a kill."""
         self.node = place.node
-        self.session = Session(place, login, seconds)
-        self._service = RedfishService(self.session)
+        self.session = Session(
+            place, login, seconds, kept=OpenSessions(folder, place.node) if folder is not None else None)
+        self._service = RedfishService(self.session, place.system)
         self._clock = clock
 
     def reachable(self) -> str:
@@ -151,7 +156,7 @@ class RedfishController:
                 raise BmcError(BmcErrorReason.UNSUPPORTED, "it reports no firmware")
             return tuple(_firmware(one) for one in members(self.session, collection) if state.runs(one.path))
 
-    def log(self) -> BmcLog:
+    def log(self) -> LogReading:
         """The event log."""
         with self.session.call():
             return log.bmc_log(self._service, self._clock())

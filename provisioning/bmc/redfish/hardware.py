@@ -14,7 +14,19 @@ from typing import Any
 
 from healthcheck.facts.values import UNSUPPORTED, Unmeasured
 from provisioning.bmc.base import BmcError, BmcErrorReason, HardwareInventory, HardwarePart, Missing
-from provisioning.bmc.redfish.read import NOT_REPORTED, first, inner, last, link, number, objects, text, word
+from provisioning.bmc.redfish.answers import Document
+from provisioning.bmc.redfish.read import (
+    NOT_REPORTED,
+    first,
+    inner,
+    last,
+    link,
+    links,
+    number,
+    objects,
+    text,
+    word,
+)
 from provisioning.bmc.redfish.service import RedfishService
 from provisioning.bmc.redfish.walk import ENDS, CollectionMember, expands, linked, members
 
@@ -22,10 +34,13 @@ _MIB, _GPU = 2**20, ("GPU", "Accelerator")
 _MODULES = ("HBM", "HBM2", "HBM2E", "HBM3", "HBM3E", "GDDR")    # memory of a GPU, which is no module
 Parts = list[HardwarePart]
 Kinds = dict[str, Parts | BmcError | None]
+_NVLINK = "NVLink"
+_LEVELS = 4     # a collection, its members, a collection of theirs, and its members
 
 
 def hardware(service: RedfishService) -> HardwareInventory:
     """All kinds. Raises BmcError only where not even the machine itself can be read."""
+    _prefetch(service)
     service.system()
     reader = _Reader(service)
     kinds: tuple[tuple[tuple[str, ...], Callable[[], Kinds]], ...] = (
@@ -45,6 +60,51 @@ def hardware(service: RedfishService) -> HardwareInventory:
             ended = problem if problem.wrong in ENDS else ended
             found |= dict.fromkeys(names, _missing(problem))
     return HardwareInventory(MappingProxyType(found))
+
+
+def _prefetch(service: RedfishService) -> None:
+    """Reads at once what the readers will ask for, level by level: one answer after the other takes a
+    controller without `$expand` some hundred times as long as one answer."""
+    session, query = service.session, expands(service.session)
+    top = [path for path, _ in _collections(session.root, "Systems", "Chassis", "Fabrics")]
+    session.prefetch(path + query for path in top)
+    session.prefetch(path for one in top for path, _ in _next(session.known(one + query) or {}))
+    try:
+        level = [*(one for system in service.systems() for one in _collections(
+                     system.document, "Processors", "Memory", "Storage", "EthernetInterfaces")),
+                 *(one for case in service.chassis() for one in _of_case(case.document)),
+                 *(one for path in top for one in _next(session.known(path + query) or {}))]
+    except BmcError:
+        return      # the readers say what is wrong
+    for _ in range(_LEVELS):
+        asked = [path + query if is_collection else path for path, is_collection in level]
+        session.prefetch(asked)
+        level = [one for path in asked for one in _next(session.known(path) or {})]
+
+
+def _collections(found: Any, *keys: str) -> Iterator[tuple[str, bool]]:
+    """The collections under these keys."""
+    return ((path, True) for key in keys if (path := link(found, key)) is not None)
+
+
+def _of_case(found: Any) -> Iterator[tuple[str, bool]]:
+    yield from _collections(found, "NetworkAdapters")
+    for newer, older in (("PowerSubsystem", "Power"), ("ThermalSubsystem", "Thermal")):
+        if (path := link(found, newer) or link(found, older)) is not None:
+            yield path, False
+
+
+def _next(found: Document) -> Iterator[tuple[str, bool]]:
+    """What a document, or members in it, lead to that the readers ask for; and whether it is a collection."""
+    for one in (found, *objects(found, "Members")):
+        if one is not found and all(key.startswith("@") for key in one):
+            if (path := link(one)) is not None:
+                yield path, False
+            continue
+        yield from _collections(one, "PowerSupplies", "Fans", "Drives")
+        yield from ((path, False) for path in links(one, "Drives"))
+        if word(one, "FabricType") in ("", _NVLINK):
+            yield from _collections(one, "Switches")
 
 
 def _missing(problem: BmcError) -> Missing:
@@ -231,16 +291,35 @@ class _Reader:
             raise
 
     def switches(self) -> Kinds:
+        """NVLink's alone: HGX boards tell of their PCIe switches and retimers in the same collection."""
         collection = link(self._session.root, "Fabrics")
-        if collection is None:
-            return {"switch": None}
-        found: Parts = []
-        for fabric in members(self._session, collection):
+        found: Parts | None = None
+        for fabric in members(self._session, collection) if collection is not None else ():
             if fabric.document is None:
                 raise fabric.wrong or _BROKEN
-            if (inside := link(fabric.document, "Switches")) is not None:
-                found += [_part("switch", one) for one in members(self._session, inside)]
+            kind = word(fabric.document, "FabricType")
+            if (inside := link(fabric.document, "Switches")) is None or kind not in ("", _NVLINK):
+                continue
+            if kind == _NVLINK:
+                found = found or []
+            for one in members(self._session, inside):
+                nvlink = _is_nvlink(one, kind)
+                if nvlink is None:
+                    why = f"switch {last(one.path)} of fabric {last(fabric.path)} does not tell its type"
+                    return {"switch": BmcError(BmcErrorReason.BROKEN, why)}
+                if nvlink:
+                    found = [*(found or ()), _part("switch", one)]
         return {"switch": found}
+
+
+def _is_nvlink(one: CollectionMember, fabric: str) -> bool | None:
+    """Whether a switch is NVLink's: by its own type, its fabric's, or a name of NVIDIA's; None where none of
+    these says. Source: DMTF's schemas Switch.SwitchType and Fabric.FabricType (the values of Protocol)."""
+    name = last(one.path).casefold()
+    kind = word(one.document, "SwitchType") or fabric
+    if kind:
+        return kind == _NVLINK
+    return True if name.startswith("nvswitch") else False if name.startswith("pcie") else None
 
 
 _BROKEN = BmcError(BmcErrorReason.BROKEN, "it cannot be read")

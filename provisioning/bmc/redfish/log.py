@@ -11,23 +11,25 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
 from healthcheck.facts.bmc import BmcEvent, BmcLog, BmcLogUse
 from healthcheck.facts.values import UNSUPPORTED
 from inventory.text import clean
-from provisioning.bmc.base import BmcError, BmcErrorReason
+from provisioning.bmc.base import BmcError, BmcErrorReason, LogReading
 from provisioning.bmc.redfish.answers import Document
 from provisioning.bmc.redfish.read import inner, last, link, links, number, objects, text, word
 from provisioning.bmc.redfish.service import RedfishService
-from provisioning.bmc.redfish.walk import at, expands
+from provisioning.bmc.redfish.session import Session
+from provisioning.bmc.redfish.walk import ENDS, expands
 
 CRITICAL = "[critical]"
-MOST_EVENTS = 100       # as of ipmitool: the newest ones are what is new
-_MOST_READ = 4096
-_MOST_PAGES = 32
+_MOST_READ = 65_536
+_MOST_PAGES = 1024
+_TOGETHER = 32
+_KEPT = 0.25            # of a call's time, for what is asked after the entries
 # The words that the checks know, and how makers say it.
 _WORDS = tuple(
     (known, re.compile(pattern)) for known, pattern in (
@@ -66,39 +68,78 @@ class RedfishLogEntry(NamedTuple):
     ends: ClearScope
 
 
-def bmc_log(service: RedfishService, now: float) -> BmcLog:
-    """The newest events that still hold, oldest first. Raises BmcError; UNSUPPORTED's text where there is no
-    log."""
+def bmc_log(service: RedfishService, now: float) -> LogReading:
+    """The events that still hold, and what of the logs was not read. Raises BmcError where none of it can
+    be; UNSUPPORTED's text where there is no log."""
     entries: list[RedfishLogEntry] = []
-    for path, _ in _logs(service):
-        entries += [entry for document in _entries(service, path) if (entry := read(document)) is not None]
+    missing: list[str] = []
+    read_any = False
+    wrong: BmcError | None = None
+    for found in _logs(service):
+        if isinstance(found, BmcError):
+            wrong = wrong or found
+            missing.append(found.message)
+            continue
+        reading = _Entries(service.session, found.entries)
+        try:
+            entries += [entry for document in reading if (entry := read(document)) is not None]
+        except BmcError as problem:
+            if problem.wrong in ENDS and not entries:
+                raise
+            wrong = wrong or problem
+            missing.append(problem.message)
+            continue
+        read_any = True
+        missing += reading.missing
+    if wrong is not None and not read_any and not entries:
+        raise wrong
+    return LogReading(BmcLog("BMC", events=held(entries), now=_now(service, now)), "; ".join(missing[:3]))
+
+
+def _now(service: RedfishService, now: float) -> float:
+    """The controller's own clock, which dated the events; where it tells none, this machine's."""
     for manager in service.managers():
         if (clock := epoch(inner(manager.document, "DateTime"))) is not None:
-            now = clock
+            return clock
         break
-    return BmcLog("BMC", events=held(entries), now=now)
+    return now
 
 
 def bmc_log_use(service: RedfishService) -> BmcLogUse:
     """How full the fullest log is; one that overwrites its oldest entries is never full."""
     used: list[int] = []
-    for path, document in _logs(service):
-        most = number(document, "MaxNumberOfRecords")
-        if word(document, "OverWritePolicy") == "WrapsWhenFull" or not isinstance(most, int) or most == 0:
+    for found in _logs(service):
+        if isinstance(found, BmcError):
+            raise found
+        most = number(found.document, "MaxNumberOfRecords")
+        if word(found.document, "OverWritePolicy") == "WrapsWhenFull" or not isinstance(
+            most, int) or most == 0:
             continue
-        count = number(service.session.get(path), "Members@odata.count")
+        count = number(service.session.get(found.entries), "Members@odata.count")
         if isinstance(count, int):
             used.append(min(100, 100 * count // most))
     percent: Any = max(used) if used else UNSUPPORTED
     return BmcLogUse("BMC", used_percent=percent)
 
 
-def _logs(service: RedfishService) -> Iterator[tuple[str, Document]]:
-    """Of the machine, its boards and its controllers the log that has the machine's events: where its entries
-    are, and what it says."""
+class _Log(NamedTuple):
+    """A log: where its entries are, and what it says of itself."""
+
+    entries: str
+    document: Document
+
+
+def _logs(service: RedfishService) -> Iterator[_Log | BmcError]:
+    """Of the machine, its boards and its controllers the log that has the machine's events, or why one of
+    them does not tell."""
     service.system()
     found = False
     for owner in (*service.systems(), *service.managers()):
+        if owner.document is None:
+            if owner.wrong is not None and owner.wrong.wrong is not BmcErrorReason.UNSUPPORTED:
+                found = True
+                yield owner.wrong
+            continue
         collection = link(owner.document, "LogServices")
         if collection is None:
             continue
@@ -116,43 +157,90 @@ def _logs(service: RedfishService) -> Iterator[tuple[str, Document]]:
                 continue
             if (entries := link(document, "Entries")) is not None:
                 found = True
-                yield entries, document
+                yield _Log(entries, document)
                 break
     if not found:
         raise BmcError(BmcErrorReason.UNSUPPORTED, "it has no known event log")
 
 
-def _entries(service: RedfishService, path: str) -> Iterator[Document]:
-    """The entries of a log; where they are links alone, the newest ones by number."""
-    session = service.session
-    page = session.get(path)
-    if not any(any(not key.startswith("@") for key in one) for one in objects(page, "Members")) and (
-        query := expands(session)):
-        try:
-            page = session.get(path + query)
-        except BmcError as problem:
-            if problem.wrong not in (
-                BmcErrorReason.REFUSED, BmcErrorReason.UNSUPPORTED, BmcErrorReason.BROKEN):
-                raise
-    named: list[str] = []
-    seen: set[str] = set()
-    read = 0
-    for _ in range(_MOST_PAGES):
-        for one in objects(page, "Members"):
-            read += 1
-            if any(not key.startswith("@") for key in one):
-                yield one
-            elif (where := link(one)) is not None:
-                named.append(where)
-        after = inner(page, "Members@odata.nextLink")
-        if not isinstance(after, str) or not after or after in seen or read >= _MOST_READ:
-            break
-        seen.add(after)
-        page = session.get(after)
-    newest = sorted(named, key=_numbered)[-MOST_EVENTS:]
-    for member in at(session, newest):
-        if member.document is not None:
-            yield member.document
+class _Entries:
+    """The entries of one log, page after page; where they are links alone, the newest first by number, as
+    far as the time of the call goes. Afterwards `missing` says what was not read."""
+
+    def __init__(self, session: Session, path: str) -> None:
+        self._session = session
+        self._path = path
+        self.missing: list[str] = []
+
+    def __iter__(self) -> Iterator[Document]:
+        """Raises BmcError where not even the first page can be read."""
+        first = self._first()
+        counted = number(first, "Members@odata.count")
+        named: list[str] = []
+        given = 0
+        for page in self._pages(first):
+            for one in objects(page, "Members"):
+                given += 1
+                if any(not key.startswith("@") for key in one):
+                    yield one
+                elif (where := link(one)) is not None:
+                    named.append(where)
+            if given >= _MOST_READ:
+                self.missing.append(f"it has over {_MOST_READ} entries")
+                break
+        else:
+            if isinstance(counted, int) and counted > given and not self.missing:
+                self.missing.append(f"it counts {counted} entries and gave {given}")
+        yield from self._at(sorted(named, key=_numbered, reverse=True))
+
+    def _first(self) -> Document:
+        page = self._session.get(self._path)
+        if not any(any(not key.startswith("@") for key in one) for one in objects(page, "Members")) and (
+            query := expands(self._session)):
+            try:
+                return self._session.get(self._path + query)
+            except BmcError as problem:
+                if problem.wrong not in (
+                    BmcErrorReason.REFUSED, BmcErrorReason.UNSUPPORTED, BmcErrorReason.BROKEN):
+                    raise
+        return page
+
+    def _pages(self, page: Document) -> Iterator[Document]:
+        seen: set[str] = set()
+        for _ in range(_MOST_PAGES):
+            yield page
+            after = inner(page, "Members@odata.nextLink")
+            if not isinstance(after, str) or not after:
+                return
+            if after in seen:
+                self.missing.append("a page of it leads back to one before it")
+                return
+            seen.add(after)
+            try:
+                page = self._session.get(after)
+            except BmcError as problem:
+                self.missing.append(f"page {len(seen) + 1}: {problem.message}")
+                return
+        self.missing.append(f"it has over {_MOST_PAGES} pages")
+
+    def _at(self, paths: Sequence[str]) -> Iterator[Document]:
+        refused = 0
+        for place, path in enumerate(paths):
+            if place % _TOGETHER == 0:
+                self._session.prefetch(paths[place:place + _TOGETHER])
+            if self._session.share_left() < _KEPT:
+                self.missing.append(f"{len(paths) - place} older entries: there was no time for them")
+                return
+            try:
+                yield self._session.get(path)
+            except BmcError as problem:
+                if problem.wrong is BmcErrorReason.UNSUPPORTED:     # the log was cleared, or wrapped, since
+                    continue
+                if not refused:
+                    self.missing.append(f"entry {last(path)}: {problem.message}")
+                refused += 1
+                if problem.wrong in ENDS:
+                    return
 
 
 def _numbered(path: str) -> int:
@@ -208,7 +296,7 @@ def _text(document: Document, key: str) -> str:
 
 
 def held(entries: Iterable[RedfishLogEntry]) -> tuple[BmcEvent, ...]:
-    """The newest events that were not taken back by a later entry."""
+    """The events that were not taken back by a later entry, oldest first."""
     holds: dict[str, dict[str, tuple[int, BmcEvent]]] = {}
     for place, entry in enumerate(sorted(entries, key=lambda entry: entry.order)):
         of_sensor = holds.setdefault(entry.sensor, {})
@@ -219,7 +307,7 @@ def held(entries: Iterable[RedfishLogEntry]) -> tuple[BmcEvent, ...]:
         elif entry.ends is ClearScope.SENSOR:
             of_sensor.clear()
     left = sorted((one for of_sensor in holds.values() for one in of_sensor.values()), key=lambda one: one[0])
-    return tuple(event for _, event in left[-MOST_EVENTS:])
+    return tuple(event for _, event in left)
 
 
 def _when(document: Document) -> tuple[float | None, str]:

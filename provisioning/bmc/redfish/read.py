@@ -15,7 +15,7 @@ NOT_REPORTED = Unmeasured("it does not say")
 _NOTHING = {
     "", "na", "n/a", "none", "null", "not available", "not specified", "not present", "unknown",
     "to be filled by o.e.m.", "default string"}
-_MOST_LINKS = 4096
+_MOST_LINKS = 65_536
 
 
 def inner(document: Any, *keys: str) -> Any:

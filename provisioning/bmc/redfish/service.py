@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from inventory.text import clean
 from provisioning.bmc.base import BmcError, BmcErrorReason
 from provisioning.bmc.redfish import vendors
 from provisioning.bmc.redfish.answers import Document
-from provisioning.bmc.redfish.read import link
+from provisioning.bmc.redfish.read import last, link
 from provisioning.bmc.redfish.session import Session
 from provisioning.bmc.redfish.walk import CollectionMember, linked, members
 
@@ -16,8 +17,10 @@ class RedfishService:
     """A session, and what it leads to. All of it is read again for each call, but for where the machine
     is."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, named: str | None = None) -> None:
+        """`named` is the id of the machine's system, where the inventory has it."""
         self.session = session
+        self._named = named
         self._system: str | None = None
         self._boards: tuple[str, ...] = ()
         self.maker = vendors.OTHER
@@ -35,14 +38,36 @@ class RedfishService:
                 raise BmcError(BmcErrorReason.UNSUPPORTED, "it reports no systems")
             found = list(members(self.session, collection))
             read = [(one.path, one.document) for one in found if one.document is not None and one.path]
-            chosen = vendors.host(read)
-            if chosen is None:
-                raise next((one.wrong for one in found if one.wrong is not None),
-                           BmcError(BmcErrorReason.UNSUPPORTED, "it has no system"))
+            hosts = vendors.hosts(read)
+            chosen = self._chosen(hosts, next((one.wrong for one in found if one.wrong is not None
+                                               and not vendors.is_board(one.path)), None))
             self.maker = vendors.maker(self.session.root, chosen[1])
-            self._boards = tuple(path for path, _ in vendors.boards(read, chosen[0]))
+            # Of several machines none is known to have the boards.
+            self._boards = tuple(one.path for one in found
+                                 if vendors.has_gpus(one.path)) if len(hosts) == 1 else ()
             self._system = chosen[0]
         return self._system
+
+    def _chosen(
+        self, hosts: Sequence[tuple[str, Document]], unread: BmcError | None,
+    ) -> tuple[str, Document]:
+        """The machine. Raises BmcError where there is none, or where which one it is has to be said: the
+        wrong one would be powered off."""
+        known = f"it has {', '.join(clean(last(path), 40) for path, _ in hosts[:8]) or 'none'}"
+        if self._named is not None:
+            for one in hosts:
+                if last(one[0]) == self._named:
+                    return one
+            raise unread or BmcError(BmcErrorReason.REFUSED, f"it has no system {self._named}; {known}")
+        if unread is not None:      # it may be the machine
+            raise unread
+        if not hosts:
+            raise BmcError(BmcErrorReason.UNSUPPORTED, "it has no system")
+        if len(hosts) > 1:
+            raise BmcError(BmcErrorReason.REFUSED, f"it is the controller of {len(hosts)} machines: {known}; "
+                           f"say which one this node is in the inventory, bmc: {{system: "
+                           f"{clean(last(hosts[0][0]), 40)}}}")
+        return hosts[0]
 
     def systems(self) -> Iterator[CollectionMember]:
         """The machine, and then the boards in it that are systems of their own."""

@@ -2,8 +2,8 @@
 when it is first needed.
 
 A password is sent once. What answers 401 is not asked again by this session: accounts lock after a few
-refusals. Reading is tried once more when the connection was dropped, or after `Retry-After`; changes are sent
-once. Source: DMTF DSP0266 (sessions, section 13; query parameters, 7.3; status codes, 7.6).
+refusals. Reading is tried once more when the connection was dropped, and again where it is busy; changes are
+sent once. Source: DMTF DSP0266 (sessions, section 13; query parameters, 7.3; status codes, 7.6).
 """
 
 from __future__ import annotations
@@ -14,22 +14,27 @@ import json
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 from provisioning.bmc.base import BmcError, BmcErrorReason
 from provisioning.bmc.credentials import Hidden, without
 from provisioning.bmc.redfish.answers import (
+    CHANGE_FIRST,
     Document,
     check,
     document,
     error_text,
     is_slash,
     is_within,
+    must_change_password,
     within,
 )
+from provisioning.bmc.redfish.leftover import OpenSessions
 from provisioning.bmc.redfish.wire import (
     Deadline,
     RedfishConnection,
@@ -41,6 +46,10 @@ from provisioning.bmc.redfish.wire import (
 ROOT = "/redfish/v1/"
 MOST_REQUESTS = 2000        # of one call; a node with eight GPUs takes some 200 where nothing is expanded
 MOST_BYTES = 64 * 1024 * 1024
+ONE_S = 30.0                # for one answer; the slowest that peers name is some ten seconds
+# Connections at once: controllers are small. One that is refused is left out.
+_AT_ONCE = 8
+_TRIES = 4
 _SESSIONS = {404, 405, 501}     # no such service
 _FULL = (b"SessionLimitExceeded", b"RAC0218")       # DMTF's Base registry; iDRAC's own message
 _HEADERS = {
@@ -49,16 +58,23 @@ _HEADERS = {
 
 
 class Session:
-    """The way to one service. Not for several threads at once."""
+    """The way to one service. Not for several threads at once, but for those that `prefetch` starts."""
 
-    def __init__(self, place: RedfishEndpoint, login: Callable[[], tuple[str, Hidden]], seconds: float,
-                 sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(
+        self, place: RedfishEndpoint, login: Callable[[], tuple[str, Hidden]], seconds: float,
+        sleep: Callable[[float], None] = time.sleep, kept: OpenSessions | None = None,
+    ) -> None:
+        """`kept` remembers the session that is open, beyond a kill."""
         self.node = place.node
         self.requests = 0
+        self._place = place
         self._wire = RedfishConnection(place)
+        self._more: list[RedfishConnection] = []        # beside it, for `prefetch`
+        self._counting = threading.Lock()
         self._login = login
         self._seconds = seconds
         self._sleep = sleep
+        self._kept = kept
         self._deadline = Deadline(seconds)
         self._bytes = 0
         self._asked = 0
@@ -69,7 +85,7 @@ class Session:
         self._refused: BmcError | None = None
         self._unsaid: tuple[Hidden, ...] = ()
         self._root: Document | None = None
-        self._documents: dict[str, Document] = {}
+        self._documents: dict[str, Document | BmcError] = {}
 
     def __repr__(self) -> str:
         return f"Session({self.node})"
@@ -89,6 +105,10 @@ class Session:
                 self._depth -= 1
                 if self._depth == 0:
                     self._documents.clear()
+
+    def share_left(self) -> float:
+        """How much of the call's time is left, between 0 and 1. Raises BmcError(TIMEOUT) for none."""
+        return self._deadline.left() / self._deadline.seconds
 
     @property
     def root(self) -> Document:
@@ -118,7 +138,60 @@ class Session:
         """The JSON object at a path of this service, read once for each call. Raises BmcError."""
         if fresh or path not in self._documents:
             self._documents[path] = document(self.got(path), path)
-        return self._documents[path]
+        found = self._documents[path]
+        if isinstance(found, BmcError):
+            raise BmcError(found.wrong, found.message, found.done)
+        return found
+
+    def known(self, path: str) -> Document | None:
+        """What this call has read at a path, without asking."""
+        found = self._documents.get(path)
+        return found if isinstance(found, dict) else None
+
+    def prefetch(self, paths: Iterable[str]) -> None:
+        """Reads what stands at these paths at once, over several connections, so that `get` finds it. A
+        connection that the service does not take, or drops, is left out for this time; what could not be read
+        for such a reason `get` asks for itself. Raises BmcError where no one can log in."""
+        waiting = deque(path for path in dict.fromkeys(paths)
+                        if path not in self._documents and is_within(path))
+        if len(waiting) < 2:
+            return
+        proof = self._proven()
+        while len(self._more) < min(_AT_ONCE, len(waiting)) - 1:
+            self._more.append(self._connection())
+        wires = [self._wire, *self._more[:len(waiting) - 1]]
+        threads = [threading.Thread(target=self._read_each, args=(wire, waiting, proof), daemon=True)
+                   for wire in wires]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def _connection(self) -> RedfishConnection:
+        return RedfishConnection(self._place)
+
+    def _read_each(
+        self, wire: RedfishConnection, waiting: deque[str], proof: Mapping[str, str],
+    ) -> None:
+        while waiting:
+            try:
+                path = waiting.popleft()
+            except IndexError:
+                return
+            try:
+                answer = self._ask("GET", path, proof, None, wire)
+            except BmcError as problem:
+                if problem.wrong is not BmcErrorReason.TIMEOUT:
+                    waiting.append(path)    # for another connection, if there is one
+                wire.close()
+                return
+            if answer.status in (401, 429, 503) or 300 <= answer.status < 400:
+                return
+            try:
+                check(answer, path)
+                self._documents[path] = document(answer, path)
+            except BmcError as problem:
+                self._documents[path] = problem
 
     def got(self, path: str) -> RedfishResponse:
         """The answer at a path. Raises BmcError for one that is not a success."""
@@ -158,21 +231,34 @@ class Session:
                 self._asked = self._bytes = 0
                 with contextlib.suppress(BmcError):     # the service ends it by itself, later
                     self._ask("DELETE", self._place_of_session, self._proof, None)
-            self._proof = self._place_of_session = None
-            self._wire.close()
+            self._forget()
+            for wire in (self._wire, *self._more):
+                wire.close()
+            self._more.clear()
+
+    def _forget(self) -> None:
+        self._proof = self._place_of_session = None
+        if self._kept is not None:
+            self._kept.ended()
 
     # one request
 
-    def _ask(self, method: str, path: str, headers: Mapping[str, str], body: bytes | None) -> RedfishResponse:
-        self._asked += 1
+    def _ask(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes | None,
+        wire: RedfishConnection | None = None,
+    ) -> RedfishResponse:
+        with self._counting:
+            self._asked += 1
+            self.requests += 1
         if self._asked > MOST_REQUESTS:
             raise BmcError(BmcErrorReason.BROKEN, f"it took over {MOST_REQUESTS} requests, without an end")
-        self.requests += 1
-        answer = self._wire.ask(method, path, {**_HEADERS, **headers}, body, self._deadline)
+        answer = (wire or self._wire).ask(
+            method, path, {**_HEADERS, **headers}, body, self._deadline.at_most(ONE_S))
         # Some repeat in an error what they were sent.
         if answer.status >= 400:
             answer = replace(answer, body=without(answer.body, self._unsaid))
-        self._bytes += len(answer.body)
+        with self._counting:
+            self._bytes += len(answer.body)
         if self._bytes > MOST_BYTES:
             raise BmcError(
                 BmcErrorReason.BROKEN, f"its answers are over the limit of {MOST_BYTES // 2**20} MiB in all")
@@ -183,11 +269,11 @@ class Session:
             answer = self._ask("GET", path, proof, None)
         except RedfishConnectionDropped:
             return self._ask("GET", path, proof, None)
-        wait = answer.headers.get("retry-after", "")
-        if answer.status in (
-            429, 503) and wait.isascii() and wait.isdigit() and float(wait[:6]) < self._deadline.left():
-            self._sleep(float(wait[:6]))
-            return self._ask("GET", path, proof, None)
+        for tried in range(_TRIES):
+            if answer.status not in (429, 503) or (wait := _wait(answer, tried)) >= self._deadline.left():
+                break
+            self._sleep(wait)
+            answer = self._ask("GET", path, proof, None)
         return answer
 
     # who asks
@@ -197,9 +283,11 @@ class Session:
         answer = ask(self._proven())
         if answer.status == 401 and not fresh and self._place_of_session is not None:
             # A session that was good has ended; the password was not refused.
-            self._proof = self._place_of_session = None
+            self._forget()
             answer = ask(self._proven())
         if answer.status == 401:
+            if must_change_password(answer):
+                check(answer, ROOT)
             self._refuse()
         return answer
 
@@ -217,10 +305,10 @@ class Session:
         if self._proof is None:
             sessions = self._sessions()
             user, password = self._login()
-            pair = Hidden(base64.b64encode(f"{user}:{password.text}".encode()).decode())
-            self._unsaid = pair, password
+            basic = self._basic(user, password)
+            self._unsaid = Hidden(basic["Authorization"].removeprefix("Basic ")), password
             if sessions is None or not self._logged_in(sessions, user, password):
-                self._proof = {"Authorization": "Basic " + pair.text}
+                self._proof = basic
         return self._proof or {}
 
     def _sessions(self) -> str | None:
@@ -233,14 +321,13 @@ class Session:
     def _logged_in(self, path: str, user: str, password: Hidden) -> bool:
         """Whether a session was made; False where the service has none, so that each request must prove
         itself."""
-        body = json.dumps({"UserName": user, "Password": password.text}).encode()
-        try:
-            answer = self._ask("POST", path, {"Content-Type": "application/json"}, body)
-        except BmcError as problem:
-            problem.done = False        # a session is no change of the machine
-            raise
-        if answer.status == 400 and any(word in answer.body for word in _FULL):
+        answer = self._login_sent(path, user, password)
+        if _is_full(answer) and self._end_left(user, self._basic(user, password)):
+            answer = self._login_sent(path, user, password)
+        if _is_full(answer):
             raise BmcError(BmcErrorReason.BUSY, f"it has no room for one more session{error_text(answer)}")
+        if answer.status == 401 and must_change_password(answer):
+            check(answer, path)
         if answer.status in (400, 401):     # 400 is what some answer to a wrong password
             self._refuse()
         if answer.status in _SESSIONS:
@@ -252,4 +339,51 @@ class Session:
         self._proof = {"X-Auth-Token": token}
         location = re.sub(r"^https?://[^/]*", "", answer.headers.get("location", ""))
         self._place_of_session = location if is_within(location) else None
+        if self._kept is not None and self._place_of_session is not None:
+            self._kept.began(self._place_of_session)
+        if must_change_password(answer):
+            raise BmcError(BmcErrorReason.PASSWORD, CHANGE_FIRST, False)
+        self._end_left(user, self._proof)
         return True
+
+    def _login_sent(self, path: str, user: str, password: Hidden) -> RedfishResponse:
+        body = json.dumps({"UserName": user, "Password": password.text}).encode()
+        try:
+            return self._ask("POST", path, {"Content-Type": "application/json"}, body)
+        except BmcError as problem:
+            problem.done = False        # a session is no change of the machine
+            raise
+
+    @staticmethod
+    def _basic(user: str, password: Hidden) -> dict[str, str]:
+        pair = base64.b64encode(f"{user}:{password.text}".encode()).decode()
+        return {"Authorization": "Basic " + pair}
+
+    def _end_left(self, user: str, proof: Mapping[str, str]) -> int:
+        """Ends the sessions that killed commands left; how many. After a restart of the controller one of
+        that name may be another user's, which is left alone."""
+        ended = 0
+        for place in self._kept.left() if self._kept is not None else ():
+            with contextlib.suppress(BmcError):     # it may be over by itself
+                found = self._ask("GET", place, proof, None)
+                if found.status == 200 and document(found, place).get("UserName") == user:
+                    ended += 200 <= self._ask("DELETE", place, proof, None).status < 300
+        return ended
+
+
+def _is_full(answer: RedfishResponse) -> bool:
+    """Whether a login was refused for want of room. DSP0266 names 503 for it, iDRAC says 400."""
+    return answer.status in (400, 503) and any(word in answer.body for word in _FULL)
+
+
+def _wait(answer: RedfishResponse, tried: int) -> float:
+    """Seconds until it wants to be asked again: its own figure or date, which is by its own clock; else
+    1, 2, 4 and so on."""
+    said = answer.headers.get("retry-after", "").strip()
+    if said.isascii() and said.isdigit():
+        return float(said[:6])
+    try:
+        return max(0.0, (parsedate_to_datetime(said) - parsedate_to_datetime(
+            answer.headers.get("date", ""))).total_seconds())
+    except (TypeError, ValueError, IndexError, OverflowError):
+        return float(2**tried)

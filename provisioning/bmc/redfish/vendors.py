@@ -64,17 +64,23 @@ def maker(root: Document, system: Document | None = None) -> Maker:
     return OTHER
 
 
-def host(systems: Sequence[tuple[str, Document]]) -> tuple[str, Document] | None:
-    """Of a service's systems the machine itself, not a board in it."""
-    whole = [one for one in systems if not last(one[0]).casefold().startswith(
-        _BOARDS) and word(one[1], "SystemType") not in ("DPU", "Composed")]
+def is_board(path: str) -> bool:
+    """Whether the system at this path is a board within a machine."""
+    return last(path).casefold().startswith(_BOARDS)
+
+
+def has_gpus(path: str) -> bool:
+    """Whether it is the board that knows a machine's GPUs."""
+    return last(path).casefold().startswith("hgx_")
+
+
+def hosts(systems: Sequence[tuple[str, Document]]) -> list[tuple[str, Document]]:
+    """Of a service's systems the machines themselves, not boards in one; several where it is the controller
+    of several. One that tells no power state is a machine only where no other is."""
+    whole = [one for one in systems
+             if not is_board(one[0]) and word(one[1], "SystemType") not in ("DPU", "Composed")]
     physical = [one for one in whole or systems if one[1].get("PowerState") is not None]
-    return next(iter(physical or whole or systems), None)
-
-
-def boards(systems: Sequence[tuple[str, Document]], chosen: str) -> list[tuple[str, Document]]:
-    """The other systems that are boards of the same machine, which have its GPUs."""
-    return [one for one in systems if one[0] != chosen and last(one[0]).casefold().startswith("hgx_")]
+    return physical or list(whole or systems)[:1]
 
 
 def controller(root: Document, manager: Any, found: Maker) -> str:

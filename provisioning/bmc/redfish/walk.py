@@ -57,6 +57,7 @@ def members(session: Session, path: str) -> Iterator[CollectionMember]:
     given = 0
     for _ in range(_MOST_PAGES):
         found = page.get("Members")
+        session.prefetch(_links_alone(found[:MOST_MEMBERS - given] if isinstance(found, list) else ()))
         for one in found if isinstance(found, list) else ():
             given += 1
             if given > MOST_MEMBERS:
@@ -70,8 +71,18 @@ def members(session: Session, path: str) -> Iterator[CollectionMember]:
     raise BmcError(BmcErrorReason.BROKEN, f"a collection of it has over {_MOST_PAGES} pages")
 
 
+def _links_alone(found: Iterable[Any]) -> Iterator[str]:
+    """Where those members stand that a page has as links alone."""
+    for one in found:
+        if isinstance(one, dict) and all(key.startswith("@") for key in one) and (
+                path := link(one)) is not None:
+            yield path
+
+
 def at(session: Session, paths: Iterable[str]) -> Iterator[CollectionMember]:
     """What stands at these paths."""
+    paths = list(paths)
+    session.prefetch(paths)
     for path in paths:
         yield _member(session, {"@odata.id": path})
 

@@ -33,13 +33,14 @@ _MOST_HEADERS = 100
 @dataclass(frozen=True)
 class RedfishEndpoint:
     """Where a controller is, and why its certificate is believed: `tls` is as in the inventory, `pin` the
-    pinned fingerprint if any."""
+    pinned fingerprint if any; `system` is the id of the node's system where the inventory names it."""
 
     node: str
     address: str
     port: int
     tls: str
     pin: str | None = None
+    system: str | None = None
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,10 @@ class Deadline:
         self.seconds = seconds
         self._clock = clock
         self._end = clock() + seconds
+
+    def at_most(self, seconds: float) -> Deadline:
+        """The same end, and no later than so many seconds from now. Raises as `left`."""
+        return Deadline(min(seconds, self.left()), self._clock)
 
     def left(self) -> float:
         """Seconds until then; raises BmcError(TIMEOUT) when there are none."""

@@ -106,6 +106,12 @@ class BiosAsDesired(OfBmc):
                            f"so that BIOS settings become current: {_names(differs)}", times)
             # It came on since `_booting` asked: nothing is written again, the next look sees it boot.
             return turned or Observation(StepState.WAIT, "has just come on", again_s=0.5)
+        if written is not None and written.done is False and _waiting_job(written.message):
+            return trouble(
+                "its BMC takes no BIOS settings while an earlier change waits: "
+                f"{clean(written.message, 160)}", Owner.OPERATOR,
+                "restart the machine once, so that the waiting change is made, or delete its job at the BMC; "
+                f"then: muster bringup retry {machine.name}", "node")
         if written is not None and written.done is False and refused(written.message):
             return trouble(
                 f"its BIOS does not take {_names(differs)}: {clean(written.message, 160)}", Owner.OPERATOR,
@@ -144,6 +150,13 @@ class BiosAsDesired(OfBmc):
                 return None
             vendor = message
         return self._policy.settings(vendor, name)
+
+
+def _waiting_job(message: str) -> bool:
+    """Whether a write was refused because settings of an earlier one wait for a reset. Source: Dell's event
+    and error message reference, SYS011 ("Pending configuration values are already committed")."""
+    bare = message.casefold()
+    return refused(message) and "pending" in bare and ("already committed" in bare or "job" in bare)
 
 
 def digest_of(settings: Settings) -> str:

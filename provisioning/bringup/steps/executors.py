@@ -42,6 +42,10 @@ def executors(context: StepContext, policy: BringupPolicy) -> dict[str, Executor
     def controllers(node: Node) -> Controller:
         return controller(node, folder=context.folder)
 
+    def patient(node: Node) -> Controller:
+        """For a whole inventory: half of the step's time, so that a slow one is read to the end."""
+        return controller(node, folder=context.folder, seconds=step["hardware"].seconds / 2)
+
     def sku_of(node: Node) -> Sku | None:
         return context.ruleset.skus.get(context.sku(node) or "")
 
@@ -50,7 +54,7 @@ def executors(context: StepContext, policy: BringupPolicy) -> dict[str, Executor
     listed = delivered_by(policy.delivery, context.inventory.nodes)
     found: tuple[Executor, ...] = (
         BmcReachable(step["bmc"], controllers), Credentials(step["credentials"], controllers, policy, sku_of),
-        HardwareAsOrdered(step["hardware"], controllers, policy, sku_of,
+        HardwareAsOrdered(step["hardware"], patient, policy, sku_of,
                           Duplicates(lambda: _others(context), listed, context.inventory.nodes)),
         BiosAsDesired(step["bios"], controllers, policy, sku_of), BootFrom(step["boot"], controllers, policy),
         OsAnswers(step["os"], controllers, policy),

@@ -60,8 +60,8 @@ class HardwareAsOrdered(OfBmc):
         found = compare(
             controller.hardware(), sku.numbers if sku is not None else {}, powered=powered,
             lists=controller.kind != "ipmi", may_be_empty=parts.may_be_empty, place=place(machine))
-        unreported = [*found.unreported]
-        logged = list(self._logged(controller, powered, unreported))
+        unreported, unread = [*found.unreported], [*found.unread]
+        logged = list(self._logged(controller, powered, unreported, unread))
         keep = {**message, "hardware": "; ".join(unreported)[:300]}
         wrong = [*self._doubles.of(machine.name, message).troubles, *found.troubles, *logged]
         if sku is None:
@@ -74,8 +74,8 @@ class HardwareAsOrdered(OfBmc):
             more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
             return Observation(
                 StepState.TROUBLE, f"{wrong[0].what}{more}", troubles=tuple(wrong[:_MOST]), keep=keep)
-        if found.unread:
-            why = f"could not be read: {'; '.join(found.unread[:4])}"
+        if unread:
+            why = f"could not be read: {'; '.join(unread[:4])}"
             again = later(machine, clean(why, 300),
                           Trouble(clean(f"its controller: {why}", 300), Owner.OPERATOR,
                                   f"check it there, then: {skip(machine.name, self.step.name)}", "node"))
@@ -100,10 +100,15 @@ class HardwareAsOrdered(OfBmc):
                 StepState.TROUBLE, comparison.troubles[0].what, troubles=comparison.troubles, keep=keep)
         return Observation(StepState.SO, model, keep=keep)
 
-    def _logged(self, controller: Controller, powered: bool, unreported: list[str]) -> Iterator[Trouble]:
+    def _logged(
+        self, controller: Controller, powered: bool, unreported: list[str], unread: list[str],
+    ) -> Iterator[Trouble]:
         """What the event log and the sensors say that is critical. Voltages and fans of a machine that is off
         mean nothing."""
-        log = _idle_answer(controller.log, "event log", unreported)
+        found = _idle_answer(controller.log, "event log", unreported)
+        log = found.log if found is not None else None
+        if found is not None and found.missing:
+            unread.append(f"event log, in part: {found.missing}")
         if log is not None and isinstance(reading(log, "events"), tuple):
             yield from _troubles(
                 bmc_sel_critical, bmc_sel_critical(log, days=self._policy.parts.log_days), Owner.VENDOR)

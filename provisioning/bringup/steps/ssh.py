@@ -20,7 +20,7 @@ from inventory.hostkeys import fingerprint, key_type
 from inventory.model import Node
 from inventory.sshconfig import default_config
 from inventory.text import clean
-from inventory.transport.base import Failure, Stage, Transport
+from inventory.transport.base import HANGS, Failure, Stage, Transport
 from provisioning.base.identity import NodeIdentity, kept
 from provisioning.base.send import identify
 from provisioning.bringup.engine.model import (
@@ -39,6 +39,7 @@ _SCAN_S = 60.0
 _FRESH_S = 1.0
 # cloud-init puts users' keys in after sshd has started.
 _KEYS_S = 180.0
+_SLOW = "it answers, and is too slow or hangs: look at its load, its disk and network file systems (home)"
 _ADVICE: Mapping[Stage, str] = {
     Stage.CONNECT: "check its console, sshd there, and the route to its address (address:, port:, "
                    "proxy_jump: in the inventory)",
@@ -177,9 +178,11 @@ def _unreached(machine: Machine, failure: Failure) -> Observation:
     message = clean(f"{failure.stage.value}: {failure.reason}")
     if failure.stage in (Stage.JUMP, Stage.HEAD):
         return Observation(StepState.UNKNOWN, message)      # nothing is wrong with this machine
-    advice = _ADVICE.get(failure.stage, "check its console and its network")
+    advice = (_SLOW if failure.stuck is not None and failure.stage in HANGS
+              else _ADVICE.get(failure.stage, "check its console and its network"))
     stuck = _stuck(message, f"{advice}, then: muster bringup retry {machine.name}")
-    if failure.stage is Stage.CONNECT or (
+    # Slow is not missing: a machine that has just booted, or shares its disk, may need a minute.
+    if failure.stuck is not None or failure.stage is Stage.CONNECT or (
         failure.stage is Stage.AUTH and machine.now - machine.began < _KEYS_S):
         return replace(stuck, stand=StepState.WAIT)
     return stuck if failure.stage in _ADVICE else replace(stuck, stand=StepState.UNKNOWN)

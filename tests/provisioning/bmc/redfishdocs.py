@@ -46,14 +46,15 @@ class Papers:
 
 
 def service(
-    documents: Documents | Callable[[str], Any], *, expand: bool = False,
+    documents: Documents | Callable[[str], Any], *, expand: bool = False, system: str | None = None,
 ) -> tuple[RedfishController, Papers]:
     """A controller whose service has these documents."""
     papers = Papers(documents if callable(documents)
                         else {key.rstrip("/"): value for key, value in documents.items()}.get, expand)
-    controller = RedfishController(RedfishEndpoint("gpu001", "127.0.0.1", 443, "pin", "0" * 64),
+    controller = RedfishController(RedfishEndpoint("gpu001", "127.0.0.1", 443, "pin", "0" * 64, system),
                                    lambda: ("root", Hidden("pw")), 30.0, lambda: NOW)
     controller.session._wire = papers  # type: ignore[assignment]
+    controller.session._connection = lambda: papers  # type: ignore[assignment,method-assign,return-value]
     return controller, papers
 
 

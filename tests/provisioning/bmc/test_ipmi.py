@@ -129,7 +129,7 @@ def test_a_power_supply_without_input_is_critical_and_its_neighbour_has_a_serial
 def test_the_event_log_and_the_sensors_are_the_facts_of_the_node_itself(sim: IpmiSim) -> None:
     bmc = controller(sim)
     # the other one was taken back
-    assert [event.text for event in bmc.log().events] == ["Power Supply AC lost"]
+    assert [event.text for event in bmc.log().log.events] == ["Power Supply AC lost"]
     assert bmc.log_use().used_percent == 0
     assert [(one.name, one.state, one.critical) for one in bmc.sensors().sensors] == [
         ("CPU Temp", "ok", False), ("FAN1", "ok", False)]
@@ -286,7 +286,7 @@ def test_an_empty_repository_of_sensors_is_left_as_it_is(tmp_path: Path) -> None
         problem = wrong(bmc.sensors)
         assert problem.wrong is BmcErrorReason.UNSUPPORTED and "no record of any sensor" in problem.message
         assert set(bmc.hardware().parts.values()) == {UNSUPPORTED}
-        assert [event.text for event in bmc.log().events] == ["Power Supply AC lost"]
+        assert [event.text for event in bmc.log().log.events] == ["Power Supply AC lost"]
         said = tool.run(tool.found(), tool.Door(sim.address, sim.port, 3), USER, PASSWORD, ("sdr", "elist"),
                         level=tool.PrivilegeLevel.USER, end=time.monotonic() + 10)
         assert "Cannot erase SDRR" in said.err and "erased" not in said.out

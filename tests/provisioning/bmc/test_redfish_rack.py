@@ -6,6 +6,9 @@ from __future__ import annotations
 import base64
 import logging
 import os
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -111,7 +114,7 @@ def test_hardware_firmware_and_identity_are_as_the_machine_is(reach: Reach) -> N
             (one.name, one.version) for one in machine.firmware()} >= {("BIOS", "2.1.5"), ("BMC", "7.00.60")}
         assert machine.identity().bios == "2.1.5"
         assert machine.sensors().sensors
-        assert machine.log().events == ()
+        assert machine.log().log.events == ()
 
 
 def test_where_members_come_with_their_collection_a_machine_takes_a_third_of_the_requests(
@@ -166,6 +169,51 @@ def test_a_wrong_password_costs_one_attempt_however_often_it_is_asked(bed: Bed, 
     assert bed.counts(SICK[Wrong.PASSWORD])["401"] == 1
 
 
+LEAVES = """
+import os, signal, sys
+from pathlib import Path
+from inventory.load import load_inventory
+from provisioning.bmc.connect import controller
+
+node = load_inventory(Path(sys.argv[1])).nodes["gpu002"]
+for at in range(int(sys.argv[3])):
+    controller(node, folder=Path(sys.argv[2]), seconds=10).power()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def killed(bed: Bed, sessions: int) -> None:
+    """A command is killed while it has so many sessions open."""
+    inventory = bed.folder.parent / "muster.yaml"
+    inventory.write_text(f"version: 1\nnodes: {{gpu002: {{bmc: {bed.entry('gpu002')}}}}}\n")
+    done = subprocess.run([sys.executable, "-c", LEAVES, str(inventory), str(bed.folder.parent), str(sessions)],
+                          check=False, env={**os.environ, "BMC_PASSWORD": PASSWORD})
+    assert done.returncode == -signal.SIGKILL
+
+
+def open_sessions(reach: Reach) -> int:
+    """How many the controller has, beside the one that asks."""
+    found = reach("gpu002").session.get("/redfish/v1/SessionService/Sessions")
+    return int(found["Members@odata.count"]) - 1
+
+
+def test_sessions_of_killed_commands_are_ended_by_the_next(bed: Bed, reach: Reach) -> None:
+    killed(bed, 1)
+    first = reach("gpu002")
+    first.power()
+    assert open_sessions(reach) == 1        # that of `first`, which is in use and left alone
+    first.close()
+    folder = bed.folder.parent / "bmc-sessions"
+    assert all(PASSWORD not in path.read_text() for path in folder.iterdir())
+
+
+def test_a_controller_that_killed_commands_filled_makes_room_again(bed: Bed, reach: Reach) -> None:
+    killed(bed, 16)     # as many as it has room for
+    assert reach("gpu002").power() is PowerState.ON
+    assert open_sessions(reach) <= 1
+    assert bed.counts("gpu002")["401"] == 0
+
+
 def test_of_a_change_whose_answer_is_lost_nobody_knows_and_it_is_made_once(bed: Bed, reach: Reach) -> None:
     name = SICK[Wrong.LOSES_ANSWERS]
     machine = reach(name)
@@ -185,7 +233,7 @@ def test_settings_that_are_refused_are_refused_in_one_line(reach: Reach) -> None
 
 
 def test_a_failed_supply_is_in_the_log_in_words_that_are_judged(reach: Reach) -> None:
-    events = reach(SICK[Wrong.PSU_FAILED]).log().events
+    events = reach(SICK[Wrong.PSU_FAILED]).log().log.events
     assert any("failure detected" in event.text.casefold() and "power supply" in event.sensor.casefold()
                for event in events)
 

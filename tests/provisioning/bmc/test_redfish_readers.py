@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from healthcheck.facts.bmc import BmcLog, BmcLogUse, BmcSensors
+from healthcheck.facts.bmc import BmcLogUse, BmcSensors
 from provisioning.bmc import page
 from provisioning.bmc.base import (
     Bios,
@@ -18,6 +18,7 @@ from provisioning.bmc.base import (
     BootOverride,
     BootTarget,
     HardwareInventory,
+    LogReading,
     MachineIdentity,
     PowerAction,
     PowerState,
@@ -50,7 +51,7 @@ LINKED = ("Processors", "Memory", "Storage", "LogServices", "Sensors", "Thermal"
           "VirtualMedia", "NetworkAdapters", "Bios", "EthernetInterfaces", "PCIeDevices")
 ASKED: tuple[tuple[str, type], ...] = (
     ("identity", MachineIdentity), ("power", PowerState), ("boot", BootOverride), ("bios", Bios),
-    ("media", tuple), ("hardware", HardwareInventory), ("firmware", tuple), ("log", BmcLog),
+    ("media", tuple), ("hardware", HardwareInventory), ("firmware", tuple), ("log", LogReading),
     ("log_use", BmcLogUse), ("sensors", BmcSensors))
 
 

@@ -9,15 +9,21 @@ endpoints reference. DMTF: mockup public-rackmount1 (DSP2043).
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from healthcheck.config.rulesfolder import folders
 from healthcheck.facts.values import UNSUPPORTED, Unmeasured, reading
-from provisioning.bmc import page
+from healthcheck.model.outcome import Status
+from healthcheck.ruleset.ruleset import load_ruleset
+from provisioning.bmc import judge, page
 from provisioning.bmc.base import BmcError, BmcErrorReason, BootTarget, PowerAction, PowerState
 from provisioning.bmc.redfish import log, sensors, vendors
 from provisioning.bmc.redfish.log import CRITICAL
+from provisioning.bmc.redfish.wire import RedfishResponse
 from tests.provisioning.bmc.redfishdocs import NOW, of, ref, service, tree
 
 
@@ -88,8 +94,105 @@ def test_one_gpu_that_cannot_be_read_keeps_its_seat_and_says_why() -> None:
     assert "404" in found[2].serial.reason
 
 
+def fabrics(*, typed: bool = True, fabric_typed: bool = True, missing: int = 0) -> dict[str, Any]:
+    """Fabrics as an HGX H100 baseboard tells of them: NVSwitches beside PCIe switches and retimers. Names
+    and types: NVIDIA's nvidia-bmcweb (Fabrics, SwitchType) and its HGX Redfish documentation."""
+    made = (("HGX_NVLinkFabric_0", "NVLink", [f"NVSwitch_{at}" for at in range(4 - missing)]),
+            ("HGX_PCIeSwitchFabric_0", "PCIe", ["PCIeSwitch_0"]),
+            *((f"HGX_PCIeRetimerTopology_{at}", "PCIe", [f"PCIeRetimer_{at}"]) for at in range(8)))
+    documents: dict[str, Any] = {"root": {"Fabrics": ref("Fabrics")},
+                                 "Fabrics": of(*(f"Fabrics/{name}" for name, _, _ in made))}
+    for name, kind, switches in made:
+        where = f"Fabrics/{name}"
+        documents[where] = {"@odata.id": f"/redfish/v1/{where}", "Id": name, "Switches": ref(f"{where}/Switches"),
+                            **({"FabricType": kind} if fabric_typed else {})}
+        documents[f"{where}/Switches"] = of(*(f"{where}/Switches/{switch}" for switch in switches))
+        for switch in switches:
+            documents[f"{where}/Switches/{switch}"] = {"Id": switch, **({"SwitchType": kind} if typed else {})}
+    return documents
+
+
+@pytest.mark.parametrize(("typed", "fabric_typed"), [(True, True), (True, False), (False, True), (False, False)])
+def test_pcie_switches_and_retimers_are_no_nvswitches(typed: bool, fabric_typed: bool) -> None:
+    documents = fabrics(typed=typed, fabric_typed=fabric_typed)
+    found = service(hgx(**documents))[0].hardware().parts["switch"]
+    assert isinstance(found, tuple)
+    assert [part.slot for part in found] == [f"NVSwitch_{at}" for at in range(4)]
+
+
+def test_a_fabric_of_nvlink_without_a_switch_has_none_and_one_of_pcie_alone_says_nothing() -> None:
+    documents = fabrics(missing=4)
+    assert service(hgx(**documents))[0].hardware().parts["switch"] == ()
+    documents["Fabrics"] = of("Fabrics/HGX_PCIeSwitchFabric_0")
+    assert service(hgx(**documents))[0].hardware().parts["switch"] is UNSUPPORTED
+
+
+def test_a_switch_that_tells_no_type_and_has_no_known_name_is_not_counted_and_not_left_out() -> None:
+    documents = fabrics(typed=False, fabric_typed=False)
+    documents["Fabrics/HGX_NVLinkFabric_0/Switches"] = of("Fabrics/X/Switches/Switch1")
+    documents["Fabrics/X/Switches/Switch1"] = {"Id": "Switch1"}
+    found = service(hgx(**documents))[0].hardware().parts["switch"]
+    assert isinstance(found, Unmeasured)
+    assert "Switch1" in found.reason
+
+
 def test_a_machine_of_which_no_gpu_is_told_has_not_none() -> None:
     assert service(tree())[0].hardware().parts["gpu"] is UNSUPPORTED
+
+
+def multi(*ids: str, **more: Any) -> dict[str, Any]:
+    """One controller of several machines, as of a chassis with several boards."""
+    return tree(
+        **{"Systems": of(*(f"Systems/{one}" for one in ids)),
+           **{f"Systems/{one}": {"@odata.id": f"/redfish/v1/Systems/{one}", "Id": one, "SystemType": "Physical",
+                                 "PowerState": "On", "SerialNumber": f"SN-{one}",
+                                 "Actions": {"#ComputerSystem.Reset": {
+                                     "target": f"/redfish/v1/Systems/{one}/Actions/ComputerSystem.Reset"}}}
+              for one in ids}, **more})
+
+
+def test_a_controller_of_several_machines_changes_none_until_the_inventory_names_one() -> None:
+    controller, papers = service(multi("Node1", "Node2"))
+    for ask in (controller.power, controller.identity, controller.hardware, controller.log,
+                lambda: controller.set_power(PowerAction.OFF)):
+        with pytest.raises(BmcError) as caught:
+            ask()
+        assert caught.value.wrong is BmcErrorReason.REFUSED
+        assert "it is the controller of 2 machines: it has Node1, Node2" in caught.value.message
+        assert "bmc: {system: Node1}" in caught.value.message
+    assert all(method == "GET" for method, _, _ in papers.asked)
+
+
+def test_the_system_that_the_inventory_names_is_the_one_that_is_read_and_changed() -> None:
+    for one in ("Node1", "Node2"):
+        controller, papers = service(multi("Node1", "Node2"), system=one)
+        assert controller.identity().serial == f"SN-{one}"
+        controller.set_power(PowerAction.OFF)
+        changed = [path for method, path, _ in papers.asked if method == "POST" and "Reset" in path]
+        assert changed == [f"/redfish/v1/Systems/{one}/Actions/ComputerSystem.Reset"]
+
+
+def test_a_system_that_the_controller_does_not_have_is_named_with_those_that_it_has() -> None:
+    with pytest.raises(BmcError, match="it has no system Node3; it has Node1, Node2"):
+        service(multi("Node1", "Node2"), system="Node3")[0].power()
+
+
+@pytest.mark.parametrize("lost", ["Node1", "Node2"])
+def test_where_one_of_two_machines_cannot_be_read_the_other_is_not_taken_for_it(lost: str) -> None:
+    documents = multi("Node1", "Node2")
+    documents[f"/redfish/v1/Systems/{lost}"] = "no object"
+    controller, papers = service(documents)
+    with pytest.raises(BmcError):
+        controller.set_power(PowerAction.OFF)
+    assert all(method == "GET" for method, _, _ in papers.asked)
+
+
+def test_a_baseboard_that_does_not_answer_from_the_start_costs_the_gpus_and_is_not_forgotten() -> None:
+    documents = hgx()
+    documents["/redfish/v1/Systems/HGX_Baseboard_0"] = "no object"
+    parts = service(documents)[0].hardware().parts
+    assert isinstance(parts["gpu"], Unmeasured)
+    assert len(parts["cpu"]) == 1       # type: ignore[arg-type]
 
 
 def test_empty_seats_are_seats() -> None:
@@ -243,6 +346,28 @@ def test_supermicro_boots_a_virtual_cd_as_usb_cd_and_wants_if_match() -> None:
     assert controller.boot().allowed == (BootTarget.NONE, BootTarget.PXE, BootTarget.CD, BootTarget.DISK)
 
 
+@pytest.mark.parametrize(("vendor", "shows", "wants"), [
+    ("Supermicro", '"1"', '"1"'), ("Supermicro", "", "*"), ("Contoso", '"1"', '"1"')])
+def test_a_change_names_the_tag_that_its_resource_shows_and_any_where_it_shows_none(
+    vendor: str, shows: str, wants: str,
+) -> None:
+    controller, papers = service(tree(root={"Vendor": vendor}, system={
+        "Manufacturer": vendor, "Boot": {"BootSourceOverrideTarget": "None"}}))
+    ask, tags = papers.ask, []
+
+    def strict(method: str, path: str, headers: Mapping[str, str], *rest: Any) -> RedfishResponse:
+        answer = ask(method, path, headers, *rest)
+        if method != "PATCH":
+            return replace(answer, headers={"etag": shows} if shows else {})
+        tags.append(headers.get("If-Match"))
+        return answer if tags[-1] == wants else RedfishResponse(412, {}, b"{}")
+
+    papers.ask = strict  # type: ignore[assignment,method-assign]
+    controller.set_boot(BootTarget.PXE, True)
+    assert tags[-1] == wants
+    assert len(tags) <= 2
+
+
 def test_a_virtual_drive_that_is_full_is_not_filled_over_and_no_password_goes_along() -> None:
     drive = {
         "@odata.id": "/redfish/v1/V/1", "Id": "1", "MediaTypes": ["CD"], "Image": "http://10.0.0.1/a.iso",
@@ -286,11 +411,11 @@ def logged(*entries: dict[str, Any], vendor: str = "Dell", name: str = "Sel") ->
         **{
             "Managers/1": {"LogServices": ref("Managers/1/LogServices")}, "Managers/1/LogServices": of(where),
             where: {"Entries": ref(f"{where}/Entries"), "MaxNumberOfRecords": 1000},
-            f"{where}/Entries": {"Members": numbered, "Members@odata.count": 950}})
+            f"{where}/Entries": {"Members": numbered, "Members@odata.count": len(numbered)}})
 
 
 def error_text(*entries: dict[str, Any], **more: str) -> list[tuple[str, str]]:
-    return [(event.sensor, event.text) for event in service(logged(*entries, **more))[0].log().events]
+    return [(event.sensor, event.text) for event in service(logged(*entries, **more))[0].log().log.events]
 
 
 @pytest.mark.parametrize(
@@ -356,30 +481,129 @@ def test_times_before_the_controller_knew_it_are_none_and_its_own_clock_is_now()
     documents = logged({"Message": "a", "Created": "1970-01-01T00:02:11Z"},
                        {"Message": "b", "Created": "0000-00-00T00:00:00Z"})
     documents["/redfish/v1/Managers/1"]["DateTime"] = "2026-11-01T00:00:00Z"
-    found = service(documents)[0].log()
+    found = service(documents)[0].log().log
     assert [(event.time, event.when) for event in found.events] == [(None, "undated")] * 2
     assert found.now == log.epoch("2026-11-01T00:00:00Z") != NOW
 
 
 def test_the_log_is_as_full_as_it_says_and_one_that_wraps_is_never_full() -> None:
     documents = logged({"Message": "a"})
+    entries = documents["/redfish/v1/Managers/1/LogServices/Sel/Entries"]
+    entries["Members@odata.count"] = 950
     assert service(documents)[0].log_use().used_percent == 95
     documents["/redfish/v1/Managers/1/LogServices/Sel"]["OverWritePolicy"] = "WrapsWhenFull"
     use = service(documents)[0].log_use()
     assert reading(use, "used_percent") is UNSUPPORTED
     assert page.value(use) == {"name": "BMC", "used_percent": {"unsupported": True}}
-    assert next(iter(page.log((service(documents)[0].log(), use)))).endswith(": a")
+    entries["Members@odata.count"] = 1
+    assert next(iter(page.log(service(documents)[0].log(), use))).endswith(": a")
 
 
-def test_of_a_log_of_links_alone_the_newest_hundred_are_read() -> None:
+def linked_entries(count: int) -> dict[str, Any]:
+    """A log whose entries are links alone."""
     documents = logged()
     where = "Managers/1/LogServices/Sel/Entries"
-    documents[f"/redfish/v1/{where}"] = of(*(f"{where}/{at}" for at in range(1000)))
-    documents |= {
-        f"/redfish/v1/{where}/{at}": {"Id": str(at), "Message": f"event {at}"} for at in range(1000)}
+    documents[f"/redfish/v1/{where}"] = of(*(f"{where}/{at}" for at in range(count)))
+    return documents | {
+        f"/redfish/v1/{where}/{at}": {"Id": str(at), "Message": f"event {at}"} for at in range(count)}
+
+
+def test_a_log_of_links_alone_is_read_whole_where_there_is_time() -> None:
+    found = service(linked_entries(300))[0].log()
+    assert [event.text for event in found.log.events] == [f"event {at}" for at in range(300)]
+    assert found.missing == ""
+
+
+def test_of_links_the_newest_are_read_first_and_those_without_time_are_reported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    controller, papers = service(linked_entries(1000))
+    monkeypatch.setattr(controller.session, "share_left", lambda: 1.0 if len(papers.asked) < 110 else 0.2)
+    found = controller.log()
+    texts = [event.text for event in found.log.events]
+    assert texts == [f"event {at}" for at in range(1000 - len(texts), 1000)]
+    assert 90 < len(texts) < 111
+    assert f"{1000 - len(texts)} older entries" in found.missing
+
+
+def paged(count: int, size: int) -> dict[str, Any]:
+    """A log in pages, oldest first, whose newest entry is critical."""
+    documents = logged()
+    where = "/redfish/v1/Managers/1/LogServices/Sel/Entries"
+    for at in range(0, count, size):
+        after = {"Members@odata.nextLink": f"{where}?$skip={at + size}"} if at + size < count else {}
+        documents[f"{where}?$skip={at}" if at else where] = {"Members@odata.count": count, "Members": [
+            {"Id": str(one), "Message": f"event {one}" if one < count - 1 else "CPU 1 has an internal error (IERR)",
+             "Severity": "Warning" if one < count - 1 else "Critical"}
+            for one in range(at, min(at + size, count))], **after}
+    return documents
+
+
+def read_pages(documents: dict[str, Any]) -> Any:
+    """What is read of such a log; pages are told from each other by their query."""
     controller, papers = service(documents)
-    assert [event.text for event in controller.log().events] == [f"event {at}" for at in range(900, 1000)]
-    assert len(papers.asked) < 115
+    ask = papers.ask
+
+    def with_query(method: str, path: str, *rest: Any) -> Any:
+        kept = papers._find
+        papers._find = lambda bare: documents.get(path, kept(bare))
+        try:
+            return ask(method, path, *rest)
+        finally:
+            papers._find = kept
+    papers.ask = with_query  # type: ignore[assignment,method-assign]
+    return controller.log()
+
+
+@pytest.mark.parametrize(("count", "size"), [(3300, 100), (5000, 50), (5000, 5000), (40, 50)])
+def test_the_newest_entry_is_read_whatever_the_number_of_pages(count: int, size: int) -> None:
+    found = read_pages(paged(count, size))
+    assert "IERR" in found.log.events[-1].text
+    assert len(found.log.events) == count
+    assert found.missing == ""
+
+
+def spoilt(wrong: str) -> dict[str, Any]:
+    """A log of which something cannot be read."""
+    documents = paged(200, 50)
+    where = "/redfish/v1/Managers/1/LogServices/Sel/Entries"
+    if wrong == "page":
+        documents[f"{where}?$skip=100"] = "no object"
+    elif wrong == "loop":
+        documents[f"{where}?$skip=100"]["Members@odata.nextLink"] = f"{where}?$skip=50"
+    elif wrong == "count":
+        del documents[f"{where}?$skip=100"]["Members@odata.nextLink"]
+    elif wrong == "entry":
+        documents = linked_entries(20)
+        documents[f"{where}/19"] = "no object"
+    elif wrong == "board":
+        documents["/redfish/v1/Managers"] = of("Managers/1", "Managers/HGX_BMC_0")
+        documents["/redfish/v1/Managers/HGX_BMC_0"] = "no object"
+    return documents
+
+
+@pytest.mark.parametrize("wrong", ["page", "loop", "count", "entry", "board"])
+def test_a_log_of_which_something_was_not_read_says_so_and_passes_no_rule(wrong: str) -> None:
+    documents = spoilt(wrong)
+    found = read_pages(documents)
+    assert found.missing
+    assert len(found.log.events) >= 19      # what was read counts
+    rules = [rule for rule in judge.rules_of(load_ruleset(folders(None)).rules)
+             if "bmc_log" in rule.fact_names]
+    facts = {"bmc_log": judge._log(found)}
+    assert rules
+    for rule in rules:
+        result = judge._judged(rule, facts)
+        assert result.status is not Status.PASS, rule.id
+        if result.status is Status.UNKNOWN:
+            assert found.missing[:40] in result.reason
+
+
+def test_an_entry_that_was_removed_while_the_log_was_read_is_not_missing() -> None:
+    documents = linked_entries(20)
+    del documents["/redfish/v1/Managers/1/LogServices/Sel/Entries/3"]
+    found = service(documents)[0].log()
+    assert (len(found.log.events), found.missing) == (19, "")
 
 
 def test_a_service_without_a_log_that_is_known_is_not_one_without_events() -> None:

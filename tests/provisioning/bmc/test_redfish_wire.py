@@ -439,19 +439,59 @@ def test_a_read_is_tried_once_more_when_the_line_drops_and_a_change_is_not(
     assert (count[0], caught.value.done) == (4, None)
 
 
-def test_a_service_that_asks_for_patience_gets_it_once(peer: Peers, session: Sessions) -> None:
+DATE = "Fri, 27 Nov 2026 10:00:{:02} GMT"
+
+
+@pytest.mark.parametrize(("headers", "waits"), [
+    (("Retry-After: 2",), [2.0] * 4), (("Retry-After: 90",), []), ((), [1.0, 2.0, 4.0]),
+    # A date is by the service's own clock, which may be years off.
+    ((f"Retry-After: {DATE.format(3)}", f"Date: {DATE.format(0)}"), [3.0] * 4),
+    ((f"Retry-After: {DATE.format(0)}", f"Date: {DATE.format(3)}"), [0.0] * 4),
+    (("Retry-After: tomorrow",), [1.0, 2.0, 4.0]), ((f"Retry-After: {DATE.format(3)}",), [1.0, 2.0, 4.0])],
+    ids=["seconds", "too-long", "none", "date", "past", "rubbish", "no-clock"])
+def test_a_read_waits_as_a_busy_service_asks_as_long_as_its_time_goes(
+    peer: Peers, session: Sessions, headers: tuple[str, ...], waits: list[float],
+) -> None:
     slept: list[float] = []
-    answer, seen = scripted(GET_v1=reply(200), GET_Systems=reply(503, "{}", "Retry-After: 2"))
+    answer, seen = scripted(GET_v1=reply(200), GET_Systems=reply(503, "{}", *headers))
     one = session(peer(answer), slept.append)
     with one.call(), pytest.raises(BmcError) as caught:
         one.get("/redfish/v1/Systems")
-    assert (caught.value.wrong, slept, seen.count("GET_Systems")) == (BmcErrorReason.BUSY, [2.0], 2)
+    assert (caught.value.wrong, slept, seen.count("GET_Systems")) == (
+        BmcErrorReason.BUSY, waits, len(waits) + 1)
+
+
+def test_a_change_of_a_busy_service_is_sent_once(peer: Peers, session: Sessions) -> None:
+    slept: list[float] = []
     answer, seen = scripted(GET_v1=reply(200), POST_Reset=reply(503, "{}", "Retry-After: 2"))
     one = session(peer(answer), slept.append)
     with one.call(), pytest.raises(BmcError) as caught:
         one.change("POST", "/redfish/v1/Reset")
     assert (caught.value.wrong, caught.value.done, seen.count("POST_Reset"), slept) == (
-        BmcErrorReason.BUSY, False, 1, [2.0])
+        BmcErrorReason.BUSY, False, 1, [])
+
+
+CHANGE = ('{"error": {"@Message.ExtendedInfo": [{"MessageId": "Base.1.8.PasswordChangeRequired", "Message": '
+          '"The password provided must be changed"}]}}')
+
+
+@pytest.mark.parametrize("answers", [
+    {"POST_Sessions": reply(401, CHANGE)}, {"POST_Sessions": reply(403, CHANGE)},
+    {"POST_Sessions": reply(201, CHANGE, "X-Auth-Token: t0ken", "Location: /redfish/v1/SessionService/Sessions/9")},
+    {"POST_Sessions": OPENED, "GET_Systems": reply(403, CHANGE)},
+    {"GET_v1": reply(200), "GET_Systems": reply(401, CHANGE)}],
+    ids=["login-401", "login-403", "session", "read", "basic"])
+def test_an_account_that_has_to_set_a_new_password_is_no_wrong_password_and_no_lack_of_rights(
+    peer: Peers, session: Sessions, answers: dict[str, bytes],
+) -> None:
+    answer, seen = scripted(**{"GET_v1": WITH_SESSIONS, "DELETE_9": reply(204, ""), **answers})
+    one = session(peer(answer))
+    with one.call(), pytest.raises(BmcError) as caught:
+        one.get("/redfish/v1/Systems")
+    assert caught.value.wrong is BmcErrorReason.PASSWORD
+    assert "password" in caught.value.message
+    one.close()
+    assert seen.count("DELETE_9") == (reply(201, "{}")[:12] in answers.get("POST_Sessions", b""))
 
 
 @pytest.mark.parametrize(("status", "kind", "done"),

@@ -25,6 +25,7 @@ from provisioning.bmc.base import (
     FirmwareEntry,
     HardwareInventory,
     HardwarePart,
+    LogReading,
     MachineIdentity,
     Media,
     Missing,
@@ -77,6 +78,7 @@ class Scripted:
     hard: HardwareInventory = field(default_factory=parts)
     versions: tuple[FirmwareEntry, ...] = ()
     events: tuple[BmcEvent, ...] | Missing = ()
+    unread: str = ""            # of the event log
     readings: tuple[BmcSensor, ...] | Missing = ()
     fails: dict[str, BmcError | list[BmcError | None]] = field(default_factory=dict)
     operations: list[str] = field(default_factory=list)
@@ -157,9 +159,9 @@ class Scripted:
         self._ask("firmware")
         return self.versions
 
-    def log(self) -> BmcLog:
+    def log(self) -> LogReading:
         self._ask("log")
-        return BmcLog("BMC", self.events, 1e9)      # type: ignore[arg-type]
+        return LogReading(BmcLog("BMC", self.events, 1e9), self.unread)      # type: ignore[arg-type]
 
     def log_use(self) -> BmcLogUse:
         return BmcLogUse("BMC", 3)

@@ -89,6 +89,9 @@ class Door:
         if path == _SESSIONS:
             return _json(200, {"@odata.id": path, "@odata.type": "#SessionCollection.SessionCollection", "Name": "Sessions",
                                "Members@odata.count": len(self.tokens), "Members": [{"@odata.id": f"{_SESSIONS}/{id_}"} for id_ in self.tokens.values()]})
+        if path.startswith(f"{_SESSIONS}/") and request.method == "GET" and path.rpartition("/")[2] in self.tokens.values():
+            return _json(200, {"@odata.id": path, "@odata.type": "#Session.v1_6_0.Session", "Id": path.rpartition("/")[2], "Name": "Session",
+                               "UserName": self.user})
         if path.startswith(f"{_SESSIONS}/") and request.method == "DELETE":
             with self._lock:
                 self.tokens = {token: id_ for token, id_ in self.tokens.items() if id_ != path.rpartition("/")[2]}

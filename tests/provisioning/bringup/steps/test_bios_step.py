@@ -155,6 +155,16 @@ def test_a_request_that_never_came_there_is_sent_again(tmp_path: Path) -> None:
     assert controller.operations == ["write ProcTurboMode=Enabled,NumCores=8", "off", "on"]
 
 
+@pytest.mark.parametrize("message", [
+    "refused: 400: Pending configuration values are already committed, unable to perform another set operation.",
+    "refused: 409: A pending BIOS configuration job exists"])
+def test_a_change_that_waits_for_a_reset_is_named_and_not_the_setting(message: str) -> None:
+    found = looked(Scripted(settings=dict(OLD)), (WRITE, False), message=message)
+    (wrong,) = found.troubles
+    assert "while an earlier change waits" in wrong.what
+    assert wrong.hand.startswith("restart the machine once")
+
+
 def test_a_setting_that_is_refused_is_ours_and_named_and_nothing_is_reset(tmp_path: Path) -> None:
     controller = Scripted(settings=dict(OLD),
                           fails={"set_bios": BmcError(BmcErrorReason.REFUSED, "400: NumCores is read-only")})

@@ -97,6 +97,14 @@ def test_a_log_that_names_a_fatal_error_is_the_vendors_and_an_old_one_says_nothi
     assert looked(Scripted(events=(replace(fatal, time=NOW - 30 * 86400),))).stand is StepState.SO
 
 
+def test_a_log_that_was_read_in_part_is_read_again_and_does_not_end_the_step() -> None:
+    found = looked(Scripted(unread="entry 7: it answers 500"))
+    assert found.stand is StepState.UNKNOWN
+    assert "event log, in part: entry 7: it answers 500" in found.message
+    (late,) = found.troubles
+    assert late.owner is Owner.OPERATOR
+
+
 def test_a_supply_that_lost_its_input_is_for_the_data_centre() -> None:
     found = looked(Scripted(events=(BmcEvent("Power Supply PSU2", "Power Supply AC lost", NOW - 5, "now"),)))
     assert found.troubles[0].owner is Owner.DATACENTRE and found.troubles[0].part == "psu"
