@@ -84,7 +84,8 @@ def cordon(
     if nodes is None:
         if reason is not None:
             raise UsageError("--reason goes with NODES: muster cordon gpu007 --reason 'fan 3 is loud'")
-        return listed(state_dir(state), inventory, options, _given(hostfile, golden, inventory, state))
+        return listed(state_dir(state), inventory, options, _given(hostfile, golden, inventory, state),
+                      _given(None, None, inventory, state))
     if reason is None or not reason.strip():
         raise UsageError("--reason is missing: it is shown on the drained node")
     folder, why = state_dir(state), _clean_reason(reason)

@@ -4,6 +4,7 @@ that the store has no open cordon for, each with the command that ends it."""
 from __future__ import annotations
 
 import datetime as dt
+import shlex
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,9 +47,10 @@ class _Shown:
     code: int = 0
 
 
-def listed(folder: Path, option: str | None, options: Options, given: str) -> int:
-    """Prints the list; makes no store. `given` are the options that the next command needs, too. Gives the
-    exit code: 3 where the back end could not be asked. Raises StoreError after the list of what it shows."""
+def listed(folder: Path, option: str | None, options: Options, given: str, elsewhere: str) -> int:
+    """Prints the list; makes no store. `given` are the options that the next command needs, too, and
+    `elsewhere` those of them that it needs for a cordon in another back end. Gives the exit code: 3 where the
+    back end could not be asked. Raises StoreError after the list of what it shows."""
     from healthcheck.store.waiting import waiting_cordons
     from provisioning.actions.base import unlisted
 
@@ -58,7 +60,8 @@ def listed(folder: Path, option: str | None, options: Options, given: str) -> in
     waiting = waiting_cordons(folder)       # what the store has not taken in as it was opened
     shown = _asked(option, options, stored)
     known = {str(one.mark) for one in waiting}
-    rows = [*map(_waiting, waiting), *_rows(stored, shown, given), *_strays(stored, shown, given, known)]
+    rows = [*map(_waiting, waiting), *_rows(stored, shown, given, elsewhere),
+            *_strays(stored, shown, given, known)]
     if not rows and stored.broken is None:
         rows = ["no cordons by the store" if shown.trouble else "no cordons"]
     for row in rows:
@@ -114,12 +117,15 @@ def _asked(option: str | None, options: Options, stored: _Stored) -> _Shown:
     return shown
 
 
-def _rows(stored: _Stored, shown: _Shown, given: str) -> Iterator[str]:
+def _rows(stored: _Stored, shown: _Shown, given: str, elsewhere: str) -> Iterator[str]:
     for one in stored.cordons:
         began = dt.datetime.fromtimestamp(one.began, dt.timezone.utc).strftime("%Y-%m-%dT%H:%MZ")
         beside = _beside(one, shown)
         if shown.there is not None and one.node not in shown.there.nodes:
-            beside.append(f"not in the inventory: muster uncordon {one.node}{given}")
+            here = shown.backend is None or _is_in(one, shown.backend)
+            file = f" --{one.backend} {shlex.quote(one.file)}" if one.file else ""
+            beside.append(f"not in the inventory: muster uncordon {one.node}"
+                          f"{given if here else file + elsewhere}")
         yield (f"{one.node}  {one.mark}  {one.backend}  {began}  {one.who}  {one.why}"
                + "".join(f"  ({text})" for text in beside))
 

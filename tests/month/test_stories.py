@@ -253,3 +253,13 @@ def test_a_lease_that_no_one_gives_back_ends_and_the_hold_below_it_stays(story: 
     story.node_is_well("gpu13")
     story.turn(4)
     assert not story.world.held()
+
+
+@pytest.mark.parametrize("story", ["slurm"], indirect=True)
+def test_what_slurm_holds_of_a_removed_node_can_be_ended_from_the_list_of_a_host_file(story: Story) -> None:
+    story.cordon("gpu05", "fan", hostfile=True)
+    story.node_fails("gpu06", "host-memory")
+    story.turn(2)
+    story.world.remove("gpu06")
+    story.turn(1)
+    assert story.world.held_by_muster("gpu06")

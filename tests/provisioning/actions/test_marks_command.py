@@ -107,6 +107,19 @@ def test_a_mark_that_no_node_shows_is_no_success(home: Path) -> None:
         1, "muster#9: no node shows it in hostfile; see: muster cordon\n")
 
 
+def test_a_cordon_of_a_removed_node_is_listed_with_the_command_of_the_back_end_that_it_is_in(home: Path) -> None:
+    other = str(home / "other")
+    run(home, "cordon", "gpu004", "--reason", "fan")
+    run(home, "cordon", "gpu003", "--reason", "fan", "--hostfile", other)
+    (home / "muster.yaml").write_text(SITE.replace("gpu[001-004]", "gpu[001-002]"))
+    file = {"gpu003": other, "gpu004": str(home / "bad")}
+    for more in ((), ("--hostfile", other)):
+        listed = re.findall(r"not in the inventory: muster uncordon (\w+)(?: --hostfile (\S+))?\)\n", run(home, "cordon", *more)[1])
+        assert {node: where or file["gpu004"] for node, where in listed} == file
+    assert run(home, "uncordon", "gpu003", "--hostfile", other)[0] == 0
+    assert run(home, "uncordon", "gpu004")[0] == 0
+
+
 @pytest.mark.parametrize("after", [SITE.replace("gpu[001-004]: ", "gpu[001-003]: ").replace("[001-004]", "[001-003]"),
                                    SITE.replace("gpu[001-004]", "gpu[001-003],node9")])
 def test_a_node_that_left_the_inventory_is_listed_and_given_back_under_its_own_name(
