@@ -240,8 +240,9 @@ class _Writer:
                          "WHERE id = ?", (self._now, self._now, self._now, number))
 
     def looks(self, node: int, report: NodeReport, profiles: Iterable[str]) -> None:
-        """What this look said under the sweep's profiles; of each, the newest are kept, and this one, and
-        those while we held the node: without them no one could say later why it was returned.
+        """What this look said under the sweep's profiles; of each, the newest are kept, and this one, those
+        while we held the node, without which no one could say later why it was returned, and those that have
+        proven the machine that has the name now.
 
         What seems to be later is of a clock that was wrong, or this sweep is an older one:
         it proves nothing any more.
@@ -260,9 +261,20 @@ class _Writer:
                                    "ORDER BY time DESC LIMIT ?)",
                                    (node, profile, self._now, node, profile, _LOOKS_KEPT)).fetchall()
             holds = self._holds().get(node, ())
+            proofs = self._proofs(node, profile) if old else frozenset()
             self._db.executemany("DELETE FROM look WHERE node = ? AND profile = ? AND time = ?",
-                                 [(node, profile, time) for (time,) in old
-                                  if not any(began <= time <= ended for began, ended in holds)])
+                                 [(node, profile, time) for (time,) in old if time not in proofs
+                                  and not any(began <= time <= ended for began, ended in holds)])
+
+    def _proofs(self, node: int, profile: str) -> frozenset[float]:
+        """When a node of which a part was ever another was clean, first and last since the oldest of its parts
+        came: what is wrong later does not make it unproven."""
+        times = [row[0] for row in self._db.execute(
+            "SELECT time FROM look WHERE node = ?1 AND profile = ?2 AND state = ?3 AND time > "
+            "(SELECT min(began) FROM seat WHERE node = ?1 AND ended IS NULL AND EXISTS "
+            "(SELECT 1 FROM seat WHERE node = ?1 AND ended IS NOT NULL)) ORDER BY time",
+            (node, profile, NodeState.HEALTHY.value))]
+        return frozenset({*times[:_LOOKS_KEPT], *times[-_LOOKS_KEPT:]})
 
     def _measured(self, node: int, report: NodeReport) -> list[str]:
         """The rules that have had a problem on the node and that this look measured;

@@ -114,8 +114,12 @@ class Page:
     held: int = 0
     repaired: int = 0
     freed: int = 0
-    # when the machine of this name was last another one than before
+    # when the machine of this name was last another one than before; `anew` until it was clean often enough, by the
+    # clock at `proven`
+    came: int = 0
     anew: int = 0
+    clean: list[float] = field(default_factory=list)
+    proven: float = 0.0
 
 
 class Operator:
@@ -145,7 +149,12 @@ class Operator:
         page = self.pages.setdefault(node, Page())
         before = next((one for one in reversed(page.looks) if one.reached), None)
         if before is not None and look.reached and _another(before, look):
-            page.anew = look.order
+            page.came = page.anew = look.order
+            page.clean = []
+        elif page.anew and not look.wrong and (not page.clean or abs(look.time - page.clean[-1]) >= APART):
+            page.clean.append(look.time)
+            if len(page.clean) == CLEAN:
+                page.anew, page.proven = 0, look.time
         page.looks.append(look)
         del page.looks[:-200]
 
@@ -232,8 +241,8 @@ class Operator:
             return f"its newest look shows {', '.join(sorted(loud)) or 'nothing'}"
         if why := self.alarm(node):
             return why
-        if page.anew:
-            return "it is another machine than it was"
+        if page.anew or (page.came and (self.restored > page.came or page.proven > now)):
+            return "it is another machine than it was, and nothing that counts now has proven it"
         if self.restored > look.order:
             return "the store was restored since, and knows what was then"
         return ""
@@ -253,7 +262,10 @@ class Operator:
             return "a part of it is away"
         if why := self.alarm(node):
             return why
-        since = max(page.held, page.repaired, returned)
+        at = next((look for look in reversed(page.looks) if look.order < page.held), newest)
+        # What is held as another machine was not ill when it was held.
+        held = page.came + 1 if page.came and not at.critical else page.held
+        since = max(held, page.repaired, returned)
         clean: list[Look] = []
         for look in reversed(page.looks):
             if look.order < since or look.wrong or len(clean) == CLEAN:

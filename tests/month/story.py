@@ -404,7 +404,10 @@ class Story:
         forbids it."""
         if self.world.has("inventory", "rename"):
             self.world.slurm.rename(old, new)
-            done = self.world.muster("inventory", "rename", old, new, "--yes")
+            # A cordon in another back end than the inventory's is taken along where that is named.
+            beside = self.world.main == "slurm" and ("hostfile", old) in self.world.marks()
+            more = ("--hostfile", str(self.world.hosts)) if beside else ()
+            done = self.world.muster("inventory", "rename", old, new, "--yes", *more)
             if done.code != 0 and self.operator.leased(old, self.world.now):
                 assert "is leased" in done.text, done.text
                 self.world.slurm.rename(new, old)
