@@ -100,6 +100,7 @@ def record(
         write_left_out(db, sweep.started, {nodes[name]: evidence for name, evidence in left.items()})
         end_left_out(db, [nodes[report.node] for report in kept])
         latest = max(sweep.finished, clock()) + AHEAD_S
+        _put_right(db, sweep.started, latest)
         there = frozenset(one.name for one in sweep.versions if one.kind == "rule")
         writer = _Writer(db, sweep.started, latest, there)
         ambiguous = _ambiguous(readings)
@@ -123,6 +124,16 @@ def record(
                 newest.write(db, node, sweep.started, sweep.rules, judged, seen)
         follow(db, sweep.started)
     return tuple(known.get(report.node, report) for report in reports)
+
+
+def _put_right(db: sqlite3.Connection, now: float, latest: float) -> None:
+    """What a clock that was ahead stored as later than `latest` has happened by now: a node that is held for it
+    shows from now on that it is well, not from then on."""
+    if db.execute("SELECT 1 FROM sweep WHERE started > ? LIMIT 1", (latest,)).fetchone() is None:
+        return
+    db.execute("UPDATE problem SET began = min(began, ?1), seen = min(seen, ?1), ended = ?1 WHERE ended > ?2",
+               (now, latest))
+    db.execute("UPDATE cordon SET began = ?1 WHERE ended IS NULL AND began > ?2", (now, latest))
 
 
 def _versions(

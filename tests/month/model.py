@@ -217,6 +217,10 @@ class Operator:
                 return f"{one.serial} was said to be exchanged, and sits in {node}"
             if one.node != node or not here or here == one.serial:
                 continue
+            # What was announced, and did sit there, is another matter when it leaves.
+            came = one.serial if one.outcome == "same" else one.outcome
+            if any(look.order > one.order and look.parts.get(one.slot) == came for look in page.looks):
+                continue
             if one.outcome == "same" or one.outcome not in ("?", here):
                 return f"{here} sits where {one.outcome} was announced for {one.serial}"
         return ""

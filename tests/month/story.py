@@ -198,7 +198,7 @@ class Story:
             said = ""
             for _ in range(_MOST_COMMANDS):
                 words = shlex.split(command.replace("adopt|forget", "forget"))
-                words = ["tried" if word == "TEXT" else word for word in words]
+                words = [{"TEXT": "tried", str(self.world.hosts): str(copy.hosts)}.get(word, word) for word in words]
                 if words[:2] == ["cordon", "forget"] and "--reason" not in words:
                     words += ["--reason", "tried"]
                 done = copy.muster(*words, *(() if "--hostfile" in words else more))
@@ -289,6 +289,8 @@ class Story:
         if one is None or not self.world.has("rma", "close"):
             return False
         done = self.world.muster("rma", "close", str(one.number), "--reason", "settled with the vendor", "--yes")
+        if "came back in order: there is nothing to close" in done.text:
+            return False
         assert done.code == 0, done.text
         one.closed, one.order = True, self.operator.tick()
         return True
@@ -433,6 +435,9 @@ class Story:
         operator = self.operator
         operator.restored = operator.tick()
         operator.silences = [one for one in operator.silences if one.order < then]
+        # What sweeps saw since then is new to it, another machine under a name, too.
+        for page in operator.pages.values():
+            page.looks = [look for look in page.looks if look.order < then]
         for one in operator.returns:
             one.closed = one.closed or one.order > then or not one.outcome
         self.tried.clear()
