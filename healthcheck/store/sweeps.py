@@ -127,12 +127,13 @@ def record(
 
 
 def _put_right(db: sqlite3.Connection, now: float, latest: float) -> None:
-    """What a clock that was ahead stored as later than `latest` has happened by now: a node that is held for it
-    shows from now on that it is well, not from then on."""
+    """What a clock that was ahead stored as later than `latest` has happened by now: a node that is held for
+    it shows from now on that it is well, not from then on."""
     if db.execute("SELECT 1 FROM sweep WHERE started > ? LIMIT 1", (latest,)).fetchone() is None:
         return
     db.execute("UPDATE problem SET began = min(began, ?1), seen = min(seen, ?1), ended = ?1 WHERE ended > ?2",
                (now, latest))
+    db.execute("UPDATE boot SET began = min(began, ?1), seen = ?1 WHERE seen > ?2", (now, latest))
     db.execute("UPDATE cordon SET began = ?1 WHERE ended IS NULL AND began > ?2", (now, latest))
 
 
@@ -278,8 +279,8 @@ class _Writer:
                                   and not any(began <= time <= ended for began, ended in holds)])
 
     def _proofs(self, node: int, profile: str) -> frozenset[float]:
-        """When a node of which a part was ever another was clean, first and last since the oldest of its parts
-        came: what is wrong later does not make it unproven."""
+        """When a node of which a part was ever another was clean, first and last since the oldest of its
+        parts came: what is wrong later does not make it unproven."""
         times = [row[0] for row in self._db.execute(
             "SELECT time FROM look WHERE node = ?1 AND profile = ?2 AND state = ?3 AND time > "
             "(SELECT min(began) FROM seat WHERE node = ?1 AND ended IS NULL AND EXISTS "

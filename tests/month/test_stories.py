@@ -263,3 +263,32 @@ def test_what_slurm_holds_of_a_removed_node_can_be_ended_from_the_list_of_a_host
     story.world.remove("gpu06")
     story.turn(1)
     assert story.world.held_by_muster("gpu06")
+
+
+@pytest.mark.parametrize("later", ["a warning for long", "a clock that goes back"])
+def test_a_machine_that_was_proven_under_a_name_is_not_held_as_another_one_for_what_comes_later(story: Story, later: str) -> None:
+    story.nodes_change_places("gpu03", "gpu10")
+    story.turn(8)
+    assert not story.world.held()
+    if later == "a warning for long":
+        for node in ("gpu03", "gpu10"):
+            story.node_fails(node, "fleet-driver")
+    else:
+        story.clock_jumps(-1.5)
+    story.turn(6)
+    assert not story.world.held()
+
+
+def test_a_node_that_an_incident_held_is_given_back_once_it_is_well_by_a_clock_that_went_back_before(story: Story) -> None:
+    story.place_fails("rack", "r0", "")
+    story.turn(3)
+    story.place_is_well("rack", "r0", "")
+    story.turn(1)
+    story.clock_jumps(-24)
+    story.turn(1)
+    story.place_fails("leaf", "l1", "port-state")
+    story.turn(3)
+    assert story.world.held()
+    story.place_is_well("leaf", "l1", "port-state")
+    story.turn(5, minutes=240)
+    assert not story.world.held()

@@ -258,6 +258,8 @@ class Triage(RuleBasedStateMachine):
         while self.now in self.times:
             self.now += 1
         self.times.add(self.now)
+        # What a clock that was ahead isolated later than now has happened by now.
+        self.isolated = [(node, min(time, self.now), order) for node, time, order in self.isolated]
 
     def clock(self, lives: int = FAR) -> Callable[[], float]:
         left = lives
