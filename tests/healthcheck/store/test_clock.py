@@ -63,6 +63,8 @@ def test_whatever_the_clock_did_nothing_ends_before_it_begins_and_a_right_sweep_
             "SELECT name, state, seen FROM spell JOIN node ON node.id = node WHERE ended IS NULL")}
         assert states == {"n1": ("healthy", now), "n2": ("unhealthy", now), "n3": ("healthy", now)}
         assert store.rows("SELECT count(*) FROM look WHERE time > ?", now + 300)[0][0] == 0
+        # what is over by then waits for no time to come
+        assert store.rows("SELECT count(*) FROM problem WHERE ended > ?", now + 300)[0][0] == 0
 
 
 def test_as_it_is_typed_the_head_is_reported_once_and_no_state_is_of_the_future(tmp_path: Path) -> None:

@@ -57,11 +57,13 @@ def machine(name: str, **others: str) -> list[Component]:
     return found
 
 
-def sweep(store: Store, at: float, profile: str = "", **nodes: list[Component]) -> None:
-    """One stored look at these nodes, all well."""
+def sweep(
+    store: Store, at: float, profile: str = "", state: NodeState = NodeState.HEALTHY, **nodes: list[Component],
+) -> None:
+    """One stored look at these nodes, all well if nothing is said."""
     good = Result("gpu-ecc", "gpu.ecc", Status.PASS, Severity.CRITICAL, (), "", None, "", None)
     record(store, SweepRecord(at, at + 5, False, "test", "digest", (profile,) if profile else ()),
-           [NodeReport(name, NodeState.HEALTHY, "", (good,)) for name in nodes],
+           [NodeReport(name, state, "", (good,)) for name in nodes],
            {name: NodeReadings(tuple(parts), (), frozenset(part.kind for part in parts), "boot")
             for name, parts in nodes.items()})
 
@@ -206,6 +208,21 @@ def test_triage_keeps_jobs_away_from_both_until_each_is_brought_up(store: Store)
     for at in (4000.0, 4000 + 11 * MIN):
         sweep(store, at, "bringup", n1=machine("b"), n2=machine("a"))
     assert plan(store, 4000 + 12 * MIN).verdicts == ()
+
+
+@pytest.mark.parametrize("every", [3 * MIN, 60 * MIN])
+def test_a_machine_that_was_brought_up_stays_so_however_long_it_only_warns_and_whichever_board_of_it_is_exchanged(
+    store: Store, every: float,
+) -> None:
+    sweep(store, 0, n1=machine("a"))
+    sweep(store, 60, n1=machine("x"))
+    for at in range(6):
+        sweep(store, 4000 + at * every, "bringup", n1=machine("x"))
+    now = 4000 + 6 * every
+    assert plan(store, now).verdicts == ()
+    for at in range(12):
+        sweep(store, now + at * every, "bringup", NodeState.DEGRADED, n1=machine("x", nvme="spare" if at > 5 else "x"))
+    assert plan(store, now + 12 * every).verdicts == ()
 
 
 def test_a_bring_up_that_came_to_its_end_has_proven_the_machine(store: Store) -> None:
