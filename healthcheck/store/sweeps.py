@@ -128,11 +128,15 @@ def record(
 
 def _put_right(db: sqlite3.Connection, now: float, latest: float) -> None:
     """What a clock that was ahead stored as later than `latest` has happened by now: a node that is held for
-    it shows from now on that it is well, not from then on."""
+    it shows from now on that it is well, and a part that returned is looked for from now on, not from then
+    on."""
     if db.execute("SELECT 1 FROM sweep WHERE started > ? LIMIT 1", (latest,)).fetchone() is None:
         return
-    db.execute("UPDATE problem SET began = min(began, ?1), seen = min(seen, ?1), ended = ?1 WHERE ended > ?2",
-               (now, latest))
+    for table in ("problem", "seat"):
+        db.execute(f"UPDATE {table} SET began = min(began, ?1), seen = min(seen, ?1), ended = ?1 "  # noqa: S608  (our own names)
+                   "WHERE ended > ?2", (now, latest))
+    for column in ("opened", "shipped", "returned", "closed"):
+        db.execute(f"UPDATE rma SET {column} = ?1 WHERE {column} > ?2", (now, latest))  # noqa: S608  (our own names)
     db.execute("UPDATE boot SET began = min(began, ?1), seen = ?1 WHERE seen > ?2", (now, latest))
     db.execute("UPDATE cordon SET began = ?1 WHERE ended IS NULL AND began > ?2", (now, latest))
 

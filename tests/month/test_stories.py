@@ -292,3 +292,14 @@ def test_a_node_that_an_incident_held_is_given_back_once_it_is_well_by_a_clock_t
     story.place_is_well("leaf", "l1", "port-state")
     story.turn(5, minutes=240)
     assert not story.world.held()
+
+
+def test_a_board_that_was_exchanged_before_the_clock_went_back_is_held_against_the_node_where_it_shows_up(story: Story) -> None:
+    old = story.world.machines["gpu35"].parts[slot_of(0)]
+    story.exchanged_on_site("gpu35", 0, "NEW1")
+    story.turn(2)
+    story.clock_jumps(-24)
+    story.turn(1)
+    story.old_board_shows_up(old, "gpu17", 0)
+    story.turn(3)
+    assert {node for _, node in story.world.held() if node != "gpu35"} == {"gpu17"}
