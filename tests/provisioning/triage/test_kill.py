@@ -133,6 +133,8 @@ def copied(source: Path, folder: Path) -> None:
         shutil.copy(source / name, folder / name)
     for name in ("rules", "state"):
         shutil.copytree(source / name, folder / name)
+    with opened(folder / "state") as store, store.writing() as db:      # a cordon knows the file that it is in
+        db.execute("UPDATE cordon SET file = ? WHERE file != ''", (str((folder / "bad").resolve()),))
 
 
 def started(folder: Path, **more: str) -> subprocess.Popen[bytes]:
