@@ -1,0 +1,39 @@
+"""The page's three answers as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from healthcheck.report.plan import ago
+from healthcheck.statuspage.changes import HOURS
+
+_MOST = 5
+
+
+def lines(page: dict[str, Any]) -> Iterator[str]:
+    """Whether a job can start, what changed, and whose turn it is."""
+    for note in page["notes"]:
+        yield f"note: {note}"
+    yield "Can a job start?"
+    for one in page["ready"]:
+        why = "; ".join(f"{each['nodes']} {each['why']}" for each in one["not_ready"])
+        yield (f"  {one['sku']}: {one['ready']} of {one['nodes']} nodes ready, {one['certified']} certified"
+               + (f" ({why})" if why else ""))
+    yield f"What changed in {HOURS} hours?"
+    for one in page["changes"]:
+        number = f"{one['count']} " if one["count"] else ""
+        when = f", {ago(max(0.0, page['made'] - one['at']))} ago" if one["at"] else ""
+        yield f"  {number}{one['text']}{when}" + (f": {one['nodes']}" if one["nodes"] else "")
+    if not page["changes"]:
+        yield "  nothing"
+    yield "Whose turn is it?"
+    for one in page["work"]:
+        yield f"  {one['owner']}: {one['nodes']} node{'s' * (one['nodes'] != 1)}"
+        for item in one["items"][:_MOST]:
+            yield f"    {item['what']}: {item['nodes']}"
+            yield f"      {item['next']}"
+        if (more := len(one["items"]) - _MOST + one["more"]) > 0:
+            yield f"    and {more} more: muster nodes --owner {one['owner']}"
+    if not page["work"]:
+        yield "  no one's"
