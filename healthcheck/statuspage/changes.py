@@ -25,7 +25,7 @@ class Change(NamedTuple):
 
     at: float
     text: str
-    count: int
+    number: int
     nodes: str
     worse: bool
     command: str

@@ -21,7 +21,7 @@ from healthcheck.gate.entries import SnapshotEntries, entries
 from healthcheck.gate.policyload import load_gate_policy, with_todays_names
 from healthcheck.model.faultkind import Isolation
 from healthcheck.model.problem import Problem
-from healthcheck.model.verdict import StoredIncident
+from healthcheck.model.verdict import StoredIncident, Verdict
 from healthcheck.report.machines import words as machine_words
 from healthcheck.report.nodes import HEALTHY, NodeRow, row
 from healthcheck.report.silences import of_node
@@ -70,6 +70,7 @@ class _Read:
     turns: Mapping[str, Turn]
     certificates: Mapping[str, Mapping[str, Any]]
     certifies: bool
+    incident_owners: Mapping[int, str]
 
 
 def document(
@@ -152,8 +153,15 @@ def _read(
     leased = leased_nodes(store)
     standings = {one.node: _standing(one, at_gate[one.node], closed.get(one.node), skus[one.node],
                                      "lent for tests" if one.node in leased else "") for one in rows}
-    turns = {one.node: turn(one, by_node.get(one.node, ()), closed.get(one.node), certifies) for one in rows}
-    return _Read(rows, plan, nodes, skus, by_node, standings, turns, at_gate, certifies)
+    turns = {one.node: turn(one, by_node.get(one.node, ()), _first_rule(verdicts.get(one.node)), closed.get(one.node),
+                            certifies) for one in rows}
+    return _Read(rows, plan, nodes, skus, by_node, standings, turns, at_gate, certifies,
+                 {one.id: one.owner.value for one in plan.incidents})
+
+
+def _first_rule(verdict: Verdict | None) -> str:
+    """The rule that a verdict rests on most."""
+    return verdict.faults[0].problems[0].rule if verdict is not None and verdict.faults else ""
 
 
 def _manifest(state: Path) -> tuple[CertificateManifest, bool]:
@@ -204,32 +212,35 @@ def _notes(store: Store, read: _Read, now: float) -> list[str]:
 
 
 def _work(read: _Read, known: Iterable[StoredIncident]) -> list[dict[str, Any]]:
-    """Open work by owner, the most urgent first: incidents, then what nodes have in common. A node of an open
-    incident is that incident's."""
+    """Open work by owner, the most urgent first: incidents, then what nodes have in common. What an incident's
+    owner has to do on its nodes is in the incident."""
     found: dict[str, list[tuple[int, dict[str, Any]]]] = defaultdict(list)
-    taken: set[str] = set()
+    taken: set[tuple[str, str]] = set()
+    theirs: dict[str, set[str]] = defaultdict(set)
     for one in known:
         if one.ended is None:
             names = [member.node for member in one.members if member.ended is None]
-            taken.update(names)
+            taken.update((one.owner, name) for name in names)
+            theirs[one.owner].update(names)
             found[one.owner].append((100, _item(
                 f"incident {one.id}: {clean(named(one.kind, one.place), 80)}", names, one.began,
                 f"muster incident show {one.id}")))
     groups: dict[tuple[str, str, str, int], list[NodeRow]] = defaultdict(list)
     for each in read.rows:
         said = read.turns[each.node]
-        if said.owner and each.node not in taken:
+        if said.owner and (said.owner, each.node) not in taken:
             groups[said.owner, said.what.partition(" (")[0], said.command, said.urgency].append(each)
     for (owner, what, command, urgency), rows in groups.items():
         began = min((each.since for each in rows if each.since is not None), default=None)
         names = [each.node for each in rows]
+        theirs[owner].update(names)
         # A ticket is of one node.
         of = names[:1] if command.startswith("muster ticket") else names
         found[owner].append((urgency, _item(what, names, began, typed(command, fold(of)))))
     lines = []
     for owner, items in sorted(found.items(), key=lambda each: -max(urgency for urgency, _ in each[1])):
-        items.sort(key=lambda each: (-each[0], -each[1]["count"]))
-        lines.append({"owner": owner, "nodes": sum(item["count"] for _, item in items),
+        items.sort(key=lambda each: (-each[0], -int(each[1]["count"])))
+        lines.append({"owner": owner, "nodes": len(theirs[owner]),
                       "items": [item for _, item in items[:_MOST_WORK]], "more": max(0, len(items) - _MOST_WORK)})
     return lines
 
@@ -254,7 +265,7 @@ def _novelties(found: Iterable[Problem], names: Collection[str]) -> list[dict[st
     for one in found:
         if one.rule in _NOVEL and one.status == "fail" and one.node in names:
             groups[one.rule, clean(one.observed, 240)].append(one)
-    lines = [{"rule": rule, "text": text, "expected": clean(held[0].expected, 160),
+    lines: list[dict[str, Any]] = [{"rule": rule, "text": text, "expected": clean(held[0].expected, 160),
               "count": len({one.node for one in held}),
               "nodes": clean(fold({one.node for one in held}), _MOST_NAMES),
               "began": min(one.began for one in held), "seen": max(one.seen for one in held)}
@@ -287,7 +298,9 @@ def _node(
         "lifecycle": "" if one.in_service else one.lifecycle, "state": one.state,
         "seen": int(one.seen) if one.seen is not None else None, "stale": one.stale,
         "since": int(one.since) if one.since is not None else None,
-        "owner": said.owner, "turn": clean(said.what, 200), "next": typed(said.command, name),
+        "owner": said.owner,
+        "also": sorted({read.incident_owners[number] for number in one.incidents
+                        if number in read.incident_owners} - {said.owner}), "turn": clean(said.what, 200), "next": typed(said.command, name),
         "isolation": one.isolation.value if one.isolation is not Isolation.NONE else "",
         "repair": one.repair, "fault": one.fault, "why": clean(one.why, 240) if one.state != HEALTHY or one.fault else "",
         "cordon": clean(one.cordon, 80), "silenced": one.silenced, "rma": clean(one.rma, 80),

@@ -31,8 +31,11 @@ class Turn(NamedTuple):
 _NOTHING = Turn("", "", "muster check {}")
 
 
-def turn(row: NodeRow, problems: Sequence[Problem], closed: Why | None, certifies: bool) -> Turn:
-    """The turn of one node. `problems` are its open ones; `closed` what keeps the gate from opening for it;
+def turn(
+    row: NodeRow, problems: Sequence[Problem], rule: str, closed: Why | None, certifies: bool,
+) -> Turn:
+    """The turn of one node. `problems` are its open ones; `rule` the one that its verdict
+    rests on most, empty where it rests on none; `closed` what keeps the gate from opening for it;
     `certifies`: this site uses certificates, so that a missing one is work."""
     if not row.in_service:
         return Turn("", f"not in service: {row.lifecycle}", "muster inventory nodes {}")
@@ -42,7 +45,7 @@ def turn(row: NodeRow, problems: Sequence[Problem], closed: Why | None, certifie
         return Turn(_OPERATOR, row.machine, "muster nodes {}", 50)
     if row.owner:
         held = row.isolation is not Isolation.NONE
-        return Turn(row.owner, f"{row.repair.replace('-', ' ')}: {row.fault}", _repair(row),
+        return Turn(row.owner, f"{rule or row.fault}: {row.repair.replace('-', ' ')}", _repair(row),
                     (40 if held else 20) + list(Repair).index(Repair(row.repair)))
     if row.state == NEVER:
         return Turn(_OPERATOR, "check: no stored sweep has seen it", "muster check {} --store", 10)

@@ -10,6 +10,7 @@ from healthcheck.gate.decide import Gate, Why, answer
 from healthcheck.gate.reading import SCHEMA, GateSnapshot
 
 _MOST_REASONS = 6
+UNCERTIFIED = "no certificate"
 NO_SKU = "(no SKU)"
 
 
@@ -31,11 +32,16 @@ class Standing(NamedTuple):
         """Whether a job may start here now, as far as muster knows."""
         return self.gate == Gate.OPEN.name.lower() and not self.held
 
+    @property
+    def only_certificate(self) -> bool:
+        """Whether a missing certificate is all that keeps it from being ready."""
+        return self.why is not None and self.why.why.startswith(UNCERTIFIED) and not self.held
+
 
 def at_gate(
     entries: Mapping[str, Mapping[str, Any]], policy: Mapping[str, Any], skus: Mapping[str, str], now: float,
 ) -> dict[str, Why]:
-    """By node what closes the gate; a node without an entry here is let through. Nodes of one SKU are asked about
+    """By node what closes the gate, a missing certificate last; a node without an entry here is let through. Nodes of one SKU are asked about
     together, as a job would: versions must be equal among them."""
     top = {"schema": SCHEMA, "serial": 0, "made": int(now), "cluster": "", "policy": policy, "keys": []}
     groups: dict[str, list[str]] = defaultdict(list)
@@ -47,7 +53,8 @@ def at_gate(
         whole = GateSnapshot(top, None, {name: entries[name] for name in names}, b"")
         for why in answer(whole, names, now).whys:
             for name in (why.node,) if why.node else names:
-                found.setdefault(name, why)
+                if name not in found or found[name].why.startswith(UNCERTIFIED):
+                    found[name] = why
     return found
 
 
@@ -59,7 +66,8 @@ def rows(standings: Iterable[Standing]) -> list[dict[str, Any]]:
         of[one.sku].append(one)
     return [{
         "sku": sku, "nodes": len(group), "in_service": sum(one.in_service for one in group),
-        "certified": sum(one.certified for one in group), "ready": sum(one.ready for one in group),
+        "certified": sum(one.certified for one in group), "ready": sum(1 for one in group if one.ready),
+        "only_certificate": sum(one.only_certificate for one in group),
         "not_ready": _reasons(group),
     } for sku, group in sorted(of.items(), key=lambda each: (-len(each[1]), each[0]))]
 

@@ -22,7 +22,7 @@ def lines(page: dict[str, Any]) -> Iterator[str]:
                + (f" ({why})" if why else ""))
     yield f"What changed in {HOURS} hours?"
     for one in page["changes"]:
-        number = f"{one['count']} " if one["count"] else ""
+        number = f"{one['number']} " if one["number"] else ""
         when = f", {ago(max(0.0, page['made'] - one['at']))} ago" if one["at"] else ""
         yield f"  {number}{one['text']}{when}" + (f": {one['nodes']}" if one["nodes"] else "")
     if not page["changes"]:
