@@ -51,6 +51,7 @@
     const [n, unit] = s < 3600 ? [s / 60, "minute"] : s < 172800 ? [s / 3600, "hour"] : [s / 86400, "day"];
     return `${Math.floor(n)} ${unit}${Math.floor(n) === 1 ? "" : "s"} ago`;
   }
+  // A cell is called by its node and its age, and described by its title.
   const stateOf = (node) => node.state.replace("-", " ") + (node.stale ? ", old" : "");
   function shape(node) {
     return el("span", { class: `shape s-${node.state}`, "aria-hidden": "true" }, node.owner ? node.owner[0].toUpperCase() : "");
@@ -157,9 +158,9 @@
       + (node.owner ? `, next: ${WORDS[node.owner]}` : "") + (node.lifecycle ? `, ${node.lifecycle}` : "");
   }
   function cell(node, named) {
-    const made = el("button", { type: "button", tabindex: "-1", title: label(node), "aria-label": label(node),
+    const made = el("button", { type: "button", tabindex: "-1", title: label(node),
       class: `cell o-${ownerOf(node)}${node.stale ? " stale" : ""}${node.lifecycle ? " outside" : ""}` },
-      shape(node), named ? el("span", { class: "name" }, node.node) : "", el("span", { class: "age" }, brief(node.seen)));
+      shape(node), el("span", { class: named ? "name" : "off" }, node.node), " ", el("span", { class: "age" }, brief(node.seen)));
     made.node = node;
     return made;
   }
@@ -202,8 +203,10 @@
     chips($("states"), "state", STATES, (node) => [node.state],
       (value) => el("span", { class: `shape s-${value}`, "aria-hidden": "true" }));
     chips($("owners"), "owner", OWNERS, ownersOf, swatch);
+    $("view").classList.toggle("dense", chosen.as === "grid" && found.length > NAMED);
     $("view").replaceChildren(chosen.as === "table" ? table(found) : grid(found));
     cells = [...$("view").querySelectorAll(".cell")];
+    settle($("view").querySelectorAll(".dense .rack"));
     const first = cells.find((each) => each.node.node === chosen.node) || cells[0];
     if (first) first.tabIndex = 0;
     const open = found.filter((node) => node.owner).length;
@@ -213,6 +216,16 @@
     mark();
     keep();
   }
+  function settle(racks) {
+    // Thousands of cells are laid out where they are seen first, and the others when there is time.
+    let at = 0;
+    const more = () => {
+      for (const end = at + 24; at < Math.min(end, racks.length); at += 1) racks[at].classList.add("laid");
+      if (at < racks.length && racks[0].isConnected) later(more);
+    };
+    if (racks.length) later(more);
+  }
+  const later = (what) => window.requestIdleCallback ? requestIdleCallback(what, { timeout: 2000 }) : setTimeout(what, 200);
   function mark() {
     for (const each of cells) {
       if (each.node.node === chosen.node) each.setAttribute("aria-current", "true");
@@ -301,8 +314,8 @@
     fact(facts, "Next", node.owner ? swatch(node.owner) : "", node.owner ? ` ${WORDS[node.owner]}: ` : "no one has to act", bdi(node.turn || ""));
     fact(facts, "Why", node.why && !(node.findings || []).length ? bdi(node.why) : "");
     fact(facts, "Jobs", node.isolation === "evict" ? "kept away; running jobs should end" : node.isolation ? "kept away" : "");
-    fact(facts, "Gate", node.gate + (node.gate_why ? ": " : ""), bdi(node.gate_why || ""));
-    fact(facts, "Lent", bdi(node.lent || ""));
+    fact(facts, "Gate", node.gate + (node.gate_why ? ": " : ""), node.gate_why ? bdi(node.gate_why) : "");
+    fact(facts, "Lent", node.lent ? bdi(node.lent) : "");
     fact(facts, "Certificate", node.certificate ? `${node.certificate[0]}: ${node.certificate[1]} burn-in, ${utc(node.certificate[2])}` : "");
     fact(facts, "Burn-in", node.burnin ? `${node.burnin} in the newest one` : "");
     fact(facts, "Incident", (node.incidents || []).join(", "));
@@ -381,11 +394,10 @@
     for (const each of cells) {
       each.lastElementChild.textContent = brief(each.node.seen);
       each.title = label(each.node);
-      each.setAttribute("aria-label", each.title);
     }
   }
 
-  $("app").hidden = false;
+  for (const each of document.querySelectorAll(".js")) each.hidden = false;
   $("need").addEventListener("input", fits);
   let waiting = 0;
   $("find").addEventListener("input", (event) => {
