@@ -24,10 +24,10 @@ def report(html: str | None, fmt: str, rules: str | None, inventory: str | None,
     """Show whether a job can start, what changed in 24 hours and whose turn it is;
     with --html as one page with the whole fleet.
 
-    The page is one file without external parts: open it in a browser, mail it, or print it. It holds incidents,
-    each node with its findings, history and next command, the newest burn-in, and what is new in kernel logs.
-    All data is from the store of `muster check --store`; no node and no scheduler is asked. The exporter serves
-    the same page at /.
+    The page is one file without external parts: open it in a browser, mail it, or print it. It holds
+    incidents, each node with its findings, history and next command, the newest burn-in, and what is new in
+    kernel logs. All data is from the store of `muster check --store`; no node and no scheduler is asked. The
+    exporter serves the same page at /.
 
     \b
     muster report

@@ -21,7 +21,8 @@ _MOST_NAMES = 160
 
 
 class Change(NamedTuple):
-    """One line: when it happened last, in words, how many nodes, which, whether to the worse, and what shows more."""
+    """One line: when it happened last, in words, how many nodes, which, whether to the worse, and what shows
+    more."""
 
     at: float
     text: str
@@ -70,11 +71,11 @@ def of_incidents(incidents: Iterable[StoredIncident], since: float, fold: Fold) 
         where, names = clean(named(one.kind, one.place), 80), [member.node for member in one.members]
         show = f"muster incident show {one.id}"
         if one.ended is not None and one.ended > since:
-            found.append(Change(one.ended, f"incident {one.id} closed: {where}", len(names), _names(names, fold),
-                                False, show))
+            found.append(Change(one.ended, f"incident {one.id} closed: {where}", len(names),
+                                _names(names, fold), False, show))
         elif one.began > since:
-            found.append(Change(one.began, f"incident {one.id} opened: {where}", len(names), _names(names, fold),
-                                True, show))
+            found.append(Change(one.began, f"incident {one.id} opened: {where}", len(names),
+                                _names(names, fold), True, show))
     return found
 
 
@@ -88,7 +89,8 @@ def of_actions(lines: Iterable[LedgerEntry], fold: Fold) -> list[Change]:
         names = list(dict.fromkeys(line.node for line in group if line.node))
         failed = sum((line.outcome or "").startswith("not done") for line in group)
         text = f"{action}, by {who}" + (f" ({failed} not done)" if failed else "")
-        found.append(Change(max(line.time for line in group), text, len(names), _names(names, fold), False, ""))
+        found.append(Change(max(line.time for line in group), text, len(names), _names(names, fold), False,
+                            ""))
     return found
 
 

@@ -12,13 +12,14 @@ from inventory.text import clean
 
 _SEVERITIES = ("critical", "warning", "info")
 _MOST_OF_NODE = 12
-# Bytes of all texts together. A page has 3 MB for 4,096 nodes; what is beyond is counted, and its rule is shown.
+# Characters of all texts together: a page has 3 MB for 4,096 nodes. What is beyond is counted.
 _ROOM = 900_000
 _TEXT = 240
 
 
 class Findings:
-    """The shared texts (`texts`), and by node its findings: (number of the text, since when, until when or None)."""
+    """The shared texts (`texts`), by node its findings (number of the text, since when, until when or None),
+    and how many more it has."""
 
     def __init__(self) -> None:
         self.texts: list[dict[str, str]] = []
@@ -28,7 +29,7 @@ class Findings:
         self._room = _ROOM
 
     def add(self, problems: Iterable[Problem]) -> None:
-        """Takes in the problems of all nodes: the worst of each node first, so that no one node uses up the room."""
+        """Takes in the problems of all nodes: the worst of each node first, so that no one uses it up."""
         by_node: dict[str, list[Problem]] = defaultdict(list)
         for one in problems:
             by_node[one.node].append(one)

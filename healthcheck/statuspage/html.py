@@ -1,5 +1,5 @@
-"""The document as one HTML file without external parts. Jinja2 escapes every text; the script reads the nodes as JSON
-and writes texts as texts only."""
+"""The document as one HTML file without external parts. Jinja2 escapes every text; the script reads
+the nodes as JSON, and writes texts as texts only."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from healthcheck.triage.ticket import utc
 
 # What a script could end, or a browser take for a line's end.
 _RISKY = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026", 0x2028: "\\u2028", 0x2029: "\\u2029"}
-_OWNERS = {"user": "job's user", "operator": "operators", "network": "network team", "datacentre": "data centre",
-           "vendor": "vendor"}
+_OWNERS = {"user": "job's user", "operator": "operators", "network": "network team",
+           "datacentre": "data centre", "vendor": "vendor"}
 
 
 class HtmlPage(NamedTuple):
-    """The file's bytes, and the Content-Security-Policy that lets its own style and script run and nothing else."""
+    """The file's bytes, and the Content-Security-Policy that admits its own style and script and nothing
+    else."""
 
     data: bytes
     policy: str
@@ -33,14 +34,15 @@ class HtmlPage(NamedTuple):
 def page(document: dict[str, Any]) -> HtmlPage:
     """The document as a page."""
     style, script = _part("page.css"), _part("page.js")
-    policy = (f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; img-src data:; "
-              "base-uri 'none'; form-action 'none'")
+    policy = (f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
+              "img-src data:; base-uri 'none'; form-action 'none'")
     made = document["made"]
     picture = (document["burnin"] or {}).get("picture", "")
     shown = {key: document[key] for key in ("made", "nodes", "findings")}
     text = _template().render(
         page=document, style=style, script=script, policy=policy, owners=_OWNERS, hours=HOURS,
-        picture=base64.b64encode(picture.encode("utf-8", "replace")).decode(), data=_json(shown | {"days": DAYS}),
+        picture=base64.b64encode(picture.encode("utf-8", "replace")).decode(),
+        data=_json(shown | {"days": DAYS}),
         ago=lambda at: ago(max(0.0, made - at)) if at else "never", utc=utc)
     return HtmlPage(text.encode("utf-8", "replace"), policy)
 

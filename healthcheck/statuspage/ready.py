@@ -1,4 +1,5 @@
-"""The first answer of the page: how many nodes of each SKU may start a job now, and what keeps the others. Pure."""
+"""The first answer of the page: how many nodes of each SKU may start a job now, and what keeps the others.
+Pure."""
 
 from __future__ import annotations
 
@@ -41,8 +42,8 @@ class Standing(NamedTuple):
 def at_gate(
     entries: Mapping[str, Mapping[str, Any]], policy: Mapping[str, Any], skus: Mapping[str, str], now: float,
 ) -> dict[str, Why]:
-    """By node what closes the gate, a missing certificate last; a node without an entry here is let through. Nodes of one SKU are asked about
-    together, as a job would: versions must be equal among them."""
+    """By node what closes the gate, a missing certificate last; a node without an entry here is let through.
+    Nodes of one SKU are asked about together, as a job would: versions must be equal among them."""
     top = {"schema": SCHEMA, "serial": 0, "made": int(now), "cluster": "", "policy": policy, "keys": []}
     groups: dict[str, list[str]] = defaultdict(list)
     for name, entry in entries.items():
@@ -59,8 +60,8 @@ def at_gate(
 
 
 def rows(standings: Iterable[Standing]) -> list[dict[str, Any]]:
-    """A row for each SKU, the largest first: nodes, how many are in service, certified and ready, and reasons why the
-    others are not ready, with the number of nodes of each."""
+    """A row for each SKU, the largest first: nodes, how many are in service, certified and ready, and reasons
+    why the others are not ready, with the number of nodes of each."""
     of: dict[str, list[Standing]] = defaultdict(list)
     for one in standings:
         of[one.sku].append(one)
@@ -74,7 +75,8 @@ def rows(standings: Iterable[Standing]) -> list[dict[str, Any]]:
 
 def _reasons(group: Sequence[Standing]) -> list[dict[str, Any]]:
     counts = Counter(reason(one) for one in group if not one.ready)
-    listed = [{"why": why, "nodes": number} for why, number in counts.most_common(_MOST_REASONS)]
+    listed: list[dict[str, Any]] = [{"why": why, "nodes": number}
+                                    for why, number in counts.most_common(_MOST_REASONS)]
     if more := sum(counts.values()) - sum(each["nodes"] for each in listed):
         listed.append({"why": "other reasons", "nodes": more})
     return listed

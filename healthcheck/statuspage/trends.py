@@ -29,9 +29,9 @@ def trends(store: Store, now: float) -> dict[str, list[dict[str, Any]]]:
     marks = ", ".join("?" * len(_NAMES))
     # A counter that a node has had for years is stored with its first value, and did not grow by that.
     grown = store.rows(
-        f"SELECT counter.node, node.name, slot, counter.name FROM counter JOIN node ON node.id = counter.node "  # noqa: S608  (marks)
-        f"WHERE counter.name IN ({marks}) GROUP BY counter.node, slot, counter.name "
-        "HAVING max(value) > min(value)", *_NAMES)
+        "SELECT counter.node, node.name, slot, counter.name FROM counter "  # noqa: S608  (marks)
+        f"JOIN node ON node.id = counter.node WHERE counter.name IN ({marks}) "
+        "GROUP BY counter.node, slot, counter.name HAVING max(value) > min(value)", *_NAMES)
     found = []
     for number, node, slot, name in grown:
         points = _points(store, (number, slot, name), now)
@@ -51,7 +51,7 @@ def trends(store: Store, now: float) -> dict[str, list[dict[str, Any]]]:
 def _points(store: Store, of: tuple[int, str, str], now: float) -> list[tuple[float, float]]:
     """The counter's values within the time, and the last one before it."""
     points = [(time, value) for time, value in store.rows(
-        "SELECT time, value FROM counter WHERE node = ? AND slot = ? AND name = ? AND time <= ? ORDER BY time",
-        *of, now + AHEAD_S)]
+        "SELECT time, value FROM counter WHERE node = ? AND slot = ? AND name = ? AND time <= ? "
+        "ORDER BY time", *of, now + AHEAD_S)]
     earlier = sum(time < now - DAYS * 86400 for time, _ in points)
     return points[max(0, earlier - 1):]

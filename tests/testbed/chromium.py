@@ -49,7 +49,7 @@ class Chromium:
         return result
 
     def open(self, url: str, *, width: int = 1280, height: int = 900, dark: bool = False, script: bool = True,
-             media: str = "screen") -> None:
+             media: str = "") -> None:
         """Opens an address in a window of this size, and waits until it is loaded."""
         self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         self.send("Emulation.setEmulatedMedia", media=media,

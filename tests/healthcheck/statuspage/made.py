@@ -12,7 +12,17 @@ from healthcheck.certify.certificate import Passed
 from healthcheck.certify.keys import new_key
 from healthcheck.certify.manifest import issue
 from healthcheck.config.rulesfolder import packaged
-from healthcheck.model.outcome import Finding, NodeReport, NodeState, Origin, Owner, Result, Severity, Status, state_of
+from healthcheck.model.outcome import (
+    Finding,
+    NodeReport,
+    NodeState,
+    Origin,
+    Owner,
+    Result,
+    Severity,
+    Status,
+    state_of,
+)
 from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.store import verdicts
 from healthcheck.store.file import opened
@@ -152,7 +162,7 @@ def world(folder: Path, count: int, *, now: float, hostile: Sequence[str] = (), 
     if certified:
         new_key(folder, "alpha", "test", now - 6 * 24 * HOUR)
         passed = [name for at, name in enumerate(names) if at % 11 != 5]
-        issue(folder, [Passed(name, "soak", int(now - 5 * 24 * HOUR), boot="b1") for name in passed], dict.fromkeys(passed, {}),
+        issue(folder, [Passed(name, "soak", int(now - 5 * 24 * HOUR), boot="b1") for name in passed], {name: {} for name in passed},
               now - 5 * 24 * HOUR)
     if burnt:
         places = tuple(replace(place, node=names[at % count]) for at, place in enumerate(burnins.places(min(count, 32))))
