@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from healthcheck.gate.decide import Gate, Why, answer
 from healthcheck.gate.reading import SCHEMA, GateSnapshot
+from inventory.text import clean
 
 _MOST_REASONS = 6
 UNCERTIFIED = "no certificate"
@@ -66,7 +67,7 @@ def rows(standings: Iterable[Standing]) -> list[dict[str, Any]]:
     for one in standings:
         of[one.sku].append(one)
     return [{
-        "sku": sku, "nodes": len(group), "in_service": sum(one.in_service for one in group),
+        "sku": clean(sku, 60), "nodes": len(group), "in_service": sum(one.in_service for one in group),
         "certified": sum(one.certified for one in group), "ready": sum(1 for one in group if one.ready),
         "only_certificate": sum(one.only_certificate for one in group),
         "not_ready": _reasons(group),

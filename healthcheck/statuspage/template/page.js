@@ -82,6 +82,8 @@
     button.textContent = done ? "copied" : "failed";
     setTimeout(() => { button.textContent = "copy"; }, 1500);
   }
+  // As a shell takes it.
+  const word = (text) => /^[\w.@%+=:,/-]+$/.test(text) ? text : `'${text.replaceAll("'", `'"'"'`)}'`;
   const command = (text) => el("span", { class: "cmd" }, el("code", null, text));
 
   // ---- a job of N nodes
@@ -329,7 +331,7 @@
     if (node.findings || node.more) {
       title("Findings and evidence");
       made.push(el("ul", null, ...(node.findings || []).map(finding)));
-      if (node.more) made.push(el("p", { class: "dim" }, `${node.more} more:`), command(`muster history ${node.node}`));
+      if (node.more) made.push(el("p", { class: "dim" }, `${node.more} more:`), command(`muster history ${word(node.node)}`));
     }
     if (node.trends) {
       title(`Memory errors and remapped rows, ${data.days} days`);
@@ -343,7 +345,7 @@
         `${utc(at)} ${what}, by `, bdi(who), ": ", bdi(why), el("span", { class: "dim" }, " ", bdi(outcome))))));
     }
     title("More");
-    made.push(el("div", null, command(`muster history ${node.node} --since 7d`)), el("div", null, command(`muster evidence ${node.node}`)));
+    made.push(el("div", null, command(`muster history ${word(node.node)} --since 7d`)), el("div", null, command(`muster evidence ${word(node.node)}`)));
     return made;
   }
   let before = null;
