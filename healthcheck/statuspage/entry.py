@@ -47,7 +47,8 @@ def entry(one: NodeRow, read: FleetRead, beside: MoreOfNodes) -> dict[str, Any]:
     certificate, states = at_gate["certificate"], beside.states.get(name, ())
     also = {read.incident_owners[number] for number in one.incidents if number in read.incident_owners}
     found = {
-        "node": clean(name, 253), "sku": clean(standing.sku, 60), "rack": clean(read.nodes[name].rack or "", 60),
+        "node": clean(name, 253), "sku": clean(standing.sku, 60),
+        "rack": clean(read.nodes[name].rack or "", 60),
         "leaf": clean(listed(list(at_gate["leaf"]), 4), 80),
         "lifecycle": "" if one.in_service else one.lifecycle, "state": one.state, "seen": _whole(one.seen),
         "stale": one.stale, "since": _whole(one.since),

@@ -13,7 +13,9 @@ from inventory.text import clean
 _SEVERITIES = ("critical", "warning", "info")
 _MOST_OF_NODE = 12
 # Characters of all texts together: a page has 3 MB for 4,096 nodes. What is beyond is counted.
-_ROOM = 900_000
+_ROOM = 400_000
+# Of all nodes together, of which each keeps its worst one.
+_MOST = 12_000
 _TEXT = 240
 
 
@@ -26,7 +28,7 @@ class Findings:
         self.of: dict[str, list[list[Any]]] = {}
         self.more: dict[str, int] = {}
         self._numbers: dict[tuple[str, ...], int] = {}
-        self._room = _ROOM
+        self._room, self._entries = _ROOM, _MOST
 
     def add(self, problems: Iterable[Problem]) -> None:
         """Takes in the problems of all nodes: the worst of each node first, so that no one uses it up."""
@@ -37,7 +39,7 @@ class Findings:
             held.sort(key=_urgency)
         for turn in range(_MOST_OF_NODE):
             for node, held in by_node.items():
-                if turn < len(held):
+                if turn < len(held) and (turn == 0 or self._entries > 0):
                     self._take(node, held[turn])
         for node, held in by_node.items():
             if left := len(held) - len(self.of.get(node, ())):
@@ -48,11 +50,16 @@ class Findings:
         number = self._numbers.get(found)
         if number is None:
             size = sum(map(len, found)) + 90
-            if size > self._room:
+            if size > self._room and node in self.of:
                 return
+            if size > self._room:
+                # The worst of a node is named all the same, in words that others share.
+                found = (found[0], "", *found[2:5], "", "", "(not shown: the page is full)", "")
             self._room -= size
-            number = self._numbers[found] = len(self.texts)
-            self.texts.append({key: text for key, text in zip(_KEYS, found, strict=True) if text})
+            number = self._numbers[found] = self._numbers.get(found, len(self.texts))
+            if number == len(self.texts):
+                self.texts.append({key: text for key, text in zip(_KEYS, found, strict=True) if text})
+        self._entries -= 1
         self.of.setdefault(node, []).append(
             [number, int(one.began), int(one.ended) if one.ended is not None else None])
 

@@ -11,6 +11,7 @@ import select
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -20,6 +21,12 @@ from typing import Any
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 _KEYS = {"Enter": 13, "Escape": 27, "Home": 36, "End": 35, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40,
          "Tab": 9}
+
+# Chromium reads from descriptor 3 and writes to 4. They are moved away first, as either may be one of these already.
+_MOVE = """import fcntl, os, sys
+for to, at in zip((3, 4), [fcntl.fcntl(int(word), fcntl.F_DUPFD, 10) for word in sys.argv[1:3]]):
+    os.dup2(at, to)
+os.execv(sys.argv[3], sys.argv[3:])"""
 
 
 class Chromium:
@@ -123,9 +130,8 @@ def chromium() -> Iterator[Chromium]:
     out, mine = os.pipe()
 
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        # The pipe is of descriptors 3 and 4.
         browser = subprocess.Popen(
-            ["sh", "-c", f'exec 5<&{theirs} 6>&{mine} 3<&5 4>&6; exec "$@"', "sh", CHROMIUM, "--headless=new", "--no-sandbox",
+            [sys.executable, "-c", _MOVE, str(theirs), str(mine), CHROMIUM, "--headless=new", "--no-sandbox",
              "--disable-gpu", "--hide-scrollbars", "--no-first-run", "--disable-dev-shm-usage", f"--user-data-dir={folder}",
              "--remote-debugging-pipe", "about:blank"],
             pass_fds=(theirs, mine), stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True)

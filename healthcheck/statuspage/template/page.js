@@ -429,6 +429,12 @@
     }
   });
   window.addEventListener("hashchange", show);
+  let folded = [];
+  window.addEventListener("beforeprint", () => {
+    folded = [...document.querySelectorAll("details:not([open])")];
+    for (const each of folded) each.open = true;
+  });
+  window.addEventListener("afterprint", () => { for (const each of folded) each.open = false; });
   copies(document);
   show();
   ages();

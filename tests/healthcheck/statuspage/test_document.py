@@ -131,7 +131,8 @@ def test_equal_findings_share_one_text_and_the_worst_of_a_node_stand_first() -> 
 def test_findings_have_a_bound_and_every_node_keeps_its_worst_one() -> None:
     found = Findings()
     found.add([problem(f"n{at:04d}", f"rule-{rule:02d}", f"{at} {rule} " + "x" * 400) for at in range(2000) for rule in range(20)])
-    assert sum(len(text) for one in found.texts for text in one.values()) < 900_000
+    assert sum(len(text) for one in found.texts for text in one.values()) < 600_000
+    assert {text["rule"] for text in found.texts if text.get("reason") == "(not shown: the page is full)"} == {"rule-00"}
     assert len(found.of) == 2000 and all(len(held) + found.more[name] == 20 for name, held in found.of.items())
 
 
