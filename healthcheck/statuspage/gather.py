@@ -29,6 +29,7 @@ from inventory.text import clean
 SCHEMA = "muster.page/1"
 # What is unusual in a kernel log is of severity info, and says nothing of a state.
 _NOVEL = ("kernel-novel", "kernel-rate", "kernel-missing", "kernel-order", "kernel-suspect")
+_BASELINE = "kernel-baseline"
 _MOST_NOVELTIES = 20
 
 
@@ -62,7 +63,7 @@ def document(
                                      *changes.of_actions(actions, fold)]),
         "work": work(read, known), "counts": dict(Counter(one.state for one in read.rows if one.in_service)),
         "incidents": [incident(one, read) for one in known if one.ended is None],
-        "novelties": _novelties(found, names), "burnin": burnin,
+        "novelties": _novelties(found, names), "logs_not_judged": _not_judged(found, read), "burnin": burnin,
         "findings": shown.texts, "nodes": [entry(one, read, beside) for one in read.rows],
     }
 
@@ -77,6 +78,14 @@ def _notes(store: Store, read: FleetRead, now: float) -> list[str]:
     if newest_sweep(store, now) is None:
         said.insert(0, "no sweep is stored: muster check --store")
     return said
+
+
+def _not_judged(found: Iterable[Problem], read: FleetRead) -> int:
+    """How many nodes in service have a kernel log of which it is not known what is new in it: there is no
+    baseline for them, they were not reached, or not for long."""
+    missing = {one.node for one in found
+               if one.ended is None and one.status == Status.UNKNOWN.value and one.rule in ("", _BASELINE)}
+    return sum(one.in_service and (one.seen is None or one.stale or one.node in missing) for one in read.rows)
 
 
 def _novelties(found: Iterable[Problem], names: Collection[str]) -> list[dict[str, Any]]:

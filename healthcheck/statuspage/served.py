@@ -11,11 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from healthcheck.exporter.board import HttpResponse
-from healthcheck.statuspage.gather import document
-from healthcheck.statuspage.html import page
-from healthcheck.store.file import opened
 from inventory.errors import MusterError
-from inventory.load import load_inventory
 
 # Making one takes 2 s of CPU at 4,096 nodes (scripts/bench/page), beside which scrapes are to be answered.
 _KEPT_S = 30.0
@@ -63,6 +59,12 @@ class StatusPage:
                             gzipped=small, headers=MappingProxyType(headers))
 
     def _make(self, now: float) -> _Made:
+        # Many exporters are never asked, and need not hold triage and Jinja2.
+        from healthcheck.statuspage.gather import document
+        from healthcheck.statuspage.html import page
+        from healthcheck.store.file import opened
+        from inventory.load import load_inventory
+
         there = load_inventory(self._path) if self._path is not None else None
         with opened(self._state) as store:
             made = page(document(store, there, self._state, now, rules=self._rules))

@@ -355,7 +355,7 @@
     chosen.node = node ? name : "";
     if (!node) return shut();
     if (focus) before = document.activeElement;
-    box.replaceChildren(el("header", null, el("h3", { class: `o-${ownerOf(node)}` }, shape(node), bdi(node.node)),
+    box.replaceChildren(el("header", null, el("h3", { class: `o-${ownerOf(node)}` }, shape(node), el("a", { href: address({ node: node.node }), title: "Link to this node" }, bdi(node.node))),
       el("button", { type: "button", class: "close", onclick: () => shut(true), "aria-keyshortcuts": "Escape" }, "Close")), ...detail(node));
     copies(box);
     box.hidden = false;

@@ -99,6 +99,8 @@ def test_counters_that_grew_have_a_trend_and_those_that_stood_have_none(made: di
 
 def test_new_kernel_messages_and_the_newest_burn_in_are_there(made: dict[str, Any]) -> None:
     assert [(one["rule"], one["nodes"]) for one in made["novelties"]] == [("kernel-novel", "gpu10")]
+    # Never seen, not for long, not reached.
+    assert made["logs_not_judged"] == 3
     assert made["burnin"]["verdict"] == "fail" and made["burnin"]["picture"].startswith("<svg")
     assert made["burnin"]["accused"] and node(made, "gpu01")["burnin"] == "fail"
 

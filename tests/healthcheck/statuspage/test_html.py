@@ -161,7 +161,14 @@ def test_any_text_is_shown_as_itself(text: str) -> None:
 
 EMPTY: dict[str, Any] = {
     "schema": "muster.page/1", "made": int(NOW), "source": "", "newest_sweep": None, "notes": [], "ready": [], "certifies": False,
-    "changes": [], "work": [], "counts": {}, "incidents": [], "novelties": [], "burnin": None, "findings": [], "nodes": []}
+    "changes": [], "work": [], "counts": {}, "incidents": [], "novelties": [], "logs_not_judged": 0, "burnin": None, "findings": [], "nodes": []}
+
+
+def test_a_kernel_log_that_was_not_judged_is_never_called_clean() -> None:
+    said = Tree(page({**EMPTY, "counts": {"healthy": 3}, "logs_not_judged": 3}).data.decode()).texts()
+    assert "Not judged on 3 nodes" in said and "Nothing that healthy nodes" not in said
+    said = Tree(page({**EMPTY, "counts": {"healthy": 3}, "logs_not_judged": 1}).data.decode()).texts()
+    assert "Not judged on 1 node:" in said and "where it was judged" in said
 
 
 def test_a_fleet_of_no_nodes_has_a_page_too() -> None:
