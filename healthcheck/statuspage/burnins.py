@@ -43,7 +43,7 @@ def _shown(burnin: Burnin) -> dict[str, Any]:
         "nodes": {one.node: one.outcome.value for one in judged.outcomes},
         "accused": [{"name": clean(one.name, 120), "fault": one.fault.replace("_", " "),
                      "confirmed": one.confirmed, "why": clean(one.why, 300),
-                     "next": clean(next_step(one, burnin, fold), 300)}
+                     "next": clean(next_step(one, burnin, fold), 4000)}
                     for one in judged.accusations[:_MOST_ACCUSED]],
         "more": max(0, len(judged.accusations) - _MOST_ACCUSED),
         "picture": picture if len(picture) <= _LARGEST_PICTURE else "",

@@ -16,6 +16,7 @@ from inventory.nodeset import fold
 from inventory.text import clean
 
 _MOST_WORK, MOST_NAMES = 30, 200
+_LONGEST = 400      # characters of a command; the name of a node has at most 253
 
 
 def work(read: FleetRead, known: Iterable[StoredIncident]) -> list[dict[str, Any]]:
@@ -31,7 +32,7 @@ def work(read: FleetRead, known: Iterable[StoredIncident]) -> list[dict[str, Any
             theirs[one.owner].update(names)
             found[one.owner].append((100, _item(
                 f"incident {one.id}: {clean(named(one.kind, one.place), 80)}", names, one.began,
-                f"muster incident show {one.id}")))
+                f"muster incident show {one.id}", len(names))))
     groups: dict[tuple[str, str, str, int], list[NodeRow]] = defaultdict(list)
     for each in read.rows:
         said = read.turns[each.node]
@@ -41,9 +42,11 @@ def work(read: FleetRead, known: Iterable[StoredIncident]) -> list[dict[str, Any
         began = min((each.since for each in rows if each.since is not None), default=None)
         names = [each.node for each in rows]
         theirs[owner].update(names)
-        # A ticket is of one node.
+        # A ticket is of one node, and a command that was cut would be of others.
         of = names[:1] if command.startswith("muster ticket") else names
-        found[owner].append((urgency, _item(what, names, began, typed(command, fold(of)))))
+        while len(text := typed(command, fold(of))) > _LONGEST and len(of) > 1:
+            of = of[:len(of) // 2]
+        found[owner].append((urgency, _item(what, names, began, text, len(of))))
     lines = []
     for owner, items in sorted(found.items(), key=lambda each: -max(urgency for urgency, _ in each[1])):
         items.sort(key=lambda each: (-each[0], -int(each[1]["count"])))
@@ -53,9 +56,10 @@ def work(read: FleetRead, known: Iterable[StoredIncident]) -> list[dict[str, Any
     return lines
 
 
-def _item(what: str, names: Collection[str], since: float | None, command: str) -> dict[str, Any]:
+def _item(what: str, names: Collection[str], since: float | None, command: str, of: int) -> dict[str, Any]:
+    """`of`: how many of the nodes the command is for, from the first on."""
     return {"what": clean(what, 200), "count": len(names), "nodes": clean(fold(names), MOST_NAMES),
-            "since": since, "next": clean(command, 400)}
+            "since": since, "next": clean(command, 2 * _LONGEST), "of": of}
 
 
 def incident(one: StoredIncident, read: FleetRead) -> dict[str, Any]:

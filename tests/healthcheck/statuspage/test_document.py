@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from pathlib import Path
 from typing import Any
@@ -136,6 +137,17 @@ def test_findings_have_a_bound_and_every_node_keeps_its_worst_one() -> None:
     assert sum(len(text) for one in found.texts for text in one.values()) < 600_000
     assert {text["rule"] for text in found.texts if text.get("reason") == "(not shown: the page is full)"} == {"rule-00"}
     assert len(found.of) == 2000 and all(len(held) + found.more[name] == 20 for name, held in found.of.items())
+
+
+def test_a_command_for_many_nodes_is_whole_and_says_for_how_many_it_is(tmp_path: Path) -> None:
+    here = world(tmp_path, 1200, now=NOW, burnt=False)
+    with opened(here.state) as store:
+        made = document(store, load_inventory(here.inventory), here.state, NOW)
+    items = [item for one in made["work"] for item in one["items"] if item["next"].startswith("muster burnin run")]
+    assert any(item["of"] < item["count"] for item in items)
+    for item in items:
+        assert "…" not in item["next"] and len(item["next"]) <= 400
+        assert len(expand(shlex.split(item["next"])[3])) == item["of"]
 
 
 def spell(state: str, began: float, ended: float | None = None) -> Spell:
