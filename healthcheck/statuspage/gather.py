@@ -72,6 +72,8 @@ def _notes(store: Store, read: FleetRead, now: float) -> list[str]:
     """What a reader has to know before he trusts the rest."""
     late = [head_clock(store, now), *left(store, now), runs.overdue(store, now)]
     said = [clean(one, 300) for one in late if one]
+    if read.trouble:
+        said.insert(0, clean(f"no node counts as certified: {read.trouble}", 300))
     if read.plan.is_open:
         said.insert(0, "the breaker of triage is open: it isolates no more nodes until a person has looked "
                        "(muster triage)")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
+from healthcheck.certify.requalify import CertificateState
 from healthcheck.gate.decide import Why
 from healthcheck.model.faultkind import Isolation
 from healthcheck.model.outcome import NodeState, Owner, Repair
@@ -32,10 +33,11 @@ _NOTHING = Turn("", "", "muster check {}")
 
 
 def turn(
-    row: NodeRow, problems: Sequence[Problem], rule: str, closed: Why | None, certifies: bool,
+    row: NodeRow, problems: Sequence[Problem], rule: str, certificate: Mapping[str, Any] | None,
+    closed: Why | None, certifies: bool,
 ) -> Turn:
-    """The turn of one node. `problems` are its open ones; `rule` the one that its verdict
-    rests on most, empty where it rests on none; `closed` what keeps the gate from opening for it;
+    """The turn of one node. `problems` are its open ones; `rule` the one that its verdict rests on most, empty
+    where it rests on none; `certificate` its entry at the gate, `closed` what keeps that closed;
     `certifies`: this site uses certificates, so that a missing one is work."""
     if not row.in_service:
         return Turn("", f"not in service: {row.lifecycle}", "muster inventory nodes {}")
@@ -58,6 +60,10 @@ def turn(
         return Turn(owner or _OPERATOR, "see what is wrong", "muster history {} --still", 15)
     if closed is not None and certifies:
         return Turn(_OPERATOR, closed.why, closed.do, 5)
+    if certificate is not None and certificate["kind"] == CertificateState.REQUALIFY.value:
+        length = f" --length {certificate['asks']}" if certificate["asks"] else ""
+        return Turn(_OPERATOR, f"certificate is due: {certificate['cause']}",
+                    f"muster burnin run {{}}{length}", 3)
     return _NOTHING
 
 

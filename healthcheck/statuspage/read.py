@@ -50,11 +50,11 @@ class FleetRead:
     plan: TriagePlan
     nodes: Mapping[str, Node]
     skus: Mapping[str, str]
-    problems: Mapping[str, Sequence[Problem]]
     standings: Mapping[str, Standing]
     turns: Mapping[str, Turn]
     certificates: Mapping[str, Mapping[str, Any]]
     certifies: bool
+    trouble: str
     incident_owners: Mapping[int, str]
 
 
@@ -95,7 +95,8 @@ def read_fleet(
                 by_agent.get(past.node), of_node(past.hidden.problems, silences, now),
                 machines.get(past.node, ""))
             for past in sorted(fleet.nodes, key=lambda each: natural(each.node))]
-    manifest, certifies = _manifest(state)
+    manifest, trouble = _manifest(state)
+    certifies = bool(manifest.nodes) or bool(trouble)
     judged = _judged_skus(store)
     skus = {name: node.sku or judged.get(name) or ready.NO_SKU for name, node in nodes.items()}
     there = Inventory(nodes, inventory.groups if inventory is not None else {}, "")
@@ -108,8 +109,9 @@ def read_fleet(
     standings = {one.node: _standing(one, at_gate[one.node], closed.get(one.node), skus[one.node],
                                      "lent for tests" if one.node in leased else "") for one in rows}
     turns = {one.node: turn(one, by_node.get(one.node, ()), _first_rule(verdicts.get(one.node)),
-                            closed.get(one.node), certifies) for one in rows}
-    return FleetRead(rows, plan, nodes, skus, by_node, standings, turns, at_gate, certifies,
+                            at_gate[one.node]["certificate"], closed.get(one.node), certifies)
+             for one in rows}
+    return FleetRead(rows, plan, nodes, skus, standings, turns, at_gate, certifies, trouble,
                  {one.id: one.owner.value for one in plan.incidents})
 
 
@@ -118,14 +120,13 @@ def _first_rule(verdict: Verdict | None) -> str:
     return verdict.faults[0].problems[0].rule if verdict is not None and verdict.faults else ""
 
 
-def _manifest(state: Path) -> tuple[CertificateManifest, bool]:
-    """The certificates, and whether this site has any."""
+def _manifest(state: Path) -> tuple[CertificateManifest, str]:
+    """The certificates, and why they cannot be read. Then no node counts as certified."""
     try:
-        manifest = load_manifest(state, load_keys(state))
-    except CertificateError:
-        # Without a key none was ever signed; an unreadable one proves nothing: no node counts as certified.
-        return CertificateManifest(""), False
-    return manifest, bool(manifest.nodes)
+        return load_manifest(state, load_keys(state)), ""
+    except CertificateError as error:
+        # Without a key none was ever signed.
+        return CertificateManifest(""), str(error) if (state / "keys").exists() else ""
 
 
 def _entries(

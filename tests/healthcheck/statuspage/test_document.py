@@ -150,6 +150,27 @@ def test_a_command_for_many_nodes_is_whole_and_says_for_how_many_it_is(tmp_path:
         assert len(expand(shlex.split(item["next"])[3])) == item["of"]
 
 
+def test_a_certificate_that_is_due_is_the_operators_turn_while_the_gate_is_open(tmp_path: Path) -> None:
+    here = world(tmp_path, 8, now=NOW, burnt=False, sick=8)
+    later = NOW + 400 * 86400       # and the sweeps have gone on
+    with opened(here.state) as store, store.writing() as db:
+        db.execute("UPDATE spell SET seen = ? WHERE ended IS NULL", (later - 60,))
+    with opened(here.state) as store:
+        found = document(store, load_inventory(here.inventory), here.state, later)
+    one = node(found, "gpu2")
+    assert (one["owner"], one["turn"], one["certificate"][0]) == ("operator", "certificate is due: age", "requalify")
+    assert one["next"].startswith("muster burnin run gpu2 --length ")
+
+
+def test_certificates_that_cannot_be_read_certify_no_one_and_the_page_says_so(tmp_path: Path) -> None:
+    here = world(tmp_path, 8, now=NOW, burnt=False)
+    (tmp_path / "keys" / "keys.json").write_text("{")
+    with opened(here.state) as store:
+        found = document(store, load_inventory(here.inventory), here.state, NOW)
+    assert any(note.startswith("no node counts as certified: ") for note in found["notes"])
+    assert sum(one["certified"] + one["ready"] for one in found["ready"]) == 0
+
+
 def spell(state: str, began: float, ended: float | None = None) -> Spell:
     return Spell("n1", state, "", None, began, NOW, ended, 1)
 
