@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from pathlib import Path
+from shutil import get_terminal_size
 
 import click
 
@@ -39,7 +41,7 @@ def report(html: str | None, fmt: str, rules: str | None, inventory: str | None,
     from healthcheck.config.files import write_whole
     from healthcheck.statuspage.gather import document
     from healthcheck.statuspage.html import page
-    from healthcheck.statuspage.text import lines
+    from healthcheck.statuspage.text import lines, wrapped
     from healthcheck.store.file import opened
     from inventory.load import load_inventory
     from inventory.locate import find_inventory, state_dir
@@ -51,7 +53,9 @@ def report(html: str | None, fmt: str, rules: str | None, inventory: str | None,
     with opened(folder) as store:
         found = document(store, there, folder, time.time(), rules=rules)
     if html is None:
-        click.echo(json.dumps(found, indent=1) if fmt == "json" else "\n".join(lines(found)))
+        # Who reads from a pipe wants whole lines.
+        text = wrapped(lines(found), get_terminal_size().columns) if sys.stdout.isatty() else lines(found)
+        click.echo(json.dumps(found, indent=1) if fmt == "json" else "\n".join(text))
         return 0
     made = page(found)
     if html == "-":

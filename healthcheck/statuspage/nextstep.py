@@ -36,8 +36,8 @@ def turn(
     row: NodeRow, problems: Sequence[Problem], rule: str, certificate: Mapping[str, Any] | None,
     closed: Why | None, certifies: bool,
 ) -> Turn:
-    """The turn of one node. `problems` are its open ones; `rule` the one that its verdict rests on most, empty
-    where it rests on none; `certificate` its entry at the gate, `closed` what keeps that closed;
+    """The turn of one node. `problems` are its open ones; `rule` the one that its verdict rests on most,
+    empty where it rests on none; `certificate` its entry at the gate, `closed` what keeps that closed;
     `certifies`: this site uses certificates, so that a missing one is work."""
     if not row.in_service:
         return Turn("", f"not in service: {row.lifecycle}", "muster inventory nodes {}")

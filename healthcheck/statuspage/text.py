@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from healthcheck.report.plan import ago
 from healthcheck.statuspage.changes import HOURS
 
 _MOST = 5
+
+
+def wrapped(found: Iterable[str], width: int) -> Iterator[str]:
+    """The lines broken at this width, what follows indented further; a command stays whole, to be copied."""
+    for line in found:
+        text = line.lstrip()
+        indent = " " * (len(line) - len(text))
+        if text.startswith("muster "):
+            yield line
+        else:
+            yield from textwrap.wrap(text, max(20, width), initial_indent=indent,
+                                     subsequent_indent=f"{indent}  ", break_on_hyphens=False)
 
 
 def lines(page: dict[str, Any]) -> Iterator[str]:

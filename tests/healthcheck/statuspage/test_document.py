@@ -15,6 +15,7 @@ from healthcheck.model.problem import Problem
 from healthcheck.statuspage import changes, ready
 from healthcheck.statuspage.findings import Findings
 from healthcheck.statuspage.gather import document
+from healthcheck.statuspage.text import lines, wrapped
 from healthcheck.store.file import opened
 from healthcheck.store.history import Spell
 from inventory.load import load_inventory
@@ -169,6 +170,17 @@ def test_certificates_that_cannot_be_read_certify_no_one_and_the_page_says_so(tm
         found = document(store, load_inventory(here.inventory), here.state, NOW)
     assert any(note.startswith("no node counts as certified: ") for note in found["notes"])
     assert sum(one["certified"] + one["ready"] for one in found["ready"]) == 0
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_the_answers_fit_the_terminal_and_commands_stay_whole(made: dict[str, Any], width: int) -> None:
+    plain = list(lines(made))
+    found = list(wrapped(plain, width))
+    commands = [line for line in plain if line.lstrip().startswith("muster ")]
+    assert commands and [line for line in found if line.lstrip().startswith("muster ")] == commands
+    words = "".join(found).split()
+    assert all(len(line) <= width for line in found if line not in commands)
+    assert "".join(words) == "".join("".join(plain).split())
 
 
 def spell(state: str, began: float, ended: float | None = None) -> Spell:
