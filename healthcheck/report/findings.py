@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from healthcheck.model.cause import causes, is_explained, many, rest
 from healthcheck.model.outcome import Finding, NodeReport, Origin, Owner, Result, Severity, Status
-from healthcheck.report.lines import Page
+from healthcheck.report.lines import TextPage
 from healthcheck.ruleset.rule import Rule
 from inventory.reasons import fold_reasons
 from inventory.text import clean
@@ -26,7 +26,7 @@ AFTER_BOOT = re.compile(r"\b\d{1,9} (?:s|min|h|d) after boot, (\d{1,9} (?:s|min|
 
 
 @dataclass(frozen=True)
-class Told:
+class FindingBlock:
     """One result's part of the page: its findings in words with their remedies, and what was not judged."""
 
     findings: tuple[tuple[str, str], ...]
@@ -44,23 +44,23 @@ class Shown:
 
 
 def failures(
-    page: Page, severity: Severity, reports: Sequence[NodeReport], rules: Mapping[str, Rule], fold: Fold,
+    page: TextPage, severity: Severity, reports: Sequence[NodeReport], rules: Mapping[str, Rule], fold: Fold,
     shown: Shown,
 ) -> None:
     """The rules of this severity that failed, each with its nodes: the one with the most nodes first."""
-    found: dict[str, dict[Told, list[str]]] = {}
+    found: dict[str, dict[FindingBlock, list[str]]] = {}
     first: dict[str, Result] = {}
     for report in reports:
         for result in report.results:
             if result.status is Status.FAIL and result.severity is severity:
                 first.setdefault(result.rule, result)
                 groups = found.setdefault(result.rule, {})
-                groups.setdefault(_told(report, result, shown), []).append(report.node)
+                groups.setdefault(_block(report, result, shown), []).append(report.node)
     for rule in sorted(found, key=lambda rule: (-sum(map(len, found[rule].values())), rule)):
         _print_rule(page, first[rule], found[rule], rules.get(rule), fold, shown)
 
 
-def _told(report: NodeReport, result: Result, shown: Shown) -> Told:
+def _block(report: NodeReport, result: Result, shown: Shown) -> FindingBlock:
     sentences = {(cause.rule, cause.finding.subject): cause for cause in causes(report.results)}
     findings = []
     for finding in result.findings[:None if shown.every else _MOST_FINDINGS]:
@@ -77,7 +77,7 @@ def _told(report: NodeReport, result: Result, shown: Shown) -> Told:
              f"{f'; {many(unjudged)} cannot be judged for them' if unjudged else ''}") if more else ""
     if not findings:
         findings.append(("", _remedy(result.remedy, result.owner, result.severity)))
-    return Told(tuple(findings), words, rest(result), report.in_service)
+    return FindingBlock(tuple(findings), words, rest(result), report.in_service)
 
 
 def _words(finding: Finding, severity: Severity) -> str:
@@ -111,8 +111,8 @@ def _at(finding: Finding, report: NodeReport, ended: float | None, text: str) ->
 
 
 def _print_rule(
-    page: Page, result: Result, groups: Mapping[Told, Sequence[str]], rule: Rule | None, fold: Fold,
-    shown: Shown,
+    page: TextPage, result: Result, groups: Mapping[FindingBlock, Sequence[str]], rule: Rule | None,
+    fold: Fold, shown: Shown,
 ) -> None:
     number = sum(map(len, groups.values()))
     page.gap()
@@ -120,22 +120,22 @@ def _print_rule(
               f"  on {number} nodes" if number > 1 else "")
     ordered = sorted(groups.items(), key=lambda group: -len(group[1]))
     kept = ordered if shown.every else ordered[:MOST_GROUPS]
-    remedies = {remedy for told, _ in kept for _, remedy in told.findings if remedy}
+    remedies = {remedy for block, _ in kept for _, remedy in block.findings if remedy}
     common = next(iter(remedies)) if len(remedies) == 1 else ""
-    for told, nodes in kept:
+    for block, nodes in kept:
         names = fold(nodes)
-        outside = "" if told.in_service else OUTSIDE
-        only = len(told.findings) == 1 and not told.more
-        page.line((names, "bold"), outside, *(("  ", told.findings[0][0]) if only else ()), indent=4, hang=4)
-        for text, remedy in told.findings:
+        outside = "" if block.in_service else OUTSIDE
+        only = len(block.findings) == 1 and not block.more
+        page.line((names, "bold"), outside, *(("  ", block.findings[0][0]) if only else ()), indent=4, hang=4)
+        for text, remedy in block.findings:
             if not only and text:
                 page.line(text, indent=8)
             if remedy and remedy != common:
                 page.line(remedy, indent=8)
-        if told.more:
-            page.line(told.more, indent=8)
-        if told.gap:
-            page.line(f"not judged: {told.gap}", indent=8)
+        if block.more:
+            page.line(block.more, indent=8)
+        if block.gap:
+            page.line(f"not judged: {block.gap}", indent=8)
     if left := ordered[len(kept):]:
         page.line(f"and {sum(len(nodes) for _, nodes in left)} more nodes with other values: --all", indent=4)
     if common:
@@ -144,7 +144,7 @@ def _print_rule(
         page.line((f"source: {rule.source}", "dim"), indent=4)
 
 
-def unreached(page: Page, reports: Sequence[NodeReport], ours: Callable[[NodeReport], bool]) -> None:
+def unreached(page: TextPage, reports: Sequence[NodeReport], ours: Callable[[NodeReport], bool]) -> None:
     """Nodes without any result: each reason once."""
     for serving in (True, False):
         those = [report for report in reports if report.in_service is serving]
@@ -157,7 +157,7 @@ def unreached(page: Page, reports: Sequence[NodeReport], ours: Callable[[NodeRep
             page.line(f"{clean(folded.text, 2000)}{' (muster)' if mine else ''}", indent=8)
 
 
-def unknown(page: Page, reports: Sequence[NodeReport], fold: Fold, shown: Shown) -> None:
+def unknown(page: TextPage, reports: Sequence[NodeReport], fold: Fold, shown: Shown) -> None:
     """What could not be measured on nodes that answered: each reason once, with its nodes and rules."""
     found: dict[tuple[str, str, bool], dict[str, list[str]]] = {}
     for report in reports:
@@ -173,16 +173,16 @@ def unknown(page: Page, reports: Sequence[NodeReport], fold: Fold, shown: Shown)
             groups.setdefault(fold(nodes), []).append(rule)
         for names, ids in groups.items():
             page.gap()
-            page.line(("UNKNOWN", UNKNOWN_STYLE), f"  {_named(ids, shown.every)}")
+            page.line(("UNKNOWN", UNKNOWN_STYLE), f"  {ids[0] if len(ids) == 1 else f'{len(ids)} rules'}")
             page.line((names, "bold"), "" if serving else OUTSIDE, f"  {reason} ({origin})", indent=4, hang=4)
+            if len(ids) > 1:
+                page.line(_named(ids, shown.every), indent=8)
 
 
 def _named(ids: Sequence[str], every: bool) -> str:
-    if len(ids) == 1:
-        return ids[0]
     few = ids if every else ids[:_MOST_RULES]
     more = f" and {len(ids) - len(few)} more" if len(few) < len(ids) else ""
-    return f"{len(ids)} rules: {', '.join(few)}{more}"
+    return f"{', '.join(few)}{more}"
 
 
 def own_and_harmless(result: Result) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, TypeAlias
 
 from rich.cells import cell_len, chop_cells
@@ -19,7 +21,7 @@ _TOKEN = re.compile(r"\s+|[^\s,]*,|[^\s,]+")
 _LEAST = 24     # columns that are left to text, however deep it is indented
 
 
-class Page:
+class TextPage:
     """Prints lines. Node output is never markup: each line is a Text of cleaned pieces."""
 
     def __init__(self, console: Console) -> None:
@@ -33,7 +35,8 @@ class Page:
             self._print(Text.assemble(" " * indent, *styled))
             return
         for number, row in enumerate(_rows(styled, self.width, indent, hang)):
-            self._print(Text.assemble(" " * (indent + hang if number else indent), *row))
+            joined = [("".join(token for token, _ in run), style) for style, run in groupby(row, itemgetter(1))]
+            self._print(Text.assemble(" " * (indent + hang if number else indent), *joined))
 
     def gap(self) -> None:
         """An empty line."""

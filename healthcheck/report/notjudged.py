@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from healthcheck.model.cause import is_explained, rest
 from healthcheck.model.outcome import NodeReport, Severity, Status
 from healthcheck.report.findings import Fold, own_and_harmless
-from healthcheck.report.lines import Page
+from healthcheck.report.lines import TextPage
 from inventory.text import clean
 
 # With more rules in front, the reason is hard to find.
@@ -22,7 +22,7 @@ _SAME_REASON = (
 )
 
 
-def not_judged(page: Page, reports: Sequence[NodeReport], fold: Fold) -> None:
+def not_judged(page: TextPage, reports: Sequence[NodeReport], fold: Fold) -> None:
     """Skipped rules, and gaps in passed ones: folded, but never left out."""
     said: dict[tuple[str, str], dict[str, list[str]]] = {}
     for report in reports:
@@ -58,7 +58,7 @@ def _kind(reason: str) -> str:
     return next((kind for pattern, kind in _SAME_REASON if pattern.match(reason)), reason)
 
 
-def not_seen(page: Page, reports: Sequence[NodeReport], fold: Fold, *, every: bool) -> None:
+def not_seen(page: TextPage, reports: Sequence[NodeReport], fold: Fold, *, every: bool) -> None:
     """The probes that need root and were not seen, and where wedged ones cannot be remembered."""
     said: dict[tuple[int, tuple[str, ...]], list[str]] = {}
     forgetful: dict[str, list[str]] = {}

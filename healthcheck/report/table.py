@@ -12,7 +12,7 @@ from healthcheck.model.cause import is_explained
 from healthcheck.model.outcome import NodeReport, NodeState, Origin, Severity, Status, origin_of
 from healthcheck.report import findings, notjudged
 from healthcheck.report.findings import Fold, Shown
-from healthcheck.report.lines import Page, clipped
+from healthcheck.report.lines import TextPage, clipped
 from healthcheck.report.recap import STATE_STYLES, recap
 from healthcheck.ruleset.rule import Rule
 from healthcheck.ruleset.sku import Sku
@@ -40,7 +40,7 @@ def render(
     every: bool = False,
 ) -> None:
     """Prints the page; with `every` also INFO, sources, and what was skipped."""
-    page = Page(console)
+    page = TextPage(console)
     reports = tuple(report for report in assessed.reports if report.agent is None)
     learned, shown = assessed.provisional, Shown(every, heading.ended)
     partial = ", interrupted: PARTIAL" if heading.partial else ""
@@ -64,7 +64,7 @@ def render(
 
 def brief(console: Console, assessed: Assessed) -> None:
     """Prints one line a node: its name, its state, and the worst that is wrong with it."""
-    page = Page(console)
+    page = TextPage(console)
     wide = max((len(report.node) for report in assessed.reports), default=0)
     for report in assessed.reports:
         outside = "" if report.in_service else findings.OUTSIDE
@@ -83,7 +83,7 @@ def _without_results(report: NodeReport) -> bool:
         for result in report.results)
 
 
-def _print_learned(page: Page, learned: Sku, looks_like: str | None) -> None:
+def _print_learned(page: TextPage, learned: Sku, looks_like: str | None) -> None:
     # Some come from a node: the name of its GPUs.
     shown = {name: f"{value:g}" if isinstance(value, float) else clean(value, 80)
              for name, value in learned.numbers.items()}
@@ -99,7 +99,7 @@ def _print_learned(page: Page, learned: Sku, looks_like: str | None) -> None:
                    "the inventory", "yellow"))
 
 
-def _print_difference(page: Page, reports: Sequence[NodeReport], fold: Fold) -> None:
+def _print_difference(page: TextPage, reports: Sequence[NodeReport], fold: Fold) -> None:
     """The nodes that differ from the majority, and in which rules."""
     looks = {report.node: _signature(report) for report in reports}
     measured = [looks[report.node] for report in reports if report.results]
