@@ -35,7 +35,8 @@ class TextPage:
             self._print(Text.assemble(" " * indent, *styled))
             return
         for number, row in enumerate(_rows(styled, self.width, indent, hang)):
-            joined = [("".join(token for token, _ in run), style) for style, run in groupby(row, itemgetter(1))]
+            joined = [("".join([token for token, _ in run]), style)
+                      for style, run in groupby(row, key=itemgetter(1))]
             self._print(Text.assemble(" " * (indent + hang if number else indent), *joined))
 
     def gap(self) -> None:

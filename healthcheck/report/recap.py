@@ -85,10 +85,10 @@ def recap(page: TextPage, reports: Sequence[NodeReport], fold: Fold, *, every: b
         page.gap()
         page.line((f"Most urgent of {len(found)}:" if len(found) > MOST_URGENT else "Most urgent:", "bold"))
     for number, one in enumerate(found[:MOST_URGENT], 1):
-        names = fold(one.nodes)
-        if len(names) > _LONGEST_NAMES:
-            names = f"{len(one.nodes)} nodes, such as {one.nodes[0]}"
-        page.line(f"{number}. ", (names, "bold"), "  ", clipped(one.what, _LONGEST),
+        who = fold(one.nodes)
+        if len(who) > _LONGEST_NAMES:
+            who = f"{len(one.nodes)} nodes, such as {one.nodes[0]}"
+        page.line(f"{number}. ", (who, "bold"), "  ", clipped(one.what, _LONGEST),
                   f"  ({one.owner})", hang=3)
         page.line("next: ", (one.command, "bold"), indent=3)
     rest = _rest(visited)
