@@ -14,6 +14,8 @@ from healthcheck.model.problem import Problem
 INCIDENT = "incident"
 # Stands for the fault in the verdict on a node with a part at the vendor's.
 RMA = "rma"
+# Stands for the fault in the verdict on a node whose name another, unproven machine has.
+MACHINE = "another-machine"
 
 
 @dataclass(frozen=True)

@@ -85,18 +85,22 @@ class Rebuilt:
         away = self._away(name, now, repaired)
         was = next((one for one in reversed(self._record.states.get(name, ()))
                     if self._sweeps.known(one.began) <= now), None)
+        machine = self._record.machines.get(name)
+        if machine is not None and self._sweeps.known(machine.at) > now:
+            machine = None
+        began = [cordon.began for cordon in cordons] + ([machine.at] if machine is not None else [])
         return NodeHistory(
             name, node.in_service, node.lifecycle.state.value, tuple(heard.problems), tuple(heard.over),
             tuple(heard.moved), SilencedHistory(tuple(hidden.problems), tuple(hidden.over),
                                                 tuple(hidden.moved), hidden.left),
             tuple(began for began in self._record.boots.get(name, ()) if self._sweeps.known(began) <= now),
-            self._looks(name, now, cordons) if cordons else (), tuple(repaired),
+            self._looks(name, now, min(began)) if began else (), tuple(repaired),
             max((seat.began for seat in self._record.chassis.get(name, ()) if self._sits(seat, now)),
                 default=0.0), cordons, verdict,
             overridden, "", self._leased(name, now), domains(node), away, heard.left,
             was.state if was is not None else "", self._seen(was.began, was.seen, now) if was is not None
             else 0.0, self._record.versions.get(name, _NO_VERSIONS), ports(node),
-            sku=node.sku or "")
+            new_since=machine.at if machine is not None else 0.0, sku=node.sku or "", machine=machine)
 
     def known(self, row: ProblemRow, now: float) -> Problem | None:
         """A problem as the sweeps until then had left it; None where it was not there yet,
@@ -176,15 +180,15 @@ class Rebuilt:
                      if each.opened <= now]
             found = {}
             for rma in every:
-                one = alarm(rma, self._since(rma, now)) if rma.returned is not None else None
+                one = alarm(rma, self._since(rma, now))
                 if one is not None and not answered(rma, every, one.said.startswith("ANOTHER")):
                     found[rma.id] = one
             self._alarms = now, found
         return self._alarms[1]
 
     def _since(self, rma: Rma, now: float) -> list[ComponentLocation]:
-        """Seats that were seen since its return, as known then."""
-        back = rma.returned if rma.returned is not None else now
+        """Seats that were seen since its return, or its opening while it is away, as known then."""
+        back = rma.returned if rma.returned is not None else rma.opened
         serials = {word.lower() for word in (rma.serial, rma.new) if word}
         seats = [ComponentLocation(seat.kind, seat.serial, seat.node, seat.slot, seat.began,
                                    self._seen(seat.began, seat.seen, now),
@@ -195,15 +199,14 @@ class Rebuilt:
         return sorted((seat for seat in seats if seat.seen > back), key=lambda seat: (seat.seen, seat.began))
 
     def _looks(
-        self, node: str, now: float, cordons: Iterable[OpenCordon],
+        self, node: str, now: float, began: float,
     ) -> tuple[RequalifySnapshot, ...]:
-        """The looks at a node that we hold; and where it was not held in truth,
-        so that no one had cause to look, what sweeps said of it.
+        """The looks at a node that we hold, or that is another machine, since then; and where it was not held
+        in truth, so that no one had cause to look, what sweeps said of it.
 
         Where triage returned it in truth, and its looks are stored no more,
         they were as many as the policy asks for.
         """
-        began = min(cordon.began for cordon in cordons)
         found: dict[tuple[float, int], RequalifySnapshot] = {}
         for time, state, measured in self._record.looks.get(node, ()):
             if began <= time and self._sweeps.known(time) <= now:

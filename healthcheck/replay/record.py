@@ -15,11 +15,12 @@ from healthcheck.model.verdict import StoredIncident
 from healthcheck.store.cordons import CordonState
 from healthcheck.store.file import Store
 from healthcheck.store.incidents import TRIAGE, incidents
+from healthcheck.store.machines import AnotherMachine
 from healthcheck.store.repairs import word_of
 from healthcheck.store.rmas import CHASSIS, Rma, rmas
 from healthcheck.store.silences import Silence, everything
 from healthcheck.store.versions import VersionSpan, history
-from healthcheck.triage.gather import numbers_taken, where
+from healthcheck.triage.gather import numbers_taken, unproven_by_bringup, where
 from healthcheck.triage.past import REPAIRED, OpenVerdict, Repaired
 
 # The ledger's names for triage.
@@ -155,6 +156,7 @@ class StoreHistory:
     incidents: list[StoredIncident] = field(default_factory=list)
     held: list[VersionSpan] = field(default_factory=list)
     takes: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    machines: Mapping[str, AnotherMachine] = field(default_factory=dict)
 
     @property
     def closings(self) -> list[StoredIncident]:
@@ -208,6 +210,7 @@ def read(store: Store, profile: str, since: float) -> StoreHistory:
         "SELECT opened, why, closed, who FROM breaker ORDER BY id")]
     found.incidents = incidents(store, since)
     found.held, found.takes = history(store, since), numbers_taken(store)
+    found.machines = unproven_by_bringup(store)
     return found
 
 

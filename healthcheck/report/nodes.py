@@ -10,7 +10,7 @@ from typing import Any
 
 from healthcheck.model.faultkind import Isolation
 from healthcheck.model.outcome import NodeState
-from healthcheck.model.verdict import Verdict
+from healthcheck.model.verdict import MACHINE, Verdict
 from healthcheck.report.plan import ago
 from healthcheck.store.clock import in_future
 from healthcheck.store.history import Spell
@@ -120,8 +120,8 @@ def _cells(one: NodeRow, now: float) -> tuple[str, ...]:
     shared = "; ".join(f"in incident {number}" for number in one.incidents
                        if not one.why.startswith(f"incident {number}:"))
     agent = f"not visited, healthy by its agent at {utc(one.by_agent)}" if one.by_agent is not None else ""
-    # A verdict on an alarm has its words.
-    own = "" if one.alarm and one.alarm in one.why else one.why
+    # A verdict on an alarm, or on another machine, has its words.
+    own = "" if (one.alarm and one.alarm in one.why) or (one.machine and one.fault == MACHINE) else one.why
     said = (one.alarm, one.machine, old, agent, shared, own, one.hidden)
     why = "; ".join(text for text in said if text)
     return (one.node, one.lifecycle, one.state + "?" * one.stale, one.isolation.value if one.fault else "-",

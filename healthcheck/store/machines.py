@@ -12,6 +12,8 @@ from healthcheck.store.file import Store
 # What one look cannot read the next ones do: parts that changed within this time changed at once.
 _AT_ONCE_S = 86400.0
 _LEAST = 2
+# One of these alone is the machine itself, where nothing that is known of the node stayed.
+_WHOLE = ("chassis", "board")
 # Of the seats that are taken now those whose part took the place of one that has left the node, since when
 # it has it, however often it was out, and in which other node it sat last. What the first sweep of all met
 # took no one's place.
@@ -27,6 +29,20 @@ _TAKEN = (
     "WHERE ended IS NULL AND began > (SELECT min(started) FROM sweep)) AS taken "
     "WHERE old IS NOT NULL AND NOT EXISTS (SELECT 1 FROM seat JOIN seat AS out ON out.id = old "
     "WHERE seat.component = out.component AND seat.node = taken.node AND seat.ended IS NULL)")
+# Another model may call its slots otherwise: a part whose slot is new takes the place of one of its kind that
+# left within a day.
+_TAKEN_ELSEWHERE = (
+    "SELECT seat.node, component.kind, seat.began, (SELECT last.node FROM seat AS last "
+    "WHERE last.component = seat.component AND last.id < seat.id AND last.node != seat.node "
+    "ORDER BY last.id DESC LIMIT 1) FROM seat AS old "
+    "CROSS JOIN seat ON seat.node = old.node AND seat.id > old.id AND seat.ended IS NULL "
+    "AND seat.component != old.component AND seat.began BETWEEN old.ended - 86400 AND old.ended + 86400 "
+    "CROSS JOIN component ON component.id = seat.component JOIN component AS was ON was.id = old.component "
+    "AND was.kind = component.kind WHERE old.ended IS NOT NULL "
+    "AND seat.began > (SELECT min(started) FROM sweep) AND NOT EXISTS (SELECT 1 FROM seat AS before "
+    "WHERE before.node = seat.node AND before.slot = seat.slot AND before.id < seat.id "
+    "AND before.component != seat.component) AND NOT EXISTS (SELECT 1 FROM seat AS here "
+    "WHERE here.component = old.component AND here.node = old.node AND here.ended IS NULL) GROUP BY seat.id")
 
 
 @dataclass(frozen=True)
@@ -54,11 +70,11 @@ def another_machines(store: Store) -> dict[str, AnotherMachine]:
     """By node the last time that another machine took its name; one part, or all of one kind beside others
     that stayed, is no other machine. Raises StoreError."""
     taken: dict[int, list[_Taken]] = defaultdict(list)
-    for node, kind, began, came in store.rows(_TAKEN):
+    for node, kind, began, came in [*store.rows(_TAKEN), *store.rows(_TAKEN_ELSEWHERE)]:
         taken[node].append(_Taken(kind, began, came))
     found: dict[str, AnotherMachine] = {}
     for number, parts in taken.items():
-        if len(parts) < _LEAST:
+        if len(parts) < _LEAST and parts[0].kind not in _WHOLE:
             continue
         names = {row[0]: row[1] for row in store.rows(
             f"SELECT id, name FROM node WHERE id IN ({', '.join('?' * len({number, *_came(parts)}))})",  # noqa: S608  (marks alone)
@@ -104,4 +120,7 @@ def _another(
     others = Counter(part.kind for part in new)
     kinds = {*others, *kept}
     most = sum(others[kind] > kept[kind] for kind in kinds)
-    return (new, kept.total()) if len(new) >= _LEAST and 2 * most > len(kinds) else None
+    # What is not read just now may have stayed; a chassis that another node had before has not.
+    whole = [part for part in new if part.kind in _WHOLE]
+    alone = whole and not kept and (len(seats) == len(new) or any(part.came is not None for part in whole))
+    return (new, kept.total()) if (len(new) >= _LEAST or alone) and 2 * most > len(kinds) else None

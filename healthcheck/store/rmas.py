@@ -230,17 +230,26 @@ _IN_SLOT = (
     "JOIN node ON name = rma.node JOIN seat ON seat.node = node.id "
     "AND seat.slot = coalesce(nullif(rma.slot, ''), 'chassis') AND ended IS NULL "
     "JOIN component ON component.id = seat.component WHERE rma.closed IS NULL AND seen > rma.returned")
+# Where a part sits that is to be at the vendor's.
+_AWAY = (
+    "SELECT rma.id, component.kind, component.serial, name AS node, seat.slot, began, seen, ended FROM rma "
+    "JOIN component ON component.serial = rma.serial COLLATE NOCASE AND rma.kind IN (component.kind, 'part') "
+    "JOIN seat ON seat.component = component.id JOIN node ON node.id = seat.node "
+    "WHERE rma.serial != '' AND rma.returned IS NULL AND seat.ended IS NULL")
 _NEW = f"CASE WHEN outcome LIKE '{_OTHER} %' THEN substr(outcome, {len(_OTHER) + 2}) ELSE '' END"
 
 
 def alarm(rma: Rma, seats: Collection[ComponentLocation]) -> RmaAlarm | None:
-    """How a returned part differs from the announcement, if it does; `seats` are those that were seen since
-    its return: of the part, of the announced one, and what sits in its slot now.
+    """How a returned part differs from the announcement, if it does, or where a part sits that is to be away;
+    `seats` are those that were seen since its return: of the part, of the announced one, and what sits in its
+    slot now; and of a part that is away, those that it has now.
 
     The part itself accuses the node where it sits now, and no one once it has left. Another part than was
     announced accuses the node of the RMA, until the announced one was seen anywhere.
     """
-    if rma.returned is None or rma.closed is not None or not (rma.serial or rma.new):
+    if rma.returned is None:
+        return _elsewhere(rma, seats)
+    if rma.closed is not None or not (rma.serial or rma.new):
         return None
     same = [seat for seat in seats if rma.serial and _is(seat, rma.kind, rma.serial)]
     here = [seat for seat in seats if (seat.node, seat.slot) == (rma.node, rma.slot or CHASSIS)
@@ -261,6 +270,18 @@ def alarm(rma: Rma, seats: Collection[ComponentLocation]) -> RmaAlarm | None:
     return None
 
 
+def _elsewhere(rma: Rma, seats: Collection[ComponentLocation]) -> RmaAlarm | None:
+    """The alarm on the node into which a part was put that is to go, or went, to the vendor."""
+    at = max((seat for seat in seats if rma.serial and _is(seat, rma.kind, rma.serial) and seat.ended is None
+              and seat.node != rma.node and seat.began >= rma.opened),
+             key=lambda seat: (seat.seen, seat.began), default=None)
+    if at is None:
+        return None
+    how = "is to go" if rma.shipped is None else "went"
+    return RmaAlarm(rma.id, at.node, at.slot, f"the {at.kind} that {how} to the vendor sits in {at.node}, "
+                                              f"slot {at.slot}: serial {rma.serial}")
+
+
 def answered(rma: Rma, found: Collection[Rma], same_node: bool) -> bool:
     """Whether a later RMA of the part, or its announced return as a replacement, answers for this one;
     `same_node`: a later RMA of the slot does, too."""
@@ -273,7 +294,7 @@ def answered(rma: Rma, found: Collection[Rma], same_node: bool) -> bool:
 def alarms(store: Store, found: Collection[Rma]) -> dict[int, RmaAlarm]:
     """By their numbers the RMAs with an alarm that stands now."""
     seats: dict[int, list[ComponentLocation]] = defaultdict(list)
-    for query in (_SINCE.format(serial="rma.serial"), _SINCE.format(serial=_NEW), _IN_SLOT):
+    for query in (_SINCE.format(serial="rma.serial"), _SINCE.format(serial=_NEW), _IN_SLOT, _AWAY):
         for number, *values in store.rows(query):
             seats[number].append(ComponentLocation(*values))
     wrong = {}

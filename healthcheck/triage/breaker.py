@@ -50,9 +50,11 @@ class Breaker:
             self.is_open = False
             self.closes = f"there was room for {policy.close_hours:g} h"
 
-    def take(self, past: NodeHistory, *, reserve: bool, place: Place = NOWHERE) -> str:
+    def take(
+        self, past: NodeHistory, *, reserve: bool, place: Place = NOWHERE, may_open: bool = True,
+    ) -> str:
         """Takes the room for one node's isolation, in the name of the incident at this place if any; or says
-        why there is none, and opens where that is so for all."""
+        why there is none, and opens where that is so for all, if it may."""
         place = _physical(place)
         used, then = self._used(), self._used(place)
         most = self.limit if reserve else self._usual
@@ -62,6 +64,8 @@ class Breaker:
             window = f"in {self._policy.hours:g} h{self._beside()}"
             said = (f"{many(used, 'new isolation')} {window}, and {_allowed(self.limit)}{kept} "
                     f"({self._bound()})")
+            if not self.is_open and not may_open:
+                return f"the breaker has no room: {said}"
             if not self.is_open:
                 self.is_open, self.opens = True, said
             return f"the breaker is open: {said}"

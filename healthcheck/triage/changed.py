@@ -68,11 +68,15 @@ def brings(change: VersionChange, problem: Problem, policy: TriagePolicy) -> boo
             and change.began <= problem.began <= change.until)
 
 
-def failed_before(past: NodeHistory, rule: str, change: VersionChange, policy: TriagePolicy) -> bool:
-    """Whether the rule failed on the node in the hours before the change, or when it came."""
+def failed_before(
+    past: NodeHistory, rule: str, change: VersionChange, policy: TriagePolicy, changes: ChangeIndex,
+) -> bool:
+    """Whether the rule failed on the node in the hours before the change, or when it came; what an earlier
+    change brought and took with it again was none of the node's."""
     lately = change.began - policy.fresh_hours * 3600
     return any(problem.rule == rule and of(problem) is Of.FAIL and problem.began < change.began
                and (problem.ended is None or problem.ended >= lately)
+               and not changes.undid(problem, past.sku)
                for problem in (*past.problems, *past.over))
 
 
@@ -112,6 +116,13 @@ class ChangeIndex:
             and (first.kind, first.name) == (last.kind, last.name) and back(first, last)
             for last in about if last.exact for first in about)
 
+    def outlived(self, problem: Problem, change: VersionChange, sku: str = "") -> bool:
+        """Whether a problem was there still when the change was back long enough: then it is none of it."""
+        return any(change.began < last.began and problem.began < last.began
+                   and (change.kind, change.name) == (last.kind, last.name) and back(change, last)
+                   and (problem.seen >= last.until if problem.ended is None else problem.ended > last.until)
+                   for last in self.about(problem.rule, sku))
+
     def __bool__(self) -> bool:
         return bool(self._of_rule or self._others)
 
@@ -121,9 +132,9 @@ def came_with(past: NodeHistory, changes: ChangeIndex, policy: TriagePolicy) -> 
     found: dict[Problem, CameWith] = {}
     for problem in (*past.problems, *past.over):
         causes = [change for change in changes.about(problem.rule, past.sku)
-                  if brings(change, problem, policy)
+                  if brings(change, problem, policy) and not changes.outlived(problem, change, past.sku)
                   and (raises(change, problem, policy)
-                       or not failed_before(past, problem.rule, change, policy))]
+                       or not failed_before(past, problem.rule, change, policy, changes))]
         if causes:
             best = min(causes, key=_closest)
             found[problem] = CameWith(_since(best), best.exact, best.began)

@@ -7,12 +7,14 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from healthcheck.model.faultkind import Isolation
-from healthcheck.model.outcome import Owner, Repair
-from healthcheck.model.verdict import INCIDENT, RMA, Fault, Incident, Verdict
+from healthcheck.model.outcome import Owner, Repair, Severity
+from healthcheck.model.verdict import INCIDENT, MACHINE, RMA, Fault, Incident, Verdict
+from healthcheck.store.machines import AnotherMachine
+from healthcheck.triage.correlate import minute
 from healthcheck.triage.faults import faults, suspect_node
 from healthcheck.triage.past import NodeHistory, Repaired
 from healthcheck.triage.policy import TriagePolicy
-from healthcheck.triage.requalify import requalified
+from healthcheck.triage.requalify import requalified, unproven_machine
 from healthcheck.triage.symptom import symptom
 
 _ISOLATIONS = tuple(Isolation)
@@ -27,7 +29,7 @@ def decide(
 ) -> Verdict | None:
     """The verdict on a node; None where there is nothing to say of it.
     `incidents` are those that are open, by their numbers."""
-    if not (past.problems or past.over or past.cordons or past.away or past.verdict):
+    if not (past.problems or past.over or past.cordons or past.away or past.verdict or past.machine):
         return None
     found = faults(past, policy, now, excused)
     ours = [cordon for cordon in past.cordons if cordon.verdict is not None]
@@ -35,7 +37,8 @@ def decide(
     # what was seen of the one before it proves nothing.
     anew = (past.anew if not ours and past.anew is not None and past.anew.isolation is not Isolation.NONE
             else None)
-    if not found and not ours and not past.away and anew is None:
+    other = unproven_machine(past, policy, now) if not past.away else None
+    if not found and not ours and not past.away and anew is None and other is None:
         return None
     proven = unproven = ""
     before = past.verdict.incident if past.verdict is not None else 0
@@ -54,8 +57,11 @@ def decide(
             why = f"it registered or was installed anew before it had shown that it is well: {said}"
             return Verdict(past.node, anew.isolation, Repair.WATCH, Owner.OPERATOR, anew.fault, why,
                            tuple(found))
-        if not found:
+        if not found and other is None:
             return None
+    if isolation is Isolation.NONE and other is not None:
+        return Verdict(past.node, Isolation.NO_NEW_JOBS, Repair.INSPECT, Owner.OPERATOR, MACHINE,
+                       _unproven(other, past, policy), tuple(found))
     if past.away:
         kept = max(isolation, Isolation.NO_NEW_JOBS, key=_ISOLATIONS.index)
         return Verdict(past.node, kept, Repair.REPLACE, Owner.VENDOR, RMA, past.away, tuple(found),
@@ -82,6 +88,17 @@ def decide(
     still = before if isolation is Isolation.NONE else 0
     return Verdict(past.node, isolation, _due(found), first.owner, first.kind.id, reason(first), tuple(found),
                    still, proven, unproven)
+
+
+def _unproven(other: AnotherMachine, past: NodeHistory, policy: TriagePolicy) -> str:
+    """Why what is proven of a node's name is not of the machine that has it now."""
+    origin = f", which sat in {other.origin} before" if other.origin else ""
+    wanted = policy.requalify
+    lasting = sorted({problem.rule or "what keeps it from answering" for problem in past.unsilenced.problems
+                      if problem.severity != Severity.INFO.value})
+    beside = f"; no look is clean while there is {', '.join(lasting[:3])}" if lasting else ""
+    return (f"another machine has its name since {minute(other.at)}{origin}: bring it up again: muster check "
+            f"{past.node} --profile {wanted.profile} --store, {wanted.sweeps} times clean{beside}")
 
 
 def _due(found: Sequence[Fault]) -> Repair:

@@ -12,7 +12,7 @@ from healthcheck.model.outcome import Owner, Repair, Severity, Status
 from healthcheck.model.problem import Problem
 from healthcheck.model.verdict import Fault
 from healthcheck.triage.episodes import flapping, place, returns, score
-from healthcheck.triage.past import NodeHistory
+from healthcheck.triage.past import REPAIRED, RETURNED, NodeHistory, Repaired
 from healthcheck.triage.policy import TriagePolicy
 
 _REPAIRS = tuple(Repair)
@@ -46,7 +46,8 @@ def faults(past: NodeHistory, policy: TriagePolicy, now: float, excused: Collect
     found: list[Fault] = []
     for key in {**now_there, **before, **unsure}:
         came = [problem for group in (before.get(key), unsure.get(key)) if group is not None
-                for problem in group.problems if problem.node == past.node and _convicts(problem)]
+                for problem in group.problems if problem.node == past.node and _convicts(problem)
+                and not _repaired(problem, past)]
         group = now_there.get(key) or before.get(key) or unsure[key]
         # What could not be measured for a while accuses no one once it is.
         flaps = flapping(came, policy.flap, now) if group.kind.of is not Of.UNKNOWN else ""
@@ -54,6 +55,13 @@ def faults(past: NodeHistory, policy: TriagePolicy, now: float, excused: Collect
             here = group.problems if key in now_there else came[-1:]
             found.append(_fault(key, group.kind, here, before.get(key), past, policy, now, flaps))
     return sorted(_driver_first(found), key=lambda fault: _rank(fault, policy))
+
+
+def _repaired(problem: Problem, past: NodeHistory) -> bool:
+    """Whether it was over when a person said that it was repaired, or another part came: it flaps no more."""
+    return problem.ended is not None and any(
+        done.what in (REPAIRED, RETURNED) and done.time >= problem.ended and covers(done, problem)
+        for done in past.repaired)
 
 
 def _rank(fault: Fault, policy: TriagePolicy) -> tuple[int, int, int, float, str]:
@@ -188,6 +196,18 @@ def _repeated(
                    f"{value:.1f})" + (f", also in {', '.join(elsewhere[:3])}" if elsewhere else ""))
     worst = Repair.REPLACE if _component(where) else Repair.INSPECT
     return max(repair, worst, key=_REPAIRS.index)
+
+
+def covers(done: Repaired, problem: Problem) -> bool:
+    """Whether a recorded repair covers it; one without names covers all. A part that returned covers what
+    was of its kind, where the problem has no serial number to tell parts apart by."""
+    if not done.of or problem.subject in done.of:
+        return True
+    if problem.serial is not None:
+        return problem.serial.lower() in {word.lower() for word in done.of}
+    subject = problem.subject.lower()
+    return done.what == RETURNED and (any(word.lower() in subject for word in done.of)
+                                      or (bool(done.kind) and subject.startswith(done.kind)))
 
 
 def accuses(problem: Problem, policy: TriagePolicy) -> bool:

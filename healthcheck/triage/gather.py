@@ -12,13 +12,14 @@ from typing import Any
 from healthcheck.model.faultkind import FaultKind, Isolation
 from healthcheck.model.problem import Problem
 from healthcheck.model.verdict import RMA
+from healthcheck.store.bringupnotes import DONE
 from healthcheck.store.clock import AHEAD_S, in_future
 from healthcheck.store.cordons import CordonState
 from healthcheck.store.file import Store
 from healthcheck.store.hardware import new_since
 from healthcheck.store.incidents import incidents, next_number
 from healthcheck.store.leases import leased_nodes
-from healthcheck.store.machines import another_machines
+from healthcheck.store.machines import AnotherMachine, another_machines
 from healthcheck.store.marks import CordonMark
 from healthcheck.store.repairs import word_of
 from healthcheck.store.rmas import Rma, alarms, rmas
@@ -148,6 +149,7 @@ class _Memory:
         self._silences = silenced
         self._new_since = new_since(store)
         self._machines = another_machines(store)
+        self._unproven = unproven_by_bringup(store, self._machines)
         self._problems: dict[str, list[Problem]] = defaultdict(list)
         self._over: dict[str, list[Problem]] = defaultdict(list)
         self._of: dict[int, list[Problem]] = defaultdict(list)
@@ -285,7 +287,8 @@ class _Memory:
             self._versions.get(name, _NO_VERSIONS), ports(node), new_since=max(
                 self._new_since.get(name, 0.0), machine.at if machine is not None else 0.0),
             sku=node.sku or "", changed=tuple(self._changed.get(name, ())),
-            anew=self._anew.get(name) if name in self._verdicts else None, machine=machine)
+            anew=self._anew.get(name) if name in self._verdicts else None,
+            machine=self._unproven.get(name))
 
     def _hidden(self, name: str, here: Iterable[int]) -> SilencedHistory:
         if not (self._silent or self._silent_over or self._silent_left or self._muted):
@@ -294,6 +297,17 @@ class _Memory:
                       if problem.node != name)
         return SilencedHistory(tuple(self._silent.get(name, ())), tuple(self._silent_over.get(name, ())),
                                moved, self._silent_left.get(name, 0.0))
+
+
+def unproven_by_bringup(
+    store: Store, machines: Mapping[str, AnotherMachine] | None = None,
+) -> Mapping[str, AnotherMachine]:
+    """By node the machine that took its name, but for those of which a bring-up came to its end since: that
+    has proven more than two looks do."""
+    done = {row[0]: row[1] for row in store.rows(
+        "SELECT node, ended FROM bringup WHERE stand = ? AND ended IS NOT NULL", DONE)}
+    return {name: one for name, one in (another_machines(store) if machines is None else machines).items()
+            if done.get(name, 0.0) < one.at}
 
 
 def _anew(store: Store, lost: Lost, now: float) -> Mapping[str, Anew]:

@@ -10,7 +10,7 @@ from functools import partial
 from healthcheck.model.faultkind import Isolation
 from healthcheck.model.outcome import NodeState
 from healthcheck.model.problem import Problem
-from healthcheck.model.verdict import Incident, IncidentEnd, Verdict
+from healthcheck.model.verdict import MACHINE, Incident, IncidentEnd, Verdict
 from healthcheck.store.accused import lasts
 from healthcheck.store.machines import AnotherMachine
 from healthcheck.triage.breaker import NOWHERE, Breaker, Place
@@ -172,8 +172,10 @@ def make(fleet: FleetHistory, policy: TriagePolicy, at_most: int | None = None) 
             if not refused and at_most is not None and isolated >= at_most:
                 refused = f"--at-most {at_most}: this run isolates no more"
             if not refused:
-                refused = breaker.take(past, reserve=reserve, place=place)
-                by_breaker = bool(refused)
+                # Who has put other machines there made no wrong measurement, which is what it opens for.
+                may_open = verdict.fault != MACHINE
+                refused = breaker.take(past, reserve=reserve, place=place, may_open=may_open)
+                by_breaker = bool(refused) and may_open
             if refused:
                 withheld_of[verdict.node] = Withheld(Act.ISOLATE, verdict.node, refused, by_breaker,
                                                      _first(verdict), verdict.incident)
@@ -239,7 +241,7 @@ def _wanting(
     verdicts: Iterable[Verdict], past_of: Mapping[str, NodeHistory], policy: TriagePolicy,
 ) -> list[Verdict]:
     """Those to be isolated that nothing of ours holds yet, the most urgent first."""
-    rank = {kind.id: number for number, kind in enumerate(policy.kinds)}
+    rank = {kind.id: number for number, kind in enumerate(policy.kinds)} | {MACHINE: len(policy.kinds)}
     return sorted(
         (verdict for verdict in verdicts
          if verdict.isolation is not Isolation.NONE and past_of[verdict.node].in_service

@@ -7,11 +7,10 @@ import datetime as dt
 
 from healthcheck.model.faultkind import Isolation
 from healthcheck.model.outcome import NodeState, Severity, Status
-from healthcheck.model.problem import Problem
 from healthcheck.store.accused import lasts
 from healthcheck.store.machines import AnotherMachine
-from healthcheck.triage.faults import accuses, faults, of
-from healthcheck.triage.past import REPAIRED, RETURNED, NodeHistory, Repaired, RequalifySnapshot
+from healthcheck.triage.faults import accuses, covers, faults, of
+from healthcheck.triage.past import REPAIRED, RETURNED, NodeHistory, RequalifySnapshot
 from healthcheck.triage.policy import TriagePolicy
 
 FIT = (NodeState.HEALTHY.value, NodeState.DEGRADED.value)
@@ -106,12 +105,13 @@ def _shown(past: NodeHistory, policy: TriagePolicy, now: float) -> tuple[bool, s
 
 def unproven_machine(past: NodeHistory, policy: TriagePolicy, now: float) -> AnotherMachine | None:
     """The machine that has the node's name now, where it has not shown yet, in as many clean looks as a
-    repaired node must, that it is well; None for one that has, and for one that was always there."""
+    repaired node must, that it is well; None for one that has, and for one that was always there. The look
+    that met it is none of them."""
     if past.machine is None:
         return None
     clean: list[float] = []
     for look in _newest_first(past, now):
-        if (look.state == NodeState.HEALTHY.value and look.time >= past.machine.at
+        if (look.state == NodeState.HEALTHY.value and look.time > past.machine.at
                 and (not clean or clean[-1] - look.time >= policy.requalify.apart_minutes * 60)):
             clean.append(look.time)
     return past.machine if len(clean) < policy.requalify.sweeps else None
@@ -139,24 +139,12 @@ def _still_there(past: NodeHistory, policy: TriagePolicy) -> str | None:
             continue
         ended = problem.ended if problem.ended is not None else problem.seen
         back = any(done.time >= problem.began
-                   and done.what in (RETURNED, REPAIRED) and _of(done, problem)
+                   and done.what in (RETURNED, REPAIRED) and covers(done, problem)
                    for done in past.repaired)
         if not back and any(cordon.began <= ended for cordon in past.cordons):
             return (f"{problem.rule} of {problem.subject} went away by itself, and the same board is there: "
                     f"muster rma open {past.node}, or muster repaired {past.node} if somebody repaired it")
     return None
-
-
-def _of(done: Repaired, problem: Problem) -> bool:
-    """Whether a recorded repair covers it; one without names covers all. A part that returned covers what
-    was of its kind, where the problem has no serial number to tell parts apart by."""
-    if not done.of or problem.subject in done.of:
-        return True
-    if problem.serial is not None:
-        return problem.serial.lower() in {word.lower() for word in done.of}
-    subject = problem.subject.lower()
-    return done.what == RETURNED and (any(word.lower() in subject for word in done.of)
-                                      or (bool(done.kind) and subject.startswith(done.kind)))
 
 
 def _since(time: float) -> str:

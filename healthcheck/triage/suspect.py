@@ -20,7 +20,7 @@ from healthcheck.model.outcome import Owner, Severity
 from healthcheck.model.problem import Problem
 from healthcheck.model.verdict import Incident
 from healthcheck.store.versions import POLICY
-from healthcheck.triage.changed import brings, difference, failed_before, judges, raises
+from healthcheck.triage.changed import ChangeIndex, brings, difference, failed_before, judges, raises
 from healthcheck.triage.correlate import minute
 from healthcheck.triage.faults import of
 from healthcheck.triage.past import FleetHistory, NodeHistory, VersionChange
@@ -106,17 +106,18 @@ def _failing(fleet: FleetHistory) -> _Failing:
 def _all(fleet: FleetHistory, policy: TriagePolicy, failing: _Failing) -> Iterator[_Newly]:
     """What each change brought; that of nodes with the same new version is one change,
     as old as the oldest."""
+    every = ChangeIndex(fleet.every_change)
     for change in fleet.changes:
         about = {rule: nodes for rule, nodes in failing.items()
                  if change.kind == POLICY or judges(change, rule)}
-        yield _newly(change, about, policy, partial(_everywhere, change))
+        yield _newly(change, about, policy, every, partial(_everywhere, change))
     versions: dict[tuple[str, str], list[VersionChange]] = defaultdict(list)
     for past in fleet.nodes:
         for change in past.changed:
             versions[change.kind, change.digest].append(change)
     for (kind, digest), changes in sorted(versions.items()):
         first = min(changes, key=lambda change: change.began)
-        yield _newly(first, failing, policy, partial(_there, kind, digest))
+        yield _newly(first, failing, policy, every, partial(_there, kind, digest))
 
 
 def _everywhere(change: VersionChange, past: NodeHistory) -> VersionChange | None:
@@ -128,7 +129,7 @@ def _there(kind: str, digest: str, past: NodeHistory) -> VersionChange | None:
 
 
 def _newly(
-    change: VersionChange, failing: _Failing, policy: TriagePolicy,
+    change: VersionChange, failing: _Failing, policy: TriagePolicy, every: ChangeIndex,
     on: Callable[[NodeHistory], VersionChange | None],
 ) -> _Newly:
     """What a change brought; `on` gives it as it came to a node, or nothing where it did not."""
@@ -145,7 +146,7 @@ def _newly(
                         and brings(here, problem, policy))
             if new:
                 more.add(rule)
-            if not new and failed_before(past, rule, here, policy):
+            if not new and failed_before(past, rule, here, policy, every):
                 old += 1
             elif new := new or tuple(problem for problem in problems if judges(here, rule)
                                      and here.began <= problem.began <= here.until):

@@ -12,13 +12,13 @@ from healthcheck.model.outcome import Severity
 from healthcheck.model.problem import Problem
 from healthcheck.store.verdicts import VerdictEvidence
 from healthcheck.store.versions import POLICY
-from healthcheck.triage.changed import back, failed_before, judges, raises, words
+from healthcheck.triage.changed import ChangeIndex, back, failed_before, judges, raises, words
 from healthcheck.triage.correlate import minute
 from healthcheck.triage.faults import accuses, of
 from healthcheck.triage.past import FleetHistory, NodeHistory, OpenCordon, VersionChange
 from healthcheck.triage.plan import Act, PlannedAction, TriagePlan, Withheld
 from healthcheck.triage.policy import TriagePolicy
-from healthcheck.triage.requalify import FIT
+from healthcheck.triage.requalify import FIT, unproven_machine
 
 _Chains = Mapping[tuple[str, str], Sequence[VersionChange]]
 _NONE = VerdictEvidence("", ())
@@ -46,6 +46,7 @@ def undo(
     chains: dict[tuple[str, str], list[VersionChange]] = defaultdict(list)
     for change in sorted(changes, key=lambda one: one.began):
         chains[change.kind, change.name].append(change)
+    index = ChangeIndex(fleet.every_change)
     verdicts = {verdict.node: verdict for verdict in plan.verdicts}
     steps: list[PlannedAction] = []
     withheld: list[Withheld] = []
@@ -53,7 +54,7 @@ def undo(
         for cordon in past.cordons:
             if cordon.verdict is None or cordon.began < since or past.node not in verdicts:
                 continue
-            causes = _causes(past, cordon, chains, policy, evidence.get(cordon.verdict, _NONE))
+            causes = _causes(past, cordon, chains, policy, evidence.get(cordon.verdict, _NONE), index)
             if why := _kept(past, cordon, causes, chains, policy, fleet.now, since):
                 withheld.append(Withheld(Act.RELEASE, past.node, why))
                 continue
@@ -69,11 +70,12 @@ def undo(
 
 def _causes(
     past: NodeHistory, cordon: OpenCordon, chains: _Chains, policy: TriagePolicy, evidence: VerdictEvidence,
+    index: ChangeIndex,
 ) -> list[_Cause]:
     """What the node is held for, as far as it is stored."""
     there = [problem for problem in (*past.problems, *past.over)
              if problem.ended is None or problem.ended >= cordon.began]
-    found = [_Cause(problem, _explaining(past, problem, chains, policy))
+    found = [_Cause(problem, _explaining(past, problem, chains, policy, index))
              for problem in there if accuses(problem, policy)]
     # What counts for less again does not accuse the node any more.
     for problem in there:
@@ -94,7 +96,7 @@ def _was_worse(chain: Sequence[VersionChange], problem: Problem) -> bool:
 
 
 def _explaining(
-    past: NodeHistory, problem: Problem, chains: _Chains, policy: TriagePolicy,
+    past: NodeHistory, problem: Problem, chains: _Chains, policy: TriagePolicy, index: ChangeIndex,
 ) -> tuple[Sequence[VersionChange], ...]:
     """The changes that explain a problem: those of its own rule, or of what that takes, before all others."""
     found = [chain for chain in chains.values()
@@ -102,7 +104,7 @@ def _explaining(
              and (any(raises(change, problem, policy) for change in chain)
                   or (of(problem) is Of.FAIL and judges(chain[0], problem.rule)
                       and problem.began >= chain[0].began
-                      and not failed_before(past, problem.rule, chain[0], policy)))]
+                      and not failed_before(past, problem.rule, chain[0], policy, index)))]
     return tuple([chain for chain in found if chain[0].exact] or found)
 
 
@@ -114,6 +116,9 @@ def _kept(
     if refused := past.away or past.leased or past.others or (
             "" if past.in_service else f"its lifecycle is {past.lifecycle}"):
         return refused
+    if unproven_machine(past, policy, now) is not None:
+        return (f"another machine has its name, and no clean looks have proven it: {_check(past)} --profile "
+                f"{policy.requalify.profile}")
     if not causes:
         return f"nothing that changed since {minute(since)} explains why it is held"
     if own := [cause.problem for cause in causes if not cause.changes]:

@@ -88,7 +88,7 @@ def triage(
     muster triage --replay --since 30d --policy draft.yaml
 
     Exit: 0 nothing to isolate, 1 some node in service is not fit for new jobs or a step failed, 2 usage, 3
-    some node in service was not measured or is another machine now, or muster suspects itself, 4 the breaker
+    some node in service was not measured, or muster suspects itself, 4 the breaker
     is open or a failure domain is full.
     """
     from healthcheck.config.rulesfolder import folders
@@ -335,5 +335,4 @@ def _code(plan: TriagePlan, done: list[CordonResult]) -> int:
     if any(one.failed for one in done) or plan.unfit:
         return 1
     doubted = any(one.kind in OURS or suspected(one.kind, one.cause) for one in plan.incidents)
-    changed = any(one.node not in plan.out for one in plan.machines)
-    return 3 if plan.unmeasured or doubted or changed else 0
+    return 3 if plan.unmeasured or doubted else 0

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from healthcheck.model.faultkind import Isolation
 from healthcheck.model.outcome import Repair
 from healthcheck.model.problem import Problem
-from healthcheck.model.verdict import Fault, Verdict
+from healthcheck.model.verdict import MACHINE, Fault, Verdict
 from healthcheck.triage.past import FleetHistory, NodeHistory
 from healthcheck.triage.policy import TriagePolicy
 from healthcheck.triage.remediation import RemediationStep, Use
@@ -91,6 +91,8 @@ def _of(verdict: Verdict, past: NodeHistory, policy: TriagePolicy, tries: Tries,
         only: RemediationStep | None) -> PlannedStep | ExcludedNode | None:
     if past.away:
         return ExcludedNode(verdict.node, past.away)
+    if verdict.fault == MACHINE:
+        return ExcludedNode(verdict.node, verdict.why)
     # What the verdict asks for comes first among equals.
     faults = sorted(verdict.faults, key=lambda fault: (fault.isolation is not verdict.isolation,
                                                        fault.repair is not verdict.repair))

@@ -171,11 +171,14 @@ class Operator:
         """What came back to this node, or sits in it, and is not what was announced."""
         seats = self.seats()
         for one in self.returns:
+            at = seats.get(one.serial)
+            if not one.outcome and not one.closed and at is not None and node == at[0] != one.node and not any(
+                    later.number > one.number and later.serial == one.serial for later in self.returns):
+                return f"{one.serial} is to be at the vendor's, and sits in {node}"
             if not one.outcome or one.closed or not one.serial or any(
                     later.order > one.order and (later.serial == one.serial or (later.node, later.slot) == (one.node, one.slot))
                     for later in self.returns):
                 continue
-            at = seats.get(one.serial)
             page = self.pages.get(one.node, Page())
             seen = next((look for look in reversed(page.looks) if look.reached), None)
             here = seen.parts.get(one.slot, "") if seen is not None and seen.order > one.order else ""

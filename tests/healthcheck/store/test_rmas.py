@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from healthcheck.model.outcome import NodeReport, NodeState, Result, Severity, Status
 from healthcheck.store.file import opened
 from healthcheck.store.readings import Component, NodeReadings
-from healthcheck.store.rmas import alarms, begin, close, exchange, give_back, outcome, rmas
+from healthcheck.store.rmas import alarms, begin, close, exchange, give_back, outcome, rmas, ship
 from healthcheck.store.sweeps import SweepRecord, record
 from tests.testbed.memory import in_memory
 
@@ -76,3 +76,25 @@ def test_an_old_board_accuses_the_node_where_it_was_seen_last_and_no_other(
                      if one.said.startswith("the SAME")}
             assert wrong == {number: name for number, one in expected.items() if one.live
                              for name, (serial, at) in shown.items() if serial == one.old and at > one.back}
+
+
+def test_a_board_that_is_away_and_was_put_into_another_node_accuses_that_one_until_it_leaves() -> None:
+    def look(now: float, **boards: str) -> dict[int, tuple[str, str]]:
+        record(store, SweepRecord(now, now, False, "t", "d"),
+               [NodeReport(node, NodeState.HEALTHY, "", (GOOD,)) for node in boards],
+               {node: NodeReadings((Component("gpu", SLOT, board, "GPU 0"),), (), frozenset({"gpu"}))
+                for node, board in boards.items()})
+        return {number: (one.node, one.said) for number, one in alarms(store, rmas(store)).items()}
+
+    with in_memory() as folder, opened(Path(folder), make=True) as store:
+        look(1, n1="old", n2="two")
+        one, _ = begin(store, "n1", SLOT, "gpu", "old", "x", "us", "", "", 2)
+        assert look(3, n1="old", n2="two") == {}             # it has not gone yet
+        assert look(4, n1="new", n2="old") == {
+            1: ("n2", f"the gpu that is to go to the vendor sits in n2, slot {SLOT}: serial old")}
+        ship(store, one, "us", 5)
+        assert look(6, n2="old")[1][1].startswith("the gpu that went to the vendor sits in n2")
+        assert look(7, n2="two") == {}
+        assert look(8, n2="old") != {}
+        close(store, rmas(store)[0], "it stays there", "us", 9)
+        assert look(10, n2="old") == {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from healthcheck.model.faultkind import FaultKind, Isolation
 from healthcheck.model.outcome import Owner, Repair
 from healthcheck.model.problem import Problem
 from healthcheck.triage.faults import accuses, faults, isolates, suspect_node
-from healthcheck.triage.past import IncidentMembership, Repaired
+from healthcheck.triage.past import REPAIRED, IncidentMembership, Repaired
 from healthcheck.triage.policy import RepeatPolicy
 from tests.healthcheck.triage.made import KINDS, NOW, at, past, policy, problem, repaired
 
@@ -185,6 +186,19 @@ def test_a_node_that_comes_and_goes_is_held_while_it_is_not_reached_before_that_
     assert faults(past("n1", here, over=comes_and_goes("", "", status="unknown")[:1]), policy(), NOW) == []
     # one that many share is not its own
     assert faults(past("n1", here, over=comes_and_goes("", "", status="unknown")), policy(), NOW, excused={""}) == []
+
+
+def test_what_a_person_has_repaired_flaps_no_more_but_for_what_comes_after_it() -> None:
+    three = (*comes_and_goes(), problem("port-state", "mlx5_0 port 1", began=-1, ended=-0.8, sweeps=1))
+    later = problem("port-state", "mlx5_0 port 1", began=-0.2, sweeps=1)
+    assert len(faults(past("n1", over=three), policy(), NOW)) == 1
+    for done, over in ((repaired(-0.5, REPAIRED), True),
+                       (replace(repaired(-0.5, REPAIRED), of=frozenset({"mlx5_0 port 1"})), True),
+                       (replace(repaired(-0.5, REPAIRED), of=frozenset({"mlx5_1 port 1"})), False),
+                       (repaired(-5, REPAIRED), False), (repaired(-0.5, "reboot"), False)):
+        assert (faults(past("n1", over=three, repaired=(done,)), policy(), NOW) == []) is over, done
+        again = only(past("n1", later, over=three, repaired=(done,)))
+        assert (again.isolation is Isolation.NONE) is over, done
 
 
 def test_what_is_not_measured_now_and_then_does_not_flap() -> None:

@@ -4,7 +4,9 @@ brought up again."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,16 +14,22 @@ from hypothesis import strategies as st
 
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.model.outcome import NodeReport, NodeState, Result, Severity, Status
+from healthcheck.model.verdict import MACHINE
+from healthcheck.replay.rebuild import Rebuilt
+from healthcheck.replay.record import read
 from healthcheck.report.plan import text
 from healthcheck.store.file import Store, opened
 from healthcheck.store.machines import AnotherMachine, another_machines
 from healthcheck.store.readings import Component, NodeReadings
 from healthcheck.store.sweeps import SweepRecord, record
+from healthcheck.triage.decide import decide
 from healthcheck.triage.gather import gather
-from healthcheck.triage.plan import TriagePlan, make
+from healthcheck.triage.past import FleetHistory, SilencedHistory
+from healthcheck.triage.plan import Act, TriagePlan, make
 from healthcheck.triage.policyload import load_policy
 from inventory.model import Lifecycle, LifecycleState, Node
 from inventory.nodeset import fold
+from tests.healthcheck.triage.made import NOW, past, policy, problem
 from tests.packagedrules import RULES
 from tests.testbed.memory import in_memory
 
@@ -182,6 +190,107 @@ def test_a_new_node_and_a_store_without_sweeps_are_no_other_machine(store: Store
     sweep(store, 0, n1=machine("a"))
     sweep(store, 60, n1=machine("a"), n2=machine("b"))
     sweep(store, 120, n3=machine("c"))
+    assert another_machines(store) == {}
+
+
+def test_triage_keeps_jobs_away_from_both_until_each_is_brought_up(store: Store) -> None:
+    sweep(store, 0, n1=machine("a"), n2=machine("b"), n3=machine("c"))
+    sweep(store, 3600, n1=machine("b"), n2=machine("a"), n3=machine("c"))
+    nodes = [Node(f"n{number}") for number in range(1, 101)]
+    made = make(gather(store, nodes, POLICY, 3700), POLICY)
+    assert [(step.act, step.node, step.why) for step in made.steps] == [
+        (Act.ISOLATE, node, f"another-machine: another machine has its name since 1970-01-01T01:00Z, which sat in "
+         f"{origin} before: bring it up again: muster check {node} --profile bringup --store, 2 times clean")
+        for node, origin in (("n1", "n2"), ("n2", "n1"))]
+    assert made.unfit == ("n1", "n2")
+    for at in (4000.0, 4000 + 11 * MIN):
+        sweep(store, at, "bringup", n1=machine("b"), n2=machine("a"))
+    assert plan(store, 4000 + 12 * MIN).verdicts == ()
+
+
+def test_a_bring_up_that_came_to_its_end_has_proven_the_machine(store: Store) -> None:
+    sweep(store, 0, n1=machine("a"))
+    sweep(store, 60, n1=machine("x"))
+    brought = ("INSERT INTO bringup (node, began, who, step, since, stand, said, ended, kept) "
+               "VALUES ('n1', ?, 'ann', 'service', ?, 'done', '', ?, '{}')")
+    with store.writing() as db:
+        db.execute(brought, (10, 50, 50))
+    assert plan(store, 70).unfit == ("n1",)       # it was of the machine before
+    with store.writing() as db:
+        db.execute("UPDATE bringup SET ended = 65")
+    assert plan(store, 70).verdicts == ()
+
+
+def test_what_keeps_another_machine_from_a_clean_look_is_named_though_it_is_silenced() -> None:
+    warned = problem("fleet-driver", "", severity="warning")
+    histories: tuple[dict[str, Any], ...] = ({"problems": (warned,)}, {"hidden": SilencedHistory((warned,))})
+    for history in histories:
+        one = replace(past("n1", machine=AnotherMachine("n1", NOW - 60, 9, 9)), **history)
+        (verdict,) = make(FleetHistory(NOW, (one,), since=NOW - 1e6), policy()).verdicts
+        assert verdict.fault == MACHINE and verdict.why.endswith(
+            "2 times clean; no look is clean while there is fleet-driver")
+
+
+def test_a_replay_decides_on_another_machine_as_triage_did(store: Store) -> None:
+    sweep(store, 0, n1=machine("a"))
+    sweep(store, 3600, n1=machine("x"))
+    for at in (4000.0, 4000 + 11 * MIN):
+        sweep(store, at, "bringup", n1=machine("x"))
+    then = Rebuilt(read(store, "bringup", 0.0), POLICY)
+
+    def fault(now: float) -> str | None:
+        verdict = decide(then.past(Node("n1"), now), POLICY, now)
+        return verdict.fault if verdict is not None else None
+
+    assert [fault(now) for now in (60.0, 3700.0, 4100.0, 4000 + 12 * MIN)] == [None, MACHINE, MACHINE, None]
+
+
+def test_many_names_on_other_machines_are_bounded_go_after_faults_and_open_no_breaker() -> None:
+    nodes = [past(f"n{number}", machine=AnotherMachine(f"n{number}", NOW - 60, 9, 9)) for number in range(40)]
+    lost = past("x1", problem("gpu-count", node="x1"))
+    made = make(FleetHistory(NOW, (*nodes, lost), since=NOW - 1e6), policy())
+    taken = [step.node for step in made.steps]
+    assert taken[0] == "x1" and 1 < len(taken) < 10 and not made.is_open and made.opens == ""
+    refused = [one for one in made.withheld if one.node not in taken]
+    assert len(refused) == 41 - len(taken) and all(
+        one.why.startswith("the breaker has no room: ") and not one.by_breaker for one in refused)
+
+
+@pytest.mark.parametrize("only", ["chassis", "hca"])
+def test_two_that_changed_places_are_found_by_the_one_kind_that_has_numbers(store: Store, only: str) -> None:
+    none = {kind: "" for kind in KINDS if kind != only}
+    sweep(store, 0, n1=machine("a", **none), n2=machine("b", **none))
+    sweep(store, 60, n1=machine("b", **none), n2=machine("a", **none))
+    assert {name: one.swapped for name, one in another_machines(store).items()} == {"n1": True, "n2": True}
+
+
+def test_a_chassis_that_sat_in_another_node_is_another_machine_though_no_gpu_can_be_read_just_now(
+    store: Store,
+) -> None:
+    unread = {"gpu": "", "hca": "", "nvme": ""}
+    sweep(store, 0, n1=machine("a"), n2=machine("b"))
+    sweep(store, 60, n1=machine("b", **unread), n2=machine("a", **unread))
+    assert {name: one.origin for name, one in another_machines(store).items()} == {"n1": "n2", "n2": "n1"}
+
+
+def test_a_machine_whose_slots_have_other_names_is_another_one(store: Store) -> None:
+    def other_model(name: str) -> list[Component]:
+        return [part if part.kind == "chassis" else Component(part.kind, f"x{part.slot}", part.serial, part.name)
+                for part in machine(name)]
+    sweep(store, 0, n1=machine("a"))
+    sweep(store, 60, n1=other_model("x"))
+    assert another_machines(store) == {"n1": AnotherMachine("n1", 60, 9, 9)}
+
+
+def test_parts_that_are_added_beside_others_are_no_other_machine(store: Store) -> None:
+    day = 86400.0
+    few = [part for part in machine("a") if part.slot not in ("gpu2", "gpu3", "nvme1", "hca1")]
+    sweep(store, 0, n1=few)
+    fresh = [Component("gpu", "gpu0", "later", "GPU 0"), *(part for part in few if part.slot != "gpu0")]
+    sweep(store, day, n1=fresh)
+    more = [Component(kind, f"{kind}{n}", f"new-{kind}{n}", kind) for kind in ("gpu", "nvme", "hca")
+            for n in range(4, 9)]
+    sweep(store, 30 * day, n1=[*fresh, *more])
     assert another_machines(store) == {}
 
 

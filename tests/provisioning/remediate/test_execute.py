@@ -3,7 +3,7 @@ harm."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -51,6 +51,26 @@ def test_nothing_is_done_beside_a_job_or_a_process_or_where_others_hold_the_node
     assert done["n4"].startswith("restart-docker: done: docker-answers passes")
     assert took(world) == ["n4"] and world.backend.holds == {"n3": "fan, Tuesday"}
     assert [line.node for line in lines(store) if line.action == "restart-service"] == ["n4"]
+
+
+@pytest.mark.parametrize("step", RemediationStep)
+def test_whatever_step_is_sent_its_node_is_cordoned_and_leased_then_though_the_fault_isolates_none(
+    world: World, store: Store, step: RemediationStep,
+) -> None:
+    send = world.send
+    held: list[tuple[set[str], set[str]]] = []
+
+    def looked(nodes: Mapping[str, Node], *words: object) -> Iterator[object]:
+        leased = {name for lease in open_leases(store) for name in lease.nodes}
+        held.append(({node.name for node in nodes.values()} - set(world.backend.holds),
+                     {node.name for node in nodes.values()} - leased))
+        yield from send(nodes, *words)  # type: ignore[arg-type]
+
+    works = [replace(work, fault="warning") for work in world.works("n1", "n2", step=step)]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("provisioning.remediate.execute.send", looked)
+        execute(world.context(store), works)
+    assert held == [(set(), set())] and took(world) == ["n1", "n2"]
 
 
 def test_whoever_interrupts_it_leaves_the_node_held_until_the_next_run_has_looked(

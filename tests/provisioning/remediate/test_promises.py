@@ -184,8 +184,9 @@ def _step(one: Promise, repair: Repair, fleet: FleetHistory, isolation: Isolatio
         (work,), _ = choose(fleet, plan.verdicts, POLICY, {"n1"}, {}, NAMED, step)
         if (work.step, work.rules) != (step, (one.rule,)):
             yield f"remediate --step: {work}"
-    elif works:
-        if repair is not Repair.RESTART_SERVICE or SPECS[works[0].step].rung is not repair:
+    elif works or (repair is Repair.RESTART_SERVICE and one.rule not in NAMED):
+        # What asks for a restart has the step that does it; of units that a site names, those that there are.
+        if repair is not Repair.RESTART_SERVICE or not works or SPECS[works[0].step].rung is not repair:
             yield f"remediate: {said}"
     elif said.partition(": ")[2] != ("" if repair is Repair.WATCH else
                                      f"there is no step for it; {repair.value}: muster ticket n1"):

@@ -23,6 +23,7 @@ from healthcheck.model.faultkind import Isolation
 from healthcheck.model.outcome import Finding, NodeReport, Origin, Result, Severity, Status, state_of
 from healthcheck.ruleset.ruleset import Ruleset, load_ruleset
 from healthcheck.store.file import opened
+from healthcheck.store.readings import Component, NodeReadings
 from healthcheck.store.sweeps import SweepRecord, record
 from healthcheck.store.verdicts import evidence
 from healthcheck.store.versions import OF_NODES, note
@@ -61,6 +62,7 @@ class World:
         self.read = {name: dict(READS) for name in self.nodes}
         self.unread: set[str] = set()
         self.unjudged: set[str] = set()
+        self.machine: dict[str, str] = {}       # which machine has a name, where that can be read
         self.now = 1_800_000_000.0
         self.back = Memory()
         self.muster = "0.1.0"
@@ -98,7 +100,11 @@ class World:
             reports = [self._report(name) for name in (only or self.nodes)]
             with opened(self.folder, make=True) as store:
                 record(store, SweepRecord(self.now, self.now + 1, False, "test", self.ruleset.digest, profiles,
-                                          versions=judged_by(self.ruleset, self.muster), who="op"), reports)
+                                          versions=judged_by(self.ruleset, self.muster), who="op"), reports,
+                       {name: NodeReadings((Component("chassis", "chassis", f"C{one}", "chassis"),
+                                            Component("board", "board", f"B{one}", "board")), (),
+                                           frozenset({"chassis", "board"}))
+                        for name, one in self.machine.items()})
 
     def _report(self, name: str) -> NodeReport:
         results = []
@@ -303,6 +309,43 @@ def test_what_only_a_change_took_is_given_back_once_it_is_put_back_and_a_sweep_f
     assert world.triage().steps == () and world.triage(since).steps == ()        # twice: nothing is left
     world.sweep(2)
     assert world.triage().steps == ()
+
+
+def test_a_node_whose_name_another_machine_has_is_not_given_back_before_it_is_brought_up(world: World) -> None:
+    world.machine["n01"] = "a"
+    since = too_strict(world)
+    world.triage()
+    world.put()
+    world.machine["n01"] = "b"
+    world.sweep()
+    plan = world.plan(since)
+    assert acts(plan) == [("release", "n02")]
+    assert withheld(plan) == {"n01": "another machine has its name, and no clean looks have proven it: muster "
+                                     "check n01 --store --profile bringup"}
+    world.sweep(2, minutes=11, profiles=("bringup",))
+    assert acts(world.plan(since)) == [("release", "n01"), ("release", "n02")]
+
+
+def test_a_change_that_is_made_and_undone_twice_is_undone_the_second_time_as_well(world: World) -> None:
+    since = too_strict(world, "n01")
+    for _ in range(2):
+        world.triage()
+        assert world.held() == {"n01"}
+        assert "only since rule gpu-ecc-uncorrected (allow 3 -> 1)" in world.plan().verdicts[0].why
+        world.put()
+        world.sweep()
+        assert acts(world.triage(since)) == [("release", "n01")]
+        world.sweep(2)
+        since = world.now
+        world.put(allow=1)
+        world.sweep()
+    # Once it failed by the old limit as well, it is the node's own.
+    world.put()
+    world.read["n01"]["ecc"] = 9
+    world.sweep(2)
+    world.put(allow=1)
+    world.sweep()
+    assert "only since" not in world.plan().verdicts[0].why
 
 
 def test_a_node_with_another_fault_is_not_given_back(world: World) -> None:
