@@ -50,12 +50,14 @@ def read_cordon(document: LocatedMap, folder: Path) -> CordonBy | None:
         return CordonBy(IsolationBackend.KUBERNETES, kubernetes=InKubernetes())
     if not isinstance(found, LocatedMap):
         raise InventoryError(f"cordon is {described(found)}, {_EXPECTED}", mark)
-    check_keys(found, ("hostfile", "golden", "command", "kubernetes", "seconds"), "cordon")
+    check_keys(found, ("hostfile", "golden", "command", "kubernetes", "seconds", "list"), "cordon")
     kinds = [kind for kind in (IsolationBackend.HOSTFILE, IsolationBackend.GOLDEN, IsolationBackend.COMMAND,
                                IsolationBackend.KUBERNETES) if kind.value in found]
     if len(kinds) != 1:
         raise InventoryError(f"cordon names {len(kinds)} ways to keep jobs away, {_EXPECTED}", mark)
     kind = kinds[0]
+    if "list" in found and kind is not IsolationBackend.COMMAND:
+        raise InventoryError("cordon.list goes with a command only", found.key_marks["list"])
     value, place = found[kind.value], found.value_marks[kind.value]
     if kind is IsolationBackend.KUBERNETES:
         return CordonBy(kind, seconds=_seconds(found), kubernetes=_kubernetes(value, place, folder))
@@ -64,7 +66,9 @@ def read_cordon(document: LocatedMap, folder: Path) -> CordonBy | None:
             raise InventoryError("cordon.seconds goes with a command or kubernetes only",
                                  found.key_marks["seconds"])
         return CordonBy(kind, path=_file(_word(value, place, f"cordon.{kind.value}", "a file name"), folder))
-    return CordonBy(kind, argv=_argv(value, place, folder), seconds=_seconds(found))
+    lists = (_argv(found["list"], found.value_marks["list"], folder, "cordon.list")
+             if "list" in found else ())
+    return CordonBy(kind, argv=_argv(value, place, folder), seconds=_seconds(found), lists=lists)
 
 
 def _kubernetes(value: Any, place: Mark, folder: Path) -> InKubernetes:
@@ -91,13 +95,15 @@ def _kubernetes(value: Any, place: Mark, folder: Path) -> InKubernetes:
                         condition)
 
 
-def _argv(value: Any, place: Mark, folder: Path) -> tuple[str, ...]:
+def _argv(
+    value: Any, place: Mark, folder: Path, key: str = "cordon.command",
+) -> tuple[str, ...]:
     expected = "a list of a program and its words, such as [/opt/site/cordon, --now]"
     if not isinstance(value, LocatedList) or not 0 < len(value) <= _MOST_WORDS:
         raise InventoryError(
-            f"cordon.command is {described(value)}, expected {expected}, of at most {_MOST_WORDS}", place)
+            f"{key} is {described(value)}, expected {expected}, of at most {_MOST_WORDS}", place)
     # A number is a word as it was spelt.
-    words = [_word(value.written.get(at, word), value.value_marks[at], "cordon.command", expected)
+    words = [_word(value.written.get(at, word), value.value_marks[at], key, expected)
              for at, word in enumerate(value)]
     # A bare name is looked up in PATH.
     return (_file(words[0], folder) if "/" in words[0] else words[0], *words[1:])

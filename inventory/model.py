@@ -232,13 +232,14 @@ class InKubernetes:
 @dataclass(frozen=True)
 class CordonBy:
     """The site's choice of what keeps jobs away: the absolute `path` of a file, a command, or a cluster;
-    `seconds` is for one question."""
+    `seconds` is for one question. `lists` is the command that lists the marks, empty where none can."""
 
     by: IsolationBackend
     path: str | None = None
     argv: tuple[str, ...] = ()
     seconds: float = 30.0
     kubernetes: InKubernetes | None = None
+    lists: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

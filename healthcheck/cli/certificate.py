@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,14 +68,22 @@ def issue(result: Path, nodes: str | None, inventory: str | None, state: str | N
     from healthcheck.certify.manifest import issue as issued
     from healthcheck.certify.results import load_passed, seen_of
     from healthcheck.store.file import opened
+    from healthcheck.store.renaming import name_now
     from inventory.locate import state_dir
 
     folder = state_dir(state)
     only = frozenset(chosen(nodes, inventory)[0]) if nodes is not None else None
-    passed, others = load_passed(result, only)
-    for name in sorted((only or frozenset()) - {one.node for one in passed} - set(others)):
-        others[name] = "it did not take part"
+    passed, others = load_passed(result)
     with opened(folder) as store:
+        # a burn-in keeps the names that its nodes had then
+        ended = max((one.at for one in passed), default=0)
+        passed = [replace(one, node=name_now(store, one.node, one.at)) for one in passed]
+        others = {name_now(store, name, ended): why for name, why in others.items()}
+        if only is not None:
+            passed = [one for one in passed if one.node in only]
+            others = {name: why for name, why in others.items() if name in only}
+            for name in sorted(only - {one.node for one in passed} - set(others)):
+                others[name] = "it did not take part"
         ready, hardware, missing = seen_of(store, passed)
     made = issued(folder, ready, hardware, time.time()) if ready else {}
     for name, held in sorted(made.items()):

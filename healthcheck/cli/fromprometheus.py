@@ -44,14 +44,15 @@ class FromPrometheus:
         """Which nodes of the plan to visit, by the store in this state folder; raises StoreError."""
         from importlib.metadata import version
 
+        from healthcheck.store.clock import newest_sweep
         from healthcheck.store.file import opened
-        from healthcheck.store.leftout import known_to_head, newest_sweep
+        from healthcheck.store.leftout import known_to_head
         from healthcheck.sweep import agentseries, fromagents
         from healthcheck.sweep.prometheus import PrometheusError, ask
 
         nodes = wanted(plan)
         with opened(state, make=True) as store:
-            known, swept = known_to_head(store), newest_sweep(store)
+            known, swept = known_to_head(store), newest_sweep(store, time.time())
         try:
             body = ask(self._url, agentseries.QUERY, self._login, self._seconds)
             claims = agentseries.claims(body, {node.name for node in nodes})

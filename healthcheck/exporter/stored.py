@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from healthcheck.exporter.source import FleetStatus, HeadStatus, NodeNow
 from healthcheck.store import newest, runs
+from healthcheck.store.clock import AHEAD_S
 from healthcheck.store.file import NAME, Store, opened
 from healthcheck.store.newest import Packed
 from inventory.errors import MusterError
@@ -135,7 +136,8 @@ def _head(store: Store, now: float) -> HeadStatus:
     incidents = {(row[0], row[1]): row[2] for row in store.rows(
         "SELECT kind, owner, count(*) FROM incident WHERE ended IS NULL GROUP BY kind, owner")}
     last = store.rows(
-        "SELECT started, finished, nodes, unreached, left_out, partial FROM sweep ORDER BY id DESC LIMIT 1")
+        "SELECT started, finished, nodes, unreached, left_out, partial FROM sweep WHERE started <= ? "
+        "ORDER BY id DESC LIMIT 1", now + AHEAD_S)
     started, finished, nodes, unreached, left_out, partial = last[0] if last else (None, None, 0, 0, 0, 0)
     opened_at, silences, leases, rmas, unfinished, sweeps = counts
     run = runs.last(store)

@@ -31,7 +31,8 @@ class Cordon:
     machine's), `user` as whom the back end shows that we set it, each empty where that is not known; `shown`
     is when a snapshot of a later run first showed the mark, and `stamp` when it was set by the back end's
     clock. `asked` is 1 once the back end was about to be asked to make it. `place` is where the incident was
-    when it was made, by kind and name. `number` is the one in its mark where that is not `id`.
+    when it was made, by kind and name. `number` is the one in its mark where that is not `id`. `file` is the
+    file that it is in, empty where its back end is none, and for one of an older version.
     """
 
     id: int
@@ -53,6 +54,7 @@ class Cordon:
     stamp: float | None = None
     place: str = ""
     number: int | None = None
+    file: str = ""
 
     @property
     def mark(self) -> CordonMark:
@@ -62,23 +64,23 @@ class Cordon:
 
 def mean(
     store: Store, node: str, backend: str, why: str, who: str, now: float, verdict: int | None = None,
-    identity: str = "",
+    identity: str = "", file: str = "",
 ) -> Cordon | None:
     """Writes down that a node is about to be cordoned; None where another muster was first. `verdict`: in
-    whose name triage does it; `identity`: what it is set on."""
+    whose name triage does it; `identity`: what it is set on; `file`: in which file, where it is in one."""
     with store.writing() as db:
-        if db.execute("SELECT 1 FROM cordon WHERE node = ? AND backend = ? AND ended IS NULL",
-                      (node, backend)).fetchone():
+        if db.execute("SELECT 1 FROM cordon WHERE node = ? AND backend = ? AND file = ? AND ended IS NULL",
+                      (node, backend, file)).fetchone():
             return None
         line = ledger.begin(db, now, who, "cordon", node, why, backend)
         # In whose name it was made stays, whatever the node is held for later.
         number = db.execute(
             "INSERT INTO cordon (node, backend, why, who, state, began, line, verdict, incident, store, "
-            "identity, place) VALUES (?, ?, ?, ?, ?, ?, ?, ?, (SELECT incident FROM verdict "
-            "WHERE id = ?), ?, ?, coalesce((SELECT kind || ' ' || cause FROM incident "
+            "identity, file, place) VALUES (?, ?, ?, ?, ?, ?, ?, ?, (SELECT incident FROM verdict "
+            "WHERE id = ?), ?, ?, ?, coalesce((SELECT kind || ' ' || cause FROM incident "
             "JOIN verdict ON verdict.incident = incident.id WHERE verdict.id = ?), ''))",
             (node, backend, why, who, CordonState.MEANT.value, now, line, verdict, verdict, name(db),
-             identity, verdict)).lastrowid
+             identity, file, verdict)).lastrowid
         (made,) = db.execute("SELECT * FROM cordon WHERE id = ?", (number,)).fetchall()
     return _cordon(made)
 
@@ -161,11 +163,11 @@ def lost(
                    (state.value, now, now, cordon.id))
 
 
-def last_ended(store: Store, backend: str) -> list[Cordon]:
-    """Of each node without an open cordon the newest that is over."""
+def last_ended(store: Store, backend: str, file: str = "") -> list[Cordon]:
+    """Of each node without an open cordon there the newest that is over; none that was in another file."""
     return [_cordon(row) for row in store.rows(
         "SELECT * FROM cordon WHERE backend = ? AND id IN (SELECT max(id) FROM cordon WHERE backend = ? "
-        "GROUP BY node) AND ended IS NOT NULL ORDER BY id", backend, backend)]
+        "AND file IN ('', ?) GROUP BY node) AND ended IS NOT NULL ORDER BY id", backend, backend, file)]
 
 
 def names(store: Store) -> frozenset[str]:
@@ -181,12 +183,13 @@ def cordon_of_mark(store: Store, mark: CordonMark) -> Cordon | None:
 
 
 def open_cordons(
-    store: Store, nodes: Collection[str] | None = None, backend: str | None = None,
+    store: Store, nodes: Collection[str] | None = None, backend: str | None = None, file: str | None = None,
 ) -> list[Cordon]:
-    """Open cordons of these nodes or of all, by number."""
+    """Open cordons of these nodes or of all, by number. With `file` none that is in another file."""
     rows = store.rows("SELECT * FROM cordon WHERE ended IS NULL ORDER BY id")
     found = [_cordon(row) for row in rows]
-    return [one for one in found if (nodes is None or one.node in nodes) and backend in (None, one.backend)]
+    return [one for one in found if (nodes is None or one.node in nodes) and backend in (None, one.backend)
+            and (not file or one.file in ("", file))]
 
 
 def _cordon(row: sqlite3.Row) -> Cordon:

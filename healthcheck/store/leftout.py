@@ -61,12 +61,6 @@ def known_to_head(store: Store) -> dict[str, KnownNode]:
             for name in {*found, *boots, *held}}
 
 
-def newest_sweep(store: Store) -> float | None:
-    """When the newest stored sweep began; None without one."""
-    found: float | None = store.rows("SELECT max(started) FROM sweep")[0][0]
-    return found
-
-
 def write_left_out(db: sqlite3.Connection, swept: float, left: Mapping[int, AgentEvidence]) -> None:
     """Stores, by the number of the node, by what this sweep left it out, inside a transaction."""
     db.executemany(

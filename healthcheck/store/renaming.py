@@ -55,6 +55,15 @@ def finished(store: Store, old: str, new: str) -> bool:
                            "AND instr(why, ?) = 1", ACTION, f"{old} -> {new}: "))
 
 
+def name_now(store: Store, name: str, since: float) -> str:
+    """What a node is called now that had this name at that time, by the renames made here."""
+    for why, new in store.rows("SELECT why, evidence FROM ledger WHERE action = ? AND outcome IS NOT NULL "
+                               "AND time >= ? ORDER BY id", ACTION, since):
+        if why.startswith(f"{name} -> {new}: "):
+            name = new
+    return name
+
+
 def begin(store: Store, old: str, new: str, why: str, who: str, now: float) -> Renaming:
     """Writes down that a rename is about to be made; one that was cut short goes on under its line."""
     for one in unfinished(store):

@@ -345,6 +345,26 @@ _RESTORE = (
 # severity, a SKU's numbers, a fault of the policy. Empty for what was noted before.
 _CHANGED = ("ALTER TABLE version ADD COLUMN said TEXT NOT NULL DEFAULT ''",)
 
+# What kept a node from being healthy is in its problems; no one read it here. Made anew, as the SQLite of
+# older distributions cannot drop a column.
+_LOOK = (
+    """CREATE TABLE look_anew (
+        node INTEGER NOT NULL REFERENCES node, profile TEXT NOT NULL, time REAL NOT NULL, state TEXT NOT NULL,
+        measured TEXT NOT NULL DEFAULT '[]',
+        PRIMARY KEY (node, profile, time)
+    ) WITHOUT ROWID""",
+    "INSERT INTO look_anew SELECT node, profile, time, state, measured FROM look",
+    "DROP TABLE look",
+    "ALTER TABLE look_anew RENAME TO look",
+)
+
+# Which file a cordon is in, where its back end is one: a site may have several of one kind.
+_CORDON_FILE = (
+    "ALTER TABLE cordon ADD COLUMN file TEXT NOT NULL DEFAULT ''",
+    "DROP INDEX cordon_open",
+    "CREATE UNIQUE INDEX cordon_open ON cordon (node, backend, file) WHERE ended IS NULL",
+)
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH,
                                            _EIGHTH, _NINTH, _TENTH, _ELEVENTH, _TWELFTH, _PARTS, _RESTORE,
-                                           _CHANGED)
+                                           _CHANGED, _LOOK, _CORDON_FILE)

@@ -45,7 +45,6 @@ UNREACHED = ""
 _NOTHING: Mapping[str, NodeReadings] = {}
 _NOT_ASKED = "not asked"
 _LOOKS_KEPT = 4             # of a node under a profile: what requalification looks back on
-_AGAINST_KEPT = 50
 # emitter, ending, record and time of a problem that was read from no log
 _NO_LOG = (None, None, None, None)
 _WORST_FIRST = (NodeState.UNHEALTHY, NodeState.UNKNOWN, NodeState.DEGRADED, NodeState.HEALTHY)
@@ -119,7 +118,7 @@ def record(
             judged = known[report.node] = _with_alive(report, alive)
             if not sweep.selected or not report.results:
                 writer.state(node, judged)
-                writer.looks(node, judged, sweep.profiles, alive)
+                writer.looks(node, judged, sweep.profiles)
                 seen = readings[report.node].shown if report.node in readings else None
                 newest.write(db, node, sweep.started, sweep.rules, judged, seen)
         follow(db, sweep.started)
@@ -140,7 +139,8 @@ def _versions(
                     rules.discard(result.rule)
         versions.note(db, sweep.versions, sweep.who, sweep.started, rules, latest)
     versions.note_nodes(db, ((report.node, seen) for report in kept if report.node in readings
-                             and (seen := readings[report.node].shown) is not None), sweep.who, sweep.started)
+                             and (seen := readings[report.node].shown) is not None), sweep.who, sweep.started,
+                        latest)
 
 
 def _ambiguous(readings: Mapping[str, NodeReadings]) -> set[tuple[str, str]]:
@@ -239,12 +239,9 @@ class _Writer:
         self._db.execute(f"UPDATE {table} SET ended = ?, began = min(began, ?), seen = min(seen, ?) "  # noqa: S608  (our own names)
                          "WHERE id = ?", (self._now, self._now, self._now, number))
 
-    def looks(
-        self, node: int, report: NodeReport, profiles: Iterable[str], alive: Iterable[_Alive] = (),
-    ) -> None:
+    def looks(self, node: int, report: NodeReport, profiles: Iterable[str]) -> None:
         """What this look said under the sweep's profiles; of each, the newest are kept, and this one, and
-        those while we held the node: without them no one could say later why it was returned. `alive` stand
-        against the node beside what the look found.
+        those while we held the node: without them no one could say later why it was returned.
 
         What seems to be later is of a clock that was wrong, or this sweep is an older one:
         it proves nothing any more.
@@ -252,18 +249,12 @@ class _Writer:
         self._db.execute("DELETE FROM look WHERE node = ? AND time > ?", (node, self._latest))
         self._db.execute("UPDATE look SET state = ? WHERE node = ? AND time > ?",
                          (NodeState.UNKNOWN.value, node, self._now))
-        found = [*((problem.rule, problem.subject, problem.status) for problem in _problems(report)
-                   if problem.values[0] != Severity.INFO.value),
-                 *((one.rule, one.subject, Status.FAIL.value) for one in alive
-                   if one.severity is not Severity.INFO)]
-        against = json.dumps(list(dict.fromkeys(found))[:_AGAINST_KEPT])
         measured = json.dumps(self._measured(node, report))
         for profile in profiles:
             self._db.execute(
-                "INSERT INTO look (node, profile, time, state, against, measured) VALUES (?, ?, ?, ?, ?, ?) "
-                "ON CONFLICT DO UPDATE SET state = excluded.state, against = excluded.against, measured = "
-                "excluded.measured",
-                (node, profile, self._now, report.state.value, against, measured))
+                "INSERT INTO look (node, profile, time, state, measured) VALUES (?, ?, ?, ?, ?) "
+                "ON CONFLICT DO UPDATE SET state = excluded.state, measured = excluded.measured",
+                (node, profile, self._now, report.state.value, measured))
             old = self._db.execute("SELECT time FROM look WHERE node = ? AND profile = ? AND time != ? "
                                    "AND time NOT IN (SELECT time FROM look WHERE node = ? AND profile = ? "
                                    "ORDER BY time DESC LIMIT ?)",

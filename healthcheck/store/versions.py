@@ -150,16 +150,21 @@ def _newest(db: sqlite3.Connection) -> dict[tuple[str, str], tuple[int, str, flo
     return {(row[0], row[1]): (row[2], row[3], row[4], row[5]) for row in db.execute(_NEWEST)}
 
 
-def note_nodes(db: sqlite3.Connection, shown: Iterable[tuple[str, Telemetry]], who: str, now: float) -> None:
+def note_nodes(
+    db: sqlite3.Connection, shown: Iterable[tuple[str, Telemetry]], who: str, now: float,
+    latest: float = float("inf"),
+) -> None:
     """Writes down, inside a transaction and before the newest looks are written over,
-    which nodes run another version than they did."""
+    which nodes run another version than they did. `latest` is as for `note`."""
     before = {row[0]: tuple(row[1:]) for row in db.execute(
         "SELECT name, time, driver, kernel, firmware FROM newest JOIN node ON node.id = newest.node "
         "WHERE driver || kernel || firmware != ''")}
     for node, new in shown:
         time, *old = before.get(node, (now, "", "", ""))
+        ahead = time > latest
+        time = min(time, now) if ahead else time
         for kind, was, is_now in zip(OF_NODES, old, (new.driver, new.kernel, firmware(new)), strict=True):
-            if was and is_now and was != is_now and time < now:
+            if was and is_now and was != is_now and (time < now or ahead):
                 db.execute("UPDATE version SET seen = ? WHERE digest = ? AND id = "
                            "(SELECT max(id) FROM version WHERE kind = ? AND name = ?)",
                            (time, was, kind, node))

@@ -16,9 +16,11 @@ import json
 import os
 import sqlite3
 import stat
+import sys
+import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
 FILE = "muster.waiting.jsonl"
 SCHEMA = "muster.waiting/1"
 RUN = Path("/run")
+# The action in the ledger of a sweep that waited for the store for too long.
+NOT_STORED = "sweep left out"
 # Of one file: some thousand sweeps of a hundred nodes.
 LARGEST = 64 << 20
 
@@ -45,7 +49,8 @@ LARGEST = 64 << 20
 @dataclass(frozen=True)
 class WaitingCordon:
     """A cordon that no store knows yet. `held` is None where it was cut short, `message` what came of it;
-    `user` and `since` are those of the back end. Times are epoch seconds."""
+    `user` and `since` are those of the back end, `file` is which one it is, if it is one. Times are epoch
+    seconds."""
 
     mark: CordonMark
     node: str
@@ -58,6 +63,7 @@ class WaitingCordon:
     message: str = ""
     user: str = ""
     since: float | None = None
+    file: str = ""
 
 
 def begin(folder: Path, cordon: WaitingCordon) -> Path:
@@ -93,18 +99,24 @@ def waiting_cordons(folder: Path) -> list[WaitingCordon]:
 def take_in(store: Store, folder: Path) -> None:
     """Afterwards the store knows what was done without it. What cannot be written now waits for the next
     time."""
-    for place in _places(folder):
-        if not place.exists():
-            continue
-        with suppress(OSError, StoreError), _locked(place, os.O_RDONLY) as descriptor:
-            with open(descriptor, "rb", closefd=False) as file:
-                found = list(_lines(file.read()))
-            with store.writing() as db:
-                for cordon in _cordons(found):
-                    _take_cordon(db, cordon)
-            for line in found:
-                if line.get("kind") == "sweep":
-                    _take_sweep(store, line)
+    found: list[dict[str, Any]] = []
+    places: list[Path] = []
+    with suppress(OSError, StoreError), ExitStack() as held:
+        for place in _places(folder):
+            if not place.exists():
+                continue
+            with suppress(OSError):
+                descriptor = held.enter_context(_locked(place, os.O_RDONLY))
+                with open(descriptor, "rb", closefd=False) as file:
+                    found += _lines(file.read())
+                places.append(place)
+        if not places:
+            return
+        with store.writing() as db:
+            for cordon in _cordons(found):
+                _take_cordon(db, cordon)
+        _take_sweeps(store, found)
+        for place in places:
             place.unlink()
             sync_folder(str(place.parent))
 
@@ -115,23 +127,67 @@ def _take_cordon(db: sqlite3.Connection, one: WaitingCordon) -> None:
         return      # taken in before, by a process that was killed before it removed the file
     if one.held is not False:
         db.execute("UPDATE cordon SET state = 'void', ended = ? WHERE node = ? AND backend = ? "
-                   "AND ended IS NULL", (one.began, one.node, one.backend))
+                   "AND file IN ('', ?) AND ended IS NULL", (one.began, one.node, one.backend, one.file))
     line = ledger.begin(db, one.began, one.who, "cordon", one.node, one.why, one.backend)
     if one.held is not None:
         ledger.finish(db, line, f"{'' if one.held else 'not done: '}{one.message}; the store could not be "
                                 "opened then", one.began)
     state = {None: "meant", True: "held", False: "void"}[one.held]
     db.execute("INSERT INTO cordon (node, backend, why, who, state, began, ended, line, store, number, "
-               "identity, user, stamp, asked) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1)",
+               "identity, user, stamp, file, asked) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1)",
                (one.node, one.backend, one.why, one.who, state, one.began,
                 one.began if one.held is False else None, line, one.mark.store, one.mark.number, one.identity,
-                one.user, one.since))
+                one.user, one.since, one.file))
 
 
-def _take_sweep(store: Store, line: Mapping[str, Any]) -> None:
-    """Stores a sweep unless it is there, or a newer one is: what is older must not stand for the newest."""
+@dataclass(frozen=True)
+class _WaitingSweep:
+    sweep: SweepRecord
+    reports: Sequence[NodeReport]
+    readings: Mapping[str, NodeReadings]
+
+
+def _take_sweeps(store: Store, found: Iterable[Mapping[str, Any]]) -> None:
+    """Stores the sweeps in the order of their time, first those that a clock dated later than now, which the
+    next one puts right. One that is there is left out, and so is one that is older than the newest: it must
+    not stand for that, and a line of the ledger says that it was left out."""
+    from healthcheck.store.clock import in_future, newest_sweep
+    from healthcheck.store.sweeps import record
+
+    now = time.time()
+    sweeps = [one for line in found if line.get("kind") == "sweep" and (one := _read_sweep(line)) is not None]
+    for one in sorted(sweeps, key=lambda each: (not in_future(each.sweep.started, now), each.sweep.started)):
+        started = one.sweep.started
+        if store.rows("SELECT 1 FROM sweep WHERE started = ? AND finished = ? LIMIT 1", started,
+                      one.sweep.finished):
+            continue
+        newest = newest_sweep(store, now)
+        if newest is None or started > newest:
+            record(store, one.sweep, one.reports, one.readings)
+        else:
+            _left_out(store, one.sweep, newest, now)
+
+
+def _left_out(store: Store, sweep: SweepRecord, newest: float, now: float) -> None:
+    """Once, also after a kill before the file was removed."""
+    why = (f"the sweep of {_when(sweep.started)}, which waited for the store, is older than its newest, of "
+           f"{_when(newest)}")
+    if store.rows("SELECT 1 FROM ledger WHERE action = ? AND time = ?", NOT_STORED, sweep.started):
+        return
+    with store.writing() as db:
+        line = ledger.begin(db, sweep.started, sweep.who, NOT_STORED, "", why)
+        ledger.finish(db, line, "not stored, so that it does not stand for the newest", now)
+    sys.stderr.write(f"muster: {why}: it is not stored\n")
+
+
+def _when(at: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%MZ", time.gmtime(at))
+
+
+def _read_sweep(line: Mapping[str, Any]) -> _WaitingSweep | None:
+    """The sweep of a line; None where it is none."""
     from healthcheck.store.readings import NodeReadings
-    from healthcheck.store.sweeps import SweepRecord, record
+    from healthcheck.store.sweeps import SweepRecord
 
     try:
         data = json.loads(zlib.decompress(base64.b64decode(line["data"])))
@@ -140,9 +196,8 @@ def _take_sweep(store: Store, line: Mapping[str, Any]) -> None:
         readings = {str(node): cast("NodeReadings", typed(NodeReadings, one))
                     for node, one in data["readings"].items()}
     except (ValueError, TypeError, KeyError, AttributeError, zlib.error):
-        return
-    if not store.rows("SELECT 1 FROM sweep WHERE started >= ? LIMIT 1", sweep.started):
-        record(store, sweep, reports, readings)
+        return None
+    return _WaitingSweep(sweep, reports, readings)
 
 
 def _cordons(lines: Iterable[Mapping[str, Any]]) -> list[WaitingCordon]:

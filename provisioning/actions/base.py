@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from healthcheck.store.marks import CordonMark, mark_of
@@ -253,6 +254,26 @@ def marked(backend: Backend, names: Collection[str]) -> Mapping[str, NodeHold]:
     return {node: held for node, held in seen.items() if held.mark is not None}
 
 
+def unlisted(backend: Backend) -> str:
+    """What is to be said where a back end cannot list its marks; empty where it can."""
+    if isinstance(backend, SupportsMarks):
+        return ""
+    return (f"{backend.name} cannot list its marks: only nodes of the inventory and of the store were asked "
+            "for; `list: [PROGRAM, ...]` beside `command:` in the inventory's `cordon:` lets it")
+
+
+@runtime_checkable
+class IsFile(Protocol):
+    """A back end that is a file, of which a site may have several."""
+
+    path: Path
+
+
+def file_of(backend: object) -> str:
+    """Its file, the same however it was named; empty where it is none."""
+    return str(backend.path.resolve()) if isinstance(backend, IsFile) else ""
+
+
 def no_check(name: str) -> None:
     """Where nothing is to be done before a call."""
 
@@ -321,10 +342,15 @@ def check_unchanged(backend: object, node: str, shown: str) -> None:
     raise ActionError(f"others hold it now: {now.reason or now.holder.value}")
 
 
+def unappended(reason: str) -> str:
+    """Without what Slurm has appended by itself."""
+    return _APPENDED.sub("", reason)
+
+
 def same_reason(wrote: str, shown: str) -> bool:
     """Whether a back end shows the words that we wrote, of which it may have cut the end, and to which it may
     have added its own."""
-    wrote, shown = (" ".join(text.split()) for text in (wrote, _APPENDED.sub("", shown)))
+    wrote, shown = (" ".join(text.split()) for text in (wrote, unappended(shown)))
     return wrote.startswith(shown.removesuffix("…").rstrip())
 
 

@@ -5,6 +5,7 @@ holds it and what to type next; or ends exactly one mark, also one that the stor
 from __future__ import annotations
 
 import datetime as dt
+import shlex
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
@@ -12,7 +13,7 @@ from healthcheck.store.cordons import Cordon, cordon_of_mark, names, open_cordon
 from healthcheck.store.file import Store
 from healthcheck.store.marks import CordonMark, ended_by
 from inventory.errors import UsageError
-from provisioning.actions.base import Backend, Holder, NodeHold, marked
+from provisioning.actions.base import Backend, Holder, NodeHold, file_of, marked
 from provisioning.actions.cordon import NONE_OF_OURS, Clock, CordonResult, resolve_pending, uncordon
 from provisioning.actions.ownership import Whose, whose, words
 from provisioning.actions.strays import forget
@@ -35,7 +36,8 @@ def give_back(
     done = [_not_ours(one.node, seen[one.node], ours) if one.node in loose
             else replace(one, failed=seen[one.node].holder in (Holder.US, Holder.OTHERS)) if one.node in left
             else _still_away(one, backend.name) for one in done]
-    elsewhere = {one.node: one for one in open_cordons(store, nodes) if one.backend != backend.name}
+    elsewhere = {one.node: one for one in open_cordons(store, nodes)
+                 if one.backend != backend.name or (one.file and one.file != file_of(backend))}
     return [_also_there(one, elsewhere[one.node]) if one.node in elsewhere else one for one in done]
 
 
@@ -63,7 +65,8 @@ def _not_ours(node: str, held: NodeHold, ours: Collection[str]) -> CordonResult:
 
 
 def _also_there(done: CordonResult, other: Cordon) -> CordonResult:
-    how = (f"muster uncordon {other.node} --{other.backend} FILE" if other.backend in _FILES
+    file = shlex.quote(other.file) if other.file else "FILE"
+    how = (f"muster uncordon {other.node} --{other.backend} {file}" if other.backend in _FILES
            else f"muster uncordon {other.node} with an inventory that has `cordon: {other.backend}`")
     return replace(done, message=f"{done.message}; {other.backend} holds it as {other.mark}, too: {how}",
                    held=True, failed=True)

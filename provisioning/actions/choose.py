@@ -10,7 +10,7 @@ from pathlib import Path
 from inventory.errors import UsageError
 from inventory.model import Inventory, IsolationBackend
 from provisioning.actions.base import Backend
-from provisioning.actions.command import CommandBackend
+from provisioning.actions.command import CommandBackend, ListingCommand
 from provisioning.actions.golden import GoldenSet
 from provisioning.actions.hostfile import HostFile
 from provisioning.actions.kubeapi import Api
@@ -43,7 +43,8 @@ def backend(
         return GoldenSet(Path(options.golden))
     chosen = inventory.cordon if inventory is not None else None
     if chosen is not None and chosen.by is IsolationBackend.COMMAND:
-        return CommandBackend(chosen.argv, chosen.seconds)
+        return (ListingCommand(chosen.argv, chosen.seconds, chosen.lists) if chosen.lists
+                else CommandBackend(chosen.argv, chosen.seconds))
     if chosen is not None and chosen.kubernetes is not None:
         there = chosen.kubernetes
         return Kubernetes(there, Api(there.config, there.context, chosen.seconds), report)

@@ -19,6 +19,9 @@ by then. A holder is "nobody", us, others or absent; the reason of a node that w
 node without a holder is an error, never free. A command that reboots nodes also reports when each was
 `booted`, in seconds since 1970, and whether it is `rebooting`. `{"done": false, "reason": "..."}` says why
 not.
+
+Where the inventory has `list: [PROGRAM, ...]` beside `command:`, that program is asked with the action list
+and no nodes, for every node that shows a mark of ours. Its reply is as that of held.
 """
 
 from __future__ import annotations
@@ -91,6 +94,15 @@ class CommandBackend:
             boots[node] = RebootState(None if booted is None else float(booted), rebooting)
         return boots
 
+    def _listed(self, argv: Sequence[str]) -> dict[str, NodeHold]:
+        """Every node of which this command says that it shows a mark."""
+        reply = self._ask("list", [], argv=argv).get("nodes")
+        if not isinstance(reply, dict) or not all(isinstance(one, dict) for one in reply.values()):
+            raise ActionError(f'{argv[0]}: its reply cannot be used: it has no "nodes", expected {{"nodes": '
+                              '{"gpu007": {"holder": "us", "reason": "muster#12: fan"}}}')
+        found = {node: self._held(node, one) for node, one in reply.items()}
+        return {node: held for node, held in found.items() if held.mark is not None}
+
     def _nodes(self, nodes: Collection[str]) -> dict[str, Mapping[str, Any]]:
         reply = self._ask("held", list(nodes)).get("nodes")
         if not isinstance(reply, dict):
@@ -125,10 +137,12 @@ class CommandBackend:
         if done is not True:
             raise self._wrong(f'"done" is {short(done)}, expected true, or false with a "reason"')
 
-    def _ask(self, action: str, nodes: list[str], reason: str = "") -> Mapping[str, Any]:
+    def _ask(
+        self, action: str, nodes: list[str], reason: str = "", argv: Sequence[str] = (),
+    ) -> Mapping[str, Any]:
         question = {
             "schema": SCHEMA, "action": action, "nodes": nodes, "reason": reason, "number": number_of(reason)}
-        reply = _run(self.argv, json.dumps(question).encode() + b"\n", self.seconds)
+        reply = _run(argv or self.argv, json.dumps(question).encode() + b"\n", self.seconds)
         try:
             answer = json.loads(reply, parse_constant=_refused)
         except (ValueError, RecursionError):
@@ -140,6 +154,18 @@ class CommandBackend:
 
     def _wrong(self, what: str) -> ActionError:
         return ActionError(f"{self.argv[0]}: its reply cannot be used: {what}")
+
+
+class ListingCommand(CommandBackend):
+    """One whose site has another command, `lists`, which lists the marks."""
+
+    def __init__(self, argv: Sequence[str], seconds: float, lists: Sequence[str]) -> None:
+        super().__init__(argv, seconds)
+        self.lists = tuple(lists)
+
+    def marked(self, names: Collection[str]) -> Mapping[str, NodeHold]:
+        """All nodes with a mark, as that command says."""
+        return self._listed(self.lists)
 
 
 def _refused(word: str) -> None:

@@ -27,6 +27,7 @@ from provisioning.actions.base import (
     SupportsTakeover,
     call_each,
     check_unchanged,
+    file_of,
     reason_with_mark,
 )
 from provisioning.actions.ownership import Whose, instead, whose, words
@@ -73,7 +74,7 @@ def cordon_each(store: Store, backend: Backend, wants: Sequence[CordonRequest], 
                 dry: bool = False) -> list[CordonResult]:
     """As `cordon`, each for a reason of its own."""
     nodes = [want.node for want in wants]
-    known = {one.node: one for one in open_cordons(store, nodes, backend.name)}
+    known = {one.node: one for one in open_cordons(store, nodes, backend.name, file_of(backend))}
     seen = backend.held(nodes) if nodes else {}
     done: dict[str, CordonResult] = {}
     free: dict[str, CordonRequest] = {}
@@ -92,7 +93,7 @@ def cordon_each(store: Store, backend: Backend, wants: Sequence[CordonRequest], 
         if stale is not None:
             settle(store, stale, CordonState.VOID, "someone gave the node back", clock())
         one = mean(store, node, backend.name, want.why, who, clock(), want.verdict,
-                   identity_of(store, node, seen[node]))
+                   identity_of(store, node, seen[node]), file_of(backend))
         if one is None:
             raise ActionError("another muster is cordoning it")
         made[node] = one
@@ -185,7 +186,7 @@ def uncordon_each(
     why: str = "", dry: bool = False, containing: str = "",
 ) -> list[CordonResult]:
     """As `uncordon`, each for a reason of its own; with None all, because of `why`."""
-    known = open_cordons(store, reasons, backend.name)
+    known = open_cordons(store, reasons, backend.name, file_of(backend))
     done = [CordonResult(node, NONE_OF_OURS, held=False) for node in reasons or ()
             if node not in {one.node for one in known}]
     seen = backend.held([one.node for one in known]) if known else {}
@@ -306,7 +307,7 @@ def _after_release(
 
 def resolve_pending(store: Store, backend: Backend, clock: Clock) -> None:
     """Reads every node whose change has an unknown outcome, and records the outcome."""
-    known = open_cordons(store, backend=backend.name)
+    known = open_cordons(store, backend=backend.name, file=file_of(backend))
     cut = {line.node: line.id for line in lines(store)
            if line.outcome is None and (line.action, line.evidence) == ("uncordon", backend.name)}
     doubtful = [one for one in known if one.state is CordonState.MEANT or one.node in cut]

@@ -24,6 +24,7 @@ from provisioning.actions.base import (
     NodeHold,
     RebootState,
     SupportsReboot,
+    file_of,
     reason_with_mark,
 )
 from provisioning.actions.cordon import Clock, CordonResult, resolve_pending
@@ -48,7 +49,8 @@ def reboot(store: Store, backend: Backend, nodes: Sequence[str], why: str, who: 
         resolve_reboots(store, backend, clock)
     held, boots = backend.held(nodes), able.boots(nodes)
     ours = {
-        one.node: one for one in open_cordons(store, nodes, backend.name) if one.state is CordonState.HELD}
+        one.node: one for one in open_cordons(store, nodes, backend.name, file_of(backend))
+        if one.state is CordonState.HELD}
     done: dict[str, CordonResult] = {}
     requested: dict[str, int] = {}
     for node in dict.fromkeys(nodes):
@@ -85,7 +87,7 @@ def resolve_reboots(store: Store, backend: Backend, clock: Clock) -> list[Cordon
         return []
     nodes = sorted({line.node for line in begun})
     boots, held = _able(backend).boots(nodes), backend.held(nodes)
-    ours = {one.node: one for one in open_cordons(store, nodes, backend.name)}
+    ours = {one.node: one for one in open_cordons(store, nodes, backend.name, file_of(backend))}
     return [_verify(store, backend, line, boots.get(line.node), held[line.node], ours.get(line.node), clock)
             for line in begun]
 

@@ -22,6 +22,7 @@ from provisioning.actions.base import (
     NodeHold,
     SupportsRewrite,
     check_unchanged,
+    file_of,
     reason_with_mark,
 )
 from provisioning.actions.cordon import Clock, CordonResult, identity_of, resolve_pending
@@ -52,7 +53,8 @@ def adopt(
         else:
             if one is not None:
                 settle(store, one, CordonState.VOID, f"adopted again by {who}", clock())
-            new = mean(store, node, backend.name, why, who, clock(), identity=identity_of(store, node, held))
+            new = mean(store, node, backend.name, why, who, clock(), identity=identity_of(store, node, held),
+                       file=file_of(backend))
             if new is None:
                 done[node] = CordonResult(node, "another muster is cordoning it", held=True, failed=True)
                 continue
@@ -141,7 +143,8 @@ def _begin(
 ) -> tuple[Mapping[str, Cordon], Mapping[str, NodeHold]]:
     if not dry:
         resolve_pending(store, backend, clock)
-    return {one.node: one for one in open_cordons(store, nodes, backend.name)}, backend.held(nodes)
+    ours = open_cordons(store, nodes, backend.name, file_of(backend))
+    return {one.node: one for one in ours}, backend.held(nodes)
 
 
 def _nothing_to_do(node: str, held: NodeHold, one: Cordon | None) -> CordonResult | None:
@@ -166,5 +169,6 @@ def _end(
     now: Mapping[str, NodeHold], clock: Clock,
 ) -> list[CordonResult]:
     keep(store, backend.name, now,
-         strays(now, open_cordons(store, backend=backend.name), cordons.names(store)), clock())
+         strays(now, open_cordons(store, backend=backend.name, file=file_of(backend)),
+                cordons.names(store)), clock())
     return [done[node] for node in nodes]

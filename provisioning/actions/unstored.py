@@ -22,6 +22,7 @@ from provisioning.actions.base import (
     Holder,
     NodeHold,
     check_unchanged,
+    file_of,
     reason_with_mark,
 )
 from provisioning.actions.cordon import Clock, CordonResult
@@ -48,7 +49,8 @@ def cordon_unstored(
         else:
             mark = CordonMark(secrets.token_hex(4), 1)
             done[node] = _one(folder, backend, held, clock,
-                              WaitingCordon(mark, node, backend.name, why, who, clock(), held.identity))
+                              WaitingCordon(mark, node, backend.name, why, who, clock(), held.identity,
+                                            file=file_of(backend)))
     return [done[node] for node in nodes]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import shlex
 import time
 from collections.abc import Callable, Iterable
@@ -17,7 +16,6 @@ from inventory.text import clean, short
 if TYPE_CHECKING:
     from healthcheck.store.file import Store
     from healthcheck.store.marks import CordonMark
-    from healthcheck.store.waiting import WaitingCordon
     from provisioning.actions.base import Backend
     from provisioning.actions.choose import Options
     from provisioning.actions.cordon import CordonResult
@@ -74,7 +72,6 @@ def cordon(
     Exit: 0 no job starts there now, 1 some node could not be cordoned, 2 usage.
     """
     from healthcheck.store.file import opened
-    from healthcheck.store.waiting import waiting_cordons
     from inventory.locate import state_dir
     from provisioning.actions import strays
     from provisioning.actions.choose import Options
@@ -87,9 +84,7 @@ def cordon(
     if nodes is None:
         if reason is not None:
             raise UsageError("--reason goes with NODES: muster cordon gpu007 --reason 'fan 3 is loud'")
-        folder = state_dir(state)
-        _list(waiting_cordons(folder))
-        return listed(folder, inventory, options, _given(hostfile, golden, inventory, state))
+        return listed(state_dir(state), inventory, options, _given(hostfile, golden, inventory, state))
     if reason is None or not reason.strip():
         raise UsageError("--reason is missing: it is shown on the drained node")
     folder, why = state_dir(state), _clean_reason(reason)
@@ -108,13 +103,6 @@ def cordon(
         click.echo(f"muster: {error}; it is cordoned without the store, which takes it in once it can be "
                    "opened", err=True)
     return _print_results(cordon_unstored(folder, backend, names, why, who(), time.time, dry=dry_run))
-
-
-def _list(cordons: Iterable[WaitingCordon]) -> None:
-    """Cordons that were made without the store, which has yet to take them in."""
-    for one in cordons:
-        when = dt.datetime.fromtimestamp(one.began, dt.timezone.utc).strftime("%Y-%m-%dT%H:%MZ")
-        click.echo(f"{one.node}  {one.mark}  {one.backend}  {when}  {one.who}  {one.why}")
 
 
 def _verb(words: tuple[str, ...]) -> tuple[str, str | None]:

@@ -4,7 +4,7 @@ that the store has no open cordon for, each with the command that ends it."""
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from healthcheck.store.cordons import Cordon
     from healthcheck.store.renaming import Renaming
     from healthcheck.store.strays import Stray
+    from healthcheck.store.waiting import WaitingCordon
     from inventory.model import Inventory
     from provisioning.actions.base import Backend, NodeHold
     from provisioning.actions.choose import Options
@@ -48,11 +49,16 @@ class _Shown:
 def listed(folder: Path, option: str | None, options: Options, given: str) -> int:
     """Prints the list; makes no store. `given` are the options that the next command needs, too. Gives the
     exit code: 3 where the back end could not be asked. Raises StoreError after the list of what it shows."""
+    from healthcheck.store.waiting import waiting_cordons
+    from provisioning.actions.base import unlisted
+
     if options.hostfile is not None and options.golden is not None:
         raise UsageError("--hostfile and --golden exclude each other: give one")
     stored = _stored(folder)
+    waiting = waiting_cordons(folder)       # what the store has not taken in as it was opened
     shown = _asked(option, options, stored)
-    rows = [*_rows(stored, shown, given), *_strays(stored, shown, given)]
+    known = {str(one.mark) for one in waiting}
+    rows = [*map(_waiting, waiting), *_rows(stored, shown, given), *_strays(stored, shown, given, known)]
     if not rows and stored.broken is None:
         rows = ["no cordons by the store" if shown.trouble else "no cordons"]
     for row in rows:
@@ -63,6 +69,8 @@ def listed(folder: Path, option: str | None, options: Options, given: str) -> in
     if shown.trouble:
         click.echo("note: marks that the store does not know are not listed, as the back end cannot be "
                    f"asked: {shown.trouble}", err=True)
+    if shown.backend is not None and (lacks := unlisted(shown.backend)):
+        click.echo(f"note: {lacks}", err=True)
     if stored.broken is not None:
         raise stored.broken
     return shown.code
@@ -96,7 +104,7 @@ def _asked(option: str | None, options: Options, stored: _Stored) -> _Shown:
         shown.there = load_inventory(path) if path is not None else None
         chosen |= shown.there is not None and shown.there.cordon is not None
         through = backend(shown.there, options, lambda line: click.echo(line, err=True))
-        ours = {one.node for one in stored.cordons if one.backend == through.name}
+        ours = {one.node for one in stored.cordons if _is_in(one, through)}
         marks = marked(through, {*ours, *(shown.there.nodes if shown.there is not None else ())})
         rest = sorted(ours - marks.keys())
         shown.held = {**marks, **(through.held(rest) if rest else {})}
@@ -116,13 +124,19 @@ def _rows(stored: _Stored, shown: _Shown, given: str) -> Iterator[str]:
                + "".join(f"  ({text})" for text in beside))
 
 
+def _is_in(one: Cordon, backend: Backend) -> bool:
+    from provisioning.actions.base import file_of
+
+    return one.backend == backend.name and one.file in ("", file_of(backend))
+
+
 def _beside(one: Cordon, shown: _Shown) -> list[str]:
     """What the back end shows instead of a cordon, or beside it."""
     from healthcheck.store.cordons import CordonState
     from provisioning.actions.ownership import instead, whose
 
-    if shown.backend is None or one.backend != shown.backend.name:
-        return []
+    if shown.backend is None or not _is_in(one, shown.backend):
+        return [f"in {one.file}"] if one.file else []
     if one.state is CordonState.MEANT:
         return ["it is not known whether it was made: muster triage --apply reads it again"]
     held = shown.held[one.node]
@@ -130,17 +144,23 @@ def _beside(one: Cordon, shown: _Shown) -> list[str]:
     return [text] if text else []
 
 
-def _strays(stored: _Stored, shown: _Shown, given: str) -> Iterator[str]:
-    """A line for each mark of none of our open cordons. What a person wrote beside one of ours stands in its
-    own line."""
+def _waiting(one: WaitingCordon) -> str:
+    """A cordon that was made without the store, which has yet to take it in."""
+    began = dt.datetime.fromtimestamp(one.began, dt.timezone.utc).strftime("%Y-%m-%dT%H:%MZ")
+    return f"{one.node}  {one.mark}  {one.backend}  {began}  {one.who}  {one.why}"
+
+
+def _strays(stored: _Stored, shown: _Shown, given: str, waiting: Collection[str]) -> Iterator[str]:
+    """A line for each mark of none of our open cordons, and of none that waits. What a person wrote beside
+    one of ours stands in its own line."""
     from healthcheck.store.strays import StrayKind
     from provisioning.actions.ownership import strays
 
     if shown.backend is None:
         return
-    ours = [one for one in stored.cordons if one.backend == shown.backend.name]
+    ours = [one for one in stored.cordons if _is_in(one, shown.backend)]
     for one in strays(shown.held, ours, stored.names):
-        if one.kind is not StrayKind.PERSON:
+        if one.kind is not StrayKind.PERSON and one.mark not in waiting:
             yield _stray(one, shown.backend.name, given, blind=stored.broken is not None)
 
 

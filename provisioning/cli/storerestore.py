@@ -48,9 +48,9 @@ def restore(
 
     It is checked first, with what a -wal or -journal beside it holds. The old head must no longer act. The
     store gets a new name, so that no mark is given twice. Cordons from before the copy are recognised by
-    their marks. Those that were made after it are taken in from the back ends: a person ends them with muster
-    uncordon. What was released after it is over. Keys, certificates and burn-ins are files beside the store;
-    copy them separately.
+    their marks. Those that were made after it are taken in from the back ends: triage's own stay triage's,
+    and a person ends the others with muster uncordon. What was released after it is over. Keys, certificates
+    and burn-ins are files beside the store; copy them separately.
 
     \b
     muster store restore /backup/muster.db
@@ -146,7 +146,7 @@ def _asked(
 ) -> list[Reconciled]:
     from healthcheck.store.cordons import open_cordons
     from healthcheck.store.waiting import waiting_cordons
-    from provisioning.actions.base import ActionError
+    from provisioning.actions.base import ActionError, file_of, unlisted
     from provisioning.actions.reconcile import reconcile as bring_together
 
     waiting = [each.mark for each in waiting_cordons(folder)]
@@ -159,7 +159,11 @@ def _asked(
                                        time.time, waiting=waiting))
         except ActionError as error:
             troubles.append(f"{name} could not be asked for marks: {error}")
-    others = {one.backend for one in open_cordons(store)} - {one.name for one in backends}
+    for text in dict.fromkeys(filter(None, map(unlisted, backends))):
+        click.echo(f"note: {text}", err=True)
+    names, files = {one.name for one in backends}, {file_of(one) for one in backends}
+    others = {f"{one.backend} {one.file}".strip() for one in open_cordons(store)
+              if one.backend not in names or (one.file and one.file not in files)}
     if others and backends:
         troubles.append(f"there are cordons in {', '.join(sorted(others))}, which was not asked for marks")
     return done
@@ -170,12 +174,16 @@ def _print(found: list[Reconciled]) -> None:
     from inventory.nodeset import fold
 
     for one in found:
-        if one.taken:
-            nodes = fold(cordon.node for cordon in one.taken)
-            marks = ", ".join(str(cordon.mark) for cordon in one.taken[:5])
-            more = ", ..." if len(one.taken) > 5 else ""
-            click.echo(f"{one.backend}: taken in, as made after the copy: {nodes} ({marks}{more}); when they "
-                       f"are fit: muster uncordon {nodes}")
+        by_triage = [cordon for cordon in one.taken if cordon.verdict is not None]
+        for taken in (by_triage, [cordon for cordon in one.taken if cordon.verdict is None]):
+            if not taken:
+                continue
+            nodes = fold(cordon.node for cordon in taken)
+            marks = ", ".join(str(cordon.mark) for cordon in taken[:5])
+            more = ", ..." if len(taken) > 5 else ""
+            ends = ("triage made them, and releases them when sweeps find them well" if taken is by_triage
+                    else f"when they are fit: muster uncordon {nodes}")
+            click.echo(f"{one.backend}: taken in, as made after the copy: {nodes} ({marks}{more}); {ends}")
         if one.over:
             click.echo(f"{one.backend}: released after the copy: {fold(cordon.node for cordon in one.over)}")
         for line in lines(one.strays, fold):

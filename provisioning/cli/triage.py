@@ -93,6 +93,7 @@ def triage(
     """
     from healthcheck.config.rulesfolder import folders
     from healthcheck.store import runs
+    from healthcheck.store.clock import AHEAD_S
     from healthcheck.store.file import opened
     from healthcheck.store.leases import left
     from healthcheck.store.verdicts import write
@@ -172,8 +173,9 @@ def triage(
     with opened(folder) as store, one_run(store, folder, name, time.time, take_over) as run:
         for line in policy_changes(store, folders(rules), name, time.time()):
             click.echo(line, err=form == "json")
+        now = time.time()
         with store.writing() as db:
-            note(db, decided_by(policy), name, time.time())
+            note(db, decided_by(policy), name, now, latest=now + AHEAD_S)
         if close_breaker:
             _close(store, name, str(reason).strip())
         done: list[CordonResult] = []

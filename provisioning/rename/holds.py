@@ -7,6 +7,7 @@ scheduler that still has a node of the old name keeps that held: it may be the s
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 
 from healthcheck.store.cordons import Cordon, cordon_of_mark, open_cordons
@@ -22,6 +23,7 @@ from provisioning.actions.base import (
     NodeHold,
     SupportsRename,
     check_unchanged,
+    file_of,
     reason_with_mark,
 )
 from provisioning.actions.ownership import Whose, whose
@@ -36,8 +38,9 @@ def check_holds(store: Store, backends: Sequence[Backend], old: str, new: str) -
     done = []
     for one in _to_carry(store, old, new):
         backend = at_hand.get(one.backend)
-        if backend is None:
-            how = (f"add --{one.backend} FILE" if one.backend in _FILES
+        if backend is None or (one.file and one.file != file_of(backend)):
+            file = shlex.quote(one.file) if one.file else "FILE"
+            how = (f"add --{one.backend} {file}" if one.backend in _FILES
                    else f"name an inventory with `cordon: {one.backend}`")
             raise UsageError(f"{old} has a cordon in {one.backend}, {one.mark}: {how}, or give it back "
                              f"first: muster uncordon {old}")

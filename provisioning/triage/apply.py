@@ -22,6 +22,7 @@ from healthcheck.store.strays import Stray, StrayKind
 from healthcheck.store.verdicts import open_breaker, write
 from healthcheck.triage.gather import ANEW
 from healthcheck.triage.plan import Act, TriagePlan
+from provisioning.actions.authored import words_of
 from provisioning.actions.base import (
     AcknowledgedChange,
     ActionError,
@@ -32,6 +33,7 @@ from provisioning.actions.base import (
     SupportsReboot,
     call_each,
     check_unchanged,
+    file_of,
     reason_with_mark,
 )
 from provisioning.actions.cordon import (
@@ -51,7 +53,8 @@ from provisioning.lease.check import give_back_abandoned
 def shown(store: Store, backend: Backend, nodes: Collection[str]) -> Mapping[str, NodeHold]:
     """Who holds the nodes that a plan may be about: these, and those that we hold by the store. Raises
     ActionError."""
-    nodes_to_read = {one.node for one in open_cordons(store, backend=backend.name)} | set(nodes)
+    ours = open_cordons(store, backend=backend.name, file=file_of(backend))
+    nodes_to_read = {one.node for one in ours} | set(nodes)
     return backend.held(sorted(nodes_to_read)) if nodes_to_read else {}
 
 
@@ -116,7 +119,7 @@ class BackendView:
 
 def view(store: Store, backend: Backend, seen: Mapping[str, NodeHold]) -> BackendView:
     """Raises ActionError."""
-    ours = open_cordons(store, backend=backend.name)
+    ours = open_cordons(store, backend=backend.name, file=file_of(backend))
     found = tuple(strays_of(seen, ours, cordons.names(store)))
     forgot = forgotten(backend, [one for one in ours if one.state is CordonState.HELD], seen)
     machines = {one.node: machine_identity(store, one.node) for one in ours if one.identity}
@@ -143,8 +146,9 @@ def resolve_lost(store: Store, backend: Backend, who: str, clock: Clock) -> list
     """Writes down which of our cordons people have ended, or taken over, behind our back, and makes again
     what the controller lost; gives a line for each of the latter, and for those whose node is gone or another
     one now. Raises ActionError."""
-    over = cordons.last_ended(store, backend.name)
-    ours = [one for one in open_cordons(store, backend=backend.name) if one.state is CordonState.HELD]
+    over = cordons.last_ended(store, backend.name, file_of(backend))
+    ours = [one for one in open_cordons(store, backend=backend.name, file=file_of(backend))
+            if one.state is CordonState.HELD]
     nodes_to_read = {one.node for one in (*over, *ours)}
     seen = backend.held(sorted(nodes_to_read)) if nodes_to_read else {}
     forgot = forgotten(backend, ours, seen)
@@ -245,8 +249,8 @@ def apply(store: Store, backend: Backend, plan: TriagePlan, who: str, clock: Clo
     releases = [step for step in plan.steps if step.act is Act.RELEASE]
     elsewhere = {step.node: step.backend for step in releases if step.backend != backend.name}
     reasons = {step.node: step.why for step in releases if step.node not in elsewhere}
-    wants = [CordonRequest(step.node, step.why, verdicts[step.node]) for step in plan.steps
-             if step.act is Act.ISOLATE]
+    wants = [CordonRequest(step.node, words_of(step.why, step.verdict), verdicts[step.node])
+             for step in plan.steps if step.act is Act.ISOLATE]
     done: list[CordonResult] = []
     try:
         done += uncordon_each(store, backend, reasons, who, clock)

@@ -9,7 +9,7 @@ from functools import partial
 from healthcheck.store import ledger
 from healthcheck.store.cordons import CordonState, open_cordons
 from healthcheck.store.file import Store
-from provisioning.actions.base import Backend, SupportsMend, call_each, reason_with_mark
+from provisioning.actions.base import Backend, SupportsMend, call_each, file_of, reason_with_mark
 from provisioning.actions.cordon import CordonResult
 
 Clock = Callable[[], float]
@@ -26,7 +26,8 @@ def mend(store: Store, backend: Backend, who: str, clock: Clock, *, dry: bool = 
     if not isinstance(backend, SupportsMend):
         return []
     known = {
-        one.node: one for one in open_cordons(store, backend=backend.name) if one.state is CordonState.HELD}
+        one.node: one for one in open_cordons(store, backend=backend.name, file=file_of(backend))
+        if one.state is CordonState.HELD}
     seen = backend.held(sorted(known)) if known else {}
     part = {node: one for node, one in known.items() if seen[node].mark == one.mark and seen[node].lacks}
     if dry:

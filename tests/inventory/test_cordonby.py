@@ -28,6 +28,8 @@ def read(text: str) -> CordonBy | None:
     ("cordon: {golden: /shared/good}", CordonBy(IsolationBackend.GOLDEN, "/shared/good")),
     ("cordon: {command: [site-cordon, --level, 02, 2]}",
      CordonBy(IsolationBackend.COMMAND, argv=("site-cordon", "--level", "02", "2"))),
+    ("cordon: {command: [site-cordon], list: [bin/marks, all]}",
+     CordonBy(IsolationBackend.COMMAND, argv=("site-cordon",), lists=("/site/bin/marks", "all"))),
     ("cordon: kubernetes", CordonBy(IsolationBackend.KUBERNETES, kubernetes=InKubernetes())),
     ("cordon: {kubernetes: {}}", CordonBy(IsolationBackend.KUBERNETES, kubernetes=InKubernetes())),
     ("cordon: {kubernetes: {config: kube/config, context: train, name: '{node}.example.org', condition: "
@@ -83,6 +85,9 @@ WAYS = ("expected slurm, kubernetes, {hostfile: FILE}, {golden: FILE}, {kubernet
      "/site/muster.yaml:2:19: cordon.command is 'act --now', expected a list of a program and its words"),
     ("cordon: {command: []}",
      "/site/muster.yaml:2:19: cordon.command is a list, expected a list of a program and its words"),
+    ("cordon: {command: [a], list: act}",
+     "/site/muster.yaml:2:30: cordon.list is 'act', expected a list of a program and its words"),
+    ("cordon: {golden: a, list: [b]}", "/site/muster.yaml:2:21: cordon.list goes with a command only"),
     ("cordon: {command: [a, '']}", "/site/muster.yaml:2:23: cordon.command is ''"),
     ("cordon: {command: [a, [b]]}", "/site/muster.yaml:2:23: cordon.command is a list"),
     ("cordon: {command: [a], seconds: 0}",

@@ -147,6 +147,8 @@ def held(node):
 answer = {{"schema": "muster.action/1", "done": True}}
 if asked["action"] == "held":
     answer["nodes"] = {{node: held(node) for node in asked["nodes"]}}
+elif asked["action"] == "list":
+    answer["nodes"] = {{node: one for node in site if (one := held(node))["holder"] == "us"}}
 else:
     site.update(dict.fromkeys(asked["nodes"], asked["reason"][:120] if asked["action"] == "isolate" else None))
     json.dump(site, open({path!r}, "w"))

@@ -287,6 +287,21 @@ def test_from_a_burn_in_to_a_gate_by_commands_alone(home: Path, tmp_path: Path) 
     assert [one["kind"] for one in document["nodes"]] == ["revoked", *["ok"] * 6]
 
 
+def test_a_burn_in_from_before_a_rename_certifies_the_node_under_its_new_name(tmp_path: Path) -> None:
+    (tmp_path / "muster.yaml").write_text(
+        "version: 1\ncordon: {hostfile: bad}\nnodes:\n" + "".join(
+            f"  {place.node}: {{}}\n" for place in places(8)))
+    now = time.time()
+    with opened(tmp_path / "state", make=True) as store:
+        swept(store, *(report(place.node) for place in places(8)), at=now - 700)
+    write_burnin(tmp_path / "state", burnin(places(8), sound(places(8)), began=now - 900))
+    said(tmp_path, "certificate", "key", "new", "--cluster", "alpha")
+    said(tmp_path, "inventory", "rename", "gpu001", "gpu101", "--reason", "moved", "--yes")
+    (result,) = (tmp_path / "state/burnin").glob("*.burnin.json")
+    out = said(tmp_path, "certificate", "issue", str(result), "--nodes", "gpu101,gpu002")
+    assert "gpu101: certified" in out and "gpu002: certified" in out and "gpu001" not in out
+
+
 def test_who_was_rebooted_is_due_where_it_is_idle_and_a_quick_burn_in_renews_it(
     made: Head, home: Path,
 ) -> None:

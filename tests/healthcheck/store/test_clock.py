@@ -9,10 +9,22 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from healthcheck.model.outcome import Finding, NodeReport, Result, Severity, Status, state_of
+from healthcheck.exporter.stored import Nodes, StoreSource
+from healthcheck.model.outcome import (
+    Finding,
+    NodeReport,
+    NodeState,
+    Result,
+    Severity,
+    Status,
+    state_of,
+)
 from healthcheck.store.clock import head_clock, newest_sweep
 from healthcheck.store.file import Store, opened
+from healthcheck.store.readings import NodeReadings
+from healthcheck.store.shown import Telemetry
 from healthcheck.store.sweeps import SweepRecord, record
+from healthcheck.store.versions import Version, history
 from inventory.errors import StoreError
 from tests.command import muster
 
@@ -72,6 +84,26 @@ def test_as_it_is_typed_the_head_is_reported_once_and_no_state_is_of_the_future(
     assert "clock" not in muster("nodes", home=tmp_path).stderr
     shown = muster("nodes", "--all", home=tmp_path)
     assert "unhealthy?" not in shown.stdout and shown.stdout.count("no-new-jobs") == 1
+
+
+def test_what_changed_while_the_clock_was_ahead_is_noted_by_the_next_right_sweep(tmp_path: Path) -> None:
+    now = time.time()
+    with opened(tmp_path, make=True) as store:
+        for at, digest, driver in ((now - 7200, "a", "570"), (now + DAY, "a", "570"), (now - 60, "b", "580")):
+            shown = {"n1": NodeReadings((), (), frozenset(), "boot", Telemetry(driver=driver, kernel="6.8"))}
+            record(store, SweepRecord(at, at + 5, False, "t", "d", versions=(Version("policy", "x", digest),)),
+                   [NodeReport("n1", NodeState.HEALTHY, "", ())], shown)
+        found = {(one.kind, one.was, one.digest, one.began) for one in history(store, now - DAY)}
+        assert ("policy", "a", "b", now - 60) in found and ("driver", "570", "580", now - 60) in found
+
+
+def test_the_exporter_counts_by_no_sweep_of_the_future(tmp_path: Path) -> None:
+    now = time.time()
+    with opened(tmp_path, make=True) as store:
+        swept(store, now - 3600)
+        swept(store, now + DAY)
+    seen = StoreSource(tmp_path, Nodes(None)).read(now)
+    assert seen is not None and seen.head is not None and seen.head.sweep_started == now - 3600
 
 
 def test_a_clock_that_no_one_has_set_stores_nothing_and_says_so(tmp_path: Path) -> None:

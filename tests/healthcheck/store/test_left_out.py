@@ -26,10 +26,11 @@ from healthcheck.model.outcome import (
     Status,
     state_of,
 )
+from healthcheck.store.clock import newest_sweep
 from healthcheck.store.file import Store, opened
 from healthcheck.store.hardware import newest_hardware
 from healthcheck.store.history import prune
-from healthcheck.store.leftout import KnownNode, known_to_head, left_out_nodes, newest_sweep
+from healthcheck.store.leftout import KnownNode, known_to_head, left_out_nodes
 from healthcheck.store.readings import readings
 from healthcheck.store.sweeps import SweepRecord, record
 from healthcheck.triage.gather import changes, gather
@@ -149,7 +150,7 @@ def test_a_node_that_no_sweep_ever_visited_stays_never_seen(store: Store) -> Non
 
 
 def test_the_head_knows_a_boot_and_a_visit_by_its_own_sweeps_only(store: Store) -> None:
-    assert newest_sweep(store) is None and known_to_head(store) == {}
+    assert newest_sweep(store, NOW) is None and known_to_head(store) == {}
     sweep(store, 60, visited(), selected=True)
     # A sweep of some rules is no visit, though it has met the boot.
     assert known_to_head(store) == {"n1": KnownNode(BOOT)}
@@ -162,7 +163,7 @@ def test_the_head_knows_a_boot_and_a_visit_by_its_own_sweeps_only(store: Store) 
     sweep(store, 44, visited(Status.FAIL))
     assert known_to_head(store) == {"n1": KnownNode(BOOT, NOW - 2640, healthy=False)}
     sweep(store, 40, NodeReport("n1", NodeState.UNKNOWN, "connect: no route", (), stage="connect"))
-    assert known_to_head(store) == {"n1": KnownNode(BOOT, None, healthy=False)} and newest_sweep(store) == NOW - 2400
+    assert known_to_head(store) == {"n1": KnownNode(BOOT, None, healthy=False)} and newest_sweep(store, NOW) == NOW - 2400
 
 
 def test_a_sweep_that_left_most_nodes_out_looked_at_most_of_them_for_what_a_change_brings(store: Store) -> None:

@@ -154,3 +154,13 @@ def test_a_name_is_known_by_any_of_its_rows_but_the_ledgers(store: Store, table:
                            "VALUES (?, '', '', '', '', '', '', '', 0)",
                     "screened": "INSERT INTO screened VALUES (?, '', 0, 0)"}[table], (OLD,))
     assert renaming.knows(store, OLD) and not renaming.knows(store, NEW)
+
+
+def test_a_burn_in_from_before_renames_is_of_the_names_that_its_nodes_have_now(tmp_path: Path) -> None:
+    with opened(tmp_path, make=True) as store:
+        for at, old, new in ((10.0, "a", "b"), (20.0, "b", "c"), (30.0, "x", "a")):
+            renaming.finish(store, renaming.begin(store, old, new, "moved", "ann", at), "renamed", at)
+        renaming.begin(store, "c", "d", "cut short", "ann", 40.0)
+        assert [renaming.name_now(store, name, 5.0) for name in ("a", "b", "c", "x", "q")] == [
+            "c", "c", "c", "a", "q"]
+        assert [renaming.name_now(store, name, 25.0) for name in ("a", "c", "x")] == ["a", "c", "a"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import zlib
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,9 @@ from healthcheck.config import rulesfolder
 from healthcheck.model.outcome import NodeReport
 from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.store import waiting
+from healthcheck.store.clock import head_clock, newest_sweep
 from healthcheck.store.file import NAME, Store, opened
+from healthcheck.store.ledger import lines
 from healthcheck.store.readings import NodeReadings, readings
 from healthcheck.store.sweeps import SweepRecord, record
 from healthcheck.store.versions import Version
@@ -78,7 +81,36 @@ def test_one_that_is_older_than_what_the_store_has_by_then_does_not_stand_for_th
     for _ in range(2):      # twice, as after a kill before the file was removed
         with opened(tmp_path) as store:
             assert [row[0] for row in store.rows("SELECT started FROM sweep")] == [2000.0, 3000.0]
+            (line,) = [one for one in lines(store) if one.action == waiting.NOT_STORED]
+            assert "the sweep of 1970-01-01T00:16Z" in line.why and line.outcome is not None
         (tmp_path / FILE).write_bytes(data)
+
+
+def test_what_waits_in_two_places_is_stored_in_the_order_of_its_time_and_what_a_fast_clock_dated_is_put_right(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:
+    now, state = time.time(), tmp_path / "state"
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    with opened(state, make=True) as store:
+        record(store, swept(now - 5000), [])
+        record(store, swept(now + 86400), [])   # a day ahead
+    keep_sweep(state, swept(now - 1000), [], {})
+    keep_sweep(state, swept(now + 90000), [], {})
+    (state / FILE).rename(tmp_path / "later")
+    keep_sweep(state, swept(now - 2000), [], {})
+    (beside,) = [one for one in waiting._places(state) if one.is_relative_to(tmp_path / "muster")]
+    beside.parent.mkdir()
+    (state / FILE).rename(beside)
+    (tmp_path / "later").rename(state / FILE)
+    with opened(state) as store:
+        assert [round(row[0] - now) for row in store.rows("SELECT started FROM sweep ORDER BY id")] == [
+            -5000, 86400, 90000, -2000, -1000]
+        assert newest_sweep(store, now) == now - 1000 and head_clock(store, now) == ""
+    assert not beside.exists() and not (state / FILE).exists() and capsys.readouterr().err == ""
+    keep_sweep(state, swept(now - 3000), [], {})
+    with opened(state):
+        pass
+    assert "which waited for the store, is older than its newest" in capsys.readouterr().err
 
 
 def test_the_file_grows_only_so_far_and_what_is_in_it_stays_whole(

@@ -162,11 +162,10 @@ def test_when_what_left_was_over_is_the_later_of_what_is_silenced_and_of_what_is
 
 
 def test_no_silence_makes_a_snapshot_healthy(store: Store) -> None:
-    fan = ["fan", "2", "fail"]
-    for hour, state, against in ((-3, "healthy", []), (-2, "degraded", [fan]), (-1, "unknown", [])):
+    for hour, state in ((-3, "healthy"), (-2, "degraded"), (-1, "unknown")):
         put(store, "look", node=71, profile="bringup", time=at(hour), state=state,
-            against=json.dumps(against), measured=json.dumps(["fan"] if hour == -2 else []))
-    put(store, "look", node=71, profile="other", time=at(-1), state="healthy", against="[]", measured="[]")
+            measured=json.dumps(["fan"] if hour == -2 else []))
+    put(store, "look", node=71, profile="other", time=at(-1), state="healthy", measured="[]")
     past = known(store, silenced=lambda problem: problem.rule == "fan")
     assert [look.state for look in past.looks] == ["healthy", "degraded", "unknown"]
     assert past.looks[1] == RequalifySnapshot(at(-2), "degraded", frozenset({"fan"}))

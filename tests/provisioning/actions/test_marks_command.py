@@ -165,7 +165,7 @@ def test_a_cordon_in_another_back_end_is_no_free_node(home: Path) -> None:
     (home / "good").write_text("gpu[001-004]\n")
     assert run(home, "uncordon", "gpu001", "--golden", "good") == (
         1, "gpu001: there is no cordon of ours; hostfile holds it as muster#1, too: "
-        "muster uncordon gpu001 --hostfile FILE\n")
+        f"muster uncordon gpu001 --hostfile {home / 'other'}\n")
     mark = (home / "other").read_text().partition("# ")[2].partition(": fan")[0]
     code, shown = run(home, "uncordon", "--golden", "good", "--mark", mark)
     assert code == 2 and "is a cordon of gpu001 in hostfile, and this is golden: add --hostfile FILE" in shown

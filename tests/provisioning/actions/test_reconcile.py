@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -18,11 +18,18 @@ from healthcheck.store.ledger import lines
 from healthcheck.store.marks import CordonMark
 from healthcheck.store.restore import Restored, restore
 from healthcheck.store.strays import StrayKind
-from provisioning.actions.base import reason_with_mark
+from provisioning.actions.base import Holder, SupportsMarks, reason_with_mark, unlisted
+from provisioning.actions.command import CommandBackend, ListingCommand
 from provisioning.actions.cordon import cordon, uncordon
 from provisioning.actions.hostfile import HostFile
 from provisioning.actions.reconcile import Reconciled, reconcile
+from provisioning.triage.apply import resolve_lost
 from tests.command import muster
+from tests.testbed.backends import CommandSite, GoldenSite, KubernetesSite, Site, SlurmSite
+from tests.testbed.kubernetes import serving
+from tests.testbed.require import require
+from tests.testbed.slurm import WHY_NOT, Slurm, can_run
+from tests.testbed.slurm import slurm as cluster
 
 NOW = 1_795_000_000.0
 NODES = ("n1", "n2", "n3", "n4")
@@ -332,3 +339,100 @@ def test_a_writer_that_had_the_store_open_when_it_was_moved_writes_no_more(head:
         assert muster("store", "move", str(head.at / "moved.db"), home=head.at).returncode == 0
         with pytest.raises(Exception, match="this head no longer acts"):
             mean(early, "n3", "hostfile", "late", "ann", NOW)
+
+
+@pytest.fixture(scope="module")
+def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
+    require(can_run(), WHY_NOT)
+    with cluster(tmp_path_factory.mktemp("slurm"), ["n1", "n2", "n3", "n4"]) as running:
+        yield running
+
+
+@pytest.fixture(params=["golden", "command", "listing command", "kubernetes", "slurm"])
+def site(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    if request.param == "kubernetes":
+        with serving(tmp_path) as there:
+            yield KubernetesSite(there, NODES)
+    elif request.param == "slurm":
+        real: Slurm = request.getfixturevalue("bed")
+        for key, value in real.environment.items():
+            monkeypatch.setenv(key, value)
+        site = SlurmSite(real)
+        site.restore()
+        yield site
+        site.restore()
+    elif request.param == "golden":
+        yield GoldenSite(tmp_path, NODES)
+    else:
+        one = CommandSite(tmp_path, NODES)
+        if request.param == "listing command":
+            assert isinstance(one.backend, CommandBackend)
+            one.backend = ListingCommand(one.backend.argv, 30, one.backend.argv)
+        yield one
+
+
+def test_every_back_end_and_the_restored_store_come_together(site: Site, tmp_path: Path) -> None:
+    clock = iter(range(2_000_000_000, 2_000_001_000)).__next__
+    state, copy = tmp_path / "state", tmp_path / "copy.db"
+
+    def now() -> float:
+        return float(clock())
+
+    with opened(state, make=True) as store:
+        assert all(not one.failed for one in cordon(store, site.backend, ["n1", "n2"], "fan", "ann", now))
+        store.backup(copy)
+        uncordon(store, site.backend, ["n1"], "fit", "ann", now)
+        assert all(not one.failed for one in cordon(store, site.backend, ["n3", "n4"], "late", "ann", now))
+    found: list[Reconciled] = []
+
+    def also(store: Store) -> None:
+        # n4 is in the inventory no more, and the copy has never heard of it
+        found.append(reconcile(store, [site.backend], ["n1", "n2", "n3"], "ann", now))
+
+    restore(copy, state, "ann", now(), replace=True, also=also)
+    listing = isinstance(site.backend, SupportsMarks)
+    assert sorted(one.node for one in found[0].taken) == ["n3", "n4"][:1 + listing]
+    assert [one.node for one in found[0].over] == ["n1"] and found[0].strays == ()
+    assert bool(unlisted(site.backend)) is not listing
+    with opened(state) as store:
+        assert store.check() == []
+        assert reconcile(store, [site.backend], NODES[:3], "ann", now) == Reconciled(
+            site.backend.name, (), (), ())
+        nodes = ["n2", "n3", "n4"][:2 + listing]
+        assert all(not one.held and not one.failed
+                   for one in uncordon(store, site.backend, nodes, "fit", "ann", now))
+    held = site.backend.held(NODES)
+    assert all(held[node].holder is Holder.NO_ONE for node in nodes)
+
+
+def test_a_command_that_cannot_list_its_marks_says_so_where_they_are_listed(tmp_path: Path) -> None:
+    site = CommandSite(tmp_path, NODES)
+    assert isinstance(site.backend, CommandBackend)
+    (program,) = site.backend.argv
+    site.hold("n4", "muster:beef#7: left by another head")
+    for lists, finds in (("", False), (f", list: [{program}]", True)):
+        (tmp_path / "muster.yaml").write_text(
+            f"version: 1\ncordon: {{command: [{program}]{lists}}}\nnodes:\n  n[1-3]:\n")
+        done = muster("cordon", home=tmp_path)
+        assert ("n4  muster:beef#7" in done.stdout, "cannot list its marks" in done.stderr) == (finds, not finds)
+        assert muster("cordon", "n1", "--reason", "x", home=tmp_path).returncode == 0
+        done = muster("store", "reconcile", home=tmp_path)
+        assert done.returncode == 0 and ("cannot list its marks" in done.stderr) is not finds, done
+
+
+def test_of_two_files_of_one_kind_what_the_other_holds_is_neither_released_nor_lost(head: Head) -> None:
+    other = HostFile(head.at / "other")
+    with opened(head.state) as store:
+        assert all(not one.failed for one in cordon(store, other, ["n1", "n3"], "in the other", "ann", head.clock))
+        store.backup(head.copy)
+    _, found = head.restored()      # only the first file is given
+    assert found.over == ()
+    said = muster("store", "reconcile", "--hostfile", str(head.bad.path), home=head.at)
+    assert f"there are cordons in hostfile {other.path}, which was not asked" in said.stderr, said
+    with opened(head.state) as store:
+        assert [one.node for one in open_cordons(store)] == ["n1", "n2", "n1", "n3"]
+        assert resolve_lost(store, head.bad, "triage", head.clock) == [] and len(open_cordons(store)) == 4
+    said = muster("uncordon", "n1", "--hostfile", str(head.bad.path), home=head.at)
+    assert said.returncode == 1 and f"muster uncordon n1 --hostfile {other.path}" in said.stdout, said
+    assert muster("uncordon", "n1,n3", "--hostfile", str(other.path), home=head.at).returncode == 0
+    assert other.path.read_text().strip() == "" and sorted(head.shown()) == ["n2"]

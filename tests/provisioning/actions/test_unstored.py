@@ -193,3 +193,18 @@ def test_where_nothing_can_be_written_down_the_node_is_cordoned_and_the_line_say
     (done,) = cordon_unstored(tmp_path / "state", HostFile(tmp_path / "bad"), ["n1"], "smoke", "ann", time.time)
     assert done.held and "muster cordon adopt n1 --reason TEXT" in done.message
     assert (tmp_path / "bad").read_text().startswith("n1  # muster:")
+
+
+def test_a_cordon_without_the_store_is_listed_once_before_and_after_the_store_takes_it_in(tmp_path: Path) -> None:
+    (tmp_path / "muster.yaml").write_text("version: 1\ncordon: {hostfile: bad}\nnodes:\n  n[1-3]:\n")
+    assert muster("cordon", "n1", "--reason", "fan", home=tmp_path).returncode == 0
+    path = tmp_path / "state" / NAME
+    whole = path.read_bytes()
+    path.write_bytes(b"something else" * 100)
+    assert muster("cordon", "n2", "--reason", "smoke", home=tmp_path).returncode == 0
+    assert muster("cordon", home=tmp_path).stdout.count("\nn2  ") + muster(
+        "cordon", home=tmp_path).stdout.startswith("n2  ") == 1
+    path.write_bytes(whole)
+    for _ in range(2):
+        lines = muster("cordon", home=tmp_path).stdout.splitlines()
+        assert [line.split()[0] for line in lines] == ["n1", "n2"], lines

@@ -158,7 +158,8 @@ def test_a_cordon_in_a_file_that_was_not_named_is_asked_for(home: Path) -> None:
     (home / "good").write_text("gpu[001-004]\n")
     call(home, "cordon", "gpu001", "--reason", "fan", "--golden", "good")
     text = rename(home, "gpu001", "a1", code=2)
-    assert "gpu001 has a cordon in golden, muster#2: add --golden FILE, or give it back first: muster uncordon gpu001" in text
+    assert (f"gpu001 has a cordon in golden, muster#2: add --golden {home / 'good'}, or give it back first: "
+            "muster uncordon gpu001") in text
     assert (home / "muster.yaml").read_text() == SITE
     rename(home, "gpu001", "a1", "--golden", "good")
     assert "a1  # muster#1: fan" in bad(home)

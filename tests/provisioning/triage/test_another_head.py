@@ -90,6 +90,34 @@ def test_old_cordons_are_released_when_their_nodes_are_well_and_later_ones_by_a_
     assert second.shown() == {} and second.muster("cordon") == "no cordons\n"
 
 
+@pytest.mark.parametrize("edited", [False, True])
+def test_a_cordon_of_triage_that_was_made_after_the_copy_is_released_by_triage_unless_a_person_edited_it(
+    heads: tuple[Head, Head], edited: bool,
+) -> None:
+    first, second = heads
+    first.swept(7, "n5")
+    first.muster("triage", "--apply", "--rules", "rules")
+    text = second.bad.read_text()
+    assert ": triage/" in next(line for line in text.splitlines() if line.startswith("n5 "))
+    if edited:
+        second.bad.write_text("".join(f"{line.rstrip()}; and the fan\n" if line.startswith("n5 ") else line
+                                      for line in text.splitlines(keepends=True)))
+    mark = second.shown()["n5"]
+    with opened(second.home / "state") as store, store.writing() as db:     # as of the head that was lost
+        db.execute("INSERT INTO name (store, since) VALUES (?, 0)", (mark.store,))
+        newest = db.execute("SELECT store FROM name ORDER BY rowid DESC LIMIT 1").fetchone()[0]
+        assert newest == mark.store
+    said = second.muster("store", "reconcile", "--hostfile", str(second.bad))
+    assert "taken in" in said and f"({mark})" in said, said
+    assert ("triage made them" in said.replace(chr(10), " ")) or edited
+    with opened(second.home / "state") as store, store.writing() as db:
+        db.execute("UPDATE cordon SET began = began - 6.9 * 3600 WHERE node = 'n5'")
+    for hours in (6, 3, 1):
+        second.swept(hours, profile="bringup")
+    second.muster("triage", "--apply", "--rules", "rules")
+    assert ("n5" in second.shown()) is edited
+
+
 def test_a_node_that_the_lost_head_holds_is_listed_under_its_mark_and_new_ones_have_a_name_and_number_of_their_own(
     heads: tuple[Head, Head],
 ) -> None:
