@@ -39,6 +39,7 @@ from healthcheck.store.sweeps import SweepRecord, record
 from healthcheck.store.versions import Version
 from inventory.errors import MusterError
 from tests.month.pretend import MARK, PretendSlurm
+from tests.testbed.marks import files_moved
 
 BEGAN = 1_800_000_000.0
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
@@ -314,6 +315,7 @@ class World:
         made.file.write_text(self.file.read_text().replace(str(self.hosts), str(made.hosts)))
         if self.hosts.exists():
             shutil.copyfile(self.hosts, made.hosts)
+        files_moved(made.state / "muster.db", self.folder, made.folder)
         made.slurm = PretendSlurm(self.slurm.nodes, lambda: made.now)
         made.slurm.holds = dict(self.slurm.holds)
         made.done = []
