@@ -6,9 +6,11 @@ Each list is exact, so that a command which comes to fit leaves its list, and a 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from healthcheck.cli.main import root
 from tests.healthcheck.help.pages import PAGES, commands, spans
@@ -25,7 +27,7 @@ NO_DOCUMENT = {
     "reboot", "remediate", "store check",
 }
 # An old name of an option -> the commands that still show it.
-OLD_NAMES = {"--why": {"baseline approve"}, "--folder": {"gate"}}
+OLD_NAMES: dict[str, set[str]] = {"--why": set(), "--json": ONLY_JSON}
 # These decide or load rules, and take no folder of them.
 NO_RULES = {"bringup retry"}
 # No page shows these with their full name.
@@ -86,3 +88,12 @@ def test_no_command_both_waits_for_apply_and_acts_unless_dry_run() -> None:
 def test_a_command_is_shown_on_a_page_or_listed() -> None:
     pages = {" ".join(one.words) + " " for page in PAGES for one in (*commands(page), *spans(page))}
     assert {words for words in TREE if not any(line.startswith(words + " ") for line in pages)} == ON_NO_PAGE
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (("--why", "x"), "muster: --why is now --reason\n"), (("--why", "x", "--reason", "y"), "give one of them"), ((), "Missing option '--reason'"),
+])
+def test_the_old_name_of_an_option_is_taken_and_says_so(words: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    done = CliRunner().invoke(root, ["baseline", "approve", str(tmp_path / "none.yaml"), *words])
+    assert said in done.stderr and (said == "muster: --why is now --reason\n" or done.exit_code == 2)
+    assert "Missing" not in done.stderr or not words
