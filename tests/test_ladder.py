@@ -26,6 +26,7 @@ LADDERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("burnin", "triage", "sweep"),
         ("certify", "accounting", "replay", "watch"),
         ("gate", "explain", "exporter", "report"),
+        ("statuspage",),
         ("agent",),
         ("cli",),
     ),

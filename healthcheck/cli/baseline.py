@@ -26,7 +26,7 @@ def baseline() -> None:
     \b
     muster baseline learn 'gpu[001-064]' -o h100.yaml            sweep healthy nodes and propose a baseline
     muster baseline review h100.yaml                             list what awaits approval
-    muster baseline approve h100.yaml --seen-on 95% --boots 3 --why 'acceptance, November'
+    muster baseline approve h100.yaml --seen-on 95% --boots 3 --reason 'acceptance, November'
     cp h100.yaml /etc/muster/rules/baseline/                     muster check uses it from now on
     dmesg | muster baseline check - --baseline h100.yaml         or judge a saved log
 

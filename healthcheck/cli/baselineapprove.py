@@ -9,6 +9,7 @@ import click
 
 from healthcheck.cli.options import CATALOGUE
 from inventory.cli.chosen import who
+from inventory.cli.renamed import RenamedOption
 from inventory.errors import UsageError
 from inventory.text import clean
 
@@ -38,7 +39,8 @@ def _share(ctx: click.Context, parameter: click.Parameter, given: str | None) ->
 @click.option("--phase", "phases", multiple=True, type=click.Choice(_PHASES),
               help="Only templates seen in no other phase of a boot.")
 @click.option("--flagged", is_flag=True, help="Also approve flagged templates, each named by itself.")
-@click.option("--why", metavar="TEXT", required=True, help="The reason; it is kept in the file.")
+@click.option("--reason", "why", cls=RenamedOption, old="--why", metavar="TEXT", required=True,
+              help="The reason; it is kept in the file.")
 @click.option("--by", metavar="NAME", help="Who approves. Default: you.")
 @click.option("--dry-run", is_flag=True, help="Show what would be approved; change nothing.")
 @CATALOGUE
@@ -52,10 +54,10 @@ def approve(
     faults cannot be approved. Either all named templates are approved, or none.
 
     \b
-    muster baseline approve h100.yaml --seen-on 95% --boots 3 --why 'acceptance, November' --dry-run
-    muster baseline approve h100.yaml --seen-on 95% --boots 3 --why 'acceptance, November'
-    muster baseline approve h100.yaml 'systemd[<*>]: Mounted' --why 'file systems of ours'
-    muster baseline approve h100.yaml 3fa9c1d --flagged --why 'this BIOS says so; ticket 4711'
+    muster baseline approve h100.yaml --seen-on 95% --boots 3 --reason 'acceptance, November' --dry-run
+    muster baseline approve h100.yaml --seen-on 95% --boots 3 --reason 'acceptance, November'
+    muster baseline approve h100.yaml 'systemd[<*>]: Mounted' --reason 'file systems of ours'
+    muster baseline approve h100.yaml 3fa9c1d --flagged --reason 'this BIOS says so; ticket 4711'
 
     Exit: 0 approved (or nothing met the rule), 2 usage, an unknown ID, a flagged one, or a known fault.
     """
@@ -69,7 +71,7 @@ def approve(
     reason, name = clean(why.strip()), clean((by if by is not None else who()).strip(), 200)
     if not reason or not name:
         raise UsageError(
-            f"{'--why' if not reason else '--by'} is empty: give text, which is kept in the file")
+            f"{'--reason' if not reason else '--by'} is empty: give text, which is kept in the file")
     since = stamp(Path(baseline))
     held, catalogue = loaded(baseline, rules)
     held = with_flags(held, catalogue)

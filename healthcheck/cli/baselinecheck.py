@@ -164,4 +164,4 @@ def _page(reports: Sequence[NodeReport], ruleset: Ruleset, seconds: float) -> No
     console = Console(soft_wrap=True, highlight=False, markup=False, emoji=False)
     rules = {rule.id: rule for rule in ruleset.rules}
     render(console, Assessed(tuple(reports)), rules, Heading("saved kernel logs", seconds, False, len(rules)),
-           ", ".join)
+           ", ".join, every=True)

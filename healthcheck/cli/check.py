@@ -58,6 +58,9 @@ def _profiles(ctx: click.Context, parameter: click.Parameter, incomplete: str) -
 @click.option("--skip", metavar="GLOB", multiple=True, help="Skip rules whose id matches; repeatable.")
 @RULES
 @click.option("--format", "fmt", type=click.Choice(FORMATS), default="table", show_default=True)
+@click.option("--all", "everything", is_flag=True,
+              help="Also print INFO findings, sources, skipped rules and gaps; every node of a finding.")
+@click.option("--brief", is_flag=True, help="Print one line a node.")
 @click.option("--full", is_flag=True,
               help="With json or jsonl: list every result at its node, passed and skipped ones too.")
 @click.option("--save", metavar="DIR", help="Keep the recordings in a new folder, for --replay.")
@@ -93,7 +96,7 @@ def check(
     rules: str | None, fmt: str, save: str | None, store: bool, state: str | None, timeout: float | None,
     fanout: int, every: float | None, count: int | None, disruptive: bool, lease: str | None,
     from_agent: bool, max_age: float | None, jobs: int | None, full: bool, from_prometheus: str | None,
-    prometheus_auth: str | None, via: str,
+    prometheus_auth: str | None, via: str, everything: bool, brief: bool,
 ) -> int:
     """Sweep nodes over SSH, one exec each, and report what is wrong, with evidence and remedy.
 
@@ -187,12 +190,12 @@ def check(
         if every is not None:
             from healthcheck.cli.every import rounds
 
-            return rounds(planned, sweeper, fmt, every, count, full)
+            return rounds(planned, sweeper, fmt, every, count, full, everything=everything, brief=brief)
         plan = planned()
         outcome = sweeper(plan)
     # A closed output (`| head`) does not change the result; rich raises SystemExit then.
     with contextlib.suppress(BrokenPipeError, SystemExit):
-        show(plan, outcome, fmt, full)
+        show(plan, outcome, fmt, full, every=everything, brief=brief)
     for line in (*outcome.remarks, *outcome.troubles):
         click.echo(f"muster: {line}", err=True)
     if not any(node.in_service for node in plan.nodes):
@@ -441,8 +444,12 @@ def _stored(
     return replace(outcome, assessed=replace(outcome.assessed, reports=known))
 
 
-def show(plan: SweepPlan, outcome: SweepResult, fmt: str, full: bool = False) -> None:
-    """Prints the sweep on standard output in the given form; a document with every result if `full`."""
+def show(
+    plan: SweepPlan, outcome: SweepResult, fmt: str, full: bool = False, *, every: bool = False,
+    brief: bool = False,
+) -> None:
+    """Prints the sweep on standard output in the given form; a document with every result if `full`. Of the
+    table `every` prints all, and `brief` one line a node."""
     if fmt != "table":
         from healthcheck.cli.pieces import write_pieces
         from healthcheck.report import document
@@ -454,14 +461,18 @@ def show(plan: SweepPlan, outcome: SweepResult, fmt: str, full: bool = False) ->
     from rich.console import Console
 
     from healthcheck.model.lease import NEEDED
-    from healthcheck.report.table import Heading, render
+    from healthcheck.report import table
     from inventory.nodeset import fold
 
+    console = Console(soft_wrap=True, highlight=False, markup=False, emoji=False)
+    if brief:
+        table.brief(console, outcome.assessed)
+        return
     profiles = {node.profile for node in plan.nodes}
     started = {said.rule for report in outcome.assessed.reports for said in report.results
                if said.reason != NEEDED}
     judged = {rule.id: rule for profile in profiles for rule in plan.ruleset.under(profile, *plan.profiles)
               if not rule.left_out and not (rule.disruptive and rule.id not in started)}
-    heading = Heading(plan.source, outcome.seconds, outcome.partial, len(judged))
-    console = Console(soft_wrap=True, highlight=False, markup=False, emoji=False)
-    render(console, outcome.assessed, judged, heading, fold)
+    finished = dt.datetime.fromisoformat(outcome.finished.replace("Z", "+00:00")).timestamp()
+    heading = table.Heading(plan.source, outcome.seconds, outcome.partial, len(judged), finished)
+    table.render(console, outcome.assessed, judged, heading, fold, every=every)

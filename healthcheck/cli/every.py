@@ -23,7 +23,7 @@ Shown = frozenset[tuple[object, ...]]
 
 def rounds(
     planned: Callable[[], SweepPlan], sweep_once: LiveSweeps, fmt: str, every: float, count: int | None,
-    full: bool = False,
+    full: bool = False, *, everything: bool = False, brief: bool = False,
 ) -> int:
     """Sweeps every so many seconds, `count` times or until interrupted;
     returns the exit code of the last sweep.
@@ -53,7 +53,7 @@ def rounds(
                     show(plan, outcome, fmt, full)
                 elif now != before:
                     click.echo(f"{outcome.started}")
-                    show(plan, outcome, fmt)
+                    show(plan, outcome, fmt, every=everything, brief=brief)
                     click.echo()
                 else:
                     click.echo(_unchanged(outcome))

@@ -59,7 +59,8 @@ def exporter(
 
     At /metrics: states, rules that did not pass, ages of results, Xids and errors, temperatures, cordons, the
     breaker, and muster's own health; /healthz, /readyz; at /sd with --http-sd the inventory as service
-    discovery; at /gate the published snapshot. A node without a fresh result is unknown.
+    discovery; at /gate the published snapshot; at / the status page of `muster report --html`, for people. A
+    node without a fresh result is unknown.
 
     \b
     muster exporter                                       serves others' sweeps, on loopback
@@ -109,7 +110,7 @@ def exporter(
     else:
         sweeper = _sweeper(every, rules, inventory, state)
         span_s = stale if stale is not None else 3 * every if every is not None else _HOUR
-        board = _board(inventory, state, span_s, most_series, http_sd, sweeper, refused)
+        board = _board(inventory, state, span_s, most_series, http_sd, sweeper, refused, rules)
     if once:
         board.refresh()
         click.echo(board.text(), nl=False)
@@ -121,7 +122,7 @@ def exporter(
 
 def _board(
     inventory: str | None, state: str | None, stale: float, most: int, http_sd: int | None,
-    sweeper: Sweeper | None, refused: list[int],
+    sweeper: Sweeper | None, refused: list[int], rules: str | None,
 ) -> Board:
     from healthcheck.burnin.metrics import here
     from healthcheck.exporter.board import Board
@@ -132,9 +133,11 @@ def _board(
     from healthcheck.exporter.stored import Nodes, StoreSource
     from healthcheck.gate.publish import OURS
     from healthcheck.gate.snapshot import NAME
+    from healthcheck.statuspage.served import StatusPage
     from inventory.locate import find_inventory, state_dir
 
-    nodes = Nodes(find_inventory(inventory))
+    path = find_inventory(inventory)
+    nodes = Nodes(path)
     if http_sd is not None and nodes.nodes is None:
         raise UsageError("--http-sd needs an inventory, but none was found: --inventory FILE")
 
@@ -145,7 +148,7 @@ def _board(
                  lambda: processed(refused[0], sweeping()),
                  inventory=(lambda: (nodes.nodes or {}).values()) if nodes.nodes is not None else None,
                  port=http_sd, gate=GatePage(state_dir(state) / OURS, NAME).answer,
-                 formats=PrometheusFormats())
+                 formats=PrometheusFormats(), home=StatusPage(state_dir(state), path, rules).answer)
 
 
 def _sweeper(

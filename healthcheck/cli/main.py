@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 COMMANDS = {
     "check": ("healthcheck.cli.check:check", "Sweep nodes and report what is wrong."),
     "nodes": ("healthcheck.cli.nodes:nodes", "Show each node's state, one line each."),
+    "report": ("healthcheck.cli.report:report",
+               "Show what is ready, what changed and whose turn it is; write the status page."),
     "history": ("healthcheck.cli.history:history", "Show what was wrong with nodes, and since when."),
     "store": ("healthcheck.cli.store:store", "Check, back up, restore and prune the store of sweeps."),
     "exporter": ("healthcheck.cli.exporter:exporter", "Serve the fleet's state to Prometheus."),

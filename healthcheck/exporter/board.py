@@ -26,7 +26,7 @@ _DEAD_S = 180.0
 _VARY = MappingProxyType({"Vary": "Accept, Accept-Encoding"})
 _TEXT = "text/plain; charset=utf-8"
 # Their answers may wait for a disk or take long to make; the others are there.
-SLOW = ("/sd", "/gate")
+SLOW = ("/", "/sd", "/gate")
 _INDEX = b"muster exporter: /metrics /healthz /readyz /sd /gate\n"
 
 
@@ -80,17 +80,18 @@ class Board:
     """Answers from the page that `refresh` made last.
 
     `inventory` gives the nodes for service discovery, as targets on `port`; None without that option. `gate`
-    answers for the gate's snapshot, by query and compression; None if there is none, as on a node.
+    answers for the gate's snapshot, by query and compression; None if there is none, as on a node. `home`
+    answers for /, by compression; None: a line that lists the pages.
     """
 
     def __init__(
         self, source: Source, page: Page, process: Callable[[], whole.Process], *,
         inventory: Callable[[], Iterable[Node]] | None = None, port: int | None = None,
         clock: Callable[[], float] = time.time, gate: Callable[[str, bool], HttpResponse] | None = None,
-        formats: TextFormat | None = None,
+        formats: TextFormat | None = None, home: Callable[[bool], HttpResponse] | None = None,
     ) -> None:
         self._source, self._page, self._process, self._clock = source, page, process, clock
-        self._inventory, self._port, self._gate = inventory, port, gate
+        self._inventory, self._port, self._gate, self._home = inventory, port, gate, home
         self._fleet: FleetStatus | None = None
         self._until = self._now = 0.0
         self._formats = formats or TextFormat()
@@ -142,6 +143,8 @@ class Board:
             return self._discovery(query)
         if path == "/gate" and self._gate is not None:
             return self._gate(query, small)
+        if path == "/" and self._home is not None:
+            return self._home(small)
         return HttpResponse(200, (_INDEX,)) if path == "/" else HttpResponse(404, (b"no such page; see /\n",))
 
     def text(self) -> str:

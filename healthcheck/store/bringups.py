@@ -173,7 +173,7 @@ def skip(
         raise UsageError(f"{step} is the end of the way, and cannot be skipped; to set it by hand: muster "
                          "inventory lifecycle NODE service")
     if not why.strip():
-        raise UsageError(f"to skip {step} takes a reason, which the ledger keeps: give --why")
+        raise UsageError(f"to skip {step} takes a reason, which the ledger keeps: give --reason")
     messages: dict[str, str] = {}
     with store.writing() as db:
         there = {row["node"]: row for row in db.execute("SELECT node, step, stand, ended, kept FROM bringup")}

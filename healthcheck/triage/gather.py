@@ -67,9 +67,9 @@ _SEATS = ("SELECT name, component FROM seat JOIN node ON node.id = seat.node WHE
 _CHASSIS = ("SELECT name, began FROM node CROSS JOIN seat ON seat.node = node.id AND slot = 'chassis' "
             "AND ended IS NULL")
 # Boots of the window, and of each node the one before, which says that the first of these was a reboot.
-_BOOTS = ("SELECT name, began FROM (SELECT node, max(began) AS began FROM boot WHERE began < ?1 GROUP BY node "
-          "UNION ALL SELECT node, began FROM boot WHERE began >= ?1) JOIN node ON node.id = node "
-          "ORDER BY name, began")
+_BOOTS = ("SELECT name, began FROM (SELECT node, max(began) AS began FROM boot WHERE began < ?1 "
+          "GROUP BY node UNION ALL SELECT node, began FROM boot WHERE began >= ?1) "
+          "JOIN node ON node.id = node ORDER BY name, began")
 # Actions of the ledger that are repairs, and how the outcome of one begins that came to a good end.
 _REPAIRS = ("reboot", "reset-gpu", "restart-service", REPAIRED)
 _DONE = ("done", "rebooted")

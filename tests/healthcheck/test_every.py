@@ -88,7 +88,7 @@ def test_each_node_is_logged_in_to_once_and_what_did_not_change_is_one_line(
     assert done.returncode == 1, done.stderr
     assert logins(fleet) == [1, 1]
     # The first page says that there is no earlier look to compare with; from the second on there is.
-    assert done.stdout.count("gpu002  unhealthy") == 2
+    assert done.stdout.count("unhealthy      1  gpu002") == 2
     lines = [line for line in done.stdout.splitlines() if line.endswith("(unchanged)")]
     assert len(lines) == 2
     assert all("1 unhealthy, 1 unknown, 1 healthy" in line for line in lines)

@@ -105,7 +105,7 @@ def test_a_recording_of_a_node_is_private_names_nobody_and_replays_as_the_live_l
             == (live.returncode, told(nodes_of(live.stdout)[0])) and live.returncode == 1)
     page = muster("check", "--replay", "out.json", "--only", "gpu-ecc-un*d", "--only", "gpu-count",
                   home=tmp_path)
-    assert page.stdout.startswith("1 node (muster.yaml), 2 rules") and "node1  unhealthy" in page.stdout
+    assert page.stdout.startswith("1 node (muster.yaml), 2 rules") and "unhealthy      1  node1" in page.stdout
     assert muster("check", "--replay", "out.json", "--sku", "cpu-only", "--only", "gpu-count",
                   home=tmp_path).returncode == 1
 

@@ -6,12 +6,14 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 from rich.console import Console
 
 from healthcheck.judge.nodereport import reason_of
@@ -29,7 +31,8 @@ from healthcheck.model.outcome import (
 )
 from healthcheck.model.recording import Capture, Outcome, Recording
 from healthcheck.report.document import as_json, as_jsonl, document
-from healthcheck.report.table import Heading, render
+from healthcheck.report.lines import TextPage
+from healthcheck.report.table import Heading, brief, render
 from healthcheck.sweep.assess import Assessed, Assessment
 from inventory.model import Lifecycle, LifecycleState, Node
 from inventory.nodeset import fold
@@ -40,6 +43,7 @@ from tests.healthcheck import machine
 from tests.packagedrules import RULES
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
+ENDED = 1_767_225_603.25
 WHEN = {"started": "2026-01-01T00:00:00.000Z", "finished": "2026-01-01T00:00:03.250Z"}
 
 
@@ -92,9 +96,11 @@ def test_each_dead_jump_host_is_one_line_with_the_nodes_behind_it_and_of_origin_
                           f"jump host: {hop}: 10.0.0.{at}:22 refused the connection", (), stage="jump host")
                for number in range(1, 129) for at, hop in [(1, "east") if number % 2 else (2, "west")]]
     lines = page(Assessed(tuple(reports))).splitlines()
-    assert [line[:11] if line.startswith("gpu[") else line for line in lines[-5:]] == [
-        "gpu[001,003", "  jump host: east: 10.0.0.1:22 refused the connection (muster)", "",
-        "gpu[002,004", "  jump host: west: 10.0.0.2:22 refused the connection (muster)"]
+    assert [line[:15] if line.startswith("    gpu[") else line for line in lines[2:9]] == [
+        "UNKNOWN  not measured  64 nodes", "    gpu[001,003",
+        "        jump host: east: 10.0.0.1:22 refused the connection (muster)", "",
+        "UNKNOWN  not measured  64 nodes", "    gpu[002,004",
+        "        jump host: west: 10.0.0.2:22 refused the connection (muster)"]
     assert {origin_of(report) for report in reports} == {Origin.MUSTER}
 
 
@@ -103,8 +109,90 @@ def test_sixty_four_mistyped_names_are_a_few_lines() -> None:
                           f"resolve: gup{number:03} has no address (Name or service not known)", (),
                           stage="resolve") for number in range(1, 65)]
     text = page(Assessed(tuple(reports)))
-    assert len(text.splitlines()) < 10
+    assert len(text.splitlines()) < 12
     assert "resolve: gup[001-064] has no address" in text
+
+
+def screen(of: Assessed, width: int, *, every: bool = False, colour: bool = False) -> str:
+    """The page on a terminal of so many columns."""
+    out = io.StringIO()
+    console = Console(file=out, width=width, force_terminal=True, soft_wrap=True, highlight=False, markup=False, emoji=False,
+                      color_system="standard" if colour else None)
+    render(console, of, {r.id: r for r in RULES.rules}, Heading("muster.yaml", 3.25, False, 18, ENDED), fold, every=every)
+    return out.getvalue()
+
+
+def fleet(number: int) -> Assessed:
+    """So many nodes, of which one in 64 has lost a GPU and one in 100 has swap; each hundred of these shows another value."""
+    once = {report.node: report for report in assessed().reports}
+    swap, lost, well = once["gpu011"], once["gpu013"], once["gpu001"]
+    reports = []
+    for at in range(number):
+        like = replace(lost, in_service=True) if at % 64 == 5 else swap if at % 100 == 7 else well
+        results = tuple(
+            replace(one, findings=tuple(replace(each, observed=f"{8 + at // 100 % 20}.0 GiB on /swap.img") for each in one.findings))
+            if one.rule == "host-swap" else one for one in like.results)
+        reports.append(replace(like, node=f"gpu{at + 1:04d}", results=results))
+    return Assessed(tuple(reports))
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_no_line_is_wider_than_the_terminal_and_no_word_that_fits_is_broken(width: int) -> None:
+    text = screen(assessed(), width)
+    golden(f"screen-{width}.txt", text)
+    assert max(map(len, text.splitlines())) <= width
+    wide = [line for line in screen(assessed(), 1000).splitlines() if not line.startswith("healthy")]     # which is clipped
+    whole = {word for word in " ".join(wide).replace(",", ", ").split() if len(word) <= width - 16}
+    assert not whole - set(text.replace(",", ", ").split())
+
+
+def test_with_all_nothing_is_left_out() -> None:
+    text = screen(assessed(), 80, every=True)
+    golden("screen-all.txt", text)
+    assert "Not shown" not in text
+    assert all(one.rule in text for report in assessed().reports for one in report.results if one.status is not Status.PASS)
+
+
+@pytest.mark.parametrize("number", [1, 512, 4096])
+def test_the_page_of_a_fleet_stays_a_few_screens(number: int) -> None:
+    text = screen(fleet(number), 80)
+    golden(f"screen-{number}-nodes.txt", text)
+    assert len(text.splitlines()) < 130
+
+
+def test_states_and_severities_have_colours_and_no_meaning_hangs_on_them() -> None:
+    text = screen(assessed(), 80, colour=True)
+    golden("screen-colour.txt", text)
+    assert re.sub(r"\x1b\[[0-9;]*m", "", text) == screen(assessed(), 80)
+
+
+def test_no_color_means_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    out = io.StringIO()
+    render(Console(file=out, width=80, force_terminal=True, soft_wrap=True), assessed(), {}, Heading("x", 1.0, False, 1), fold)
+    assert not re.search(r"\x1b\[[0-9;]*3[0-9]", out.getvalue())
+
+
+@pytest.mark.parametrize(("width", "name"), [(None, "plain"), (40, "40")])
+def test_brief_is_one_line_a_node(width: int | None, name: str) -> None:
+    out = io.StringIO()
+    brief(Console(file=out, width=width or 80, force_terminal=width is not None, soft_wrap=True, color_system=None), assessed())
+    golden(f"screen-brief-{name}.txt", out.getvalue())
+    assert [line.split()[0] for line in out.getvalue().splitlines()] == [report.node for report in assessed().reports]
+
+
+def test_a_kernel_line_has_the_time_of_the_clock_and_its_age() -> None:
+    assert "2025-12-31T23:59Z, 21 s ago: NVRM" in screen(assessed(), 200)
+
+
+@given(st.text(max_size=300), st.integers(10, 120), st.integers(0, 20))
+def test_wrapping_loses_nothing_and_keeps_to_the_width(text: str, width: int, indent: int) -> None:
+    text = clean(text, 1000)
+    out = io.StringIO()
+    TextPage(Console(file=out, width=width, force_terminal=True, color_system=None, soft_wrap=True)).line(text, indent=indent)
+    lines = out.getvalue().removesuffix("\n").split("\n")
+    assert "".join("".join(lines).split()) == "".join(text.split())
+    assert max(map(cell_len, lines)) <= max(width, indent + 2 + 24)
 
 
 def test_the_table_without_a_sku_says_what_it_expects_and_who_differs() -> None:
@@ -185,7 +273,8 @@ def test_a_node_of_which_every_rule_was_skipped_is_told_why_it_is_unknown() -> N
                       reason="the SKU cpu-only does not say"),)
     reports = tuple(NodeReport(f"n{n}", state_of(results), reason_of(state_of(results), results), results)
                     for n in (1, 2))
-    assert "\nn[1-2]  unknown\n  nothing was measured: every rule was skipped\n" in page(Assessed(reports))
+    assert ("\nUNKNOWN  not measured  2 nodes\n    n[1-2]\n        nothing was measured: every rule was skipped\n"
+            in page(Assessed(reports)))
 
 
 def test_what_is_skipped_for_one_kind_of_reason_is_folded_into_one_line() -> None:
@@ -197,14 +286,15 @@ def test_what_is_skipped_for_one_kind_of_reason_is_folded_into_one_line() -> Non
     out = io.StringIO()
     console = Console(file=out, width=200, soft_wrap=True, highlight=False, markup=False, emoji=False,
                       color_system=None)
-    render(console, Assessed((report,)), {}, Heading("x", 1.0, False, 9), fold)
+    render(console, Assessed((report,)), {}, Heading("x", 1.0, False, 9), fold, every=True)
     assert "skipped  not supported on these nodes  gpu001\n    8 rules: r0, r1, r2, r3, r4, r5, r6, r7\n" in out.getvalue()
     assert "skipped  gone: disabled in their rules files  gpu001\n" in out.getvalue()
 
 
-def test_of_unknown_nodes_the_table_shows_first_where_something_failed() -> None:
+def test_what_is_critical_comes_first_then_what_is_not_known_then_warnings() -> None:
     blind, failed = result(Status.UNKNOWN, Severity.CRITICAL), result(Status.FAIL, Severity.WARNING)
+    worst = result(Status.FAIL, Severity.CRITICAL)
     reports = tuple(NodeReport(f"n{n}", NodeState.UNKNOWN, "", found)
-                    for n, found in enumerate([(blind,), (replace(blind, reason="x"),), (blind, failed)]))
+                    for n, found in enumerate([(blind,), (failed,), (worst,)]))
     text = page(Assessed(reports))
-    assert text.index("\nn2  unknown") < text.index("\nn0  unknown") < text.index("\nn1  unknown")
+    assert text.index("\nCRITICAL") < text.index("\nUNKNOWN") < text.index("\nWARNING") < text.index("\nunknown ")

@@ -72,7 +72,7 @@ def test_nodes_share_a_controller_of_several_machines_where_each_names_its_own_s
         with pytest.raises(InventoryError, match="b has the bmc of a"):
             load(text % (one, other))
     for wrong in ("../1", "a/b", "''", "[Node1]"):
-        with pytest.raises(InventoryError, match="bmc.system"):
+        with pytest.raises(InventoryError, match=r"bmc\.system"):
             load(text % (f", system: {wrong}", ""))
 
 

@@ -45,6 +45,7 @@ from provisioning.lease.check import backend, manager
 from provisioning.lease.holder import me
 from provisioning.lease.take import LeaseManager, give_back, take
 from tests.month.pretend import MARK, PretendSlurm
+from tests.testbed.marks import files_moved
 
 BEGAN = 1_800_000_000.0
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
@@ -343,6 +344,7 @@ class World:
             db.execute("UPDATE cordon SET file = ? WHERE file = ?", (str(made.hosts), str(self.hosts)))
         if self.hosts.exists():
             shutil.copyfile(self.hosts, made.hosts)
+        files_moved(made.state / "muster.db", self.folder, made.folder)
         made.slurm = PretendSlurm(self.slurm.nodes, lambda: made.now)
         made.slurm.holds = dict(self.slurm.holds)
         made.done = []

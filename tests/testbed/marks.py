@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import sqlite3
 import subprocess
 from pathlib import Path
 
@@ -15,6 +17,12 @@ _NAMED = re.compile(r"muster:[0-9a-f]{4}#")
 def plain(text: str) -> str:
     """The text with each mark as if its store had no name."""
     return _NAMED.sub("muster#", text)
+
+
+def files_moved(database: Path, old: Path, new: Path) -> None:
+    """After a site was copied to another folder: its cordons are in the copy of the file that they were in."""
+    with contextlib.closing(sqlite3.connect(database)) as db, db:
+        db.execute("UPDATE cordon SET file = replace(file, ?, ?)", (f"{old}/", f"{new}/"))
 
 
 def muster(*words: str, home: Path, timeout: float = 60, **more: str) -> subprocess.CompletedProcess[str]:

@@ -79,12 +79,12 @@ def test_a_baseline_is_learned_reviewed_approved_and_judges(learnt: Path) -> Non
     assert said.index("NVRM: Xid") < said.index("regulatory.db") < said.index("nvme nvme<*>") < said.index(
         "random: crng")
     assert "on 1 of 8 nodes (gpu003)" in said
-    dry = muster("baseline", "approve", "b.yaml", "--seen-on", "95%", "--boots", "3", "--why", "acceptance",
+    dry = muster("baseline", "approve", "b.yaml", "--seen-on", "95%", "--boots", "3", "--reason", "acceptance",
                  "--dry-run", home=learnt)
     assert ("7 would be approved, 3 stay proposed; 2 that meet the rule are flagged; see: muster baseline review "
             "b.yaml --flagged" in dry.stdout)
     assert not _shown(learnt)["approved"]
-    done = muster("baseline", "approve", "b.yaml", "--seen-on", "95%", "--boots", "3", "--why", "acceptance",
+    done = muster("baseline", "approve", "b.yaml", "--seen-on", "95%", "--boots", "3", "--reason", "acceptance",
                   "--by", "anna", home=learnt)
     assert done.returncode == 0
     assert "7 approved, 3 stay proposed" in done.stdout
@@ -101,7 +101,7 @@ def test_a_baseline_can_never_hide_a_known_fault(learnt: Path) -> None:
     before = (learnt / "b.yaml").read_bytes()
     xid = _id(learnt, "NVRM: Xid")
     for words in ((xid, "--flagged"), ("NVRM: Xid", "--flagged"), ("random: crng", xid)):
-        done = muster("baseline", "approve", "b.yaml", *words, "--why", "it is always there", home=learnt)
+        done = muster("baseline", "approve", "b.yaml", *words, "--reason", "it is always there", home=learnt)
         assert done.returncode == 2
         assert "no baseline can accept one" in done.stderr
         assert (learnt / "b.yaml").read_bytes() == before, "either all named templates are approved, or none"
@@ -126,17 +126,17 @@ def test_a_baseline_can_never_hide_a_known_fault(learnt: Path) -> None:
 
 def test_what_is_flagged_is_approved_by_its_id_when_it_is_meant(learnt: Path) -> None:
     one = _id(learnt, "cfg<*>: failed")
-    refused = muster("baseline", "approve", "b.yaml", one, "--why", "no wireless here", home=learnt)
+    refused = muster("baseline", "approve", "b.yaml", one, "--reason", "no wireless here", home=learnt)
     assert refused.returncode == 2
     assert f"muster baseline approve b.yaml {one} --flagged" in refused.stderr
-    done = muster("baseline", "approve", "b.yaml", one, "--flagged", "--why", "no wireless here", home=learnt)
+    done = muster("baseline", "approve", "b.yaml", one, "--flagged", "--reason", "no wireless here", home=learnt)
     assert "1 approved" in done.stdout
     assert muster("baseline", "explain", "b.yaml", "cfg80211: failed to load regulatory.db",
                   home=learnt).returncode == 0
 
 
 def test_merging_adds_boots_and_counts_none_twice(learnt: Path) -> None:
-    muster("baseline", "approve", "b.yaml", "--seen-on", "95%", "--why", "acceptance", home=learnt)
+    muster("baseline", "approve", "b.yaml", "--seen-on", "95%", "--reason", "acceptance", home=learnt)
     (learnt / "gpu001.dmesg").write_text(log(7, "loop: module loaded"))
     done = muster("baseline", "learn", "--merge", "--sku", "dgx-h100", "-o", "b.yaml", "--from",
                   *_logs(learnt), home=learnt)
@@ -233,7 +233,7 @@ def test_it_is_learned_from_nodes_over_ssh(tmp_path: Path) -> None:
     (("show", "none.yaml"), "no such file"),
     (("learn", "-o", "x.yaml", "--sku", "dgx", "--from", "prose.txt"), "--sku dgx: no such SKU"),
     (("show", "prose.txt"), "expected a map"), (("explain", "b.yaml"), "Missing argument 'LINE'"),
-    (("aprove", "b.yaml"), "did you mean 'approve'?"), (("approve", "b.yaml"), "Missing option '--why'"),
+    (("aprove", "b.yaml"), "did you mean 'approve'?"), (("approve", "b.yaml"), "Missing option '--reason'"),
 ])
 def test_a_mistake_is_one_line(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
     (tmp_path / "prose.txt").write_text("")
@@ -246,9 +246,9 @@ def test_a_mistake_is_one_line(tmp_path: Path, words: tuple[str, ...], said: str
 
 
 @pytest.mark.parametrize("words",
-                         [("--why", " "), ("--why", "x", "--seen-on", "0%"),
-                          ("--why", "x", "--seen-on", "195%"), ("--why", "x"),
-                          ("--why", "x", "nothing of that name"), ("--why", "x", "--by", "")])
+                         [("--reason", " "), ("--reason", "x", "--seen-on", "0%"),
+                          ("--reason", "x", "--seen-on", "195%"), ("--reason", "x"),
+                          ("--reason", "x", "nothing of that name"), ("--reason", "x", "--by", "")])
 def test_an_approval_that_says_too_little_leaves_the_file_as_it_is(
     learnt: Path, words: tuple[str, ...],
 ) -> None:

@@ -107,7 +107,7 @@ def test_a_baseline_that_was_learned_and_approved_finds_what_is_new(tmp_path: Pa
     logs = [f"n{number}.log" for number in range(3)]
     assert muster("baseline", "learn", *[word for log in logs for word in ("--from", log)], "-o", "b.yaml",
                   home=tmp_path).returncode == 0
-    done = muster("baseline", "approve", "b.yaml", "--seen-on", "95%", "--boots", "3", "--why", "acceptance",
+    done = muster("baseline", "approve", "b.yaml", "--seen-on", "95%", "--boots", "3", "--reason", "acceptance",
                   "--by", "ops", home=tmp_path)
     assert done.returncode == 0, done.stderr
     assert checked(tmp_path, "n0.log", "--baseline", "b.yaml")[0] == 0

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import signal
 import subprocess
+import urllib.error
 import urllib.request
 from pathlib import Path
 
+import bcrypt
 import pytest
 
 from tests.command import MUSTER, environment, muster
@@ -37,6 +40,22 @@ def test_the_page_is_printed_once_for_a_textfile_collector(tmp_path: Path) -> No
     assert 'muster_node_state{node="gpu001",state="healthy"} 1.0' in done.stdout
     assert ('muster_node_state{node="gpu002",state="unknown"} 1.0' in done.stdout
             and done.stdout.endswith("\n"))
+
+
+def test_the_status_page_is_at_the_root_with_a_policy_and_behind_the_same_logins(tmp_path: Path) -> None:
+    inventory(tmp_path, gpu001="sku: hgx-h100", gpu002="")
+    swept(tmp_path / "state", machine.recording("gpu001"))
+    password = bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()
+    (tmp_path / "web.yml").write_text(f"basic_auth_users:\n  ada: {password}\n")
+    with exporting(tmp_path, "--web-config", str(tmp_path / "web.yml")) as exporter:
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            urllib.request.urlopen(f"{exporter.url}/", timeout=30)  # noqa: S310  (our own)
+        login = {"Authorization": f"Basic {base64.b64encode(b'ada:secret').decode()}"}
+        asked = urllib.request.Request(f"{exporter.url}/", headers=login)  # noqa: S310  (our own)
+        with urllib.request.urlopen(asked, timeout=30) as answer:  # noqa: S310  (our own)
+            policy, text = answer.headers["Content-Security-Policy"], answer.read().decode()
+    assert text.startswith("<!doctype html>") and '"node":"gpu001"' in text
+    assert "default-src 'none'" in policy and "frame-ancestors 'none'" in policy and "unsafe" not in policy
 
 
 def test_how_old_a_result_may_be_is_for_the_user_to_say(tmp_path: Path) -> None:

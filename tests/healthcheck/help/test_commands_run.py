@@ -63,7 +63,8 @@ RECORDED = ("cordon", "incidents", "remediate")
 SIX = ("README", "history", "recordings", "sku", "ssh")
 # How a node is shown that was not reached: with the stage that failed.
 # But for the one whose key the page has muster refuse, as it shows above.
-UNREACHED = re.compile(rf"^(?!gpu003  unknown\n  host key: )\S.*  unknown\b.*\n  (?:{'|'.join(stage.value for stage in Stage)}): ", re.MULTILINE)
+UNREACHED = re.compile(rf"^UNKNOWN  not measured.*\n    (?!gpu003\n        host key: )\S.*\n        (?:{'|'.join(stage.value for stage in Stage)}): ",
+                       re.MULTILINE)
 HERE = [page for page in PAGES if any(True for _ in commands(page))]
 
 

@@ -132,5 +132,5 @@ def _triage(world: World) -> None:
 
 WORLDS: Mapping[str, Callable[[World], None]] = {
     "README": _readme, "inventory": _inventory, "importing": _importing, "kernel-log": _kernel_log, "baseline": _baseline, "explain": _explain, "blame": _blame,
-    "ssh": _ssh, "history": _stored, "incidents": _stored, "nodes": _held, "cordon": _cordon, "triage": _triage, "remediate": _stored, "disruptive": _stored,
+    "ssh": _ssh, "history": _stored, "status-page": _stored, "incidents": _stored, "nodes": _held, "cordon": _cordon, "triage": _triage, "remediate": _stored, "disruptive": _stored,
 }

@@ -74,8 +74,8 @@ def test_the_table_has_one_line_for_it_with_the_remedy(one: Assessed) -> None:
     rules = len(about(one.reports[0], "GPU 5"))
     assert rules > 17
     lines = page(one).splitlines()
-    at = lines.index(f"      GPU 5 is lost (NVML 15); {rules} rules cannot be judged for it")
-    assert lines[at - 1] == "  CRITICAL  gpu-answers" and lines[at + 1].startswith("      remedy (operator): Drain")
+    at = lines.index(f"    gpu001  GPU 5 is lost (NVML 15); {rules} rules cannot be judged for it")
+    assert lines[at - 1] == "CRITICAL  gpu-answers" and lines[at + 1].startswith("    remedy (operator): Drain")
     assert [line for line in lines if "UNKNOWN" in line or "GPU is lost" in line] == []
 
 
@@ -112,7 +112,8 @@ def test_its_reason_its_line_the_gate_and_explain_name_the_cause_once(one: Asses
 
 def test_two_lost_gpus_are_two_lines_each_with_its_own_number() -> None:
     of = sweep(gpu_nvml=lost(2, 5))
-    told = [line.strip() for line in page(of).splitlines() if "cannot be judged for it" in line]
+    told = [line.strip() for line in page(of).splitlines()
+            if "cannot be judged for it" in line and not line.startswith("1. ")]
     assert [line.partition(" is lost")[0] for line in told] == ["GPU 2", "GPU 5"]
     (node, *_) = document(of.reports, **WHEN)["nodes"]
     for line, cause in zip(told, node["causes"], strict=True):
@@ -134,7 +135,8 @@ def test_a_rule_that_is_unknown_for_two_reasons_shows_the_other_one() -> None:
     lines = lost(5).text.splitlines()
     lines[2] = json.dumps(denied)
     of = sweep(gpu_nvml=dataclasses.replace(machine.nvml(), text="\n".join(lines) + "\n"))
-    (line,) = [line for line in page(of).splitlines() if "UNKNOWN" in line and "gpu-ecc-enabled" in line]
+    found = page(of).splitlines()
+    line = found[found.index("UNKNOWN  gpu-ecc-enabled") + 1]
     assert "GPU 1: NVML: ecc_mode: Insufficient Permissions (error 4)" in line and "GPU 5" not in line
     assert "gpu-ecc-enabled" in document(of.reports, **WHEN)["nodes"][0]["causes"][0]["rules"]
 
@@ -159,8 +161,9 @@ def test_where_the_rule_that_names_the_cause_is_left_out_every_unknown_is_shown(
 
 def test_where_no_gpu_answers_the_driver_is_the_one_cause() -> None:
     of = sweep(gpu_nvml=lost(*range(8), error=[999, "Unknown Error"]))
-    (line,) = [line for line in page(of).splitlines() if "cannot be judged for it" in line]
-    assert line.strip().startswith("driver: the driver lists 8 GPUs, and none answers: Unknown Error (NVML 999); ")
+    line, again = [line for line in page(of).splitlines() if "cannot be judged for it" in line]
+    assert again.startswith("1. gpu001  driver-loads: driver: ")
+    assert line.startswith("    gpu001  driver: the driver lists 8 GPUs, and none answers: Unknown Error (NVML 999); ")
     assert [one.rule for one in of.reports[0].results if one.status is Status.FAIL] == ["driver-loads"]
 
 
@@ -170,8 +173,9 @@ def test_a_driver_that_is_not_loaded_is_one_line() -> None:
     failed = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n"
     for second in (Capture(Outcome.MISSING), Capture(Outcome.DONE, exit=9, text=failed)):
         of = sweep(gpu_nvml=refused, gpu_smi=second)
-        (line,) = [line for line in page(of).splitlines() if "cannot be judged for it" in line]
-        assert line.strip().startswith("driver: NVML: Driver Not Loaded; ")
+        line, again = [line for line in page(of).splitlines() if "cannot be judged for it" in line]
+        assert again.startswith("1. gpu001  driver-loads: driver: ")
+        assert line.startswith("    gpu001  driver: NVML: Driver Not Loaded; ")
         assert [line for line in page(of).splitlines() if "UNKNOWN" in line] == []
 
 

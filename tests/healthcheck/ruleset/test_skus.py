@@ -251,7 +251,10 @@ def test_the_reason_for_many_unknown_rules_comes_before_their_names() -> None:
     render(Console(file=out, width=80, soft_wrap=True, color_system=None), assessment.finish(), {},
            Heading("x", 1.0, False, 1), ",".join)
     reason = "the node is to be hgx-h100, but GPU 0 is NVIDIA A100-SXM4-80GB: correct `sku:`"
-    assert f"  UNKNOWN  {reason}" in out.getvalue()
+    lines = out.getvalue().splitlines()
+    at = next(number for number, line in enumerate(lines) if reason in line)
+    assert lines[at - 1].startswith("UNKNOWN  ") and lines[at - 1].endswith(" rules")
+    assert lines[at + 1].lstrip().startswith("gpu-count, ") and lines[at + 1].endswith(" more")
 
 
 # Learning

@@ -121,10 +121,10 @@ def _rows(one: Site) -> list[bringups.MachineProgress]:
 def _learned(one: Site) -> None:
     """What a person does: a baseline of the first machine, reviewed, and approved into the site's rules."""
     _muster(one, "baseline", "learn", NAME, "--output", "vm1.yaml", "--rules", "rules")
-    _muster(one, "baseline", "approve", "vm1.yaml", "--seen-on", "100%", "--why", "the first of its kind")
+    _muster(one, "baseline", "approve", "vm1.yaml", "--seen-on", "100%", "--reason", "the first of its kind")
     if flagged := re.findall(
         r"^([0-9a-f]{7})\b", _muster(one, "baseline", "review", "vm1.yaml", "--flagged"), re.MULTILINE):
-        _muster(one, "baseline", "approve", "vm1.yaml", *flagged, "--flagged", "--why",
+        _muster(one, "baseline", "approve", "vm1.yaml", *flagged, "--flagged", "--reason",
                 "clocks of an emulated machine")
     (one.home / "rules/baseline").mkdir()
     (one.home / "vm1.yaml").rename(one.home / "rules/baseline/vm1.yaml")

@@ -33,6 +33,7 @@ from provisioning.actions.hostfile import HostFile
 from provisioning.bmc import pins
 from provisioning.rename import run
 from tests.healthcheck.certify.world import head
+from tests.testbed.marks import files_moved
 
 NOW = 1_795_000_000.0
 OLD, NEW = "gpu1", "node9"
@@ -184,6 +185,7 @@ def ended_at(
     for after in points:
         world = tmp_path / str(after)
         shutil.copytree(tmp_path / "first", world, symlinks=True)
+        files_moved(world / "state" / "muster.db", tmp_path / "first", world)
         alive = not ends(world, kind, after)
         if not alive:
             deaths += 1

@@ -145,7 +145,7 @@ def test_a_rack_that_fails_is_one_incident_isolated_in_its_name_and_comes_back_w
                         "2027-01-15T08:10Z; chance would do this once in 5 x 10^10 times")
             and one.likelihood == pytest.approx(4.77e10, rel=0.01))
     assert acts(plan) == [("isolate", node) for node in rack]
-    assert all(held.split(": ", 1)[1].startswith("incident 1: rack r3: port-state")
+    assert all(held.split(": ", 2)[2].startswith("incident 1: rack r3: port-state")
                for held in world.held().values())
     with world.store() as store:
         assert ({

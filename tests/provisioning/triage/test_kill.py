@@ -29,6 +29,7 @@ from provisioning.actions.hostfile import HostFile
 from provisioning.triage import apply as doing
 from provisioning.triage.onerun import LOCK
 from tests.command import MUSTER, environment
+from tests.testbed.marks import files_moved
 from tests.testbed.require import require
 
 HOUR = 3600.0
@@ -133,8 +134,7 @@ def copied(source: Path, folder: Path) -> None:
         shutil.copy(source / name, folder / name)
     for name in ("rules", "state"):
         shutil.copytree(source / name, folder / name)
-    with opened(folder / "state") as store, store.writing() as db:      # a cordon knows the file that it is in
-        db.execute("UPDATE cordon SET file = ? WHERE file != ''", (str((folder / "bad").resolve()),))
+    files_moved(folder / "state" / "muster.db", source, folder)
 
 
 def started(folder: Path, **more: str) -> subprocess.Popen[bytes]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -107,7 +108,7 @@ def test_nodes_that_are_not_fit_are_drained_in_our_name_and_no_others(bed: Slurm
     said = apply(bed, home)
     assert "gpu001: cordoned in slurm as muster#1\ngpu003: cordoned in slurm as muster#2\n" in said
     assert away(bed) == {"gpu001", "gpu003"} and state(bed, "gpu001") == "drained"
-    assert reason(bed, "gpu003").startswith("muster#2: gpu-error: kernel-xid of GPU 0: 7 (expected 0)")
+    assert re.match(r"muster#2: triage/[0-9a-f]{4}: gpu-error: kernel-xid of GPU 0: 7 \(expected 0\)", reason(bed, "gpu003"))
     said = apply(bed, home)
     assert "cordoned in" not in said and said.count("held      ") == 2
 

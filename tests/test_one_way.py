@@ -1,0 +1,99 @@
+"""Every command says things in one way: its options are walked in click's tree, and what does not fit yet is listed here.
+
+Each list is exact, so that a command which comes to fit leaves its list, and a new one which does not fit fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from healthcheck.cli.main import root
+from tests.healthcheck.help.pages import PAGES, commands, spans
+
+# These print a document for a machine by --json alone.
+ONLY_JSON = {
+    "agent install", "agent rollback", "agent status", "agent uninstall", "agent upgrade", "bmc bios", "bmc check", "bmc enroll",
+    "bmc firmware", "bmc hardware", "bmc log", "bmc sensors", "bmc show", "bringup base", "bringup status", "burnin run",
+    "burnin show", "certificate due", "certificate show", "gate", "inventory discover",
+}
+# These read, and print no document at all.
+NO_DOCUMENT = {
+    "bringup plan", "burnin plan", "certificate key show", "certificate verify", "cordon", "inventory check", "lease list",
+    "reboot", "remediate", "store check",
+}
+# An old name of an option -> the commands that still show it.
+OLD_NAMES: dict[str, set[str]] = {"--why": set(), "--json": ONLY_JSON}
+# These decide or load rules, and take no folder of them.
+NO_RULES = {"bringup retry"}
+# No page shows these with their full name.
+ON_NO_PAGE = {
+    "baseline diff", "baseline explain", "baseline review", "baseline show", "certificate key retire",
+    "certificate key show", "certificate key use", "privilege helper",
+}
+
+
+def walk(command: click.Command, context: click.Context, words: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
+    if not isinstance(command, click.Group):
+        yield " ".join(words), command
+        return
+    for name in command.list_commands(context):
+        inner = command.get_command(context, name)
+        assert inner is not None, (words, name)
+        yield from walk(inner, click.Context(inner, info_name=name, parent=context), (*words, name))
+
+
+TREE = dict(walk(root, click.Context(root, info_name="muster")))
+
+
+def shown(command: click.Command) -> set[str]:
+    """The option names that --help shows."""
+    return {name for option in command.params if isinstance(option, click.Option) and not option.hidden
+            for name in (*option.opts, *option.secondary_opts)}
+
+
+OPTIONS = {words: shown(command) for words, command in TREE.items()}
+
+
+def test_the_tree_is_walked_to_its_leaves() -> None:
+    assert len(TREE) > 80 and {"check", "bmc power", "certificate key show", "inventory import slurm"} <= set(TREE)
+
+
+def test_a_document_is_asked_for_with_format_and_what_has_only_json_is_listed() -> None:
+    assert {words for words, names in OPTIONS.items() if "--json" in names} == ONLY_JSON
+
+
+def test_a_command_that_prints_no_document_yet_is_a_command_and_has_none() -> None:
+    assert {words for words in NO_DOCUMENT if not OPTIONS[words] & {"--json", "--format"}} == NO_DOCUMENT
+
+
+@pytest.mark.parametrize("old", OLD_NAMES)
+def test_one_thing_has_one_name_and_what_keeps_an_old_one_is_listed(old: str) -> None:
+    assert {words for words, names in OPTIONS.items() if old in names} == OLD_NAMES[old]
+
+
+def test_bringup_commands_that_decide_take_rules_and_what_does_not_is_listed() -> None:
+    deciding = {f"bringup {name}" for name in ("base", "plan", "resume", "retry", "run", "status")}
+    assert {words for words in deciding if "--rules" not in OPTIONS[words]} == NO_RULES
+
+
+def test_no_command_both_waits_for_apply_and_acts_unless_dry_run() -> None:
+    assert not {words for words, names in OPTIONS.items() if {"--apply", "--dry-run"} <= names}
+
+
+def test_a_command_is_shown_on_a_page_or_listed() -> None:
+    pages = {" ".join(one.words) + " " for page in PAGES for one in (*commands(page), *spans(page))}
+    assert {words for words in TREE if not any(line.startswith(words + " ") for line in pages)} == ON_NO_PAGE
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (("--why", "x"), "muster: --why is now --reason\n"), (("--why", "x", "--reason", "y"), "give one of them"), ((), "Missing option '--reason'"),
+])
+def test_the_old_name_of_an_option_is_taken_and_says_so(words: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    done = CliRunner().invoke(root, ["baseline", "approve", str(tmp_path / "none.yaml"), *words])
+    assert said in done.stderr and (said == "muster: --why is now --reason\n" or done.exit_code == 2)
+    assert "Missing" not in done.stderr or not words
