@@ -12,7 +12,6 @@ import json
 import os
 import re
 import shutil
-import sqlite3
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -34,7 +33,7 @@ from healthcheck.model.outcome import (
     state_of,
 )
 from healthcheck.ruleset import ruleset
-from healthcheck.store.file import NAME, opened
+from healthcheck.store.file import opened
 from healthcheck.store.leases import open_leases
 from healthcheck.store.readings import Component, NodeReadings
 from healthcheck.store.sweeps import SweepRecord, record
@@ -340,8 +339,6 @@ class World:
         made.folder, made.state, made.hosts, made.file = folder, folder / "state", folder / "bad", folder / "muster.yaml"
         shutil.copytree(self.state, made.state, dirs_exist_ok=True)
         made.file.write_text(self.file.read_text().replace(str(self.hosts), str(made.hosts)))
-        with contextlib.closing(sqlite3.connect(made.state / NAME)) as db, db:     # a cordon knows the file that it is in
-            db.execute("UPDATE cordon SET file = ? WHERE file = ?", (str(made.hosts), str(self.hosts)))
         if self.hosts.exists():
             shutil.copyfile(self.hosts, made.hosts)
         files_moved(made.state / "muster.db", self.folder, made.folder)
