@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from healthcheck.cli import completing
 from inventory.cli.chosen import who
 from inventory.cli.folded import echo_folded
 from inventory.errors import UsageError
@@ -80,7 +81,7 @@ def _change(
 
 
 @click.command()
-@click.argument("nodes")
+@click.argument("nodes", shell_complete=completing.node_set)
 @click.argument("action", type=click.Choice(("on", "off", "shutdown")))
 @_changing
 def power(
@@ -108,7 +109,7 @@ def power(
 
 
 @click.command()
-@click.argument("nodes")
+@click.argument("nodes", shell_complete=completing.node_set)
 @click.argument("target", type=click.Choice(("none", "pxe", "disk", "cd", "bios")))
 @click.option(
     "--always", is_flag=True, help="For every boot from now on. Without this, only for the next one.")
@@ -133,7 +134,7 @@ def boot(
 
 
 @click.command()
-@click.argument("nodes")
+@click.argument("nodes", shell_complete=completing.node_set)
 @click.argument("action", type=click.Choice(("show", "insert", "eject")))
 @click.argument("image", required=False)
 @click.option("--drive", metavar="NAME",

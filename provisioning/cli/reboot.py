@@ -6,12 +6,13 @@ import time
 
 import click
 
+from healthcheck.cli import completing
 from inventory.cli.chosen import chosen, who
 from inventory.errors import UsageError
 
 
 @click.command()
-@click.argument("nodes", required=False)
+@click.argument("nodes", required=False, shell_complete=completing.node_set)
 @click.option("--reason", metavar="TEXT", help="Why, for the ledger.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done and change nothing.")
 @click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check.")
