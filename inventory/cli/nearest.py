@@ -12,6 +12,8 @@ import click
 from inventory.cli.lazy import LazyGroup
 from inventory.text import short
 
+# What other programs, and muster once, call what these options of ours are for.
+_ELSEWHERE = {"--json": "--format", "--output": "--format", "--why": "--reason", "--folder": "--state"}
 _NO_COMMAND = "No such command"     # click 8.1 has no class for it
 
 
@@ -75,8 +77,11 @@ def _no_command(said: str, ctx: click.Context, group: click.Group) -> str:
 def _close(typed: str, known: Iterable[str]) -> str | None:
     pool = {name.lstrip("-"): name for name in known if name.startswith("--")}
     bare = typed.lstrip("-")
+    if (ours := _ELSEWHERE.get(typed)) in pool.values():
+        return ours
     begun = [name for name in pool if bare and typed.startswith("--") and name.startswith(bare)]
-    return next((pool[name] for name in begun or get_close_matches(bare, pool, n=1, cutoff=0.5)), None)
+    least = 0.6 if len(bare) > 2 else 0.5       # two letters of --by the wrong way round are half alike
+    return next((pool[name] for name in begun or get_close_matches(bare, pool, n=1, cutoff=least)), None)
 
 
 def _options(command: click.Command, ctx: click.Context) -> Iterator[str]:
