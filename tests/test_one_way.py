@@ -85,6 +85,12 @@ def test_no_command_both_waits_for_apply_and_acts_unless_dry_run() -> None:
     assert not {words for words, names in OPTIONS.items() if {"--apply", "--dry-run"} <= names}
 
 
+def test_what_can_be_answered_with_yes_can_be_shown_first() -> None:
+    asking = {words for words, names in OPTIONS.items() if "--yes" in names}
+    assert {"bmc power", "bmc boot", "bmc media", "reboot"} <= asking
+    assert not {words for words in asking if not OPTIONS[words] & {"--dry-run", "--apply"}}
+
+
 def test_a_command_is_shown_on_a_page_or_listed() -> None:
     pages = {" ".join(one.words) + " " for page in PAGES for one in (*commands(page), *spans(page))}
     assert {words for words in TREE if not any(line.startswith(words + " ") for line in pages)} == ON_NO_PAGE

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from healthcheck.cli import completing
 from healthcheck.cli.options import RULES, check_sku
 from inventory.cli.span import span
 from inventory.errors import MusterError
@@ -36,7 +37,8 @@ if TYPE_CHECKING:
 @click.option("--node", metavar="NAME", envvar="MUSTER_NODE",
               help="This machine's name in the inventory; also MUSTER_NODE. [its hostname]")
 @click.option("--inventory", "-i", metavar="FILE", help="Inventory file with this machine's entry.")
-@click.option("--sku", metavar="NAME", help="The SKU, if the inventory names none.")
+@click.option("--sku", metavar="NAME", shell_complete=completing.sku,
+              help="The SKU, if the inventory names none.")
 @RULES
 def run(
     nagios: bool, slurm: bool, profile: str, textfile: str | None, state: str | None, period: float,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from healthcheck.cli import completing
 from healthcheck.cli.options import check_sku
 from inventory.errors import UsageError
 from inventory.text import clean, short
@@ -32,7 +33,7 @@ _MOST = 256 << 20       # bytes of a file
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.option("--baseline", "-b", metavar="B",
               help="The baseline to judge by: a file. Default: a fitting one from the rules folders.")
-@click.option("--sku", metavar="NAME",
+@click.option("--sku", metavar="NAME", shell_complete=completing.sku,
               help="The machine's SKU, which selects a baseline from the rules folders.")
 @click.option("--rules", metavar="DIR",
               help="A folder of site rules, catalogue entries and baselines over the packaged ones.")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from healthcheck.cli import completing
 from healthcheck.cli.options import CATALOGUE, INVENTORY, TIMEOUT, check_sku
 from inventory.cli.limits import FANOUT, LIMIT, announce
 from inventory.cli.span import span
@@ -36,7 +37,8 @@ _SHOWN = 5      # caveats of single nodes that are printed; the rest is counted
 @click.option("--output", "-o", metavar="B", required=True,
               help="The baseline's file, or a folder for one file per scope.")
 @click.option("--merge", is_flag=True, help="Add to the existing baseline B; approvals stay.")
-@click.option("--sku", metavar="NAME", help="The nodes' SKU. Default: from the inventory.")
+@click.option("--sku", metavar="NAME", shell_complete=completing.sku,
+              help="The nodes' SKU. Default: from the inventory.")
 @click.option("--scope", "level", type=click.Choice(_LEVELS), default="kernel", show_default=True,
               help="The baseline's scope: SKU and kernel; exact adds driver and firmware; series takes 6.5 "
                    "of a kernel.")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from healthcheck.cli import completing
 from healthcheck.cli.options import RULES, STATE
 from inventory.errors import StoreError, UsageError
 from inventory.text import short
@@ -26,7 +27,7 @@ _LEADING = 3600.0       # without a scheduler's times: how long before --until
 
 @click.command()
 @click.argument("job", required=False, metavar="JOBID")
-@click.option("--nodes", metavar="NODES",
+@click.option("--nodes", metavar="NODES", shell_complete=completing.node_set,
               help="Without a scheduler: the job's nodes. Default: those in its logs.")
 @click.option("--since", metavar="TIME",
               help="Without a scheduler: the job's start (2026-11-21T10:00:00, local, or epoch seconds). "

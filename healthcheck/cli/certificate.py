@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from healthcheck.cli import completing
 from healthcheck.cli.certificatekey import key
 from healthcheck.cli.options import GROUPS, day
 from inventory.cli.chosen import chosen, who
@@ -51,7 +52,8 @@ def _common(*options: Callable[..., Any]) -> Callable[[Callable[..., Any]], Call
 
 @certificate.command(short_help="Certify the nodes that passed a burn-in.")
 @click.argument("result", type=click.Path(path_type=Path))
-@click.option("--nodes", metavar="NODES", help="Only these of the nodes that passed.")
+@click.option("--nodes", metavar="NODES", shell_complete=completing.node_set,
+              help="Only these of the nodes that passed.")
 @_common(GROUPS, _STATE)
 def issue(result: Path, nodes: str | None, inventory: str | None, state: str | None) -> int:
     """Certify the nodes that passed in RESULT (muster.burnin/1), for the hardware in their newest snapshot.
@@ -97,7 +99,7 @@ def issue(result: Path, nodes: str | None, inventory: str | None, state: str | N
 
 
 @certificate.command(short_help="Show the certificates of nodes.")
-@click.argument("nodes", required=False)
+@click.argument("nodes", required=False, shell_complete=completing.node_set)
 @_common(_JSON, _RULES, GROUPS, _STATE)
 def show(
     nodes: str | None, inventory: str | None, rules: str | None, state: str | None, as_json: bool,
@@ -163,7 +165,7 @@ def verify(file: Path | None, state: str | None) -> int:
 
 
 @certificate.command(short_help="Revoke the certificates of nodes.")
-@click.argument("nodes")
+@click.argument("nodes", shell_complete=completing.node_set)
 @click.option("--reason", metavar="TEXT", required=True, help="The reason; it is signed, too.")
 @_common(GROUPS, _STATE)
 def revoke(nodes: str, reason: str, inventory: str | None, state: str | None) -> None:
@@ -188,7 +190,7 @@ def revoke(nodes: str, reason: str, inventory: str | None, state: str | None) ->
 
 
 @certificate.command(short_help="List nodes that must repeat a burn-in.")
-@click.argument("nodes", required=False)
+@click.argument("nodes", required=False, shell_complete=completing.node_set)
 @click.option("--idle", metavar="NODES", help="Only these, which run no job: sinfo -h -t idle -o %N")
 @click.option("--stage", type=click.Choice(("quick", "standard", "soak")),
               help="Only those, folded into one node set, for muster burnin.")

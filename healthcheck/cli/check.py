@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from healthcheck.cli import fromprometheus
+from healthcheck.cli import completing, fromprometheus
 from healthcheck.cli.options import INVENTORY, RULES, TIMEOUT, check_sku
 from healthcheck.cli.via import SSH, VIA, refuse_with, remote_transport, ways
 from inventory.cli.limits import FANOUT, LIMIT, given
@@ -35,27 +35,21 @@ if TYPE_CHECKING:
 FORMATS = ("table", "json", "jsonl")
 
 
-def _profiles(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """For shell completion."""
-    from healthcheck.config import rulesfolder
-    from healthcheck.ruleset.ruleset import load_ruleset
-
-    return [name for name in sorted(load_ruleset(rulesfolder.folders(None)).profiles)
-            if name.startswith(incomplete)]
-
-
 @click.command()
-@click.argument("nodes", required=False)
+@click.argument("nodes", required=False, shell_complete=completing.node_set)
 @INVENTORY
 @click.option("--local", is_flag=True, help="Check this machine, without SSH.")
 @click.option("--from-slurm", is_flag=True, help="Take the nodes from sinfo.")
 @click.option("--replay", metavar="DIR",
               help="Judge a sweep saved with --save, or a file of `muster record`; touches no node.")
-@click.option("--sku", metavar="NAME", help="SKU of nodes without one, such as hgx-h100 or cpu-only.")
-@click.option("--profile", metavar="NAME", multiple=True, shell_complete=_profiles,
+@click.option("--sku", metavar="NAME", shell_complete=completing.sku,
+              help="SKU of nodes without one, such as hgx-h100 or cpu-only.")
+@click.option("--profile", metavar="NAME", multiple=True, shell_complete=completing.profile,
               help="A profile such as bringup, timer or gate, besides each node's own; repeatable.")
-@click.option("--only", metavar="GLOB", multiple=True, help="Judge only rules whose id matches; repeatable.")
-@click.option("--skip", metavar="GLOB", multiple=True, help="Skip rules whose id matches; repeatable.")
+@click.option("--only", metavar="GLOB", multiple=True, shell_complete=completing.rule,
+              help="Judge only rules whose id matches; repeatable.")
+@click.option("--skip", metavar="GLOB", multiple=True, shell_complete=completing.rule,
+              help="Skip rules whose id matches; repeatable.")
 @RULES
 @click.option("--format", "fmt", type=click.Choice(FORMATS), default="table", show_default=True)
 @click.option("--all", "everything", is_flag=True,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from healthcheck.cli import completing
 from healthcheck.cli.options import INVENTORY, check_sku
 from inventory.cli.limits import LIMIT
 from inventory.errors import UsageError
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("node", required=False)
+@click.argument("node", required=False, shell_complete=completing.node)
 @click.option("--bug-report", is_flag=True,
               help="Also run nvidia-bug-report.sh as root on the node; takes minutes and may hang.")
 @click.option("--safe-mode", is_flag=True,
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
 @INVENTORY
 @LIMIT
 @click.option("--local", is_flag=True, help="Check this machine, without SSH.")
-@click.option("--sku", metavar="NAME", help="The node's SKU, if the inventory names none.")
+@click.option("--sku", metavar="NAME", shell_complete=completing.sku,
+              help="The node's SKU, if the inventory names none.")
 @click.option("--state", metavar="DIR", help="The state folder. Default: MUSTER_STATE, XDG, /var/lib/muster.")
 def evidence(
     node: str | None, bug_report: bool, safe_mode: bool, output: str | None, inventory: str | None,

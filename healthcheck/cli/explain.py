@@ -8,13 +8,14 @@ import json
 
 import click
 
+from healthcheck.cli import completing
 from healthcheck.cli.options import RULES
 from inventory.errors import UsageError
 from inventory.text import short
 
 
 @click.command()
-@click.argument("rule", required=False)
+@click.argument("rule", required=False, shell_complete=completing.rule)
 @click.argument("number", required=False)
 @RULES
 @click.option("--format", "fmt", type=click.Choice(("text", "json")), default="text", show_default=True)

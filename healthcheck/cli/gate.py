@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from healthcheck.cli import completing
 from healthcheck.gate import locate
 from healthcheck.gate.decide import Gate, GateDecision, Why, answer, worst
 from inventory.errors import UsageError
@@ -47,7 +48,7 @@ class _Gate(click.Command):
 
 
 @click.command(cls=_Gate)
-@click.argument("nodes", required=False)
+@click.argument("nodes", required=False, shell_complete=completing.node_set)
 @click.option("--nodelist", metavar="NODES", help="The same, for a variable; an empty one closes the gate.")
 @click.option("--hostfile", metavar="FILE", help="The nodes in a launcher's file, one host per line.")
 @click.option("--group", metavar="NAME", help="The nodes of an inventory group.")
@@ -67,7 +68,8 @@ class _Gate(click.Command):
                                              "MUSTER_GATE_KEYS, /etc/muster/gate.pub.")
 @click.option("--inventory", "-i", metavar="FILE", help="With --quick: as for muster check.")
 @click.option("--rules", metavar="DIR", help="With --quick: as for muster check.")
-@click.option("--sku", metavar="NAME", help="With --quick: as for muster check; needed without an inventory.")
+@click.option("--sku", metavar="NAME", shell_complete=completing.sku,
+              help="With --quick: as for muster check; needed without an inventory.")
 @click.option("--print", "hook", type=click.Choice(("slurm", "kubernetes")),
               help="Print the hook that puts the gate in front of jobs, and exit.")
 def gate(

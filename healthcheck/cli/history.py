@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from healthcheck.cli import completing
 from healthcheck.cli.historypart import print_part
 from healthcheck.cli.historysummary import BY, print_summary
 from healthcheck.cli.options import STATE, minute
@@ -30,10 +31,10 @@ _LINES_AT_ONCE = 5000
 
 
 @click.command()
-@click.argument("nodes", required=False)
+@click.argument("nodes", required=False, shell_complete=completing.node_set)
 @click.option("--since", metavar="SPAN", callback=span(60, 3650 * 86400),
               help="How far back: 24h, 30d.  [default: 30d; 90d with --summary]")
-@click.option("--rule", metavar="GLOB", multiple=True,
+@click.option("--rule", metavar="GLOB", multiple=True, shell_complete=completing.rule,
               help="Only problems of rules whose id matches; repeatable.")
 @click.option("--still", is_flag=True, help="Only open problems.")
 @click.option("--components", is_flag=True, help="List where components with serial numbers were, instead.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from healthcheck.cli import completing
 from healthcheck.cli.options import STATE
 from inventory.cli.chosen import who
 from inventory.cli.span import span
@@ -77,7 +78,7 @@ def list_(since: float | None, fmt: str, state: str | None) -> None:
 
 
 @incident.command()
-@click.argument("number", metavar="ID", type=click.IntRange(1))
+@click.argument("number", metavar="ID", type=click.IntRange(1), shell_complete=completing.incident)
 @_FORM
 @STATE
 def show(number: int, fmt: str, state: str | None) -> None:
@@ -105,7 +106,7 @@ def show(number: int, fmt: str, state: str | None) -> None:
 
 
 @incident.command()
-@click.argument("number", metavar="ID", type=click.IntRange(1))
+@click.argument("number", metavar="ID", type=click.IntRange(1), shell_complete=completing.incident)
 @click.option("--reason", metavar="TEXT", help="The reason, for the ledger.")
 @STATE
 def close(number: int, reason: str | None, state: str | None) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from inventory.cli.lazy import LazyGroup
+from inventory.cli.nearest import NearestGroup
 from inventory.errors import MusterError
 from inventory.text import clean
 
@@ -68,11 +68,21 @@ COMMANDS = {
     "help": ("healthcheck.cli.help:help_", "List the topics of the documentation, or show one."),
 }
 
+# The headings of `muster --help`: what one wants to do -> the commands for it.
+SECTIONS = {
+    "Look": ("check", "nodes", "report", "history", "exporter"),
+    "Decide": ("triage", "incident", "gate", "silence", "unsilence"),
+    "Act": ("cordon", "uncordon", "remediate", "reboot", "lease", "repaired", "ticket", "rma"),
+    "Bring up": ("bringup", "bmc"),
+    "Prove": ("burnin", "certificate", "baseline"),
+    "Ask why": ("explain", "blame", "rules", "evidence", "record"),
+    "Set up": ("inventory", "sku", "agent", "store", "privilege", "demo", "help"),
+}
 
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
 
 
-@click.group(cls=LazyGroup, places=COMMANDS,
+@click.group(cls=NearestGroup, places=COMMANDS, sections=SECTIONS,
              context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
 @click.version_option(package_name="cluster-muster", prog_name="muster")
 @click.pass_context

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from healthcheck.cli import completing
 from healthcheck.cli.options import POLICY, STATE
 from inventory.cli.span import span
 from inventory.errors import UsageError
@@ -26,7 +27,7 @@ _COLOURS = {"unhealthy": "red", "unknown": "magenta", "never-seen": "magenta", "
 
 
 @click.command()
-@click.argument("nodes", required=False)
+@click.argument("nodes", required=False, shell_complete=completing.node_set)
 @click.option("--is", "states", metavar="STATE", type=click.Choice(_STATES), multiple=True,
               help=f"Only these: {', '.join(_STATES)}.")
 @click.option("--isolation", type=click.Choice(("none", "no-new-jobs", "evict")), multiple=True,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from healthcheck.cli import completing
 from healthcheck.cli.options import INVENTORY, RULES, check_sku
 from inventory.cli.limits import LIMIT
 from inventory.errors import UsageError
@@ -33,11 +34,12 @@ _FIRST_PERSON = 1000    # the first user id that distributions give to people
 
 
 @click.command()
-@click.argument("node", required=False)
+@click.argument("node", required=False, shell_complete=completing.node)
 @click.option("--output", "-o", metavar="FILE", required=True, help="The file to write.")
 @INVENTORY
 @click.option("--local", is_flag=True, help="Record this machine, without SSH.")
-@click.option("--sku", metavar="NAME", help="The node's SKU, if the inventory names none.")
+@click.option("--sku", metavar="NAME", shell_complete=completing.sku,
+              help="The node's SKU, if the inventory names none.")
 @RULES
 @click.option("--raw", is_flag=True, help="Replace nothing. Do not share such a file.")
 @click.option("--kept", metavar="FILE",

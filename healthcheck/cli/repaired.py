@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from healthcheck.cli import completing
 from healthcheck.cli.options import GROUPS, STATE
 from inventory.cli.chosen import chosen, who
 from inventory.errors import UsageError
@@ -20,7 +21,7 @@ _MANY = 32
 
 
 @click.command()
-@click.argument("nodes")
+@click.argument("nodes", shell_complete=completing.node_set)
 @click.option("--component", metavar="C",
               help="A subject as muster shows it, a serial number, a PCI address, a slot, or `all`.")
 @click.option("--reason", metavar="TEXT", help="What was done; kept in the ledger.")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from healthcheck.cli import completing
 from healthcheck.cli.options import RULES, check_sku
 from inventory.errors import UsageError
 from inventory.text import short
@@ -32,17 +33,6 @@ def _loaded(folder: str | None) -> Ruleset:
     return load_ruleset(rulesfolder.folders(folder))
 
 
-def _complete(kind: str) -> Any:
-    """For shell completion: names of rules, SKUs or profiles."""
-    def names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-        ruleset = _loaded(None)
-        known = {"rules": [rule.id for rule in ruleset.rules], "skus": sorted(ruleset.skus),
-                 "profiles": sorted(ruleset.profiles)}
-        return [name for name in known[kind] if name.startswith(incomplete)]
-
-    return names
-
-
 @click.group()
 def rules() -> None:
     """List rules, or show one with the numbers of a SKU.
@@ -54,10 +44,10 @@ def rules() -> None:
 
 
 @rules.command("list")
-@click.argument("glob", required=False, shell_complete=_complete("rules"))
-@click.option("--profile", metavar="NAME", multiple=True, shell_complete=_complete("profiles"),
+@click.argument("glob", required=False, shell_complete=completing.rule)
+@click.option("--profile", metavar="NAME", multiple=True, shell_complete=completing.profile,
               help="Only rules of this profile; with several, rules of all of them.")
-@click.option("--sku", metavar="NAME", shell_complete=_complete("skus"),
+@click.option("--sku", metavar="NAME", shell_complete=completing.sku,
               help="Only rules that apply to nodes of this SKU.")
 @click.option("--severity", type=click.Choice(_SEVERITIES), help="Only rules of this severity.")
 @click.option("--owner", type=click.Choice(_OWNERS), help="Only rules whose failures this owner repairs.")
@@ -107,8 +97,8 @@ def listed(
 
 
 @rules.command()
-@click.argument("rule", shell_complete=_complete("rules"))
-@click.option("--sku", metavar="NAME", shell_complete=_complete("skus"),
+@click.argument("rule", shell_complete=completing.rule)
+@click.option("--sku", metavar="NAME", shell_complete=completing.sku,
               help="Fill in the numbers of this SKU.")
 @RULES
 @click.option("--format", "fmt", type=click.Choice(("text", "json")), default="text", show_default=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from healthcheck.cli import completing
 from healthcheck.cli.options import GROUPS, RULES, STATE, minute
 from inventory.cli.chosen import chosen, who
 from inventory.cli.span import span
@@ -39,8 +40,8 @@ def _date(ctx: click.Context, param: click.Parameter, given: str | None) -> floa
 
 
 @click.command()
-@click.argument("nodes", required=False)
-@click.argument("rule", required=False)
+@click.argument("nodes", required=False, shell_complete=completing.node_set)
+@click.argument("rule", required=False, shell_complete=completing.rule)
 @click.option("--reason", metavar="TEXT", help="The reason; kept in the ledger.")
 @click.option("--for", "length", metavar="SPAN", callback=span(60, _LONGEST_S),
               help="How long: 12h, 2d, at most 90d.")
@@ -106,8 +107,8 @@ def silence(
 
 
 @click.command()
-@click.argument("what", metavar="ID|NODES")
-@click.argument("rule", required=False)
+@click.argument("what", metavar="ID|NODES", shell_complete=completing.node_set)
+@click.argument("rule", required=False, shell_complete=completing.rule)
 @click.option("--reason", metavar="TEXT", default="by hand", show_default=True, help="For the ledger.")
 @GROUPS
 @STATE

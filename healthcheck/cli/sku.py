@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from healthcheck.cli import completing
 from healthcheck.cli.options import INVENTORY, RULES, TIMEOUT
 from inventory.cli.limits import FANOUT, LIMIT, announce
 from inventory.errors import UsageError
@@ -55,7 +56,7 @@ def list_(rules: str | None, fmt: str) -> None:
 
 
 @sku.command()
-@click.argument("name")
+@click.argument("name", shell_complete=completing.sku)
 @RULES
 @_FORMAT
 def show(name: str, rules: str | None, fmt: str) -> None:
@@ -102,7 +103,7 @@ def _text(known: Sku) -> str:
 
 
 @sku.command()
-@click.argument("nodes", required=False)
+@click.argument("nodes", required=False, shell_complete=completing.node_set)
 @INVENTORY
 @click.option("--local", is_flag=True, help="Learn from this machine, without SSH.")
 @click.option("--from-save", metavar="DIR",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from healthcheck.cli import completing
 from healthcheck.cli.options import POLICY, STATE
 from inventory.errors import UsageError
 from inventory.text import short
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("node")
+@click.argument("node", shell_complete=completing.node)
 @click.option("--format", "fmt", type=click.Choice(("text", "json")), default="text", show_default=True)
 @POLICY
 @click.option("--inventory", "-i", metavar="FILE",

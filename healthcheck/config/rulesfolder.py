@@ -7,6 +7,10 @@ from pathlib import Path
 
 from inventory.errors import UsageError
 
+# Data files beside the rules that have readers of their own.
+NOT_RULES = ("policy.yaml", "gate.yaml", "certificate.yaml", "xid.yaml", "sxid.yaml", "burnin.yaml",
+             "burnin-floors.yaml", "bringup.yaml")
+
 
 def packaged() -> Path:
     """The folder of the rules that ship with muster."""

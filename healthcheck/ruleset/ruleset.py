@@ -21,10 +21,6 @@ from healthcheck.xid.xidtable import XidTable
 from inventory.errors import UsageError
 from inventory.text import short
 
-# Data files beside the rules that have readers of their own.
-NOT_RULES = ("policy.yaml", "gate.yaml", "certificate.yaml", "xid.yaml", "sxid.yaml", "burnin.yaml",
-             "burnin-floors.yaml", "bringup.yaml")
-
 
 @dataclass(frozen=True)
 class Ruleset:

@@ -23,13 +23,13 @@ from healthcheck.baseline.kernelrules import KernelRules
 from healthcheck.baseline.learn import current
 from healthcheck.checks.base import CHECKS, Check, Parameter
 from healthcheck.config.entry import Entry, entry_of, kind_of, nearest, overlay
-from healthcheck.config.rulesfolder import display_name
+from healthcheck.config.rulesfolder import NOT_RULES, display_name
 from healthcheck.model.outcome import Owner, Repair, Severity
 from healthcheck.model.probes import Effect
 from healthcheck.ruleset import plugins, profileload
 from healthcheck.ruleset.portplan import read_ports
 from healthcheck.ruleset.rule import Number, Proven, Rule, UnsupportedPolicy
-from healthcheck.ruleset.ruleset import NOT_RULES, Ruleset
+from healthcheck.ruleset.ruleset import Ruleset
 from healthcheck.ruleset.sku import EMPTY_FACTS, LEARNERS, Sku
 from healthcheck.ruleset.skuburnin import read_burnin
 from healthcheck.ruleset.skulimits import read_limits

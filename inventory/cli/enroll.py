@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from inventory.cli import completing
 from inventory.cli.limits import FANOUT, LIMIT, given
 from inventory.enroll import Decision, EnrolmentOutcome, shared
 from inventory.enrolment import NodeEnrolment, decided, scanned, subject_of, written
@@ -28,7 +29,7 @@ from inventory.text import clean
 
 
 @click.command(short_help="Fetch host keys from nodes and pin them in known_hosts.")
-@click.argument("nodes")
+@click.argument("nodes", shell_complete=completing.nodes)
 @click.option("--expect", metavar="PATH",
               help="Pin only keys that are in this file, or in PATH/NODE.log and NODE.txt (console logs).")
 @click.option("--yes", is_flag=True, help="Pin without asking: trust on first use.")

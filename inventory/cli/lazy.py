@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 
 
 class LazyGroup(click.Group):
-    """`places` maps a command's name to ("module:attribute", its line in the help)."""
+    """`places` maps a command's name to ("module:attribute", its line in the help); `sections` maps a heading
+    of the help to the commands below it, each in one, where they are not all below "Commands"."""
 
-    def __init__(self, *args: Any, places: Mapping[str, tuple[str, str]], **kwargs: Any) -> None:
+    def __init__(self, *args: Any, places: Mapping[str, tuple[str, str]],
+                 sections: Mapping[str, Sequence[str]] | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._places = places
+        self._sections = sections if sections is not None else {"Commands": tuple(places)}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self._places)
@@ -27,16 +30,7 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in self._places.items()])
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str],
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in self._places and not args[0].startswith("-"):
-            import difflib
-
-            close = difflib.get_close_matches(args[0], self._places, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(self._places)}"
-            ctx.fail(f"no such command: {args[0]!r}{hint}")
-        return super().resolve_command(ctx, args)
+        wide = max(map(len, self._places))      # so that the texts of all sections begin in one column
+        for heading, names in self._sections.items():
+            with formatter.section(heading):
+                formatter.write_dl([(f"{name:<{wide}}", self._places[name][1]) for name in names])

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from inventory.cli import completing
 from inventory.cli.propose import dry_run_option, propose, yes_option
 from inventory.cli.show import _file, _format, _found, _known_skus
 from inventory.edit import InventoryFile, read_document
@@ -28,7 +29,7 @@ _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 @click.command(short_help="Take nodes out of service and back, in the file; list who is out.")
-@click.argument("nodes", required=False)
+@click.argument("nodes", required=False, shell_complete=completing.nodes)
 @click.argument("state", required=False, metavar="[STATE]")
 @click.option("--owner", metavar="WHO", help="Who has the node now: a team, a person or the vendor.")
 @click.option("--until", metavar="DATE", help="Expected end: 2026-12-01, or 14d or 2w from today.")

@@ -10,7 +10,8 @@ from click.core import ParameterSource
 
 
 class RenamedOption(click.Option):
-    """An option of one value that `old`, such as --why, named before. Both at once are a usage error."""
+    """An option of one value, or a flag, that `old`, such as --why, named before. Both at once are a usage
+    error."""
 
     def __init__(self, *args: Any, old: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -18,7 +19,8 @@ class RenamedOption(click.Option):
 
     def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
         super().add_to_parser(parser, ctx)
-        parser.add_option(obj=self, opts=[self._old], dest=self._old)
+        flag = {"action": "store_const", "const": True} if self.is_flag else {}
+        parser.add_option(obj=self, opts=[self._old], dest=self._old, **flag)
 
     def consume_value(self, ctx: click.Context, opts: Mapping[str, Any]) -> tuple[Any, ParameterSource]:
         if self._old not in opts:

@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 
+from inventory.cli import completing
 from inventory.errors import ConfigError, Mark, UsageError
 from inventory.load import load_inventory, load_with_origins
 from inventory.locate import find_inventory
@@ -80,7 +81,7 @@ def check(ctx: click.Context, file: str | None) -> None:
 
 
 @click.command(short_help="Show one node's values and where each comes from.")
-@click.argument("node")
+@click.argument("node", shell_complete=completing.node)
 @_file
 @_format
 @click.pass_context
@@ -125,7 +126,7 @@ def show(ctx: click.Context, node: str, file: str | None, fmt: str) -> None:
 
 
 @click.command(short_help="Print the nodes that a node set names.")
-@click.argument("nodeset", required=False)
+@click.argument("nodeset", required=False, shell_complete=completing.nodes)
 @click.option("--expand", is_flag=True, help="One name per line, for a pipe.")
 @click.option("--group", metavar="NAME", help="Only nodes of this group.")
 @_file

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from healthcheck.cli import completing
 from healthcheck.cli.agentrun import run
 from inventory.cli.folded import echo_folded
 from inventory.cli.limits import FANOUT, LIMIT, announce
@@ -70,14 +71,15 @@ def _sent(command: Callable[..., Any]) -> Callable[..., Any]:
                      help="Have each node serve its result to Prometheus there, or `none`. Without a value: "
                           f"{EXPORTER}."),
         click.option("--rules", metavar="DIR", help="Site rules, as for muster check."),
-        click.option("--sku", metavar="NAME", help="SKU of nodes that name none."),
+        click.option("--sku", metavar="NAME", shell_complete=completing.sku,
+                     help="SKU of nodes that name none."),
         click.option("--dry-run", is_flag=True, help="Show what would be done and change nothing.")):
         command = option(command)
     return _common(command)
 
 
 @agent.command(short_help="Put the agent on nodes.")
-@click.argument("nodes")
+@click.argument("nodes", shell_complete=completing.node_set)
 @_sent
 def install(nodes: str, **options: Any) -> int:
     """Install this version, its rules and each node's inventory entry on NODES, and have systemd (or cron)
@@ -98,7 +100,7 @@ def install(nodes: str, **options: Any) -> int:
 
 
 @agent.command(short_help="Bring the agent up to date where it is installed.")
-@click.argument("nodes")
+@click.argument("nodes", shell_complete=completing.node_set)
 @click.option("--rings", metavar="SIZES", default="1,10%,rest", show_default=True,
               help="Nodes, or per cent of all, that are upgraded one ring after another; the last is `rest`.")
 @click.option("--wait", metavar="SPAN", callback=span(0, 86400),
@@ -129,7 +131,7 @@ def upgrade(nodes: str, rings: str, wait: float | None, **options: Any) -> int:
 
 
 @agent.command(short_help="Go back to the previous version.")
-@click.argument("nodes")
+@click.argument("nodes", shell_complete=completing.node_set)
 @click.option("--dry-run", is_flag=True, help="Show what would be done and change nothing.")
 @_common
 def rollback(nodes: str, dry_run: bool, **options: Any) -> int:
@@ -146,7 +148,7 @@ def rollback(nodes: str, dry_run: bool, **options: Any) -> int:
 
 
 @agent.command(short_help="Remove the agent and everything it made.")
-@click.argument("nodes")
+@click.argument("nodes", shell_complete=completing.node_set)
 @click.option("--keep-state", is_flag=True, help="Keep /var/lib/muster/agent: its results.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done and change nothing.")
 @_common
@@ -165,7 +167,7 @@ def uninstall(nodes: str, keep_state: bool, dry_run: bool, **options: Any) -> in
 
 
 @agent.command(short_help="Show which version is in use, and how old its newest result is.")
-@click.argument("nodes", required=False)
+@click.argument("nodes", required=False, shell_complete=completing.node_set)
 @_common
 def status(nodes: str | None, **options: Any) -> int:
     """Ask NODES, or all of the inventory, for their agent: version, digest, timer, Python, and how old the

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from healthcheck.cli import completing
 from inventory.cli.span import span
 from inventory.errors import UsageError
 from inventory.text import short
@@ -14,7 +15,7 @@ from inventory.text import short
 @click.option("--namespace", metavar="NAME", default="muster", show_default=True)
 @click.option("--period", metavar="SPAN", callback=span(10, 86400), default="5m", show_default=True,
               help="Time between two checks.")
-@click.option("--sku", metavar="NAME", help="SKU of nodes that name none.")
+@click.option("--sku", metavar="NAME", shell_complete=completing.sku, help="SKU of nodes that name none.")
 @click.option("--selector", metavar="KEY=VALUE", multiple=True,
               help="Only nodes with this label; repeatable. [all nodes]")
 @click.option("--port", type=click.IntRange(1024, 65535), default=9847, show_default=True,

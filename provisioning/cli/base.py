@@ -7,13 +7,14 @@ from collections.abc import Sequence
 
 import click
 
+from healthcheck.cli import completing
 from inventory.cli.limits import FANOUT, LIMIT
 from inventory.cli.span import span
 from inventory.model import Node
 
 
 @click.command("base", short_help="Show where the base configuration of nodes differs, and apply it.")
-@click.argument("nodes")
+@click.argument("nodes", shell_complete=completing.node_set)
 @click.option("--apply", "apply", is_flag=True, help="Apply it. Without this, nothing changes.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document of all nodes.")
 @click.option("--become", is_flag=True, help="Go through sudo, whatever the inventory says.")

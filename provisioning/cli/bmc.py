@@ -39,8 +39,8 @@ def bmc() -> None:
     muster bmc enroll @rack7 --fingerprints delivered.txt     pin the certificates, once
     muster bmc show @rack7
     muster bmc check @rack7
-    muster bmc power gpu007 on --apply
+    muster bmc power gpu007 on
 
-    Commands that change a machine only show what they would do until you give --apply. Each change enters the
-    ledger first.
+    Commands that change a machine act as typed; --dry-run shows what they would do. What powers off asks
+    first, and so does anything for more than 32 nodes; --yes answers. Each change enters the ledger first.
     """

@@ -1,5 +1,5 @@
-"""`muster bmc power|boot|media`: changes through controllers; nothing changes without --apply, and each
-change enters the ledger first."""
+"""`muster bmc power|boot|media`: changes through controllers, as typed; what powers off asks first, and each
+change enters the ledger before it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from healthcheck.cli import completing
 from inventory.cli.chosen import who
+from inventory.cli.confirm import confirm, yes_or
 from inventory.cli.folded import echo_folded
 from inventory.errors import UsageError
 from inventory.model import Inventory, Node
@@ -26,7 +28,8 @@ ControllerAction = Callable[["Controller"], Any]
 
 def _changing(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
-        click.option("--apply", is_flag=True, help="Do it. Without this, show what would be done."),
+        click.option("--dry-run", is_flag=True, help="Show what would be done and change nothing."),
+        yes_or("--apply"),
         click.option(
             "--reason", metavar="TEXT", default="by hand", show_default=True, help="For the ledger.")):
         command = option(command)
@@ -35,7 +38,7 @@ def _changing(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def _change(
     named: Sequence[Node], inventory: Inventory, what: str, action: ControllerAction, *, off: bool,
-    apply: bool, reason: str, state: str | None, timeout: float | None, fanout: int,
+    dry_run: bool, yes: bool, reason: str, state: str | None, timeout: float | None, fanout: int,
 ) -> int:
     """Makes the change where it is allowed; the ledger entry is written before it, the outcome after it."""
     from healthcheck.store import ledger
@@ -47,11 +50,11 @@ def _change(
     refused = why_not(inventory, named, off=off)
     echo_folded((name, f"not done: {why}") for name, why in refused.items())
     affected = [node for node in named if node.name not in refused]
-    if not apply:
+    if dry_run:
         if affected:
-            click.echo(f"{fold(node.name for node in affected)}: would do: {what}. Nothing changed. Run "
-                       "again with --apply to do this.")
+            click.echo(f"{fold(node.name for node in affected)}: would do: {what}. Nothing changed.")
         return int(bool(refused))
+    confirm(what, [node.name for node in affected], stops=off, yes=yes)
     code = int(bool(refused))
     at = folder(state)
     with opened(at, make=True) if affected else nullcontext() as store:
@@ -80,23 +83,23 @@ def _change(
 
 
 @click.command()
-@click.argument("nodes")
+@click.argument("nodes", shell_complete=completing.node_set)
 @click.argument("action", type=click.Choice(("on", "off", "shutdown")))
 @_changing
 def power(
-    nodes: str, action: str, apply: bool, reason: str, file: str | None, state: str | None,
-    timeout: float | None, fanout: int,
+    nodes: str, action: str, dry_run: bool, yes: bool, reason: str, file: str | None,
+    state: str | None, timeout: float | None, fanout: int,
 ) -> int:
     """Turn the machines of NODES on, turn them off at once, or shut down their operating system.
 
     Off is refused for a node in service unless muster holds a cordon on it, and wherever a job runs or may
-    run. To reset a machine, turn it off, then on; `muster bmc show` shows each.
+    run. Off and shutdown ask first. To reset a machine, turn it off, then on; `muster bmc show` shows each.
 
     \b
-    muster bmc power gpu007 on --apply
-    muster cordon gpu007 --reason 'hangs' && muster bmc power gpu007 off --reason 'hangs' --apply
+    muster bmc power gpu007 on
+    muster cordon gpu007 --reason 'hangs' && muster bmc power gpu007 off --reason 'hangs' --yes
 
-    Exit: 0 all accepted, 1 some refused or not reached, 2 usage.
+    Exit: 0 all accepted, 1 some refused or not reached, or the answer was no, 2 usage.
     """
     from provisioning.bmc.base import PowerAction
 
@@ -104,52 +107,53 @@ def power(
     wanted = PowerAction(action)
     return _change(
         named, inventory, f"power {action}", lambda controller: controller.set_power(wanted),
-        off=action != "on", apply=apply, reason=reason, state=state, timeout=timeout, fanout=fanout)
+        off=action != "on", dry_run=dry_run, yes=yes, reason=reason, state=state, timeout=timeout,
+        fanout=fanout)
 
 
 @click.command()
-@click.argument("nodes")
+@click.argument("nodes", shell_complete=completing.node_set)
 @click.argument("target", type=click.Choice(("none", "pxe", "disk", "cd", "bios")))
 @click.option(
     "--always", is_flag=True, help="For every boot from now on. Without this, only for the next one.")
 @_changing
 def boot(
-    nodes: str, target: str, always: bool, apply: bool, reason: str, file: str | None, state: str | None,
-    timeout: float | None, fanout: int,
+    nodes: str, target: str, always: bool, dry_run: bool, yes: bool, reason: str, file: str | None,
+    state: str | None, timeout: float | None, fanout: int,
 ) -> int:
     """Set what the machines of NODES boot from next; `none` clears it. This resets nothing.
 
     \b
-    muster bmc boot gpu007 pxe --apply
+    muster bmc boot gpu007 pxe
 
-    Exit: 0 all accepted, 1 some refused or not reached, 2 usage.
+    Exit: 0 all accepted, 1 some refused or not reached, or the answer was no, 2 usage.
     """
     from provisioning.bmc.base import BootTarget
 
     named, inventory = chosen(nodes, file)
     return _change(named, inventory, f"boot {target}{' always' if always else ''}",
                    lambda controller: controller.set_boot(BootTarget(target), not always), off=False,
-                   apply=apply, reason=reason, state=state, timeout=timeout, fanout=fanout)
+                   dry_run=dry_run, yes=yes, reason=reason, state=state, timeout=timeout, fanout=fanout)
 
 
 @click.command()
-@click.argument("nodes")
+@click.argument("nodes", shell_complete=completing.node_set)
 @click.argument("action", type=click.Choice(("show", "insert", "eject")))
 @click.argument("image", required=False)
 @click.option("--drive", metavar="NAME",
               help="Which virtual drive, as `media NODES show` calls it. Default: the first that takes a CD.")
 @_changing
 def media(
-    nodes: str, action: str, image: str | None, drive: str | None, apply: bool, reason: str, file: str | None,
-    state: str | None, timeout: float | None, fanout: int,
+    nodes: str, action: str, image: str | None, drive: str | None, dry_run: bool, yes: bool, reason: str,
+    file: str | None, state: str | None, timeout: float | None, fanout: int,
 ) -> int:
     """Insert the IMAGE at an http(s) address into the virtual drives of NODES, eject it, or show what is in
     them.
 
     \b
     muster bmc media gpu007 show
-    muster bmc media gpu007 insert http://10.1.0.1/rescue.iso --apply
-    muster bmc media gpu007 eject --apply
+    muster bmc media gpu007 insert http://10.1.0.1/rescue.iso
+    muster bmc media gpu007 eject
 
     Exit: 0 all accepted, 1 some refused or not reached, 2 usage, 3 some could not be read.
     """
@@ -175,8 +179,8 @@ def media(
             controller.eject(name)
 
     what = f"media insert {clean(image, 200)}" if image is not None else "media eject"
-    return _change(named, inventory, what, change, off=False, apply=apply, reason=reason, state=state,
-                   timeout=timeout, fanout=fanout)
+    return _change(named, inventory, what, change, off=False, dry_run=dry_run, yes=yes, reason=reason,
+                   state=state, timeout=timeout, fanout=fanout)
 
 
 def _drive(controller: Controller) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from healthcheck.cli import completing
 from inventory.cli.folded import echo_folded
 from inventory.errors import UsageError
 from inventory.nodeset import fold
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("nodes")
+@click.argument("nodes", shell_complete=completing.node_set)
 @click.option("--fingerprints", metavar="FILE",
               help="Pin only what this list names: lines NODE SHA256, as the vendor delivers it.")
 @click.option("--yes", is_flag=True, help="Pin what controllers show without asking: trust on first use.")

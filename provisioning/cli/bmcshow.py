@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from healthcheck.cli import completing
 from inventory.model import Node
 from inventory.reasons import fold_reasons
 from provisioning.cli.bmccommon import SECONDS, as_json, chosen, document, folder, options, print_lines
@@ -59,7 +60,7 @@ def _print_folded(reasons: Iterable[tuple[str, str]]) -> None:
 
 
 @click.command()
-@click.argument("nodes")
+@click.argument("nodes", shell_complete=completing.node_set)
 @as_json
 @options
 def show(
@@ -99,7 +100,7 @@ def media_lines(nodes: str, file: str | None, state: str | None, timeout: float 
 
 
 @click.command()
-@click.argument("nodes")
+@click.argument("nodes", shell_complete=completing.node_set)
 @click.option("--store", "keep", is_flag=True,
               help="Keep in the store where power supplies, memory modules, processors and switches sit.")
 @as_json
@@ -156,7 +157,7 @@ def _kept(kind: str, part: HardwarePart) -> ControllerPart | None:
 
 
 @click.command()
-@click.argument("nodes")
+@click.argument("nodes", shell_complete=completing.node_set)
 @as_json
 @options
 def firmware(
@@ -177,7 +178,7 @@ def firmware(
 
 
 @click.command()
-@click.argument("nodes")
+@click.argument("nodes", shell_complete=completing.node_set)
 @as_json
 @options
 def bios(
@@ -198,7 +199,7 @@ def bios(
 
 
 @click.command()
-@click.argument("nodes")
+@click.argument("nodes", shell_complete=completing.node_set)
 @as_json
 @options
 def log(
@@ -228,7 +229,7 @@ def log(
 
 
 @click.command()
-@click.argument("nodes")
+@click.argument("nodes", shell_complete=completing.node_set)
 @as_json
 @options
 def sensors(
@@ -249,7 +250,7 @@ def sensors(
 
 
 @click.command()
-@click.argument("nodes")
+@click.argument("nodes", shell_complete=completing.node_set)
 @click.option("--rules", metavar="DIR", help="A folder of site rules that override the packaged ones by id.")
 @as_json
 @options

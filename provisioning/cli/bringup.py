@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 import click
 
+from healthcheck.cli import completing
 from inventory.cli.chosen import chosen as chosen_names
 from inventory.cli.chosen import who
-from inventory.cli.completing import nodes as node_sets
 from inventory.cli.folded import echo_folded
 from inventory.cli.limits import FANOUT, LIMIT
 from inventory.errors import UsageError
@@ -27,7 +27,8 @@ def work(function: _F) -> _F:
     for option in reversed(
         (click.option("--until", metavar="STEP", type=click.Choice(ORDER),
                       help="Stop when each machine has passed this step."),
-         click.option("--sku", metavar="NAME", help="SKU of machines that name none, such as hgx-h100."),
+         click.option("--sku", metavar="NAME", shell_complete=completing.sku,
+                      help="SKU of machines that name none, such as hgx-h100."),
          LIMIT, FANOUT,
          click.option("--quiet", is_flag=True, help="Show no progress."),
          click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check."),
@@ -66,7 +67,7 @@ bringup.add_command(base)
 
 
 @bringup.command(short_help="Show which steps machines still have to pass; touches nothing.")
-@click.argument("nodes", shell_complete=node_sets)
+@click.argument("nodes", shell_complete=completing.node_set)
 @click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check.")
 @click.option(
     "--rules", metavar="DIR", help="A folder of site rules; its bringup.yaml overrides the packaged one.")
@@ -97,7 +98,7 @@ def plan(nodes: str, inventory: str | None, rules: str | None, state: str | None
 
 
 @bringup.command(short_help="Bring machines up; without --apply only check.")
-@click.argument("nodes", shell_complete=node_sets)
+@click.argument("nodes", shell_complete=completing.node_set)
 @click.option("--apply", "act", is_flag=True,
               help="Change what differs, and go on until all are through or in trouble.")
 @work
@@ -154,7 +155,7 @@ def resume(
 
 
 @bringup.command(short_help="Start the step again in which machines are in trouble.")
-@click.argument("nodes", shell_complete=node_sets)
+@click.argument("nodes", shell_complete=completing.node_set)
 @click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check.")
 @click.option(
     "--state", metavar="DIR", help="Folder of the store. Default: MUSTER_STATE, XDG, /var/lib/muster.")
@@ -186,7 +187,7 @@ def retry(nodes: str, inventory: str | None, state: str | None) -> int:
 
 
 @bringup.command(short_help="Have machines skip a step, which never counts as passed.")
-@click.argument("nodes", shell_complete=node_sets)
+@click.argument("nodes", shell_complete=completing.node_set)
 @click.option("--step", "steps", type=click.Choice(ORDER[:-1]), multiple=True, required=True,
               help="The step to skip. Repeatable.")
 @click.option("--reason", required=True, metavar="TEXT", help="Why, for the ledger and the plan.")

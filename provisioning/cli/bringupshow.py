@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from inventory.cli.completing import nodes as node_sets
+from healthcheck.cli import completing
 from inventory.errors import UsageError
 from inventory.text import clean
 
@@ -30,7 +30,7 @@ _COLOURS = {"trouble": "red", "waiting": "yellow"}
 
 
 @click.command(short_help="Show the state of each machine, and who takes the next action.")
-@click.argument("nodes", required=False, shell_complete=node_sets)
+@click.argument("nodes", required=False, shell_complete=completing.node_set)
 @click.option("--json", "as_json", is_flag=True,
               help="Print the document (muster.bringup/1) instead, with every machine.")
 @click.option(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from healthcheck.cli import completing
 from inventory.cli.chosen import who
 from inventory.cli.limits import FANOUT, LIMIT, given
 from inventory.cli.span import span
@@ -35,7 +36,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 def _work(function: _F) -> _F:
     """The options that say what is run with which nodes."""
     for option in reversed(
-        (click.argument("nodes"),
+        (click.argument("nodes", shell_complete=completing.node_set),
          click.option(
              "--length", type=click.Choice(_LENGTHS), default="quick", show_default=True,
              help="quick: minutes; standard: 45 minutes a node; soak: hours, on all nodes at the end."),
@@ -47,7 +48,8 @@ def _work(function: _F) -> _F:
          click.option("--domain-kw", type=click.FloatRange(0, min_open=True), metavar="KW",
                       help="Power limit of one power domain.  [burnin: {domain_kw: ...}]"),
          click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check."),
-         click.option("--sku", metavar="NAME", help="SKU of nodes that name none, such as hgx-h100."),
+         click.option("--sku", metavar="NAME", shell_complete=completing.sku,
+                      help="SKU of nodes that name none, such as hgx-h100."),
          click.option("--rules", metavar="DIR",
                       help="A folder of site rules, SKUs and floors that override the packaged ones."))):
         function = option(function)

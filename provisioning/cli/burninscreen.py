@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from healthcheck.cli import completing
 from inventory.cli.chosen import who
 from inventory.cli.limits import LIMIT, given
 from inventory.errors import MusterError, UsageError
@@ -37,7 +38,7 @@ _TERM_S = 60.0
 
 
 @click.command(short_help="Test idle nodes in service for some minutes, and give way to jobs.")
-@click.argument("nodes", required=False)
+@click.argument("nodes", required=False, shell_complete=completing.node_set)
 @click.option("--apply", "act", is_flag=True, help="Screen them. Without this, show which would be screened.")
 @click.option("--at-most", metavar="N", type=click.IntRange(1, 100_000),
               help="Nodes at a time.  [burnin.yaml, screen: {nodes: 16}]")
@@ -55,7 +56,8 @@ _TERM_S = 60.0
 @LIMIT
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check.")
-@click.option("--sku", metavar="NAME", help="SKU of nodes that name none, such as hgx-h100.")
+@click.option("--sku", metavar="NAME", shell_complete=completing.sku,
+              help="SKU of nodes that name none, such as hgx-h100.")
 @click.option("--rules", metavar="DIR",
               help="A folder of site rules, SKUs and floors that override the packaged ones.")
 @click.option("--state", metavar="DIR",

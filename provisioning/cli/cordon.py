@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from healthcheck.cli import completing
 from inventory.cli.chosen import chosen, who
 from inventory.errors import StoreError, StoreMoved, UsageError
 from inventory.text import clean, short
@@ -37,7 +38,8 @@ def _common(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @click.command()
-@click.argument("words", nargs=-1, metavar="[adopt|forget] [NODES]")
+@click.argument("words", nargs=-1, metavar="[adopt|forget] [NODES]",
+                shell_complete=completing.node_set)
 @click.option("--reason", metavar="TEXT", help="Why; shown with the mark of the cordon.")
 @_common
 def cordon(
@@ -118,7 +120,7 @@ def _verb(words: tuple[str, ...]) -> tuple[str, str | None]:
 
 
 @click.command()
-@click.argument("nodes", required=False)
+@click.argument("nodes", required=False, shell_complete=completing.node_set)
 @click.option("--mark", "marks", metavar="MARK", multiple=True,
               help="End this mark, which `muster cordon` lists, and no other; may be repeated.")
 @click.option("--reason", metavar="TEXT", default="by hand", help="For the ledger.")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from healthcheck.cli import completing
 from inventory.cli.folded import echo_folded
 from inventory.cli.limits import FANOUT, LIMIT
 from inventory.cli.span import span
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Send nodes the snapshot, and the keys to trust it.")
-@click.argument("nodes")
+@click.argument("nodes", shell_complete=completing.node_set)
 @click.option("--trust", is_flag=True,
               help="Have nodes trust the head's keys and no others. Use it once, and after a key was stolen.")
 @click.option("--from", "source", metavar="SOURCE",

@@ -6,31 +6,36 @@ import time
 
 import click
 
+from healthcheck.cli import completing
 from inventory.cli.chosen import chosen, who
+from inventory.cli.confirm import YES, confirm
 from inventory.errors import UsageError
 
 
 @click.command()
-@click.argument("nodes", required=False)
+@click.argument("nodes", required=False, shell_complete=completing.node_set)
 @click.option("--reason", metavar="TEXT", help="Why, for the ledger.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done and change nothing.")
+@YES
 @click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check.")
 @click.option(
     "--state", metavar="DIR", help="Folder of the store. Default: MUSTER_STATE, XDG, /var/lib/muster.")
 def reboot(
-    nodes: str | None, reason: str | None, dry_run: bool, inventory: str | None, state: str | None,
+    nodes: str | None, reason: str | None, dry_run: bool, yes: bool, inventory: str | None,
+    state: str | None,
 ) -> int:
     """Restart NODES through Slurm (or the site's own command), as soon as their jobs have ended. Without
     NODES: show the progress.
 
-    Only nodes with a cordon of ours are restarted, and they stay cordoned throughout. The command does not
-    wait: run it again to see the outcome, or let `muster triage --apply` record it.
+    It asks first; --yes answers. Only nodes with a cordon of ours are restarted, and they stay cordoned
+    throughout. The command does not wait: run it again to see the outcome, or let `muster triage --apply`
+    record it.
 
     \b
-    muster cordon gpu007 --reason 'Xid 79' && muster reboot gpu007 --reason 'Xid 79'
+    muster cordon gpu007 --reason 'Xid 79' && muster reboot gpu007 --reason 'Xid 79' --yes
     muster reboot
 
-    Exit: 0 done or in progress, 1 some node was not restarted, 2 usage.
+    Exit: 0 done or in progress, 1 some node was not restarted, or the answer was no, 2 usage.
     """
     from healthcheck.store.file import opened
     from inventory.load import load_inventory
@@ -49,6 +54,8 @@ def reboot(
             raise UsageError("--reason is missing: it is kept in the ledger")
         names, there = chosen(nodes, inventory)
         through = backend(there)
+        if not dry_run:
+            confirm("reboot", names, stops=True, yes=yes)
         with opened(state_dir(state)) as store:
             done = act(store, through, names, reason.strip(), who(), time.time, dry=dry_run)
     for one in done:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from healthcheck.cli import completing
 from inventory.cli.chosen import who
 from inventory.cli.limits import LIMIT, given
 from inventory.errors import UsageError
@@ -31,7 +32,7 @@ _STEPS = ("restart-fabric-manager", "restart-persistenced", "restart-docker", "r
 
 
 @click.command()
-@click.argument("nodes", required=False)
+@click.argument("nodes", required=False, shell_complete=completing.node_set)
 @click.option("--step", metavar="NAME", type=click.Choice(_STEPS),
               help=f"Only this step, enabled or not: {', '.join(_STEPS)}.")
 @click.option("--apply", "act", is_flag=True, help="Take the steps. Without this, show the plan.")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from healthcheck.cli import completing
 from inventory.cli.chosen import who
 from inventory.cli.propose import dry_run_option, yes_option
 from inventory.errors import UsageError
@@ -50,7 +51,7 @@ def rma() -> None:
 
 
 @rma.command("open")
-@click.argument("node")
+@click.argument("node", shell_complete=completing.node)
 @click.option(
     "--slot", metavar="SLOT", help="Where the part sits: a PCI address, a drive, or any place with --serial.")
 @click.option("--gpu", metavar="N", type=click.IntRange(0, 255),
@@ -129,7 +130,7 @@ def open_(
 
 
 @rma.command()
-@click.argument("which", metavar="ID|NODE")
+@click.argument("which", metavar="ID|NODE", shell_complete=completing.node)
 @_state
 def ship(which: str, state: str | None) -> None:
     """Record that a part is on its way to the vendor."""
@@ -147,7 +148,7 @@ def ship(which: str, state: str | None) -> None:
 
 
 @rma.command("return")
-@click.argument("which", metavar="ID|NODE")
+@click.argument("which", metavar="ID|NODE", shell_complete=completing.node)
 @click.option("--serial", metavar="NEW", default="", help="The serial number of the replacement.")
 @click.option("--same", is_flag=True, help="The same part came back repaired, with its old serial number.")
 @yes_option
@@ -209,7 +210,7 @@ def return_(
 
 
 @rma.command()
-@click.argument("which", metavar="ID|NODE")
+@click.argument("which", metavar="ID|NODE", shell_complete=completing.node)
 @click.option("--slot", metavar="SLOT", help="Where the part sat: a PCI address, a drive, or any place.")
 @click.option("--gpu", metavar="N", type=click.IntRange(0, 255),
               help="The GPU with this number in NVML and nvidia-smi.")
@@ -307,7 +308,7 @@ def exchange(
 
 
 @rma.command()
-@click.argument("which", metavar="ID|NODE")
+@click.argument("which", metavar="ID|NODE", shell_complete=completing.node)
 @click.option("--reason", metavar="TEXT", required=True, help="Why nothing more is to be done about it.")
 @yes_option
 @dry_run_option

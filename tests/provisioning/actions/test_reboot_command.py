@@ -35,7 +35,8 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(("words", "said"), [
     (("gpu001",), "--reason is missing"), (("gpu001", "--reason", " "), "--reason is missing"),
-    (("gpu001", "--reason", "x"), "hostfile cannot reboot nodes"), (("gpu009", "--reason", "x"), "gpu009"),
+    (("gpu001", "--reason", "x", "--yes"), "hostfile cannot reboot nodes"), (("gpu009", "--reason", "x"), "gpu009"),
+    (("gpu001", "--reason", "x"), "reboot: gpu001: nothing changed, since there is no terminal to ask on; --yes does it"),
 ])
 def test_what_cannot_be_done_is_one_line(home: Path, words: tuple[str, ...], said: str) -> None:
     muster("cordon", "gpu001", "--reason", "fan", home=home)
@@ -55,11 +56,11 @@ def test_a_node_that_we_hold_is_rebooted_and_one_that_nobody_holds_is_not(home: 
     program.chmod(0o755)
     (home / "muster.yaml").write_text(
         f"version: 1\ncordon: {{command: [{program}]}}\nnodes:\n  gpu001: {{}}\n")
-    refused = muster("reboot", "gpu001", "--reason", "Xid 79", home=home)
+    refused = muster("reboot", "gpu001", "--reason", "Xid 79", "--yes", home=home)
     assert refused.returncode == 2 and "there is no store yet" in refused.stderr
     assert (muster("cordon", "gpu001", "--reason", "Xid 79", home=home).stdout
             == "gpu001: cordoned in command as muster#1\n")
     dry = muster("reboot", "gpu001", "--reason", "Xid 79", "--dry-run", home=home)
     assert (dry.returncode, dry.stdout) == (0, "gpu001: would be rebooted: Xid 79\n")
-    done = muster("reboot", "gpu001", "--reason", "Xid 79", home=home)
+    done = muster("reboot", "gpu001", "--reason", "Xid 79", "--yes", home=home)
     assert (done.returncode, done.stdout) == (0, "gpu001: rebooted, and held still as muster#1\n")

@@ -152,19 +152,19 @@ def test_log_and_sensors_are_judged_by_the_rules_and_only_nodes_in_service_count
     assert [one["status"] for one in results if one["rule"] == "bmc-power-supply"] == ["fail"]
 
 
-def test_a_change_is_dry_until_told_and_in_the_ledger(bmc: Command, bed: Bed, tmp_path: Path) -> None:
+def test_a_change_is_made_as_typed_unless_dry_and_enters_the_ledger(bmc: Command, bed: Bed, tmp_path: Path) -> None:
     enrolled(bmc)
-    dry = bmc("power", "gpu[001,006]", "on")
-    assert (dry.stdout
-            == "gpu[001,006]: would do: power on. Nothing changed. Run again with --apply to do this.\n")
+    dry = bmc("power", "gpu[001,006]", "on", "--dry-run")
+    assert dry.stdout == "gpu[001,006]: would do: power on. Nothing changed.\n"
     assert bed.counts("gpu001")["on"] == 0
-    done = bmc("power", "gpu[001,006]", "on", "--apply", "--reason", "first light")
+    done = bmc("power", "gpu[001,006]", "on", "--reason", "first light")
     assert "gpu001: power on: accepted\n" in done.stdout
     assert "gpu006: power on: it is not known whether it was done: unreachable: " in done.stdout
     assert "check: muster bmc show gpu006" in done.stdout
     assert (done.returncode, bed.counts("gpu001")["on"]) == (1, 1)
-    assert bmc("boot", "gpu001", "pxe", "--apply").stdout == "gpu001: boot pxe: accepted\n"
-    assert bmc("media", "gpu001", "eject", "--apply").stdout == "gpu001: media eject: accepted\n"
+    assert bmc("boot", "gpu001", "pxe").stdout == "gpu001: boot pxe: accepted\n"
+    old = bmc("media", "gpu001", "eject", "--apply")
+    assert (old.stdout, old.stderr) == ("gpu001: media eject: accepted\n", "muster: --apply is now --yes\n")
     with opened(tmp_path / "state") as store:
         lines = [(one.action, one.node, one.why, (one.outcome or "").partition(":")[0])
                  for one in ledger.lines(store)]
@@ -179,18 +179,24 @@ def test_what_is_in_service_is_not_touched_unless_we_hold_it_and_nobody_is_turne
 ) -> None:
     enrolled(bmc)
     hostfile = f"cordon: {{hostfile: {tmp_path / 'bad-hosts'}}}\n"
-    held = bmc("power", "gpu002", "off", "--apply", lifecycle="service", cordon=hostfile)
+    held = bmc("power", "gpu002", "off", "--yes", lifecycle="service", cordon=hostfile)
     assert (held.stdout
             == "gpu002: not done: it is in service, and we do not hold it; first: muster cordon gpu002 "
                "--reason ...\n")
-    assert bmc("boot", "gpu002", "pxe", "--apply", lifecycle="service", cordon=hostfile).returncode == 1
-    unsure = bmc("power", "gpu002", "off", "--apply", lifecycle="maintenance", cordon=hostfile)
+    assert bmc("boot", "gpu002", "pxe", lifecycle="service", cordon=hostfile).returncode == 1
+    unsure = bmc("power", "gpu002", "off", "--yes", lifecycle="maintenance", cordon=hostfile)
     assert "cannot say whether a job is there, and its lifecycle is maintenance" in unsure.stdout
     assert bed.counts("gpu002")["off"] == 0
-    allowed = bmc("power", "gpu002", "off", lifecycle="rma", cordon=hostfile)
+    allowed = bmc("power", "gpu002", "off", "--dry-run", lifecycle="rma", cordon=hostfile)
     assert (allowed.returncode, "would do: power off" in allowed.stdout) == (0, True)
+    for action in ("off", "shutdown"):
+        alone = bmc("power", "gpu002", action, lifecycle="rma", cordon=hostfile)
+        assert (alone.returncode, alone.stdout, alone.stderr) == (2, "", (
+            f"muster: power {action}: gpu002: nothing changed, since there is no terminal to ask on; "
+            "--yes does it without asking\n"))
+    assert bed.counts("gpu002")["off"] == 0
     assert muster("cordon", "gpu002", "--reason", "x", home=tmp_path).returncode == 0
-    assert (bmc("boot", "gpu002", "pxe", "--apply", lifecycle="service", cordon=hostfile).stdout
+    assert (bmc("boot", "gpu002", "pxe", lifecycle="service", cordon=hostfile).stdout
             == "gpu002: boot pxe: accepted\n")
 
 
