@@ -389,4 +389,4 @@ def test_invariant_6_on_a_terminal_the_only_escape_codes_are_our_colours(saved: 
     text = page(outcome, RULES, terminal=True)
     assert "\x1b[" in text and "owned" in text
     assert not controls(re.sub(r"\x1b\[[0-9;]*m", "", text))
-    assert not set(re.findall(r"\x1b\[([0-9;]*)m", text)) - {"0", "1", "2", "31", "32", "33", "35", "36", "1;31"}
+    assert not set(re.findall(r"\x1b\[([0-9;]*)m", text)) - {"0", "1", "2", "31", "32", "33", "35", "36", "1;31", "1;37;41"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -11,12 +12,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from healthcheck.model.coverage import RequestedProbes, coverage
 from healthcheck.model.outcome import NodeReport, NodeState
 from healthcheck.model.probes import Probe, ProbeKind
 from healthcheck.model.recording import Outcome, from_json, to_json
-from healthcheck.report import document, table
+from healthcheck.report import document, notjudged
+from healthcheck.report.lines import TextPage
 from tests.testbed import fuse
 from tests.testbed.collector import collect
 from tests.testbed.require import require
@@ -108,9 +111,10 @@ def test_a_run_folder_that_is_not_ours_alone_is_reported_with_the_next_command_a
     # Beside the results, whatever they are: no rule fails by it and no state comes from it.
     report = NodeReport("gpu001", NodeState.HEALTHY, "", (), probes=found)
     assert document.node(report)["probes"]["run_folder"] == said and document.node(report)["state"] == "healthy"
-    buffer: list[str] = []
-    table._print_not_seen(lambda *parts: buffer.append("".join(map(str, parts))), [report], lambda names: "gpu001")
-    assert len(buffer) == 1 and said in buffer[0]
+    out = io.StringIO()
+    notjudged.not_seen(TextPage(Console(file=out, width=80)), [report], lambda names: "gpu001", every=False)
+    (line,) = out.getvalue().splitlines()
+    assert said in line
 
 
 def test_a_run_folder_of_ours_is_not_worth_a_word(tree: Path) -> None:
