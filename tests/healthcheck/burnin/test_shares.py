@@ -35,14 +35,14 @@ PARSE = tree.fromstring      # of what was written here
 NO_FLOORS = Floors(replace(RULES, published=()), (), "0" * 64)
 
 
-def planted(count: int = 12, per_leaf: int = 4, floors: Floors | None = None) -> Burnin:
+def planted(count: int = 12, per_leaf: int = 4, floors: Floors = FLOORS) -> Burnin:
     """One link is slow, one pair somewhat slow, one GPU slow in its products, one rank died."""
     there = places(count, per_leaf=per_leaf)
     results = changed(sound(there), "leaf1-gpu003-gpu004", "*", figures={"busbw_gb_s": 200.0})
     results = changed(results, "leaf1-gpu009-gpu010", "*", figures={"busbw_gb_s": 350.0})
     results = changed(results, "node-rate-gpu007", "gpu007:5", figures={"tflops_bf16": 520.0})
     results = changed(results, "node-memory-gpu011", "gpu011:0", end=RankEnd.SIGNAL)
-    return burnin(there, results, **({"floors": floors} if floors is not None else {}))
+    return burnin(there, results, floors=floors)
 
 
 def test_each_node_has_its_worst_share_of_the_floor_in_each_stage() -> None:
