@@ -19,6 +19,7 @@ from healthcheck.burnin.shares import ShareState, shares
 from healthcheck.burnin.sharespage import draw
 from healthcheck.burnin.svg import MOST_ROWS, svg
 from tests.healthcheck.burnin.made import (
+    FLOORS,
     RULES,
     burnin,
     changed,
