@@ -119,6 +119,23 @@ def by_leaf(whole: Matrix) -> Matrix:
                   folded=True)
 
 
+def within(whole: Matrix, leaf: str) -> Matrix:
+    """The same, the nodes of one leaf alone."""
+    numbers = [number for number, one in enumerate(whole.leaves) if one == leaf]
+    at = {number: place for place, number in enumerate(numbers)}
+    return Matrix(tuple(whole.names[number] for number in numbers), tuple(leaf for _ in numbers),
+                  {(at[row], at[column]): cell for (row, column), cell in whole.cells.items()
+                   if row in at and column in at}, whole.medians)
+
+
+def troubled(whole: Matrix) -> list[str]:
+    """The leaves in which a pair was slow or failed, the most such pairs first."""
+    found = Counter(whole.leaves[row] for (row, column), cell in whole.cells.items()
+                    if whole.leaves[row] == whole.leaves[column]
+                    and cell.state in (PairState.FAILED, PairState.SLOW, PairState.SLOWER))
+    return [leaf for leaf, _ in found.most_common()]
+
+
 def _busbw(result: TaskResult) -> float | None:
     values = [value for report in result.reports if (value := report.figures.get(BUSBW, 0)) > 0]
     return statistics.median(values) if result.whole and values else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from healthcheck.burnin import documentread, matrix
+from healthcheck.burnin import documentread
 from healthcheck.burnin.document import Burnin, kept
 from healthcheck.burnin.page import next_step, verdict_line
 from healthcheck.burnin.svg import svg
@@ -52,6 +52,5 @@ def _shown(burnin: Burnin) -> dict[str, Any]:
 
 
 def _picture(burnin: Burnin) -> str:
-    """The picture of `muster burnin show --svg`; empty where no pairs were measured."""
-    found = matrix.matrix(burnin.burnt.places, burnin.burnt.results)
-    return svg(found, f"burn-in {burnin.run}: pairs") if found.cells else ""
+    """The picture of `muster burnin show --svg`; empty where no node was measured."""
+    return svg(burnin) if burnin.judgement.outcomes else ""

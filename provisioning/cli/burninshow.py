@@ -17,14 +17,12 @@ if TYPE_CHECKING:
 
 def show(burnt: Burnin, data: bytes, json_file: str | None, svg: str | None) -> None:
     """Prints the page of a burn-in, of which `data` is the document, and writes the requested files."""
-    from healthcheck.burnin import matrix as matrices
     from inventory.nodeset import fold
 
-    matrix = matrices.matrix(burnt.burnt.places, burnt.burnt.results)
     if svg is not None:
         from healthcheck.burnin.svg import svg as drawn
 
-        _write(svg, drawn(matrix, f"burn-in {burnt.run}: pairs").encode(), "--svg")
+        _write(svg, drawn(burnt).encode(), "--svg")
     if json_file is not None and json_file != "-":
         _write(json_file, data, "--json")
     # A reader that went away (`| head`) does not change what was found.
@@ -38,9 +36,13 @@ def show(burnt: Burnin, data: bytes, json_file: str | None, svg: str | None) -> 
 
         console = Console(soft_wrap=True, highlight=False, markup=False, emoji=False)
         render(console, burnt, fold)
-        if matrix.cells and sys.stdout.isatty():
+        if burnt.judgement.outcomes and sys.stdout.isatty():
+            from healthcheck.burnin import sharespage
+            from healthcheck.burnin.matrix import matrix
+            from healthcheck.burnin.shares import shares
+
             console.print()
-            matrices.draw(console, matrix)
+            sharespage.draw(console, shares(burnt), matrix(burnt.burnt.places, burnt.burnt.results))
 
 
 def _write(file: str, data: bytes, option: str) -> None:

@@ -1,25 +1,21 @@
-"""The matrix of pairs: beside equals, folded by leaf when large, in letters, colour and SVG."""
+"""The matrix of pairs: beside equals, folded by leaf when large, leaf by leaf, in letters and colour."""
 
 from __future__ import annotations
 
 import io
-import xml.etree.ElementTree as tree
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from healthcheck.burnin.matrix import MEANING, Matrix, PairState, by_leaf, draw, matrix
+from healthcheck.burnin.matrix import Matrix, PairState, by_leaf, draw, matrix, troubled, within
 from healthcheck.burnin.model import BurnInStage, RankEnd
-from healthcheck.burnin.svg import svg
-from tests.healthcheck.burnin.made import changed, collective, pair, place, places, result, sound
+from tests.healthcheck.burnin.made import changed, collective, pair, places, result, sound
 
 TWELVE = places(12, per_leaf=4)
 RESULTS = changed(changed(changed(sound(TWELVE), "leaf1-gpu003-gpu004", "*", figures={"busbw_gb_s": 200.0}),
                           "leaf1-gpu009-gpu010", "*", figures={"busbw_gb_s": 350.0}), "leaf2-gpu004-gpu005",
                   "gpu004:3", end=RankEnd.SIGNAL)
-PARSE = tree.fromstring      # of what was written here
-SVG = "{http://www.w3.org/2000/svg}"
 
 
 def drawn(of: Matrix, width: int = 100, **how: Any) -> str:
@@ -83,31 +79,11 @@ def test_where_it_is_too_wide_it_is_folded_by_leaf_and_shows_the_worst() -> None
 
 def test_without_pairs_it_says_so() -> None:
     assert drawn(matrix(TWELVE, [])) == "no two nodes were measured together\n"
-    assert PARSE(svg(matrix([], []), "none")).tag == f"{SVG}svg"
 
 
-def test_the_svg_holds_each_pair_twice_with_what_it_reached_and_a_legend_with_units() -> None:
+def test_a_leaf_alone_has_its_own_pairs_and_leaves_with_trouble_come_in_order() -> None:
     of = matrix(TWELVE, RESULTS)
-    picture = PARSE(svg(of, "run 1"))
-    tips = [title.text or "" for title in picture.iter(f"{SVG}title")]
-    assert sum(tip.startswith("gpu003 - gpu004: 200 GB/s, 54% of the median") for tip in tips) == 2
-    assert sum(tip.startswith("gpu004 - gpu005: no rate, failed") for tip in tips) == 2
-    texts = [text.text or "" for text in picture.iter(f"{SVG}text")]
-    assert all(any(text.startswith(meaning) for text in texts) for meaning in MEANING.values())
-    assert "median of leaf-pairs: 371.5 GB/s (bus bandwidth)" in texts and "run 1" in texts
-
-
-def test_the_svg_fetches_nothing_runs_nothing_and_escapes_what_nodes_are_called() -> None:
-    evil = [place("<script>alert(1)</script>", leaf='"><a href="x">'), place("b\x1b[2J&", leaf=None)]
-    results = [result(pair("<x>", evil[0].node, evil[1].node), collective(370, ranks=16))]
-    text = svg(matrix(evil, results), "a < b & c")
-    names = {element.tag.removeprefix(SVG) for element in PARSE(text).iter()}
-    assert names <= {"svg", "title", "rect", "text", "path"}
-    assert ("href" not in "".join(key for element in PARSE(text).iter() for key in element.attrib)
-            and "\x1b" not in text)
-
-
-def test_a_picture_of_five_hundred_nodes_stays_small() -> None:
-    many = places(512, per_leaf=32)
-    text = svg(matrix(many, sound(many[:64])), "many")
-    assert len(text) < 200_000 and 900 < float(PARSE(text).attrib["width"]) < 1100
+    assert troubled(of) == ["leaf01", "leaf03"]     # the pair that failed is of two leaves
+    one = within(of, "leaf01")
+    assert one.names == ("gpu001", "gpu002", "gpu003", "gpu004")
+    assert one.at(2, 3).state is PairState.SLOW and PairState.FAILED not in one.counts
