@@ -5,6 +5,7 @@ Each list is exact, so that a command which comes to fit leaves its list, and a 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,17 +14,14 @@ import pytest
 from click.testing import CliRunner
 
 from healthcheck.cli.main import root
+from tests.documents import validate
 from tests.healthcheck.help.pages import PAGES, commands, spans
 
-# These print a document for a machine by --json alone.
-ONLY_JSON = {
-    "agent install", "agent rollback", "agent status", "agent uninstall", "agent upgrade", "bmc bios", "bmc check", "bmc enroll",
-    "bmc firmware", "bmc hardware", "bmc log", "bmc sensors", "bmc show", "bringup base", "bringup status", "burnin run",
-    "burnin show", "certificate due", "certificate show", "gate", "inventory discover",
-}
+# These write a document to the file that --json names.
+ONLY_JSON = {"burnin run", "burnin show"}
 # These read, and print no document at all.
 NO_DOCUMENT = {
-    "bringup plan", "burnin plan", "certificate key show", "certificate verify", "cordon", "inventory check", "lease list",
+    "bringup plan", "burnin plan", "certificate verify", "cordon", "inventory check",
     "reboot", "remediate", "store check",
 }
 # An old name of an option -> the commands that still show it.
@@ -103,3 +101,42 @@ def test_the_old_name_of_an_option_is_taken_and_says_so(words: tuple[str, ...], 
     done = CliRunner().invoke(root, ["baseline", "approve", str(tmp_path / "none.yaml"), *words])
     assert said in done.stderr and (said == "muster: --why is now --reason\n" or done.exit_code == 2)
     assert "Missing" not in done.stderr or not words
+
+
+FORMATTED = [(words, option) for words, command in TREE.items() for option in command.params if option.name == "as_json"]
+
+
+def test_the_commands_with_the_shared_format_are_many() -> None:
+    assert len(FORMATTED) == 21
+
+
+@pytest.mark.parametrize("words", [words for words, _ in FORMATTED])
+@pytest.mark.parametrize(("typed", "expected"), [
+    ((), False), (("--format", "table"), False), (("--format", "json"), True), (("--json",), True),
+    (("--json", "--format", "json"), True),
+])
+def test_a_document_is_asked_for_with_format_or_with_the_hidden_json(
+    words: str, typed: tuple[str, ...], expected: bool,
+) -> None:
+    context = click.Context(TREE[words], resilient_parsing=True)
+    TREE[words].parse_args(context, list(typed))
+    option = dict(FORMATTED)[words]
+    values, _, _ = TREE[words].make_parser(click.Context(TREE[words])).parse_args(list(typed))
+    value, _ = option.consume_value(context, values)
+    assert option.process_value(context, value) is expected and "--json" not in OPTIONS[words]
+
+
+def test_json_and_another_format_are_refused() -> None:
+    done = CliRunner().invoke(root, ["gate", "--format", "table", "--json"])
+    assert done.exit_code == 2 and "--json is the old name of --format json: give one of them" in done.stderr
+
+
+def test_the_keys_are_a_document_without_private_parts(tmp_path: Path) -> None:
+    for _ in range(2):
+        done = CliRunner().invoke(root, ["certificate", "key", "new", "--state", str(tmp_path)])
+        assert not done.exception or done.exit_code == 0, done.output
+    done = CliRunner().invoke(root, ["certificate", "key", "show", "--state", str(tmp_path), "--format", "json"])
+    document = json.loads(done.stdout)
+    validate(document, "keys-1")
+    assert [(one["key"], one["signs"], one["trusted"]) for one in document["keys"]] == [
+        ("key1", True, True), ("key2", False, True)] and "PRIVATE" not in done.stdout

@@ -15,6 +15,7 @@ from healthcheck.cli import completing
 from healthcheck.cli.certificatekey import key
 from healthcheck.cli.options import GROUPS, day
 from inventory.cli.chosen import chosen, who
+from inventory.cli.formatted import as_json as format_option
 from inventory.errors import CertificateError, UsageError
 from inventory.text import clean
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 _STATE = click.option("--state", metavar="DIR",
                       help="Where keys and certificates are. Default: MUSTER_STATE, XDG, /var/lib/muster.")
 _RULES = click.option("--rules", metavar="DIR", help="Site rules, among them certificate.yaml.")
-_JSON = click.option("--json", "as_json", is_flag=True, help="As one JSON document.")
+_JSON = format_option("json: one JSON document.")
 
 
 @click.group()
@@ -108,7 +109,7 @@ def show(
 
     \b
     muster certificate show
-    muster certificate show gpu007 --json
+    muster certificate show gpu007 --format json
 
     Exit: 0 all valid, 1 some nodes have none or must repeat a burn-in, 2 usage.
     """

@@ -3,6 +3,7 @@ private keys stay on the head and are never shown."""
 
 from __future__ import annotations
 
+import json
 import time
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import click
 
 from healthcheck.cli.options import day
 from inventory.cli.chosen import who
+from inventory.cli.formatted import as_json as format_option
 from inventory.errors import CertificateError, UsageError
 from inventory.text import clean
 
@@ -116,7 +118,8 @@ def retire(name: str, state: str | None) -> None:
 @click.option("--trusted", is_flag=True,
               help="Print the lines for /etc/muster/gate.pub, and for ssh-keygen -Y verify -f.")
 @_STATE
-def show(trusted: bool, state: str | None) -> None:
+@format_option("json: muster.keys/1, public parts only.")
+def show(trusted: bool, state: str | None, as_json: bool) -> None:
     """List the keys: which one signs, and which are trusted. Prints public parts only.
 
     \b
@@ -125,7 +128,15 @@ def show(trusted: bool, state: str | None) -> None:
     from healthcheck.certify.keys import allowed_signers, load_keys
     from inventory.locate import state_dir
 
+    if trusted and as_json:
+        raise UsageError("--trusted prints lines for ssh-keygen, and --format json a document: leave one out")
     keys = load_keys(state_dir(state))
+    if as_json:
+        click.echo(json.dumps({"schema": "muster.keys/1", "cluster": keys.cluster, "keys": [
+            {"key": one.id, "signs": one.id == keys.signing, "trusted": one.retired is None,
+             "fingerprint": one.public.fingerprint, "made": day(one.made), "by": one.who,
+             "retired": None if one.retired is None else day(one.retired)} for one in keys.keys]}, indent=1))
+        return
     if trusted:
         click.echo(allowed_signers(keys), nl=False)
         return

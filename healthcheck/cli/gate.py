@@ -12,6 +12,7 @@ import click
 from healthcheck.cli import completing
 from healthcheck.gate import locate
 from healthcheck.gate.decide import Gate, GateDecision, Why, answer, worst
+from inventory.cli.formatted import as_json as format_option
 from inventory.errors import UsageError
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class _Gate(click.Command):
               help="With --write-hostfile: number of nodes. [as many as NODES]")
 @click.option("--spares", metavar="NODES",
               help="With --write-hostfile: nodes that may replace closed ones, such as @spares.")
-@click.option("--json", "as_json", is_flag=True, help="The answer as JSON, muster.gate-answer/1.")
+@format_option("json: the answer as muster.gate-answer/1.")
 @click.option("--folder", metavar="DIR",
               help="Where the snapshot is. Default: MUSTER_GATE, /var/lib/muster/gate.")
 @click.option("--keys", metavar="FILE", help="Trusted keys, as OpenSSH's allowed_signers. Default: "

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from healthcheck.gate.spares import Filled, Move
 
 SCHEMA = "muster.gate-answer/1"
-_MOST = 20      # reasons in the text; --json has all
+_MOST = 20      # reasons in the text; --format json has all
 _HEADS = {Gate.OPEN: "open", Gate.CLOSED: "closed", Gate.UNSURE: "unknown"}
 
 
@@ -39,7 +39,7 @@ def text(answer: GateDecision, number: int, snapshot: GateSnapshot | None, now: 
         if do:
             lines.append(f"      {clean(do.replace('{}', where), 2000)}")
     if len(folded) > _MOST:
-        lines.append(f"  ... and {len(folded) - _MOST} more reasons: --json has all")
+        lines.append(f"  ... and {len(folded) - _MOST} more reasons: --format json has all")
     return "\n".join(lines)
 
 

@@ -130,7 +130,7 @@ def log(found: LogReading, use: BmcLogUse | BmcError) -> Iterator[str]:
     if found.missing:
         yield f"? not all of the log was read: {found.missing}"
     if (older := len(found.log.events) - MOST_EVENTS) > 0:
-        yield f"{older} older active events are not shown; --json has them"
+        yield f"{older} older active events are not shown; --format json has them"
     for event in found.log.events[-MOST_EVENTS:]:
         yield f"{event.when:16}  {event.sensor}: {event.text}"
     if not found.log.events:

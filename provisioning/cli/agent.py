@@ -12,6 +12,7 @@ import click
 from healthcheck.cli import completing
 from healthcheck.cli.agentrun import run
 from inventory.cli.folded import echo_folded
+from inventory.cli.formatted import as_json as format_option
 from inventory.cli.limits import FANOUT, LIMIT, announce
 from inventory.cli.span import span
 from inventory.errors import UsageError
@@ -54,7 +55,7 @@ def _common(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--timeout", metavar="SPAN", callback=span(1, 86400),
                      help="Time limit for the whole command. [2m a node]"),
         click.option("--become", is_flag=True, help="Go through sudo, whatever the inventory says."),
-        click.option("--json", "as_json", is_flag=True, help="One JSON document of all nodes."),
+        format_option("json: one JSON document of all nodes."),
         click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check.")):
         command = option(command)
     return command
@@ -175,7 +176,7 @@ def status(nodes: str | None, **options: Any) -> int:
 
     \b
     muster agent status @train
-    muster agent status --json | jq '.nodes[] | select(.installed | not)'
+    muster agent status --format json | jq '.nodes[] | select(.installed | not)'
 
     Exit: 0 all are installed and complete, with results at most two periods old; 1 some are not; 2 usage; 3
     some did not answer.

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import click
 
 from healthcheck.cli import completing
+from inventory.cli.formatted import as_json as format_option
 from inventory.cli.limits import FANOUT, LIMIT
 from inventory.cli.span import span
 from inventory.model import Node
@@ -16,7 +17,7 @@ from inventory.model import Node
 @click.command("base", short_help="Show where the base configuration of nodes differs, and apply it.")
 @click.argument("nodes", shell_complete=completing.node_set)
 @click.option("--apply", "apply", is_flag=True, help="Apply it. Without this, nothing changes.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document of all nodes.")
+@format_option("json: one JSON document of all nodes.")
 @click.option("--become", is_flag=True, help="Go through sudo, whatever the inventory says.")
 @click.option("--rules", metavar="DIR",
               help="Site rules, as for muster check; `base:` in bringup.yaml is the desired state.")

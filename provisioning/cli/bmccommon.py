@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from inventory.cli.formatted import as_json as format_option
 from inventory.cli.span import span
 from inventory.errors import UsageError
 from inventory.model import Inventory, Node
@@ -34,9 +35,8 @@ def options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def as_json(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--json."""
-    return click.option("--json", "as_json", is_flag=True,
-                        help="One JSON document (muster.bmc/1), when all have answered.")(command)
+    """--format."""
+    return format_option("json: one JSON document (muster.bmc/1), when all have answered.")(command)
 
 
 def chosen(nodes: str, file: str | None) -> tuple[list[Node], Inventory]:

@@ -70,7 +70,7 @@ def show(
 
     \b
     muster bmc show @rack7
-    muster bmc show gpu007 --json | jq '.nodes[].identity.serial'
+    muster bmc show gpu007 --format json | jq '.nodes[].identity.serial'
 
     Exit: 0 all answered, 2 usage, 3 some did not.
     """
@@ -117,7 +117,7 @@ def hardware(
 
     \b
     muster bmc hardware gpu007
-    muster bmc hardware @rack7 --json > rack7.json
+    muster bmc hardware @rack7 --format json > rack7.json
     muster bmc hardware @rack7 --store
 
     Exit: 0 all answered, 2 usage, 3 some did not.

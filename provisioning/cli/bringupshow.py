@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from healthcheck.cli import completing
+from inventory.cli.formatted import as_json as format_option
 from inventory.errors import UsageError
 from inventory.text import clean
 
@@ -31,8 +32,7 @@ _COLOURS = {"trouble": "red", "waiting": "yellow"}
 
 @click.command(short_help="Show the state of each machine, and who takes the next action.")
 @click.argument("nodes", required=False, shell_complete=completing.node_set)
-@click.option("--json", "as_json", is_flag=True,
-              help="Print the document (muster.bringup/1) instead, with every machine.")
+@format_option("json: the document (muster.bringup/1), with every machine.")
 @click.option(
     "--watch", is_flag=True,
     help="Refresh every two seconds until you interrupt it; in a log, print a line for each change.")
@@ -53,7 +53,7 @@ def status(
     muster bringup status
     muster bringup status @rack4
     muster bringup status --watch
-    muster bringup status --json | jq -r '.machines[] | select(.stand == "trouble") | .node'
+    muster bringup status --format json | jq -r '.machines[] | select(.stand == "trouble") | .node'
 
     Exit: 0 all are through, 1 some are in trouble, 2 usage, 3 some are not through or none was started.
     """
@@ -66,7 +66,7 @@ def status(
     from provisioning.cli.bringupsite import begun
 
     if watch and as_json:
-        raise UsageError("--json prints one document, and --watch goes on: leave one out")
+        raise UsageError("--format json prints one document, and --watch goes on: leave one out")
     policy = load(folders(rules))
     owners = {name: step.owner for name, step in policy.steps.items()}
     folder = state_dir(state)

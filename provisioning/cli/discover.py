@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from inventory.cli.formatted import as_json as format_option
 from inventory.cli.propose import dry_run_option, propose, yes_option
 from inventory.cli.show import _file, _known_skus
 from inventory.errors import UsageError
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
               help="Propose entries for this inventory: planned, with controller and serial number.")
 @click.option("--names", metavar="SET",
               help="With --write, names for new controllers, in order of address: 'gpu[001-064]'.")
-@click.option("--json", "as_json", is_flag=True, help="Print muster.discovered/1.")
+@format_option("json: muster.discovered/1.")
 @click.option(
     "--state", metavar="DIR",
     help="Folder of the store and pinned certificates. Default: MUSTER_STATE, XDG, /var/lib/muster.")
@@ -86,7 +87,7 @@ def discover(
         if given and not needs:
             raise UsageError(f"{option} needs {_NEEDS[option]}")
     if as_json and target is not None:
-        raise UsageError("--json and --write exclude each other: --write shows what would change")
+        raise UsageError("--format json and --write exclude each other: --write shows what would change")
     asked = addresses(ranges)
     leased = tuple(lease for path in leases for lease in _leases(path))
     rows = _rows(delivery, pairs) if delivery is not None else ()

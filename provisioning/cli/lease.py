@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import time
 
 import click
 
+from inventory.cli.formatted import as_json as format_option
 from inventory.errors import UsageError
 from inventory.text import short
 
 _NONE = "no leases"
+
+
+def _second(seconds: float) -> str:
+    """Epoch seconds as a second in UTC."""
+    return dt.datetime.fromtimestamp(seconds, dt.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 @click.group()
@@ -29,8 +36,13 @@ def lease() -> None:
 @lease.command("list")
 @click.option(
     "--state", metavar="DIR", help="Folder of the store. Default: MUSTER_STATE, XDG, /var/lib/muster.")
-def list_(state: str | None) -> int:
-    """List open leases: who holds which nodes for what, until when, and whether that process is alive."""
+@format_option("json: muster.leases/1.")
+def list_(state: str | None, as_json: bool) -> int:
+    """List open leases: who holds which nodes for what, until when, and whether that process is alive.
+
+    \b
+    muster lease list --format json | jq -r '.leases[] | select(.holder == "dead") | .name'
+    """
     from healthcheck.store.leases import open_leases
     from healthcheck.store.reading import reading
     from inventory.locate import state_dir
@@ -39,6 +51,12 @@ def list_(state: str | None) -> int:
 
     with reading(state_dir(state)) as store:
         found = open_leases(store) if store is not None else []
+    if as_json:
+        click.echo(json.dumps({"schema": "muster.leases/1", "leases": [
+            {"name": one.name, "nodes": list(one.nodes), "kind": one.kind, "backend": one.backend,
+             "began": _second(one.began), "until": _second(one.until), "over": time.time() > one.until,
+             "holder": life(one.holder).value, "who": one.who, "why": one.why} for one in found]}, indent=1))
+        return 0
     for one in found:
         until = dt.datetime.fromtimestamp(one.until, dt.timezone.utc).strftime("%Y-%m-%dT%H:%MZ")
         over = ", over" if time.time() > one.until else ""

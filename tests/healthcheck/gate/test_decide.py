@@ -249,4 +249,4 @@ def test_a_long_answer_names_what_fails_before_what_is_unknown() -> None:
     nodes = fleet(40, **unsure, gpu040={"state": "unhealthy", "why": "gpu-ecc-uncorrected: GPU 3: 4"})
     lines = text(asked(nodes), 40, None, NOW).splitlines()
     assert lines[1] == "  gpu040: unhealthy: gpu-ecc-uncorrected: GPU 3: 4"
-    assert lines[-1] == "  ... and 20 more reasons: --json has all"
+    assert lines[-1] == "  ... and 20 more reasons: --format json has all"

@@ -141,7 +141,7 @@ def test_a_retry_has_the_step_begin_anew_and_says_what_to_type(begun: Path) -> N
 
 @pytest.mark.parametrize(("words", "message"), [
     (("status",), "no machine was ever started; to start: muster bringup run NODES --apply"),
-    (("status", "--json", "--watch"), "--json prints one document"),
+    (("status", "--json", "--watch"), "--format json prints one document"),
     (("report",), "no machine was ever started; to start: muster bringup run NODES --apply"),
     (("resume",), "no machine was ever started; to start: muster bringup run NODES --apply"),
     (("plan", "gpu99"), "has no node gpu99"),

@@ -44,6 +44,7 @@ from provisioning.lease.jobs import by_node, jobs
 from provisioning.lease.reservation import parse
 from provisioning.lease.take import LeaseGrant, give_back
 from provisioning.lease.watch import LeaseWatch
+from tests.documents import validate
 from tests.testbed.marks import muster
 from tests.testbed.memory import in_memory
 
@@ -429,6 +430,11 @@ def test_the_command_ends_what_is_over_and_what_is_named_and_nothing_else(tmp_pa
     listed = muster("lease", "list", home=tmp_path).stdout
     assert listed.startswith(f"{name}  gpu[001-002]  cordon in hostfile  until 20") and listed.endswith(
         "Z  holder alive  us  why\n")
+    document = json.loads(muster("lease", "list", "--format", "json", home=tmp_path).stdout)
+    validate(document, "leases-1")
+    (lease,) = document["leases"]
+    assert (lease["name"], lease["nodes"], lease["holder"], lease["over"], lease["who"], lease["why"]) == (
+        name, ["gpu001", "gpu002"], "alive", False, "us", "why")
     (tmp_path / "good").write_text("gpu003\n")
     for words, code, out, err in (
         (("--hostfile", "bad"), 0, f"{name}: is held; to end it anyway: muster lease release {name}\n", ""),
@@ -443,6 +449,9 @@ def test_the_command_ends_what_is_over_and_what_is_named_and_nothing_else(tmp_pa
     assert (done.returncode, done.stdout) == (
         0, f"{name}: given back: by hand\n") and (tmp_path / "bad").read_text() == ""
     assert muster("lease", "list", home=tmp_path).stdout == "no leases\n"
+    empty = json.loads(muster("lease", "list", "--format", "json", home=tmp_path).stdout)
+    validate(empty, "leases-1")
+    assert empty["leases"] == []
     assert muster("lease", "release", "--hostfile", "bad", home=tmp_path).stdout == "no leases\n"
 
 
