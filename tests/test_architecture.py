@@ -49,7 +49,7 @@ FILE_CALLS = {
     "open", "read_text", "read_bytes", "write_text", "write_bytes", "unlink", "mkdir", "rmdir", "rename", "touch", "chmod",
     "exists", "is_file", "is_dir", "glob", "rglob", "iterdir", "stat", "resolve", "expanduser", "cwd", "home",
 }
-PAGES = {"burnin/page.py", "burnin/matrix.py"}
+PAGES = {"burnin/page.py", "burnin/matrix.py", "burnin/sharespage.py"}
 # Modules of a machine, a clock or a screen. Those of files are for whoever keeps files; signals have names, too.
 MACHINE = {
     "socket", "ssl", "paramiko", "subprocess", "signal", "time", "threading", "asyncio", "selectors", "sqlite3",

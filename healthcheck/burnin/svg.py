@@ -19,8 +19,8 @@ _ROW, _PAIR, _TEXT = 20, 16, 12
 _COLUMN, _LETTER = 92, 7.2      # width of a stage, and of a letter
 _LONGEST = 24       # letters of a name
 _EDGE = 16
-# Told apart with red-green colour blindness, and by the text in each cell. Each: ground and text in light,
-# then in dark.
+# Distinguishable with red-green colour blindness, and by the text in each cell. Each: ground and text in
+# light, then in dark.
 _COLOURS = {
     "failed": ("#a50026", "#ffffff", "#e5546a", "#14161a"),
     "slow": ("#f46d43", "#14161a", "#e8804f", "#14161a"),

@@ -80,7 +80,7 @@ def _close(typed: str, known: Iterable[str]) -> str | None:
     if (ours := _ELSEWHERE.get(typed)) in pool.values():
         return ours
     begun = [name for name in pool if bare and typed.startswith("--") and name.startswith(bare)]
-    least = 0.6 if len(bare) > 2 else 0.5       # two letters of --by the wrong way round are half alike
+    least = 0.6 if len(bare) > 2 else 0.5       # two letters of --by the wrong way round are half equal
     return next((pool[name] for name in begun or get_close_matches(bare, pool, n=1, cutoff=least)), None)
 
 
