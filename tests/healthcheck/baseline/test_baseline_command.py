@@ -233,7 +233,7 @@ def test_it_is_learned_from_nodes_over_ssh(tmp_path: Path) -> None:
     (("show", "none.yaml"), "no such file"),
     (("learn", "-o", "x.yaml", "--sku", "dgx", "--from", "prose.txt"), "--sku dgx: no such SKU"),
     (("show", "prose.txt"), "expected a map"), (("explain", "b.yaml"), "Missing argument 'LINE'"),
-    (("aprove", "b.yaml"), "did you mean 'approve'?"), (("approve", "b.yaml"), "Missing option '--reason'"),
+    (("aprove", "b.yaml"), "did you mean approve?"), (("approve", "b.yaml"), "Missing option '--reason'"),
 ])
 def test_a_mistake_is_one_line(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
     (tmp_path / "prose.txt").write_text("")
