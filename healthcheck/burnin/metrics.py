@@ -14,6 +14,7 @@ from healthcheck.burnin.judgement import NodeOutcome
 from healthcheck.burnin.merged import node_of
 from healthcheck.burnin.published import BUSBW
 from healthcheck.burnin.publishedload import load_burnin
+from healthcheck.burnin.shares import shares
 from healthcheck.config.rulesfolder import folders
 from healthcheck.model.exposition import GAUGE, MetricFamily, Sample
 from inventory.errors import MusterError
@@ -25,6 +26,9 @@ STAGE = MetricFamily("muster_burnin_stage_done", GAUGE,
 BANDWIDTH = MetricFamily("muster_burnin_busbw_bytes_per_second", GAUGE,
                          "Bus bandwidth of all-reduces with this node, median of a stage's tasks.",
                          ("node", "stage"))
+SHARE = MetricFamily("muster_burnin_worst_share_ratio", GAUGE,
+                     "Worst figure of a node in a stage as a share of its floor, or of its equals' median.",
+                     ("node", "stage"))
 GEMM = MetricFamily("muster_burnin_gemm_flops_per_second", GAUGE,
                     "Rate of matrix products, of the slowest GPU of a node.", ("node", "precision"))
 TRAINING = MetricFamily("muster_burnin_train_steps_per_second", GAUGE, "Steps of a short training a second, "
@@ -41,8 +45,8 @@ STALE_AFTER = MetricFamily("muster_burnin_stale_after_seconds", GAUGE,
                            "The age from which a burn-in no longer counts, by burnin.yaml.")
 UNREADABLE = MetricFamily("muster_burnin_unreadable_documents", GAUGE,
                           "Documents of burn-ins in the state folder that cannot be read.")
-FAMILIES = (OUTCOME, STAGE, BANDWIDTH, GEMM, TRAINING, ACCUSED, FINISHED, WRONG, UNEXPLAINED, STALE_AFTER,
-            UNREADABLE)
+FAMILIES = (OUTCOME, STAGE, BANDWIDTH, SHARE, GEMM, TRAINING, ACCUSED, FINISHED, WRONG, UNEXPLAINED,
+            STALE_AFTER, UNREADABLE)
 
 # No text in a document can match: its quotes would be escaped.
 _UNFINISHED = re.compile(rb'"finished": ?false')
@@ -59,6 +63,7 @@ class BurnInSummary:
     accused: Mapping[str, tuple[str, ...]]
     wrong: int
     unexplained: int
+    shares: Mapping[str, tuple[tuple[str, float], ...]]     # by node those of stages
 
 
 def summary(burnin: Burnin) -> BurnInSummary:
@@ -72,7 +77,10 @@ def summary(burnin: Burnin) -> BurnInSummary:
         else:
             accused[node] = (*accused.get(node, ()), one.fault)
     wrong = sum(report.wrong_total for result in burnin.burnt.results for report in result.reports)
-    return BurnInSummary(burnin.ended, burnin.judgement.outcomes, accused, wrong, unnamed)
+    found = shares(burnin)
+    of_stages = {row.node: tuple((stage.value, cell.share) for stage, cell in zip(
+        found.stages, row.stages, strict=True) if cell.share is not None) for row in found.nodes}
+    return BurnInSummary(burnin.ended, burnin.judgement.outcomes, accused, wrong, unnamed, of_stages)
 
 
 class Burnins:
@@ -163,6 +171,8 @@ def _of_node(one: BurnInSummary, node: NodeOutcome) -> Iterator[Sample]:
             yield TRAINING, TRAINING.sample(value, name)
         elif figure.startswith(_PAIRS_OF):
             yield BANDWIDTH, BANDWIDTH.sample(value * 1e9, name, figure.removeprefix(_PAIRS_OF))
+    for stage_name, share in one.shares.get(name, ()):
+        yield SHARE, SHARE.sample(share, name, stage_name)
     accused = one.accused.get(name, ())
     for fault in sorted(set(accused)):
         yield ACCUSED, ACCUSED.sample(accused.count(fault), fault, name)

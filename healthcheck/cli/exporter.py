@@ -44,6 +44,7 @@ _HOUR = 3600.0
 @click.option("--rules-dir", is_flag=True,
               help="Print the folder of the recording and alert rules, and exit.")
 @click.option("--print-rules", is_flag=True, help="Print these rules as one file, and exit.")
+@click.option("--print-dashboard", is_flag=True, help="Print a dashboard for Grafana (JSON), and exit.")
 @click.option("--rules", metavar="DIR", help="With --every: a folder of site rules.")
 @click.option("--inventory", "-i", metavar="FILE",
               help="Default: as for muster check. Without one: the nodes in the store.")
@@ -51,8 +52,8 @@ _HOUR = 3600.0
 def exporter(
     listen: str, every: float | None, stale: float | None, http_sd: int | None, tls_cert: str | None,
     tls_key: str | None, tls_clients: str | None, web_config: str | None, most_series: int, agent: bool,
-    once: bool, rules_dir: bool, print_rules: bool, rules: str | None, inventory: str | None,
-    state: str | None,
+    once: bool, rules_dir: bool, print_rules: bool, print_dashboard: bool, rules: str | None,
+    inventory: str | None, state: str | None,
 ) -> int:
     """Serve the newest results of all nodes to Prometheus,
     from the store of `muster check --store` or by its own sweeps.
@@ -68,6 +69,7 @@ def exporter(
     muster exporter --every 5m --listen 0.0.0.0:9847 --web-config /etc/muster/web.yml
     muster exporter --once | promtool check metrics
     muster exporter --print-rules > /etc/prometheus/rules/muster.yml
+    muster exporter --print-dashboard > muster.json       for Grafana: Dashboards, New, Import
 
     On a node, --agent serves only its own agent's last result. A result that is over two periods old, of
     another boot, or by a clock that was set since is unknown, and /readyz gives the reason. `muster agent
@@ -83,6 +85,11 @@ def exporter(
 
     if rules_dir or print_rules:
         click.echo(folder() if rules_dir else together(), nl=rules_dir)
+        return 0
+    if print_dashboard:
+        from healthcheck.exporter import dashboard
+
+        click.echo(dashboard.file().read_text(encoding="utf-8"), nl=False)
         return 0
     if rules is not None and every is None:
         raise UsageError("--rules is for the sweeps of --every")
