@@ -22,6 +22,12 @@ OUTSIDE = " (not in service)"
 MOST_GROUPS = 8         # of one rule, without --all
 _MOST_FINDINGS = 8      # of one node and rule
 _MOST_RULES = 4         # that are named where more have the same reason
+_WITHOUT_SKU = re.compile(
+    r"(?:\w+: )?there are no \w+, and no SKU says whether there should be"
+    r"|no SKU is named for this node, and too few nodes were measured to learn what to expect")
+NO_SKU = ("no SKU says what this node should have: name one (`sku:` in the inventory, or --sku); for a "
+          "machine that is to have neither GPUs nor RDMA ports it is cpu-only")
+_NONE_TO_COMPARE = re.compile(r"(?:\w+: )?there are no \w+ to compare")
 AFTER_BOOT = re.compile(r"\b\d{1,9} (?:s|min|h|d) after boot, (\d{1,9} (?:s|min|h|d) ago)")
 
 
@@ -165,7 +171,7 @@ def unknown(page: TextPage, reports: Sequence[NodeReport], fold: Fold, shown: Sh
             if result.status is not Status.UNKNOWN or is_explained(result) or own_and_harmless(result) or (
                     result.severity is Severity.INFO and not shown.every):
                 continue
-            key = rest(result), result.origin.value if result.origin else "", report.in_service
+            key = common_reason(result), result.origin.value if result.origin else "", report.in_service
             found.setdefault(key, {}).setdefault(result.rule, []).append(report.node)
     for (reason, origin, serving), rules in found.items():
         groups: dict[str, list[str]] = {}
@@ -177,6 +183,18 @@ def unknown(page: TextPage, reports: Sequence[NodeReport], fold: Fold, shown: Sh
             page.line((names, "bold"), "" if serving else OUTSIDE, f"  {reason} ({origin})", indent=4, hang=4)
             if len(ids) > 1:
                 page.line(_named(ids, shown.every), indent=8)
+
+
+def common_reason(result: Result) -> str:
+    """Why a result is unknown, without what has a named cause; where no SKU says what the node should have,
+    the same words for every rule, and what to type."""
+    reason = rest(result)
+    parts = reason.split("; ")
+    if all(_WITHOUT_SKU.fullmatch(part) for part in parts):
+        return NO_SKU
+    if all(_NONE_TO_COMPARE.fullmatch(part) for part in parts):
+        return "it shows none of what these rules compare"
+    return reason
 
 
 def _named(ids: Sequence[str], every: bool) -> str:

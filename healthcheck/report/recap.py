@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from healthcheck.judge.nodereport import reasons
 from healthcheck.model.cause import causes, is_explained
 from healthcheck.model.outcome import NodeReport, NodeState, Result, Severity, Status
-from healthcheck.report.findings import AFTER_BOOT, Fold
+from healthcheck.report.findings import AFTER_BOOT, NO_SKU, Fold, common_reason
 from healthcheck.report.lines import TextPage, clipped
 from healthcheck.report.notjudged import counts
 from inventory.text import clean
@@ -49,7 +49,7 @@ def urgent(reports: Sequence[NodeReport]) -> list[Urgent]:
                 rank = 0 if result.severity is Severity.CRITICAL else 3
                 found.setdefault((rank, result.rule), []).append((report, result))
             elif result.status is Status.UNKNOWN:
-                found.setdefault((2, result.reason), []).append((report, result))
+                found.setdefault((2, common_reason(result)), []).append((report, result))
     ordered = sorted(found.items(), key=lambda one: (one[0][0], -len(one[1]), one[0][1]))
     return [_urgent(those) for _, those in ordered]
 
@@ -60,9 +60,11 @@ def _urgent(those: Sequence[tuple[NodeReport, Result | None]]) -> Urgent:
     if first is None:
         return Urgent(names, clean(report.reason, 400), "operator", f"ssh {shlex.quote(names[0])}")
     owner = next((finding.owner for finding in first.findings if finding.owner is not None), first.owner)
-    what = AFTER_BOOT.sub(r"\1", f"{first.rule}: {reasons(first, causes(report.results))[0]}")
+    said = (common_reason(first) if first.status is Status.UNKNOWN
+            else reasons(first, causes(report.results))[0])
+    what = AFTER_BOOT.sub(r"\1", f"{first.rule}: {said}")
     return Urgent(names, clean(what, 400), owner.value if owner is not None else "operator",
-                  f"muster explain {first.rule}")
+                  "muster sku list" if said == NO_SKU else f"muster explain {first.rule}")
 
 
 def recap(page: TextPage, reports: Sequence[NodeReport], fold: Fold, *, every: bool) -> None:
