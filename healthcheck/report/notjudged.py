@@ -81,10 +81,13 @@ def counts(reports: Sequence[NodeReport]) -> tuple[int, int]:
     skipped, noted = set(), set()
     for report in reports:
         for result in report.results:
-            if result.status is Status.SKIPPED:
+            status = result.status
+            if status is Status.SKIPPED:
                 skipped.add(result.rule)
-            elif ((result.status is Status.UNKNOWN and result.severity is Severity.INFO)
-                  or (result.status is Status.PASS and result.reason)
-                  or (is_explained(result) and rest(result))):
+            elif status is Status.PASS:
+                if result.reason:
+                    noted.add(result.rule)
+            elif status is Status.UNKNOWN and (
+                    result.severity is Severity.INFO or (is_explained(result) and rest(result))):
                 noted.add(result.rule)
     return len(skipped), len(noted)

@@ -43,12 +43,14 @@ def urgent(reports: Sequence[NodeReport]) -> list[Urgent]:
         if not report.results:
             found.setdefault((1, report.stage or ""), []).append((report, None))
         for result in report.results:
-            if result.severity is Severity.INFO or is_explained(result):
+            status = result.status
+            if status is Status.PASS or status is Status.SKIPPED or result.severity is Severity.INFO or (
+                    is_explained(result)):
                 continue
-            if result.status is Status.FAIL:
+            if status is Status.FAIL:
                 rank = 0 if result.severity is Severity.CRITICAL else 3
                 found.setdefault((rank, result.rule), []).append((report, result))
-            elif result.status is Status.UNKNOWN:
+            else:
                 found.setdefault((2, common_reason(result)), []).append((report, result))
     ordered = sorted(found.items(), key=lambda one: (one[0][0], -len(one[1]), one[0][1]))
     return [_urgent(those) for _, those in ordered]
