@@ -4,7 +4,6 @@ since loading all rules takes longer than a person waits for a key."""
 from __future__ import annotations
 
 import re
-import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -72,6 +71,8 @@ def _written(ctx: click.Context, below: str, key: str) -> Iterator[str]:
 
 def _stored(ctx: click.Context, query: str) -> list[str]:
     """The first column. The store is opened as it lies there: neither made nor brought up to date."""
+    import sqlite3
+
     from healthcheck.store.file import NAME
     from inventory.locate import state_dir
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from difflib import get_close_matches
 from typing import IO, Any
 
 import click
@@ -68,6 +67,8 @@ def _no_option(typed: str, ctx: click.Context | None) -> str:
 
 def _no_command(said: str, ctx: click.Context, group: click.Group) -> str:
     typed = said.removeprefix(_NO_COMMAND).strip(" .'\"")
+    from difflib import get_close_matches
+
     known = group.list_commands(ctx)
     close = get_close_matches(typed, known, n=1)
     hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
@@ -75,6 +76,8 @@ def _no_command(said: str, ctx: click.Context, group: click.Group) -> str:
 
 
 def _close(typed: str, known: Iterable[str]) -> str | None:
+    from difflib import get_close_matches
+
     pool = {name.lstrip("-"): name for name in known if name.startswith("--")}
     bare = typed.lstrip("-")
     if (ours := _ELSEWHERE.get(typed)) in pool.values():
