@@ -24,6 +24,9 @@ pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="ne
 # Clients before 23 exit with 0 when there is no daemon, and say so in their answer; later ones exit with 1.
 CLIENTS = sorted({str(Path(folder)) for folder in ("/usr/bin", "/usr/local/bin") if shutil.which("docker", path=folder)})
 
+# The distribution's client every time, another one in the slow tier.
+EACH = [pytest.param(one, marks=[pytest.mark.slow] if number else []) for number, one in enumerate(CLIENTS)] or [""]
+
 
 @pytest.fixture
 def daemon() -> Iterator[Dockerd]:
@@ -48,7 +51,7 @@ def asked(home: Path, *words: str, rule: str = "docker-answers", **more: str) ->
     return done.returncode, result
 
 
-@pytest.mark.parametrize("client", CLIENTS or [""])
+@pytest.mark.parametrize("client", EACH)
 def test_a_daemon_is_seen_to_answer_to_hang_and_to_be_gone(daemon: Dockerd, tmp_path: Path, client: str) -> None:
     where = {"PATH": f"{led_to(daemon, tmp_path / 'bin', client)}:{os.environ['PATH']}"}
     code, result = asked(tmp_path, "--local", **where)
@@ -65,7 +68,7 @@ def test_a_daemon_is_seen_to_answer_to_hang_and_to_be_gone(daemon: Dockerd, tmp_
     assert "Cannot connect to the Docker daemon" in result["findings"][0]["observed"], result
 
 
-@pytest.mark.parametrize("client", CLIENTS or [""])
+@pytest.mark.parametrize("client", EACH)
 def test_a_socket_that_an_ordinary_user_may_not_open_is_unknown_and_denied(daemon: Dockerd, tmp_path: Path, client: str) -> None:
     require(SSHD, "no sshd on this machine: apt-get install -y openssh-server")
     folder = daemon.socket.parent / "sshd"
@@ -85,7 +88,7 @@ def test_a_machine_without_a_client_is_unknown_not_failed(tmp_path: Path) -> Non
     assert (code, result["status"]) == (3, "unknown") and "docker" in result["reason"]
 
 
-@pytest.mark.parametrize("client", CLIENTS or [""])
+@pytest.mark.parametrize("client", EACH)
 def test_another_machines_daemon_does_not_stand_for_the_nodes_own_whatever_the_login_is_set_to(daemon: Dockerd, tmp_path: Path, client: str) -> None:
     if Path("/var/run/docker.sock").exists():
         pytest.skip("this machine has a Docker daemon of its own")
@@ -123,7 +126,7 @@ def settled(client: Path, name: str, state: str) -> None:
     wait_until(there, 60, f"{name} to be {state}")
 
 
-@pytest.mark.parametrize("client", CLIENTS or [""])
+@pytest.mark.parametrize("client", EACH)
 def test_containers_and_images_of_a_real_daemon_are_judged(daemon: Dockerd, tmp_path: Path, client: str) -> None:
     at = led_to(daemon, tmp_path / "bin", client)
     image = busybox(at, tmp_path)

@@ -20,7 +20,9 @@ from tests.inventory.transport.ways import Way
 from tests.testbed.sshd import Sshd, listener, silent, sshd, wait_until
 
 
-@pytest.fixture(params=["paramiko", "paramiko kept", "openssh", "openssh kept"])
+# One way of each library is enough every time; the slow tier takes both.
+@pytest.fixture(params=["paramiko", pytest.param("paramiko kept", marks=pytest.mark.slow),
+                        pytest.param("openssh", marks=pytest.mark.slow), "openssh kept"])
 def way(request: pytest.FixtureRequest, tmp_path: Path) -> Way:
     (tmp_path / "way").mkdir()
     return Way(request.param, tmp_path / "way")

@@ -29,7 +29,11 @@ WAYS = ("paramiko", "paramiko kept", "openssh", "openssh kept")
 SHORT = {"connect_s": 10.0, "auth_s": 10.0, "login_s": 1.0, "twice": False}
 
 
-@pytest.fixture(params=WAYS)
+# One way of each library is enough every time; the slow tier takes both.
+EVERY_TIME = ("paramiko", "openssh kept")
+
+
+@pytest.fixture(params=[pytest.param(name, marks=[] if name in EVERY_TIME else [pytest.mark.slow]) for name in WAYS])
 def way(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Way:
     require(shutil.which("ssh"), "no ssh on this machine: apt-get install -y openssh-client")
     return Way(request.param, tmp_path_factory.mktemp("way"))
