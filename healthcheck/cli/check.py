@@ -125,6 +125,10 @@ def check(
         raise UsageError(f"{' and '.join(sources)} exclude each other")
     if full and fmt == "table":
         raise UsageError("--full goes with --format json or jsonl")
+    if (everything or brief) and fmt != "table":
+        raise UsageError("--all and --brief are for the table; --format json --full lists every result")
+    if everything and brief:
+        raise UsageError("--all prints more and --brief prints less; give one of them")
     refuse_with(via, local=local, replay=replay is not None, disruptive=disruptive)
     ruleset = load_ruleset(rulesfolder.folders(rules))
     check_sku(sku, ruleset)

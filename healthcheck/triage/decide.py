@@ -68,7 +68,10 @@ def decide(
                        unproven=unproven)
     if not found:
         held = past.verdict.fault if past.verdict is not None else ""
-        return Verdict(past.node, Isolation.NONE, Repair.WATCH, None, held, proven or unproven,
+        # What keeps a held node from proving that it is well may be an open incident's, and so is the next step.
+        waits = next((incidents[one.incident].owner for one in past.shared
+                      if one.ended is None and one.incident in incidents), None) if unproven else None
+        return Verdict(past.node, Isolation.NONE, Repair.WATCH, waits, held, proven or unproven,
                        incident=before, proven=proven, unproven=unproven)
     # What an incident that isolates answers for is not the node's; a fault of its own goes before it.
     share = [(fault, incident) for fault in found if fault.isolation is not Isolation.NONE

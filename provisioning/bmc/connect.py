@@ -12,9 +12,11 @@ from provisioning.bmc.base import Controller
 REDFISH_PORT = 443
 
 
-def controller(node: Node, *, folder: Path, seconds: float = 30.0) -> Controller:
+def controller(
+    node: Node, *, folder: Path, seconds: float = 30.0, answer_s: float | None = None,
+) -> Controller:
     """The node's controller; `folder` is the state folder with the pinned certificates, `seconds` are for
-    each call.
+    each call, and `answer_s` for each answer in it (None: as many).
 
     Raises UsageError for a node of which the inventory names none, MusterError for pins that cannot be read.
     """
@@ -26,7 +28,7 @@ def controller(node: Node, *, folder: Path, seconds: float = 30.0) -> Controller
         from provisioning.bmc.credentials import supplier
         from provisioning.bmc.ipmi.controller import IpmiController
 
-        return IpmiController(node, supplier(node), seconds)
+        return IpmiController(node, supplier(node), answer_s or seconds)
     from provisioning.bmc import pins
     from provisioning.bmc.credentials import login
     from provisioning.bmc.redfish.controller import RedfishController
@@ -34,4 +36,4 @@ def controller(node: Node, *, folder: Path, seconds: float = 30.0) -> Controller
 
     pin = pins.read(folder).get(node.name) if bmc.tls == "pin" else None
     place = RedfishEndpoint(node.name, bmc.address, bmc.port or REDFISH_PORT, bmc.tls, pin, bmc.system)
-    return RedfishController(place, lambda: login(node), seconds, folder=folder)
+    return RedfishController(place, lambda: login(node), seconds, folder=folder, answer_s=answer_s)

@@ -226,8 +226,9 @@ class Operator:
         return ""
 
     def _after(self, serial: str, order: int) -> bool:
-        return any(serial in look.parts.values() for page in self.pages.values() for look in page.looks[-3:]
-                   if look.order > order)
+        """Whether it was seen since; a node that is dark keeps what it had."""
+        return any(serial in look.parts.values() for page in self.pages.values()
+                   for look in [one for one in page.looks if one.reached][-3:] if look.order > order)
 
     def away(self, node: str) -> bool:
         """Whether a part of it is at the vendor."""
@@ -298,11 +299,12 @@ class Operator:
         loud = {rule for rule, _ in both if not self.silenced(node, rule, now)}
         if loud and last[0].order > max(page.freed, self.rules_changed) and now - last[-1].time <= FRESH \
                 and ("" not in loud or (len(page.looks) > CLEAN and all(not one.reached for one in page.looks[-3:]))):
-            # Of several faults that a node has, the one that is named may be any; what its last answer showed is not
-            # over because it does not answer.
+            # Of several faults that a node has, the one that is named may be any, a wrong board among them; what its last
+            # answer showed is not over because it does not answer.
+            alarmed = frozenset({"vendor"}) if self.alarm(node) else frozenset()
             answered = [one for one in page.looks if one.reached][-1:]
             return Expectation(Expect.MUST, f"two looks show {', '.join(sorted(rule or 'no answer' for rule in loud))}",
-                               frozenset().union(*(OWNERS[rule] for look in (*page.looks[-3:], *answered) for rule, _ in look.critical)))
+                               alarmed.union(*(OWNERS[rule] for look in (*page.looks[-3:], *answered) for rule, _ in look.critical)))
         if why := self.well(node, now):
             return Expectation(Expect.MAY, why)
         return Expectation(Expect.MUST_NOT, "it was well for long, and nothing of it has a history that counts")

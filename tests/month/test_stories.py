@@ -294,6 +294,19 @@ def test_a_node_that_an_incident_held_is_given_back_once_it_is_well_by_a_clock_t
     assert not story.world.held()
 
 
+def test_a_held_node_that_a_dark_place_keeps_from_proving_itself_is_of_who_repairs_that_place(story: Story) -> None:
+    story.place_fails("power", "pdu2", "port-state")
+    story.turn(3)
+    held = {node for _, node in story.world.held()}
+    assert held
+    story.place_is_well("power", "pdu2", "port-state")
+    story.place_fails("leaf", "l1", "")
+    story.turn(3)
+    rows = story.rows()
+    dark = [node for node in held if story.world.places[node]["leaf"] == "l1"]
+    assert dark and all(rows[node]["owner"] for node in dark)
+
+
 def test_a_board_that_was_exchanged_before_the_clock_went_back_is_held_against_the_node_where_it_shows_up(story: Story) -> None:
     old = story.world.machines["gpu35"].parts[slot_of(0)]
     story.exchanged_on_site("gpu35", 0, "NEW1")

@@ -43,11 +43,14 @@ class RedfishController:
     kind = "redfish"
 
     def __init__(self, place: RedfishEndpoint, login: Callable[[], tuple[str, Hidden]], seconds: float,
-                 clock: Callable[[], float] = time.time, folder: Path | None = None) -> None:
-        """`folder` is the state folder, where open sessions are kept beyond a kill."""
+                 clock: Callable[[], float] = time.time, folder: Path | None = None,
+                 answer_s: float | None = None) -> None:
+        """`folder` is the state folder, where open sessions are kept beyond a kill; `answer_s` as for a
+        session."""
         self.node = place.node
         self.session = Session(
-            place, login, seconds, kept=OpenSessions(folder, place.node) if folder is not None else None)
+            place, login, seconds, kept=OpenSessions(folder, place.node) if folder is not None else None,
+            answer_s=answer_s)
         self._service = RedfishService(self.session, place.system)
         self._clock = clock
 

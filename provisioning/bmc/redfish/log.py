@@ -179,6 +179,9 @@ class _Entries:
         named: list[str] = []
         given = 0
         for page in self._pages(first):
+            members = inner(page, "Members")
+            if not isinstance(members, list) or not all(isinstance(one, dict) for one in members):
+                self.missing.append("what it gives is no list of entries")
             for one in objects(page, "Members"):
                 given += 1
                 if any(not key.startswith("@") for key in one):
@@ -249,11 +252,13 @@ def _numbered(path: str) -> int:
 
 
 def read(document: Document) -> RedfishLogEntry | None:
-    """One entry; None for what says nothing."""
+    """One entry; None for what says nothing. What is critical and has no words has at least its id."""
+    severity = word(document, "Severity") or word(document, "MessageSeverity")
     message = text(document, "Message", most=300)
     if not isinstance(message, str):
-        return None
-    severity = word(document, "Severity") or word(document, "MessageSeverity")
+        if severity != "Critical":
+            return None
+        message = word(document, "MessageId") or f"entry {word(document, 'Id') or 'without a number'}"
     bare = message.casefold()
     known = next((name for name, pattern in _WORDS if pattern.search(bare)), "")
     kind = _text(document, "SensorType")

@@ -46,7 +46,6 @@ from provisioning.bmc.redfish.wire import (
 ROOT = "/redfish/v1/"
 MOST_REQUESTS = 2000        # of one call; a node with eight GPUs takes some 200 where nothing is expanded
 MOST_BYTES = 64 * 1024 * 1024
-ONE_S = 30.0                # for one answer; the slowest that peers name is some ten seconds
 # Connections at once: controllers are small. One that is refused is left out.
 _AT_ONCE = 8
 _TRIES = 4
@@ -63,8 +62,10 @@ class Session:
     def __init__(
         self, place: RedfishEndpoint, login: Callable[[], tuple[str, Hidden]], seconds: float,
         sleep: Callable[[float], None] = time.sleep, kept: OpenSessions | None = None,
+        answer_s: float | None = None,
     ) -> None:
-        """`kept` remembers the session that is open, beyond a kill."""
+        """`seconds` are for a whole call, and `answer_s` for each answer in it (None: as many). `kept`
+        remembers the session that is open, beyond a kill."""
         self.node = place.node
         self.requests = 0
         self._place = place
@@ -73,6 +74,7 @@ class Session:
         self._counting = threading.Lock()
         self._login = login
         self._seconds = seconds
+        self._answer_s = answer_s if answer_s is not None else seconds
         self._sleep = sleep
         self._kept = kept
         self._deadline = Deadline(seconds)
@@ -253,7 +255,7 @@ class Session:
         if self._asked > MOST_REQUESTS:
             raise BmcError(BmcErrorReason.BROKEN, f"it took over {MOST_REQUESTS} requests, without an end")
         answer = (wire or self._wire).ask(
-            method, path, {**_HEADERS, **headers}, body, self._deadline.at_most(ONE_S))
+            method, path, {**_HEADERS, **headers}, body, self._deadline.at_most(self._answer_s))
         # Some repeat in an error what they were sent.
         if answer.status >= 400:
             answer = replace(answer, body=without(answer.body, self._unsaid))

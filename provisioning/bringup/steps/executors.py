@@ -43,8 +43,9 @@ def executors(context: StepContext, policy: BringupPolicy) -> dict[str, Executor
         return controller(node, folder=context.folder)
 
     def patient(node: Node) -> Controller:
-        """For a whole inventory: half of the step's time, so that a slow one is read to the end."""
-        return controller(node, folder=context.folder, seconds=step["hardware"].seconds / 2)
+        """For a whole inventory: half of the step's time, so that a slow one is read to the end; one answer
+        that does not come ends it sooner."""
+        return controller(node, folder=context.folder, seconds=step["hardware"].seconds / 2, answer_s=30.0)
 
     def sku_of(node: Node) -> Sku | None:
         return context.ruleset.skus.get(context.sku(node) or "")

@@ -75,6 +75,16 @@ def test_a_node_of_which_nothing_is_wrong_any_more_is_watched_by_nobody_whether_
         Isolation.NONE, Repair.WATCH, None, "lost", bool(shown))
 
 
+@pytest.mark.parametrize("shown", [looks(-2, -1), ()])
+def test_a_held_node_that_an_open_incident_keeps_from_proving_itself_waits_for_who_repairs_that(shown: Any) -> None:
+    node = NodeHistory("n1", over=(problem("gpu-count", began=-9, ended=-3),), cordons=(held(-8),), looks=shown,
+                       verdict=OpenVerdict(1, "lost", Isolation.EVICT, at(-8)),
+                       shared=(IncidentMembership(1, PORT, at(-1)),))
+    found = verdict(node, incident(isolates=False))
+    assert (found.isolation, bool(found.proven)) == (Isolation.NONE, bool(shown))
+    assert found.owner is (None if shown else Owner.NETWORK)
+
+
 @pytest.mark.parametrize(("ended", "member", "expected"),
                          [(-1.0, -1.0, -1.0), (-1.0, -2.0, -2.0), (-1.0, None, 0.0)])
 def test_a_node_was_in_an_incident_until_it_left_or_that_ended(

@@ -576,13 +576,17 @@ def spoilt(wrong: str) -> dict[str, Any]:
     elif wrong == "entry":
         documents = linked_entries(20)
         documents[f"{where}/19"] = "no object"
+    elif wrong == "rubbish":
+        documents[f"{where}?$skip=100"] = {"Members": "none"}
+    elif wrong == "members":
+        documents[where]["Members"] = [*documents[where]["Members"], "an entry", 7]
     elif wrong == "board":
         documents["/redfish/v1/Managers"] = of("Managers/1", "Managers/HGX_BMC_0")
         documents["/redfish/v1/Managers/HGX_BMC_0"] = "no object"
     return documents
 
 
-@pytest.mark.parametrize("wrong", ["page", "loop", "count", "entry", "board"])
+@pytest.mark.parametrize("wrong", ["page", "loop", "count", "entry", "board", "rubbish", "members"])
 def test_a_log_of_which_something_was_not_read_says_so_and_passes_no_rule(wrong: str) -> None:
     documents = spoilt(wrong)
     found = read_pages(documents)
@@ -597,6 +601,17 @@ def test_a_log_of_which_something_was_not_read_says_so_and_passes_no_rule(wrong:
         assert result.status is not Status.PASS, rule.id
         if result.status is Status.UNKNOWN:
             assert found.missing[:40] in result.reason
+
+
+@pytest.mark.parametrize("more", [{}, {"Message": None}, {"Message": ["x"], "MessageId": "Base.1.0.Odd"}])
+def test_an_entry_that_is_critical_and_has_no_words_is_not_passed_over(more: dict[str, Any]) -> None:
+    found = service(logged({"Severity": "Critical", **more}))[0].log()
+    (event,) = found.log.events
+    assert event.text.endswith(CRITICAL)
+    assert more.get("MessageId", "entry 1") in event.text
+    rules = [rule for rule in judge.rules_of(load_ruleset(folders(None)).rules) if rule.id == "bmc-sel-critical"]
+    (result,) = [judge._judged(rule, {"bmc_log": judge._log(found)}) for rule in rules]
+    assert result.status is Status.UNKNOWN
 
 
 def test_an_entry_that_was_removed_while_the_log_was_read_is_not_missing() -> None:
