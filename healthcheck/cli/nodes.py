@@ -110,16 +110,8 @@ def _rows(
     store: Store, there: Inventory | None, text: str | None, policy: TriagePolicy, now: float, stale_s: float,
 ) -> tuple[list[NodeRow], list[str]]:
     """A row for each selected node, in natural order, and the nodes that only the store has."""
-    from healthcheck.report.machines import words as machine_words
-    from healthcheck.report.nodes import row
-    from healthcheck.report.silences import of_node
-    from healthcheck.store.history import known_nodes, newest_spells
-    from healthcheck.store.leftout import left_out_nodes
-    from healthcheck.store.rmas import alarms, rmas
-    from healthcheck.store.silences import active
-    from healthcheck.store.silences import silenced as whose
-    from healthcheck.triage.gather import gather
-    from healthcheck.triage.plan import make
+    from healthcheck.report.fleetrows import fleet_rows
+    from healthcheck.store.history import known_nodes
     from inventory.model import Node
     from inventory.nodeset import expand, natural
     from inventory.select import select
@@ -131,30 +123,8 @@ def _rows(
         names = list(expand(text, everything=known)) if text is not None else known
         if strange := sorted(set(names) - set(known)):
             raise UsageError(f"{strange[0]}: no stored sweep has seen this node, and no inventory names it")
-    silences = active(store, now)
-    # Take all nodes into account: a problem of many is not a node's own.
-    fleet = gather(store, list(there) if there is not None else [Node(name) for name in known], policy, now,
-                   silenced=lambda problem: whose(problem, silences, now) is not None)
-    plan = make(fleet, policy)
-    verdicts = {verdict.node: verdict for verdict in plan.verdicts}
-    shared: dict[str, tuple[int, ...]] = {}
-    for incident in plan.incidents:
-        for node in incident.nodes:
-            shared[node] = (*shared.get(node, ()), incident.id)
-    spells = newest_spells(store)
-    past_rmas = rmas(store)
-    away: dict[str, list[str]] = {}
-    for one in past_rmas:
-        if one.away:
-            away.setdefault(one.node, []).append(f"{one.id}:{one.state.value}")
-    alarm = {one.node: one.said for one in alarms(store, past_rmas).values()}
-    pasts = {past.node: past for past in fleet.nodes}
-    machines = {one.node: machine_words(one) for one in plan.machines}
-    by_agent = {name: one.evidence.at for name, one in left_out_nodes(store).items()}
-    rows = [row(pasts[name], spells.get(name), verdicts.get(name), now, stale_s, ",".join(away.get(name, ())),
-                alarm.get(name, ""), shared.get(name, ()), by_agent.get(name),
-                of_node(pasts[name].hidden.problems, silences, now), machines.get(name, ""))
-            for name in sorted(names, key=natural)]
+    nodes = list(there) if there is not None else [Node(name) for name in known]
+    rows = fleet_rows(store, nodes, policy, now, stale_s, names).rows
     return rows, sorted(set(known) - set(there.nodes), key=natural) if there is not None else []
 
 

@@ -20,9 +20,8 @@ from healthcheck.gate.policyload import load_gate_policy, with_todays_names
 from healthcheck.model.faultkind import Isolation
 from healthcheck.model.problem import Problem
 from healthcheck.model.verdict import Verdict
-from healthcheck.report.machines import words as machine_words
-from healthcheck.report.nodes import NodeRow, row
-from healthcheck.report.silences import of_node
+from healthcheck.report.fleetrows import fleet_rows
+from healthcheck.report.nodes import NodeRow
 from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.statuspage import ready
 from healthcheck.statuspage.nextstep import Turn, turn
@@ -31,15 +30,10 @@ from healthcheck.store import newest
 from healthcheck.store.file import Store
 from healthcheck.store.history import newest_spells
 from healthcheck.store.leases import leased_nodes
-from healthcheck.store.leftout import left_out_nodes
-from healthcheck.store.rmas import alarms, rmas
-from healthcheck.store.silences import active, silenced
-from healthcheck.triage.gather import gather
-from healthcheck.triage.plan import TriagePlan, make
+from healthcheck.triage.plan import TriagePlan
 from healthcheck.triage.policyload import load_policy
 from inventory.errors import CertificateError
 from inventory.model import Inventory, Node
-from inventory.nodeset import natural
 
 
 @dataclass(frozen=True)
@@ -70,31 +64,10 @@ def read_fleet(
     gate_policy, certificate_policy = load_gate_policy(found), load_certificate_policy(found)
     if gate_policy.rules:
         gate_policy = with_todays_names(gate_policy, ruleset.former)
-    by_spell = newest_spells(store)
-    nodes = dict(inventory.nodes) if inventory is not None else {name: Node(name) for name in by_spell}
-    silences = active(store, now)
-    fleet = gather(store, list(nodes.values()), policy, now,
-                   silenced=lambda one: silenced(one, silences, now) is not None)
-    plan = make(fleet, policy)
+    nodes = dict(inventory.nodes) if inventory is not None else {
+        name: Node(name) for name in newest_spells(store)}
+    rows, plan = fleet_rows(store, list(nodes.values()), policy, now, policy.fresh_hours * 3600)
     verdicts = {verdict.node: verdict for verdict in plan.verdicts}
-    shared: dict[str, tuple[int, ...]] = defaultdict(tuple)
-    for incident in plan.incidents:
-        for name in incident.nodes:
-            shared[name] += (incident.id,)
-    returns = rmas(store)
-    away: dict[str, list[str]] = defaultdict(list)
-    for one in returns:
-        if one.away:
-            away[one.node].append(f"{one.id}:{one.state.value}")
-    alarm = {each.node: each.said for each in alarms(store, returns).values()}
-    machines = {each.node: machine_words(each) for each in plan.machines}
-    by_agent = {name: each.evidence.at for name, each in left_out_nodes(store).items()}
-    stale_s = policy.fresh_hours * 3600
-    rows = [row(past, by_spell.get(past.node), verdicts.get(past.node), now, stale_s,
-                ",".join(away.get(past.node, ())), alarm.get(past.node, ""), shared.get(past.node, ()),
-                by_agent.get(past.node), of_node(past.hidden.problems, silences, now),
-                machines.get(past.node, ""))
-            for past in sorted(fleet.nodes, key=lambda each: natural(each.node))]
     manifest, trouble = _manifest(state)
     certifies = bool(manifest.nodes) or bool(trouble)
     judged = _judged_skus(store)

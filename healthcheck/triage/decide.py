@@ -68,7 +68,7 @@ def decide(
                        unproven=unproven)
     if not found:
         held = past.verdict.fault if past.verdict is not None else ""
-        # What keeps a held node from proving that it is well may be an open incident's, and so is the next step.
+        # What keeps a held node from proving itself may be an open incident's, and so is the next step.
         waits = next((incidents[one.incident].owner for one in past.shared
                       if one.ended is None and one.incident in incidents), None) if unproven else None
         return Verdict(past.node, Isolation.NONE, Repair.WATCH, waits, held, proven or unproven,

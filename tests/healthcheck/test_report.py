@@ -195,6 +195,15 @@ def test_where_no_sku_says_what_a_node_should_have_it_is_one_line_that_says_what
     assert "nvlink_errors" not in text
 
 
+def test_of_a_machine_that_no_one_declared_and_that_shows_no_gpu_one_line_names_cpu_only() -> None:
+    """As judged, and not as a message was written: a reason that reads otherwise would not be folded."""
+    assessment = Assessment([Node(name="login1")], RULES)
+    assessment.add(machine.recording("login1", gpu_pci=machine.pci(0), gpu_nvml=machine.nvml(0)))
+    text = page(assessment.finish())
+    assert "no SKU says whether there should be" not in text and "too few nodes were measured to learn" not in text
+    assert text.count("for a machine that is to have neither GPUs nor RDMA ports it is cpu-only (muster)") == 1
+
+
 def test_a_kernel_line_has_the_time_of_the_clock_and_its_age() -> None:
     assert "2025-12-31T23:59Z, 21 s ago: NVRM" in screen(assessed(), 200)
 
