@@ -471,6 +471,15 @@ def show(
                if said.reason != NEEDED}
     judged = {rule.id: rule for profile in profiles for rule in plan.ruleset.under(profile, *plan.profiles)
               if not rule.left_out and not (rule.disruptive and rule.id not in started)}
-    finished = dt.datetime.fromisoformat(outcome.finished.replace("Z", "+00:00")).timestamp()
-    heading = table.Heading(plan.source, outcome.seconds, outcome.partial, len(judged), finished)
+    heading = table.Heading(plan.source, outcome.seconds, outcome.partial, len(judged),
+                            _epoch(outcome.finished))
     table.render(console, outcome.assessed, judged, heading, fold, every=every)
+
+
+def _epoch(text: str) -> float | None:
+    """When the sweep ended; None where a saved sweep has no time there, or one far from ours."""
+    try:
+        found = dt.datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        return None
+    return found.timestamp() if found.tzinfo is not None and 2000 <= found.year < 9000 else None

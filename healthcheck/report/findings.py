@@ -21,6 +21,7 @@ UNKNOWN_STYLE = "magenta"
 OUTSIDE = " (not in service)"
 MOST_GROUPS = 8         # of one rule, without --all
 _MOST_FINDINGS = 8      # of one node and rule
+_LONGEST_UP = 10 * 366 * 86400.0     # seconds since a line, beyond which a node's clock is no clock
 _MOST_RULES = 4         # that are named where more have the same reason
 _WITHOUT_SKU = re.compile(
     r"(?:\w+: )?there are no \w+, and no SKU says whether there should be"
@@ -110,7 +111,7 @@ def _at(finding: Finding, report: NodeReport, ended: float | None, text: str) ->
     clock = ""
     log, evidence = report.log, finding.log
     if log is not None and evidence is not None and evidence.first is not None and ended is not None and (
-            0 <= evidence.first <= log.now):
+            0 <= log.now - evidence.first < _LONGEST_UP):
         at = dt.datetime.fromtimestamp(ended - (log.now - evidence.first), dt.timezone.utc)
         clock = f"{at:%Y-%m-%dT%H:%MZ}, "
     return f"{text[:match.start()]}{clock}{match[1]}{text[match.end():]}"

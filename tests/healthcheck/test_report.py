@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
+from healthcheck.cli.check import _epoch
 from healthcheck.judge.nodereport import reason_of
 from healthcheck.model.outcome import (
     Finding,
@@ -38,6 +39,7 @@ from inventory.model import Lifecycle, LifecycleState, Node
 from inventory.nodeset import fold
 from inventory.text import clean
 from inventory.transport.base import Failure, Stage
+from tests.command import muster
 from tests.documents import all_results, validate
 from tests.healthcheck import machine
 from tests.packagedrules import RULES
@@ -204,8 +206,32 @@ def test_of_a_machine_that_no_one_declared_and_that_shows_no_gpu_one_line_names_
     assert text.count("for a machine that is to have neither GPUs nor RDMA ports it is cpu-only (muster)") == 1
 
 
+@pytest.mark.parametrize(("words", "said"), [
+    (("--brief", "--format", "json"), "--all and --brief are for the table"), (("--all", "--format", "jsonl"), "--all and --brief are for the table"),
+    (("--all", "--brief"), "give one of them")])
+def test_what_shapes_the_table_goes_with_the_table_alone(words: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    done = muster("check", "--local", *words, home=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1) and said in done.stderr
+
+
 def test_a_kernel_line_has_the_time_of_the_clock_and_its_age() -> None:
     assert "2025-12-31T23:59Z, 21 s ago: NVRM" in screen(assessed(), 200)
+
+
+@pytest.mark.parametrize(("first", "now"), [(5.0, 1e300), (5.0, 1e12), (-1e300, 0.0), (float("nan"), 5.0), (7.0, 5.0)])
+def test_a_node_whose_clock_is_none_costs_its_line_the_time_and_no_one_the_page(first: float, now: float) -> None:
+    report = next(one for one in assessed().reports if one.node == "gpu010")
+    assert report.log is not None
+    results = tuple(replace(one, findings=tuple(replace(each, log=replace(each.log, first=first) if each.log else None) for each in one.findings))
+                    for one in report.results)
+    text = screen(Assessed((replace(report, log=replace(report.log, now=now), results=results),)), 200)
+    assert "21 s ago: NVRM" in text and "2025-12-31" not in text
+
+
+@pytest.mark.parametrize("finished", ["rubbish", "", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59-14:00", "2026-01-01T00:00:00"])
+def test_a_saved_sweep_without_a_time_has_a_page(finished: str) -> None:
+    assert _epoch(finished) is None
+    assert _epoch(WHEN["finished"]) == ENDED
 
 
 @given(st.text(max_size=300), st.integers(10, 120), st.integers(0, 20))

@@ -18,7 +18,7 @@ from provisioning.bmc import permission
 from provisioning.bmc.base import BmcError, BmcErrorReason
 from provisioning.bmc.judge import facts, judged, lines, rules_of
 from tests.provisioning.bmc.redfishdocs import ref, service
-from tests.provisioning.bmc.test_redfish_vendors import logged
+from tests.provisioning.bmc.test_redfish_log import logged
 
 NODE = Node("gpu001")
 TIME = "2026-11-20T03:10:11Z"

@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 
 from provisioning.bmc.base import BmcError, BmcErrorReason
-from provisioning.bmc.redfish.wire import RedfishResponse
+from provisioning.bmc.credentials import Hidden
+from provisioning.bmc.redfish.controller import RedfishController
+from provisioning.bmc.redfish.wire import Deadline, RedfishEndpoint, RedfishResponse
 from tests.provisioning.bmc.redfishdocs import Papers, service
-from tests.provisioning.bmc.test_redfish_vendors import hgx, linked_entries
+from tests.provisioning.bmc.test_redfish_log import linked_entries
+from tests.provisioning.bmc.test_redfish_vendors import hgx
 
 
 class Beside(Papers):
@@ -74,3 +77,22 @@ def test_no_document_is_read_twice() -> None:
     controller.hardware()
     paths = [path for _, path, _ in papers.asked]
     assert len(paths) == len(set(paths))
+
+
+@pytest.mark.parametrize(("seconds", "answer_s", "given"), [(120.0, None, 120.0), (600.0, 30.0, 30.0), (5.0, 30.0, 5.0)])
+def test_each_answer_has_the_whole_time_of_the_call_unless_less_is_asked_for(
+    seconds: float, answer_s: float | None, given: float,
+) -> None:
+    _, papers = service(hgx())
+    left: list[float] = []
+
+    def ask(method: str, path: str, headers: Any, body: Any, deadline: Deadline) -> RedfishResponse:
+        left.append(deadline.left())
+        return Papers.ask(papers, method, path, headers, body, deadline)
+
+    controller = RedfishController(RedfishEndpoint("gpu001", "127.0.0.1", 443, "pin", "0" * 64),
+                                   lambda: ("root", Hidden("pw")), seconds, answer_s=answer_s)
+    controller.session._wire = papers  # type: ignore[assignment]
+    papers.ask = ask  # type: ignore[method-assign]
+    controller.power()
+    assert given - 2 < left[0] <= given
