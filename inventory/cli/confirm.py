@@ -23,14 +23,14 @@ def yes_or(old: str) -> Callable[..., Any]:
     return click.option("--yes", is_flag=True, cls=RenamedOption, old=old, help=_HELP)
 
 
-def confirm(what: str, nodes: Sequence[str], *, stops: bool, yes: bool) -> None:
+def confirm(what: str, nodes: Sequence[str], *, stops: bool, yes: bool) -> bool:
     """Asks on the terminal before `what` is done to these nodes, where it `stops` what runs there or they are
-    more than `MANY`; returns where it may be done.
+    more than `MANY`; returns where it may be done, and whether it asked: then time has passed.
 
     Raises UsageError where there is no one to ask, click's Exit with 1 for a no, and its Abort for Ctrl-C.
     """
     if yes or not nodes or not (stops or len(nodes) > MANY):
-        return
+        return False
     about = f"{what}: {fold(nodes)}"
     if len(nodes) > 1:
         about += f" ({len(nodes)} nodes)"
@@ -40,6 +40,7 @@ def confirm(what: str, nodes: Sequence[str], *, stops: bool, yes: bool) -> None:
     if not click.confirm(f"{about}. Do it?", err=True):
         click.echo("Nothing changed.", err=True)
         raise click.exceptions.Exit(1)
+    return True
 
 
 def _terminal() -> bool:

@@ -47,15 +47,19 @@ def _change(
     from provisioning.bmc.base import BmcError
     from provisioning.bmc.permission import why_not
 
-    refused = why_not(inventory, named, off=off)
-    echo_folded((name, f"not done: {why}") for name, why in refused.items())
-    affected = [node for node in named if node.name not in refused]
+    def allowed(nodes: Sequence[Node]) -> list[Node]:
+        refused = why_not(inventory, nodes, off=off)
+        echo_folded((name, f"not done: {why}") for name, why in refused.items())
+        return [node for node in nodes if node.name not in refused]
+
+    affected = allowed(named)
     if dry_run:
         if affected:
             click.echo(f"{fold(node.name for node in affected)}: would do: {what}. Nothing changed.")
-        return int(bool(refused))
-    confirm(what, [node.name for node in affected], stops=off, yes=yes)
-    code = int(bool(refused))
+        return int(len(affected) < len(named))
+    if confirm(what, [node.name for node in affected], stops=off, yes=yes):
+        affected = allowed(affected)        # a job may have come while the person thought
+    code = int(len(affected) < len(named))
     at = folder(state)
     with opened(at, make=True) if affected else nullcontext() as store:
         lines: dict[str, int] = {}

@@ -223,3 +223,19 @@ def test_each_help_teaches_with_an_example(bmc: Command) -> None:
     for command in ("show", "hardware", "firmware", "bios", "log", "sensors", "check", "power", "boot",
                     "media", "enroll"):
         assert f"muster bmc {command} " in bmc(command, "--help").stdout
+
+
+def test_a_job_that_came_while_the_person_thought_keeps_the_power_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from click.testing import CliRunner
+
+    from provisioning.bmc import permission
+    from provisioning.cli import bmcchange
+
+    answers = iter([{}, {"gpu001": "job 7 is on it"}])
+    monkeypatch.setattr(permission, "why_not", lambda *args, **kept: next(answers))
+    monkeypatch.setattr(bmcchange, "confirm", lambda *args, **kept: True)
+    (tmp_path / "muster.yaml").write_text("version: 1\nnodes: {gpu001: {bmc: {address: 127.0.0.1, port: 1, user: x, tls: verify, password: {env: P}}}}\n")
+    done = CliRunner().invoke(bmcchange.power, ["gpu001", "off", "-i", str(tmp_path / "muster.yaml"), "--state", str(tmp_path / "state")],
+                              standalone_mode=False)
+    assert done.output == "gpu001: not done: job 7 is on it\n"
+    assert done.return_value == 1 and not (tmp_path / "state").exists()
