@@ -130,13 +130,13 @@ def _called(cause: CandidateCause) -> str:
 
 
 def doubts(weighed: WeighedEvidence) -> tuple[str, ...]:
-    """The failures that did not come again when their pair was measured again, a line each: noise."""
-    found = []
-    for at in weighed.unexplained(weighed.best):
-        test = weighed.evidence.tests[at]
-        if _is_noise(weighed, at):
-            found.append(f"{test.test}: {test.pair} {test.fault} once, but not again")
-    return tuple(found)
+    """The failures that did not come again when their pair was measured again, a line each."""
+    return tuple(f"{test.test}: {test.pair} {test.fault} once, but not again" for test in noise(weighed))
+
+
+def noise(weighed: WeighedEvidence) -> tuple[PairTest, ...]:
+    """The failures that did not come again when their pair was measured again."""
+    return tuple(weighed.evidence.tests[at] for at in weighed.unexplained(weighed.best) if _is_noise(weighed, at))
 
 
 def _node(weighed: WeighedEvidence, cause: CandidateCause,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from healthcheck.burnin import faults, limits
-from healthcheck.burnin.accuse import accusations, doubts
+from healthcheck.burnin.accuse import accusations, doubts, noise
 from healthcheck.burnin.listing import listed
 from healthcheck.burnin.model import Accusation, BurnInStage, Participant, TaskResult
 from healthcheck.burnin.posterior import Rival, WeighedEvidence
@@ -133,6 +133,10 @@ class PairSearch:
     def doubts(self) -> tuple[str, ...]:
         """The failures that did not come again, a line each: noise."""
         return doubts(self.weighed)
+
+    def noise(self) -> frozenset[str]:
+        """The ids of those tests."""
+        return frozenset(test.test for test in noise(self.weighed))
 
     def proven(self) -> tuple[str, ...]:
         """The nodes that passed with some node and failed only with guilty ones."""

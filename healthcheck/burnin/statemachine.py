@@ -71,7 +71,7 @@ from healthcheck.burnin.setting import SkuHardware, measures, rail_of
 from healthcheck.burnin.stagecounters import StageCounters
 from healthcheck.burnin.stages import BurnInWork, StageStep
 from healthcheck.burnin.watch import Patience, RankState, StopReason, overdue, trouble
-from healthcheck.burnin.weigh import PairOutcome
+from healthcheck.burnin.weigh import SOFT, PairOutcome
 from healthcheck.burnin.wrongdata import wrong_data
 
 _AGAIN = 3              # further tries of all nodes without those that the last try named
@@ -371,11 +371,15 @@ class BurninRun:
     def accuse(self, accusations: Iterable[Accusation]) -> None:
         """The accused nodes leave, with all nodes behind an accused leaf."""
         for one in accusations:
-            if (node := node_of(one)) is not None:
-                self._out(node, f"{one.name}: {one.fault}")
-            elif one.object is Object.LEAF:
-                for each in behind(one.name, self.by_name):
-                    self._out(each, f"behind {one.name}: {one.fault}")
+            where = f"behind {one.name}" if one.object is Object.LEAF else one.name
+            for node in self._behind(one):
+                self._out(node, f"{where}: {one.fault}")
+
+    def _behind(self, one: Accusation) -> Collection[str]:
+        """The nodes that an accusation concerns."""
+        if one.object is Object.LEAF:
+            return behind(one.name, self.by_name)
+        return () if (node := node_of(one)) is None else (node,)
 
     def _out(self, node: str, why: str) -> None:
         if node in self.by_name:
@@ -388,6 +392,22 @@ class BurninRun:
         """
         self.accuse(one for result in results if result.task.kind is not TaskKind.STORAGE
                     for one in result.accusations)
+
+    def drop_noise(self, tests: Collection[str]) -> None:
+        """Of pairs' tasks, takes back what noise can cause: in these tests, and of rails of nodes that no pair named.
+
+        Each is one task's word. A pair that passed when it was measured again speaks against it, and tests of single
+        rails narrow accusations, but make none.
+        """
+        named = {node for one in self.found for node in self._behind(one)}
+
+        def stands(task: Task, one: Accusation) -> bool:
+            if one.fault not in SOFT:
+                return True
+            return task.id not in tests and (task.stage is not BurnInStage.RAIL_CONFIRM or node_of(one) in named)
+
+        self.results = [replace(result, accusations=tuple(one for one in result.accusations if stands(result.task, one)))
+                        for result in self.results]
 
     def finished_so_far(self) -> None:
         """All results so far stay valid if the burn-in gives way from now on."""
@@ -472,6 +492,7 @@ class PairRounds(RunState):
             return stages.pairs(round_, run.by_name, run.work)
         # Valid even if the burn-in ends during the tests of rails.
         run.found = run.not_explained(self.isolation.accusations())
+        run.drop_noise(self.isolation.noise())
         run.finished_so_far()
         # A screening is short, and does not test rails.
         return self.over(run, run.found) if run.work.length == "screen" else RailRounds.of(run, self)
@@ -486,6 +507,7 @@ class PairRounds(RunState):
         """Takes the accusations of all rounds, those of single rails included: the accused leave."""
         run.found = run.not_explained(accusations)
         run.remarks += [*self.isolation.notes, *self.isolation.doubts()]
+        run.drop_noise(self.isolation.noise())
         run.accuse(run.found)
         run.accuse(one for result in run.results for one in result.accusations)
         return _together(run)

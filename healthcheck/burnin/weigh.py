@@ -16,7 +16,7 @@ from healthcheck.burnin import faults
 from healthcheck.burnin.rounds import NodeGroup, NodePair, Sites
 
 # Faults that noise can cause.
-_SOFT = (faults.SLOW, faults.SLOW_LINK, faults.SLOW_COMPUTE, faults.JITTER, faults.LATE)
+SOFT = (faults.SLOW, faults.SLOW_LINK, faults.SLOW_COMPUTE, faults.JITTER, faults.LATE)
 
 
 class PairOutcome(Enum):
@@ -46,7 +46,7 @@ class PairTest:
     @property
     def hard(self) -> bool:
         """Whether it failed of something that noise does not do."""
-        return self.outcome is PairOutcome.FAIL and self.fault not in _SOFT
+        return self.outcome is PairOutcome.FAIL and self.fault not in SOFT
 
 
 class CandidateCause(NamedTuple):
