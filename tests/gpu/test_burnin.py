@@ -20,10 +20,12 @@ from tests.testbed import badgpu
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(400)]
 
+# A whole burn-in of four nodes takes 95 s on an H200.
+EACH_S = 300
 FIGURES = ("tflops_fp64", "tflops_fp32", "tflops_tf32", "tflops_fp16", "tflops_bf16", "tflops_fp8", "memory_gb_s", "copy_to_gb_s", "copy_from_gb_s",
            "copy_within_gb_s", "host_gb_s", "busbw_gb_s", "train_steps_s", "busbw_by_size_gb_s")
 ACCEPTED = [f"{figure} in {stage}" for figure in (*FIGURES, "checksums") for stage in sorted({learning_stage(stage).value for stage in BurnInStage})]
-RULES = f"relative: {{nccl: null, gloo: null}}\njitter: {{nccl: null, gloo: null}}\ncoverage: {{}}\naccept:\n  nccl: {json.dumps(ACCEPTED)}\n"
+RULES = f"relative: {{nccl: null, gloo: null}}\njitter: {{nccl: null, gloo: null}}\ncoverage: {{nccl: null}}\naccept:\n  nccl: {json.dumps(ACCEPTED)}\n"
 SMALL = {"known.n": 1024, "known.precisions": "all", "random.n": 1024, "random.precisions": "all", "memory.bytes": 1 << 28, "rate.n": 1024,
          "rate.precisions": "all", "copy.bytes": 1 << 26, "allreduce.bytes": 1 << 20, "allreduce.iterations": 12}
 
@@ -38,7 +40,7 @@ def accused(site: Site) -> list[tuple[str, str, str]]:
 
 
 def test_sound_gpus_pass_every_stage_with_nccl(site: Site) -> None:
-    done = site.run()
+    done = site.run(timeout=EACH_S)
     found = site.document()
     assert accused(site) == [] and done.returncode == 0, (done.stdout, done.stderr)
     assert {task["reports"]["facts"]["backend"] if "facts" in task["reports"] else "nccl" for task in found["tasks"]} == {"nccl"}
@@ -56,7 +58,7 @@ def test_sound_gpus_pass_every_stage_with_nccl(site: Site) -> None:
 ])
 def test_the_gpu_with_a_fault_is_named_and_no_other(site: Site, fault: dict[str, Any], name: str) -> None:
     site.plant(fault)
-    done = site.run("--stages", "node,leaf-pairs")
+    done = site.run("--stages", "node,leaf-pairs", timeout=EACH_S)
     assert done.returncode == 1, (done.stdout, done.stderr)
     assert accused(site) == [("gpu", "n3:0", name)], (done.stdout, done.stderr)
 
@@ -68,7 +70,7 @@ def test_the_gpu_with_a_fault_is_named_and_no_other(site: Site, fault: dict[str,
 ])
 def test_who_stops_all_nodes_is_named_and_they_are_tried_again_without_it(site: Site, fault: dict[str, Any], name: str) -> None:
     site.plant(fault)
-    done = site.run("--stages", "leaf-pairs,cross-pairs,all")
+    done = site.run("--stages", "leaf-pairs,cross-pairs,all", timeout=EACH_S)
     assert accused(site) == [("gpu", "n2:0", name)], (done.stdout, done.stderr)
     worlds = [len(task["seats"]) for task in site.document()["tasks"] if task["stage"] == "all"]
     assert worlds[0] == 4 and worlds[-1] == 3, worlds

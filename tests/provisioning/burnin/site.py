@@ -97,10 +97,10 @@ class Site:
         return environment(self.home, **self.marks, **more)
 
     def run(
-        self, *more: str, launcher: str = "local", nodes: str = "@all", **variables: str,
+        self, *more: str, launcher: str = "local", nodes: str = "@all", timeout: float = 110, **variables: str,
     ) -> subprocess.CompletedProcess[str]:
         """A burn-in of these nodes, to its end."""
-        return self.muster(*self.words(*more, launcher=launcher, nodes=nodes)[1:], timeout=110, **variables)
+        return self.muster(*self.words(*more, launcher=launcher, nodes=nodes)[1:], timeout=timeout, **variables)
 
     def muster(self, *words: str, timeout: float = 60, **variables: str) -> subprocess.CompletedProcess[str]:
         return muster(*words, home=self.home, timeout=timeout, **self.marks, **variables)
