@@ -136,7 +136,8 @@ def doubts(weighed: WeighedEvidence) -> tuple[str, ...]:
 
 def noise(weighed: WeighedEvidence) -> tuple[PairTest, ...]:
     """The failures that did not come again when their pair was measured again."""
-    return tuple(weighed.evidence.tests[at] for at in weighed.unexplained(weighed.best) if _is_noise(weighed, at))
+    return tuple(weighed.evidence.tests[at] for at in weighed.unexplained(weighed.best)
+                 if _is_noise(weighed, at))
 
 
 def _node(weighed: WeighedEvidence, cause: CandidateCause,

@@ -394,20 +394,22 @@ class BurninRun:
                     for one in result.accusations)
 
     def drop_noise(self, tests: Collection[str]) -> None:
-        """Of pairs' tasks, takes back what noise can cause: in these tests, and of rails of nodes that no pair named.
+        """Takes back what noise can cause: by these tests of pairs, and by tests of single rails that accuse
+        nodes which no pair named.
 
-        Each is one task's word. A pair that passed when it was measured again speaks against it, and tests of single
-        rails narrow accusations, but make none.
+        It is one task's word. A pair that passed when it was measured again speaks against it, and tests of
+        single rails narrow accusations, but make none.
         """
         named = {node for one in self.found for node in self._behind(one)}
 
         def stands(task: Task, one: Accusation) -> bool:
             if one.fault not in SOFT:
                 return True
-            return task.id not in tests and (task.stage is not BurnInStage.RAIL_CONFIRM or node_of(one) in named)
+            by_rail = task.stage is BurnInStage.RAIL_CONFIRM
+            return task.id not in tests and (not by_rail or node_of(one) in named)
 
-        self.results = [replace(result, accusations=tuple(one for one in result.accusations if stands(result.task, one)))
-                        for result in self.results]
+        self.results = [replace(result, accusations=tuple(
+            one for one in result.accusations if stands(result.task, one))) for result in self.results]
 
     def finished_so_far(self) -> None:
         """All results so far stay valid if the burn-in gives way from now on."""

@@ -12,7 +12,6 @@ from healthcheck.report.silences import of_node
 from healthcheck.store.file import Store
 from healthcheck.store.history import newest_spells
 from healthcheck.store.leftout import left_out_nodes
-from healthcheck.store.rmas import alarms, rmas
 from healthcheck.store.silences import active, silenced
 from healthcheck.triage.gather import gather
 from healthcheck.triage.plan import TriagePlan, make
@@ -44,12 +43,11 @@ def fleet_rows(
         for node in incident.nodes:
             shared[node] += (incident.id,)
     spells = newest_spells(store)
-    returns = rmas(store)
     away: dict[str, list[str]] = defaultdict(list)
-    for one in returns:
+    for one in fleet.rmas:
         if one.away:
             away[one.node].append(f"{one.id}:{one.state.value}")
-    alarm = {one.node: one.said for one in alarms(store, returns).values()}
+    alarm = {one.node: one.said for one in fleet.alarms.values()}
     pasts = {past.node: past for past in fleet.nodes}
     machines = {one.node: machine_words(one) for one in plan.machines}
     by_agent = {name: one.evidence.at for name, one in left_out_nodes(store).items()}

@@ -74,6 +74,7 @@ _BOOTS = ("SELECT name, began FROM (SELECT node, max(began) AS began FROM boot W
 _REPAIRS = ("reboot", "reset-gpu", "restart-service", REPAIRED)
 _DONE = ("done", "rebooted")
 _NONE_MEASURED: frozenset[str] = frozenset()
+_NOTHING_HERE: frozenset[int] = frozenset()
 
 Silenced = Callable[[Problem], bool]
 Lost = Callable[[str, str, CordonMark], str]
@@ -124,7 +125,8 @@ def gather(
         _remembered(store, now, now - window),
         tuple(incidents(store, now - max(window, policy.incidents.reopen_days * _DAY))), next_number(store),
         changes=tuple(one for one in there.changes if one.kind not in OF_NODES),
-        every_change=tuple(one for one in there.every_change if one.kind not in OF_NODES))
+        every_change=tuple(one for one in there.every_change if one.kind not in OF_NODES),
+        rmas=tuple(there.rmas), alarms=there.alarms)
 
 
 def where(said: str) -> tuple[str, str]:
@@ -218,8 +220,8 @@ class _Memory:
         """What is away, or came back other than announced, on the node where it sits now; a part that
         returned in order is a repair of its node."""
         away: dict[str, str] = {}
-        found = rmas(store)
-        wrong = alarms(store, found)
+        self.rmas = found = rmas(store)
+        self.alarms = wrong = alarms(store, found)
         for rma in found:
             if rma.away:
                 away[rma.node] = f"RMA {rma.id} is {rma.state.value}: {rma.why}"
@@ -273,12 +275,13 @@ class _Memory:
     def past(self, node: Node, others: str) -> NodeHistory:
         """What is known of one node."""
         name = node.name
-        here = self._here.get(name, ())
+        here = self._here.get(name, _NOTHING_HERE)
         machine = self._machines.get(name)
         return NodeHistory(
             name, node.in_service, node.lifecycle.state.value, tuple(self._problems.get(name, ())),
             tuple(self._over.get(name, ())),
-            tuple(problem for component in here for problem in self._of[component] if problem.node != name),
+            tuple(problem for component in self._of.keys() & here for problem in self._of[component]
+                  if problem.node != name),
             self._hidden(name, here), tuple(self._boots.get(name, ())), tuple(self._looks.get(name, ())),
             tuple(self._repaired.get(name, ())), self._chassis.get(name, 0.0),
             tuple(self._cordons.get(name, ())), self._verdicts.get(name), self._overridden.get(name, ""),

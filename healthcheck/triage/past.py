@@ -12,6 +12,7 @@ from healthcheck.model.problem import Problem
 from healthcheck.model.verdict import StoredIncident
 from healthcheck.store.machines import AnotherMachine
 from healthcheck.store.marks import CordonMark
+from healthcheck.store.rmas import Rma, RmaAlarm
 from healthcheck.store.versions import POLICY, THERE
 from healthcheck.triage.symptom import symptom
 
@@ -269,7 +270,8 @@ class FleetHistory:
     within the breaker's window; `open_since` is when the breaker opened, None while it is closed. `since` is
     when what the store remembers of faults begins. `incidents` are those that are open, and those that ended
     within the policy's windows; the next new one gets the number `next_incident`. `changes` are those of what
-    nodes are judged by that hold, and `every_change` also those that changed again.
+    nodes are judged by that hold, and `every_change` also those that changed again. `rmas` are all there are,
+    and `alarms` by their numbers what stands of them now.
     """
 
     now: float
@@ -283,3 +285,5 @@ class FleetHistory:
     quiet: Quiet = Quiet()
     changes: tuple[VersionChange, ...] = ()
     every_change: tuple[VersionChange, ...] = ()
+    rmas: tuple[Rma, ...] = ()
+    alarms: Mapping[int, RmaAlarm] = field(default_factory=dict)

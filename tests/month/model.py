@@ -11,12 +11,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from fnmatch import fnmatchcase
+from itertools import pairwise
 
 HOUR = 3600.0
 # By the packaged policy, as its text says: two clean looks, ten minutes apart; what is older than a day decides nothing.
 CLEAN, APART, FRESH = 2, 600.0, 24 * HOUR
 # What flaps is held until it was well for half a day, and an incident until its nodes were for an hour: with a margin.
 CALM = 14 * HOUR
+# What came three times within a day flaps.
+FLAPS, OFTEN = 3, 24 * HOUR
 LASTING = frozenset({"gpu-row-remap-failed"})
 WARNINGS = frozenset({"fleet-driver"})
 OWNERS: Mapping[str, frozenset[str]] = {
@@ -304,10 +307,18 @@ class Operator:
             alarmed = frozenset({"vendor"}) if self.alarm(node) else frozenset()
             answered = [one for one in page.looks if one.reached][-1:]
             return Expectation(Expect.MUST, f"two looks show {', '.join(sorted(rule or 'no answer' for rule in loud))}",
-                               alarmed.union(*(OWNERS[rule] for look in (*page.looks[-3:], *answered) for rule, _ in look.critical)))
+                               alarmed.union(*(OWNERS[rule] for rule in self._flapped(page, now)),
+                                             *(OWNERS[rule] for look in (*page.looks[-3:], *answered) for rule, _ in look.critical)))
         if why := self.well(node, now):
             return Expectation(Expect.MAY, why)
         return Expectation(Expect.MUST_NOT, "it was well for long, and nothing of it has a history that counts")
+
+    def _flapped(self, page: Page, now: float) -> frozenset[str]:
+        """The rules of what flapped, and is held for it also while it is up."""
+        answered = [look for look in page.looks if look.reached and now - look.time <= CALM + OFTEN]
+        came = [one for before, look in pairwise([None, *answered]) for one in look.critical
+                if before is None or one not in before.critical]
+        return frozenset(rule for rule, subject in came if came.count((rule, subject)) >= FLAPS)
 
     def well(self, node: str, now: float) -> str:
         """What still speaks against a node; empty where it was well for so long that no one may hold it."""
