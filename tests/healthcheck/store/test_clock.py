@@ -19,6 +19,7 @@ from healthcheck.model.outcome import (
     Status,
     state_of,
 )
+from healthcheck.store import ledger
 from healthcheck.store.clock import head_clock, newest_sweep
 from healthcheck.store.file import Store, opened
 from healthcheck.store.readings import NodeReadings
@@ -114,3 +115,37 @@ def test_a_clock_that_no_one_has_set_stores_nothing_and_says_so(tmp_path: Path) 
         with pytest.raises(StoreError, match=r"this head's clock is not set, it says 1970-01-01 \(see: timedatectl"):
             swept(store, 60.0, "n1")
         assert store.rows("SELECT count(*) FROM sweep")[0][0] == 1
+
+
+@pytest.mark.parametrize(("table", "columns"), [
+    ("node", ("machine_since",)), ("problem", ("ended",)), ("seat", ("ended",)), ("boot", ("seen",)), ("cordon", ("began",)),
+    ("ledger", ("time", "finished")), ("rma", ("opened", "shipped", "returned")), ("bringup", ("ended",)),
+])
+def test_what_nodes_are_given_back_by_did_not_happen_later_than_the_next_right_sweep(
+    table: str, columns: tuple[str, ...], tmp_path: Path,
+) -> None:
+    now = time.time()
+    ahead = now + DAY
+    with opened(tmp_path, make=True) as store:
+        swept(store, ahead, "n1")
+        with store.writing() as db:
+            db.execute("INSERT INTO component (id, kind, serial) VALUES (1, 'gpu', 'G1')")
+            line = ledger.begin(db, ahead, "op", "repaired", "n1", "", "")
+            for name, value in {
+                "node": {"name": "n9"}, "seat": {"component": 1, "node": 1, "slot": "0", "began": now, "seen": now},
+                "problem": {"node": 1, "rule": "kernel-xid", "subject": "GPU 7", "status": "fail", "severity": "critical", "observed": "",
+                            "expected": "", "reason": "", "remedy": "", "began": now, "seen": now, "sweeps": 1},
+                "boot": {"node": 1, "boot": "b", "began": now, "seen": now},
+                "cordon": {"node": "n1", "backend": "hostfile", "why": "", "who": "", "state": "held", "began": now, "line": line},
+                "rma": {"node": "n1", "kind": "gpu", "slot": "0", "serial": "G1", "why": "", "who": "", "reference": "",
+                        "evidence": "", "opened": now},
+                "bringup": {"node": "n1", "began": now, "who": "", "step": "ssh", "since": now, "stand": "done", "said": "", "kept": ""},
+            }.items():
+                if name == table:
+                    row = {**value, **dict.fromkeys(columns, ahead)}
+                    db.execute(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", [*row.values()])  # noqa: S608
+            ledger.finish(db, line, "done", ahead)
+        later = f"SELECT count(*) FROM {table} WHERE {' OR '.join(f'{column} > ?1' for column in columns)}"  # noqa: S608
+        assert store.rows(later, now)[0][0] >= 1
+        swept(store, now)
+        assert store.rows(later, now)[0][0] == 0
