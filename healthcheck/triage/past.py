@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from healthcheck.model.faultkind import FaultKind, Isolation
 from healthcheck.model.problem import Problem
@@ -17,8 +17,7 @@ from healthcheck.store.versions import POLICY, THERE
 from healthcheck.triage.symptom import symptom
 
 
-@dataclass(frozen=True)
-class RequalifySnapshot:
+class RequalifySnapshot(NamedTuple):
     """One snapshot under the requalification profile; what is silenced counts in its `state` as all else.
 
     `measured` are the rules that it measured of those that have had a problem on the node; None for one that

@@ -296,22 +296,25 @@ class Operator:
             return Expectation(Expect.MAY, "the clock or the store was not itself")
         if (why := self.alarm(node)) and page.looks[-1].reached and not any(
                 one.order > page.looks[-1].order for one in self.returns):
-            return Expectation(Expect.MUST, why, frozenset({"vendor", "operator", "datacentre"}))
+            return Expectation(Expect.MUST, why, frozenset({"vendor", "operator", "datacentre"}) | self._owners(page, now))
         last = page.looks[-CLEAN:]
         both = frozenset.intersection(*(look.critical for look in last)) if len(last) == CLEAN else frozenset()
         loud = {rule for rule, _ in both if not self.silenced(node, rule, now)}
         if loud and last[0].order > max(page.freed, self.rules_changed) and now - last[-1].time <= FRESH \
                 and ("" not in loud or (len(page.looks) > CLEAN and all(not one.reached for one in page.looks[-3:]))):
-            # Of several faults that a node has, the one that is named may be any, a wrong board among them; what its last
-            # answer showed is not over because it does not answer.
             alarmed = frozenset({"vendor"}) if self.alarm(node) else frozenset()
-            answered = [one for one in page.looks if one.reached][-1:]
             return Expectation(Expect.MUST, f"two looks show {', '.join(sorted(rule or 'no answer' for rule in loud))}",
-                               alarmed.union(*(OWNERS[rule] for rule in self._flapped(page, now)),
-                                             *(OWNERS[rule] for look in (*page.looks[-3:], *answered) for rule, _ in look.critical)))
+                               alarmed | self._owners(page, now))
         if why := self.well(node, now):
             return Expectation(Expect.MAY, why)
         return Expectation(Expect.MUST_NOT, "it was well for long, and nothing of it has a history that counts")
+
+    def _owners(self, page: Page, now: float) -> frozenset[str]:
+        """Of several faults that a node has, the one that is named may be any; what its last answer showed is not over
+        because it does not answer."""
+        answered = [one for one in page.looks if one.reached][-1:]
+        shown = {rule for look in (*page.looks[-3:], *answered) for rule, _ in look.critical}
+        return frozenset[str]().union(*(OWNERS[rule] for rule in shown | self._flapped(page, now)))
 
     def _flapped(self, page: Page, now: float) -> frozenset[str]:
         """The rules of what flapped, and is held for it also while it is up."""
