@@ -108,7 +108,8 @@ def _fault(
         isolation = Isolation.NONE
         because.append(f"seen in {max(problem.sweeps for problem in believed)} of the {kind.confirm} sweeps "
                        "that it takes")
-    naming = [problem for problem in believed if problem.repair is not None] or believed
+    # To watch is no repair: it says nothing against what another problem of the same fault asks for.
+    naming = [problem for problem in believed if problem.repair not in (None, Repair.WATCH.value)] or believed
     asked = [(policy.repair(kind, problem), problem) for problem in naming]
     by_itself = repair = max((one for one, _ in asked), key=_REPAIRS.index)
     if kind.isolation is not Isolation.NONE:

@@ -292,7 +292,7 @@ class Operator:
             return Expectation(Expect.MAY, "it is not in service, or no sweep has seen it")
         if self.leased(node, now):
             return Expectation(Expect.MAY, "a burn-in has it")
-        if self.jumped > page.looks[max(-4, -len(page.looks))].order or self.restored > page.looks[-1].order:
+        if self.jumped > page.looks[max(-4, -len(page.looks))].order or self.restored > page.looks[-CLEAN:][0].order:
             return Expectation(Expect.MAY, "the clock or the store was not itself")
         if (why := self.alarm(node)) and page.looks[-1].reached and not any(
                 one.order > page.looks[-1].order for one in self.returns):

@@ -392,6 +392,8 @@ class Story:
         words = self.world.held().get((self.world.main, node))
         if words is not None:
             self.world.person_holds(node, f"{words} - mine now, alice")
+            if (mark := self.world.marks().get((self.world.main, node))) is not None:
+                self.by_hand.add(mark)
 
     def repaired(self, node: str) -> Done:
         """A person says so."""

@@ -115,7 +115,13 @@ def _full(node: DemoMachine) -> None:
     _port(node, 2, counters__link_downed="255")
 
 
-@planted(_mend, _full)
+def _begun_anew(node: DemoMachine) -> None:
+    """`perfquery -R` sets its counters to 0."""
+    _mend(node)
+    _port(node, 2, counters__link_downed="0")
+
+
+@planted(_begun_anew, _full)
 def counter_at_its_ceiling(node: DemoMachine) -> None:
     """link_downed of mlx5_2 stood at 255 at the earlier look and still does: no one sees whether its link is lost again."""
     _full(node)
