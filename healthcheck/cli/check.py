@@ -6,7 +6,7 @@ import contextlib
 import datetime as dt
 import socket
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -117,7 +117,9 @@ def check(
     from healthcheck.ruleset.ruleset import load_ruleset
     from healthcheck.sweep import sweep
     from healthcheck.sweep.agents import Agents
+    from healthcheck.sweep.gpuhistory import known_of_gpus
     from healthcheck.sweep.workers import cores
+    from inventory.locate import state_dir
 
     sources = [name for name, used in (("--local", local), ("--replay", replay), ("--from-slurm", from_slurm))
                if used]
@@ -153,7 +155,8 @@ def check(
             if not disruptive:
                 ruleset.refuse_disruptive(only)
             return sweep.SweepPlan(chosen, ruleset.select(only, skip), sku, chosen.source, only, skip,
-                                   profile)
+                                   profile, gpu_history=None if local or sku is not None else known_of_gpus(
+                                       chosen.inventory, ruleset.skus, state_dir(state)))
 
         if jobs is not None:
             raise UsageError(
@@ -241,16 +244,20 @@ def _digest_of(folder: str) -> str:
 
 
 class _Chosen(tuple[Node, ...]):
-    """The nodes to sweep, and a phrase for their source."""
+    """The nodes to sweep, a phrase for their source, and all nodes that there are, of which they are some."""
 
     source: str
+    inventory: tuple[Node, ...]
 
 
-def _chosen(nodes: Sequence[Node], source: str, ruleset: Ruleset, sku: str | None) -> _Chosen:
+def _chosen(
+    nodes: Sequence[Node], source: str, ruleset: Ruleset, sku: str | None, among: Iterable[Node] = (),
+) -> _Chosen:
     from healthcheck.ruleset.skulimits import limited
 
     chosen = _Chosen(limited(nodes, ruleset.skus, sku, given()))
     chosen.source = source
+    chosen.inventory = tuple(among) or tuple(chosen)
     if not chosen:
         raise UsageError(f"no node to check in {source}")
     return chosen
@@ -284,9 +291,9 @@ def choose(
                                 privilege=Privilege.UNPRIVILEGED)], "this machine", ruleset, sku)
     if from_slurm:
         cluster = nodes_of_slurm()
-        return _chosen(select(cluster, nodes), cluster.source, ruleset, sku)
+        return _chosen(select(cluster, nodes), cluster.source, ruleset, sku, cluster)
     if found is not None:
-        return _chosen(select(found, nodes), found.source, ruleset, sku)
+        return _chosen(select(found, nodes), found.source, ruleset, sku, found)
     if nodes is None:
         raise UsageError("no inventory found and no node named: muster check 'gpu[001-064]', or --inventory "
                          "FILE, or --local")

@@ -157,9 +157,11 @@ def _values(rule: Rule, sku: Sku) -> dict[str, Any]:
 
 
 def _on(rule: Rule, sku: Sku) -> str:
+    from healthcheck.facts.plain import plain
+
     nothing = sorted(set(rule.fact_names) & sku.empty)
     if nothing:
-        return f"not judged: there are no {', '.join(nothing)}"
+        return f"not judged: there are no {', '.join(map(plain, nothing))}"
     for number in rule.needed:
         if sku.declines(number):
             return f"not judged: the SKU declines {number}"

@@ -14,6 +14,7 @@ from typing import Any
 from healthcheck.checks.base import GROWTH, Check
 from healthcheck.checks.fleet import NoMajority, Uncompared, Undecided
 from healthcheck.checks.growth import Growth
+from healthcheck.facts.plain import plain
 from healthcheck.facts.values import Fact, Refusal, Unmeasured, refusals
 from healthcheck.judge.judge import (
     CheckRun,
@@ -75,7 +76,7 @@ def _comparable(check: Check, facts: NodeFacts, sku: Sku | None, run: CheckRun) 
     """Whether a node has what is to be compared; otherwise `run` gets the reason."""
     run.skipped = found_empty(declared_empty(check, sku), facts)
     return not run.skipped and ready(
-        check, facts, run, lambda name: Unmeasured(f"there are no {name} to compare"))
+        check, facts, run, lambda name: Unmeasured(f"there are no {plain(name)} to compare"))
 
 
 def _enough(compared: Cohort, runs: Runs) -> bool:

@@ -16,6 +16,7 @@ from typing import Any
 from healthcheck.checks.base import GROWTH, Check, NotJudged, NotMeasured, NotSupported, Peers
 from healthcheck.checks.growth import Growth
 from healthcheck.facts.base import MEMBERS
+from healthcheck.facts.plain import plain
 from healthcheck.facts.values import Fact, Refusal, Unmeasured, refusals
 from healthcheck.judge.limits import LONGEST_LINE, MOST_FINDINGS, MOST_LINES, MOST_RECORDS
 from healthcheck.judge.nodefacts import NodeFacts, members
@@ -32,7 +33,7 @@ from healthcheck.model.outcome import (
     Unjudged,
 )
 from healthcheck.ruleset.rule import Rule, UnsupportedPolicy
-from healthcheck.ruleset.sku import Sku
+from healthcheck.ruleset.sku import OF_GPUS, OF_PORTS, Sku
 from inventory.text import clean
 
 NO_EARLIER = "no earlier snapshot of this node in this boot"
@@ -58,7 +59,7 @@ class CheckRun:
         for one in refused:
             subject = one.fact.name if isinstance(one.fact, Fact) else check
             if isinstance(one, NotSupported):
-                _add_once(self.unsupported, f"{one.field} of {subject}")
+                _add_once(self.unsupported, f"{plain(one.field)} of {subject}")
             elif isinstance(one, NotMeasured):
                 why = Unmeasured(one.reason, one.origin, one.asked)
                 first = self.unmeasured.setdefault(subject, why)
@@ -121,7 +122,7 @@ def found_empty(names: Iterable[str], node: NodeFacts) -> str:
     """Why a check is skipped of whose collections, which may be empty, one is; "" otherwise."""
     for name in names:
         if node.facts.get(name) == ():
-            return f"there are no {name}, as the SKU says"
+            return f"there are no {plain(name)}, as the SKU says"
     return ""
 
 
@@ -141,16 +142,16 @@ def ready(check: Check, node: NodeFacts, run: CheckRun, empty: Callable[[str], U
         if held.plain:
             continue
         if held.nothing is not None:
-            run.unmeasured = {name: held.nothing}
+            run.unmeasured = {plain(name): held.nothing}
             return False
         if held.partly is not None:
-            run.unmeasured[name] = held.partly
+            run.unmeasured[plain(name)] = held.partly
         if check.counts and run.unmeasured:
             return False
         for caveat in () if check.fleet else held.caveats:
             _add_once(run.caveats, caveat)
         if held.value == ():
-            run.unmeasured.setdefault(name, empty(name))
+            run.unmeasured.setdefault(plain(name), empty(name))
             return False
     for name in check.earlier:
         before = node.earlier(name)
@@ -158,21 +159,30 @@ def ready(check: Check, node: NodeFacts, run: CheckRun, empty: Callable[[str], U
             run.skipped = NO_EARLIER
             return False
         if before.nothing is not None:
-            run.unmeasured = {f"earlier {name}": before.nothing}
+            run.unmeasured = {f"earlier {plain(name)}": before.nothing}
             return False
         if before.partly is not None:
-            run.unmeasured[f"earlier {name}"] = before.partly
+            run.unmeasured[f"earlier {plain(name)}"] = before.partly
         if before.value == ():
-            run.unmeasured.setdefault(f"earlier {name}", Unmeasured(f"the earlier snapshot found no {name}"))
+            run.unmeasured.setdefault(f"earlier {plain(name)}",
+                                      Unmeasured(f"the earlier snapshot found no {plain(name)}"))
             return False
     return True
 
 
 def _empty(name: str, sku: Sku | None) -> Unmeasured:
     """What an empty collection means: a fault of the node where its SKU is known, ours where it is not."""
-    if sku is None or (sku.provisional and not sku.numbers):
-        return Unmeasured(f"there are no {name}, and no SKU says whether there should be", Origin.MUSTER)
-    return Unmeasured(f"no {name} were found, and the SKU {sku.name} does not say that there are none")
+    if sku is None or (sku.provisional and _unlearned(name, sku)):
+        return Unmeasured(f"there are no {plain(name)}, and no SKU says whether there should be",
+                          Origin.MUSTER)
+    return Unmeasured(f"no {plain(name)} were found, and the SKU {sku.name} does not say that there are none")
+
+
+def _unlearned(name: str, sku: Sku) -> bool:
+    """Whether most nodes did not show how many of what this collection belongs to there should be."""
+    number = ("gpu_count" if name in ("gpus", *OF_GPUS) else
+              "port_count" if name in ("ports", *OF_PORTS) else None)
+    return not sku.numbers or (number is not None and sku.numbers.get(number) is None)
 
 
 def _run(check: Check, node: NodeFacts, values: Mapping[str, Any], run: CheckRun) -> bool:

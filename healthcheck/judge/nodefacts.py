@@ -14,6 +14,7 @@ from typing import Any
 from healthcheck.checks.base import SELECTIONS, SNAPSHOT_TIME, Check, NotMeasured, Peers, fact_of
 from healthcheck.checks.growth import Growth
 from healthcheck.facts.base import MEMBERS
+from healthcheck.facts.plain import plain
 from healthcheck.facts.values import Fact, Partial, Refusal, Unmeasured, readable, refusals
 from healthcheck.judge.limits import MOST_SUBJECTS
 
@@ -100,7 +101,7 @@ class NodeFacts:
         known = self._inputs.get(name)
         if known is None:
             known = self._inputs[name] = Input.of(
-                self.facts.get(name, Unmeasured(f"{name} was not captured")))
+                self.facts.get(name, Unmeasured(f"{plain(name)} was not captured")))
         return known
 
     def earlier(self, name: str) -> Input | None:

@@ -195,7 +195,9 @@ class NodeReport:
     """Everything one sweep found on one node, results in the order of their rule ids. `probes` is None where
     it was not reached.
 
-    `sku` is None where no one named one, so that it was judged by what most nodes show, if at all. `log` is
+    `sku` is None where no one named one, so that it was judged by what most nodes show, if at all.
+    `sku_basis` says on what it rests where no one named the SKU and the node was taken for a machine without
+    GPUs; of a node without SKU that shows no GPUs, why it was not taken for one. `log` is
     None where no rule read the kernel log, or it could not be read. `agent` is the evidence by which the
     sweep left the node out: then it was not looked at, is healthy by its agent alone, and has no results.
     """
@@ -210,6 +212,7 @@ class NodeReport:
     sku: str | None = None
     log: LogView | None = None
     agent: AgentEvidence | None = None
+    sku_basis: str = ""
 
 
 def state_of(results: Iterable[Result]) -> NodeState:

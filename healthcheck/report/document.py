@@ -85,11 +85,12 @@ def node(report: NodeReport) -> dict[str, Any]:
     """One node with all its results. `service` is false for a node that does not count in the exit code.
     `origin` says whose doing an unknown state is.
 
-    `sku` is null if none was named or the node was not reached. `probes` is null for a node that was not
-    reached; else how many its rules asked for, and which were not seen without root. `causes` are there where
-    a subject that does not answer is why rules are unknown, each once with those rules. `by_agent` is there
-    for a node that was left out, which is healthy by its agent alone: when and by what the agent judged, and
-    from which target Prometheus has it.
+    `sku` is null if none was named or the node was not reached. `sku_basis` is there where no one named one
+    and the node was taken for a machine without GPUs, or shows none and was not taken for one: why. `probes`
+    is null for a node that was not reached; else how many its rules asked for, and which were not seen
+    without root. `causes` are there where a subject that does not answer is why rules are unknown, each once
+    with those rules. `by_agent` is there for a node that was left out, which is healthy by its agent alone:
+    when and by what the agent judged, and from which target Prometheus has it.
     """
     return _node(report, report.results)
 
@@ -103,7 +104,8 @@ def _node(report: NodeReport, listed: Iterable[Result]) -> dict[str, Any]:
     return {
         "node": report.node, "state": report.state.value, "reason": report.reason,
         "origin": origin.value if origin is not None else None, "service": report.in_service,
-        "sku": report.sku, "probes": None if seen is None else {
+        "sku": report.sku, **({"sku_basis": report.sku_basis} if report.sku_basis else {}),
+        "probes": None if seen is None else {
             "asked": seen.asked, "captured": seen.captured, "need_root": seen.need_root,
             "denied": list(seen.denied),
             **({"run_folder": clean(seen.run_folder)} if seen.run_folder else {}),

@@ -24,11 +24,11 @@ _MOST_FINDINGS = 8      # of one node and rule
 _LONGEST_UP = 10 * 366 * 86400.0     # seconds since a line, beyond which a node's clock is no clock
 _MOST_RULES = 4         # that are named where more have the same reason
 _WITHOUT_SKU = re.compile(
-    r"(?:\w+: )?there are no \w+, and no SKU says whether there should be"
+    r"(?:[^:;]+: )?there are no [^:;,]+, and no SKU says whether there should be"
     r"|no SKU is named for this node, and too few nodes were measured to learn what to expect")
 NO_SKU = ("no SKU says what this node should have: name one (`sku:` in the inventory, or --sku); for a "
           "machine that is to have neither GPUs nor RDMA ports it is cpu-only")
-_NONE_TO_COMPARE = re.compile(r"(?:\w+: )?there are no \w+ to compare")
+_NONE_TO_COMPARE = re.compile(r"(?:[^:;]+: )?there are no [^:;,]+ to compare")
 AFTER_BOOT = re.compile(r"\b\d{1,9} (?:s|min|h|d) after boot, (\d{1,9} (?:s|min|h|d) ago)")
 
 

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+SETTLES_TAKEN = "To settle it, name its SKU in the inventory (`sku: cpu-only`)"
+SETTLES_NOT_TAKEN = "If it is to have none: `sku: cpu-only` in the inventory, or --sku cpu-only"
+
+
 @dataclass(frozen=True)
 class Heading:
     """The first line: number and source of nodes, seconds, and whether the sweep was interrupted. `ended` is
@@ -48,6 +52,7 @@ def render(
                f"{heading.seconds:.1f} s{partial}", "bold"))
     if learned is not None:
         _print_learned(page, learned, assessed.looks_like)
+    _print_gpuless(page, reports, fold)
     findings.failures(page, Severity.CRITICAL, reports, rules, fold, shown)
     findings.unreached(page, [report for report in reports if _without_results(report)],
                        lambda report: origin_of(report) is Origin.MUSTER)
@@ -69,6 +74,8 @@ def brief(console: Console, assessed: Assessed) -> None:
     for report in assessed.reports:
         outside = "" if report.in_service else findings.OUTSIDE
         why = report.reason or reason_of(report.state, report.results)
+        if not why and report.sku and report.sku_basis:
+            why = f"{report.sku} by what it shows"
         head = f"{report.node:<{wide}}  {report.state.value:<9}"
         text = f"{outside}  {why}" if why else outside
         left = None if page.width is None else max(page.width - len(head), 8)
@@ -97,6 +104,17 @@ def _print_learned(page: TextPage, learned: Sku, looks_like: str | None) -> None
     else:
         page.line(("No SKU was named, and too few nodes agree to learn one: name one with --sku or `sku:` in "
                    "the inventory", "yellow"))
+
+
+def _print_gpuless(page: TextPage, reports: Sequence[NodeReport], fold: Fold) -> None:
+    """The nodes without a named SKU that show no GPUs: what was made of them and why, and what settles it."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for report in reports:
+        if report.sku_basis:
+            found.setdefault((report.sku or "", report.sku_basis), []).append(report.node)
+    for (sku, basis), nodes in found.items():
+        page.line((fold(nodes), "bold"), f"  {f'judged as {sku}, ' if sku else ''}{basis}. "
+                  f"{SETTLES_TAKEN if sku else SETTLES_NOT_TAKEN}", hang=4)
 
 
 def _print_difference(page: TextPage, reports: Sequence[NodeReport], fold: Fold) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median_low
 from types import MappingProxyType
 from typing import Any
@@ -267,6 +267,7 @@ OF_GPUS = ("gpu_links", "nvlinks", "nvlink_errors", "nvlink5_errors", "gpu_pairs
            "persistence_modes")
 # Collections that are empty with the RDMA ports.
 OF_PORTS = ("port_fatal_counters", "port_rate_counters", "port_job_counters", "narrow_counters", "hcas")
+_OF_GPU_FACTS = frozenset(("gpus", "gpu_presence", "pci_bus", *OF_GPUS))
 SMALLEST_COHORT = 3
 
 
@@ -314,6 +315,29 @@ def must_lack(sku: Sku) -> frozenset[str]:
     number it declines."""
     numbers = {"gpus": "gpu_count", "ports": "port_count"}
     return frozenset(name for name in EMPTY_FACTS if name in sku.empty and not sku.declines(numbers[name]))
+
+
+def of_gpus_there(
+    numbers: Mapping[str, Any], empty: Mapping[str, bool],
+) -> tuple[Mapping[str, Any], Mapping[str, bool]]:
+    """What one node shows, for a majority to expect: without what it shows by having no GPUs. Hosts whose
+    GPUs have all left the bus agree on that as well."""
+    if numbers.get("gpu_count") != 0 and not empty.get("gpus", False):
+        return numbers, empty
+    return ({name: None if _OF_GPU_FACTS.intersection(LEARNED_FROM[name]) else value
+             for name, value in numbers.items()}, {**empty, "gpus": False})
+
+
+def with_ports_of(
+    sku: Sku, seen: Sequence[Mapping[str, Any]], empty: Sequence[Mapping[str, bool]],
+) -> Sku:
+    """A SKU without ports for equal nodes that no one declared: where any of them has ports, all are to have
+    what most of them show, and none may lack them, as a lost adapter is no machine without ports."""
+    if all(each.get("ports", False) for each in empty):
+        return sku
+    learned = provisional(seen, ()).numbers
+    numbers = {**sku.numbers, **{name: learned.get(name) for name in ("port_count", "port_rate_gbps")}}
+    return replace(sku, numbers=numbers, empty=sku.empty - {"ports", *OF_PORTS})
 
 
 def takes(sku: Sku, model: Any, count: Any) -> bool:

@@ -113,8 +113,11 @@ def _entries(
 
 
 def _judged_skus(store: Store) -> dict[str, str]:
-    """Of nodes whose SKU the inventory leaves open, the one that the newest result was judged by is in it."""
-    return {each[0]: sku for each in newest.rows(store) if (sku := newest.decoded(*each).sku)}
+    """Of nodes whose SKU the inventory leaves open, the one that the newest result was judged by is in it;
+    one that no one named is shown as such."""
+    found = (newest.decoded(*each) for each in newest.rows(store))
+    return {one.node: f"{one.sku} (by what it shows)" if one.sku_basis else one.sku
+            for one in found if one.sku}
 
 
 def _standing(one: NodeRow, entry: Mapping[str, Any], closed: Why | None, sku: str, lent: str) -> Standing:

@@ -53,9 +53,30 @@ def machine_identity(store: Store, node: str) -> str:
     seat = store.rows(
         "SELECT serial FROM seat JOIN node ON node.id = seat.node JOIN component ON component.id = component "
         "WHERE name = ? AND slot = 'chassis' AND ended IS NULL", node)
-    parts = {"chassis": hashlib.sha256(f"muster {seat[0][0]}".encode()).hexdigest()[:16] if seat else "",
-             "machine": found[0][0] if found else ""}
-    return " ".join(f"{name}={value}" for name, value in parts.items() if value)
+    return " ".join([*([_chassis(seat[0][0])] if seat else []),
+                     *([f"machine={found[0][0]}"] if found and found[0][0] else [])])
+
+
+def gpus_met(store: Store) -> tuple[frozenset[str], dict[str, str]]:
+    """The nodes in which sweeps have met GPUs by their serial numbers, now or ever; and by each identity of
+    such a machine (`machine_identity`'s parts) the node that it was, newest last. Raises StoreError."""
+    nodes = frozenset(row[0] for row in store.rows(
+        "SELECT DISTINCT name FROM node JOIN seat ON seat.node = node.id "
+        "JOIN component ON component.id = component WHERE kind = 'gpu'"))
+    machines: dict[str, str] = {}
+    for name, serial in store.rows(
+            "SELECT name, serial FROM seat JOIN node ON node.id = seat.node "
+            "JOIN component ON component.id = component WHERE slot = 'chassis' ORDER BY seat.id"):
+        if name in nodes:
+            machines[_chassis(serial)] = name
+    for name, machine in store.rows("SELECT name, machine FROM node WHERE machine != ''"):
+        if name in nodes:
+            machines[f"machine={machine}"] = name
+    return nodes, machines
+
+
+def _chassis(serial: str) -> str:
+    return f"chassis={hashlib.sha256(f'muster {serial}'.encode()).hexdigest()[:16]}"
 
 
 def same_machine(one: str, other: str) -> bool:

@@ -64,6 +64,7 @@ class Newest:
     shown: Telemetry
     totals: Mapping[str, float]
     xids: Mapping[str, int] | None
+    sku_basis: str = ""
 
 
 def write(
@@ -135,7 +136,8 @@ def decoded(node: str, time: float, rules: str, look: bytes, kept: str) -> Newes
         shown["driver"], shown["kernel"], shown["boot"])
     return Newest(node, time, rules, found["state"], found["reason"], found["stage"], found["sku"],
                   found["statuses"], tuple(NotPassed(*each) for each in found["not_passed"]),
-                  found["probes_unseen"], seen, held.get("totals", {}), held.get("xids"))
+                  found["probes_unseen"], seen, held.get("totals", {}), held.get("xids"),
+                  found.get("sku_basis", ""))
 
 
 def _document(report: NodeReport, seen: Telemetry | None, failed: Collection[str]) -> dict[str, Any]:
@@ -146,6 +148,7 @@ def _document(report: NodeReport, seen: Telemetry | None, failed: Collection[str
         statuses[EXPLAINED if is_explained(result) else result.status.value] += 1
     return {
         "state": report.state.value, "reason": clean(report.reason), "stage": report.stage, "sku": report.sku,
+        **({"sku_basis": report.sku_basis} if report.sku_basis else {}),
         "statuses": statuses,
         "not_passed": [(result.rule, result.status.value, result.severity.value,
                         result.owner.value if result.owner is not None else "", len(result.findings))

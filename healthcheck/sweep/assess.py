@@ -22,6 +22,7 @@ from healthcheck.checks.xid import resets as proven_resets
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.boot import EARLIER_BOOT, earlier_boot
 from healthcheck.facts.cache import FactCache
+from healthcheck.facts.gpusigns import GpuSigns, gpu_signs, shown_before
 from healthcheck.facts.kernel import KernelLog
 from healthcheck.facts.kernel_event import KernelEvents
 from healthcheck.facts.nvlink_place import NVLINK_PLACE, Whereabouts, place_of, whereabouts
@@ -32,6 +33,7 @@ from healthcheck.facts.values import Fact, Partial, Unmeasured, narrowed
 from healthcheck.facts.xid import Xids
 from healthcheck.judge import peers
 from healthcheck.judge.fleetjudge import judge_fleet
+from healthcheck.judge.gpuless import GpuHistory, SeenNode, basis, not_gpuless
 from healthcheck.judge.headclock import HeadClock, head_clock
 from healthcheck.judge.judge import BoundRule, judge
 from healthcheck.judge.judge import result as result_of
@@ -81,7 +83,9 @@ class JudgedNode:
     `unreached` is the report of a node that was not reached or could not be judged; then nothing else is set.
     `learned` holds a SKU's numbers as this node shows them. `lacking` are probes that its agent's version
     does not have. `whereabouts` says by number where each GPU is to be found, if the GPUs know. `ahead` is
-    how many seconds its clock is ahead of the head's.
+    how many seconds its clock is ahead of the head's. `signs` are what it shows of GPUs and `had_gpus` what
+    an earlier snapshot showed, where nodes may be taken for machines without GPUs; `sku_basis` is the
+    report's.
     """
 
     node: Node
@@ -99,9 +103,13 @@ class JudgedNode:
     lacking: frozenset[str] = frozenset()
     whereabouts: Mapping[int, Whereabouts] = field(default_factory=dict)
     ahead: float = 0.0
+    signs: GpuSigns | None = None
+    had_gpus: str = ""
+    sku_basis: str = ""
 
 
 _CLOCK_OFFSET = "host.clock_offset"
+GPULESS = "cpu-only"        # the SKU of machines without GPUs
 
 
 @dataclass(frozen=True)
@@ -123,14 +131,22 @@ class Assessment:
 
     def __init__(self, nodes: Sequence[Node], ruleset: Ruleset, default_sku: str | None = None,
                  sent: Collection[str] = (), profiles: Sequence[str] = (), *, cached: bool = True,
-                 samples: Mapping[str, FleetSample] = MappingProxyType({})) -> None:
+                 samples: Mapping[str, FleetSample] = MappingProxyType({}),
+                 gpu_history: GpuHistory | None = None) -> None:
         """`sent` are the ids of the probes that were sent: a disruptive rule is judged where its probe was
         sent or was recorded.
 
         `profiles` are those of the occasion, beside each node's own. Without `cached` every fact is made from
         its own captures, which changes no result. `samples` are the cohorts, by SKU, of which the sweep left
         nodes out.
+
+        With `gpu_history` a node without SKU that is proven to be no GPU node is judged as one without GPUs
+        (`healthcheck.judge.gpuless`). Only the head gives it: an agent or a gate has neither history nor
+        equals, and would call a node healthy whose GPUs have all left it. There a SKU has to be named.
         """
+        without = ruleset.skus.get(GPULESS)     # a site may have made it anything
+        self._gpu_history = gpu_history if default_sku is None and any(node.sku is None for node in nodes) \
+            and without is not None and "gpus" in skus.must_lack(without) else None
         self._samples = samples
         self._cache = FactCache() if cached else None
         self._shared = SharedParts()
@@ -233,6 +249,9 @@ class Assessment:
         if sku is None:
             judged.learned = skus.learn(facts)
             judged.empty = skus.emptiness(facts)
+        if self._gpu_history is not None:
+            judged.signs = gpu_signs(Captures(recording, self._cache))
+            judged.had_gpus = shown_before(previous)
         judged.whereabouts = whereabouts(node, facts.get("gpus"))
         if recording.host is not None:
             judged.ahead = recording.host.time - recording.received
@@ -304,10 +323,11 @@ class Assessment:
         """
         self._reject_duplicates()
         learned: Sku | None = None
+        self._take_gpuless()
         without_sku = [node for node in self._judged.values() if node.sku is None]
         if without_sku:
-            learned = skus.provisional([node.learned for node in without_sku],
-                                       [node.empty for node in without_sku])
+            shown = [skus.of_gpus_there(node.learned, node.empty) for node in without_sku]
+            learned = skus.provisional([numbers for numbers, _ in shown], [empty for _, empty in shown])
         for node in without_sku:
             for rule in self._judged_rules():
                 if rule.id not in node.results and not rule.checked.fleet:
@@ -329,7 +349,47 @@ class Assessment:
         similar = {skus.closest(node.learned, self._ruleset.skus) for node in without_sku}
         nothing_learned = learned is not None and not learned.numbers
         looks_like = similar.pop() if len(similar) == 1 and nothing_learned else None
+        if looks_like == GPULESS and any(node.sku_basis for node in without_sku):
+            looks_like = None       # something says that it only looks so
         return Assessed(reports, learned, looks_like, head)
+
+    def _take_gpuless(self) -> None:
+        """Judges nodes without SKU that are proven to have no GPUs as such, and says of those that show none
+        why they are not taken for such."""
+        if self._gpu_history is None:
+            return
+        seen = {node.name: self._seen(node) for node in self._nodes}
+        why_not = not_gpuless(seen, self._gpu_history)
+        taken: dict[str, list[JudgedNode]] = {}
+        for name, why in why_not.items():
+            judged = self._judged[name]
+            signs = seen[name].signs
+            if signs is None or (signs.gpus and judged.learned.get("gpu_count") != 0):
+                continue        # it has NVIDIA's, and needs no word of why it is none without
+            if why:
+                judged.sku_basis = f"not taken for a machine without GPUs: {why}"
+            else:
+                judged.sku_basis = f"without GPUs by what it shows: {basis(signs)}"
+                taken.setdefault(signs.machine, []).append(judged)
+        for equals in taken.values():
+            sku = skus.with_ports_of(self._ruleset.skus[GPULESS], [one.learned for one in equals],
+                                     [one.empty for one in equals])
+            for judged in equals:
+                judged.sku = sku
+                for rule in self._judged_rules():
+                    if rule.id not in judged.results and not rule.checked.fleet:
+                        judged.results[rule.id] = judge(rule, judged.facts, sku)
+
+    def _seen(self, node: Node) -> SeenNode:
+        judged = self._judged.get(node.name)
+        named = self._sku_of(node)
+        place = (f"the inventory gives it a place in NVLink domain {node.nvlink_domain}"
+                 if node.nvlink_domain is not None else
+                 "the inventory gives its ports rails" if any(
+                     plan.rail is not None for plan in node.ports.values()) else "")
+        return SeenNode(judged.signs if judged is not None else None,
+                        judged.had_gpus if judged is not None else "",
+                        None if named is None else "gpus" not in skus.must_lack(named), place)
 
     def _in_order(self) -> list[JudgedNode]:
         """The nodes that were judged, in the inventory's order."""
@@ -412,7 +472,10 @@ class Assessment:
         cohorts: dict[tuple[str, ...], dict[str, JudgedNode]] = {}
         for judged in self._in_order():
             # A node that contradicts its SKU is no peer of the others.
-            key = (judged.sku.name, *sorted(set(judged.sku.why_unknown.values()))) if judged.sku else ()
+            # Neither is one for which no one named the SKU a peer of those that were declared.
+            key = () if judged.sku is None else (
+                judged.sku.name, *sorted(set(judged.sku.why_unknown.values())),
+                *((judged.sku_basis,) if judged.sku_basis else ()))
             cohorts.setdefault(key, {})[judged.node.name] = judged
         for rule in self._judged_rules():
             if not rule.checked.fleet:
@@ -447,7 +510,8 @@ class Assessment:
                             for rule, result in zip(self._ruleset.rules, results, strict=True))
         results = self._shared.whole(results)
         return NodeReport(node.name, state, reason_of(state, results), results, node.in_service,
-                          probes=judged.probes, sku=judged.sku.name if judged.sku else None, log=judged.log)
+                          probes=judged.probes, sku=judged.sku.name if judged.sku else None, log=judged.log,
+                          sku_basis=clean(judged.sku_basis, 1000))
 
 
 def _narrowed(facts: Mapping[str, Any], view: ProfileRules) -> dict[str, Any]:

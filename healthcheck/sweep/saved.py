@@ -21,6 +21,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from healthcheck.config.files import make_folder, write_whole
+from healthcheck.judge.gpuless import GpuHistory
 from healthcheck.model.recording import Recording, RecordingError, from_json, read, to_json
 from healthcheck.sweep.snapshots import encode, trimmed
 from inventory.errors import UsageError
@@ -38,7 +39,7 @@ class SweepManifest:
     """What replay needs besides the recordings. Times are UTC, as text (ISO 8601 with Z).
 
     `withheld` says by node why nothing disruptive was measured there, or why the lease did not last to the
-    end.
+    end. `gpu_history` is what was known of GPUs where nodes without SKU could be taken for machines without.
     """
 
     started: str
@@ -53,6 +54,7 @@ class SweepManifest:
     probes: Mapping[str, Any]
     profiles: tuple[str, ...] = ()
     withheld: Mapping[str, str] = field(default_factory=dict)
+    gpu_history: GpuHistory | None = None
 
 
 class Saver:
@@ -201,6 +203,9 @@ def _manifest_to_json(manifest: SweepManifest) -> dict[str, Any]:
             "partial": manifest.partial, "only": list(manifest.only), "skip": list(manifest.skip),
             "sku": manifest.default_sku, "profiles": list(manifest.profiles),
             **({"withheld": dict(manifest.withheld)} if manifest.withheld else {}),
+            **({} if (known := manifest.gpu_history) is None else
+               {"gpu_history": {"names": dict(known.names), "machines": dict(known.machines),
+                                "undeclared": sorted(known.undeclared), "unread": known.unread}}),
             "rules_digest": manifest.rules_digest, "probes": dict(manifest.probes), "inventory": {
                 "source": manifest.source, "nodes": [_node_to_json(node) for node in manifest.nodes]}}
 
@@ -216,7 +221,10 @@ def _manifest_from_json(document: Any) -> SweepManifest:
         if document["sku"] is None else _text(document["sku"]), only=_texts(document["only"]),
         skip=_texts(document["skip"]), rules_digest=_text(document["rules_digest"]),
         probes=document["probes"], profiles=_texts(document.get("profiles", [])),
-        withheld={_text(node): clean(_text(why)) for node, why in document.get("withheld", {}).items()})
+        withheld=_cleaned(document.get("withheld", {})), gpu_history=None
+        if (known := document.get("gpu_history")) is None else
+        GpuHistory(_cleaned(known["names"]), _cleaned(known["machines"]),
+                   frozenset(_texts(known["undeclared"])), clean(_text(known["unread"]))))
 
 
 def _node_to_json(node: Node) -> dict[str, Any]:
@@ -239,6 +247,10 @@ def _node_from_json(document: Any) -> Node:
                 leaf=_texts(document["leaf"]), ports=MappingProxyType(ports),
                 nvlink_domain=_maybe(document["nvlink_domain"]), power=_maybe(document["power"]),
                 labels=MappingProxyType({_text(k): _text(v) for k, v in document["labels"].items()}))
+
+
+def _cleaned(document: Any) -> dict[str, str]:
+    return {_text(name): clean(_text(text)) for name, text in document.items()}
 
 
 def _maybe(value: Any) -> str | None:

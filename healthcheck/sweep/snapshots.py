@@ -13,6 +13,7 @@ from healthcheck.config.files import make_folder, write_whole
 from healthcheck.facts.base import FACTS
 from healthcheck.facts.boot import BOOT_CAPTURE, boot_capture
 from healthcheck.facts.carried_log import LOG_CAPTURE, log_capture
+from healthcheck.facts.gpusigns import GPUS_CAPTURE, gpus_capture
 from healthcheck.facts.seen_before import UNUSUAL_CAPTURE, unusual_capture
 from healthcheck.facts.unanswered import UNANSWERED_CAPTURE, unanswered_capture
 from healthcheck.model.recording import Outcome, Recording, read, to_json
@@ -47,9 +48,9 @@ class KeptSnapshots:
 
         Beside them it keeps the node's lifecycle, when the boot before this one was last seen
         (`healthcheck.facts.boot`), what was unusual in its kernel log (`healthcheck.facts.seen_before`), the
-        records on which its findings rest (`healthcheck.facts.carried_log`), and what of the NVIDIA driver
-        gave no answer (`healthcheck.facts.unanswered`). A node that was not reached
-        changes nothing. Raises OSError.
+        records on which its findings rest (`healthcheck.facts.carried_log`), what of the NVIDIA driver gave
+        no answer (`healthcheck.facts.unanswered`), and that it has or had GPUs
+        (`healthcheck.facts.gpusigns`). A node that was not reached changes nothing. Raises OSError.
         """
         if recording.host is None:
             return
@@ -63,6 +64,9 @@ class KeptSnapshots:
         captures[BOOT_CAPTURE] = boot_capture(recording, previous, state)
         captures[UNUSUAL_CAPTURE] = unusual_capture(recording, previous, unusual)
         captures[LOG_CAPTURE] = log_capture(recording, previous, rests)
+        captures.pop(GPUS_CAPTURE, None)
+        if (had := gpus_capture(recording, previous)) is not None:
+            captures[GPUS_CAPTURE] = had
         silent = unanswered_capture(recording, previous)
         captures.pop(UNANSWERED_CAPTURE, None)
         if silent is not None:
@@ -82,7 +86,7 @@ class KeptSnapshots:
 
 def trimmed(recording: Recording) -> Recording:
     """The recording with only the captures that a trend check may ask for."""
-    wanted = {BOOT_CAPTURE, UNUSUAL_CAPTURE, LOG_CAPTURE, UNANSWERED_CAPTURE, *_trend_probes()}
+    wanted = {BOOT_CAPTURE, UNUSUAL_CAPTURE, LOG_CAPTURE, UNANSWERED_CAPTURE, GPUS_CAPTURE, *_trend_probes()}
     return replace(recording,
                    captures={name: value for name, value in recording.captures.items() if name in wanted})
 

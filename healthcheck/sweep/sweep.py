@@ -13,7 +13,9 @@ from types import MappingProxyType
 
 from healthcheck.collector import program, reply
 from healthcheck.collector.reply import within
+from healthcheck.facts import gpusigns
 from healthcheck.facts.carried_log import with_earlier, with_statements
+from healthcheck.judge.gpuless import GpuHistory
 from healthcheck.judge.samplejudge import FleetSample
 from healthcheck.kernellog.carried import RepairStatement
 from healthcheck.model.lease import Lease
@@ -55,7 +57,8 @@ class SweepPlan:
     the occasion.
 
     `profiles` are those of the occasion, beside each node's own. `samples` are the cohorts, by SKU, of which
-    nodes were left out.
+    nodes were left out. `gpu_history` is there where nodes without SKU may be taken for machines without
+    GPUs.
     """
 
     nodes: Sequence[Node]
@@ -66,6 +69,7 @@ class SweepPlan:
     skip: tuple[str, ...] = ()
     profiles: tuple[str, ...] = ()
     samples: Mapping[str, FleetSample] = field(default_factory=dict)
+    gpu_history: GpuHistory | None = None
 
 
 def limits(timeout_s: float | None, fanout: int, nodes: Sequence[Node] = ()) -> Limits:
@@ -94,7 +98,10 @@ def leased_limits(plan: SweepPlan, timeout_s: float | None, fanout: int) -> tupl
 
 
 def _probe_set(plan: SweepPlan, seconds: float, lease: Lease | None) -> ProbeSet:
-    return plan.ruleset.probe_set(seconds, profiles={node.profile for node in plan.nodes}, lease=lease,
+    wanted = plan.gpu_history is not None and plan.default_sku is None and any(
+        node.sku is None for node in plan.nodes)
+    return plan.ruleset.probe_set(seconds, gpusigns.PROBES if wanted else (),
+                                  profiles={node.profile for node in plan.nodes}, lease=lease,
                                   occasion=plan.profiles)
 
 
@@ -123,7 +130,8 @@ def live(plan: SweepPlan, transport: Transport, bounds: Limits, progress: Progre
     probe_set = _probe_set(plan, seconds, lease)
     sent = probe_set if agents is None else agents.probes
     assessment = Assessment(plan.nodes, plan.ruleset, plan.default_sku,
-                            {probe.id for probe in probe_set.probes}, plan.profiles, samples=plan.samples)
+                            {probe.id for probe in probe_set.probes}, plan.profiles, samples=plan.samples,
+                            gpu_history=plan.gpu_history)
     partial = False
     try:
         withheld = lease.refused if lease is not None else {}
@@ -177,7 +185,7 @@ def live(plan: SweepPlan, transport: Transport, bounds: Limits, progress: Progre
         try:
             saver.finish(saved.SweepManifest(begun, finished, partial, plan.source, tuple(plan.nodes),
                                              plan.default_sku, plan.only, plan.skip, plan.ruleset.digest,
-                                             probe_set.to_json(), plan.profiles, withheld))
+                                             probe_set.to_json(), plan.profiles, withheld, plan.gpu_history))
         except OSError as error:
             troubles["save"] = (
                 f"--save: the manifest could not be written, so nothing is saved: {error.strerror}")
@@ -237,8 +245,9 @@ def replay(folder: Path, ruleset: Ruleset, only: tuple[str, ...], skip: tuple[st
     except UsageError as error:
         raise UsageError(f"--replay {folder}: {error}") from None
     plan = SweepPlan(manifest.nodes, ruleset.select(only, skip), default, manifest.source, only, skip,
-                     profiles or manifest.profiles)
-    assessment = Assessment(plan.nodes, plan.ruleset, default, saved.sent_probes(manifest), plan.profiles)
+                     profiles or manifest.profiles, gpu_history=manifest.gpu_history)
+    assessment = Assessment(plan.nodes, plan.ruleset, default, saved.sent_probes(manifest), plan.profiles,
+                            gpu_history=plan.gpu_history)
     names = list(saved.recorded_nodes(folder, manifest))
     for judged in workers.distribute(lambda node: assessment.judged(*saved.snapshots(folder, node)), names,
                                      jobs):

@@ -203,13 +203,16 @@ def test_a_provisional_sku_ignores_what_could_not_be_measured() -> None:
     assert [report.state for report in assessed.reports] == [NodeState.HEALTHY] * 3 + [NodeState.UNKNOWN]
 
 
-def test_nodes_without_gpus_agree_that_there_are_none() -> None:
+def test_nodes_that_all_show_no_gpus_do_not_make_each_other_healthy() -> None:
+    """Hosts whose GPUs have all left the bus agree on that as well."""
     nodes = tuple(Node(name=f"n{i}") for i in range(3))
     assessment = Assessment(nodes, RULES)
     none = {"gpu_nvml": Capture(Outcome.MISSING), "gpu_pci": machine.pci(0), "port_sysfs": Capture(Outcome.DONE)}
     for node in nodes:
         assessment.add(machine.recording(node.name, **none))
-    assert {report.state for report in assessment.finish().reports} == {NodeState.HEALTHY}
+    for report in assessment.finish().reports:
+        assert {result.rule: result.status for result in report.results}["gpu-count"] is Status.UNKNOWN
+        assert report.state is NodeState.UNKNOWN
 
 
 # What a review of real machines taught

@@ -67,7 +67,7 @@ def test_the_fabrics_state_passes_and_is_unknown_as_it_was_measured() -> None:
 @pytest.mark.parametrize("capture", [gpu(fabric_state=None), gpu(fabric_state="not_supported"), every(fabric_state=None), every(fabric_state="not_supported")])
 def test_a_fabric_that_the_sku_says_is_there_and_nvml_does_not_support_is_unknown(capture: Capture) -> None:
     found = results(gpu_nvml=capture)["nvlink-fabric-state"]
-    assert found.status is Status.UNKNOWN and "not supported: fabric_state of GPU " in found.reason
+    assert found.status is Status.UNKNOWN and "not supported: fabric state of GPU " in found.reason
     assert on(CPU, "nvlink-fabric-state", gpu_nvml=capture).status is Status.PASS
     assert on("hgx-a100", "nvlink-fabric-state", gpu_nvml=capture).status is Status.SKIPPED
 

@@ -185,7 +185,7 @@ def test_brief_is_one_line_a_node(width: int | None, name: str) -> None:
 
 def test_where_no_sku_says_what_a_node_should_have_it_is_one_line_that_says_what_to_type() -> None:
     reasons = ("gpus: there are no gpus, and no SKU says whether there should be",
-               "there are no nvlink_errors, and no SKU says whether there should be; there are no ports, and no SKU says whether there should be",
+               "there are no NVLink error counters, and no SKU says whether there should be; there are no ports, and no SKU says whether there should be",
                "no SKU is named for this node, and too few nodes were measured to learn what to expect")
     results = tuple(Result(f"rule-{n}", "c", Status.UNKNOWN, Severity.CRITICAL, (), reason, Origin.MUSTER) for n, reason in enumerate(reasons))
     compared = tuple(Result(f"fleet-{n}", "c", Status.UNKNOWN, Severity.WARNING, (), f"{what}: there are no {what} to compare", Origin.NODE)
@@ -194,7 +194,7 @@ def test_where_no_sku_says_what_a_node_should_have_it_is_one_line_that_says_what
     assert "UNKNOWN  3 rules\n    n1  no SKU says what this node should have: name one (`sku:` in the inventory, or --sku)" in text
     assert "cpu-only (muster)\n        rule-0, rule-1, rule-2\n" in text and "   next: muster sku list\n" in text
     assert "UNKNOWN  2 rules\n    n1  it shows none of what these rules compare (node)\n" in text
-    assert "nvlink_errors" not in text
+    assert "nvlink_errors" not in text and "NVLink error counters" not in text
 
 
 def test_of_a_machine_that_no_one_declared_and_that_shows_no_gpu_one_line_names_cpu_only() -> None:

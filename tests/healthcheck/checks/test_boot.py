@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from healthcheck.facts.boot import BOOT_CAPTURE, EarlierBoot, boot_capture, earlier_boot, utc
 from healthcheck.facts.carried_log import LOG_CAPTURE
+from healthcheck.facts.gpusigns import GPUS_CAPTURE
 from healthcheck.facts.seen_before import UNUSUAL_CAPTURE
 from healthcheck.facts.values import Unmeasured
 from healthcheck.model.outcome import Result, Status
@@ -107,7 +108,7 @@ def test_a_machine_that_is_up_for_longer_than_the_other_was_away_is_another_one(
 
 def test_a_node_that_says_no_boot_id_is_unknown() -> None:
     result = verdict(RULE, snapshot(600, ""), snapshot(0))
-    assert (result.status, result.reason) == (Status.UNKNOWN, "earlier_boot: the node reports no boot_id")
+    assert (result.status, result.reason) == (Status.UNKNOWN, "earlier boot: the node reports no boot_id")
 
 
 def test_a_reboot_is_still_told_at_the_looks_after_the_one_that_met_it(tmp_path: Path) -> None:
@@ -147,7 +148,7 @@ def test_looks_for_other_rules_are_looks_too_and_leave_what_is_compared_its_own_
     assert fact == EarlierBoot("node", known=True, looked=NOON + 600, now=NOON + 900, out="")
     snapshots.write(snapshot(900, "0ther", only=True), found)
     found = snapshots.read("gpu001")
-    assert found is not None and set(found.captures) == {BOOT_CAPTURE, UNUSUAL_CAPTURE, LOG_CAPTURE}
+    assert found is not None and set(found.captures) == {BOOT_CAPTURE, UNUSUAL_CAPTURE, LOG_CAPTURE, GPUS_CAPTURE}
     assert earlier_boot(snapshot(1000, "0ther"), found, SERVICE).looked == NOON + 600
 
 

@@ -195,7 +195,7 @@ def test_a_gpu_that_says_nothing_of_ecc_has_not_passed() -> None:
     """A table that shows N/A for ECC is no healthy GPU: the SKU has it."""
     result = verdict("gpu-ecc-enabled", gpus({"ecc_mode": NOT_SUPPORTED}))
     assert (result.status, findings_of(result)) == (Status.FAIL,
-                                                    "ecc_enabled of GPU 3: not supported, expected supported")
+                                                    "ECC enabled of GPU 3: not supported, expected supported")
     assert verdict("gpu-ecc-uncorrected", gpus({"ecc_uncorrected": NOT_SUPPORTED},
                                                ALL)).status is Status.SKIPPED
 

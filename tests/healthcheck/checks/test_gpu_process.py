@@ -44,7 +44,7 @@ def test_memory_that_the_operating_system_keeps_on_a_superchip_is_no_leak(model:
     """nvidia-smi's manual page, FB Memory Usage: where GPUs are NUMA nodes, pages stay with the system when
     their process ends."""
     assert loaded("gpu-memory-leaked", [], 40_000, name={"ok": model}) == (
-        Status.PASS, "not supported: memory_used_bytes of GPU 3")
+        Status.PASS, "not supported: memory used of GPU 3")
     assert loaded("gpu-memory-leaked", [], 40_000, name={"ok": "NVIDIA B200"})[0] is Status.FAIL
 
 

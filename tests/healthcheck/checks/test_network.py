@@ -339,7 +339,7 @@ def module(**changes: Any) -> str:
      optics(mlx5_3=link(network.MODULE | {"Rx Power Current [dBm]": "-40,-40,-40,-40 [-8..6]"}, "Polling")),
      PASS, ""),
     ("optics-rx-power", optics(**{f"mlx5_{n}": link(network.COPPER) for n in range(8)}), SKIPPED,
-     "not supported: rx_dbm of mlx5_0; rx_dbm of mlx5_1; rx_dbm of mlx5_2; and 5 more"),
+     "not supported: rx dBm of mlx5_0; rx dBm of mlx5_1; rx dBm of mlx5_2; and 5 more"),
     ("optics-rx-power", optics(mlx5_3=module(**{"Rx Power Current [dBm]": "bright"})), UNKNOWN,
      "mlx5_3: mlxlink's Rx power is bright, which is not in the known format"),
     ("optics-rx-power", machine.recording(), SKIPPED, "not supported: up of mlxlink and ethtool"),
@@ -436,7 +436,7 @@ def seen_by_ethtool(text: str = "", *, ports: dict[str, str] | None = None, whol
     ("optics-rx-power",
      seen_by_ethtool(network.transceiver(Laser_rx_power_high_alarm_threshold="0.0000 mW / -inf dBm",
                                          Laser_rx_power_low_alarm_threshold="0.0000 mW / -inf dBm")), PASS,
-     "not supported: rx_low of mlx5_3 eth3"),
+     "not supported: rx low of mlx5_3 eth3"),
     ("optics-alarm",
      seen_by_ethtool("\tIdentifier                                : 0x11 (QSFP28)\n\tVendor : Mellanox\n"),
      PASS, "not supported: faults of mlx5_3 eth3"),
@@ -452,7 +452,7 @@ def seen_by_ethtool(text: str = "", *, ports: dict[str, str] | None = None, whol
     ("optics-alarm", seen_by_ethtool(whole="exit 0\nOffset\t\tValues\n"), UNKNOWN,
      "mlx5_3 eth3: ethtool -m eth3: the answer has no Identifier, or is truncated"),
     ("port-ber", seen_by_ethtool(), SKIPPED,
-     "not supported: effective_ber of mlx5_0 eth0; effective_ber of mlx5_1 eth1; effective_ber of mlx5_2 "
+     "not supported: effective BER of mlx5_0 eth0; effective BER of mlx5_1 eth1; effective BER of mlx5_2 "
      "eth2; and 5 more"),
     ("optics-alarm", machine.recording(optics_ethtool=network.capture({})), SKIPPED,
      "not supported: up of interfaces of adapters"),

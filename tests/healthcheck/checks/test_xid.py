@@ -581,7 +581,7 @@ def test_without_a_table_the_rules_are_unknown_and_it_is_our_fault() -> None:
     assessment.add(machine.recording())
     found = [result for result in assessment.finish().reports[0].results if result.rule in OURS]
     assert {(result.status, result.reason) for result in found} == {
-        (Status.UNKNOWN, "xid_table: no rules folder holds an xid.yaml")}
+        (Status.UNKNOWN, "Xid table: no rules folder holds an xid.yaml")}
 
 
 @pytest.mark.parametrize(("line", "mib"),

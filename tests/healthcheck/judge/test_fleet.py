@@ -230,7 +230,7 @@ def test_a_counter_not_measured_before_is_unknown_and_one_not_supported_is_repor
     hung, old = snapshots(0, before=Unmeasured("hung")), snapshots(0, before=UNSUPPORTED)
     results = judge_fleet(BY_ID["fleet-pcie-replays"], {**cohort, "hung": hung, "old": old})
     assert (results["hung"].status, results["hung"].reason) == (Status.UNKNOWN, "GPU 4: hung")
-    assert "not supported: pcie_replays of GPU 4" in results["old"].reason
+    assert "not supported: PCI Express replays of GPU 4" in results["old"].reason
 
 
 def links(active: Any = 18) -> tuple[GpuLinks, ...]:

@@ -18,6 +18,7 @@ from healthcheck.config.files import write_whole
 from healthcheck.facts.base import FACTS
 from healthcheck.facts.boot import BOOT_CAPTURE
 from healthcheck.facts.carried_log import LOG_CAPTURE
+from healthcheck.facts.gpusigns import GPUS_CAPTURE
 from healthcheck.facts.seen_before import UNUSUAL_CAPTURE
 from healthcheck.model.recording import Capture, Outcome, Recording, RecordingError, from_json, to_json
 from healthcheck.report.document import as_json
@@ -36,7 +37,7 @@ from tests.packagedrules import RULES
 # The captures that some rule compares with an earlier snapshot, and what is kept of boots and unusual log
 # lines.
 COMPARED = {probe.id for rule in RULES.rules for name in rule.checked.earlier
-            for probe in FACTS[name].probes} | {BOOT_CAPTURE, UNUSUAL_CAPTURE, LOG_CAPTURE}
+            for probe in FACTS[name].probes} | {BOOT_CAPTURE, UNUSUAL_CAPTURE, LOG_CAPTURE, GPUS_CAPTURE}
 NODES = (Node(name="gpu001", sku="hgx-h100"), Node(name="gpu002"),
          Node(name="gpu003", sku="hgx-h100", lifecycle=Lifecycle(LifecycleState.RMA)),
          Node(name="gpu004", sku="hgx-h100", ports={"0000:40:00.0": PortPlan(rail=0, leaf="leaf01")},
