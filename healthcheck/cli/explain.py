@@ -10,6 +10,7 @@ import click
 
 from healthcheck.cli import completing
 from healthcheck.cli.options import RULES
+from inventory.cli.formatted import formats
 from inventory.errors import UsageError
 from inventory.text import short
 
@@ -18,7 +19,7 @@ from inventory.text import short
 @click.argument("rule", required=False, shell_complete=completing.rule)
 @click.argument("number", required=False)
 @RULES
-@click.option("--format", "fmt", type=click.Choice(("text", "json")), default="text", show_default=True)
+@formats()
 def explain(rule: str | None, number: str | None, rules: str | None, fmt: str) -> int:
     """Explain what RULE checks, its parameters, what to do when it fails, and its file. Without RULE,
     list all rules.

@@ -16,6 +16,7 @@ from healthcheck.cli import completing
 from healthcheck.cli.historypart import print_part
 from healthcheck.cli.historysummary import BY, print_summary
 from healthcheck.cli.options import STATE, minute
+from inventory.cli.formatted import formats
 from inventory.cli.span import span
 from inventory.errors import UsageError
 from inventory.text import clean
@@ -45,8 +46,7 @@ _LINES_AT_ONCE = 5000
 @click.option("--summary", "summed", is_flag=True, help="A summary: rates, times, repeat offenders.")
 @click.option("--by", type=click.Choice(BY),
               help="With --summary: group by this.  [default: by cause, and by component]")
-@click.option("--format", "fmt", type=click.Choice(("table", "jsonl", "json", "csv")), default="table",
-              show_default=True, help="json and csv are for the summary, jsonl is for all else.")
+@formats("jsonl", "csv", text="json and csv are for the summary, jsonl is for all else.")
 @click.option("--rules", metavar="DIR",
               help="With --summary: a folder of site rules and policy, which define a failure.")
 @click.option("--inventory", "-i", metavar="FILE",

@@ -12,6 +12,7 @@ import click
 
 from healthcheck.cli import completing
 from healthcheck.cli.options import POLICY, STATE
+from inventory.cli.formatted import formats
 from inventory.cli.span import span
 from inventory.errors import UsageError
 
@@ -37,7 +38,7 @@ _COLOURS = {"unhealthy": "red", "unknown": "magenta", "never-seen": "magenta", "
 @click.option("--all", "every", is_flag=True, help="Also list each healthy node.")
 @click.option("--stale", metavar="SPAN", callback=span(60, 366 * 86400),
               help="Age from which a state is stale. Default: the policy's (24h).")
-@click.option("--format", "fmt", type=click.Choice(("table", "json")), default="table", show_default=True)
+@formats()
 @POLICY
 @click.option("--inventory", "-i", metavar="FILE",
               help="Default: as for muster check; without one, the nodes in the store.")

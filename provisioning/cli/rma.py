@@ -13,6 +13,7 @@ import click
 
 from healthcheck.cli import completing
 from inventory.cli.chosen import who
+from inventory.cli.formatted import formats
 from inventory.cli.propose import dry_run_option, yes_option
 from inventory.errors import UsageError
 
@@ -369,9 +370,9 @@ def _others_away(found: Sequence[Rma], node: str, but: int | None) -> list[int]:
 
 @rma.command("list")
 @click.option("--all", "every", is_flag=True, help="Also those that are back.")
-@click.option("--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True)
+@formats()
 @_state
-def list_(every: bool, form: str, state: str | None) -> None:
+def list_(every: bool, fmt: str, state: str | None) -> None:
     """List what is away, and what came back different from what was announced."""
     from healthcheck.store.file import opened
     from healthcheck.store.rmas import RmaState, alarms, rmas
@@ -384,7 +385,7 @@ def list_(every: bool, form: str, state: str | None) -> None:
         wrong = alarms(store, found)
         shown = [one for one in found if every or one.away or one.id in wrong]
         _print_unfinished(store)
-    if form == "json":
+    if fmt == "json":
         click.echo(
             json.dumps({
                 "schema": "muster.rmas/1",
