@@ -134,7 +134,11 @@ def open_(
 @click.argument("which", metavar="ID|NODE", shell_complete=completing.node)
 @_state
 def ship(which: str, state: str | None) -> None:
-    """Record that a part is on its way to the vendor."""
+    """Record that a part is on its way to the vendor.
+
+    \b
+    muster rma ship gpu017
+    """
     from healthcheck.store.file import opened
     from healthcheck.store.rmas import rmas, unfinished
     from inventory.locate import state_dir
@@ -373,7 +377,12 @@ def _others_away(found: Sequence[Rma], node: str, but: int | None) -> list[int]:
 @formats()
 @_state
 def list_(every: bool, fmt: str, state: str | None) -> None:
-    """List what is away, and what came back different from what was announced."""
+    """List what is away, and what came back different from what was announced.
+
+    \b
+    muster rma list
+    muster rma list --all --format json | jq -r '.rmas[].serial'
+    """
     from healthcheck.store.file import opened
     from healthcheck.store.rmas import RmaState, alarms, rmas
     from inventory.locate import state_dir

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from healthcheck.cli.wrapping import echo
 from inventory.cli.chosen import who
 from inventory.cli.formatted import formats
 from inventory.cli.span import moment, span
@@ -160,7 +161,7 @@ def triage(
                          *(newnodes.admit(store, through, fleet, plan, policy, "", time.time, dry=True)
                            if undoing is None else ())]
                 for one in found:
-                    click.echo(f"{one.node}: {one.message}", err=fmt == "json")
+                    echo(f"{one.node}: {one.message}", err=fmt == "json")
             _beside(seen, through)
             _by_name(store, there)
             for late in (*left(store, time.time(), overdue), runs.overdue(store, time.time())):
@@ -183,7 +184,7 @@ def triage(
         try:
             for one in [
                 *applying.settle(store, through, name, time.time), *mend(store, through, name, time.time)]:
-                click.echo(f"{one.node}: {one.message}", err=fmt == "json")
+                echo(f"{one.node}: {one.message}", err=fmt == "json")
                 done.append(one)
             fleet, silences, seen = _fleet(store, there, policy, through, keep=True)
         except ActionError as error:
@@ -196,10 +197,10 @@ def triage(
         _beside(seen, through)
         _by_name(store, there)
         done += applying.apply(store, through, plan, name, time.time,
-                               lambda one: click.echo(f"{one.node}: {one.message}", err=fmt == "json"))
+                               lambda one: echo(f"{one.node}: {one.message}", err=fmt == "json"))
         new = newnodes.admit(store, through, fleet, plan, policy, name, time.time) if undoing is None else []
         for one in new:
-            click.echo(f"{one.node}: {one.message}", err=fmt == "json")
+            echo(f"{one.node}: {one.message}", err=fmt == "json")
         done += new
         run.outcome = outcome(plan, done)
         if isinstance(through, SupportsConditions):
@@ -297,23 +298,23 @@ def _print(store: Store, fleet: FleetHistory, policy: TriagePolicy, fmt: str, si
     end_jobs = through.end_jobs if isinstance(through, SupportsEndJobs) else report.no_command
     there = [problem for past in fleet.nodes for problem in past.unsilenced.problems] if silences else []
     for line in quiet.notes(silences, there, fleet.now, fold):
-        click.echo(line, err=True)
+        echo(line, err=True)
     if fmt == "json":
         click.echo(json.dumps(report.document(plan, end_jobs, quiet.document(plan, silences)),
                               indent=1))
         return plan
     if trouble:
-        click.echo(f"note: the holders of nodes come from the store alone: {trouble}", err=True)
+        echo(f"note: the holders of nodes come from the store alone: {trouble}", err=True)
     if undoing is not None:
         for line in report.undo_text(plan, undoing, fold):
-            click.echo(line)
+            echo(line)
         return plan
     if said := head_clock(store, fleet.now):
         click.echo(f"note: {said}", err=True)
     for line in report.text(plan, len(fleet.nodes), sum(past.in_service for past in fleet.nodes),
                             newest_sweep(store, fleet.now),
                             fold, held_back=quiet.held_back(plan, silences, fold), end_jobs=end_jobs):
-        click.echo(line)
+        echo(line)
     return plan
 
 
