@@ -56,7 +56,8 @@ def wrapped(line: str, width: int) -> list[str]:
     text = line.lstrip(" ")
     indent = len(line) - len(text)
     column = _COLUMN.match(_COLOUR.sub("", text))
-    hang = len(column[0]) if column is not None and indent + len(column[0]) <= width // 3 else 2
+    hang = len(column[0]) if column is not None and indent + len(column[0]) <= min(
+        width // 3, width - _LEAST) else 2
     return [" " * (indent + hang if number else indent) + "".join(token for token, _ in row)
             for number, row in enumerate(_rows([(text, "")], width, indent, hang))] or [""]
 

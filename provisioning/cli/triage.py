@@ -144,7 +144,7 @@ def triage(
     trouble = ""
     through: Backend | None = None
     try:
-        through = backend(there, Options(hostfile, golden), lambda line: click.echo(line, err=True))
+        through = backend(there, Options(hostfile, golden), lambda line: echo(line, err=True))
     except UsageError:
         if act:
             raise
@@ -166,15 +166,15 @@ def triage(
             _by_name(store, there)
             for late in (*left(store, time.time(), overdue), runs.overdue(store, time.time())):
                 if late:
-                    click.echo(f"note: {late}", err=True)
+                    echo(f"note: {late}", err=True)
         if fmt == "table" and plan.steps:
-            click.echo(f"This is a plan. To do it: {again('--apply')}")
+            echo(f"This is a plan. To do it: {again('--apply')}")
         return _code(plan, [])
     assert through is not None  # noqa: S101  (or it would have been raised)
     name = f"triage ({who()})"
     with opened(folder) as store, one_run(store, folder, name, time.time, take_over) as run:
         for line in policy_changes(store, folders(rules), name, time.time()):
-            click.echo(line, err=fmt == "json")
+            echo(line, err=fmt == "json")
         now = time.time()
         with store.writing() as db:
             note(db, decided_by(policy), name, now, latest=now + AHEAD_S)
@@ -207,7 +207,7 @@ def triage(
             try:
                 through.set_conditions(conditions(fleet, plan, policy))
             except ActionError as error:    # all steps are done
-                click.echo(f"note: the conditions of nodes were not updated: {error}", err=True)
+                echo(f"note: the conditions of nodes were not updated: {error}", err=True)
     return _code(plan, done)
 
 
@@ -256,10 +256,10 @@ def _beside(seen: BackendView | None, through: Backend | None) -> None:
     if seen is None or through is None:
         return
     for line in lines(seen.strays, fold):
-        click.echo(line, err=True)
+        echo(line, err=True)
     for why in dict.fromkeys(seen.forgot.values()):
         nodes = fold(node for node, message in seen.forgot.items() if message == why)
-        click.echo(f"note: {through.name} lost our cordon on {nodes}, as {why}: muster triage --apply sets "
+        echo(f"note: {through.name} lost our cordon on {nodes}, as {why}: muster triage --apply sets "
                    "it again", err=True)
 
 
@@ -272,10 +272,10 @@ def _by_name(store: Store, there: Inventory) -> None:
 
     if strange := {one.node for one in open_cordons(store)} - there.nodes.keys():
         nodes = fold(strange)
-        click.echo(f"note: cordons of nodes that are not in the inventory: {nodes}: muster uncordon {nodes}, "
+        echo(f"note: cordons of nodes that are not in the inventory: {nodes}: muster uncordon {nodes}, "
                    "or muster inventory rename OLD NEW", err=True)
     for one in unfinished(store):
-        click.echo(f"note: a rename was cut short: muster inventory rename {one.old} {one.new}", err=True)
+        echo(f"note: a rename was cut short: muster inventory rename {one.old} {one.new}", err=True)
 
 
 def _print(store: Store, fleet: FleetHistory, policy: TriagePolicy, fmt: str, silences: list[Silence],
@@ -310,7 +310,7 @@ def _print(store: Store, fleet: FleetHistory, policy: TriagePolicy, fmt: str, si
             echo(line)
         return plan
     if said := head_clock(store, fleet.now):
-        click.echo(f"note: {said}", err=True)
+        echo(f"note: {said}", err=True)
     for line in report.text(plan, len(fleet.nodes), sum(past.in_service for past in fleet.nodes),
                             newest_sweep(store, fleet.now),
                             fold, held_back=quiet.held_back(plan, silences, fold), end_jobs=end_jobs):
@@ -327,7 +327,7 @@ def _close(store: Store, name: str, reason: str) -> None:
         line = ledger.begin(db, now, name, "close breaker", "", reason)
         was = close_breaker(db, now, name, reason)
         ledger.finish(db, line, "closed" if was else "it was not open", now)
-    click.echo("the breaker is closed" if was else "the breaker was not open", err=True)
+    echo("the breaker is closed" if was else "the breaker was not open", err=True)
 
 
 def _code(plan: TriagePlan, done: list[CordonResult]) -> int:
