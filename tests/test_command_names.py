@@ -76,7 +76,7 @@ def test_a_group_names_the_nearest_command_and_where_an_option_goes(words: tuple
 @pytest.mark.parametrize(("words", "said"), [
     (("bmc", "--state", "x", "show"), "no such option: '--state'; --state goes after the command, as in: muster bmc show --state"),
     (("check", "--zzyx"), "no such option: '--zzyx'; see: muster check --help"),
-    (("check", "--json"), "no such option: '--json'; did you mean --format?"),
+    (("help", "--json"), "no such option: '--json'; see: muster help --help"),
     (("report", "--why"), "no such option: '--why'; see: muster report --help"),
     (("check", "-z"), "no such option: '-z'; see: muster check --help"),
     (("xyzzy",), "no such command: 'xyzzy'; there are check, nodes, report"),

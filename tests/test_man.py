@@ -57,3 +57,21 @@ def test_the_formatter_has_nothing_to_say(pages: Path) -> None:
 def test_mandoc_has_no_warning(pages: Path) -> None:
     done = subprocess.run(["mandoc", "-Tlint", "-Wwarning", *sorted(map(str, pages.glob("*.1")))], capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout == ""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_wheel_brings_the_pages_to_where_man_looks(tmp_path: Path) -> None:
+    """It is built as pip builds it, with no more than the hook asks for."""
+    root = SCRIPT.parents[1]
+    subprocess.run([sys.executable, "-m", "build", "--wheel", "--outdir", tmp_path, root], check=True, stdout=subprocess.DEVNULL, timeout=300)
+    (wheel,) = tmp_path.glob("*.whl")
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "env"], check=True)
+    subprocess.run([tmp_path / "env/bin/python", "-m", "pip", "install", "--quiet", "--no-deps", wheel], check=True, timeout=300)
+    found = tmp_path / "env/share/man/man1"
+    assert {file.name for file in found.iterdir()} > {f"muster-{words.replace(' ', '-')}.1" for words in TREE}
+    if shutil.which("man") is not None:
+        page = found / "muster-bmc-power.1"
+        done = subprocess.run(["man", "-l", page], capture_output=True, text=True, timeout=60, check=False, env={"PATH": os.environ["PATH"], "LANG": "C.UTF-8"})
+        # A machine may have man without its formatter, which it says.
+        assert "muster bmc power gpu007 on" in done.stdout or "minimized" in done.stdout + done.stderr, done

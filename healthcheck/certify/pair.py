@@ -39,7 +39,9 @@ def read_pair(folder: str, name: str) -> tuple[bytes, bytes]:
             # Read both through one folder, which a switch in between does not change.
             return _read_in(place, name, MOST_PAIR), _read_in(place, name + SIGNATURE, _MOST_SIG)
         except OSError as error:
-            raise NoPair(f"{os.path.join(at, error.filename or name)}: {error.strerror}") from None
+            # A folder is named by its number once it is open.
+            named = error.filename if isinstance(error.filename, str) else name
+            raise NoPair(f"{os.path.join(at, named)}: {error.strerror}") from None
         finally:
             os.close(place)
     raise NoPair(f"{folder}: no such folder")

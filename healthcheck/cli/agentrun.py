@@ -15,7 +15,7 @@ import click
 from healthcheck.cli import completing
 from healthcheck.cli.options import RULES, check_sku
 from inventory.cli.span import span
-from inventory.errors import MusterError
+from inventory.errors import MusterError, UsageError
 
 if TYPE_CHECKING:
     from healthcheck.agent.main import Installed
@@ -61,6 +61,8 @@ def run(
     from healthcheck.agent.main import main
     from healthcheck.agent.output import unknown
 
+    if nagios and slurm:
+        raise UsageError("--nagios and --slurm exclude each other: give one")
     flags = [f"--{name}" for name, given in (("nagios", nagios), ("slurm", slurm)) if given]
     named = [word for name, value in (("profile", profile), ("textfile", textfile), ("state", state),
                                        ("enter", None if enter is None else str(enter)))

@@ -17,6 +17,7 @@ import click
 
 from healthcheck.cli import completing
 from healthcheck.cli.options import check_sku
+from inventory.cli.formatted import formats
 from inventory.errors import UsageError
 from inventory.text import clean, short
 
@@ -37,8 +38,7 @@ _MOST = 256 << 20       # bytes of a file
               help="The machine's SKU, which selects a baseline from the rules folders.")
 @click.option("--rules", metavar="DIR",
               help="A folder of site rules, catalogue entries and baselines over the packaged ones.")
-@click.option("--format", "fmt", type=click.Choice(("table", "json", "jsonl")), default="table",
-              show_default=True)
+@formats("jsonl")
 def check(files: tuple[str, ...], baseline: str | None, sku: str | None, rules: str | None, fmt: str) -> int:
     """Find what is wrong in saved kernel logs: known faults by the catalogue and, with a baseline,
     unusual lines.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from healthcheck.cli.options import CATALOGUE
+from inventory.cli.formatted import formats
 from inventory.errors import UsageError
 from inventory.text import clean, short
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 @click.argument("baseline", metavar="B")
 @click.argument("line", metavar="LINE")
 @CATALOGUE
-@click.option("--format", "fmt", type=click.Choice(("text", "json")), default="text", show_default=True)
+@formats()
 def explain(baseline: str, line: str, rules: str | None, fmt: str) -> int:
     """Show LINE's template, whether the catalogue of known faults or baseline B has it, since when,
     and who approved it.

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 import click
 
 from healthcheck.cli.options import CATALOGUE
+from inventory.cli.formatted import formats
 from inventory.text import clean, many
 
 if TYPE_CHECKING:
     from healthcheck.baseline.catalogue import Catalogue
     from healthcheck.kernellog.model import Baseline, KnownTemplate
 
-_FORMAT = click.option("--format", "fmt", type=click.Choice(("text", "json")), default="text",
-                       show_default=True)
+_FORMAT = formats()
 _WIDE = 200     # characters of a template or an example
 
 

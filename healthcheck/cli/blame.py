@@ -12,6 +12,7 @@ import click
 
 from healthcheck.cli import completing
 from healthcheck.cli.options import RULES, STATE
+from inventory.cli.formatted import formats
 from inventory.errors import StoreError, UsageError
 from inventory.text import short
 
@@ -41,7 +42,7 @@ _LEADING = 3600.0       # without a scheduler's times: how long before --until
               help="For shared leaf, rack and power. Default: as for muster check.")
 @RULES
 @STATE
-@click.option("--format", "fmt", type=click.Choice(("text", "json")), default="text", show_default=True)
+@formats()
 def blame(
     job: str | None, nodes: str | None, since: str | None, until: str | None, logs: tuple[str, ...],
     inventory: str | None, rules: str | None, state: str | None, fmt: str,

@@ -15,6 +15,7 @@ from healthcheck.cli import completing
 from healthcheck.cli.certificatekey import key
 from healthcheck.cli.options import GROUPS, day
 from inventory.cli.chosen import chosen, who
+from inventory.cli.confirm import YES_MANY, confirm
 from inventory.cli.formatted import as_json as format_option
 from inventory.errors import CertificateError, UsageError
 from inventory.text import clean
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _STATE = click.option("--state", metavar="DIR",
                       help="Where keys and certificates are. Default: MUSTER_STATE, XDG, /var/lib/muster.")
 _RULES = click.option("--rules", metavar="DIR", help="Site rules, among them certificate.yaml.")
+_DRY_RUN = click.option("--dry-run", is_flag=True, help="Show what would be done and change nothing.")
 _JSON = format_option("json: one JSON document.")
 
 
@@ -130,8 +132,8 @@ def show(
 
 @certificate.command(short_help="Verify the manifest, or a copy of it.")
 @click.argument("file", required=False, type=click.Path(path_type=Path))
-@_common(_STATE)
-def verify(file: Path | None, state: str | None) -> int:
+@_common(_JSON, _STATE)
+def verify(file: Path | None, state: str | None, as_json: bool) -> int:
     """Verify the manifest of certificates in the state folder, or FILE with FILE.sig: signature, cluster,
     and every certificate's id.
 
@@ -158,6 +160,11 @@ def verify(file: Path | None, state: str | None) -> int:
             manifest = checked_manifest(*read_pair(str(file.parent), file.name), keys, str(file))
         except NoPair as error:
             raise CertificateError(str(error)) from None
+    if as_json:
+        click.echo(json.dumps({"schema": "muster.manifest-check/1", "valid": True, "serial": manifest.serial,
+                               "cluster": clean(manifest.cluster, 60), "certificates": len(manifest.nodes),
+                               "revoked": len(manifest.revoked)}))
+        return 0
     many = (f"{len(manifest.nodes)} certificate{'s' * (len(manifest.nodes) != 1)}, {len(manifest.revoked)} "
             "revoked")
     click.echo(f"valid: number {manifest.serial} of {clean(manifest.cluster, 60)}, {many}" if manifest.serial
@@ -168,8 +175,10 @@ def verify(file: Path | None, state: str | None) -> int:
 @certificate.command(short_help="Revoke the certificates of nodes.")
 @click.argument("nodes", shell_complete=completing.node_set)
 @click.option("--reason", metavar="TEXT", required=True, help="The reason; it is signed, too.")
-@_common(GROUPS, _STATE)
-def revoke(nodes: str, reason: str, inventory: str | None, state: str | None) -> None:
+@_common(_DRY_RUN, YES_MANY, GROUPS, _STATE)
+def revoke(
+    nodes: str, reason: str, dry_run: bool, yes: bool, inventory: str | None, state: str | None,
+) -> None:
     """Revoke the certificates of NODES; gates close on them with the next snapshot (muster gate publish).
 
     Only a new burn-in certifies such a node again.
@@ -183,6 +192,13 @@ def revoke(nodes: str, reason: str, inventory: str | None, state: str | None) ->
     if not reason.strip():
         raise UsageError("--reason is empty: give a reason, which is signed")
     names = chosen(nodes, inventory)[0]
+    if dry_run:
+        there = manifest.load_manifest(state_dir(state))
+        for name in sorted(names):
+            click.echo(f"{name}: would be revoked ({there.nodes[name].id})" if name in there.nodes
+                       else f"{name}: has no certificate")
+        return
+    confirm("revoke the certificates of", names, stops=False, yes=yes)
     made = manifest.revoke(state_dir(state), names, clean(reason.strip(), 200), who(), time.time())
     for one in made:
         click.echo(f"{one.node}: revoked ({one.id})")

@@ -16,6 +16,7 @@ import click
 from healthcheck.cli import completing, fromprometheus
 from healthcheck.cli.options import INVENTORY, RULES, TIMEOUT, check_sku
 from healthcheck.cli.via import SSH, VIA, refuse_with, remote_transport, ways
+from inventory.cli.formatted import formats
 from inventory.cli.limits import FANOUT, LIMIT, given
 from inventory.cli.span import span
 from inventory.errors import StoreError, StoreMoved, UsageError
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from healthcheck.sweep.sweep import SweepPlan, SweepResult
     from inventory.transport.base import Limits
 
-FORMATS = ("table", "json", "jsonl")
 
 
 @click.command()
@@ -51,7 +51,7 @@ FORMATS = ("table", "json", "jsonl")
 @click.option("--skip", metavar="GLOB", multiple=True, shell_complete=completing.rule,
               help="Skip rules whose id matches; repeatable.")
 @RULES
-@click.option("--format", "fmt", type=click.Choice(FORMATS), default="table", show_default=True)
+@formats("jsonl")
 @click.option("--all", "everything", is_flag=True,
               help="Also print INFO findings, sources, skipped rules and gaps; every node of a finding.")
 @click.option("--brief", is_flag=True, help="Print one line a node.")

@@ -10,6 +10,8 @@ import click
 
 from healthcheck.cli import completing
 from healthcheck.cli.options import RULES
+from healthcheck.cli.wrapping import echo
+from inventory.cli.formatted import formats
 from inventory.errors import UsageError
 from inventory.text import short
 
@@ -18,7 +20,7 @@ from inventory.text import short
 @click.argument("rule", required=False, shell_complete=completing.rule)
 @click.argument("number", required=False)
 @RULES
-@click.option("--format", "fmt", type=click.Choice(("text", "json")), default="text", show_default=True)
+@formats()
 def explain(rule: str | None, number: str | None, rules: str | None, fmt: str) -> int:
     """Explain what RULE checks, its parameters, what to do when it fails, and its file. Without RULE,
     list all rules.
@@ -88,18 +90,23 @@ def explain(rule: str | None, number: str | None, rules: str | None, fmt: str) -
             return 0
         width = max(len(name) for name in by_id)
         for known in ruleset.rules:
-            click.echo(f"{known.id:<{width}}  {known.severity.value:<8}  "
+            echo(f"{known.id:<{width}}  {known.severity.value:<8}  "
                        f"{known.checked.summary.splitlines()[0]}")
         return 0
     if rule in RULES:
-        click.echo(json.dumps({"id": rule, "summary": RULES[rule]}, indent=1) if fmt == "json" else
-                   f"{rule}\n{RULES[rule]}. Only muster burnin run judges it. It ends when a burn-in of the "
-                   "same length passes the same stages there, when the part is replaced, or with `muster "
-                   "repaired`.")
+        if fmt == "json":
+            click.echo(json.dumps({"id": rule, "summary": RULES[rule]}, indent=1))
+        else:
+            echo(f"{rule}\n{RULES[rule]}. Only muster burnin run judges it. It ends when a burn-in of the "
+                 "same length passes the same stages there, when the part is replaced, or with `muster "
+                 "repaired`.")
         return 0
     if rule not in by_id:
         close = difflib.get_close_matches(rule, by_id, n=1)
         raise UsageError(f"no such rule or file: {rule!r}"
                          + (f"; did you mean {close[0]!r}?" if close else "; `muster explain` lists all"))
-    click.echo(json.dumps(document(by_id[rule]), indent=1) if fmt == "json" else text(by_id[rule]))
+    if fmt == "json":
+        click.echo(json.dumps(document(by_id[rule]), indent=1))
+    else:
+        echo(text(by_id[rule]))
     return 0

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from healthcheck.cli.wrapping import echo
 from healthcheck.ruleset.ruleset import Ruleset
 
 
@@ -31,5 +32,8 @@ def explain_file(path: str, ruleset: Ruleset, folders: Sequence[Path], fmt: str)
         explained = explain_folder(Path(path), ruleset)
     else:
         explained = explain(open_file(path), ruleset, load_messages(folders), time.time())
-    click.echo(json.dumps(document(explained), indent=1) if fmt == "json" else page(explained))
+    if fmt == "json":
+        click.echo(json.dumps(document(explained), indent=1))
+    else:
+        echo(page(explained))
     return explained.exit_code

@@ -14,6 +14,7 @@ from healthcheck.baseline.catalogue import Catalogue
 from healthcheck.baseline.cataloguecache import catalogue as cached_catalogue
 from healthcheck.baseline.formats import read
 from healthcheck.cli.options import near
+from healthcheck.cli.wrapping import echo
 from healthcheck.kernellog.model import CatalogueEntry
 from inventory.errors import UsageError
 from inventory.text import short
@@ -31,7 +32,10 @@ def explain_kernel(asked: str | None, folders: list[Path], fmt: str) -> None:
         raise UsageError(f"no entry of the catalogue matches the line {short(asked)}" if " " in asked
                          else _unknown(asked, catalogue))
     document = _document(entry)
-    click.echo(json.dumps(document, indent=1) if fmt == "json" else _text(document))
+    if fmt == "json":
+        click.echo(json.dumps(document, indent=1))
+    else:
+        echo(_text(document))
 
 
 def _knowing(asked: str, catalogue: Catalogue) -> CatalogueEntry | None:
@@ -53,7 +57,7 @@ def _all(catalogue: Catalogue, fmt: str) -> None:
         return
     width = max((len(entry.id) for entry in catalogue.entries), default=0)
     for entry in catalogue.entries:
-        click.echo(f"{entry.id:<{width}}  {'disabled' if entry.disabled else entry.severity.value:<8}  "
+        echo(f"{entry.id:<{width}}  {'disabled' if entry.disabled else entry.severity.value:<8}  "
                    f"{entry.meaning}")
 
 

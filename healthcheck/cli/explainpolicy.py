@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from healthcheck.cli import formerids
+from healthcheck.cli.wrapping import echo
 from healthcheck.config.entry import nearest
 from healthcheck.report import policy as report
 from healthcheck.ruleset.ruleset import Ruleset
@@ -23,8 +24,10 @@ def explain_policy(name: str | None, folders: Sequence[Path], ruleset: Ruleset, 
     loaded = load_with_origins(folders, ruleset)
     rules = ruleset.rules
     if name is None:
-        click.echo(json.dumps(report.document(loaded, rules), indent=1) if fmt == "json"
-                   else report.text(loaded, rules))
+        if fmt == "json":
+            click.echo(json.dumps(report.document(loaded, rules), indent=1))
+        else:
+            echo(report.text(loaded, rules))
         return
     kind = next((kind for kind in loaded.policy.kinds if kind.id == name), None)
     rule = next((rule for rule in rules if name in (rule.id, *rule.formerly)), None)
@@ -45,4 +48,4 @@ def explain_policy(name: str | None, folders: Sequence[Path], ruleset: Ruleset, 
         return
     texts = [report.fault_text(loaded, kind, rules)] if kind is not None else []
     texts += [report.rule_text(loaded, rule)] if rule is not None else []
-    click.echo("\n\nThe rule of that name:\n\n".join(texts))
+    echo("\n\nThe rule of that name:\n\n".join(texts))

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from healthcheck.cli.options import near
+from healthcheck.cli.wrapping import echo
 from healthcheck.xid.xidtable import (
     SERIOUS,
     WATCHED,
@@ -44,7 +45,7 @@ def explain_xid(kind: str, number: str | None, table: XidTable | None, fmt: str)
             click.echo(json.dumps([_document(entry, table) for entry in entries.values()], indent=1))
             return
         for entry in entries.values():
-            click.echo(f"{entry.number:<6} {entry.action.value:<9} {_name(entry)}{entry.meaning}")
+            echo(f"{entry.number:<6} {entry.action.value:<9} {_name(entry)}{entry.meaning}")
         return
     dated = table.dated if kind == "xid" else table.sxids_dated
     if not number.isascii() or not number.isdigit() or len(number) > 6:
@@ -58,7 +59,10 @@ def explain_xid(kind: str, number: str | None, table: XidTable | None, fmt: str)
             message += ", and watches it where the driver calls it non-fatal"
         raise UsageError(f"{message}; the nearest is {nearest}")
     document = _document(entries[asked], table)
-    click.echo(json.dumps(document, indent=1) if fmt == "json" else _text(kind, document))
+    if fmt == "json":
+        click.echo(json.dumps(document, indent=1))
+    else:
+        echo(_text(kind, document))
 
 
 def _name(entry: XidEntry | SwitchEntry) -> str:

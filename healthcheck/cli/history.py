@@ -16,6 +16,8 @@ from healthcheck.cli import completing
 from healthcheck.cli.historypart import print_part
 from healthcheck.cli.historysummary import BY, print_summary
 from healthcheck.cli.options import STATE, minute
+from healthcheck.cli.wrapping import echo
+from inventory.cli.formatted import formats
 from inventory.cli.span import span
 from inventory.errors import UsageError
 from inventory.text import clean
@@ -45,8 +47,7 @@ _LINES_AT_ONCE = 5000
 @click.option("--summary", "summed", is_flag=True, help="A summary: rates, times, repeat offenders.")
 @click.option("--by", type=click.Choice(BY),
               help="With --summary: group by this.  [default: by cause, and by component]")
-@click.option("--format", "fmt", type=click.Choice(("table", "jsonl", "json", "csv")), default="table",
-              show_default=True, help="json and csv are for the summary, jsonl is for all else.")
+@formats("jsonl", "csv", text="json and csv are for the summary, jsonl is for all else.")
 @click.option("--rules", metavar="DIR",
               help="With --summary: a folder of site rules and policy, which define a failure.")
 @click.option("--inventory", "-i", metavar="FILE",
@@ -91,7 +92,7 @@ def history(
                          "--state")
     if serial is not None:
         with opened(state_dir(state)) as store:
-            print_part(store, serial.strip(), fmt)
+            print_part(store, clean(serial.strip()), fmt)
         return
     if changed and (nodes is not None or still or components):
         raise UsageError("--changes are of what all nodes are judged by: leave out NODES, --still and "
@@ -122,7 +123,7 @@ def history(
     from healthcheck.triage.changed import lines
 
     for line in lines(changes):
-        click.echo(clean(line, 600))
+        echo(clean(line, 600))
     _print(found, newest)
 
 
@@ -145,7 +146,7 @@ def _print_changes(changes: list[VersionChange], fmt: str) -> None:
             else:
                 click.echo(f"{minute(began)}  {clean(words(one), 600)}")
     if not changes and fmt != "jsonl":
-        click.echo("nothing that nodes are judged by has changed in that time")
+        echo("nothing that nodes are judged by has changed in that time")
 
 
 def _globs(rule: tuple[str, ...]) -> tuple[str, ...]:
@@ -165,7 +166,7 @@ def _print(found: list[Problem], newest: Mapping[str, Spell]) -> None:
         by_node.setdefault(problem.node, []).append(problem)
     for node, problems in by_node.items():
         spell = newest.get(node)
-        click.echo(f"{node}  {spell.state} since {minute(spell.began)}" if spell is not None else node)
+        echo(f"{node}  {spell.state} since {minute(spell.began)}" if spell is not None else node)
         lines: dict[tuple[str, str], list[str]] = {}
         for problem in problems:
             span_ = (f"{minute(problem.began)} .. "
@@ -179,9 +180,9 @@ def _print(found: list[Problem], newest: Mapping[str, Spell]) -> None:
             # One failed tool makes many rules UNKNOWN.
             named = (rules[0] if len(rules) == 1
                      else f"{len(rules)} rules ({', '.join(rules[:3])}{', ...' if len(rules) > 3 else ''})")
-            click.echo(f"  {head}  {named}  {what}")
+            echo(f"  {head}  {named}  {what}")
     if not by_node:
-        click.echo("no problems")
+        echo("no problems")
 
 
 def _print_seats(found: Iterable[ComponentLocation], fmt: str) -> None:
@@ -192,7 +193,7 @@ def _print_seats(found: Iterable[ComponentLocation], fmt: str) -> None:
         click.echo("\n".join(some))
         none = False
     if none and fmt != "jsonl":
-        click.echo("no components with serial numbers")
+        echo("no components with serial numbers")
 
 
 def _seat_json(seat: ComponentLocation) -> str:

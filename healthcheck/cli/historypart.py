@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from healthcheck.cli.options import minute
+from healthcheck.cli.wrapping import echo
 from inventory.errors import UsageError
 from inventory.text import clean, short
 
@@ -36,9 +37,9 @@ def print_part(store: Store, serial: str, fmt: str) -> None:
     events = [event for seat in seats for event in _seated(seat)]
     events += [event for rma in found for event in _went(rma, serial)]
     for kind in dict.fromkeys(seat.kind for seat in seats) or dict.fromkeys(rma.kind for rma in found):
-        click.echo(f"{kind} {clean(serial, 64)}")
+        echo(f"{kind} {clean(serial, 64)}")
     for _, line in sorted(events, key=lambda event: event[0]):
-        click.echo(f"  {line}")
+        echo(f"  {line}")
 
 
 def _seated(seat: ComponentLocation) -> Iterator[tuple[float, str]]:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from healthcheck.cli.wrapping import echo
+
 if TYPE_CHECKING:
     from healthcheck.store.file import Store
     from inventory.model import Node
@@ -52,7 +54,7 @@ def print_summary(
         click.echo(report.as_csv(made), nl=False)
     else:
         for line in report.text(made, fold, away, words):
-            click.echo(line)
+            echo(line)
 
 
 def _racks(store: Store, nodes: Mapping[str, Node]) -> dict[str, str]:

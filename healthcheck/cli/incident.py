@@ -11,6 +11,7 @@ import click
 from healthcheck.cli import completing
 from healthcheck.cli.options import STATE
 from inventory.cli.chosen import who
+from inventory.cli.formatted import formats
 from inventory.cli.span import span
 from inventory.errors import UsageError
 from inventory.text import clean
@@ -24,8 +25,7 @@ if TYPE_CHECKING:
     from healthcheck.triage.past import VersionChange
 
 _HOUR = 3600.0
-_FORM = click.option("--format", "fmt", type=click.Choice(("table", "json")), default="table",
-                     show_default=True)
+_FORM = formats()
 
 
 @click.group()

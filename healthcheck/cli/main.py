@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import functools
 import gc
+import io
 import os
 import signal
 import sys
@@ -18,6 +19,8 @@ from inventory.errors import MusterError
 from inventory.text import clean
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from healthcheck.ruleset.ruleset import Ruleset
 
 COMMANDS = {
@@ -79,6 +82,7 @@ SECTIONS = {
     "Set up": ("inventory", "sku", "agent", "store", "privilege", "demo", "help"),
 }
 
+_MOST = 1500        # characters of a message
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
 
 
@@ -144,22 +148,30 @@ def _unraisable(lost: sys.UnraisableHookArgs) -> None:
 
 
 def main() -> None:
-    """The `muster` command. User errors are one line on standard error;
-    exit codes are those of healthcheck/help/results.md."""
+    """The `muster` command."""
     relax_collector()
     handle_signals()
+    _leave(ended())
+
+
+def ended(words: Sequence[str] | None = None) -> int:
+    """The exit code of a command line, that of the process by default. User errors are one line on standard
+    error; exit codes are those of healthcheck/help/results.md."""
     try:
-        code = root.main(standalone_mode=False)
+        code = root.main(words, standalone_mode=False)
     except click.exceptions.Exit as error:
         code = error.exit_code
     except click.ClickException as error:
-        error.show()
+        shown = io.StringIO()
+        error.show(shown)
+        for line in shown.getvalue().splitlines():
+            print(_line(line), file=sys.stderr)  # noqa: T201
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
         print("muster: interrupted", file=sys.stderr)  # noqa: T201
         code = 130
     except MusterError as error:
-        print(f"muster: {error}", file=sys.stderr)  # noqa: T201
+        print(f"muster: {_line(str(error))}", file=sys.stderr)  # noqa: T201
         code = error.exit_code
     except BrokenPipeError:
         code = 0
@@ -173,7 +185,14 @@ def main() -> None:
         # click exits so, with 1, when standard output was closed, and leaves this private wrapper;
         # that is no failure.
         code = 0 if type(sys.stdout).__name__.endswith("PacifyFlushWrapper") else error.code
-    _leave(code if isinstance(code, int) else 0)
+    return code if isinstance(code, int) else 0
+
+
+def _line(text: str) -> str:
+    """What is wrong, in one line without what a terminal would act on: it may have words that were typed, or
+    stood in a file. Of a very long one the middle is left out."""
+    whole = clean(text, len(text) + _MOST)
+    return whole if len(whole) <= _MOST else f"{whole[: _MOST * 2 // 3]} … {whole[-_MOST // 3:]}"
 
 
 def _leave(code: int) -> None:

@@ -6,12 +6,15 @@ import json
 import os
 import sys
 import time
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
 import click
 
 from healthcheck.cli import completing
 from healthcheck.cli.options import POLICY, STATE
+from healthcheck.cli.wrapping import echo
+from inventory.cli.formatted import formats
 from inventory.cli.span import span
 from inventory.errors import UsageError
 
@@ -37,7 +40,7 @@ _COLOURS = {"unhealthy": "red", "unknown": "magenta", "never-seen": "magenta", "
 @click.option("--all", "every", is_flag=True, help="Also list each healthy node.")
 @click.option("--stale", metavar="SPAN", callback=span(60, 366 * 86400),
               help="Age from which a state is stale. Default: the policy's (24h).")
-@click.option("--format", "fmt", type=click.Choice(("table", "json")), default="table", show_default=True)
+@formats()
 @POLICY
 @click.option("--inventory", "-i", metavar="FILE",
               help="Default: as for muster check; without one, the nodes in the store.")
@@ -93,17 +96,18 @@ def nodes(
         click.echo(json.dumps(report.document(rows, newest, now), indent=1))
         return
     for line in report.remarks(rows, newest, now, old, fold):
-        click.echo(line, err=True)
+        echo(line, err=True)
     for line in late:
-        click.echo(f"note: {line}", err=True)
+        echo(f"note: {line}", err=True)
     if strangers and nodes is None:
-        click.echo(f"note: the store has nodes that are not in {there.source if there is not None else ''}: "
+        echo(f"note: the store has nodes that are not in {there.source if there is not None else ''}: "
                    f"{fold(strangers)}", err=True)
     shown = {row.node for row in rows}
     for line in strange([one for one in beside if one.node in shown or nodes is None], fold):
-        click.echo(line, err=True)
-    for line in report.lines(rows, now, fold, _paint(), every=every):
-        click.echo(line)
+        echo(line, err=True)
+    width = get_terminal_size().columns if sys.stdout.isatty() else None
+    for line in report.lines(rows, now, fold, _paint(), every=every, width=width):
+        echo(line)
 
 
 def _rows(

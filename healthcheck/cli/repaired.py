@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -11,13 +10,12 @@ import click
 from healthcheck.cli import completing
 from healthcheck.cli.options import GROUPS, STATE
 from inventory.cli.chosen import chosen, who
+from inventory.cli.confirm import YES_MANY, confirm
 from inventory.errors import UsageError
 from inventory.text import clean, short
 
 if TYPE_CHECKING:
     from healthcheck.store.repairs import Logged
-
-_MANY = 32
 
 
 @click.command()
@@ -25,7 +23,7 @@ _MANY = 32
 @click.option("--component", metavar="C",
               help="A subject as muster shows it, a serial number, a PCI address, a slot, or `all`.")
 @click.option("--reason", metavar="TEXT", help="What was done; kept in the ledger.")
-@click.option("--yes", "-y", is_flag=True, help=f"Do not ask (it asks for over {_MANY} nodes).")
+@YES_MANY
 @click.option("--dry-run", is_flag=True, help="Only show what would end.")
 @GROUPS
 @STATE
@@ -66,8 +64,7 @@ def repaired(
         known = {name: ended for name, (ended, there) in found.items() if there}
         if not known:
             raise UsageError(_nothing(what, {name: repairs.logged(store, name) for name in names}))
-        if len(known) > _MANY and not dry_run and not yes:
-            _ask(len(known), what)
+        confirm(f"record {short(what)} as repaired on", tuple(known), stops=False, yes=yes or dry_run)
         code = 0
         for name in names:
             if name not in known:
@@ -94,12 +91,3 @@ def _nothing(what: str, held: dict[str, list[Logged]]) -> str:
              else "")
     return (f"these nodes have no known component {short(what)}{known}; expected a subject, serial number, "
             "PCI address or slot, or: all")
-
-
-def _ask(count: int, what: str) -> None:
-    """Returns if the user agrees; raises UsageError on no, or without a terminal."""
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError(f"{count} nodes are more than {_MANY}, and there is no terminal to ask on: --yes "
-                         "agrees, --dry-run only shows it")
-    if not click.confirm(f"Record {what} of {count} nodes as repaired?", err=True):
-        raise UsageError("nothing changed")

@@ -11,13 +11,13 @@ from shutil import get_terminal_size
 import click
 
 from healthcheck.cli.options import POLICY, STATE
+from inventory.cli.formatted import formats
 from inventory.errors import UsageError
 
 
 @click.command()
 @click.option("--html", "html", metavar="FILE", help="Write the page to FILE; - prints it.")
-@click.option("--format", "fmt", type=click.Choice(("table", "json")), default="table", show_default=True,
-              help="Without --html: the three answers as text, or the page's document.")
+@formats(text="Without --html: the three answers as text, or the page's document.")
 @POLICY
 @click.option("--inventory", "-i", metavar="FILE",
               help="Default: as for muster check; without one, the nodes in the store.")

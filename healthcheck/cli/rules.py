@@ -12,6 +12,7 @@ import click
 
 from healthcheck.cli import completing
 from healthcheck.cli.options import RULES, check_sku
+from inventory.cli.formatted import formats
 from inventory.errors import UsageError
 from inventory.text import short
 
@@ -53,7 +54,7 @@ def rules() -> None:
 @click.option("--owner", type=click.Choice(_OWNERS), help="Only rules whose failures this owner repairs.")
 @click.option("--proven", type=click.Choice(_PROVEN), help="Only rules with this kind of proof.")
 @RULES
-@click.option("--format", "fmt", type=click.Choice(("table", "json")), default="table", show_default=True)
+@formats()
 def listed(
     glob: str | None, profile: tuple[str, ...], sku: str | None, severity: str | None, owner: str | None,
     proven: str | None, rules: str | None, fmt: str,
@@ -101,7 +102,7 @@ def listed(
 @click.option("--sku", metavar="NAME", shell_complete=completing.sku,
               help="Fill in the numbers of this SKU.")
 @RULES
-@click.option("--format", "fmt", type=click.Choice(("text", "json")), default="text", show_default=True)
+@formats()
 def show(rule: str, sku: str | None, rules: str | None, fmt: str) -> None:
     """Show what `muster explain RULE` shows, its profiles, and with --sku its numbers.
 

@@ -15,6 +15,8 @@ import click
 from healthcheck.cli import completing
 from healthcheck.cli.options import GROUPS, RULES, STATE, minute
 from inventory.cli.chosen import chosen, who
+from inventory.cli.confirm import YES_MANY, confirm
+from inventory.cli.formatted import formats
 from inventory.cli.span import span
 from inventory.errors import MusterError, UsageError
 from inventory.text import clean, many, short
@@ -49,13 +51,16 @@ def _date(ctx: click.Context, param: click.Parameter, given: str | None) -> floa
               help="Or the end, in UTC: 2026-12-01 (to its end) or 2026-12-01T08:00Z.")
 @click.option("--all-rules", is_flag=True, help="With RULE '*': any problem, and an unreachable node.")
 @click.option("--all", "every", is_flag=True, help="List also what ended more than 7 days ago.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done and change nothing.")
+@YES_MANY
 @RULES
 @GROUPS
 @STATE
-@click.option("--format", "fmt", type=click.Choice(("table", "json")), default="table", show_default=True)
+@formats()
 def silence(
     nodes: str | None, rule: str | None, reason: str | None, length: float | None, until: float | None,
-    all_rules: bool, every: bool, rules: str | None, inventory: str | None, state: str | None, fmt: str,
+    all_rules: bool, every: bool, dry_run: bool, yes: bool, rules: str | None, inventory: str | None,
+    state: str | None, fmt: str,
 ) -> None:
     """Have triage ignore what RULE (a glob) finds on NODES, for some time. Without NODES: list silences, what
     each holds back, which end soon, and which ended lately.
@@ -94,6 +99,10 @@ def silence(
     end = _end(length, until, now)
     globs = _known(rule, all_rules, rules)
     names, _ = chosen(nodes, inventory)
+    if dry_run:
+        click.echo(f"would silence {', '.join(globs)} on {fold(names)} until {minute(end)}")
+        return
+    confirm(f"silence {', '.join(globs)} on", names, stops=False, yes=yes)
     with opened(state_dir(state), make=True) as store:
         made = [silences.silence(store, names, glob, clean(reason.strip()), who(), now, end)
                 for glob in globs]
@@ -110,9 +119,14 @@ def silence(
 @click.argument("what", metavar="ID|NODES", shell_complete=completing.node_set)
 @click.argument("rule", required=False, shell_complete=completing.rule)
 @click.option("--reason", metavar="TEXT", default="by hand", show_default=True, help="For the ledger.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done and change nothing.")
+@YES_MANY
 @GROUPS
 @STATE
-def unsilence(what: str, rule: str | None, reason: str, inventory: str | None, state: str | None) -> None:
+def unsilence(
+    what: str, rule: str | None, reason: str, dry_run: bool, yes: bool, inventory: str | None,
+    state: str | None,
+) -> None:
     """End silence ID; or remove NODES from all silences, or from those for exactly RULE.
     `muster silence` lists them.
 
@@ -143,6 +157,12 @@ def unsilence(what: str, rule: str | None, reason: str, inventory: str | None, s
                      else "; see: muster silence")
             raise UsageError(f"{what}: no silence" + (f" for {short(rule)}" if rule is not None else "")
                              + f" is active{there}")
+        if dry_run:
+            for one in of_rule:
+                ending = one.nodes if number is not None else one.nodes & frozenset(names)
+                click.echo(f"silence {one.id} ({clean(one.rule)}): would end for {fold(ending)}")
+            return
+        confirm("unsilence", sorted(names), stops=False, yes=yes)
         for one in of_rule:
             left = silences.unsilence(store, one.id, None if number is not None else names,
                                       clean(reason.strip()), who(), now)

@@ -11,6 +11,7 @@ import click
 
 from healthcheck.cli import completing
 from healthcheck.cli.options import INVENTORY, RULES, TIMEOUT
+from inventory.cli.formatted import formats
 from inventory.cli.limits import FANOUT, LIMIT, announce
 from inventory.errors import UsageError
 
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
     from healthcheck.ruleset.sku import Sku
     from healthcheck.sweep.saved import SweepManifest
 
-_FORMAT = click.option("--format", "fmt", type=click.Choice(("text", "json")), default="text",
-                       show_default=True)
+_FORMAT = formats()
 
 
 @click.group()

@@ -9,6 +9,8 @@ from pathlib import Path
 import click
 
 from healthcheck.cli.options import STATE
+from inventory.cli.formatted import as_json as format_option
+from inventory.cli.formatted import formats
 from inventory.cli.span import span
 from inventory.errors import StoreError, UsageError
 
@@ -52,7 +54,7 @@ def store() -> None:
 
 @store.command()
 @STATE
-@click.option("--format", "fmt", type=click.Choice(("text", "json")), default="text", show_default=True)
+@formats()
 def show(state: str | None, fmt: str) -> None:
     """Show what the store holds.
 
@@ -74,7 +76,8 @@ def show(state: str | None, fmt: str) -> None:
 
 @store.command()
 @STATE
-def check(state: str | None) -> int:
+@format_option("json: muster.store-check/1.")
+def check(state: str | None, as_json: bool) -> int:
     """Check that the file is intact; exit 2 if it is not.
 
     \b
@@ -85,12 +88,17 @@ def check(state: str | None) -> int:
 
     with opened(state_dir(state), moved=True) as held:
         wrong = held.check()
-        for line in wrong:
-            click.echo(line)
+        if as_json:
+            click.echo(json.dumps({"schema": "muster.store-check/1", "file": str(held.path),
+                                   "whole": not wrong, "wrong": wrong}))
+        else:
+            for line in wrong:
+                click.echo(line)
         if wrong:
             raise StoreError(f"{held.path}: is damaged; put a copy of `muster store backup` back: muster "
                              "store restore FILE --replace, which keeps this one aside")
-        click.echo(f"{held.path}: whole")
+        if not as_json:
+            click.echo(f"{held.path}: whole")
     return 0
 
 

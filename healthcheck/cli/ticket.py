@@ -12,6 +12,7 @@ import click
 
 from healthcheck.cli import completing
 from healthcheck.cli.options import POLICY, STATE
+from inventory.cli.formatted import formats
 from inventory.errors import UsageError
 from inventory.text import short
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("node", shell_complete=completing.node)
-@click.option("--format", "fmt", type=click.Choice(("text", "json")), default="text", show_default=True)
+@formats()
 @POLICY
 @click.option("--inventory", "-i", metavar="FILE",
               help="For rack, BMC and ports. Default: as for muster check.")

@@ -3,7 +3,6 @@ remedy of a rule once. Worst first."""
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from healthcheck.model.cause import causes, is_explained, many, rest
 from healthcheck.model.outcome import Finding, NodeReport, Origin, Owner, Result, Severity, Status
 from healthcheck.report.lines import TextPage
 from healthcheck.ruleset.rule import Rule
+from healthcheck.store.logtime import by_clock
 from inventory.reasons import fold_reasons
 from inventory.text import clean
 
@@ -21,7 +21,6 @@ UNKNOWN_STYLE = "magenta"
 OUTSIDE = " (not in service)"
 MOST_GROUPS = 8         # of one rule, without --all
 _MOST_FINDINGS = 8      # of one node and rule
-_LONGEST_UP = 10 * 366 * 86400.0     # seconds since a line, beyond which a node's clock is no clock
 _MOST_RULES = 4         # that are named where more have the same reason
 _WITHOUT_SKU = re.compile(
     r"(?:[^:;]+: )?there are no [^:;,]+, and no SKU says whether there should be"
@@ -76,7 +75,8 @@ def _block(report: NodeReport, result: Result, shown: Shown) -> FindingBlock:
                 else _words(finding, result.severity))
         remedy = finding.remedy or result.remedy
         owner = finding.owner if finding.remedy else result.owner
-        findings.append((_at(finding, report, shown.ended, text), _remedy(remedy, owner, result.severity)))
+        text = by_clock(text, report.log, finding.log, shown.ended, ages=True)
+        findings.append((text, _remedy(remedy, owner, result.severity)))
     more = result.findings[len(findings):]
     causing = [sentences.get((result.rule, finding.subject)) for finding in more]
     unjudged = {rule for cause in causing if cause is not None for rule in cause.rules}
@@ -100,21 +100,6 @@ def _remedy(remedy: str, owner: Owner | None, severity: Severity) -> str:
     if not remedy or (severity is Severity.INFO and remedy.startswith("Nothing")):
         return ""
     return f"remedy{f' ({owner.value})' if owner is not None else ''}: {remedy}"
-
-
-def _at(finding: Finding, report: NodeReport, ended: float | None, text: str) -> str:
-    """The text with the time of a kernel line by the clock, where it is known: seconds after boot are no
-    one's clock."""
-    match = AFTER_BOOT.search(text)
-    if match is None:
-        return text
-    clock = ""
-    log, evidence = report.log, finding.log
-    if log is not None and evidence is not None and evidence.first is not None and ended is not None and (
-            0 <= log.now - evidence.first < _LONGEST_UP):
-        at = dt.datetime.fromtimestamp(ended - (log.now - evidence.first), dt.timezone.utc)
-        clock = f"{at:%Y-%m-%dT%H:%MZ}, "
-    return f"{text[:match.start()]}{clock}{match[1]}{text[match.end():]}"
 
 
 def _print_rule(

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 Piece: TypeAlias = "str | tuple[str, str]"
 # What stays together: spaces, or a word, or the part of a list up to its comma.
 _TOKEN = re.compile(r"\s+|[^\s,]*,|[^\s,]+")
+_COLUMN = re.compile(r"\S+(?: \S+){0,3} {2,}")
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _LEAST = 24     # columns that are left to text, however deep it is indented
 
 
@@ -47,6 +49,19 @@ class TextPage:
         self._console.print(text, soft_wrap=True, highlight=False)
 
 
+def wrapped(line: str, width: int) -> list[str]:
+    """The rows of a line, which may have colours. What goes on begins behind its first column (a word or a
+    few with two spaces behind them) where that leaves it two thirds of the width, else two columns further
+    in."""
+    text = line.lstrip(" ")
+    indent = len(line) - len(text)
+    column = _COLUMN.match(_COLOUR.sub("", text))
+    hang = len(column[0]) if column is not None and indent + len(column[0]) <= min(
+        width // 3, width - _LEAST) else 2
+    return [" " * (indent + hang if number else indent) + "".join(token for token, _ in row)
+            for number, row in enumerate(_rows([(text, "")], width, indent, hang))] or [""]
+
+
 def _rows(
     pieces: Sequence[tuple[str, str]], width: int, indent: int, hang: int,
 ) -> Iterator[list[tuple[str, str]]]:
@@ -55,7 +70,7 @@ def _rows(
     rest = max(width - indent - hang, _LEAST)
     for text, style in pieces:
         for token in _TOKEN.findall(text):
-            size = cell_len(token)
+            size = cell_len(_COLOUR.sub("", token))
             if size > left and row and not token.isspace():
                 yield _trimmed(row)
                 row, left = [], rest

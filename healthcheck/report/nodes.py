@@ -6,6 +6,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import Any
 
 from healthcheck.model.faultkind import Isolation
@@ -25,6 +26,7 @@ Paint = Callable[[str, str], str]       # (text, a state or "head") -> the text,
 _HEAD = ("NODE", "LIFECYCLE", "STATE", "ISOLATION", "REPAIR", "OWNER", "FAULT", "SINCE", "CORDON", "SILENCED",
          "RMA", "WHY")
 _WHY = 150
+_LEAST = 30      # columns that the last one has at least, for the table to be printed
 
 
 @dataclass(frozen=True)
@@ -94,16 +96,31 @@ def row(
 
 def lines(
     rows: Sequence[NodeRow], now: float, fold: Fold, paint: Paint, *, every: bool = False,
+    width: int | None = None,
 ) -> Iterator[str]:
-    """The table, then the quiet nodes, folded; a stale state has a question mark."""
+    """The table, then the quiet nodes, folded; a stale state has a question mark. Where a terminal of this
+    width has no room for the table, a few lines a node."""
     shown = [one for one in rows if every or not one.quiet]
     cells = [_cells(one, now) for one in shown]
     widths = [max(len(line[at]) for line in (_HEAD, *cells)) for at in range(len(_HEAD) - 1)]
+    if width is not None and sum(widths) + 2 * len(widths) + _LEAST > width:
+        for one, line in zip(shown, cells, strict=True):
+            yield from _block(one, line, paint)
+        cells = []
     for number, line in enumerate([_HEAD, *cells] if cells else []):
-        padded = [f"{text:<{width}}" for text, width in zip(line, widths, strict=False)]
+        padded = [f"{text:<{size}}" for text, size in zip(line, widths, strict=False)]
         kind = shown[number - 1].state if number else "head"
         padded[2] = paint(padded[2], kind)
-        yield "  ".join([*padded, line[-1]]).rstrip()
+        whole = "  ".join([*padded, line[-1]]).rstrip()
+        if width is None:
+            yield whole
+        else:
+            # Painted cells take no room; the words of the last column stay in it.
+            before = "  ".join(padded) + "  "
+            column = sum(widths) + 2 * len(widths)
+            first, *more = wrap(line[-1], width - column) or [""]
+            yield (before + first).rstrip()
+            yield from (" " * column + text for text in more)
     quiet: dict[tuple[str, str, bool, bool], list[str]] = {}
     for one in rows:
         if not every and one.quiet:
@@ -112,6 +129,22 @@ def lines(
     for (state, lifecycle, stale, by_agent), names in quiet.items():
         yield (f"{fold(names)}: {paint(state + '?' * stale, state)}{f', {lifecycle}' if lifecycle else ''}"
                f"{', by their agents; not visited by the newest sweep' if by_agent else ''}")
+
+
+def _block(one: NodeRow, line: Sequence[str], paint: Paint) -> Iterator[str]:
+    """One node in a narrow terminal: what it is, what is wrong since when, who repairs it how, what holds
+    it."""
+    node, lifecycle, state, isolation, repair, owner, fault, since, cordon, silenced, rma, why = line
+    yield "  ".join((node, paint(state, one.state), *(() if isolation == "-" else (isolation,)),
+                     *(() if one.in_service else (lifecycle,))))
+    wrong = " ".join((*(() if fault == "-" else (fault,)), *(() if since == "-" else (f"since {since}",))))
+    if text := ": ".join(filter(None, (wrong, why))):
+        yield f"    {text}"
+    held = ("" if owner == "-" else f"by {owner}" if repair == "-" else f"{repair}, by {owner}",
+            *(() if cordon == "-" else (f"cordon {cordon}",)),
+            *(() if silenced == "-" else (f"{silenced} silenced",)), *(() if rma == "-" else (f"RMA {rma}",)))
+    if text := "; ".join(filter(None, held)):
+        yield f"    {text}"
 
 
 def _cells(one: NodeRow, now: float) -> tuple[str, ...]:

@@ -35,6 +35,7 @@ from healthcheck.store.follow import follow
 from healthcheck.store.hardware import write_hardware, write_machine
 from healthcheck.store.leftout import end_left_out, write_left_out
 from healthcheck.store.logproof import Reported, number, proven
+from healthcheck.store.logtime import by_clock
 from healthcheck.store.readings import Component, NodeReadings
 from healthcheck.store.versions import Version
 from inventory.errors import StoreError
@@ -322,7 +323,8 @@ class _Writer:
     def problems(self, node: int, report: NodeReport, seats: Mapping[str, int]) -> list[_Alive]:
         """Problems that go on, begin, and are seen to be gone; gives those of kernel logs that are not seen
         any more and have not ended."""
-        found = {(problem.rule, problem.subject, problem.status): problem for problem in _problems(report)}
+        found = {(problem.rule, problem.subject, problem.status): problem
+                 for problem in _problems(report, self._now)}
         held = {(row[1], row[2], row[3]): tuple(row) for row in self._db.execute(
             "SELECT id, rule, subject, status, severity, coalesce(ends, ''), coalesce(boot, ''), sequence "
             "FROM problem WHERE node = ? AND ended IS NULL", (node,))}
@@ -436,8 +438,9 @@ def _names(part: Component) -> tuple[str, ...]:
     return part.name, at, at.rpartition(".")[0] or at
 
 
-def _problems(report: NodeReport) -> Iterable[_Problem]:
-    """What is wrong, and what could not be measured; what a fault leaves unmeasured is that fault's."""
+def _problems(report: NodeReport, now: float) -> Iterable[_Problem]:
+    """What is wrong, and what could not be measured; what a fault leaves unmeasured is that fault's. Times of
+    kernel lines are by the clock, since what is kept is read later; `now` is the sweep's time."""
     # not reached, or another machine answered, or it could not be judged: the reason says which
     if not report.results:
         # One that was not asked has not failed to answer: the two are counted apart.
@@ -452,7 +455,8 @@ def _problems(report: NodeReport) -> Iterable[_Problem]:
             for finding in result.findings:
                 whose = finding.owner.value if finding.owner is not None else owner
                 beside = left.get((result.rule, finding.subject))
-                observed = f"{finding.observed}; {beside}" if beside else str(finding.observed)
+                said = by_clock(str(finding.observed), report.log, finding.log, now, ages=False)
+                observed = f"{said}; {beside}" if beside else said
                 yield _Problem(result.rule, finding.subject, Status.FAIL.value, (
                     result.severity.value, None, whose, observed, str(finding.expected),
                     result.reason, finding.remedy or result.remedy,

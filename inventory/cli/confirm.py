@@ -15,12 +15,13 @@ from inventory.nodeset import fold
 MANY = 32       # nodes that a slip of the fingers may change without a question
 
 _HELP = f"Do not ask. It asks before it restarts or powers off, and for more than {MANY} nodes."
-YES = click.option("--yes", is_flag=True, help=_HELP)
+YES = click.option("--yes", "-y", is_flag=True, help=_HELP)
+YES_MANY = click.option("--yes", "-y", is_flag=True, help=f"Do not ask. It asks for more than {MANY} nodes.")
 
 
 def yes_or(old: str) -> Callable[..., Any]:
     """--yes, for a command that waited for another option before."""
-    return click.option("--yes", is_flag=True, cls=RenamedOption, old=old, help=_HELP)
+    return click.option("--yes", "-y", is_flag=True, cls=RenamedOption, old=old, help=_HELP)
 
 
 def confirm(what: str, nodes: Sequence[str], *, stops: bool, yes: bool) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from inventory.cli import completing
+from inventory.cli.formatted import formats
 from inventory.cli.limits import FANOUT, LIMIT, given
 from inventory.enroll import Decision, EnrolmentOutcome, shared
 from inventory.enrolment import NodeEnrolment, decided, scanned, subject_of, written
@@ -43,7 +44,7 @@ from inventory.text import clean
               help="Deadline of asking all nodes, in seconds. [by nodes, fan-out and limits]")
 @LIMIT
 @FANOUT
-@click.option("--format", "fmt", type=click.Choice(("text", "json")), default="text", show_default=True)
+@formats()
 def enroll(
     nodes: str, expect: str | None, yes: bool, replacing: str | None, known_hosts: str | None, dry_run: bool,
     file: str | None, timeout: float | None, fanout: int, fmt: str,

@@ -16,6 +16,8 @@ from typing import Any
 import click
 
 from inventory.cli import completing
+from inventory.cli.formatted import as_json as format_option
+from inventory.cli.formatted import formats
 from inventory.errors import ConfigError, Mark, UsageError
 from inventory.load import load_inventory, load_with_origins
 from inventory.locate import find_inventory
@@ -46,14 +48,14 @@ _file = click.option(
     "--inventory", "-i", "file", metavar="FILE",
     help="Inventory file. Default: MUSTER_INVENTORY, ./muster.yaml, ~/.config, /etc.",
 )
-_format = click.option("--format", "fmt", type=click.Choice(("text", "json")), default="text",
-                       show_default=True)
+_format = formats()
 
 
 @click.command(short_help="Check the file and summarise it.")
 @_file
+@format_option("json: the document (muster.inventory-check/1).")
 @click.pass_context
-def check(ctx: click.Context, file: str | None) -> None:
+def check(ctx: click.Context, file: str | None, as_json: bool) -> None:
     """Check the file; print a summary, or the first error with its line. It makes no connection.
 
     \b
@@ -65,6 +67,20 @@ def check(ctx: click.Context, file: str | None) -> None:
     path = _found(file)
     known = _known_skus(ctx)
     found = load_inventory(path, known, _known_profiles(ctx))
+    routes, unreached = _routes(found)
+    today = dt.date.today()
+    overdue = [node for node in found if node.lifecycle.until is not None and node.lifecycle.until < today]
+    if as_json:
+        click.echo(json.dumps({
+            "schema": "muster.inventory-check/1", "file": str(path), "nodes": len(found),
+            "groups": len(found.groups), "lifecycle": Counter(node.lifecycle.state.value for node in found),
+            "sku": _given(node.sku for node in found), "skus_known": known is not None,
+            "rack": _given(node.rack for node in found),
+            "cordon": None if found.cordon is None else found.cordon.by.value,
+            "ssh": {by: len(names) for by, names in routes.items()},
+            "notes": [{"nodes": each.names, "text": clean(each.text)} for each in fold_reasons(unreached)],
+            "overdue": [node.name for node in overdue]}, indent=1))
+        return
     click.echo(f"{path}: OK, {_count(len(found), 'node')}, {_count(len(found.groups), 'group')}")
     click.echo(f"  lifecycle  {_tally(node.lifecycle.state.value for node in found)}")
     click.echo("  sku        "
@@ -72,9 +88,11 @@ def check(ctx: click.Context, file: str | None) -> None:
     click.echo(f"  rack       {_tally(node.rack for node in found)}")
     if found.cordon is not None:
         click.echo(f"  cordon     {_cordon(found.cordon)}")
-    _routes(found)
-    today = dt.date.today()
-    overdue = [node for node in found if node.lifecycle.until is not None and node.lifecycle.until < today]
+    if routes:
+        click.echo(f"  ssh        "
+                   f"{', '.join(f'{len(names)} by {_CLIENT[by]}' for by, names in routes.items())}")
+    for each in fold_reasons(unreached):
+        click.echo(f"  ssh: {each.names}: {clean(each.text)}")
     for state in sorted({node.lifecycle.state.value for node in overdue}):
         names = fold(node.name for node in overdue if node.lifecycle.state.value == state)
         click.echo(f"  note: lifecycle {state} is overdue: {names}")
@@ -235,8 +253,8 @@ def _reach(node: Node) -> dict[str, Any]:
             "by": route.via.value, "why": why}
 
 
-def _routes(nodes: Iterable[Node]) -> None:
-    """Which client reaches which nodes and why, and the nodes that none can reach; each reason once."""
+def _routes(nodes: Iterable[Node]) -> tuple[dict[str, list[str]], list[tuple[str, str]]]:
+    """Which client reaches which nodes; and of each node why so, or why none can reach it."""
     ways: dict[str, list[str]] = {}
     reasons: list[tuple[str, str]] = []
     for node in nodes:
@@ -246,11 +264,12 @@ def _routes(nodes: Iterable[Node]) -> None:
             continue
         ways.setdefault(reach["by"], []).append(node.name)
         reasons += [(node.name, f"by {_CLIENT[reach['by']]}: {line}") for line in reach["why"]]
-    if ways:
-        click.echo(f"  ssh        "
-                   f"{', '.join(f'{len(names)} by {_CLIENT[by]}' for by, names in ways.items())}")
-    for each in fold_reasons(reasons):
-        click.echo(f"  ssh: {each.names}: {clean(each.text)}")
+    return ways, reasons
+
+
+def _given(values: Iterable[str | None]) -> dict[str, int]:
+    """How often each value stands there; "" counts those without one."""
+    return Counter(value or "" for value in values)
 
 
 def _cordon(cordon: CordonBy) -> str:

@@ -8,10 +8,11 @@ Nodes that others hold are never touched: all nodes are read once before, each a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
+from typing import Any
 
 from healthcheck.store import cordons
 from healthcheck.store.cordons import Cordon, CordonState, mean, open_cordons, releasing, settle
@@ -44,6 +45,11 @@ class CordonResult:
     message: str
     held: bool
     failed: bool = False
+
+
+def document(done: Iterable[CordonResult]) -> dict[str, Any]:
+    """What became of each node, as muster.outcomes/1."""
+    return {"schema": "muster.outcomes/1", "nodes": [asdict(one) for one in done]}
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import click
 
 from healthcheck.cli import completing
 from healthcheck.cli.agentrun import run
+from inventory.cli.confirm import YES_MANY, confirm
 from inventory.cli.folded import echo_folded
 from inventory.cli.formatted import as_json as format_option
 from inventory.cli.limits import FANOUT, LIMIT, announce
@@ -74,7 +75,8 @@ def _sent(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--rules", metavar="DIR", help="Site rules, as for muster check."),
         click.option("--sku", metavar="NAME", shell_complete=completing.sku,
                      help="SKU of nodes that name none."),
-        click.option("--dry-run", is_flag=True, help="Show what would be done and change nothing.")):
+        click.option("--dry-run", is_flag=True, help="Show what would be done and change nothing."),
+        YES_MANY):
         command = option(command)
     return _common(command)
 
@@ -134,6 +136,7 @@ def upgrade(nodes: str, rings: str, wait: float | None, **options: Any) -> int:
 @agent.command(short_help="Go back to the previous version.")
 @click.argument("nodes", shell_complete=completing.node_set)
 @click.option("--dry-run", is_flag=True, help="Show what would be done and change nothing.")
+@YES_MANY
 @_common
 def rollback(nodes: str, dry_run: bool, **options: Any) -> int:
     """Have NODES use the previous version, with its period and its exporter. A second run switches back.
@@ -152,6 +155,7 @@ def rollback(nodes: str, dry_run: bool, **options: Any) -> int:
 @click.argument("nodes", shell_complete=completing.node_set)
 @click.option("--keep-state", is_flag=True, help="Keep /var/lib/muster/agent: its results.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done and change nothing.")
+@YES_MANY
 @_common
 def uninstall(nodes: str, keep_state: bool, dry_run: bool, **options: Any) -> int:
     """Remove everything from NODES: units, versions, the root-owned helper in /opt/muster, metrics, and state
@@ -208,8 +212,8 @@ def _send(
 
 def _act(
     desired: AgentRequest, nodes: str | None, inventory: str | None, become: bool, as_json: bool,
-    timeout: float | None, fanout: int, rules: str | None = None, given: tuple[str, ...] = (),
-    sizes: Sequence[RingSize] = (), wait: float | None = None,
+    timeout: float | None, fanout: int, yes: bool = False, rules: str | None = None,
+    given: tuple[str, ...] = (), sizes: Sequence[RingSize] = (), wait: float | None = None,
 ) -> int:
     """Runs the request and prints each node's result as soon as it is known, or one JSON document at the
     end."""
@@ -233,6 +237,9 @@ def _act(
     helped = [node for node in chosen if node.privilege is Privilege.HELPER]
     if become:
         chosen = [node if node.become else replace(node, privilege=Privilege.BECOME) for node in chosen]
+    if desired.do is not install.AgentAction.STATUS:
+        confirm(f"agent {desired.do.value} on", [node.name for node in chosen], stops=False,
+                yes=yes or desired.dry)
     made = bundle.build(
         ruleset) if desired.do in (install.AgentAction.INSTALL, install.AgentAction.UPGRADE) else None
     done = []

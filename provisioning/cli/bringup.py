@@ -3,6 +3,8 @@ anywhere."""
 
 from __future__ import annotations
 
+import json
+import shlex
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -12,7 +14,9 @@ import click
 from healthcheck.cli import completing
 from inventory.cli.chosen import chosen as chosen_names
 from inventory.cli.chosen import who
+from inventory.cli.confirm import YES_MANY, confirm
 from inventory.cli.folded import echo_folded
+from inventory.cli.formatted import as_json as format_option
 from inventory.cli.limits import FANOUT, LIMIT
 from inventory.errors import UsageError
 from provisioning.bringup.engine.model import ORDER
@@ -73,7 +77,10 @@ bringup.add_command(base)
     "--rules", metavar="DIR", help="A folder of site rules; its bringup.yaml overrides the packaged one.")
 @click.option(
     "--state", metavar="DIR", help="Folder of the store. Default: MUSTER_STATE, XDG, /var/lib/muster.")
-def plan(nodes: str, inventory: str | None, rules: str | None, state: str | None) -> int:
+@format_option("json: the document (muster.bringup-plan/1), with every machine.")
+def plan(
+    nodes: str, inventory: str | None, rules: str | None, state: str | None, as_json: bool,
+) -> int:
     """Show which steps each of NODES still has to pass, how many run at a time in all and per power domain,
     and for how long at most.
 
@@ -87,13 +94,16 @@ def plan(nodes: str, inventory: str | None, rules: str | None, state: str | None
     Exit: 0 printed, 2 usage, 3 some machines are refused.
     """
     from inventory.nodeset import fold
-    from provisioning.bringup.pages.plan import lines
+    from provisioning.bringup.pages.plan import document, lines
     from provisioning.cli.bringupsite import sorted_out, surroundings
 
     site = surroundings(inventory, rules, state, None)
     found, why = sorted_out(site, nodes)
-    for line in lines(found, site.policy.steps, site.policy.without, why, fold):
-        click.echo(line)
+    if as_json:
+        click.echo(json.dumps(document(found, site.policy.steps, site.policy.without, why), indent=1))
+    else:
+        for line in lines(found, site.policy.steps, site.policy.without, why, fold):
+            click.echo(line)
     return 3 if found.refused else 0
 
 
@@ -156,10 +166,16 @@ def resume(
 
 @bringup.command(short_help="Start the step again in which machines are in trouble.")
 @click.argument("nodes", shell_complete=completing.node_set)
+@click.option("--dry-run", is_flag=True, help="Show what would be done and change nothing.")
+@YES_MANY
 @click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check.")
 @click.option(
+    "--rules", metavar="DIR", help="A folder of site rules; it is checked, and named for `resume`.")
+@click.option(
     "--state", metavar="DIR", help="Folder of the store. Default: MUSTER_STATE, XDG, /var/lib/muster.")
-def retry(nodes: str, inventory: str | None, state: str | None) -> int:
+def retry(
+    nodes: str, dry_run: bool, yes: bool, inventory: str | None, rules: str | None, state: str | None,
+) -> int:
     """Tell muster that someone has checked NODES in trouble: their step starts again, and one-time operations
     may run again.
 
@@ -169,20 +185,29 @@ def retry(nodes: str, inventory: str | None, state: str | None) -> int:
 
     Exit: 0 done, 2 usage, 3 none of them is in trouble.
     """
+    from healthcheck.config.rulesfolder import folders
     from healthcheck.store import bringups
     from inventory.locate import state_dir
     from provisioning.bringup.engine.site import LOCK
+    from provisioning.bringup.policy.load import load
     from provisioning.cli.bringupsite import begun
     from provisioning.lease.runlock import locked
 
+    load(folders(rules))
     names, _ = chosen_names(nodes, inventory)
     folder = state_dir(state)
     with begun(folder) as store:
         troubled = {one.node for one in bringups.progress(store, names) if one.stand == "trouble"}
+        if dry_run:
+            _print({name: "would start its step again" if name in troubled else "is not in trouble"
+                    for name in names})
+            return 0 if troubled else 3
+        confirm("bringup retry", names, stops=False, yes=yes)
         results = bringups.retry(store, names, who(), time.time())
     _print(results)
     if troubled and not locked(folder / LOCK):
-        click.echo("then: muster bringup resume", err=True)
+        given_rules = f" --rules {shlex.quote(rules)}" if rules is not None else ""
+        click.echo(f"then: muster bringup resume{given_rules}", err=True)
     return 0 if troubled else 3
 
 
@@ -191,10 +216,15 @@ def retry(nodes: str, inventory: str | None, state: str | None) -> int:
 @click.option("--step", "steps", type=click.Choice(ORDER[:-1]), multiple=True, required=True,
               help="The step to skip. Repeatable.")
 @click.option("--reason", required=True, metavar="TEXT", help="Why, for the ledger and the plan.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done and change nothing.")
+@YES_MANY
 @click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check.")
 @click.option(
     "--state", metavar="DIR", help="Folder of the store. Default: MUSTER_STATE, XDG, /var/lib/muster.")
-def skip(nodes: str, steps: tuple[str, ...], reason: str, inventory: str | None, state: str | None) -> None:
+def skip(
+    nodes: str, steps: tuple[str, ...], reason: str, dry_run: bool, yes: bool, inventory: str | None,
+    state: str | None,
+) -> None:
     """Have NODES skip a step. It shows as skipped, with who decided it and why, and never counts as passed.
 
     \b
@@ -209,6 +239,10 @@ def skip(nodes: str, steps: tuple[str, ...], reason: str, inventory: str | None,
     if not reason.strip():
         raise UsageError("--reason is empty: the ledger keeps why the step may be skipped")
     names, _ = chosen_names(nodes, inventory)
+    if dry_run:
+        _print(dict.fromkeys(names, f"would skip {', '.join(dict.fromkeys(steps))}"))
+        return
+    confirm(f"skip {', '.join(dict.fromkeys(steps))} on", names, stops=False, yes=yes)
     with opened(state_dir(state), make=True) as store:
         for step in steps:
             _print(bringups.skip(store, names, step, who(), reason.strip(), time.time(), order=ORDER))

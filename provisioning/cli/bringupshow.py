@@ -16,6 +16,7 @@ import click
 
 from healthcheck.cli import completing
 from inventory.cli.formatted import as_json as format_option
+from inventory.cli.formatted import formats
 from inventory.errors import UsageError
 from inventory.text import clean
 
@@ -94,15 +95,14 @@ def status(
 
 @click.command(short_help="Print the punch list: who has to repair what, and where.")
 @click.option("--owner", type=click.Choice(_OWNERS), help="Only what this owner has to repair.")
-@click.option(
-    "--format", "form", type=click.Choice(("text", "csv", "html")), default="text", show_default=True)
+@formats("csv", "html")
 @click.option("--output", "-o", metavar="FILE", default="-", show_default=True,
               help="Written whole; - for standard output.")
 @click.option(
     "--inventory", "-i", metavar="FILE", help="Has the racks of machines. Default: as for muster check.")
 @click.option(
     "--state", metavar="DIR", help="Where the store is. Default: MUSTER_STATE, XDG, /var/lib/muster.")
-def report(owner: str | None, form: str, output: str, inventory: str | None, state: str | None) -> None:
+def report(owner: str | None, fmt: str, output: str, inventory: str | None, state: str | None) -> None:
     """Print what has to be repaired so that machines come up: for the data centre, the vendor, the network
     team and us.
 
@@ -139,12 +139,14 @@ def report(owner: str | None, form: str, output: str, inventory: str | None, sta
     head = lists.PunchListSummary(
         time.time(), len(progress), sum(one.stand == "done" for one in progress.values()),
         sum(one.stand == "trouble" for one in progress.values()), whose)
-    if form == "html":
+    if fmt == "html":
         from provisioning.bringup.pages.reporthtml import html
 
         data = html(lines, head)
+    elif fmt == "json":
+        data = json.dumps(lists.document(lines, head), indent=1) + "\n"
     else:
-        data = lists.csv(lines) if form == "csv" else "".join(f"{line}\n" for line in lists.text(lines, head))
+        data = lists.csv(lines) if fmt == "csv" else "".join(f"{line}\n" for line in lists.text(lines, head))
     if there is None:
         click.echo("note: no inventory was found, so the racks of machines are not known: see muster "
                    "inventory --help", err=True)

@@ -3,6 +3,7 @@ names the faulty ones."""
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +14,9 @@ import click
 
 from healthcheck.cli import completing
 from inventory.cli.chosen import who
+from inventory.cli.formatted import as_json as format_option
 from inventory.cli.limits import FANOUT, LIMIT, given
+from inventory.cli.renamed import RenamedOption
 from inventory.cli.span import span
 from inventory.errors import UsageError
 from provisioning.cli.burnincompare import compare
@@ -59,8 +62,9 @@ def _work(function: _F) -> _F:
 def _pages(function: _F) -> _F:
     """The options that say what is printed of a burn-in."""
     for option in reversed(
-        (click.option("--json", "json_file", metavar="FILE",
-                      help="Also write the JSON document to FILE; - prints it instead of the page."),
+        (format_option("json: the document (muster.burnin/1) instead of the page.", json_flag=False),
+         click.option("--output", "-o", metavar="FILE", cls=RenamedOption, old="--json",
+                      help="Also write the JSON document to FILE."),
          click.option("--svg", metavar="FILE", help="Draw the matrix of pairs."))):
         function = option(function)
     return function
@@ -90,9 +94,10 @@ burnin.add_command(screen)
 
 @burnin.command(short_help="Show what would run, for how long, at how many kW.")
 @_work
+@format_option("json: the document (muster.burnin-plan/1).")
 def plan(
     nodes: str, length: str, stages: str | None, max_kw: float | None, domain_kw: float | None,
-    inventory: str | None, sku: str | None, rules: str | None,
+    inventory: str | None, sku: str | None, rules: str | None, as_json: bool,
 ) -> None:
     """Print the stages and rounds of a burn-in of NODES, how long they take and what they draw; touches
     nothing.
@@ -104,11 +109,15 @@ def plan(
     muster burnin plan 'gpu[001-064]'
     muster burnin plan @rack4 --length soak --max-kw 120
     """
-    from provisioning.burnin.planpage import lines
+    from provisioning.burnin.planpage import document, lines
     from provisioning.burnin.run import places_of
 
     request, _ = _request(nodes, length, stages, max_kw, domain_kw, inventory, sku, rules)
-    for line in lines(places_of(request), request.work, request.stages, request.power):
+    asked = (places_of(request), request.work, request.stages, request.power)
+    if as_json:
+        click.echo(json.dumps(document(*asked), indent=1))
+        return
+    for line in lines(*asked):
         click.echo(line)
 
 
@@ -139,9 +148,9 @@ def plan(
     "--state", metavar="DIR", help="Folder of the documents. Default: MUSTER_STATE, XDG, /var/lib/muster.")
 def run(
     nodes: str, length: str, stages: str | None, max_kw: float | None, domain_kw: float | None,
-    inventory: str | None, sku: str | None, rules: str | None, json_file: str | None, svg: str | None,
-    launcher: str, engine: str, head: tuple[str, ...], port: int, lease: str | None, hostfile: str | None,
-    golden: str | None, fanout: int, wait: float | None, quiet: bool, state: str | None,
+    inventory: str | None, sku: str | None, rules: str | None, as_json: bool, output: str | None,
+    svg: str | None, launcher: str, engine: str, head: tuple[str, ...], port: int, lease: str | None,
+    hostfile: str | None, golden: str | None, fanout: int, wait: float | None, quiet: bool, state: str | None,
 ) -> int:
     """Lease NODES, measure them, name the faulty ones, and give the nodes back. It prints the possible cost
     first.
@@ -218,7 +227,7 @@ def run(
                       why=f"muster burnin run --length {length}", under=under), act, quiet=quiet)
     # Read back from the stored form, so that `muster burnin show` prints the same page.
     data = as_bytes(burnt)
-    show_page(read(data, f"burn-in {record.run}"), data, json_file, svg)
+    show_page(read(data, f"burn-in {record.run}"), data, as_json, output, svg)
     return exit_code
 
 
@@ -228,14 +237,16 @@ def run(
 @click.option("--list", "list_", is_flag=True, help="List the stored burn-ins, newest first, a line each.")
 @click.option(
     "--state", metavar="DIR", help="Folder of the documents. Default: MUSTER_STATE, XDG, /var/lib/muster.")
-def show(which: str | None, json_file: str | None, svg: str | None, list_: bool, state: str | None) -> int:
+def show(
+    which: str | None, as_json: bool, output: str | None, svg: str | None, list_: bool, state: str | None,
+) -> int:
     """Show a stored burn-in: the newest, the one that RUN names, or a file. An interrupted one says so.
 
     \b
     muster burnin show
     muster burnin show --list
     muster burnin show 20261122T031500Z-3fa9 --svg pairs.svg
-    muster burnin show pilot.burnin.json --json - | jq .accusations
+    muster burnin show pilot.burnin.json --format json | jq .accusations
 
     Exit: as for `muster burnin run`.
     """
@@ -246,6 +257,9 @@ def show(which: str | None, json_file: str | None, svg: str | None, list_: bool,
     from provisioning.burnin.stored import chosen
 
     folder = state_dir(state)
+    if list_ and (as_json or output is not None or svg is not None):
+        raise UsageError("--list prints a line for each burn-in: leave --format, --output and --svg out, or "
+                         "name one: muster burnin show RUN --format json")
     if list_:
         paths = kept(folder)
         for path in paths:
@@ -256,7 +270,7 @@ def show(which: str | None, json_file: str | None, svg: str | None, list_: bool,
         return 0
     path = chosen(which, folder)
     burnt = load(path)
-    show_page(burnt, path.read_bytes(), json_file, svg)
+    show_page(burnt, path.read_bytes(), as_json, output, svg)
     return code_of(burnt)
 
 

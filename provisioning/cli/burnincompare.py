@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import click
 
+from inventory.cli.formatted import formats
+
 
 @click.command(short_help="Compare two burn-ins, before and after a change.")
 @click.argument("before", metavar="BEFORE")
 @click.argument("after", metavar="AFTER")
 @click.option("--least", metavar="SHARE", type=click.FloatRange(0, 0.5), default=0.01, show_default=True,
               help="The smallest change to report, as a share.")
-@click.option("--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True)
+@formats()
 @click.option(
     "--state", metavar="DIR", help="Where documents are kept. Default: MUSTER_STATE, XDG, /var/lib/muster.")
-def compare(before: str, after: str, least: float, form: str, state: str | None) -> int:
+def compare(before: str, after: str, least: float, fmt: str, state: str | None) -> int:
     """Compare two burn-ins of the same nodes, such as before and after a driver, firmware or kernel was
     changed.
 
@@ -39,7 +41,7 @@ def compare(before: str, after: str, least: float, form: str, state: str | None)
 
     folder = state_dir(state)
     found = compared(load(chosen(before, folder)), load(chosen(after, folder)), least)
-    if form == "json":
+    if fmt == "json":
         click.echo(json.dumps(document(found), ensure_ascii=False))
     else:
         for line in lines(found, fold):

@@ -14,6 +14,7 @@ import click
 
 from healthcheck.cli import completing
 from inventory.cli.chosen import who
+from inventory.cli.formatted import formats
 from inventory.cli.limits import LIMIT, given
 from inventory.errors import MusterError, UsageError
 from provisioning.cli.burninrun import carried_out, options
@@ -52,7 +53,7 @@ _TERM_S = 60.0
               help="The address at which nodes reach this machine. Repeatable.  [as sshd there sees it]")
 @click.option("--port", type=click.IntRange(0, 65535), default=0,
               help="The port on which it listens for nodes.  [a free port]")
-@click.option("--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True)
+@formats()
 @LIMIT
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check.")
@@ -64,7 +65,7 @@ _TERM_S = 60.0
               help="Folder of the store and the documents. Default: MUSTER_STATE, XDG, /var/lib/muster.")
 def screen(
     nodes: str | None, act: bool, at_most: int | None, node_hours: float | None, max_kw: float | None,
-    launcher: str, head: tuple[str, ...], port: int, form: str, quiet: bool, inventory: str | None,
+    launcher: str, head: tuple[str, ...], port: int, fmt: str, quiet: bool, inventory: str | None,
     sku: str | None, rules: str | None, state: str | None,
 ) -> int:
     """Choose which idle nodes in service (of NODES, or of all) are due for a screening; with --apply screen
@@ -142,8 +143,8 @@ def screen(
         with opened(folder, make=True) as store:
             for line in left(store, time.time(), overdue):
                 click.echo(f"note: {line}", err=True)
-        _print(one, form)
-        if form == "text":
+        _print(one, fmt)
+        if fmt == "table":
             more = " Run again with --apply to do this." if one.choice.chosen else ""
             click.echo(f"Nothing changed.{more}")
         return 0
@@ -155,14 +156,14 @@ def screen(
                 click.echo(f"muster: lease {line}", err=True)
         one = _chosen(desired(()), of, base, folder, at_most, node_hours)
         if not one.choice.chosen:
-            _print(one, form)
+            _print(one, fmt)
             return 0
         for line in lines(one, fold):
-            click.echo(line, err=form == "json")
+            click.echo(line, err=fmt == "json")
         names = frozenset(one.choice.chosen)
         ready = desired([node for node in of if node.name in names])
         burnt, gave_way, code = _screened(ready, one, base, folder, launcher, quiet=quiet)
-    if form == "json":
+    if fmt == "json":
         click.echo(json.dumps(document(one, burnt, gave_way), ensure_ascii=False, indent=1))
         return code
     _show(burnt)
@@ -252,11 +253,11 @@ def _screened(desired: BurnInRequest, one: Screening, base: Backend, folder: Pat
     return burnt, gives_way.why, code
 
 
-def _print(one: Screening, form: str) -> None:
+def _print(one: Screening, fmt: str) -> None:
     from inventory.nodeset import fold
     from provisioning.burnin.screenpage import document, lines
 
-    if form == "json":
+    if fmt == "json":
         click.echo(json.dumps(document(one), ensure_ascii=False, indent=1))
         return
     for line in lines(one, fold):
@@ -270,4 +271,4 @@ def _show(burnt: Burnin) -> None:
 
     data = as_bytes(burnt)
     click.echo("")
-    show_page(read(data, f"screening {burnt.run}"), data, None, None)
+    show_page(read(data, f"screening {burnt.run}"), data, False, None, None)

@@ -15,19 +15,20 @@ if TYPE_CHECKING:
     from healthcheck.burnin.document import Burnin
 
 
-def show(burnt: Burnin, data: bytes, json_file: str | None, svg: str | None) -> None:
-    """Prints the page of a burn-in, of which `data` is the document, and writes the requested files."""
+def show(burnt: Burnin, data: bytes, as_json: bool, output: str | None, svg: str | None) -> None:
+    """Prints the page of a burn-in, or `data`, its document, and writes the requested files. The document is
+    printed for the output - too."""
     from inventory.nodeset import fold
 
     if svg is not None:
         from healthcheck.burnin.svg import svg as drawn
 
         _write(svg, drawn(burnt).encode(), "--svg")
-    if json_file is not None and json_file != "-":
-        _write(json_file, data, "--json")
+    if output is not None and output != "-":
+        _write(output, data, "--output")
     # A reader that went away (`| head`) does not change what was found.
     with contextlib.suppress(BrokenPipeError, SystemExit):
-        if json_file == "-":
+        if as_json or output == "-":
             click.echo(data.decode("utf-8", "replace"), nl=False)
             return
         from rich.console import Console

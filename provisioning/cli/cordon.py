@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from healthcheck.cli import completing
 from inventory.cli.chosen import chosen, who
+from inventory.cli.confirm import YES_MANY, confirm
+from inventory.cli.formatted import as_json as format_option
 from inventory.errors import StoreError, StoreMoved, UsageError
 from inventory.text import clean, short
 
@@ -28,7 +31,7 @@ def _common(command: Callable[..., Any]) -> Callable[..., Any]:
                      help="Folder of the store. Default: MUSTER_STATE, XDG, /var/lib/muster."),
         click.option("--inventory", "-i", metavar="FILE",
                      help="For groups in NODES, and `cordon:`. Default: as for muster check."),
-        click.option("--dry-run", is_flag=True, help="Show what would be done and change nothing."),
+        click.option("--dry-run", is_flag=True, help="Show what would be done and change nothing."), YES_MANY,
         click.option("--golden", metavar="FILE",
                      help="A file of the nodes that launch scripts may use, instead of what `cordon:` says."),
         click.option("--hostfile", metavar="FILE",
@@ -42,9 +45,10 @@ def _common(command: Callable[..., Any]) -> Callable[..., Any]:
                 shell_complete=completing.node_set)
 @click.option("--reason", metavar="TEXT", help="Why; shown with the mark of the cordon.")
 @_common
+@format_option("json: the list (muster.cordons/1), or what became of each of NODES (muster.outcomes/1).")
 def cordon(
     words: tuple[str, ...], reason: str | None, hostfile: str | None, golden: str | None, dry_run: bool,
-    inventory: str | None, state: str | None,
+    yes: bool, inventory: str | None, state: str | None, as_json: bool,
 ) -> int:
     """Keep new jobs away from NODES; running jobs go on. Without NODES: list our cordons, and what the back
     end shows in our form beside them, with the command that ends it.
@@ -71,6 +75,8 @@ def cordon(
     It works without a store, too (a full disk, a damaged file): the cordon has a mark of its own, and the
     store takes it in once it can be opened.
 
+    For more than 32 nodes it asks first; --yes answers.
+
     Exit: 0 no job starts there now, 1 some node could not be cordoned, 2 usage.
     """
     from healthcheck.store.file import opened
@@ -87,25 +93,28 @@ def cordon(
         if reason is not None:
             raise UsageError("--reason goes with NODES: muster cordon gpu007 --reason 'fan 3 is loud'")
         return listed(state_dir(state), inventory, options, _given(hostfile, golden, inventory, state),
-                      _given(None, None, inventory, state))
+                      _given(None, None, inventory, state), as_json=as_json)
     if reason is None or not reason.strip():
         raise UsageError("--reason is missing: it is shown on the drained node")
     folder, why = state_dir(state), _clean_reason(reason)
     if verb:
         with opened(folder, make=True) as store:
             names, backend = _held(nodes, inventory, options, store)
+            confirm(f"cordon {verb}", names, stops=False, yes=yes or dry_run)
             does = strays.adopt if verb == "adopt" else strays.forget
-            return _print_results(does(store, backend, names, why, who(), time.time, dry=dry_run))
+            return _print_results(does(store, backend, names, why, who(), time.time, dry=dry_run), as_json)
     names, backend = _chosen(nodes, inventory, options)
+    confirm("cordon", names, stops=False, yes=yes or dry_run)
     try:
         with opened(folder, make=True) as store:
-            return _print_results(act(store, backend, names, why, who(), time.time, dry=dry_run))
+            return _print_results(act(store, backend, names, why, who(), time.time, dry=dry_run), as_json)
     except StoreMoved:
         raise
     except StoreError as error:
         click.echo(f"muster: {error}; it is cordoned without the store, which takes it in once it can be "
                    "opened", err=True)
-    return _print_results(cordon_unstored(folder, backend, names, why, who(), time.time, dry=dry_run))
+    done = cordon_unstored(folder, backend, names, why, who(), time.time, dry=dry_run)
+    return _print_results(done, as_json)
 
 
 def _verb(words: tuple[str, ...]) -> tuple[str, str | None]:
@@ -125,9 +134,10 @@ def _verb(words: tuple[str, ...]) -> tuple[str, str | None]:
               help="End this mark, which `muster cordon` lists, and no other; may be repeated.")
 @click.option("--reason", metavar="TEXT", default="by hand", help="For the ledger.")
 @_common
+@format_option("json: what became of each node (muster.outcomes/1).")
 def uncordon(
     nodes: str | None, marks: tuple[str, ...], reason: str, hostfile: str | None, golden: str | None,
-    dry_run: bool, inventory: str | None, state: str | None,
+    dry_run: bool, yes: bool, inventory: str | None, state: str | None, as_json: bool,
 ) -> int:
     """Give NODES that we hold back to jobs. Nodes without our mark, or with that of another store, are left
     alone, and who holds them is shown.
@@ -140,6 +150,8 @@ def uncordon(
     muster uncordon gpu007
     muster uncordon @train --dry-run
     muster uncordon --mark 'muster:7f3a#12' --reason 'left by the old head'
+
+    For more than 32 nodes it asks first; --yes answers.
 
     Exit: 0 all of them are free now, 1 some node is not, 2 usage.
     """
@@ -156,12 +168,13 @@ def uncordon(
     with opened(state_dir(state), make=True) as store:
         if nodes is not None:
             names, backend = _held(nodes, inventory, options, store)
+            confirm("uncordon", names, stops=False, yes=yes or dry_run)
             done = give_back(store, backend, names, why, who(), time.time, dry=dry_run)
         else:
             known, backend = _through(inventory, options)
             done = [one for mark in dict.fromkeys(wanted)
                     for one in end_mark(store, backend, mark, known, why, who(), time.time, dry=dry_run)]
-        return max(_print_results(done), int(not dry_run and any(one.held for one in done)))
+        return max(_print_results(done, as_json), int(not dry_run and any(one.held for one in done)))
 
 
 def _mark(text: str) -> CordonMark:
@@ -236,9 +249,12 @@ def _clean_reason(reason: str) -> str:
     return clean(reason.strip())
 
 
-def _print_results(done: Iterable[CordonResult]) -> int:
-    code = 0
-    for one in done:
-        click.echo(f"{one.node}: {one.message}")
-        code = max(code, int(one.failed))
-    return code
+def _print_results(done: Sequence[CordonResult], as_json: bool) -> int:
+    from provisioning.actions.cordon import document
+
+    if as_json:
+        click.echo(json.dumps(document(done), indent=1))
+    else:
+        for one in done:
+            click.echo(f"{one.node}: {one.message}")
+    return int(any(one.failed for one in done))

@@ -4,11 +4,12 @@ that the store has no open cordon for, each with the command that ends it."""
 from __future__ import annotations
 
 import datetime as dt
+import json
 import shlex
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -35,6 +36,31 @@ class _Stored:
     broken: StoreError | None = None
 
 
+@dataclass(frozen=True)
+class _Row:
+    """One mark. `kind` is ours, waiting (for the store to take it in) or stray, which has no `since` and no
+    `who`; `notes` say what stands beside it; `end` is the command that ends it, "" for a plain uncordon."""
+
+    kind: str
+    node: str
+    mark: str
+    backend: str
+    since: str
+    who: str
+    why: str
+    notes: tuple[str, ...] = ()
+    end: str = ""
+
+    @property
+    def line(self) -> str:
+        if self.kind == "stray":
+            return (f"{self.node}  {self.mark}  {self.backend}  {self.notes[0]}: {self.why}; to end it: "
+                    f"{self.end}")
+        notes = [*self.notes[:-1], f"{self.notes[-1]}: {self.end}"] if self.end else self.notes
+        return (f"{self.node}  {self.mark}  {self.backend}  {self.since}  {self.who}  {self.why}"
+                + "".join(f"  ({text})" for text in notes))
+
+
 @dataclass
 class _Shown:
     """What the back end shows, as far as it could be asked; `trouble` is why not, and `code` the exit code
@@ -47,10 +73,13 @@ class _Shown:
     code: int = 0
 
 
-def listed(folder: Path, option: str | None, options: Options, given: str, elsewhere: str) -> int:
-    """Prints the list; makes no store. `given` are the options that the next command needs, too, and
-    `elsewhere` those of them that it needs for a cordon in another back end. Gives the exit code: 3 where the
-    back end could not be asked. Raises StoreError after the list of what it shows."""
+def listed(
+    folder: Path, option: str | None, options: Options, given: str, elsewhere: str, *, as_json: bool,
+) -> int:
+    """Prints the list, or its document (muster.cordons/1); makes no store. `given` are the options that the
+    next command needs, too, and `elsewhere` those of them that it needs for a cordon in another back end.
+    Gives the exit code: 3 where the back end could not be asked. Raises StoreError after the list of what it
+    shows."""
     from healthcheck.store.waiting import waiting_cordons
     from provisioning.actions.base import unlisted
 
@@ -62,10 +91,14 @@ def listed(folder: Path, option: str | None, options: Options, given: str, elsew
     known = {str(one.mark) for one in waiting}
     rows = [*map(_waiting, waiting), *_rows(stored, shown, given, elsewhere),
             *_strays(stored, shown, given, known)]
-    if not rows and stored.broken is None:
-        rows = ["no cordons by the store" if shown.trouble else "no cordons"]
-    for row in rows:
-        click.echo(row)
+    if as_json:
+        click.echo(json.dumps({"schema": "muster.cordons/1", "trouble": shown.trouble or None,
+                               "cordons": [_entry(row) for row in rows]}, indent=1))
+    else:
+        for row in rows:
+            click.echo(row.line)
+        if not rows and stored.broken is None:
+            click.echo("no cordons by the store" if shown.trouble else "no cordons")
     for rename in stored.renames:
         click.echo(f"note: a rename was cut short: muster inventory rename {rename.old} {rename.new}",
                    err=True)
@@ -117,17 +150,24 @@ def _asked(option: str | None, options: Options, stored: _Stored) -> _Shown:
     return shown
 
 
-def _rows(stored: _Stored, shown: _Shown, given: str, elsewhere: str) -> Iterator[str]:
+def _entry(row: _Row) -> dict[str, Any]:
+    return {**asdict(row), "since": row.since or None, "who": row.who or None, "end": row.end or None}
+
+
+def _rows(stored: _Stored, shown: _Shown, given: str, elsewhere: str) -> Iterator[_Row]:
     for one in stored.cordons:
-        began = dt.datetime.fromtimestamp(one.began, dt.timezone.utc).strftime("%Y-%m-%dT%H:%MZ")
-        beside = _beside(one, shown)
+        beside, end = _beside(one, shown), ""
         if shown.there is not None and one.node not in shown.there.nodes:
             here = shown.backend is None or _is_in(one, shown.backend)
             file = f" --{one.backend} {shlex.quote(one.file)}" if one.file else ""
-            beside.append(f"not in the inventory: muster uncordon {one.node}"
-                          f"{given if here else file + elsewhere}")
-        yield (f"{one.node}  {one.mark}  {one.backend}  {began}  {one.who}  {one.why}"
-               + "".join(f"  ({text})" for text in beside))
+            beside.append("not in the inventory")
+            end = f"muster uncordon {one.node}{given if here else file + elsewhere}"
+        yield _Row("ours", one.node, str(one.mark), one.backend, _minute(one.began), one.who, one.why,
+                   tuple(beside), end)
+
+
+def _minute(time: float) -> str:
+    return dt.datetime.fromtimestamp(time, dt.timezone.utc).strftime("%Y-%m-%dT%H:%MZ")
 
 
 def _is_in(one: Cordon, backend: Backend) -> bool:
@@ -150,14 +190,13 @@ def _beside(one: Cordon, shown: _Shown) -> list[str]:
     return [text] if text else []
 
 
-def _waiting(one: WaitingCordon) -> str:
+def _waiting(one: WaitingCordon) -> _Row:
     """A cordon that was made without the store, which has yet to take it in."""
-    began = dt.datetime.fromtimestamp(one.began, dt.timezone.utc).strftime("%Y-%m-%dT%H:%MZ")
-    return f"{one.node}  {one.mark}  {one.backend}  {began}  {one.who}  {one.why}"
+    return _Row("waiting", one.node, str(one.mark), one.backend, _minute(one.began), one.who, one.why)
 
 
-def _strays(stored: _Stored, shown: _Shown, given: str, waiting: Collection[str]) -> Iterator[str]:
-    """A line for each mark of none of our open cordons, and of none that waits. What a person wrote beside
+def _strays(stored: _Stored, shown: _Shown, given: str, waiting: Collection[str]) -> Iterator[_Row]:
+    """A row for each mark of none of our open cordons, and of none that waits. What a person wrote beside
     one of ours stands in its own line."""
     from healthcheck.store.strays import StrayKind
     from provisioning.actions.ownership import strays
@@ -170,7 +209,7 @@ def _strays(stored: _Stored, shown: _Shown, given: str, waiting: Collection[str]
             yield _stray(one, shown.backend.name, given, blind=stored.broken is not None)
 
 
-def _stray(one: Stray, backend: str, given: str, *, blind: bool) -> str:
+def _stray(one: Stray, backend: str, given: str, *, blind: bool) -> _Row:
     from healthcheck.store.marks import ended_by, typed_mark
     from healthcheck.store.strays import StrayKind
 
@@ -181,5 +220,5 @@ def _stray(one: Stray, backend: str, given: str, *, blind: bool) -> str:
         whose = "ours, without an open cordon in this store"
     mark = typed_mark(one.mark)
     assert mark is not None  # noqa: S101  (what the back end showed had its form)
-    return (f"{one.node}  {one.mark}  {backend}  {whose}: "
-            f"{one.words.removeprefix(f'{one.mark}: ')}; to end it: {ended_by(mark)}{given}")
+    return _Row("stray", one.node, str(one.mark), backend, "", "", one.words.removeprefix(f"{one.mark}: "),
+                (whose,), f"{ended_by(mark)}{given}")

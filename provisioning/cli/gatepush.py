@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from healthcheck.cli import completing
+from inventory.cli.confirm import YES_MANY, confirm
 from inventory.cli.folded import echo_folded
 from inventory.cli.limits import FANOUT, LIMIT
 from inventory.cli.span import span
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
               help="Where agents fetch from: the URL of the exporter's /gate, or a folder.")
 @click.option("--no-snapshot", is_flag=True, help="Send only what --trust and --from name.")
 @click.option("--become", is_flag=True, help="Go through sudo, whatever the inventory says.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done and change nothing.")
+@YES_MANY
 @LIMIT
 @FANOUT
 @click.option("--timeout", metavar="SPAN", callback=span(1, 86400),
@@ -33,8 +36,8 @@ if TYPE_CHECKING:
 @click.option("--state", metavar="DIR",
               help="Folder of keys and snapshot. Default: MUSTER_STATE, XDG, /var/lib/muster.")
 def push(
-    nodes: str, trust: bool, source: str | None, no_snapshot: bool, become: bool, fanout: int,
-    timeout: float | None, inventory: str | None, state: str | None,
+    nodes: str, trust: bool, source: str | None, no_snapshot: bool, become: bool, dry_run: bool, yes: bool,
+    fanout: int, timeout: float | None, inventory: str | None, state: str | None,
 ) -> int:
     """Send NODES the newest snapshot over the connection that `muster check` uses, as root. Each verifies it
     before storing it.
@@ -54,6 +57,7 @@ def push(
     from healthcheck.ruleset.ruleset import load_ruleset
     from inventory.locate import state_dir
     from inventory.model import Privilege
+    from inventory.nodeset import fold
     from inventory.transport.remote import RemoteTransport
     from provisioning.agent.install import bounds
     from provisioning.gate.push import push as pushed
@@ -73,6 +77,12 @@ def push(
     chosen: list[Node] = list(choose(nodes, inventory, False, False, load_ruleset(folders(None))))
     if become:
         chosen = [node if node.become else replace(node, privilege=Privilege.BECOME) for node in chosen]
+    what = ", ".join(name for name, sent in (
+        ("the snapshot", pair), ("the keys to trust", trust), ("where to fetch from", source)) if sent)
+    if dry_run:
+        click.echo(f"would send {what} to {fold(node.name for node in chosen)}")
+        return 0
+    confirm(f"send {what} to", [node.name for node in chosen], stops=False, yes=yes)
     lines = "".join(key.public.line(NAMESPACES[:1]) for key in keys.trusted)
     undone: list[tuple[str, str]] = []
     for one in pushed(chosen, RemoteTransport(), bounds(chosen, timeout, fanout),

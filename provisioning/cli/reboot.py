@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import click
@@ -9,6 +10,7 @@ import click
 from healthcheck.cli import completing
 from inventory.cli.chosen import chosen, who
 from inventory.cli.confirm import YES, confirm
+from inventory.cli.formatted import as_json as format_option
 from inventory.errors import UsageError
 
 
@@ -17,12 +19,13 @@ from inventory.errors import UsageError
 @click.option("--reason", metavar="TEXT", help="Why, for the ledger.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done and change nothing.")
 @YES
+@format_option("json: the document (muster.outcomes/1), with a message for each node.")
 @click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check.")
 @click.option(
     "--state", metavar="DIR", help="Folder of the store. Default: MUSTER_STATE, XDG, /var/lib/muster.")
 def reboot(
-    nodes: str | None, reason: str | None, dry_run: bool, yes: bool, inventory: str | None,
-    state: str | None,
+    nodes: str | None, reason: str | None, dry_run: bool, yes: bool, as_json: bool,
+    inventory: str | None, state: str | None,
 ) -> int:
     """Restart NODES through Slurm (or the site's own command), as soon as their jobs have ended. Without
     NODES: show the progress.
@@ -41,6 +44,7 @@ def reboot(
     from inventory.load import load_inventory
     from inventory.locate import find_inventory, state_dir
     from provisioning.actions.choose import backend
+    from provisioning.actions.cordon import document
     from provisioning.actions.reboot import reboot as act
     from provisioning.actions.reboot import resolve_reboots
 
@@ -58,6 +62,9 @@ def reboot(
             confirm("reboot", names, stops=True, yes=yes)
         with opened(state_dir(state)) as store:
             done = act(store, through, names, reason.strip(), who(), time.time, dry=dry_run)
+    if as_json:
+        click.echo(json.dumps(document(done), indent=1))
+        return int(any(one.failed for one in done))
     for one in done:
         click.echo(f"{one.node}: {one.message}")
     if not done:

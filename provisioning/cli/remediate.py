@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from healthcheck.cli import completing
 from inventory.cli.chosen import who
+from inventory.cli.formatted import as_json as format_option
 from inventory.cli.limits import LIMIT, given
 from inventory.errors import UsageError
 from provisioning.cli.typed import again
@@ -46,12 +48,13 @@ _STEPS = ("restart-fabric-manager", "restart-persistenced", "restart-docker", "r
 @click.option(
     "--rules", metavar="DIR", help="A folder of site rules and policy that override the packaged ones.")
 @LIMIT
+@format_option("json: the plan (muster.remediation/1), or with --apply its outcomes (muster.outcomes/1).")
 @click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check.")
 @click.option(
     "--state", metavar="DIR", help="Folder of the store. Default: MUSTER_STATE, XDG, /var/lib/muster.")
 def remediate(
     nodes: str | None, step: str | None, act: bool, become: bool, lease: str | None, hostfile: str | None,
-    golden: str | None, rules: str | None, inventory: str | None, state: str | None,
+    golden: str | None, rules: str | None, as_json: bool, inventory: str | None, state: str | None,
 ) -> int:
     """Take the step that the policy names for what is wrong with NODES (default: all); without --apply only
     show it.
@@ -82,7 +85,7 @@ def remediate(
     from inventory.select import select
     from inventory.transport.remote import RemoteTransport
     from provisioning.actions.choose import Options, backend
-    from provisioning.actions.cordon import CordonResult
+    from provisioning.actions.cordon import CordonResult, document
     from provisioning.lease.check import manager
     from provisioning.lease.runlock import alone
     from provisioning.remediate.execute import RemediationContext, execute
@@ -105,13 +108,16 @@ def remediate(
     if not act:
         with opened(folder) as store:
             works, lefts = _chosen(store, there, through, policy, ruleset, names, only)
-            _plan(works, lefts, store, policy)
+            if as_json:
+                click.echo(json.dumps(_document(works, lefts, store, policy), indent=1))
+            else:
+                _plan(works, lefts, store, policy)
         return 0
     whole = {node.name: replace(node, privilege=Privilege.BECOME) if become else node for node in there}
     name = f"remediate ({who()})"
 
     def on_result(one: CordonResult) -> None:
-        click.echo(f"{one.node}: {one.message}")
+        click.echo(f"{one.node}: {one.message}", err=as_json)
 
     with opened(folder) as store, alone(folder, _LOCK, "remediate"):
         site = VerifyContext(ruleset, RemoteTransport(), folder, policy.remediation.at_once)
@@ -125,8 +131,11 @@ def remediate(
         for names_left, why in _folded(lefts):
             on_result(CordonResult(names_left, f"left: {why}", held=False))
         done += execute(context, works)
-        if not done and not lefts:
-            click.echo("nothing to do")
+    if as_json:
+        left = [CordonResult(one.node, f"left: {one.why}", held=False) for one in lefts]
+        click.echo(json.dumps(document([*left, *done]), indent=1))
+    elif not done and not lefts:
+        click.echo("nothing to do")
     return int(any(one.failed for one in done))
 
 
@@ -174,6 +183,22 @@ def _plan(works: list[PlannedStep], lefts: list[ExcludedNode], store: Store, pol
         click.echo(f"This is a plan. To do it: {again('--apply')}")
     elif not lefts and not cut:
         click.echo("nothing to do")
+
+
+def _document(
+    works: list[PlannedStep], lefts: list[ExcludedNode], store: Store, policy: TriagePolicy,
+) -> dict[str, Any]:
+    """The plan as muster.remediation/1."""
+    from provisioning.remediate.record import unended
+    from provisioning.remediate.steps import SPECS
+
+    return {
+        "schema": "muster.remediation/1", "at_once": policy.remediation.at_once,
+        "interrupted": [one.node for one in unended(store)],
+        "steps": [{"node": work.node, "domain": work.domain, "step": work.step.value, "fault": work.fault,
+                   "why": work.why, "seconds": SPECS[work.step].seconds, "runs": list(SPECS[work.step].runs),
+                   "must_pass": list(work.rules)} for work in works],
+        "left": [{"node": one.node, "why": one.why} for one in lefts]}
 
 
 def _folded(lefts: list[ExcludedNode]) -> Iterator[tuple[str, str]]:

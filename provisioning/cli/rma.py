@@ -13,6 +13,7 @@ import click
 
 from healthcheck.cli import completing
 from inventory.cli.chosen import who
+from inventory.cli.formatted import formats
 from inventory.cli.propose import dry_run_option, yes_option
 from inventory.errors import UsageError
 
@@ -133,7 +134,11 @@ def open_(
 @click.argument("which", metavar="ID|NODE", shell_complete=completing.node)
 @_state
 def ship(which: str, state: str | None) -> None:
-    """Record that a part is on its way to the vendor."""
+    """Record that a part is on its way to the vendor.
+
+    \b
+    muster rma ship gpu017
+    """
     from healthcheck.store.file import opened
     from healthcheck.store.rmas import rmas, unfinished
     from inventory.locate import state_dir
@@ -369,10 +374,15 @@ def _others_away(found: Sequence[Rma], node: str, but: int | None) -> list[int]:
 
 @rma.command("list")
 @click.option("--all", "every", is_flag=True, help="Also those that are back.")
-@click.option("--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True)
+@formats()
 @_state
-def list_(every: bool, form: str, state: str | None) -> None:
-    """List what is away, and what came back different from what was announced."""
+def list_(every: bool, fmt: str, state: str | None) -> None:
+    """List what is away, and what came back different from what was announced.
+
+    \b
+    muster rma list
+    muster rma list --all --format json | jq -r '.rmas[].serial'
+    """
     from healthcheck.store.file import opened
     from healthcheck.store.rmas import RmaState, alarms, rmas
     from inventory.locate import state_dir
@@ -384,7 +394,7 @@ def list_(every: bool, form: str, state: str | None) -> None:
         wrong = alarms(store, found)
         shown = [one for one in found if every or one.away or one.id in wrong]
         _print_unfinished(store)
-    if form == "json":
+    if fmt == "json":
         click.echo(
             json.dumps({
                 "schema": "muster.rmas/1",

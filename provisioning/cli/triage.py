@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from healthcheck.cli.wrapping import echo
 from inventory.cli.chosen import who
+from inventory.cli.formatted import formats
 from inventory.cli.span import moment, span
 from inventory.errors import UsageError
 from provisioning.cli.typed import again
@@ -49,7 +51,7 @@ if TYPE_CHECKING:
 @click.option(
     "--close-after", metavar="SPAN", callback=span(0, 3650 * 86400),
     help="With --replay: how long after it opened someone would have closed the breaker.  [default: never]")
-@click.option("--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True)
+@formats()
 @click.option("--hostfile", metavar="FILE",
               help="A file of hosts that launch scripts leave out, instead of what `cordon:` says.")
 @click.option("--golden", metavar="FILE", help="A file of the nodes that launch scripts may use, instead.")
@@ -61,7 +63,7 @@ if TYPE_CHECKING:
 def triage(
     act: bool, at_most: int | None, close_breaker: bool, reason: str | None, undo_since: str | None,
     take_over: str | None, replay: bool, since: float | None, policy_file: str | None,
-    close_after: float | None, form: str, hostfile: str | None, golden: str | None, rules: str | None,
+    close_after: float | None, fmt: str, hostfile: str | None, golden: str | None, rules: str | None,
     inventory: str | None, state: str | None,
 ) -> int:
     """Decide from the sweeps in the store which nodes to keep jobs away from and which to release; without
@@ -137,12 +139,12 @@ def triage(
     if replay:
         from provisioning.cli.triagereplay import reported
 
-        reported(there, policy, folder, since if since is not None else 30 * 86400.0, close_after, form)
+        reported(there, policy, folder, since if since is not None else 30 * 86400.0, close_after, fmt)
         return 0
     trouble = ""
     through: Backend | None = None
     try:
-        through = backend(there, Options(hostfile, golden), lambda line: click.echo(line, err=True))
+        through = backend(there, Options(hostfile, golden), lambda line: echo(line, err=True))
     except UsageError:
         if act:
             raise
@@ -153,26 +155,26 @@ def triage(
             except MusterError as error:
                 trouble = str(error)
                 fleet, silences, seen = _fleet(store, there, policy, None)
-            plan = _print(store, fleet, policy, form, silences, trouble, at_most, through, undoing)
+            plan = _print(store, fleet, policy, fmt, silences, trouble, at_most, through, undoing)
             if through is not None and not trouble:
                 found = [*mend(store, through, "", time.time, dry=True),
                          *(newnodes.admit(store, through, fleet, plan, policy, "", time.time, dry=True)
                            if undoing is None else ())]
                 for one in found:
-                    click.echo(f"{one.node}: {one.message}", err=form == "json")
+                    echo(f"{one.node}: {one.message}", err=fmt == "json")
             _beside(seen, through)
             _by_name(store, there)
             for late in (*left(store, time.time(), overdue), runs.overdue(store, time.time())):
                 if late:
-                    click.echo(f"note: {late}", err=True)
-        if form == "text" and plan.steps:
-            click.echo(f"This is a plan. To do it: {again('--apply')}")
+                    echo(f"note: {late}", err=True)
+        if fmt == "table" and plan.steps:
+            echo(f"This is a plan. To do it: {again('--apply')}")
         return _code(plan, [])
     assert through is not None  # noqa: S101  (or it would have been raised)
     name = f"triage ({who()})"
     with opened(folder) as store, one_run(store, folder, name, time.time, take_over) as run:
         for line in policy_changes(store, folders(rules), name, time.time()):
-            click.echo(line, err=form == "json")
+            echo(line, err=fmt == "json")
         now = time.time()
         with store.writing() as db:
             note(db, decided_by(policy), name, now, latest=now + AHEAD_S)
@@ -182,30 +184,30 @@ def triage(
         try:
             for one in [
                 *applying.settle(store, through, name, time.time), *mend(store, through, name, time.time)]:
-                click.echo(f"{one.node}: {one.message}", err=form == "json")
+                echo(f"{one.node}: {one.message}", err=fmt == "json")
                 done.append(one)
             fleet, silences, seen = _fleet(store, there, policy, through, keep=True)
         except ActionError as error:
             fleet, silences, _ = _fleet(store, there, policy, None)
-            write(store, _print(store, fleet, policy, form, silences, str(error), at_most, through, None),
+            write(store, _print(store, fleet, policy, fmt, silences, str(error), at_most, through, None),
                   opens=False)
             raise ActionError(f"{error}; the verdicts are stored and nothing was done. Run muster triage "
                               "--apply again") from None
-        plan = _print(store, fleet, policy, form, silences, "", at_most, through, undoing)
+        plan = _print(store, fleet, policy, fmt, silences, "", at_most, through, undoing)
         _beside(seen, through)
         _by_name(store, there)
         done += applying.apply(store, through, plan, name, time.time,
-                               lambda one: click.echo(f"{one.node}: {one.message}", err=form == "json"))
+                               lambda one: echo(f"{one.node}: {one.message}", err=fmt == "json"))
         new = newnodes.admit(store, through, fleet, plan, policy, name, time.time) if undoing is None else []
         for one in new:
-            click.echo(f"{one.node}: {one.message}", err=form == "json")
+            echo(f"{one.node}: {one.message}", err=fmt == "json")
         done += new
         run.outcome = outcome(plan, done)
         if isinstance(through, SupportsConditions):
             try:
                 through.set_conditions(conditions(fleet, plan, policy))
             except ActionError as error:    # all steps are done
-                click.echo(f"note: the conditions of nodes were not updated: {error}", err=True)
+                echo(f"note: the conditions of nodes were not updated: {error}", err=True)
     return _code(plan, done)
 
 
@@ -254,10 +256,10 @@ def _beside(seen: BackendView | None, through: Backend | None) -> None:
     if seen is None or through is None:
         return
     for line in lines(seen.strays, fold):
-        click.echo(line, err=True)
+        echo(line, err=True)
     for why in dict.fromkeys(seen.forgot.values()):
         nodes = fold(node for node, message in seen.forgot.items() if message == why)
-        click.echo(f"note: {through.name} lost our cordon on {nodes}, as {why}: muster triage --apply sets "
+        echo(f"note: {through.name} lost our cordon on {nodes}, as {why}: muster triage --apply sets "
                    "it again", err=True)
 
 
@@ -270,13 +272,13 @@ def _by_name(store: Store, there: Inventory) -> None:
 
     if strange := {one.node for one in open_cordons(store)} - there.nodes.keys():
         nodes = fold(strange)
-        click.echo(f"note: cordons of nodes that are not in the inventory: {nodes}: muster uncordon {nodes}, "
+        echo(f"note: cordons of nodes that are not in the inventory: {nodes}: muster uncordon {nodes}, "
                    "or muster inventory rename OLD NEW", err=True)
     for one in unfinished(store):
-        click.echo(f"note: a rename was cut short: muster inventory rename {one.old} {one.new}", err=True)
+        echo(f"note: a rename was cut short: muster inventory rename {one.old} {one.new}", err=True)
 
 
-def _print(store: Store, fleet: FleetHistory, policy: TriagePolicy, form: str, silences: list[Silence],
+def _print(store: Store, fleet: FleetHistory, policy: TriagePolicy, fmt: str, silences: list[Silence],
            trouble: str, at_most: int | None, through: Backend | None, undoing: float | None) -> TriagePlan:
     from healthcheck.report import plan as report
     from healthcheck.report import silences as quiet
@@ -296,23 +298,23 @@ def _print(store: Store, fleet: FleetHistory, policy: TriagePolicy, form: str, s
     end_jobs = through.end_jobs if isinstance(through, SupportsEndJobs) else report.no_command
     there = [problem for past in fleet.nodes for problem in past.unsilenced.problems] if silences else []
     for line in quiet.notes(silences, there, fleet.now, fold):
-        click.echo(line, err=True)
-    if form == "json":
+        echo(line, err=True)
+    if fmt == "json":
         click.echo(json.dumps(report.document(plan, end_jobs, quiet.document(plan, silences)),
                               indent=1))
         return plan
     if trouble:
-        click.echo(f"note: the holders of nodes come from the store alone: {trouble}", err=True)
+        echo(f"note: the holders of nodes come from the store alone: {trouble}", err=True)
     if undoing is not None:
         for line in report.undo_text(plan, undoing, fold):
-            click.echo(line)
+            echo(line)
         return plan
     if said := head_clock(store, fleet.now):
-        click.echo(f"note: {said}", err=True)
+        echo(f"note: {said}", err=True)
     for line in report.text(plan, len(fleet.nodes), sum(past.in_service for past in fleet.nodes),
                             newest_sweep(store, fleet.now),
                             fold, held_back=quiet.held_back(plan, silences, fold), end_jobs=end_jobs):
-        click.echo(line)
+        echo(line)
     return plan
 
 
@@ -325,7 +327,7 @@ def _close(store: Store, name: str, reason: str) -> None:
         line = ledger.begin(db, now, name, "close breaker", "", reason)
         was = close_breaker(db, now, name, reason)
         ledger.finish(db, line, "closed" if was else "it was not open", now)
-    click.echo("the breaker is closed" if was else "the breaker was not open", err=True)
+    echo("the breaker is closed" if was else "the breaker was not open", err=True)
 
 
 def _code(plan: TriagePlan, done: list[CordonResult]) -> int:

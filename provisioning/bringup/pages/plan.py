@@ -1,11 +1,12 @@
-"""The page of a bring-up plan: which steps each machine still has, how many at a time, for how long at most.
-Pure."""
+"""A bring-up plan: which steps each machine still has, how many at a time, for how long at most; as text
+and as JSON (muster.bringup-plan/1). Pure."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import ceil
+from typing import Any
 
 from healthcheck.report.nodes import Fold
 from inventory.model import Node
@@ -40,6 +41,29 @@ def lines(
     yield from refusals(chosen.refused, fold)
 
 
+def document(
+    chosen: MachineSelection, steps: Mapping[str, BringupStep], without: Collection[str],
+    why: Mapping[tuple[str, str], str],
+) -> dict[str, Any]:
+    """The plan as muster.bringup-plan/1; `why` as for `lines`."""
+    ahead = _ahead(chosen.plans)
+    return {
+        "schema": "muster.bringup-plan/1", "seconds": _seconds(chosen.plans, steps),
+        "machines": [{
+            "node": plan.node.name, "steps": list(plan.steps),
+            "skipped": [{"step": step, "why": "left out by the policy" if step in without
+                         else why.get((plan.node.name, step), "")} for step in plan.skips],
+        } for plan in chosen.plans],
+        "steps": [{
+            "step": name, "title": step.title, "machines": len(there), "at_once": step.in_parallel,
+            "domain_at_once": step.domain_at_once, "rounds": rounds(step, there), "seconds": step.seconds,
+            "effect": step.effect.value, "owner": step.owner.value,
+        } for name in ahead for step, there in ((steps[name], _those(chosen.plans, name)),)],
+        "through": list(chosen.through),
+        "refused": [{"node": one.node, "why": one.why, "type": one.hand.replace("NODES", word(one.node))}
+                    for one in chosen.refused]}
+
+
 def refusals(refused: Sequence[RefusedMachine], fold: Fold) -> Iterator[str]:
     """A line for all that are refused for one reason, with what to type."""
     groups: dict[tuple[str, str], list[str]] = {}
@@ -53,11 +77,8 @@ def refusals(refused: Sequence[RefusedMachine], fold: Fold) -> Iterator[str]:
 def table(plans: Sequence[MachinePlan], steps: Mapping[str, BringupStep]) -> Iterator[str]:
     """A line for each step that anybody has still to go."""
     rows = [_HEAD]
-    for name in ORDER:
-        there = [plan.node for plan in plans if name in plan.steps]
-        if not there:
-            continue
-        step = steps[name]
+    for name in _ahead(plans):
+        step, there = steps[name], _those(plans, name)
         per_domain = str(step.domain_at_once) if step.domain_at_once is not None else "-"
         rows.append((name, str(len(there)), str(step.in_parallel), per_domain, str(rounds(step, there)),
                      _long(step.seconds), step.effect.value, step.owner.value, step.title))
@@ -78,17 +99,31 @@ def rounds(step: BringupStep, nodes: Sequence[Node]) -> int:
 
 
 def _sums(plans: Sequence[MachinePlan], steps: Mapping[str, BringupStep]) -> Iterator[str]:
-    ahead = [name for name in ORDER if any(name in plan.steps for plan in plans)]
-    most = sum(rounds(steps[name], [plan.node for plan in plans if name in plan.steps])
-               * steps[name].seconds + steps[name].gather_s for name in ahead)
-    yield (f"{_count(len(plans), 'machine')}, {_count(len(ahead), 'step')}, at most {_long(most)} if every "
-           "step takes its full time")
+    ahead = _ahead(plans)
+    yield (f"{_count(len(plans), 'machine')}, {_count(len(ahead), 'step')}, at most "
+           f"{_long(_seconds(plans, steps))} if every step takes its full time")
     if disruptive := [name for name in ahead if steps[name].effect is StepEffect.DISRUPTIVE]:
         yield f"disruptive, so only on machines proven idle: {', '.join(disruptive)}"
     unnamed = [plan.node for plan in plans if plan.node.power is None]
     if unnamed and any(steps[name].domain_at_once is not None for name in ahead):
         yield (f"note: the inventory has no power domain (power:) for {_count(len(unnamed), 'machine')}: "
                "each rack counts as one, and machines without a rack together")
+
+
+def _ahead(plans: Sequence[MachinePlan]) -> list[str]:
+    """The steps that anybody has still to go, in their order."""
+    return [name for name in ORDER if any(name in plan.steps for plan in plans)]
+
+
+def _those(plans: Sequence[MachinePlan], step: str) -> list[Node]:
+    """The machines that have this step still to go."""
+    return [plan.node for plan in plans if step in plan.steps]
+
+
+def _seconds(plans: Sequence[MachinePlan], steps: Mapping[str, BringupStep]) -> float:
+    """How long all of it takes at most."""
+    return sum(rounds(steps[name], _those(plans, name)) * steps[name].seconds + steps[name].gather_s
+               for name in _ahead(plans))
 
 
 def _skipped(

@@ -1,4 +1,5 @@
-"""The punch list of a bring-up: what someone has to repair, by who and where, as text and as CSV. Pure.
+"""The punch list of a bring-up: what someone has to repair, by who and where, as text, as CSV and as JSON
+(muster.punch-list/1). Pure.
 
 A cell of the CSV that a spreadsheet would take for a formula has an apostrophe in front, by which it is text:
 OWASP's Application Security Verification Standard 5, requirement 1.2.10, names = + - @, tab and NUL as the
@@ -13,6 +14,7 @@ import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
 from healthcheck.model.outcome import Owner
 from healthcheck.model.trouble import Trouble
@@ -141,6 +143,14 @@ def text(lines: Sequence[PunchListItem], head: PunchListSummary) -> Iterator[str
                    f"{utc(one.since)}, {ago(head.now - one.since)})")
             yield f"      {one.what}"
             yield f"      next: {one.hand}"
+
+
+def document(lines: Sequence[PunchListItem], head: PunchListSummary) -> dict[str, Any]:
+    """The list as muster.punch-list/1; `lines` are ordered."""
+    return {"schema": "muster.punch-list/1", "time": utc(head.now), "machines": head.machines,
+            "through": head.through, "trouble": head.trouble,
+            "owner": head.owner.value if head.owner is not None else None,
+            "lines": [dict(zip(COLUMNS, one.cells, strict=True)) for one in lines]}
 
 
 def csv(lines: Sequence[PunchListItem]) -> str:

@@ -90,7 +90,7 @@ class Site:
         self.faults.write_text(json.dumps(faults))
 
     def words(self, *more: str, launcher: str = "local", nodes: str = "@all") -> list[str]:
-        return [str(MUSTER), "burnin", "run", nodes, "--launcher", launcher, "--rules", "rules", "--json",
+        return [str(MUSTER), "burnin", "run", nodes, "--launcher", launcher, "--rules", "rules", "--output",
                 "doc.json", *more]
 
     def environment(self, **more: str) -> dict[str, str]:

@@ -90,7 +90,7 @@ def test_a_head_that_is_killed_leaves_no_rank_and_the_next_run_starts_clean(tmp_
     head.wait()
     head.stderr.close()
     await_none_with(mark, 15)
-    left = site.muster("burnin", "show", "--json", "-")
+    left = site.muster("burnin", "show", "--format", "json")
     half = json.loads(left.stdout)
     assert left.returncode == 3 and half["options"]["finished"] is False and half["verdict"] == "unknown"
     assert [task["kind"] for task in half["tasks"] if task["stage"] == "node"].count("copy") == 2
