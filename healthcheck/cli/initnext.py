@@ -1,0 +1,53 @@
+"""What to type after `muster init`, by what it found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from inventory.nodeset import fold
+
+if TYPE_CHECKING:
+    from healthcheck.ruleset.ruleset import Ruleset
+    from inventory.model import Inventory
+
+_MANY = 8       # nodes from which an agent on each is worth more than a timer on the head
+NOT_REACHED = "not reached"
+
+
+def next_steps(
+    found: Inventory, ruleset: Ruleset, states: Mapping[str, str], file: str, state: str,
+) -> Iterator[tuple[str, str]]:
+    """Commands, each with what it is for. `states` are the newest ones by node, where there are any;
+    `file` names the inventory where commands would not find it by themselves, and `state` is the option for
+    another state folder."""
+    here = f" -i {file}" if file else ""
+    mine = {name: states[name] for name in found.nodes if name in states}
+    unreached = [name for name, state in mine.items() if state == NOT_REACHED]
+    missing = [name for name in found.nodes if name not in mine]
+    sick = [name for name, state in mine.items() if state in ("unhealthy", "degraded")]
+    unknown = [name for name, state in mine.items() if state == "unknown"]
+    again = f"muster init{f' -o {file}' if file else ''}{state}"
+    if missing:
+        yield again, f"again, to go on with {_few(missing)}"
+    if unreached:
+        yield again, f"again, once {_few(unreached)} can be reached: it tries what is left"
+    if sick:
+        yield f"muster history --still{state}", f"what is wrong with {_few(sick)}, and since when"
+    if unknown:
+        yield "muster help privilege", "what needs root on nodes, and three ways to allow it"
+    yield f"muster check --store{here}{state}", "sweep again and remember it; --every 5m goes on by itself"
+    if len(mine) >= _MANY:
+        yield f"muster agent install @all{here}", "or let each node sweep itself, on a timer"
+    yield f"muster triage{here}{state}", "what it would do about sick nodes; only --apply changes anything"
+    if found.cordon is None:
+        yield "muster help cordon", "say in the inventory how jobs are kept away: triage --apply needs it"
+    if any(node.sku is not None and ruleset.skus[node.sku].numbers.get("gpu_count") != 0
+           for node in found if node.sku in ruleset.skus):
+        yield f"muster burnin plan{here}", "what burning in the GPUs would take; a pass is a certificate"
+        yield "muster help gate", "let only certified, healthy nodes start jobs"
+
+
+def _few(names: Sequence[str]) -> str:
+    text = fold(names)
+    return text if len(text) <= 60 else f"{len(names)} nodes"
