@@ -115,6 +115,7 @@ def _place(output: str | None) -> Path:
 def _run(setup: _Setup, anew: bool, sources: InitSources, state: str) -> int:
     from healthcheck.cli.initnext import next_steps
     from inventory.model import LifecycleState
+    from inventory.nodeset import fold
 
     place = setup.place
     ruleset = _ruleset(setup.rules)
@@ -122,14 +123,20 @@ def _run(setup: _Setup, anew: bool, sources: InitSources, state: str) -> int:
     found = _load(place, ruleset)
     waiting = _pin(setup, found)
     serving = [node for node in found if node.lifecycle.state is LifecycleState.SERVICE]
-    known = _known_states(setup.state)
-    if waiting.sweep or any(node.name not in known for node in serving):
-        code = _sweep(setup, serving, found, ruleset) if waiting.reachable else 2
-        found = _load(place, _ruleset(setup.rules))
-        known = _known_states(setup.state)
+    known, code = _known_states(setup.state), 0
+    due = (waiting.pinned or any(node.name not in known for node in serving)
+           or (setup.accept_skus and any(node.sku is None for node in serving)))
+    if not waiting.reachable:
+        code = 3
+        click.echo("\nSweep: not yet, as no machine's host key is known")
+    elif due:
+        code = _sweep(setup, serving, ruleset)
+        found, known = _load(place, _ruleset(setup.rules)), _known_states(setup.state)
     else:
-        code = 0
-        click.echo(f"\nSweep: done before; the results are in {setup.state}")
+        click.echo("\nSweep: done before. Each node's state then:")
+        for was in dict.fromkeys(known[node.name] for node in serving):
+            names = [node.name for node in serving if known[node.name] == was]
+            click.echo(f"  {was:<11}  {len(names):>5}  {_short(fold(names))}")
     click.echo("\nNext")
     hidden = shlex.quote(str(place)) if _hidden(place) else ""
     for command, why in next_steps(found, _ruleset(setup.rules), known, hidden, state):
@@ -233,10 +240,10 @@ def _replace(place: Path, text: str) -> None:
 
 @dataclass(frozen=True)
 class _Pinned:
-    """Whether there is something new to sweep, whether any node has a known key, and the nodes whose keys
-    wait for an answer."""
+    """Whether keys were pinned now, whether any node has a known key, and the nodes whose keys wait for an
+    answer."""
 
-    sweep: bool
+    pinned: bool
     reachable: bool
     unasked: str = ""
 
@@ -256,7 +263,7 @@ def _pin(setup: _Setup, found: Inventory) -> _Pinned:
     if not lacking:
         click.echo(f"\nHost keys: known of all {len(nodes)} nodes" if len(nodes) > 1
                    else "\nHost keys: known")
-        return _Pinned(sweep=False, reachable=True)
+        return _Pinned(pinned=False, reachable=True)
     click.echo("\nHost keys: by them muster knows that it talks to your machines. To check them, compare "
                "the fingerprints with the machines' consoles.")
     rounds = [without_key(jump_hosts(found).values(), config), lacking]
@@ -272,7 +279,7 @@ def _pin(setup: _Setup, found: Inventory) -> _Pinned:
         pinned += sum(each.done for each in tried.subjects)
         unasked = fold(each.node.name for each in tried.unasked) or unasked
     still = {node.name for node in without_key(nodes, config)}
-    return _Pinned(sweep=pinned > 0, reachable=len(still) < len(nodes), unasked=unasked)
+    return _Pinned(pinned=pinned > 0, reachable=len(still) < len(nodes), unasked=unasked)
 
 
 def _known_states(folder: Path) -> Mapping[str, str]:
@@ -288,7 +295,7 @@ def _known_states(folder: Path) -> Mapping[str, str]:
                 for name, spell in newest_spells(store).items()}
 
 
-def _sweep(setup: _Setup, serving: list[Node], found: Inventory, ruleset: Ruleset) -> int:
+def _sweep(setup: _Setup, serving: list[Node], ruleset: Ruleset) -> int:
     """Sweeps once, offers SKUs to nodes without one, judges by them, stores and shows the result."""
     from healthcheck.cli.check import choose, ended, show, stored
     from healthcheck.cli.initskus import asker, give_skus

@@ -25,17 +25,19 @@ def next_steps(
     mine = {name: states[name] for name in found.nodes if name in states}
     unreached = [name for name, state in mine.items() if state == NOT_REACHED]
     missing = [name for name in found.nodes if name not in mine]
-    sick = [name for name, state in mine.items() if state in ("unhealthy", "degraded")]
-    unknown = [name for name, state in mine.items() if state == "unknown"]
+    ailing = [name for name, state in mine.items() if state in ("unhealthy", "degraded", "unknown")]
     again = f"muster init{f' -o {file}' if file else ''}{state}"
     if missing:
         yield again, f"again, to go on with {_few(missing)}"
     if unreached:
         yield again, f"again, once {_few(unreached)} can be reached: it tries what is left"
-    if sick:
-        yield f"muster history --still{state}", f"what is wrong with {_few(sick)}, and since when"
-    if unknown:
-        yield "muster help privilege", "what needs root on nodes, and three ways to allow it"
+    if bare := [node.name for node in found if node.sku is None and node.name in mine
+                and node.name not in unreached]:
+        yield f"{again} --accept-skus", f"give {_few(bare)} the SKU that they are like, where one is"
+    if ailing:
+        yield f"muster history --still{state}", f"what is wrong or unknown at {_few(ailing)}, and since when"
+    if not mine:
+        return
     yield f"muster check --store{here}{state}", "sweep again and remember it; --every 5m goes on by itself"
     if len(mine) >= _MANY:
         yield f"muster agent install @all{here}", "or let each node sweep itself, on a timer"

@@ -130,7 +130,7 @@ def _python(at: Path, name: str, way: Way | None, mark: str, rng: random.Random)
         lines = (started, "exec tr '\\0' A </dev/zero")
     else:
         tree = at / "tree"
-        for path, text in machine_files(name, rng).items():
+        for path, text in _files(name, rng).items():
             (tree / path).parent.mkdir(parents=True, exist_ok=True)
             (tree / path).write_text(text)
         (tree / "run").mkdir()
@@ -141,7 +141,7 @@ def _python(at: Path, name: str, way: Way | None, mark: str, rng: random.Random)
     return python
 
 
-def machine_files(name: str, rng: random.Random) -> dict[str, str]:
+def _files(name: str, rng: random.Random) -> dict[str, str]:
     """A machine without GPU and RDMA port on which nothing is wrong."""
     return {
         "proc/sys/kernel/hostname": f"{name}\n",

@@ -8,10 +8,17 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.testbed.farm import machine_files
+from provisioning.demo import h100, host
+from provisioning.demo.build import build
+from provisioning.demo.fleet import find_programs
+from provisioning.demo.machine import DemoMachine, login_script, write
 from tests.testbed.sshd import Sshd, make_key, sshd
 
-Files = dict[str, str]
+# What shows that there are GPUs or RDMA adapters, in the path of a file or in a line of one.
+_GONE = (*h100.GPUS, *h100.HCAS, *h100.NVSWITCHES, "nvidia", "NVRM", "mlx5", "infiniband", "ib_", "NVIDIA", "DGX", "nvlink", "cdi", "dcgm", "docker", "containerd")
+_LISTS = (host.MODULES, host.UNITS)
+_TOOLS = ("nvidia-smi", "docker", "dcgmi", "ibstat", "nvidia-ctk", "mlxlink")
+KERNEL = "6.5.0-41-generic"
 
 
 @dataclass(frozen=True)
@@ -22,30 +29,46 @@ class Machines:
     config: str
 
 
-def read_only_root(files: Files) -> None:
-    """Plants a root file system that its kernel mounted read-only after an error."""
-    mounts = "proc/self/mountinfo"
-    files[mounts] = files[mounts].replace("rw,relatime", "ro,relatime").replace("rw,errors", "ro,errors")
+def plain(name: str) -> DemoMachine:
+    """A healthy node of the demo without all that belongs to GPUs and RDMA adapters."""
+    machine = h100.healthy(name, random.Random(name))
+    machine.files = {path: "".join(line for line in text.splitlines(True) if not _gone(line)) if path in _LISTS else text
+                     for path, text in machine.files.items() if not _gone(path)}
+    machine.files |= {"/proc/sys/kernel/osrelease": f"{KERNEL}\n", "/sys/class/dmi/id/product_name": "PowerEdge R650\n",
+                      "/sys/class/dmi/id/sys_vendor": "Dell Inc.\n", "/sys/class/dmi/id/board_name": "0WT8Y6\n"}
+    machine.links = {path: target for path, target in machine.links.items() if not _gone(path) and not _gone(target)}
+    machine.tools = {tool: script for tool, script in machine.tools.items() if tool not in _TOOLS}
+    machine.log = [record for record in machine.log if not _gone(record.decode(errors="replace"))]
+    return machine
+
+
+def _gone(text: str) -> bool:
+    return any(word in text for word in _GONE)
+
+
+def read_only_root(machine: DemoMachine) -> None:
+    """Plants a root file system that the kernel made read-only after an error."""
+    machine.remount(machine.mount("/").read_only())
 
 
 @contextmanager
-def machines(folder: Path, names: Sequence[str], plants: Mapping[str, Callable[[Files], None]]) -> Iterator[Machines]:
-    """Machines of these names in `folder`; what `plants` has for one changes its files before it starts."""
+def machines(folder: Path, names: Sequence[str], plants: Mapping[str, Callable[[DemoMachine], None]]) -> Iterator[Machines]:
+    """Machines of these names in `folder`; what `plants` has for one is done to it before it starts."""
     folder.mkdir(parents=True, exist_ok=True)
     key = make_key(folder / "newcomer")
+    syscalls, programs = build().syscalls, find_programs()
     servers: dict[str, Sshd] = {}
     with ExitStack() as stack:
         for name in names:
-            files = machine_files(name, random.Random(name))
-            plants.get(name, lambda _: None)(files)
+            machine = plain(name)
+            plants.get(name, lambda _: None)(machine)
             place = folder / name
             tree = place / "tree"
-            for path, text in files.items():
-                (tree / path).parent.mkdir(parents=True, exist_ok=True)
-                (tree / path).write_text(text)
-            (tree / "run").mkdir()
-            settings = f"SetEnv MUSTER_ROOT={tree} HOME={place / 'home'} PATH=/usr/local/bin:/usr/bin:/bin\n"
-            servers[name] = stack.enter_context(sshd(place, config=settings, user_key=key))
+            write(machine, tree, programs)
+            script = place / "login"
+            script.write_text(login_script(machine, tree, tree, syscalls))
+            script.chmod(0o755)
+            servers[name] = stack.enter_context(sshd(place, config=f"ForceCommand {script}\n", user_key=key))
         yield Machines(servers, "".join(
             f"Host {name}\n HostName 127.0.0.1\n Port {server.port}\n User {server.user}\n IdentityFile {key}\n"
             for name, server in servers.items()))

@@ -1,0 +1,188 @@
+"""`muster init` as a newcomer types it, against real sshd: from nothing to the name of the fault, and on after whatever ends it."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from healthcheck.store.file import opened
+from healthcheck.store.history import newest_spells
+from inventory.load import load_inventory
+from tests.command import MUSTER, environment, muster
+from tests.testbed.newcomer import Machines, machines, read_only_root
+from tests.testbed.ports import free_port
+from tests.testbed.require import require
+from tests.testbed.sshd import SSHD, wait_until
+
+NAMES = ("web1", "web2", "web3", "web4", "web5")
+SICK = "web3"
+Done = subprocess.CompletedProcess[str]
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
+    """Four machines on which nothing is wrong, and one with a fault."""
+    require(SSHD, "no sshd on this machine: apt-get install -y openssh-server")
+    with machines(tmp_path_factory.mktemp("machines"), NAMES, {SICK: read_only_root}) as running:
+        yield running
+
+
+class Home:
+    """A newcomer's home folder, with an ssh_config and nothing of muster's."""
+
+    def __init__(self, folder: Path, fleet: Machines, more: str = "") -> None:
+        self.folder = folder
+        self.file = folder / "muster.yaml"
+        self.pins = folder / ".ssh" / "muster_known_hosts"
+        (folder / ".ssh").mkdir(mode=0o700)
+        (folder / ".ssh" / "config").write_text(fleet.config + more)
+
+    def init(self, *words: str) -> Done:
+        return muster("init", *words, home=self.folder)
+
+    def answered(self, answers: str, *words: str) -> tuple[int, str]:
+        """The command at a terminal where someone types `answers`; its exit code and all that it said."""
+        ours, theirs = pty.openpty()
+        try:
+            os.write(ours, answers.encode())
+            done = subprocess.run([str(MUSTER), "init", *words], cwd=self.folder, env=environment(self.folder), stdin=theirs,
+                                  stderr=theirs, stdout=subprocess.PIPE, text=True, timeout=60, check=False)
+            os.set_blocking(ours, False)
+            said = os.read(ours, 65536).decode()
+        finally:
+            os.close(ours)
+            os.close(theirs)
+        return done.returncode, f"{said}{done.stdout}"
+
+    def start(self, *words: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen([str(MUSTER), "init", *words], cwd=self.folder, env=environment(self.folder),
+                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def skus(self) -> dict[str, str | None]:
+        return {node.name: node.sku for node in load_inventory(self.file)}
+
+    def states(self) -> dict[str, str]:
+        with opened(self.folder / "state") as store:
+            return {name: spell.state for name, spell in newest_spells(store).items()}
+
+
+@pytest.fixture
+def home(tmp_path: Path, fleet: Machines) -> Home:
+    return Home(tmp_path, fleet)
+
+
+def test_one_command_goes_from_nothing_to_the_name_of_the_fault(home: Home) -> None:
+    done = home.init("web[1-5]", "--accept-keys", "--accept-skus")
+    assert done.returncode == 1, done.stderr
+    assert f"CRITICAL  filesystem-read-only\n    {SICK}  /: read-only" in done.stdout
+    assert home.skus() == dict.fromkeys(NAMES, "cpu-only")
+    assert home.states() == {name: "unhealthy" if name == SICK else "healthy" for name in NAMES}
+    assert "muster triage  " in done.stdout and "muster burnin" not in done.stdout
+    assert f"what is wrong or unknown at {SICK}" in done.stdout
+
+
+def test_a_person_answers_the_questions_and_muster_does_what_was_answered(home: Home) -> None:
+    code, said = home.answered("ssh\nweb[1-2]\nyes\ny\n")
+    assert code == 0, said
+    assert "the hosts of ~/.ssh/config: 5" in said and said.count("SHA256:") >= 2
+    assert home.skus() == {"web1": "cpu-only", "web2": "cpu-only"}
+
+
+def test_a_no_pins_no_key_and_gives_no_sku(home: Home) -> None:
+    code, said = home.answered("no\n", "web1")
+    assert code == 3 and "declined" in said and not home.pins.exists()
+    assert "Sweep: not yet" in said
+
+
+def test_without_a_terminal_nothing_is_asked_and_no_key_is_trusted_unseen(home: Home) -> None:
+    done = home.init("web1")
+    assert done.returncode == 2 and not home.pins.exists()
+    assert "--expect PATH to check them, or --accept-keys" in done.stderr
+    assert home.skus() == {"web1": None}
+
+
+def test_without_a_terminal_and_without_nodes_it_names_the_options(home: Home) -> None:
+    done = home.init()
+    assert done.returncode == 2 and "--from-ssh-config" in done.stderr and not home.file.exists()
+
+
+def test_a_second_run_says_what_is_there_and_asks_no_machine(home: Home) -> None:
+    home.init("web[1-3]", "--accept-keys", "--accept-skus")
+    before = home.file.read_bytes(), home.pins.read_bytes()
+    done = home.init()
+    assert done.returncode == 0, done.stderr
+    assert "muster.yaml is there, with 3 nodes, web[1-3]" in done.stdout and "Sweep: done before" in done.stdout
+    assert "unhealthy        1  web3" in done.stdout and "muster check --store" in done.stdout
+    assert (home.file.read_bytes(), home.pins.read_bytes()) == before
+
+
+def test_other_nodes_than_those_of_the_file_are_refused_and_the_file_stays(home: Home) -> None:
+    home.file.write_text("version: 1\nnodes:\n  web1: {rack: r7}\n")
+    done = home.init("web[1-2]", "--accept-keys")
+    assert done.returncode == 2 and "muster.yaml does not have web2" in done.stderr and "--anew" in done.stderr
+    assert "rack: r7" in home.file.read_text()
+
+
+def test_anew_writes_the_file_anew_and_keeps_the_old_one(home: Home) -> None:
+    home.file.write_text("version: 1\nnodes:\n  web1: {rack: r7}\n")
+    home.init("web2", "--anew")
+    assert "web2" in home.file.read_text() and "r7" in (home.folder / "muster.yaml.old").read_text()
+
+
+def test_a_machine_that_is_not_reached_is_named_with_its_cause_and_the_others_go_on(tmp_path: Path, fleet: Machines) -> None:
+    home = Home(tmp_path, fleet, f"Host gone1\n HostName 127.0.0.1\n Port {free_port()}\n")
+    done = home.init("web1,gone1", "--accept-keys", "--accept-skus")
+    assert done.returncode == 3, done.stderr
+    assert "gone1: connect: " in done.stdout and "once gone1 can be reached" in done.stdout
+    assert home.skus() == {"gone1": None, "web1": "cpu-only"} and home.states()["web1"] == "healthy"
+
+
+def test_a_kill_at_any_point_leaves_nothing_half_written_and_the_next_run_ends_it(tmp_path: Path, fleet: Machines) -> None:
+    for number in range(6):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        home = Home(folder, fleet)
+        words = ("web[1-2]", "--accept-keys", "--accept-skus")
+        process = home.start(*words)
+        if number == 0:
+            wait_until(home.file.exists, what="the inventory")
+        elif number == 1:
+            wait_until(home.pins.exists, what="the pins")
+        else:
+            wait_until(lambda: home.file.exists(), what="the inventory")    # noqa: B023, PLW0108
+            time.sleep(0.4 * number)    # somewhere in the sweep, or just after it
+        process.send_signal(signal.SIGKILL if number % 2 else signal.SIGINT)
+        process.wait(30)
+        yaml.safe_load(home.file.read_text())
+        assert set(home.skus()) == {"web1", "web2"}
+        done = home.init(*words)
+        assert done.returncode == 0, done.stderr
+        assert home.skus() == {"web1": "cpu-only", "web2": "cpu-only"}
+        assert home.states() == {"web1": "healthy", "web2": "healthy"}
+        assert [path.name for path in folder.iterdir() if path.name.startswith(".muster.yaml")] == []
+
+
+def test_a_list_and_an_ssh_config_name_the_nodes_alike(tmp_path: Path, fleet: Machines) -> None:
+    home = Home(tmp_path, fleet, "Host jump\n HostName jump.invalid\nHost far1\n ProxyJump jump\nHost github.com\n User git\nHost *\n Port 22\n")
+    (home.folder / "nodes.txt").write_text("# ours\nweb[1-2] web3\n\nfar1   # behind a jump host\n")
+    done = home.init("--from-file", "nodes.txt", "-o", "a.yaml")
+    assert set(load_inventory(home.folder / "a.yaml").nodes) == {"web1", "web2", "web3", "far1"}, done.stderr
+    done = home.init("--from-ssh-config", "web*", "-o", "b.yaml")
+    assert set(load_inventory(home.folder / "b.yaml").nodes) == set(NAMES), done.stderr
+    assert "github.com: left out, as its user is git" in done.stdout
+    assert "jump: left out, as others are reached through it" in done.stdout
+
+
+def test_a_bad_line_of_a_list_is_one_line_with_its_place(home: Home) -> None:
+    (home.folder / "nodes.txt").write_text("web1\nweb[1-\n")
+    done = home.init("--from-file", "nodes.txt")
+    assert done.returncode == 2 and done.stderr.startswith("muster: nodes.txt:2:1: ") and done.stderr.count("\n") == 1
+    assert not home.file.exists()
