@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from healthcheck.cli import completing
 from healthcheck.cli.options import RULES, STATE, TIMEOUT
 from inventory.cli.limits import FANOUT, LIMIT, announce, given
 from inventory.errors import InventoryError, UsageError
@@ -47,7 +48,7 @@ class _Setup:
 
 
 @click.command()
-@click.argument("nodes", required=False)
+@click.argument("nodes", required=False, shell_complete=completing.node_set)
 @click.option("--from-slurm", is_flag=True, help="Take the nodes from Slurm (scontrol show node).")
 @click.option("--from-ansible", metavar="PATH", help="Take them from an Ansible inventory.")
 @click.option("--from-ssh-config", is_flag=True, help="Take the hosts of ~/.ssh/config.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -44,9 +45,11 @@ def next_steps(
     yield f"muster triage{here}{state}", "what it would do about sick nodes; only --apply changes anything"
     if found.cordon is None:
         yield "muster help cordon", "say in the inventory how jobs are kept away: triage --apply needs it"
-    if any(node.sku is not None and ruleset.skus[node.sku].numbers.get("gpu_count") != 0
-           for node in found if node.sku in ruleset.skus):
-        yield f"muster burnin plan{here}", "what burning in the GPUs would take; a pass is a certificate"
+    with_gpus = [node.name for node in found if node.sku is not None and node.sku in ruleset.skus
+                 and ruleset.skus[node.sku].numbers.get("gpu_count") != 0]
+    if with_gpus:
+        yield (f"muster burnin plan {shlex.quote(fold(with_gpus))}{here}",
+               "what burning in the GPUs would take; a pass is a certificate")
         yield "muster help gate", "let only certified, healthy nodes start jobs"
 
 

@@ -6,18 +6,16 @@ import os
 import pty
 import signal
 import subprocess
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
-from healthcheck.store.file import opened
+from healthcheck.store.file import NAME, opened
 from healthcheck.store.history import newest_spells
 from inventory.load import load_inventory
 from tests.command import MUSTER, environment, muster
-from tests.testbed.newcomer import Machines, machines, read_only_root
+from tests.testbed.newcomer import Machines, machines, plain, read_only_root
 from tests.testbed.ports import free_port
 from tests.testbed.require import require
 from tests.testbed.sshd import SSHD, wait_until
@@ -31,7 +29,7 @@ Done = subprocess.CompletedProcess[str]
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
     """Four machines on which nothing is wrong, and one with a fault."""
     require(SSHD, "no sshd on this machine: apt-get install -y openssh-server")
-    with machines(tmp_path_factory.mktemp("machines"), NAMES, {SICK: read_only_root}) as running:
+    with machines(tmp_path_factory.mktemp("machines"), {**dict.fromkeys(NAMES, plain), SICK: read_only_root}) as running:
         yield running
 
 
@@ -145,29 +143,28 @@ def test_a_machine_that_is_not_reached_is_named_with_its_cause_and_the_others_go
     assert home.skus() == {"gone1": None, "web1": "cpu-only"} and home.states()["web1"] == "healthy"
 
 
-def test_a_kill_at_any_point_leaves_nothing_half_written_and_the_next_run_ends_it(tmp_path: Path, fleet: Machines) -> None:
-    for number in range(6):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        home = Home(folder, fleet)
-        words = ("web[1-2]", "--accept-keys", "--accept-skus")
-        process = home.start(*words)
-        if number == 0:
-            wait_until(home.file.exists, what="the inventory")
-        elif number == 1:
-            wait_until(home.pins.exists, what="the pins")
-        else:
-            wait_until(lambda: home.file.exists(), what="the inventory")    # noqa: B023, PLW0108
-            time.sleep(0.4 * number)    # somewhere in the sweep, or just after it
-        process.send_signal(signal.SIGKILL if number % 2 else signal.SIGINT)
-        process.wait(30)
-        yaml.safe_load(home.file.read_text())
-        assert set(home.skus()) == {"web1", "web2"}
-        done = home.init(*words)
-        assert done.returncode == 0, done.stderr
-        assert home.skus() == {"web1": "cpu-only", "web2": "cpu-only"}
-        assert home.states() == {"web1": "healthy", "web2": "healthy"}
-        assert [path.name for path in folder.iterdir() if path.name.startswith(".muster.yaml")] == []
+POINTS: dict[str, Callable[[Home], bool]] = {
+    "the inventory": lambda home: home.file.exists(),
+    "the pins": lambda home: home.pins.exists(),
+    "a snapshot": lambda home: any((home.folder / "state").rglob("web1*")),
+    "the SKU": lambda home: home.file.exists() and "cpu-only" in home.file.read_text(),
+    "the store": lambda home: (home.folder / "state" / NAME).exists(),
+}
+
+
+@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
+def test_an_end_at_any_point_leaves_nothing_half_written_and_the_next_run_goes_on(home: Home, point: str, end: signal.Signals) -> None:
+    words = ("web[1-2]", "--accept-keys", "--accept-skus")
+    process = home.start(*words)
+    wait_until(lambda: POINTS[point](home), what=point)
+    process.send_signal(end)
+    process.wait(30)
+    assert set(home.skus()) == {"web1", "web2"}
+    done = home.init(*words)
+    assert done.returncode == 0, done.stderr
+    assert home.skus() == {"web1": "cpu-only", "web2": "cpu-only"}
+    assert home.states() == {"web1": "healthy", "web2": "healthy"}
 
 
 def test_a_list_and_an_ssh_config_name_the_nodes_alike(tmp_path: Path, fleet: Machines) -> None:

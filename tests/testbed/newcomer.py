@@ -1,9 +1,9 @@
-"""Plain machines as a newcomer has them: each behind an sshd of its own, reached by its name in ~/.ssh/config, and nowhere declared."""
+"""Machines as a newcomer has them: each behind an sshd of its own, reached by its name in ~/.ssh/config, and nowhere declared."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,7 +38,22 @@ def plain(name: str) -> DemoMachine:
                       "/sys/class/dmi/id/sys_vendor": "Dell Inc.\n", "/sys/class/dmi/id/board_name": "0WT8Y6\n"}
     machine.links = {path: target for path, target in machine.links.items() if not _gone(path) and not _gone(target)}
     machine.tools = {tool: script for tool, script in machine.tools.items() if tool not in _TOOLS}
+    machine.scenario = {}
     machine.log = [record for record in machine.log if not _gone(record.decode(errors="replace"))]
+    return machine
+
+
+def with_gpus(name: str) -> DemoMachine:
+    """A healthy node with eight GPUs."""
+    return h100.healthy(name, random.Random(name))
+
+
+def lost_gpus(name: str) -> DemoMachine:
+    """A node whose eight GPUs have left the PCI bus; its driver and its product's name are as they were."""
+    machine = with_gpus(name)
+    machine.files = {path: text for path, text in machine.files.items() if not any(gpu in path for gpu in h100.GPUS)}
+    machine.links = {path: target for path, target in machine.links.items() if not any(gpu in path or gpu in target for gpu in h100.GPUS)}
+    machine.scenario = {}
     return machine
 
 
@@ -46,27 +61,28 @@ def _gone(text: str) -> bool:
     return any(word in text for word in _GONE)
 
 
-def read_only_root(machine: DemoMachine) -> None:
-    """Plants a root file system that the kernel made read-only after an error."""
+def read_only_root(name: str) -> DemoMachine:
+    """A plain machine whose root file system the kernel made read-only after an error."""
+    machine = plain(name)
     machine.remount(machine.mount("/").read_only())
+    return machine
 
 
 @contextmanager
-def machines(folder: Path, names: Sequence[str], plants: Mapping[str, Callable[[DemoMachine], None]]) -> Iterator[Machines]:
-    """Machines of these names in `folder`; what `plants` has for one is done to it before it starts."""
+def machines(folder: Path, made: Mapping[str, Callable[[str], DemoMachine]]) -> Iterator[Machines]:
+    """Machines in `folder`, by name what makes each."""
     folder.mkdir(parents=True, exist_ok=True)
     key = make_key(folder / "newcomer")
-    syscalls, programs = build().syscalls, find_programs()
+    libraries, programs = build(), find_programs()
     servers: dict[str, Sshd] = {}
     with ExitStack() as stack:
-        for name in names:
-            machine = plain(name)
-            plants.get(name, lambda _: None)(machine)
+        for name, make in made.items():
+            machine = make(name)
             place = folder / name
             tree = place / "tree"
             write(machine, tree, programs)
             script = place / "login"
-            script.write_text(login_script(machine, tree, tree, syscalls))
+            script.write_text(login_script(machine, tree, libraries.folder if machine.scenario else tree, libraries.syscalls))
             script.chmod(0o755)
             servers[name] = stack.enter_context(sshd(place, config=f"ForceCommand {script}\n", user_key=key))
         yield Machines(servers, "".join(
