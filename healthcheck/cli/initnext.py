@@ -36,7 +36,7 @@ def next_steps(
                 and node.name not in unreached]:
         yield f"{again} --accept-skus", f"give {_few(bare)} the SKU that they are like, where one is"
     if ailing:
-        yield f"muster history --still{state}", f"what is wrong or unknown at {_few(ailing)}, and since when"
+        yield f"muster nodes{here}{state}", f"who does what about {_few(ailing)}; muster history: since when"
     if not mine:
         return
     yield f"muster check --store{here}{state}", "sweep again and remember it; --every 5m goes on by itself"

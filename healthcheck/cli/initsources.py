@@ -68,6 +68,7 @@ def asked() -> Imported:
             click.echo(f"{len(found.nodes)} nodes ({found.source}): {_few(found)}", err=True)
             for note in found.notes:
                 click.echo(f"note: {clean(note, 1000)}", err=True)
+            found = replace(found, notes=())
             which = click.prompt("Enter takes all; or type those to take", default="", show_default=False,
                                  err=True).strip()
             return chosen(found, which) if which else found

@@ -84,7 +84,7 @@ def test_one_command_goes_from_nothing_to_the_name_of_the_fault(home: Home) -> N
     assert home.skus() == dict.fromkeys(NAMES, "cpu-only")
     assert home.states() == {name: "unhealthy" if name == SICK else "healthy" for name in NAMES}
     assert "muster triage  " in done.stdout and "muster burnin" not in done.stdout
-    assert f"what is wrong or unknown at {SICK}" in done.stdout
+    assert f"who does what about {SICK}" in done.stdout
 
 
 def test_a_person_answers_the_questions_and_muster_does_what_was_answered(home: Home) -> None:
