@@ -12,6 +12,7 @@ import click
 
 from healthcheck.cli import completing
 from healthcheck.cli.options import RULES, check_sku
+from healthcheck.cli.rulesnhc import import_nhc
 from inventory.errors import UsageError
 from inventory.text import short
 
@@ -35,11 +36,12 @@ def _loaded(folder: str | None) -> Ruleset:
 
 @click.group()
 def rules() -> None:
-    """List rules, or show one with the numbers of a SKU.
+    """List rules, show one with the numbers of a SKU, or see what of an nhc.conf they cover.
 
     \b
     muster rules list --profile gate
     muster rules show gpu-count --sku hgx-h100
+    muster rules import-nhc /etc/nhc/nhc.conf
     """
 
 
@@ -124,6 +126,9 @@ def show(rule: str, sku: str | None, rules: str | None, fmt: str) -> None:
     click.echo(f"  {'profiles':<12}{', '.join(profiles) or 'none'}")
     if kind is not None:
         click.echo(f"  {'on ' + kind.name:<11} {_on(found, kind)}")
+
+
+rules.add_command(import_nhc)
 
 
 def _find(ruleset: Ruleset, name: str) -> Rule:
