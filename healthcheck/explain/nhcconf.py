@@ -23,7 +23,7 @@ _OPERATORS = re.compile(r"[();<>|&]+")
 @dataclass(frozen=True)
 class NhcLine:
     """One line that NHC acts on: where it begins, its target and its command as NHC has them, and the words
-    of the command; none where they cannot be told apart without a shell, and `trouble` says why."""
+    of the command; none where they cannot be separated without a shell, and `trouble` says why."""
 
     number: int
     target: str

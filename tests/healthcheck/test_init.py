@@ -15,7 +15,15 @@ from healthcheck.store.file import NAME, opened
 from healthcheck.store.history import newest_spells
 from inventory.load import load_inventory
 from tests.command import MUSTER, environment, muster
-from tests.testbed.newcomer import Machines, machines, plain, read_only_root
+from tests.testbed.newcomer import (
+    Machines,
+    lost_gpus,
+    machines,
+    other_memory,
+    plain,
+    read_only_root,
+    with_gpus,
+)
 from tests.testbed.ports import free_port
 from tests.testbed.require import require
 from tests.testbed.sshd import SSHD, wait_until
@@ -183,3 +191,39 @@ def test_a_bad_line_of_a_list_is_one_line_with_its_place(home: Home) -> None:
     done = home.init("--from-file", "nodes.txt")
     assert done.returncode == 2 and done.stderr.startswith("muster: nodes.txt:2:1: ") and done.stderr.count("\n") == 1
     assert not home.file.exists()
+
+
+def test_machines_are_sorted_by_what_they_show_and_lost_gpus_make_no_plain_machine(tmp_path: Path) -> None:
+    require(SSHD, "no sshd on this machine: apt-get install -y openssh-server")
+    with machines(tmp_path / "machines", {"gpu1": with_gpus, "gpu2": with_gpus, "gpu3": lost_gpus, "login1": plain}) as fleet:
+        home = Home(tmp_path, fleet)
+        done = home.init("--from-ssh-config", "--accept-keys", "--accept-skus")
+    assert done.returncode == 1, done.stderr
+    assert home.skus() == {"gpu1": "dgx-h100", "gpu2": "dgx-h100", "gpu3": "dgx-h100", "login1": "cpu-only"}
+    assert "CRITICAL  gpu-count\n    gpu3  GPUs on PCI: 0, expected 8" in done.stdout
+    assert home.states()["login1"] == "healthy" and home.states()["gpu3"] == "unhealthy"
+    assert "muster burnin plan 'gpu[1-3]'" in done.stdout
+
+
+def test_nodes_of_slurm_are_kept_from_jobs_by_slurm(home: Home) -> None:
+    tools = home.folder / "bin"
+    tools.mkdir()
+    (tools / "scontrol").write_text("#!/bin/sh\necho 'NodeName=web1 State=IDLE Partitions=train'\necho\necho 'NodeName=web2 State=IDLE'\n")
+    (tools / "scontrol").chmod(0o755)
+    done = muster("init", "--from-slurm", "@train", home=home.folder, PATH=f"{tools}:{os.environ['PATH']}")
+    assert "cordon: slurm" in done.stdout, done.stderr
+    found = load_inventory(home.file)
+    assert set(found.nodes) == {"web1"} and found.cordon is not None and found.groups["train"] == ("web1",)
+
+
+def test_a_kind_that_no_sku_fits_gets_one_of_its_own_in_the_folder_of_rules(tmp_path: Path) -> None:
+    require(SSHD, "no sshd on this machine: apt-get install -y openssh-server")
+    (tmp_path / "site").mkdir()
+    with machines(tmp_path / "machines", {"gpu1": other_memory, "gpu2": other_memory}) as fleet:
+        home = Home(tmp_path, fleet)
+        refused = home.init("gpu[1-2]", "--accept-keys", "--rules", "site")
+        assert home.skus() == {"gpu1": None, "gpu2": None} and list((tmp_path / "site").iterdir()) == []
+        assert "memory_gib: 1008, there 2048" in refused.stdout, refused.stdout + refused.stderr
+        done = home.init("--accept-skus", "--rules", "site")
+    assert [path.name for path in (tmp_path / "site" / "sku").iterdir()] == ["dgx-h100-site.yaml"], done.stderr
+    assert "sku: dgx-h100-site" in home.file.read_text()

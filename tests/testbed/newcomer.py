@@ -48,6 +48,13 @@ def with_gpus(name: str) -> DemoMachine:
     return h100.healthy(name, random.Random(name))
 
 
+def other_memory(name: str) -> DemoMachine:
+    """A node with eight GPUs that was bought with half of the memory."""
+    machine = with_gpus(name)
+    machine.files["/proc/meminfo"] = h100.meminfo(h100.MEMORY_KB // 2, random.Random(name))
+    return machine
+
+
 def lost_gpus(name: str) -> DemoMachine:
     """A node whose eight GPUs have left the PCI bus; its driver and its product's name are as they were."""
     machine = with_gpus(name)
