@@ -122,8 +122,8 @@ def _run(setup: _Setup, anew: bool, sources: InitSources, state: str) -> int:
     ruleset = _ruleset(setup.rules)
     _write_inventory(setup, anew, sources, ruleset)
     found = _load(place, ruleset)
-    waiting = _pin(setup, found)
     serving = [node for node in found if node.lifecycle.state is LifecycleState.SERVICE]
+    waiting = _pin(setup, found, serving or list(found))
     known, code = _known_states(setup.state), 0
     due = (waiting.pinned or any(node.name not in known for node in serving)
            or (setup.accept_skus and any(node.sku is None for node in serving)))
@@ -198,6 +198,8 @@ def _write_inventory(
                              "--from-slurm, --from-ansible PATH, --from-ssh-config, --from-file FILE")
         named = initsources.asked()
     text = _text(named, place, ruleset)
+    if not there and (other := _elsewhere()) is not None:
+        click.echo(f"note: {other} is there as well; it counts where {place} is not found")
     if there:
         _replace(place, text)
     else:
@@ -210,6 +212,16 @@ def _write_inventory(
         click.echo(f"  note: {note}")
     if named.source == LIVE:
         click.echo("  cordon: slurm: what muster triage --apply isolates, it drains in Slurm")
+
+
+def _elsewhere() -> Path | None:
+    """Another inventory that commands would find here."""
+    from inventory.locate import find_inventory
+
+    try:
+        return find_inventory()
+    except InventoryError:      # MUSTER_INVENTORY names the file that is to be written
+        return None
 
 
 def _text(source: Imported, place: Path, ruleset: Ruleset) -> str:
@@ -249,7 +261,7 @@ class _Pinned:
     unasked: str = ""
 
 
-def _pin(setup: _Setup, found: Inventory) -> _Pinned:
+def _pin(setup: _Setup, found: Inventory, nodes: list[Node]) -> _Pinned:
     """Pins the keys of jump hosts, then those of nodes that have none yet."""
     from inventory.cli.enroll import jump_hosts, show_enrolment, show_notes, try_to_pin
     from inventory.enrolment import without_key
@@ -259,7 +271,6 @@ def _pin(setup: _Setup, found: Inventory) -> _Pinned:
     from inventory.sshconfig import default_config
 
     config = default_config()
-    nodes = list(found)
     lacking = without_key(nodes, config)
     if not lacking:
         click.echo(f"\nHost keys: known of all {len(nodes)} nodes" if len(nodes) > 1
@@ -302,6 +313,7 @@ def _sweep(setup: _Setup, serving: list[Node], ruleset: Ruleset) -> int:
     from healthcheck.cli.initskus import asker, give_skus
     from healthcheck.report.progress import progress
     from healthcheck.store.readings import readings
+    from healthcheck.store.repairs import words_in
     from healthcheck.sweep import sweep
     from healthcheck.sweep.saved import MemorySaver
     from healthcheck.sweep.snapshots import KeptSnapshots
@@ -324,7 +336,8 @@ def _sweep(setup: _Setup, serving: list[Node], ruleset: Ruleset) -> int:
 
     outcome: SweepResult = sweep.live(
         plan, RemoteTransport(), limits, progress(len(plan.nodes), "init"),
-        snapshots=KeptSnapshots(setup.state), saver=kept, on_recording=read)
+        snapshots=KeptSnapshots(setup.state), saver=kept, on_recording=read,
+        repairs=words_in(setup.state, {node.name for node in plan.nodes}))
     if outcome.partial:
         raise KeyboardInterrupt
     lacking = {node.name for node in serving if node.sku is None}
