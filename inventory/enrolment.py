@@ -123,6 +123,18 @@ def decided(
     return _possible(found)
 
 
+def without_key(nodes: Iterable[Node], config: SshConfig) -> list[Node]:
+    """The nodes of which the files hold neither a host key nor an authority; no node is asked."""
+    files = HostKeyFiles()
+    lacking = []
+    for node in nodes:
+        subject = subject_of(node, config, None)
+        known = files.of(subject.files).about(*_host(subject))
+        if not known.keys and not known.portless and not known.authorities:
+            lacking.append(node)
+    return lacking
+
+
 def _known(subjects: Iterable[NodeEnrolment], to_replace: Collection[str]) -> dict[str, KnownHost]:
     """What is known of each node, by its name: of all lines, unless plain ones hold every key that it has
     shown."""

@@ -281,6 +281,18 @@ class SshConfig:
                 found.apply(lines)
         return found.options()
 
+    def hosts(self) -> tuple[str, ...]:
+        """The names that Host lines of the user's file give in full, each once, in the file's order."""
+        return tuple(dict.fromkeys(_named(self.files[0]))) if self.files else ()
+
+
+def _named(lines: tuple[_Line, ...]) -> Iterator[str]:
+    for line in lines:
+        for included in line.included:
+            yield from _named(included)
+        if line.keyword == "host":
+            yield from (word for word in line.words if not word.startswith("!") and not set(word) & set("*?"))
+
 
 def _home() -> Path:
     return Path(os.path.expanduser("~"))  # noqa: PTH111  (never raises)

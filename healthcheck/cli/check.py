@@ -376,7 +376,7 @@ class LiveSweeps:
             choice = chooser.choose(plan, self._store)
             outcome = fromprometheus.with_left_out(
                 plan, choice, self._sweep(fromprometheus.to_visit(plan, choice), saver, read))
-        return _stored(self._store, plan, outcome, found)
+        return stored(self._store, plan, outcome, found)
 
     def _sweep(
         self, plan: SweepPlan, saver: Saver | None, on_recording: Callable[[Recording], None] | None,
@@ -414,7 +414,7 @@ class LiveSweeps:
             close()
 
 
-def _stored(
+def stored(
     folder: Path, plan: SweepPlan, outcome: SweepResult, found: Mapping[str, NodeReadings],
 ) -> SweepResult:
     """Stores the outcome and returns it as the store knows it, or with a line on why it was not stored: then

@@ -65,6 +65,8 @@ COMMANDS = {
     "bmc": ("provisioning.cli.bmc:bmc", "Query BMCs: power, hardware, firmware, event log."),
     "privilege": ("healthcheck.cli.privilege:privilege",
                   "Print the setup for checks without root and for Kubernetes."),
+    "init": ("healthcheck.cli.init:init",
+             "Set muster up for your machines: inventory, host keys, SKUs, a first sweep."),
     "inventory": ("inventory.cli.inventory:inventory",
                   "Make, check and read the inventory; pin host keys; set lifecycles."),
     "demo": ("provisioning.cli.demo:demo", "Start a loopback fleet with planted faults, and find them."),
@@ -79,7 +81,7 @@ SECTIONS = {
     "Bring up": ("bringup", "bmc"),
     "Prove": ("burnin", "certificate", "baseline"),
     "Ask why": ("explain", "blame", "rules", "evidence", "record"),
-    "Set up": ("inventory", "sku", "agent", "store", "privilege", "demo", "help"),
+    "Set up": ("init", "inventory", "sku", "agent", "store", "privilege", "demo", "help"),
 }
 
 _MOST = 1500        # characters of a message
@@ -94,6 +96,7 @@ def root(ctx: click.Context) -> None:
     """Bring up GPU training clusters and keep them healthy.
 
     \b
+    muster init                          set up: inventory, host keys, SKUs, a first sweep
     muster check 'gpu[001-064]'          sweep nodes by name, with addresses from ~/.ssh/config
     muster check --inventory muster.yaml sweep all nodes of an inventory
     muster check --local                 check this machine

@@ -12,6 +12,7 @@ import click
 
 from healthcheck.cli import completing
 from healthcheck.cli.options import RULES, check_sku
+from healthcheck.cli.rulesnhc import import_nhc
 from inventory.cli.formatted import formats
 from inventory.errors import UsageError
 from inventory.text import short
@@ -36,11 +37,12 @@ def _loaded(folder: str | None) -> Ruleset:
 
 @click.group()
 def rules() -> None:
-    """List rules, or show one with the numbers of a SKU.
+    """List rules, show one with the numbers of a SKU, or see what of an nhc.conf they cover.
 
     \b
     muster rules list --profile gate
     muster rules show gpu-count --sku hgx-h100
+    muster rules import-nhc /etc/nhc/nhc.conf
     """
 
 
@@ -125,6 +127,9 @@ def show(rule: str, sku: str | None, rules: str | None, fmt: str) -> None:
     click.echo(f"  {'profiles':<12}{', '.join(profiles) or 'none'}")
     if kind is not None:
         click.echo(f"  {'on ' + kind.name:<11} {_on(found, kind)}")
+
+
+rules.add_command(import_nhc)
 
 
 def _find(ruleset: Ruleset, name: str) -> Rule:

@@ -156,7 +156,7 @@ def learn(
     chosen = name or (f"{proposal.parent.name}-site" if proposal.parent is not None else "site")
     text = as_yaml(proposal, chosen,
                    f"muster sku learn, {manifest.started[:10]}, from {fold(proposal.nodes)}")
-    _validate(text, rules)
+    validate(text, rules)
     if proposal.parent is not None:
         lines = differences(proposal)
         click.echo(f"muster: nearest is {proposal.parent.name}" + (
@@ -184,7 +184,7 @@ def _ruleset(rules: str | None) -> Ruleset:
     return load_ruleset(rulesfolder.folders(rules))
 
 
-def _validate(text: str, rules: str | None) -> None:
+def validate(text: str, rules: str | None) -> None:
     """Checks that the proposal loads with the rules; raises RulesError if not, which is a bug in muster."""
     from healthcheck.config import rulesfolder
     from healthcheck.ruleset.ruleset import load_ruleset
@@ -218,21 +218,8 @@ def _swept(
     from healthcheck.cli.check import choose
     from healthcheck.report.progress import progress
     from healthcheck.sweep import sweep
-    from healthcheck.sweep.saved import Saver
+    from healthcheck.sweep.saved import MemorySaver
     from inventory.transport.base import Transport
-
-    class Kept(Saver):
-        """Keeps a saved sweep in memory."""
-
-        def __init__(self) -> None:
-            self.looks: list[Recording] = []
-            self.manifest: SweepManifest | None = None
-
-        def add(self, recording: Recording, previous: Recording | None) -> None:
-            self.looks.append(recording)
-
-        def finish(self, manifest: SweepManifest) -> None:
-            self.manifest = manifest
 
     plan_nodes = choose(nodes, inventory, local, False, ruleset)
     transport: Transport
@@ -244,7 +231,7 @@ def _swept(
         from inventory.transport.remote import RemoteTransport
 
         transport = RemoteTransport()
-    kept = Kept()
+    kept = MemorySaver()
     plan = sweep.SweepPlan(plan_nodes, ruleset, None, plan_nodes.source)
     limits = sweep.limits(timeout, fanout, plan_nodes)
     if not local:
@@ -253,4 +240,4 @@ def _swept(
     if kept.manifest is None or kept.manifest.partial:
         raise KeyboardInterrupt
     order = {node.name: at for at, node in enumerate(plan_nodes)}
-    return sorted(kept.looks, key=lambda look: order[look.node]), kept.manifest
+    return sorted((look for look, _ in kept.looks), key=lambda look: order[look.node]), kept.manifest

@@ -79,6 +79,20 @@ class Saver:
         write_whole(self._folder / "manifest.json", text.encode() + b"\n")
 
 
+class MemorySaver(Saver):
+    """Keeps a sweep in memory: each recording with its earlier snapshot, in the order of the replies."""
+
+    def __init__(self) -> None:
+        self.looks: list[tuple[Recording, Recording | None]] = []
+        self.manifest: SweepManifest | None = None
+
+    def add(self, recording: Recording, previous: Recording | None) -> None:
+        self.looks.append((recording, previous))
+
+    def finish(self, manifest: SweepManifest) -> None:
+        self.manifest = manifest
+
+
 def load_manifest(folder: Path) -> SweepManifest:
     """The manifest of a folder of --save, or of a file of one recording; raises UsageError otherwise."""
     if folder.is_file():

@@ -195,6 +195,16 @@ def live(plan: SweepPlan, transport: Transport, bounds: Limits, progress: Progre
                        (*_of_head(assessed), *second_tries(second)))
 
 
+def judged_again(plan: SweepPlan, outcome: SweepResult, kept: saved.MemorySaver) -> SweepResult:
+    """A finished sweep as judged by this plan, which has other SKUs or rules than its own; no node is
+    asked."""
+    sent = saved.sent_probes(kept.manifest) if kept.manifest is not None else ()
+    assessment = Assessment(plan.nodes, plan.ruleset, plan.default_sku, sent, plan.profiles)
+    for recording, previous in kept.looks:
+        assessment.add(recording, previous)
+    return replace(outcome, assessed=assessment.finish(_UNFINISHED))
+
+
 def _of_head(assessed: Assessed) -> tuple[str, ...]:
     return (assessed.head.words(),) if assessed.head is not None else ()
 

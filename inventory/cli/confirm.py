@@ -35,7 +35,7 @@ def confirm(what: str, nodes: Sequence[str], *, stops: bool, yes: bool) -> bool:
     about = f"{what}: {fold(nodes)}"
     if len(nodes) > 1:
         about += f" ({len(nodes)} nodes)"
-    if not _terminal():
+    if not on_terminal():
         raise UsageError(f"{about}: nothing changed, since there is no terminal to ask on; --yes does it "
                          "without asking")
     if not click.confirm(f"{about}. Do it?", err=True):
@@ -44,6 +44,6 @@ def confirm(what: str, nodes: Sequence[str], *, stops: bool, yes: bool) -> bool:
     return True
 
 
-def _terminal() -> bool:
+def on_terminal() -> bool:
     """Whether a person sees the question and can answer it; a stream is None where the shell closed it."""
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))

@@ -6,8 +6,8 @@ import contextlib
 import json
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,13 @@ from inventory.cli.limits import FANOUT, LIMIT, given
 from inventory.enroll import Decision, EnrolmentOutcome, shared
 from inventory.enrolment import NodeEnrolment, decided, scanned, subject_of, written
 from inventory.errors import InventoryError, UsageError
-from inventory.expect import read_expected
+from inventory.expect import Expectations, read_expected
 from inventory.hostkeys import fingerprint, key_type
 from inventory.limits import limited
 from inventory.model import Inventory, Node
 from inventory.nodeset import expand, fold
 from inventory.reasons import fold_reasons
-from inventory.sshconfig import default_config, parse_jump, target_for
+from inventory.sshconfig import SshConfig, default_config, parse_jump, target_for
 from inventory.text import clean
 
 
@@ -83,6 +83,40 @@ def enroll(
             f"--replace names {fold(others)}, which {'is' if len(others) == 1 else 'are'} not among {nodes}")
     expected = (read_expected(Path(expect).expanduser(), [node.name for node in chosen]) if expect is not None
                 else None)
+    tried = try_to_pin(chosen, config, expected, to_replace, known_hosts=known_hosts, timeout=timeout,
+                       fanout=fanout, yes=yes, dry_run=dry_run)
+    subjects, unasked = tried.subjects, tried.unasked
+    # A reader that went away (`| head`) does not change what was found.
+    with contextlib.suppress(BrokenPipeError):
+        if fmt == "json":
+            click.echo(json.dumps(_document(subjects, tried.clones), indent=2))
+        else:
+            show_enrolment(subjects, yes=yes)
+    show_notes(subjects)
+    if unasked:
+        raise UsageError(f"no terminal to confirm the keys of {fold(each.node.name for each in unasked)}; "
+                         "nothing changed. Give --expect PATH to check them, or --yes to trust on first use")
+    if any(each.decision.outcome.refused for each in subjects):
+        return 1
+    return 3 if any(each.decision.outcome is EnrolmentOutcome.UNREACHED for each in subjects) else 0
+
+
+@dataclass(frozen=True)
+class PinAttempt:
+    """What became of each node's keys; with `unasked` ones nothing was written, as there was no terminal to
+    ask on. `clones` are keys that several nodes show."""
+
+    subjects: list[NodeEnrolment]
+    unasked: list[NodeEnrolment]
+    clones: Mapping[bytes, tuple[str, ...]]
+
+
+def try_to_pin(
+    chosen: Sequence[Node], config: SshConfig, expected: Expectations | None,
+    to_replace: Collection[str] = (), *, known_hosts: str | None = None, timeout: float | None = None,
+    fanout: int, yes: bool, dry_run: bool = False,
+) -> PinAttempt:
+    """Fetches the nodes' keys, warns of clones, asks where that is needed, and pins what was approved."""
     subjects = scanned([subject_of(node, config, known_hosts) for node in chosen], config, timeout, fanout)
     subjects = decided(subjects, expected, to_replace)
     clones = shared((each.node.name, each.target.known_hosts_name, each.keys) for each in subjects)
@@ -93,20 +127,7 @@ def enroll(
         subjects, unasked = _approved(subjects, yes=yes)
         if not unasked:
             subjects = written(subjects)
-    # A reader that went away (`| head`) does not change what was found.
-    with contextlib.suppress(BrokenPipeError):
-        if fmt == "json":
-            click.echo(json.dumps(_document(subjects, clones), indent=2))
-        else:
-            _show(subjects, yes=yes)
-    for note in _notes(subjects):
-        click.echo(f"muster: {note}", err=True)
-    if unasked:
-        raise UsageError(f"no terminal to confirm the keys of {fold(each.node.name for each in unasked)}; "
-                         "nothing changed. Give --expect PATH to check them, or --yes to trust on first use")
-    if any(each.decision.outcome.refused for each in subjects):
-        return 1
-    return 3 if any(each.decision.outcome is EnrolmentOutcome.UNREACHED for each in subjects) else 0
+    return PinAttempt(subjects, unasked, clones)
 
 
 def _finder(file: str | None) -> Callable[[str], list[Node]]:
@@ -126,7 +147,7 @@ def _finder(file: str | None) -> Callable[[str], list[Node]]:
         try:
             return select(found, text)
         except InventoryError:
-            known = {**_jump_hosts(found), **found.nodes}
+            known = {**jump_hosts(found), **found.nodes}
             if text in known:       # an IPv6 address is no node set
                 return [known[text]]
             names = expand(text, found.groups, found.nodes.keys())
@@ -136,7 +157,7 @@ def _finder(file: str | None) -> Callable[[str], list[Node]]:
     return find
 
 
-def _jump_hosts(inventory: Inventory) -> dict[str, Node]:
+def jump_hosts(inventory: Inventory) -> dict[str, Node]:
     """The jump hosts of all nodes, and the jump hosts of those,
     as ssh_config may route the nearest one through others."""
     hosts: dict[str, Node] = {}
@@ -195,7 +216,8 @@ def _fingerprints(subjects: Sequence[NodeEnrolment]) -> list[str]:
             for names, type_, print_, note in rows]
 
 
-def _show(subjects: Sequence[NodeEnrolment], *, yes: bool) -> None:
+def show_enrolment(subjects: Sequence[NodeEnrolment], *, yes: bool) -> None:
+    """Prints the outcomes, the new fingerprints, and why something is not as it should be."""
     groups: dict[str, list[str]] = {}
     for each in subjects:
         groups.setdefault(each.label, []).append(each.node.name)
@@ -220,6 +242,12 @@ def _show(subjects: Sequence[NodeEnrolment], *, yes: bool) -> None:
     files = dict.fromkeys(file for each in subjects if each.done for file in each.written_files)
     for file in files:
         click.echo(f"Written: {clean(file)}")
+
+
+def show_notes(subjects: Sequence[NodeEnrolment]) -> None:
+    """Prints on standard error what else should be known of these."""
+    for note in _notes(subjects):
+        click.echo(f"muster: {note}", err=True)
 
 
 def _reasons(subjects: Iterable[NodeEnrolment]) -> Iterator[tuple[str, str]]:

@@ -27,6 +27,7 @@ from inventory.slurmstates import meaning, states_in, unknown
 from inventory.text import clean, short
 
 # All of them: those of hidden partitions, and those that are only planned.
+LIVE = "slurm (scontrol show node)"     # the source of what the controller says
 SCONTROL = ("scontrol", "--all", "--future", "--oneliner", "show", "node")
 
 _TAKEN = re.compile(
@@ -78,7 +79,7 @@ def live(run: Run | None = None) -> Imported:
     Raises UsageError, one line with the next step, when scontrol is missing, fails or does not answer;
     else as `parse`.
     """
-    return parse(output(SCONTROL, run), "slurm (scontrol show node)")
+    return parse(output(SCONTROL, run), LIVE)
 
 
 def parse(data: bytes, source: str) -> Imported:

@@ -40,7 +40,7 @@ def looked(sweep: Path, state: Path, times: Iterable[float]) -> None:
     """The store has seen the sweep at these times."""
     from dataclasses import replace
 
-    from healthcheck.cli.check import _stored
+    from healthcheck.cli.check import stored as record_sweep
     from healthcheck.config import rulesfolder
     from healthcheck.ruleset.ruleset import load_ruleset
     from healthcheck.store.readings import readings
@@ -50,7 +50,7 @@ def looked(sweep: Path, state: Path, times: Iterable[float]) -> None:
     plan, outcome = replay(sweep, load_ruleset(rulesfolder.folders(None)), (), (), None)
     found = {one.node: readings(one) for one, _ in saved.recordings(sweep, saved.load_manifest(sweep)) if one.host is not None}
     for at in times:
-        stored = _stored(state, plan, replace(outcome, started=saved.timestamp(at), finished=saved.timestamp(at + 30)), found)
+        stored = record_sweep(state, plan, replace(outcome, started=saved.timestamp(at), finished=saved.timestamp(at + 30)), found)
         assert not stored.troubles, stored.troubles
 
 

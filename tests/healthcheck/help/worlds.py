@@ -96,6 +96,11 @@ def _blame(world: World) -> None:
     shutil.copy(RECORDINGS / "explain" / "gpu-ecc.torchrun.log", world.home / "slurm-4711.out")
 
 
+def _other_checkers(world: World) -> None:
+    (world.home / "nhc.conf").write_text("# NHC's\n* || check_hw_cpuinfo 2 112 224\n{gpu[001-064]} || check_hw_ib 400\n"
+                                         "* || check_fs_free / 10%\n* || check_file_test -r -w -x -d -k /tmp\n")
+
+
 def _ssh(world: World) -> None:
     """What each node has printed on its console, as cloud-init does; gpu003 had another key then. No key is pinned."""
     (world.home / "consoles").mkdir()
@@ -132,5 +137,5 @@ def _triage(world: World) -> None:
 
 WORLDS: Mapping[str, Callable[[World], None]] = {
     "README": _readme, "inventory": _inventory, "importing": _importing, "kernel-log": _kernel_log, "baseline": _baseline, "explain": _explain, "blame": _blame,
-    "ssh": _ssh, "history": _stored, "status-page": _stored, "incidents": _stored, "nodes": _held, "cordon": _cordon, "triage": _triage, "remediate": _stored, "disruptive": _stored,
+    "ssh": _ssh, "other-checkers": _other_checkers, "history": _stored, "status-page": _stored, "incidents": _stored, "nodes": _held, "cordon": _cordon, "triage": _triage, "remediate": _stored, "disruptive": _stored,
 }
