@@ -315,13 +315,15 @@ def _sweep(setup: _Setup, serving: list[Node], ruleset: Ruleset) -> int:
     from healthcheck.store.readings import readings
     from healthcheck.store.repairs import words_in
     from healthcheck.sweep import sweep
+    from healthcheck.sweep.gpuhistory import known_of_gpus
     from healthcheck.sweep.saved import MemorySaver
     from healthcheck.sweep.snapshots import KeptSnapshots
     from inventory.transport.remote import RemoteTransport
 
     def planned(ruleset: Ruleset) -> SweepPlan:
         nodes = choose(None, str(setup.place), False, False, ruleset)
-        return sweep.SweepPlan(nodes, ruleset, None, nodes.source)
+        return sweep.SweepPlan(nodes, ruleset, None, nodes.source,
+                               gpu_history=known_of_gpus(nodes.inventory, ruleset.skus, setup.state))
 
     click.echo("\nSweep: it only reads")
     sys.stdout.flush()
@@ -343,7 +345,8 @@ def _sweep(setup: _Setup, serving: list[Node], ruleset: Ruleset) -> int:
     lacking = {node.name for node in serving if node.sku is None}
     if lacking:
         click.echo("\nSKUs: a SKU says what a kind of machine should show, such as eight GPUs")
-        if give_skus(setup.place, [look for look, _ in kept.looks], lacking, ruleset, setup.rules,
+        basis = {report.node: report.sku_basis for report in outcome.assessed.reports}
+        if give_skus(setup.place, [look for look, _ in kept.looks], basis, lacking, ruleset, setup.rules,
                      dt.date.today().isoformat(), asker(setup.accept_skus, setup.interactive)):
             plan = planned(_ruleset(setup.rules))
             outcome = sweep.judged_again(plan, outcome, kept)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,8 +25,8 @@ from inventory.text import clean
 
 
 def give_skus(
-    place: Path, recordings: Sequence[Recording], lacking: Collection[str], ruleset: Ruleset,
-    rules: str | None, day: str, accept: Callable[[str], bool],
+    place: Path, recordings: Sequence[Recording], basis: Mapping[str, str], lacking: Collection[str],
+    ruleset: Ruleset, rules: str | None, day: str, accept: Callable[[str], bool],
 ) -> bool:
     """Shows the kinds of the nodes that have no SKU, and gives a SKU to those for which `accept` says yes.
 
@@ -34,7 +34,7 @@ def give_skus(
     Returns whether anything was written.
     """
     taken = False
-    for every in kinds(recordings, ruleset):
+    for every in kinds(recordings, ruleset, basis):
         kind = replace(every, nodes=tuple(node for node in every.nodes if node in lacking))
         if not kind.nodes:
             continue

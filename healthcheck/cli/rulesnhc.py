@@ -13,6 +13,7 @@ import click
 
 from healthcheck.cli import completing
 from healthcheck.cli.options import RULES, check_sku
+from inventory.cli.formatted import formats
 from inventory.errors import UsageError
 from inventory.importers.base import MAX_BYTES, check_size, read
 from inventory.text import clean
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
               help="With --out: the SKU of these machines, over which the file's numbers go.")
 @click.option("--out", metavar="FOLDER", help="Write the values to set as site rules into a new folder.")
 @RULES
-@click.option("--format", "fmt", type=click.Choice(("text", "json")), default="text", show_default=True)
+@formats()
 def import_nhc(file: str, sku: str | None, out: str | None, rules: str | None, fmt: str) -> None:
     """Show for each check of an nhc.conf (LBNL Node Health Check) the rules that cover it, what they judge
     less or otherwise, and the value to set; and list what has no match.

@@ -19,6 +19,9 @@ from healthcheck.facts.gpusigns import GpuSigns
 from inventory.nodeset import fold
 from inventory.text import clean
 
+# How the basis of a node's SKU begins in a report: that it was taken for one without GPUs, or why it was not.
+TAKEN = "without GPUs by what it shows: "
+NOT_TAKEN = "not taken for a machine without GPUs: "
 _DIGITS = re.compile(r"\d+")
 _LETTER = re.compile(r"[^\W\d_]")
 _OF_GPUS = re.compile(r"gpu|dgx|hgx|nvl\d|(?<![a-z])g?[abh][1-3]00(?!\d)", re.IGNORECASE)

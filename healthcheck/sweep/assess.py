@@ -33,7 +33,7 @@ from healthcheck.facts.values import Fact, Partial, Unmeasured, narrowed
 from healthcheck.facts.xid import Xids
 from healthcheck.judge import peers
 from healthcheck.judge.fleetjudge import judge_fleet
-from healthcheck.judge.gpuless import GpuHistory, SeenNode, basis, not_gpuless
+from healthcheck.judge.gpuless import NOT_TAKEN, TAKEN, GpuHistory, SeenNode, basis, not_gpuless
 from healthcheck.judge.headclock import HeadClock, head_clock
 from healthcheck.judge.judge import BoundRule, judge
 from healthcheck.judge.judge import result as result_of
@@ -367,9 +367,9 @@ class Assessment:
             if signs is None or (signs.gpus and judged.learned.get("gpu_count") != 0):
                 continue        # it has NVIDIA's, and needs no word of why it is none without
             if why:
-                judged.sku_basis = f"not taken for a machine without GPUs: {why}"
+                judged.sku_basis = f"{NOT_TAKEN}{why}"
             else:
-                judged.sku_basis = f"without GPUs by what it shows: {basis(signs)}"
+                judged.sku_basis = f"{TAKEN}{basis(signs)}"
                 taken.setdefault(signs.machine, []).append(judged)
         for equals in taken.values():
             sku = skus.with_ports_of(self._ruleset.skus[GPULESS], [one.learned for one in equals],

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from healthcheck.facts.values import UNSUPPORTED, Fact, reading
+from healthcheck.facts.values import Fact, reading
+from healthcheck.judge.gpuless import NOT_TAKEN, TAKEN
 from healthcheck.model.recording import Recording
 from healthcheck.ruleset.ruleset import Ruleset
 from healthcheck.sweep.assess import facts_of
@@ -16,7 +17,7 @@ from inventory.errors import UsageError
 from inventory.text import clean
 
 PLAIN = "cpu-only"      # the SKU of machines without GPUs and RDMA ports
-_FACTS = ("pci_bus", "driver", "firmware", "ports")
+_FACTS = ("pci_bus", "firmware", "ports")
 
 
 @dataclass(frozen=True)
@@ -31,8 +32,11 @@ class MachineKind:
     why: str = ""
 
 
-def kinds(recordings: Sequence[Recording], ruleset: Ruleset) -> list[MachineKind]:
-    """The kinds of the nodes that were reached, by the GPUs on their PCI bus.
+def kinds(
+    recordings: Sequence[Recording], ruleset: Ruleset, basis: Mapping[str, str],
+) -> list[MachineKind]:
+    """The kinds of the nodes that were reached, by the GPUs on their PCI bus. `basis` is by node on what the
+    sweep took it for a machine without GPUs, or why it did not (`healthcheck.judge.gpuless`).
 
     A node without GPUs is of the kind of the GPU nodes with its product's name: its own may have left the
     bus. A kind with a proposal may hold nodes that the proposal was not learned from, as they are faulty.
@@ -55,7 +59,7 @@ def kinds(recordings: Sequence[Recording], ruleset: Ruleset) -> list[MachineKind
             groups.setdefault(equals.most_common(1)[0][0], []).append(node)
         elif device:
             groups.setdefault(device, []).append(node)
-        elif why := not_plain(facts[node]):
+        elif why := _not_plain(facts[node], basis.get(node, "")):
             lacking.setdefault(why, []).append(node)
         else:
             plain.append(node)
@@ -67,14 +71,14 @@ def kinds(recordings: Sequence[Recording], ruleset: Ruleset) -> list[MachineKind
     return found
 
 
-def not_plain(facts: Mapping[str, Any]) -> str:
-    """Why a machine that shows no GPU is not taken for one that has none; empty where nothing is against it.
-    This alone decides who gets the SKU `PLAIN`."""
-    driver = facts.get("driver")
-    if not isinstance(driver, Fact) or reading(driver, "loads") is not UNSUPPORTED:
-        return "no GPU is on the PCI bus, but there is a driver for them, or that was not measured"
+def _not_plain(facts: Mapping[str, Any], basis: str) -> str:
+    """Why a machine that shows no GPU does not get the SKU `PLAIN`; empty where nothing is against it."""
+    if not basis.startswith(TAKEN):
+        why = basis.removeprefix(NOT_TAKEN) or "nothing proves that none belongs there"
+        return f"no GPU is on the PCI bus, but: {why}"
     if facts.get("ports") != ():
-        return "no GPU is on the PCI bus, but there are RDMA ports, or they were not measured"
+        return (f"no GPU belongs in it, but there are RDMA ports, or they were not measured, and {PLAIN} has "
+                "none: without a SKU it is judged by what it shows")
     return ""
 
 

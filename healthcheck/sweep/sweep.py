@@ -199,7 +199,8 @@ def judged_again(plan: SweepPlan, outcome: SweepResult, kept: saved.MemorySaver)
     """A finished sweep as judged by this plan, which has other SKUs or rules than its own; no node is
     asked."""
     sent = saved.sent_probes(kept.manifest) if kept.manifest is not None else ()
-    assessment = Assessment(plan.nodes, plan.ruleset, plan.default_sku, sent, plan.profiles)
+    assessment = Assessment(plan.nodes, plan.ruleset, plan.default_sku, sent, plan.profiles,
+                            gpu_history=plan.gpu_history)
     for recording, previous in kept.looks:
         assessment.add(recording, previous)
     return replace(outcome, assessed=assessment.finish(_UNFINISHED))
