@@ -89,6 +89,10 @@ class Story:
             assert mark not in self.by_hand, f"triage gave back what a person cordoned: {node}: {words[key]}"
             why = self.operator.healthy_since_hold(node, now, incident=": incident " in words[key])
             assert not why, f"given back unmeasured: {node}: {why}"
+        # What ran out is ended then, and does not begin again when the clock goes back.
+        for lent in self.operator.lent:
+            if lent.until < now and not lent.ended:
+                lent.ended = order
         self._each_node_has_what_it_is_owed()
         return done
 
@@ -416,7 +420,8 @@ class Story:
                 assert "is leased" in done.text, done.text
                 self.world.slurm.rename(new, old)
                 return False
-            assert done.code == 0, done.text
+            # What others hold by the old name they hold on.
+            assert done.code == (1 if "others hold" in done.text else 0), done.text
             self.world.renamed(old, new)
         else:
             self.world.rename_by_hand(old, new)
