@@ -466,3 +466,11 @@ def test_a_problem_is_an_incidents_from_its_beginning_to_its_end(
     lasting = past(shared=(IncidentMembership(1, frozenset({"gpu-count of GPU"}), at(-9)),))
     assert lasting.in_incident(problem(began=began, ended=ended)) is (began >= -9)
     assert not lasting.in_incident(problem("port-state", began=began, ended=ended))
+
+
+def test_a_line_that_is_only_to_be_watched_outvotes_no_repair_that_another_problem_of_the_fault_asks_for() -> None:
+    """Xid 63 says that a row remapping was recorded; what it waits for is a reset, which the rule about that asks for."""
+    watched = problem("kernel-xid", "GPU 3", began=-2, repair="watch")
+    alone = only(past("n1", problem("kernel-xid", "GPU 3"))).repair
+    assert alone not in (Repair.WATCH, only(past("n1", watched)).repair)
+    assert only(past("n1", watched, problem("kernel-xid", "GPU 3"))).repair is alone
