@@ -51,7 +51,13 @@ def on_terminal(words: tuple[str, ...], home: Path, width: int) -> str:
 
 
 def still(text: str) -> str:
-    """The text with what differs from run to run made the same, at its width."""
+    """The text with what differs from run to run made the same, at its width, and without the rows of the packaged rules' paths: a checkout may be
+    anywhere."""
+    rows, of_path = [], False
+    for row in text.splitlines(keepends=True):
+        of_path = re.match("  file( |$)| +/", row) is not None or (of_path and re.match(r" {3,}\S", row) is not None)
+        rows += [] if of_path else [row]
+    text = re.sub(r"(?m) /\S*rules/\S+$", "", "".join(rows))
     text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d", "2026-11-27T09:55", text)
     return re.sub(r"(?<=muster:)[0-9a-f]{4}", "7f3a", text)
 
