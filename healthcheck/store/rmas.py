@@ -233,8 +233,9 @@ _IN_SLOT = (
 # Where a part sits that is to be at the vendor's.
 _AWAY = (
     "SELECT rma.id, component.kind, component.serial, name AS node, seat.slot, began, seen, ended FROM rma "
-    "JOIN component ON component.serial = rma.serial COLLATE NOCASE AND rma.kind IN (component.kind, 'part') "
-    "JOIN seat ON seat.component = component.id JOIN node ON node.id = seat.node "
+    "CROSS JOIN component ON component.serial = rma.serial COLLATE NOCASE "
+    "AND rma.kind IN (component.kind, 'part') "
+    "CROSS JOIN seat ON seat.component = component.id JOIN node ON node.id = seat.node "
     "WHERE rma.serial != '' AND rma.returned IS NULL AND seat.ended IS NULL")
 _NEW = f"CASE WHEN outcome LIKE '{_OTHER} %' THEN substr(outcome, {len(_OTHER) + 2}) ELSE '' END"
 

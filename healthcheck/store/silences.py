@@ -120,7 +120,7 @@ def everything(store: Store) -> list[Silence]:
 def silenced(problem: Problem, silences: Iterable[Silence], now: float) -> Silence | None:
     """The silence that a problem falls under, of several the one that holds longest;
     None where it is to be heard of."""
-    found = [one for one in silences if one.holds(now) and one.covers(problem)]
+    found = [one for one in silences if one.covers(problem) and one.holds(now)]
     return max(found, key=lambda one: (one.until, -one.id), default=None)
 
 

@@ -16,6 +16,8 @@ from healthcheck.store.rmas import Rma, RmaAlarm
 from healthcheck.store.versions import POLICY, THERE
 from healthcheck.triage.symptom import symptom
 
+_EMPTY: Mapping[Any, Any] = MappingProxyType({})
+
 
 class RequalifySnapshot(NamedTuple):
     """One snapshot under the requalification profile; what is silenced counts in its `state` as all else.
@@ -115,8 +117,8 @@ class VersionChange:
     until: float = float("inf")
     after: float | None = None
     was: str = ""
-    said: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    says: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    said: Mapping[str, Any] = field(default_factory=lambda: _EMPTY)
+    says: Mapping[str, Any] = field(default_factory=lambda: _EMPTY)
     rules: frozenset[str] | None = None
     faults: tuple[FaultKind, ...] = ()
 
@@ -199,13 +201,13 @@ class NodeHistory:
     overridden: str = ""
     others: str = ""
     leased: str = ""
-    domains: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    domains: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: _EMPTY)
     away: str = ""
     left: float = 0.0
     state: str = ""
     seen: float = 0.0
-    versions: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    ports: Mapping[str, tuple[str, str]] = field(default_factory=lambda: MappingProxyType({}))
+    versions: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
+    ports: Mapping[str, tuple[str, str]] = field(default_factory=lambda: _EMPTY)
     shared: tuple[IncidentMembership, ...] = ()
     new_since: float = 0.0
     anew: Anew | None = None
@@ -213,7 +215,7 @@ class NodeHistory:
     sku: str = ""
     changed: tuple[VersionChange, ...] = ()
     machine: AnotherMachine | None = None
-    came: Mapping[Problem, CameWith] = field(default_factory=lambda: MappingProxyType({}))
+    came: Mapping[Problem, CameWith] = field(default_factory=lambda: _EMPTY)
 
     @property
     def silenced(self) -> int:
@@ -259,8 +261,8 @@ class Quiet:
     """Counts of nodes in service without problems: in total, by place, and ports by rail."""
 
     serving: int = 0
-    places: Mapping[tuple[str, str], int] = field(default_factory=lambda: MappingProxyType({}))
-    rails: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    places: Mapping[tuple[str, str], int] = field(default_factory=lambda: _EMPTY)
+    rails: Mapping[str, int] = field(default_factory=lambda: _EMPTY)
 
 
 @dataclass(frozen=True)
