@@ -125,7 +125,7 @@ def relax_collector() -> None:
     A sweep makes some hundred thousand small values that live as long as it and hold no cycles; scanning them
     again and again, as Python does by default, is a quarter of what judging costs (scripts/bench/judge).
     """
-    gc.set_threshold(200_000, 20, 100)
+    gc.set_threshold(500_000, 20, 100)
 
 
 def handle_signals() -> None:
