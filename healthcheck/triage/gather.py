@@ -170,8 +170,7 @@ class _Memory:
         self._verdicts = self._read_verdicts(store)
         self._cordons, self._overridden = self._read_cordons(store, lost)
         self._anew = {} if not self._verdicts else _anew(store, lost, now)
-        self._looks = self._read_looks(store, policy.requalify.profile, now,
-                                       self._cordons.keys() | self._verdicts.keys() | self._unproven.keys())
+        self._looks = self._read_looks(store, policy.requalify.profile, now)
         self._states = {row[0]: (row[1], row[2]) for row in store.rows(
             "SELECT name, state, seen FROM spell JOIN node ON node.id = spell.node WHERE ended IS NULL")
             if not in_future(row[2], now)}
@@ -208,15 +207,11 @@ class _Memory:
             if component is not None:
                 of[component].append(problem)
 
-    def _read_looks(
-        self, store: Store, profile: str, now: float, nodes: Collection[str],
-    ) -> Mapping[str, list[RequalifySnapshot]]:
-        """Those of these nodes, which have something to show."""
+    def _read_looks(self, store: Store, profile: str, now: float) -> Mapping[str, list[RequalifySnapshot]]:
         found: dict[str, list[RequalifySnapshot]] = defaultdict(list)
         for name, time, state, rules in store.rows(
                 "SELECT name, time, state, measured FROM look JOIN node ON node.id = look.node "
-                "WHERE profile = ? AND time <= ? AND name IN (SELECT value FROM json_each(?)) ORDER BY time",
-                profile, now + AHEAD_S, json.dumps(sorted(nodes))):
+                "WHERE profile = ? AND time <= ? ORDER BY time", profile, now + AHEAD_S):
             measured = frozenset(json.loads(rules)) if rules != "[]" else _NONE_MEASURED
             found[name].append(RequalifySnapshot(time, state, measured))
         return found

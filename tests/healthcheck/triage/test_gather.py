@@ -215,9 +215,6 @@ def test_a_look_says_which_of_the_rules_that_ever_failed_it_measured(tmp_path: P
         look(3, Status.SKIPPED, "not selected")
         look(4, Status.UNKNOWN, "timeout")
         look(5, Status.SKIPPED, "disabled in rules/site.yaml")
-        with store.writing() as db:
-            db.execute("INSERT INTO verdict (node, fault, isolation, repair, owner, why, evidence, began, seen) "
-                       "VALUES (1, 'x', 'evict', 'reboot', 'operator', '', '[]', 0, 0)")
         found = [look.measured for look in known(store, 6)["n1"].looks]
         # the newest four are kept
         assert found == [{"gpu-ecc-uncorrected"}, set(), set(), {"gpu-ecc-uncorrected"}]
