@@ -211,7 +211,7 @@ class _Memory:
         found: dict[str, list[RequalifySnapshot]] = defaultdict(list)
         for name, time, state, rules in store.rows(
                 "SELECT name, time, state, measured FROM look JOIN node ON node.id = look.node "
-                "WHERE profile = ? AND time <= ? ORDER BY time", profile, now + AHEAD_S):
+                "WHERE profile = ? AND time <= ? ORDER BY look.node, time", profile, now + AHEAD_S):
             measured = frozenset(json.loads(rules)) if rules != "[]" else _NONE_MEASURED
             found[name].append(RequalifySnapshot(time, state, measured))
         return found
