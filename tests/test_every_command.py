@@ -48,7 +48,7 @@ def at_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     yield home
 
 
-def told(words: tuple[str, ...]) -> tuple[int, str, str]:
+def outcome_of(words: tuple[str, ...]) -> tuple[int, str, str]:
     """The exit code and both outputs of a command line, in this process."""
     with CliRunner().isolation() as (out, err, _):
         code = ended(words)
@@ -65,7 +65,7 @@ def wrong(command: str, bad: BadInput, home: Path) -> str:
             done = muster(*words, home=home)
             code, out, err = done.returncode, done.stdout, done.stderr
         else:
-            code, out, err = told(words)
+            code, out, err = outcome_of(words)
     except Exception as error:      # noqa: BLE001  (any is a traceback to the user)
         return f"{type(error).__name__}: {str(error)[:200]}"
     last = err.rstrip("\n").rpartition("\n")[2]
@@ -103,7 +103,7 @@ def test_every_bad_input_is_a_users_mistake(command: str, at_home: Path) -> None
 @pytest.mark.parametrize("form", ["json", "table"])
 def test_the_formats_of_a_command_parse(command: str, form: str, at_home: Path) -> None:
     """With the words that it needs, and a store without a sweep: what it prints with another code than 2 is a document."""
-    code, out, err = told((*command.split(), f"--format={form}", *needed(EVERY[command])))
+    code, out, err = outcome_of((*command.split(), f"--format={form}", *needed(EVERY[command])))
     assert code in CODES and (code != 2 or "muster: " in err or "Error: " in err), (code, out, err)
     if form == "json" and code != 2:
         assert isinstance(json.loads(out), (dict, list))

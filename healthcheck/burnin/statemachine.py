@@ -37,6 +37,7 @@ What becomes of
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -75,6 +76,8 @@ from healthcheck.burnin.weigh import SOFT, PairOutcome
 from healthcheck.burnin.wrongdata import wrong_data
 
 _AGAIN = 3              # further tries of all nodes without those that the last try named
+_OFTEN = 0.1            # of a node's tests with others: what accuses the same part so often is no noise
+_OF_PAIRS = (BurnInStage.LEAF_PAIRS, BurnInStage.LEAF_CONFIRM, BurnInStage.CROSS_PAIRS)
 _TOGETHER = (BurnInStage.ALL, BurnInStage.TRAIN, BurnInStage.SOAK)
 NEWS_S = 1.5            # until a started rank has been heard of
 LEFT_S = 6.0            # until a process that cannot be killed is left to its node
@@ -397,19 +400,30 @@ class BurninRun:
         """Takes back what noise can cause: by these tests of pairs, and by tests of single rails that accuse
         nodes which no pair named.
 
-        It is one task's word. A pair that passed when it was measured again speaks against it, and tests of
-        single rails narrow accusations, but make none.
+        It is one task's word. A pair that passed when it was measured again speaks against it, unless other
+        tests said the same of the same part: noise does not choose. Tests of single rails narrow accusations,
+        but make none.
         """
         named = {node for one in self.found for node in self._behind(one)}
+        often = self._named_again()
 
         def stands(task: Task, one: Accusation) -> bool:
             if one.fault not in SOFT:
                 return True
             by_rail = task.stage is BurnInStage.RAIL_CONFIRM
-            return task.id not in tests and (not by_rail or node_of(one) in named)
+            return (task.id not in tests or one.name in often) and (not by_rail or node_of(one) in named)
 
         self.results = [replace(result, accusations=tuple(
             one for one in result.accusations if stands(result.task, one))) for result in self.results]
+
+    def _named_again(self) -> frozenset[str]:
+        """What several tests of pairs accuse, and a tenth of its node's or more."""
+        of_pairs = [result for result in self.results if result.task.stage in _OF_PAIRS]
+        tests = Counter(node for result in of_pairs for node in result.task.nodes)
+        times = Counter((one.name, node) for result in of_pairs for one in result.accusations
+                        if (node := node_of(one)) is not None)
+        return frozenset(name for (name, node), count in times.items()
+                         if count > 1 and count >= _OFTEN * tests[node])
 
     def finished_so_far(self) -> None:
         """All results so far stay valid if the burn-in gives way from now on."""
@@ -508,8 +522,10 @@ class PairRounds(RunState):
     def over(self, run: BurninRun, accusations: Iterable[Accusation]) -> RunState:
         """Takes the accusations of all rounds, those of single rails included: the accused leave."""
         run.found = run.not_explained(accusations)
-        run.remarks += [*self.isolation.notes, *self.isolation.doubts()]
         run.drop_noise(self.isolation.noise())
+        accused = {result.task.id for result in run.results if result.accusations}
+        run.remarks += [*self.isolation.notes, *(line for line in self.isolation.doubts()
+                                                 if line.partition(":")[0] not in accused)]
         run.accuse(run.found)
         run.accuse(one for result in run.results for one in result.accusations)
         return _together(run)

@@ -161,7 +161,7 @@ def _sweep(
     from healthcheck.report.progress import progress
     from healthcheck.store.repairs import words_in
     from healthcheck.sweep import sweep
-    from healthcheck.sweep.saved import Saver
+    from healthcheck.sweep.saved import MemorySaver
     from healthcheck.sweep.snapshots import KeptSnapshots
     from inventory.locate import state_dir
     from inventory.model import LifecycleState
@@ -181,19 +181,6 @@ def _sweep(
         ) -> None:
             pass
 
-    class Kept(Saver):
-        """Keeps a saved sweep in memory."""
-
-        def __init__(self) -> None:
-            self.looks: list[tuple[Recording, Recording | None]] = []
-            self.manifest: SweepManifest | None = None
-
-        def add(self, recording: Recording, previous: Recording | None) -> None:
-            self.looks.append((recording, previous))
-
-        def finish(self, manifest: SweepManifest) -> None:
-            self.manifest = manifest
-
     transport: Transport
     if local:
         from inventory.transport.local import LocalTransport
@@ -203,7 +190,7 @@ def _sweep(
         from inventory.transport.remote import RemoteTransport
 
         transport = RemoteTransport()
-    kept = Kept()
+    kept = MemorySaver()
     sweep.live(plan, transport, sweep.limits(timeout, 1, plan.nodes), progress(1, "record", quiet=True),
                snapshots=Earlier(state_dir(state)), saver=kept, repairs=words_in(state_dir(state)))
     if kept.manifest is None or not kept.looks or kept.manifest.partial:

@@ -176,6 +176,21 @@ def test_a_gpu_that_others_wait_for_in_every_pair_is_named() -> None:
     assert "gpu006:2" in {one.name for one in judge(found.burnt, FLOORS).accusations}
 
 
+@pytest.mark.parametrize(("count", "every"), [(2, 2), (2, 10), (4, 3), (4, 6), (4, 10), (16, 4), (16, 10)])
+def test_a_gpu_that_others_wait_for_now_and_then_is_named_as_noise_does_not_choose_the_same_one(count: int, every: int) -> None:
+    tests: list[str] = []
+
+    def late(task: Task) -> str | None:
+        if in_pairs("gpu002")(task):
+            tests.append(task.id)
+            return "gpu002:2" if len(tests) % every == 1 else None
+        return None
+
+    found = burnt_in(Cluster(late=late), count)
+    assert list(found.out) == ["gpu002"]
+    assert not [one for one in found.judged()[1].remarks if "not again" in one]
+
+
 def test_of_two_nodes_the_gpu_that_the_other_always_waits_for_is_named() -> None:
     cluster = Cluster(late=lambda task: "gpu002:2" if in_pairs("gpu002")(task) else None)
     assert list(burnt_in(cluster, 2).out) == ["gpu002"]
