@@ -130,13 +130,15 @@ def record(
 def _put_right(db: sqlite3.Connection, now: float, latest: float) -> None:
     """What a clock that was ahead stored as later than `latest` has happened by now: a node that is held for
     it shows from now on that it is well, and a part that returned is looked for from now on, not from then
-    on. So with a repair, and with a machine that came; and a bring-up that ended has not proven one that came
-    since."""
+    on. So with a repair, with a machine that came, and with a silence that a person made or ended; and a
+    bring-up that ended has not proven a machine that came since."""
     for column in ("opened", "shipped", "returned", "closed"):
         db.execute(f"UPDATE rma SET {column} = ?1 WHERE {column} > ?2", (now, latest))  # noqa: S608  (our own names)
     db.execute("UPDATE cordon SET began = ?1 WHERE ended IS NULL AND began > ?2", (now, latest))
     db.execute("UPDATE ledger SET time = min(time, ?1), finished = ?1 WHERE finished > ?2", (now, latest))
     db.execute("UPDATE bringup SET ended = ?1 WHERE ended > ?2", (now, latest))
+    for column in ("began", "ended"):
+        db.execute(f"UPDATE silence SET {column} = ?1 WHERE {column} > ?2", (now, latest))  # noqa: S608  (our own names)
     # The rest sweeps alone write.
     if db.execute("SELECT 1 FROM sweep WHERE started > ? LIMIT 1", (latest,)).fetchone() is None:
         return

@@ -120,6 +120,7 @@ def test_a_clock_that_no_one_has_set_stores_nothing_and_says_so(tmp_path: Path) 
 @pytest.mark.parametrize(("table", "columns"), [
     ("node", ("machine_since",)), ("problem", ("ended",)), ("seat", ("ended",)), ("boot", ("seen",)), ("cordon", ("began",)),
     ("ledger", ("time", "finished")), ("rma", ("opened", "shipped", "returned")), ("bringup", ("ended",)),
+    ("silence", ("began",)), ("silence", ("ended",)),
 ])
 def test_what_nodes_are_given_back_by_did_not_happen_later_than_the_next_right_sweep(
     table: str, columns: tuple[str, ...], tmp_path: Path,
@@ -139,6 +140,7 @@ def test_what_nodes_are_given_back_by_did_not_happen_later_than_the_next_right_s
                 "cordon": {"node": "n1", "backend": "hostfile", "why": "", "who": "", "state": "held", "began": now, "line": line},
                 "rma": {"node": "n1", "kind": "gpu", "slot": "0", "serial": "G1", "why": "", "who": "", "reference": "",
                         "evidence": "", "opened": now},
+                "silence": {"nodes": '["n1"]', "rule": "*", "why": "", "who": "", "began": now, "until": now + 9 * DAY},
                 "bringup": {"node": "n1", "began": now, "who": "", "step": "ssh", "since": now, "stand": "done", "said": "", "kept": ""},
             }.items():
                 if name == table:
