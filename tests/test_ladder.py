@@ -34,7 +34,7 @@ LADDERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("actions",),
         ("lease",),
         ("agent", "bmc", "burnin", "triage"),
-        ("base", "discover", "remediate", "rename"),
+        ("base", "discover", "osinstall", "remediate", "rename"),
         ("bringup",),
         ("gate", "demo"),
         ("cli",),

@@ -1,0 +1,67 @@
+"""The interface to whatever installs operating systems, and what it reports.
+
+`state` reads and changes nothing; `install` is asked for once, as an operation that is recorded first, and only
+a later `state` says how it went.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+from inventory.errors import MusterError
+from inventory.model import Node
+from provisioning.bmc.base import BootTarget
+
+
+class OsState(Enum):
+    """How far a machine's operating system is. UNKNOWN: it could not be asked, or what was seen proves neither
+    that it is installed nor that it is not."""
+
+    PLANNED = "planned"
+    INSTALLING = "installing"
+    INSTALLED = "installed"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class OsReport:
+    """`message` is one clean line for people; `image` says what is installed, empty where no one can tell.
+
+    `host_keys` are the public SSH host keys (lines of `type base64`) that came with the proof that the system
+    is installed: no other may be pinned by itself. `advice` is the next thing to type or do where it failed.
+    """
+
+    state: OsState
+    message: str
+    image: str = ""
+    host_keys: tuple[str, ...] = ()
+    advice: str = ""
+
+
+class OsError(MusterError):
+    """An installer could not be asked or would not do it; the text is one line and holds no credential."""
+
+
+class OsBackend(Protocol):
+    """One installer.
+
+    `target` is what a machine boots once so that it gets there (step boot sets it); NONE where the back end
+    sets it by itself. `drives_power` says that it turns machines on and off by itself: then bring-up does not.
+    """
+
+    name: str
+    target: BootTarget
+    drives_power: bool
+
+    def state(self, node: Node) -> OsReport:
+        """How the machine stands now. Raises OsError where the back end cannot be asked."""
+
+    def changes(self, node: Node) -> tuple[str, ...]:
+        """What `install` would change, a line each. Raises OsError where it could not be done."""
+
+    def install(self, node: Node) -> None:
+        """Has the installation begun, or accepted; asked again for a machine that is on its way, nothing is
+        doubled. Raises OsError."""
