@@ -1,7 +1,7 @@
 """The interface to whatever installs operating systems, and what it reports.
 
-`state` reads and changes nothing; `install` is asked for once, as an operation that is recorded first, and only
-a later `state` says how it went.
+`state` reads and changes nothing; `install` is asked for once, as an operation that is recorded first, and
+only a later `state` says how it went.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ class OsBackend(Protocol):
     """One installer.
 
     `target` is what a machine boots once so that it gets there (step boot sets it); NONE where the back end
-    sets it by itself. `drives_power` says that it turns machines on and off by itself: then bring-up does not.
+    sets it by itself. `drives_power` says that it turns machines on and off by itself: then bring-up does
+    not.
     """
 
     name: str
