@@ -16,8 +16,8 @@ from provisioning.bmc.base import BootTarget
 
 
 class OsState(Enum):
-    """How far a machine's operating system is. UNKNOWN: it could not be asked, or what was seen proves neither
-    that it is installed nor that it is not."""
+    """How far a machine's operating system is. UNKNOWN: it could not be asked, or what was seen proves
+    neither that it is installed nor that it is not."""
 
     PLANNED = "planned"
     INSTALLING = "installing"
