@@ -16,7 +16,8 @@ from healthcheck.model.exposition import GAUGE, MetricFamily, grouped, text_of
 from healthcheck.model.outcome import NodeReport, NodeState
 from healthcheck.model.recording import Recording
 from healthcheck.store import newest
-from healthcheck.store.shown import Telemetry, shown
+from healthcheck.store.shown import shown
+from healthcheck.store.telemetry import Telemetry
 from inventory.model import Node
 
 TOOK = MetricFamily("muster_agent_run_seconds", GAUGE, "Duration of the agent's newest run.", ("node",))

@@ -31,7 +31,7 @@ from healthcheck.model.outcome import NodeState
 from healthcheck.model.places import RESULT, SCHEMA
 from healthcheck.store import newest
 from healthcheck.store.newest import Newest
-from healthcheck.store.shown import Telemetry
+from healthcheck.store.telemetry import Telemetry
 from inventory.model import Node
 from inventory.text import clean
 

@@ -26,7 +26,7 @@ def print_summary(
     from healthcheck.accounting.summary import summary
     from healthcheck.config.rulesfolder import folders
     from healthcheck.report import summary as report
-    from healthcheck.ruleset.ruleset import load_ruleset
+    from healthcheck.ruleset.rulenames import read_rule_names
     from healthcheck.store.file import opened
     from healthcheck.triage.policyload import load_policy
     from inventory.load import load_inventory
@@ -36,7 +36,7 @@ def print_summary(
     path = find_inventory(inventory)
     nodes = dict(load_inventory(path).nodes) if path is not None else None
     found = folders(rules)
-    policy = load_policy(found, load_ruleset(found))
+    policy = load_policy(found, read_rule_names(found))
     now = time.time()
     with opened(state_dir(state)) as store:
         groups = {by: grouped[by](store, nodes or {})} if by is not None and by in grouped else {}

@@ -68,7 +68,7 @@ def nodes(
     from healthcheck.config.rulesfolder import folders
     from healthcheck.report import nodes as report
     from healthcheck.report.strays import lines as strange
-    from healthcheck.ruleset.ruleset import load_ruleset
+    from healthcheck.ruleset.rulenames import read_rule_names
     from healthcheck.store import runs
     from healthcheck.store.clock import head_clock, newest_sweep
     from healthcheck.store.file import opened
@@ -82,7 +82,7 @@ def nodes(
     path = find_inventory(inventory)
     there = load_inventory(path) if path is not None else None
     found = folders(rules)
-    policy = load_policy(found, load_ruleset(found))
+    policy = load_policy(found, read_rule_names(found))
     old = stale if stale is not None else policy.fresh_hours * 3600
     now = time.time()
     with opened(state_dir(state)) as store:

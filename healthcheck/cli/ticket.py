@@ -65,7 +65,7 @@ def _nodes(option: str | None) -> dict[str, Node]:
 def _ticket(store: Store, name: str, nodes: dict[str, Node], rules: str | None, folder: Path) -> Ticket:
     from healthcheck.config.rulesfolder import folders
     from healthcheck.model.verdict import RMA
-    from healthcheck.ruleset.ruleset import load_ruleset
+    from healthcheck.ruleset.rulenames import read_rule_names
     from healthcheck.store.history import known_nodes, trails
     from healthcheck.store.ledger import lines
     from healthcheck.store.silences import active
@@ -82,7 +82,7 @@ def _ticket(store: Store, name: str, nodes: dict[str, Node], rules: str | None, 
     if name not in known:
         raise UsageError(f"{short(name)}: no stored sweep has seen this node{did_you_mean(name, known)}")
     found = folders(rules)
-    policy = load_policy(found, load_ruleset(found))
+    policy = load_policy(found, read_rule_names(found))
     now = time.time()
     silences = active(store, now)
     fleet = gather(store, nodes.values() if name in nodes else [Node(name)], policy, now,

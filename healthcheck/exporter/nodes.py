@@ -14,7 +14,7 @@ from healthcheck.exporter.source import NodeNow, fresh
 from healthcheck.model.exposition import COUNTER, GAUGE, MetricFamily, Row, Sample
 from healthcheck.model.outcome import NodeState, Status
 from healthcheck.store.newest import EXPLAINED, Newest, NotPassed, Packed
-from healthcheck.store.shown import Telemetry
+from healthcheck.store.telemetry import Telemetry
 
 INFO = MetricFamily("muster_node_info", GAUGE, "A node's location, role and SKU from the inventory, else the "
                                                "SKU by which it was judged; always 1.",

@@ -13,7 +13,6 @@ from healthcheck.ruleset.rule import Rule
 from inventory.errors import Mark, RulesError
 from inventory.located import LocatedList, LocatedMap
 
-KEYS = ("profile", "title", "only", "leave_out", "enable", "budget", "unknown")
 _CONTENT = ("only", "leave_out", "enable", "budget", "unknown")
 _SHORTEST_S, _LONGEST_S = 1.0, 3600.0
 

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from healthcheck.baseline.kernelrules import KernelRules
 from healthcheck.config.formernames import with_current_names
 from healthcheck.model.lease import Lease
-from healthcheck.model.outcome import Result
+from healthcheck.model.outcome import Repair, Result
 from healthcheck.model.probes import Probe, ProbeSet
 from healthcheck.ruleset import profile as profiling
 from healthcheck.ruleset.profile import NodeBudget, Profile
@@ -48,6 +48,11 @@ class Ruleset:
     def former(self) -> Mapping[str, str]:
         """The present id by each earlier id of a rule."""
         return {old: rule.id for rule in self.rules for old in rule.formerly}
+
+    @property
+    def repairs(self) -> Mapping[str, Repair | None]:
+        """What repairs a failure of each rule, by its id; None where the policy decides."""
+        return {rule.id: rule.repair for rule in self.rules}
 
     def select(self, only: Sequence[str] = (), skip: Sequence[str] = ()) -> Ruleset:
         """The same rules, those left out marked; raises UsageError for a glob that matches nothing."""

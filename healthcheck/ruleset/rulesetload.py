@@ -10,36 +10,33 @@ import datetime as dt
 import functools
 import hashlib
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import replace
-from enum import Enum
 from math import inf
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any
 
 from healthcheck.baseline.cataloguecache import catalogue as cached_catalogue
 from healthcheck.baseline.fileload import load_baselines
 from healthcheck.baseline.kernelrules import KernelRules
 from healthcheck.baseline.learn import current
 from healthcheck.checks.base import CHECKS, Check, Parameter
-from healthcheck.config.entry import Entry, entry_of, kind_of, nearest, overlay
+from healthcheck.config.entry import Entry, kind_of, nearest, overlay
 from healthcheck.config.rulesfolder import NOT_RULES, display_name
 from healthcheck.model.outcome import Owner, Repair, Severity
 from healthcheck.model.probes import Effect
 from healthcheck.ruleset import plugins, profileload
 from healthcheck.ruleset.portplan import read_ports
 from healthcheck.ruleset.rule import Number, Proven, Rule, UnsupportedPolicy
+from healthcheck.ruleset.ruleentries import PROFILE_KEYS, RuleEntries, former_ids, member, mistake, whole_file
 from healthcheck.ruleset.ruleset import Ruleset
 from healthcheck.ruleset.sku import EMPTY_FACTS, LEARNERS, Sku
 from healthcheck.ruleset.skuburnin import read_burnin
 from healthcheck.ruleset.skulimits import read_limits
 from healthcheck.xid.xidtableload import NAMES as TABLES
 from healthcheck.xid.xidtableload import load_xid_table
-from inventory.errors import Mark, RulesError, UsageError
-from inventory.located import LocatedList, LocatedMap, load_yaml
+from inventory.errors import Mark, RulesError
+from inventory.located import LocatedMap
 
-_RULE_KEYS = ("id", "formerly", "check", "with", "severity", "unsupported", "effect", "remedy", "repair",
-              "owner", "source", "proven", "enabled")
 _SKU_KEYS = ("sku", "title", "inherit", "numbers", "empty", "ports", "burnin", "limits", "source")
 _NUMBER_TYPES = (int, float, bool, str, type(None))
 
@@ -49,8 +46,7 @@ def load(folders: Iterable[Path]) -> Ruleset:
     plugins.load()
     folders = tuple(folders)
     digest = hashlib.sha256()
-    rules: dict[str, Entry] = {}
-    former: dict[str, str] = {}
+    rules = RuleEntries()
     skus: dict[str, Entry] = {}
     profiles: dict[str, Entry] = {}
     baselines: dict[str, str] = {}
@@ -61,25 +57,21 @@ def load(folders: Iterable[Path]) -> Ruleset:
                 baselines[path.name] = _digest(baselines, path.name, read)
             if path.name in NOT_RULES:
                 continue
-            entries = [_renamed(entry, former) for entry in _rule_entries(path)]
-            for entry in entries:
-                overlay(rules, entry, "id")
-                former.update(_former(rules[entry.name]))
+            rules.lay(path)
         for path in sorted((folder / "sku").glob("*.yaml")):
             digest.update(path.read_bytes())
-            overlay(skus, _whole_file(path, _SKU_KEYS, "sku"), "sku")
+            overlay(skus, whole_file(path, _SKU_KEYS, "sku"), "sku")
         for path in sorted((folder / "profile").glob("*.yaml")):
             digest.update(path.read_bytes())
-            overlay(profiles, _whole_file(path, profileload.KEYS, "profile"), "profile")
+            overlay(profiles, whole_file(path, PROFILE_KEYS, "profile"), "profile")
         for path in sorted(path for name in ("kernel", "emitter", "baseline")
                            for path in (folder / name).glob("*.yaml")):
             digest.update(read := path.read_bytes())
             name = f"{path.parent.name}/{path.name}"
             baselines[name] = _digest(baselines, name, read)
-    if not rules:
-        raise UsageError("no rule was found in any rules folder")
+    entries = rules.all()
     known_skus = {name: _sku(name, skus, ()) for name in skus}
-    loaded = tuple(_rule(rules[name], known_skus, skus) for name in sorted(rules))
+    loaded = tuple(_rule(entries[name], known_skus, skus) for name in sorted(entries))
     _refuse_unused(skus.values(), {number for rule in loaded for number in rule.numbers} | LEARNERS.keys())
     return Ruleset(loaded, known_skus, digest.hexdigest(),
                    {name: profileload.profile(entry, loaded) for name, entry in profiles.items()},
@@ -98,41 +90,8 @@ def _kernel(folders: Iterable[Path]) -> KernelRules:
     return KernelRules(known, tuple(current(baseline, today) for baseline in load_baselines(folders, known)))
 
 
-def _mistake(entry: Entry, key: str, text: str, mark: Mark | None = None) -> RulesError:
-    """A mistake in a rule under this key, which stands at `mark`."""
-    return RulesError(f"rule {entry.name}: {key}: {text}", mark or entry.marks.get(key, entry.mark))
-
-
 def _mark_of(values: dict[Any, Any], key: str, otherwise: Mark) -> Mark:
     return values.value_marks[key] if isinstance(values, LocatedMap) else otherwise
-
-
-def _rule_entries(path: Path) -> list[Entry]:
-    document = load_yaml(path, error=RulesError)
-    if not isinstance(document, LocatedList):
-        raise RulesError(f"expected a list of rules, got {kind_of(document)}", Mark(str(path), 1, 1))
-    return [entry_of(item, _RULE_KEYS, "id", document.value_marks[index])
-            for index, item in enumerate(document)]
-
-
-def _former(entry: Entry) -> dict[str, str]:
-    """The present name by each earlier name of the rule or, with a dot, of its check."""
-    names = entry.values.get("formerly", [])
-    if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
-        raise _mistake(entry, "formerly", f"expected a list of names, got {kind_of(names)}")
-    return {name: entry.values.get("check", "") if "." in name else entry.name for name in names}
-
-
-def _renamed(entry: Entry, former: Mapping[str, str]) -> Entry:
-    """The entry under present names, where it was written before the rule or its check was renamed."""
-    check = entry.values.get("check")
-    if isinstance(check, str) and check in former:
-        entry = replace(entry, values={**entry.values, "check": former[check]})
-    return replace(entry, name=former.get(entry.name, entry.name))
-
-
-def _whole_file(path: Path, keys: tuple[str, ...], name: str) -> Entry:
-    return entry_of(load_yaml(path, error=RulesError), keys, name, Mark(str(path), 1, 1))
 
 
 def _sku(name: str, entries: Mapping[str, Entry], above: tuple[str, ...]) -> Sku:
@@ -220,31 +179,31 @@ def _rule(entry: Entry, skus: Mapping[str, Sku], sku_entries: Mapping[str, Entry
             raise RulesError(f"rule {entry.name}: {key} is missing", entry.mark)
     for key in ("remedy", "source"):
         if not isinstance(values[key], str) or not values[key].strip():
-            raise _mistake(entry, key, f"expected a sentence, got {kind_of(values[key])}")
+            raise mistake(entry, key, f"expected a sentence, got {kind_of(values[key])}")
     name = values["check"]
     if name not in CHECKS:
         raise RulesError(f"rule {entry.name}: unknown check {name!r}{nearest(str(name), list(CHECKS))}",
                          marks["check"])
-    severity = _member(Severity, entry, "severity", None)
-    proven = _member(Proven, entry, "proven", None)
+    severity = member(Severity, entry, "severity", None)
+    proven = member(Proven, entry, "proven", None)
     if proven is Proven.SIMULATED and severity is Severity.CRITICAL:
         raise RulesError(f"rule {entry.name}: proven by simulation only, so severity can be warning at most",
                          marks["severity"])
     enabled = values.get("enabled", True)
     if not isinstance(enabled, bool):
-        raise _mistake(entry, "enabled", f"expected true or false, got {kind_of(enabled)}")
+        raise mistake(entry, "enabled", f"expected true or false, got {kind_of(enabled)}")
     disabled = "" if enabled else f"disabled in {display_name(marks['enabled'].file)}"
     rule = Rule(id=entry.name, checked=CHECKS[name],
                 parameters=_parameters(entry, CHECKS[name], skus, sku_entries), severity=severity,
-                unsupported=_member(UnsupportedPolicy, entry, "unsupported", UnsupportedPolicy.UNKNOWN),
-                effect=_member(Effect, entry, "effect", Effect.PASSIVE),
+                unsupported=member(UnsupportedPolicy, entry, "unsupported", UnsupportedPolicy.UNKNOWN),
+                effect=member(Effect, entry, "effect", Effect.PASSIVE),
                 remedy=" ".join(values["remedy"].split()), source=" ".join(values["source"].split()),
                 proven=proven, origin_file=entry.mark.file, overridden=entry.overridden,
-                owner=_member(Owner, entry, "owner", Owner.OPERATOR), left_out=disabled, disabled=disabled,
-                formerly=tuple(name for name in values.get("formerly", ()) if "." not in name),
-                repair=_member(Repair, entry, "repair", None) if "repair" in values else None)
+                owner=member(Owner, entry, "owner", Owner.OPERATOR), left_out=disabled, disabled=disabled,
+                formerly=former_ids(entry),
+                repair=member(Repair, entry, "repair", None) if "repair" in values else None)
     if (rule.effect is Effect.DISRUPTIVE) != bool(rule.disruptive):
-        raise _mistake(entry, "effect", f"expected disruptive: its probe {rule.disruptive[0].id} is"
+        raise mistake(entry, "effect", f"expected disruptive: its probe {rule.disruptive[0].id} is"
                        if rule.disruptive else "expected passive: none of its probes is disruptive")
     return rule
 
@@ -253,7 +212,7 @@ def _parameters(entry: Entry, check: Check, skus: Mapping[str, Sku],
                 sku_entries: Mapping[str, Entry]) -> dict[str, Any]:
     given = entry.values.get("with", {})
     if not isinstance(given, dict):
-        raise _mistake(entry, "with", f"expected a map, got {kind_of(given)}")
+        raise mistake(entry, "with", f"expected a map, got {kind_of(given)}")
     result: dict[str, Any] = {}
     for key, value in given.items():
         mark = _mark_of(given, key, entry.mark)
@@ -265,30 +224,17 @@ def _parameters(entry: Entry, check: Check, skus: Mapping[str, Sku],
         if isinstance(value, str) and value.startswith("$"):
             number = value[1:]
             if check.fleet:
-                raise _mistake(entry, key, "a fleet check cannot take a number of a SKU", mark)
+                raise mistake(entry, key, "a fleet check cannot take a number of a SKU", mark)
             if not any(number in sku.numbers for sku in skus.values()):
                 known = sorted({name for sku in skus.values() for name in sku.numbers})
-                raise _mistake(entry, key, f"no SKU gives the number {value}{nearest(number, known)}", mark)
+                raise mistake(entry, key, f"no SKU gives the number {value}{nearest(number, known)}", mark)
             _refuse_unfit(number, parameter, entry.name, mark, skus, sku_entries)
             result[key] = Number(number)
         elif parameter.accepts(value):
             result[key] = tuple(value) if isinstance(value, list) else value
         else:
-            raise _mistake(entry, key, f"expected {parameter.phrase}, got {kind_of(value)}", mark)
+            raise mistake(entry, key, f"expected {parameter.phrase}, got {kind_of(value)}", mark)
     for parameter in check.parameters.values():
         if parameter.required and parameter.name not in result:
-            raise _mistake(entry, "with", f"{parameter.name} is missing ({parameter.phrase})", entry.mark)
+            raise mistake(entry, "with", f"{parameter.name} is missing ({parameter.phrase})", entry.mark)
     return result
-
-
-E = TypeVar("E", bound=Enum)
-
-
-def _member(kind: type[E], entry: Entry, key: str, default: E | None) -> E:
-    value = entry.values.get(key)
-    if value is None and default is not None:
-        return default
-    known = [member.value for member in kind]
-    if value not in known:
-        raise _mistake(entry, key, f"expected one of {', '.join(known)}; got {kind_of(value)}")
-    return kind(value)

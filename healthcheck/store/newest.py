@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from healthcheck.model.cause import is_explained
 from healthcheck.model.outcome import NodeReport, Status
-from healthcheck.store.shown import MOST_DEVICES, GpuTelemetry, PortTelemetry, Telemetry
+from healthcheck.store.telemetry import MOST_DEVICES, GpuTelemetry, PortTelemetry, Telemetry
 from inventory.text import clean
 
 if TYPE_CHECKING:       # an agent keeps the same of its own node, and has no store

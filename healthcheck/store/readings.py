@@ -18,7 +18,8 @@ from healthcheck.facts.values import Partial, reading
 from healthcheck.facts.values import readings as fact_readings
 from healthcheck.model.hardware import Now
 from healthcheck.model.recording import Recording
-from healthcheck.store.shown import NOTHING, Telemetry, shown
+from healthcheck.store.shown import shown
+from healthcheck.store.telemetry import NOTHING, Telemetry
 from inventory.text import clean
 
 # By fact: the kind of component, and the counters of it that are worth a trend over weeks.

@@ -29,6 +29,7 @@ from healthcheck.model.outcome import (
 )
 from healthcheck.store import newest, versions
 from healthcheck.store.accused import lasts
+from healthcheck.store.ahead import put_right
 from healthcheck.store.clock import AHEAD_S, UNSET_S
 from healthcheck.store.file import Store
 from healthcheck.store.follow import follow
@@ -101,7 +102,7 @@ def record(
         write_left_out(db, sweep.started, {nodes[name]: evidence for name, evidence in left.items()})
         end_left_out(db, [nodes[report.node] for report in kept])
         latest = max(sweep.finished, clock()) + AHEAD_S
-        _put_right(db, sweep.started, latest)
+        put_right(db, sweep.started, latest)
         there = frozenset(one.name for one in sweep.versions if one.kind == "rule")
         writer = _Writer(db, sweep.started, latest, there)
         ambiguous = _ambiguous(readings)
@@ -125,28 +126,6 @@ def record(
                 newest.write(db, node, sweep.started, sweep.rules, judged, seen)
         follow(db, sweep.started)
     return tuple(known.get(report.node, report) for report in reports)
-
-
-def _put_right(db: sqlite3.Connection, now: float, latest: float) -> None:
-    """What a clock that was ahead stored as later than `latest` has happened by now: a node that is held for
-    it shows from now on that it is well, and a part that returned is looked for from now on, not from then
-    on. So with a repair, with a machine that came, and with a silence that a person made or ended; and a
-    bring-up that ended has not proven a machine that came since."""
-    for column in ("opened", "shipped", "returned", "closed"):
-        db.execute(f"UPDATE rma SET {column} = ?1 WHERE {column} > ?2", (now, latest))  # noqa: S608  (our own names)
-    db.execute("UPDATE cordon SET began = ?1 WHERE ended IS NULL AND began > ?2", (now, latest))
-    db.execute("UPDATE ledger SET time = min(time, ?1), finished = ?1 WHERE finished > ?2", (now, latest))
-    db.execute("UPDATE bringup SET ended = ?1 WHERE ended > ?2", (now, latest))
-    for column in ("began", "ended"):
-        db.execute(f"UPDATE silence SET {column} = ?1 WHERE {column} > ?2", (now, latest))  # noqa: S608  (our own names)
-    # The rest sweeps alone write.
-    if db.execute("SELECT 1 FROM sweep WHERE started > ? LIMIT 1", (latest,)).fetchone() is None:
-        return
-    for table in ("problem", "seat"):
-        db.execute(f"UPDATE {table} SET began = min(began, ?1), seen = min(seen, ?1), ended = ?1 "  # noqa: S608  (our own names)
-                   "WHERE ended > ?2", (now, latest))
-    db.execute("UPDATE boot SET began = min(began, ?1), seen = ?1 WHERE seen > ?2", (now, latest))
-    db.execute("UPDATE node SET machine_since = ?1 WHERE machine_since > ?2", (now, latest))
 
 
 def _versions(

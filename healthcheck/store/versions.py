@@ -15,7 +15,7 @@ from typing import Any
 
 from healthcheck.store.file import Store
 from healthcheck.store.newest import firmware
-from healthcheck.store.shown import Telemetry
+from healthcheck.store.telemetry import Telemetry
 
 # What nodes run, by kind: noted where it changed, and for no node before.
 OF_NODES = ("driver", "kernel", "firmware")

@@ -15,8 +15,8 @@ from healthcheck.model.outcome import Severity
 from healthcheck.model.problem import Problem
 from healthcheck.store.versions import POLICY
 from healthcheck.triage.correlate import minute
+from healthcheck.triage.decidedby import ORDER, SECTION
 from healthcheck.triage.faults import of
-from healthcheck.triage.judgedby import ORDER, SECTION
 from healthcheck.triage.past import CameWith, NodeHistory, VersionChange
 from healthcheck.triage.policy import TriagePolicy
 from healthcheck.xid.xidtableload import NAMES as TABLES

@@ -34,8 +34,8 @@ from healthcheck.store.versions import (
     policies,
     rules_now,
 )
+from healthcheck.triage.decidedby import decided_by, faults_of
 from healthcheck.triage.faults import accuses
-from healthcheck.triage.judgedby import decided_by, faults_of
 from healthcheck.triage.past import (
     NONE_SILENCED,
     REPAIRED,

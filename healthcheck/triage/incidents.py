@@ -270,7 +270,8 @@ def _goes_on(
 
     An open one goes on in what is found at its own place, else in what is most like it, of those that have
     most of what goes on in it: so it goes on in one alone, and nothing else is found at the place whose name
-    it keeps.
+    it keeps. What is found elsewhere has most of its nodes, too, or no others: two places that share a few
+    nodes are two, or what healed in the first would be held for the second.
     """
     at = {(one.kind, one.place): one for one in found}
     goes_on: dict[Place, tuple[StoredIncident | None, list[StoredIncident]]] = {
@@ -278,7 +279,8 @@ def _goes_on(
     for known in sorted(left.values(), key=lambda each: ((each.kind, each.place) not in at, each.id)):
         there = frozenset(sick[known.id])
         like = [one for one in found if there and set(known.symptoms) & set(one.symptoms)
-                and 2 * len(there.intersection(one.nodes)) >= len(there)]
+                and 2 * len(there.intersection(one.nodes)) >= len(there)
+                and _most_or_none_else(known, one)]
         best = (at.get((known.kind, known.place))
                 or min(like, key=lambda one: len(there.symmetric_difference(one.nodes)), default=None))
         if best is None:
@@ -289,6 +291,11 @@ def _goes_on(
         else:
             merged.append(known)
     return goes_on
+
+
+def _most_or_none_else(known: StoredIncident, found: Correlation) -> bool:
+    members = {member.node for member in known.members}
+    return 2 * len(members.intersection(found.nodes)) >= len(members) or members >= set(found.nodes)
 
 
 def _joined(

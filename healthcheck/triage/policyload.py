@@ -33,7 +33,7 @@ from healthcheck.config.valuetypes import (
 )
 from healthcheck.model.faultkind import FaultKind, Isolation, Of
 from healthcheck.model.outcome import Owner, Repair, Severity
-from healthcheck.ruleset.ruleset import Ruleset
+from healthcheck.ruleset.rulenames import KnownRules
 from healthcheck.store.accused import REPAIRS, RULES
 from healthcheck.triage.policy import (
     EXPLAINING,
@@ -133,23 +133,23 @@ class _Draft:
     windows: LocatedMap | None = None
 
 
-def load_policy(folders: Sequence[Path], ruleset: Ruleset) -> TriagePolicy:
+def load_policy(folders: Sequence[Path], rules: KnownRules) -> TriagePolicy:
     """What the files of all folders say together, checked against the rules and profiles that there are;
     raises RulesError. Among the folders may be such a file itself, whatever its name.
 
     Whatever they say, a critical FAIL, a critical UNKNOWN and a node that is not
     reached are each of some fault.
     """
-    return load_with_origins(folders, ruleset).policy
+    return load_with_origins(folders, rules).policy
 
 
-def load_with_origins(folders: Sequence[Path], ruleset: Ruleset) -> Loaded:
+def load_with_origins(folders: Sequence[Path], rules: KnownRules) -> Loaded:
     """As `load_policy`, with the place of every key."""
     draft = _Draft()
     for folder in folders:
         if (path := folder if folder.is_file() else folder / FILE).is_file():
-            known = None if packaged() in path.parents else [*(rule.id for rule in ruleset.rules), *RULES]
-            _read(draft, path, known, ruleset.former)
+            known = None if packaged() in path.parents else [*rules.repairs, *RULES]
+            _read(draft, path, known, rules.former)
     if not draft.files:
         raise RulesError(f"no rules folder holds a {FILE}: looked in {', '.join(map(str, folders))}")
     end = Mark(draft.files[-1], 1, 1)
@@ -161,9 +161,9 @@ def load_with_origins(folders: Sequence[Path], ruleset: Ruleset) -> Loaded:
         if not any(_covers_all(kind, of) for kind in kinds):
             raise _uncovered(of, what, draft.faults.get(name), end)
     sections = {name: _section(draft, name, end) for name in _NAMES if name != "remediation"}
-    if (profile := sections["requalify"]["profile"]) not in ruleset.profiles:
-        guess = (nearest(profile, ruleset.profiles)
-                 or f"; there are {', '.join(sorted(ruleset.profiles)) or 'none'}")
+    if (profile := sections["requalify"]["profile"]) not in rules.profiles:
+        guess = (nearest(profile, rules.profiles)
+                 or f"; there are {', '.join(sorted(rules.profiles)) or 'none'}")
         raise RulesError(f"requalify: profile: no such profile: {profile!r}{guess}",
                          draft.marks["requalify.profile"])
     domains = {kind: most for kind, most in draft.sections["breaker.domains"].items() if most is not None}
@@ -179,7 +179,7 @@ def load_with_origins(folders: Sequence[Path], ruleset: Ruleset) -> Loaded:
         _remediation(draft, tuple(made), end),
         windows(draft.windows, tuple(made), [kind.id for kind in kinds if kind.reserve])
         if draft.windows is not None else (),
-        MappingProxyType({**REPAIRS, **{rule.id: rule.repair for rule in ruleset.rules if rule.repair}}),
+        MappingProxyType({**REPAIRS, **{name: repair for name, repair in rules.repairs.items() if repair}}),
     )
     lists = {f"{what}.{name}.{key}": mark
              for what, entries in (("faults", draft.faults), ("places", draft.places))

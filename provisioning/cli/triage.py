@@ -100,7 +100,7 @@ def triage(
     from healthcheck.store.leases import left
     from healthcheck.store.verdicts import write
     from healthcheck.store.versions import note
-    from healthcheck.triage.judgedby import decided_by
+    from healthcheck.triage.decidedby import decided_by
     from inventory.errors import MusterError
     from inventory.load import load_inventory
     from inventory.locate import find_inventory, state_dir

@@ -21,7 +21,7 @@ LISTED = Path(__file__).with_name("survivors.yaml")
 MODULES = {
     "decisions": ("breaker", "decide", "faults", "incidents", "plan", "requalify", "suspect"),
     "grounds": ("correlate", "episodes", "gather", "likelihood", "ours", "past", "symptom", "windows"),
-    "policy": ("judgedby", "policy", "policyform", "policylists", "policyload"),
+    "policy": ("decidedby", "digest", "judgedby", "policy", "policyform", "policylists", "policyload"),
     "cordon": ("cordon",),
     "lease": ("check", "cordoned", "giveway", "holder", "idle", "jobs", "reservation", "take", "watch"),
 }

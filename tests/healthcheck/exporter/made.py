@@ -7,7 +7,7 @@ from typing import Any
 from healthcheck.exporter.fleet import Process
 from healthcheck.exporter.source import FleetStatus, HeadStatus, NodeNow
 from healthcheck.store.newest import Newest, NotPassed
-from healthcheck.store.shown import GpuTelemetry, PortTelemetry, Telemetry
+from healthcheck.store.telemetry import GpuTelemetry, PortTelemetry, Telemetry
 from inventory.model import Node
 
 NOW = 1_800_000_000.0

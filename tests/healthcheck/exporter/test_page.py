@@ -20,7 +20,7 @@ from healthcheck.model.exposition import MetricFamily, grouped, text_of
 from healthcheck.model.outcome import NodeReport, NodeState
 from healthcheck.store import newest
 from healthcheck.store.newest import NotPassed
-from healthcheck.store.shown import Telemetry
+from healthcheck.store.telemetry import Telemetry
 from tests.healthcheck.exporter import made
 from tests.healthcheck.model.test_exposition import theirs
 from tests.testbed.require import require

@@ -27,8 +27,8 @@ from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.store import verdicts
 from healthcheck.store.file import opened
 from healthcheck.store.readings import CounterReading, NodeReadings
-from healthcheck.store.shown import Telemetry
 from healthcheck.store.sweeps import SweepRecord, record
+from healthcheck.store.telemetry import Telemetry
 from healthcheck.triage.gather import gather
 from healthcheck.triage.plan import make
 from healthcheck.triage.policyload import load_policy

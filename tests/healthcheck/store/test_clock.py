@@ -20,11 +20,12 @@ from healthcheck.model.outcome import (
     state_of,
 )
 from healthcheck.store import ledger
+from healthcheck.store.ahead import LEFT_ALONE, PUT_RIGHT
 from healthcheck.store.clock import head_clock, newest_sweep
 from healthcheck.store.file import Store, opened
 from healthcheck.store.readings import NodeReadings
-from healthcheck.store.shown import Telemetry
 from healthcheck.store.sweeps import SweepRecord, record
+from healthcheck.store.telemetry import Telemetry
 from healthcheck.store.versions import Version, history
 from inventory.errors import StoreError
 from tests.command import muster
@@ -120,7 +121,9 @@ def test_a_clock_that_no_one_has_set_stores_nothing_and_says_so(tmp_path: Path) 
 @pytest.mark.parametrize(("table", "columns"), [
     ("node", ("machine_since",)), ("problem", ("ended",)), ("seat", ("ended",)), ("boot", ("seen",)), ("cordon", ("began",)),
     ("ledger", ("time", "finished")), ("rma", ("opened", "shipped", "returned")), ("bringup", ("ended",)),
-    ("silence", ("began",)), ("silence", ("ended",)),
+    ("silence", ("began",)), ("silence", ("ended",)), ("incident", ("began", "seen")), ("member", ("began", "seen")),
+    ("verdict", ("began", "seen")), ("breaker", ("opened",)), ("lease", ("began", "until")), ("bringup", ("looked", "again")),
+    ("cordon", ("ended",)),
 ])
 def test_what_nodes_are_given_back_by_did_not_happen_later_than_the_next_right_sweep(
     table: str, columns: tuple[str, ...], tmp_path: Path,
@@ -142,12 +145,28 @@ def test_what_nodes_are_given_back_by_did_not_happen_later_than_the_next_right_s
                         "evidence": "", "opened": now},
                 "silence": {"nodes": '["n1"]', "rule": "*", "why": "", "who": "", "began": now, "until": now + 9 * DAY},
                 "bringup": {"node": "n1", "began": now, "who": "", "step": "ssh", "since": now, "stand": "done", "said": "", "kept": ""},
+                "incident": {"kind": "leaf", "cause": "l1", "nodes": "[]", "why": "", "owner": "network", "symptoms": "[]", "likelihood": 9.0,
+                             "began": now, "seen": now},
+                "member": {"incident": 1, "node": "n1", "began": now, "seen": now},
+                "verdict": {"node": 1, "isolation": "none", "repair": "watch", "fault": "f", "owner": "operator", "why": "",
+                            "evidence": "[]", "began": now, "seen": now},
+                "breaker": {"opened": now, "why": ""},
+                "lease": {"kind": "burnin", "backend": "hostfile", "name": "", "nodes": "[]", "why": "", "who": "", "holder": "{}",
+                          "began": now, "until": now, "line": line},
             }.items():
-                if name == table:
-                    row = {**value, **dict.fromkeys(columns, ahead)}
-                    db.execute(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", [*row.values()])  # noqa: S608
+                if name == table or (name, table) == ("incident", "member"):
+                    row = {**value, **dict.fromkeys(columns if name == table else (), ahead)}
+                    db.execute(f"INSERT INTO {name} ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", [*row.values()])  # noqa: S608
             ledger.finish(db, line, "done", ahead)
         later = f"SELECT count(*) FROM {table} WHERE {' OR '.join(f'{column} > ?1' for column in columns)}"  # noqa: S608
         assert store.rows(later, now)[0][0] >= 1
         swept(store, now)
         assert store.rows(later, now)[0][0] == 0
+
+
+def test_of_every_time_in_the_store_it_is_known_what_becomes_of_one_that_lies_in_the_future(tmp_path: Path) -> None:
+    with opened(tmp_path, make=True) as store:
+        tables = [row[0] for row in store.rows("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        times = {f"{table}.{row[1]}" for table in tables for row in store.rows(f"PRAGMA table_info({table})") if row[2].upper() == "REAL"}
+    assert times == PUT_RIGHT | LEFT_ALONE.keys()
+    assert not PUT_RIGHT & LEFT_ALONE.keys()

@@ -16,8 +16,8 @@ from healthcheck.store import history, newest
 from healthcheck.store.file import Store, opened
 from healthcheck.store.newest import Newest, NotPassed
 from healthcheck.store.readings import NodeReadings
-from healthcheck.store.shown import GpuTelemetry, PortTelemetry, Telemetry
 from healthcheck.store.sweeps import SweepRecord, record
+from healthcheck.store.telemetry import GpuTelemetry, PortTelemetry, Telemetry
 
 GPU = GpuTelemetry("0000:18:00.0", 0, "GPU-a", "160", "H100", "96.00", 31.0, 72.0, 4.0,
                    {"ecc_uncorrected": 0.0, "slow_thermal": 1.5})

@@ -16,8 +16,8 @@ from healthcheck.model.recording import Capture
 from healthcheck.store import newest
 from healthcheck.store.file import Store, opened
 from healthcheck.store.readings import NodeReadings
-from healthcheck.store.shown import Telemetry
 from healthcheck.store.sweeps import SweepRecord, record
+from healthcheck.store.telemetry import Telemetry
 from healthcheck.sweep.assess import Assessment
 from inventory.model import Node
 from tests.healthcheck import machine

@@ -14,8 +14,8 @@ from healthcheck.model.outcome import Finding, NodeReport, Result, Severity, Sta
 from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.store.file import Store, opened
 from healthcheck.store.readings import NodeReadings
-from healthcheck.store.shown import Telemetry
 from healthcheck.store.sweeps import SweepRecord, record
+from healthcheck.store.telemetry import Telemetry
 from healthcheck.store.versions import Version, VersionSpan, history
 from healthcheck.triage.gather import changes
 from healthcheck.triage.judgedby import judged_by

@@ -29,8 +29,9 @@ from healthcheck.store.verdicts import evidence
 from healthcheck.store.versions import OF_NODES, note
 from healthcheck.triage.changed import lines, words
 from healthcheck.triage.correlate import minute
+from healthcheck.triage.decidedby import decided_by
 from healthcheck.triage.gather import every_change, gather
-from healthcheck.triage.judgedby import decided_by, judged_by
+from healthcheck.triage.judgedby import judged_by
 from healthcheck.triage.plan import TriagePlan, make
 from healthcheck.triage.policy import BreakerPolicy
 from healthcheck.triage.policyload import load_policy

@@ -20,8 +20,8 @@ from healthcheck.replay.run import run
 from healthcheck.store.file import Store, opened
 from healthcheck.store.incidents import close, incidents
 from healthcheck.store.readings import NodeReadings
-from healthcheck.store.shown import Telemetry
 from healthcheck.store.sweeps import SweepRecord, record
+from healthcheck.store.telemetry import Telemetry
 from healthcheck.store.versions import Version
 from healthcheck.triage.gather import gather
 from healthcheck.triage.plan import TriagePlan, make
@@ -531,3 +531,29 @@ def test_failures_of_an_incident_are_in_no_nodes_rate_when_it_is_over_and_its_ho
     assert (found.total.rate.failures, found.shared) == (1, 8)
     assert found.held.incidents == pytest.approx(8 * (14 * 300), rel=0.01)
     assert found.held.failures == pytest.approx(found.total.held.mean)
+
+
+def test_two_places_that_share_a_few_nodes_are_two_incidents_and_none_is_held_for_the_others_place(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path)
+    # Each leaf has one node of every rack: a rack and a leaf share two nodes of sixteen.
+    world.nodes = {name: replace(node, leaf=(f"leaf-{at % 8}",))
+                   for at, (name, node) in enumerate(world.nodes.items())}
+    rack, leaf = world.rack(3), [name for name, node in world.nodes.items() if node.leaf == ("leaf-5",)]
+    world.breaks(rack)
+    world.sweep(2)
+    assert [(one.id, one.cause) for one in world.triage().incidents] == [(1, "r3")]
+    world.heals(rack)
+    world.sweep(2)
+    world.breaks(leaf)
+    world.sweep(2)
+    both = {one.cause: {member.node for member in one.members} for one in world.triage().incidents}
+    assert both == {"r3": set(rack) - set(leaf), "leaf-5": set(leaf)}
+    world.heals(leaf)
+    for _ in range(3):       # the leaf flaps on
+        world.sweep(3)
+        world.breaks(leaf)
+        world.sweep(1)
+        world.triage()
+    assert set(world.held()) == set(leaf)
