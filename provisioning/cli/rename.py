@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 @click.option("--reason", metavar="TEXT", default="by hand", help="For the ledger.")
 @yes_option
 @dry_run_option
-@click.option("--hostfile", metavar="FILE",
-              help="A file of hosts that holds cordons beside what `cordon:` says.")
-@click.option("--golden", metavar="FILE",
-              help="A file of good nodes that holds cordons beside what `cordon:` says.")
+@click.option("--hostfile", metavar="FILE", multiple=True,
+              help="A file of hosts that holds cordons beside what `cordon:` says; may be given again.")
+@click.option("--golden", metavar="FILE", multiple=True,
+              help="A file of good nodes that holds cordons beside what `cordon:` says; may be given again.")
 @click.option("--rules", metavar="DIR", help="A folder of site rules, whose baselines name nodes.")
 @click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check.")
 @click.option("--state", metavar="DIR",
               help="Folder of the store. Default: MUSTER_STATE, XDG, /var/lib/muster.")
 @click.pass_context
 def rename(
-    ctx: click.Context, old: str, new: str, reason: str, yes: bool, dry_run: bool, hostfile: str | None,
-    golden: str | None, rules: str | None, inventory: str | None, state: str | None,
+    ctx: click.Context, old: str, new: str, reason: str, yes: bool, dry_run: bool, hostfile: tuple[str, ...],
+    golden: tuple[str, ...], rules: str | None, inventory: str | None, state: str | None,
 ) -> None:
     """Give the node OLD the name NEW: in the inventory, in cordons and the files or schedulers that show
     them, and in the store with its history, RMAs, silences, certificate, baselines and bring-up.
@@ -112,22 +112,23 @@ def _print(want: RenameRequest, done: Renamed, ctx: click.Context, written: str)
 
 
 def _backends(
-    old: str, there: Inventory | None, hostfile: str | None, golden: str | None,
+    old: str, there: Inventory | None, hostfile: Sequence[str], golden: Sequence[str],
 ) -> list[Backend]:
     """What the inventory says, else Slurm where it answers, and the files that were named."""
+    from provisioning.actions.base import file_of
     from provisioning.actions.choose import Options, backend
 
-    found: dict[str, Backend] = {}
+    files = [*(Options(hostfile=file) for file in hostfile), *(Options(golden=file) for file in golden)]
+    found: dict[tuple[str, str], Backend] = {}
     try:
         first = backend(there)
         if there is None or there.cordon is None:
             first.held([old])
-        found[first.name] = first
+        found[first.name, file_of(first)] = first
     except UsageError:      # a cordon that is there, by the store, is asked for later
         if there is not None and there.cordon is not None:
             raise
-    for options in (Options(hostfile=hostfile), Options(golden=golden)):
-        if options != Options():
-            named = backend(there, options)
-            found[named.name] = named
+    for options in files:
+        named = backend(there, options)
+        found[named.name, file_of(named)] = named
     return list(found.values())

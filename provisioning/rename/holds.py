@@ -8,7 +8,7 @@ scheduler that still has a node of the old name keeps that held: it may be the s
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from healthcheck.store.cordons import Cordon, cordon_of_mark, open_cordons
 from healthcheck.store.file import Store
@@ -34,11 +34,10 @@ _FILES = ("hostfile", "golden")
 def check_holds(store: Store, backends: Sequence[Backend], old: str, new: str) -> list[str]:
     """What would be done with the cordons of the old name, a line each. Raises UsageError where it cannot be
     done, with the next command, and ActionError."""
-    at_hand = {one.name: one for one in backends}
     done = []
     for one in _to_carry(store, old, new):
-        backend = at_hand.get(one.backend)
-        if backend is None or (one.file and one.file != file_of(backend)):
+        backend = _at_hand(one, backends)
+        if backend is None:
             file = shlex.quote(one.file) if one.file else "FILE"
             how = (f"add --{one.backend} {file}" if one.backend in _FILES
                    else f"name an inventory with `cordon: {one.backend}`")
@@ -66,10 +65,10 @@ def check_holds(store: Store, backends: Sequence[Backend], old: str, new: str) -
 def carry(store: Store, backends: Sequence[Backend], old: str, new: str) -> dict[int, NewHold]:
     """Afterwards the new name bears each mark that the old one shows; gives what it then shows, by cordon.
     Raises ActionError where one could not be set."""
-    at_hand = {one.name: one for one in backends}
     found = {}
     for one in _to_carry(store, old, new):
-        backend = at_hand[one.backend]
+        backend = _at_hand(one, backends)
+        assert backend is not None  # noqa: S101  (`check_holds` refuses it)
         seen = backend.held([old, new])
         shown = _shown(one, seen[old], seen[new])
         if shown:
@@ -106,19 +105,26 @@ def drop(store: Store, backends: Sequence[Backend], old: str, new: str) -> list[
     return left
 
 
-def by_others(backends: Sequence[Backend], old: str, new: str, before: Mapping[str, NodeHold]) -> list[str]:
-    """Holds of others that do not follow the name, a line each; `before` is by back end who held the old name
-    when the work began."""
+def by_others(
+    backends: Sequence[Backend], old: str, new: str, before: Sequence[NodeHold],
+) -> list[str]:
+    """Holds of others that do not follow the name, a line each; `before` is who held the old name in each
+    back end when the work began."""
     found = []
-    for backend in backends:
+    for backend, was in zip(backends, before, strict=True):
         seen = backend.held([old, new])
         if seen[old].holder is Holder.OTHERS and backend.name != "golden":
             found.append(f"others hold {old} in {backend.name}, and {new} is another name to it: "
                          f"{clean(seen[old].reason, 150)}")
-        was = before.get(backend.name)
-        if seen[new].holder is Holder.OTHERS and was is not None and was.holder is Holder.NO_ONE:
+        if seen[new].holder is Holder.OTHERS and was.holder is Holder.NO_ONE:
             found.append(f"{new} gets no jobs by {backend.name}: {clean(seen[new].reason, 150)}")
     return found
+
+
+def _at_hand(one: Cordon, backends: Sequence[Backend]) -> Backend | None:
+    """The back end of a cordon, and of several files its own."""
+    return next((backend for backend in backends if backend.name == one.backend
+                 and one.file in ("", file_of(backend))), None)
 
 
 def _to_carry(store: Store, old: str, new: str) -> list[Cordon]:

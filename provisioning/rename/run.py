@@ -57,7 +57,7 @@ def is_known(want: RenameRequest) -> bool:
     with _store(want.state) as store:
         if store is not None and (renaming.knows(store, want.old) or _begun(store, want)):
             return True
-    return any(held.mark is not None for held in _held(want).values())
+    return any(held.mark is not None for held in _held(want))
 
 
 def done_before(want: RenameRequest) -> bool:
@@ -113,9 +113,9 @@ def _store(state: Path) -> Iterator[Store | None]:
         yield store
 
 
-def _held(want: RenameRequest) -> dict[str, NodeHold]:
-    """By back end who holds the old name."""
-    return {one.name: one.held([want.old])[want.old] for one in want.backends}
+def _held(want: RenameRequest) -> list[NodeHold]:
+    """Who holds the old name in each back end."""
+    return [one.held([want.old])[want.old] for one in want.backends]
 
 
 def _begun(store: Store, want: RenameRequest) -> bool:

@@ -167,6 +167,18 @@ def test_a_cordon_in_a_file_that_was_not_named_is_asked_for(home: Path) -> None:
     assert (home / "good").read_text() == "gpu[002-004]\na1\n"
 
 
+def test_cordons_in_two_host_files_both_come_along_where_both_are_named(home: Path) -> None:
+    for file in ("spare", "other"):
+        call(home, "cordon", "gpu001", "--hostfile", file, "--reason", "loan")
+    text = rename(home, "gpu001", "a1", "--hostfile", "spare", code=2)
+    assert f"add --hostfile {home / 'other'}" in text and (home / "muster.yaml").read_text() == SITE
+    rename(home, "gpu001", "a1", "--hostfile", "spare", "--hostfile", "other")
+    for file in ("spare", "other"):
+        assert (home / file).read_text().startswith("a1  # ")
+        assert "is released" in call(home, "uncordon", "a1", "--hostfile", file, code=1 if file == "spare" else 0)
+        assert (home / file).read_text() == ""
+
+
 def test_what_holds_the_new_name_already_is_in_the_way(home: Path) -> None:
     call(home, "cordon", "gpu001", "--reason", "fan")
     (home / "bad").write_text((home / "bad").read_text() + "a1  # Bob\n")
