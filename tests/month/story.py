@@ -336,6 +336,18 @@ class Story:
         self.operator.pages[node].freed = self.operator.tick()
         return done
 
+    def mark_ends(self, node: str) -> None:
+        """A person ends the very mark that keeps jobs from the node in the main back end, and no other hold."""
+        mark = self.world.marks().get((self.world.main, node))
+        if mark is None or self.operator.leased(node, self.world.now):
+            return
+        before = self.world.held()
+        done = self.world.muster("uncordon", "--mark", mark, "--reason", "looked at")
+        assert done.code in (0, 1), done.text
+        assert mark not in self.world.marks().values(), done.text
+        assert {key: words for key, words in before.items() if key[1] != node}.items() <= self.world.held().items(), done.text
+        self.operator.pages[node].freed = self.operator.tick()
+
     def lease(self, node: str, minutes: float, *, killed: bool = False) -> None:
         """A burn-in has the node for itself; `killed`: and is killed at once."""
         before = self.world.marks()
@@ -453,6 +465,21 @@ class Story:
             one.closed = one.closed or one.order > then or not one.outcome
         self.tried.clear()
         return done
+
+    def moves(self) -> None:
+        """The store goes to another head: the old one does nothing any more, and the new one knows all."""
+        target = self.world.folder / f"moved{self.operator.tick()}.db"
+        before = self.world.held(), self.world.rows_of("cordon"), self.world.rows_of("silence")
+        done = self.world.muster("store", "move", str(target))
+        if done.code != 0:
+            assert any(self.operator.leased(node, self.world.now) or one.node == node and not one.ended
+                       for node in self.world.machines for one in self.operator.lent), done.text
+            return
+        assert self.world.triage().code == 2
+        self.world.state = self.world.folder / target.stem
+        done = self.world.muster("store", "restore", str(target))
+        assert done.code == 0, done.text
+        assert (self.world.held(), self.world.rows_of("cordon"), self.world.rows_of("silence")) == before
 
     def clock_jumps(self, hours: float) -> None:
         """The head's, forwards or backwards."""

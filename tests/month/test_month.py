@@ -188,6 +188,11 @@ class Month(RuleBasedStateMachine):
             self.story.uncordon(self.node(at))
             self.story.turn(1)
 
+    @rule(at=SOME)
+    def a_person_ends_a_mark(self, at: int) -> None:
+        self.story.mark_ends(self.node(at))
+        self.story.turn(1)
+
     @rule(at=SOME, minutes=st.sampled_from([30.0, 600.0]), killed=st.booleans())
     def a_burn_in_leases_a_node(self, at: int, minutes: float, killed: bool) -> None:
         if self.there(at):
@@ -260,6 +265,11 @@ class Month(RuleBasedStateMachine):
     @rule()
     def an_older_copy_is_restored(self) -> None:
         self.story.restore()
+        self.story.turn(1)
+
+    @rule()
+    def the_store_moves_to_another_head(self) -> None:
+        self.story.moves()
         self.story.turn(1)
 
     @rule(hours=st.sampled_from([-24, -2, 2, 24]))

@@ -156,7 +156,8 @@ class World:
         with (patch("time.time", lambda: self.now), patch.dict(os.environ, places),
               patch("shutil.which", lambda name, **_: f"/usr/bin/{name}"),
               patch("inventory.discover._run", self.slurm.run),
-              patch("healthcheck.ruleset.ruleset.load_ruleset", lambda folders: _loaded(tuple(map(str, folders))))):
+              patch("healthcheck.ruleset.ruleset.load_ruleset", lambda folders: _loaded(tuple(map(str, folders)))),
+              patch("healthcheck.ruleset.rulenames.read_rule_names", lambda folders: _loaded(tuple(map(str, folders))))):
             yield
 
     def triage(self, *more: str) -> Done:
@@ -268,6 +269,13 @@ class World:
     def held_by_muster(self, node: str) -> bool:
         """Whether a mark of ours keeps jobs away from the node, anywhere."""
         return any(name == node for _, name in self.marks())
+
+    def rows_of(self, table: str) -> list[tuple[Any, ...]]:
+        """What the store has in a table; nothing without a store."""
+        if not (self.state / "muster.db").exists():
+            return []
+        with opened(self.state) as store:
+            return [tuple(row) for row in store.rows(f"SELECT * FROM {table} ORDER BY 1")]  # noqa: S608  (a name of ours)
 
     # ---- people
 
