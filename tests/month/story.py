@@ -472,7 +472,7 @@ class Story:
         before = self.world.held(), self.world.rows_of("cordon"), self.world.rows_of("silence")
         done = self.world.muster("store", "move", str(target))
         if done.code != 0:
-            assert any(self.operator.leased(node, self.world.now) or one.node == node and not one.ended
+            assert any(self.operator.leased(node, self.world.now) or (one.node == node and not one.ended)
                        for node in self.world.machines for one in self.operator.lent), done.text
             return
         assert self.world.triage().code == 2
