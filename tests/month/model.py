@@ -72,7 +72,8 @@ class Look:
 @dataclass
 class Return:
     """A part that went to the vendor, or was exchanged on site. `outcome`: "" while it is away, "same", or the announced
-    serial ("?" for none); `order` of that. `closed`: a person said that it is settled. `number` is muster's."""
+    serial ("?" for none); `order` of that. `closed`: a person said that it is settled. `forgotten`: a copy was restored
+    since, in which it may be at the vendor still. `number` is muster's."""
 
     node: str
     slot: str
@@ -80,6 +81,7 @@ class Return:
     outcome: str = ""
     order: int = 0
     closed: bool = False
+    forgotten: bool = False
     number: int = 0
 
 
@@ -249,6 +251,8 @@ class Operator:
             return f"its newest look shows {', '.join(sorted(loud)) or 'nothing'}"
         if why := self.alarm(node):
             return why
+        if self.away(node) or any(one.node == node and one.forgotten for one in self.returns):
+            return "a part of it is at the vendor's, or was by the copy that took the store's place"
         if page.anew or (page.came and (self.restored > page.came or page.proven > now)):
             return "it is another machine than it was, and nothing that counts now has proven it"
         if self.restored > look.order:

@@ -462,6 +462,7 @@ class Story:
         for page in operator.pages.values():
             page.looks = [look for look in page.looks if look.order < then]
         for one in operator.returns:
+            one.forgotten = one.forgotten or not one.closed
             one.closed = one.closed or one.order > then or not one.outcome
         self.tried.clear()
         return done
