@@ -239,6 +239,10 @@ class Operator:
         """Whether a part of it is at the vendor."""
         return any(one.node == node and not one.outcome and not one.closed for one in self.returns)
 
+    def forgotten(self, node: str) -> bool:
+        """Whether by the copy that took the store's place a part of it may be at the vendor."""
+        return any(one.node == node and one.forgotten for one in self.returns)
+
     # ---- what follows
 
     def cause(self, node: str, now: float) -> str:
@@ -251,7 +255,7 @@ class Operator:
             return f"its newest look shows {', '.join(sorted(loud)) or 'nothing'}"
         if why := self.alarm(node):
             return why
-        if self.away(node) or any(one.node == node and one.forgotten for one in self.returns):
+        if self.away(node) or self.forgotten(node):
             return "a part of it is at the vendor's, or was by the copy that took the store's place"
         if page.anew or (page.came and (self.restored > page.came or page.proven > now)):
             return "it is another machine than it was, and nothing that counts now has proven it"
@@ -306,7 +310,7 @@ class Operator:
         loud = {rule for rule, _ in both if not self.silenced(node, rule, now)}
         if loud and last[0].order > max(page.freed, self.rules_changed) and now - last[-1].time <= FRESH \
                 and ("" not in loud or (len(page.looks) > CLEAN and all(not one.reached for one in page.looks[-3:]))):
-            alarmed = frozenset({"vendor"}) if self.alarm(node) else frozenset()
+            alarmed = frozenset({"vendor"}) if self.alarm(node) or self.forgotten(node) else frozenset()
             return Expectation(Expect.MUST, f"two looks show {', '.join(sorted(rule or 'no answer' for rule in loud))}",
                                alarmed | self._owners(page, now))
         if why := self.well(node, now):
