@@ -2,7 +2,8 @@
 and nothing is pinned.
 
 The login is by public key, which signs this connection's identifier and is worth nothing elsewhere. Machines
-on the way must be known as in a sweep, and a revoked key is refused. What came back is as true as the network.
+on the way must be known as in a sweep, and a revoked key is refused. What comes back is as true as the
+network.
 """
 
 from __future__ import annotations

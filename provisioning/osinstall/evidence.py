@@ -37,7 +37,7 @@ _MOST = 300
 
 
 @dataclass(frozen=True)
-class Marker:
+class MarkerFile:
     """A file that only the installed system has; `holds` is a text in it, None where any will do."""
 
     file: str
@@ -48,7 +48,7 @@ class Marker:
 class WantedSigns:
     """The site's own signs; with none, see above."""
 
-    marker: Marker | None = None
+    marker: MarkerFile | None = None
     image: str | None = None
 
     @property

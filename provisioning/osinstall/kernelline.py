@@ -2,8 +2,8 @@
 that the root file system is not on a disk of the machine.
 
 An installer keeps words behind `---` for the installed system's own command line, and drops the `---`
-(Debian installation guide, 5.3.3). A system that was left one of these words so is not told from an
-installer by its command line, and needs a marker.
+(Debian installation guide, 5.3.3). A system that was left one of these words so cannot be distinguished
+from an installer by its command line, and needs a marker.
 """
 
 from __future__ import annotations

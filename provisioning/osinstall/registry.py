@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 from typing import TypeAlias
 
-from healthcheck.config.valuetypes import FLAG, choice, number, parse_value
+from healthcheck.config.valuetypes import FLAG, ValueType, number, parse_value
 from inventory.errors import RulesError
 from inventory.model import Node
 from provisioning.bmc.base import Controller
@@ -23,7 +22,7 @@ _SECONDS = 60.0
 
 @dataclass(frozen=True)
 class OsTools:
-    """What a back end may work with: `look` asks a machine over SSH for signs, `controllers` opens a machine's
+    """What a back end may work with: `look` asks a machine over SSH for signs, `controllers` opens its
     management controller, `folder` is where state is kept."""
 
     look: Callable[[Node], OsReport]
@@ -65,11 +64,19 @@ FACTORIES: Mapping[str, Factory] = {
 OTHERS = OsChoice("none", WantedSigns(), lambda tools: ByOthers(tools.look))
 
 
+def _known() -> ValueType:
+    def read(given: object) -> str:
+        if not isinstance(given, str) or given not in FACTORIES:
+            raise ValueError
+        return given
+
+    return ValueType(f"one of {', '.join(FACTORIES)}", read, tuple(FACTORIES))
+
+
 def chosen(section: OsSection) -> OsChoice:
     """The back end that a section names; raises RulesError with the place of what is wrong."""
     given = section.given
     if "by" not in given:
         raise RulesError(f"os: by is missing: expected one of {', '.join(FACTORIES)}", given.mark)
-    known = choice(Enum("_By", {name: name for name in FACTORIES}))     # type: ignore[misc]
-    by = parse_value("os: by", given["by"], given.value_marks["by"], known).value
+    by = parse_value("os: by", given["by"], given.value_marks["by"], _known())
     return OsChoice(by, section.wanted(), FACTORIES[by](section))

@@ -10,10 +10,10 @@ from typing import Any
 
 from healthcheck.config.entry import kind_of, known_keys
 from healthcheck.config.valuetypes import ValueType, optional, parse_value
-from inventory.errors import RulesError
+from inventory.errors import Mark, RulesError
 from inventory.located import LocatedList, LocatedMap
 from inventory.model import Secret, SecretFrom
-from provisioning.osinstall.evidence import Marker, WantedSigns
+from provisioning.osinstall.evidence import MarkerFile, WantedSigns
 
 _MOST_TEXT, _MOST_WORDS = 400, 64
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
@@ -73,12 +73,12 @@ class OsSection:
         found = _fields(marker, "os: marker: ", _MARKER)
         if "file" not in found:
             raise RulesError(f"os: marker: file is missing: expected {ABSOLUTE.phrase}", marker.mark)
-        return WantedSigns(Marker(found["file"], found.get("holds")), image)
+        return WantedSigns(MarkerFile(found["file"], found.get("holds")), image)
 
     def path(self, key: str) -> Path:
         """A given path; a relative one starts at the folder of the file that names it."""
         mark = self.given.value_marks[key]
-        return Path(mark.file).parent / Path(parse_value(f"os: {key}", self.given[key], mark, LINE)).expanduser()
+        return _beside(mark, parse_value(f"os: {key}", self.given[key], mark, LINE))
 
     def secret(self, key: str) -> Secret:
         """Where a secret is, as `password:` of `bmc:` in the inventory says it: {file: PATH}, {env: NAME} or
@@ -99,9 +99,14 @@ class OsSection:
                 raise RulesError(f"os: {key}: env: expected the name of an environment variable",
                                  given.value_marks[source])
             return Secret(SecretFrom.ENV, (value,))
-        return Secret(SecretFrom.FILE, (str(Path(mark.file).parent / Path(value).expanduser()),))
+        return Secret(SecretFrom.FILE, (str(_beside(mark, value)),))
+
+
+def _beside(mark: Mark, name: str) -> Path:
+    return Path(mark.file).parent / Path(name).expanduser()
 
 
 def _fields(given: LocatedMap, where: str, forms: Mapping[str, ValueType]) -> dict[str, Any]:
     known_keys(given, list(forms), where)
-    return {key: parse_value(f"{where}{key}", given[key], given.value_marks[key], forms[key]) for key in given}
+    return {key: parse_value(f"{where}{key}", given[key], given.value_marks[key], forms[key])
+            for key in given}

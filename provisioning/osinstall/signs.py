@@ -64,9 +64,9 @@ def read(body: bytes | None) -> OsSigns:
     """The signs in a reply's body; raises SignsUnreadable."""
     try:
         report = json.loads(zlib.decompressobj().decompress(body or b"", _MOST))
-        root = tuple(clean(_text(one), 120) for one in report["root"][:3])
+        kind, source, number = [*(clean(_text(one), 120) for one in report["root"][:3]), "", "", ""][:3]
         return OsSigns(
-            _file(report["cmdline"]), (*root, "", "", "")[:3], os_release(_file(report["release"]).text or ""),
+            _file(report["cmdline"]), (kind, source, number), os_release(_file(report["release"]).text or ""),
             None if report["marker"] is None else _file(report["marker"]),
             tuple(clean(_text(one), 40) for one in report["running"][:_MOST_NAMES]),
             clean(_text(report["systemd"]), 80), clean(_text(report["cloud_init"]), 40),

@@ -62,10 +62,10 @@ class BootFrom(OfBmc):
                 or Observation(StepState.SO, f"boots from {target.value} when it is turned on"))
 
     def _unproven(self, machine: Machine, report: OsReport) -> Observation:
-        what = clean(f"it is not known whether its operating system is installed: {report.message}; it is not "
-                     f"sent to {self._target.value}", 300)
-        hand = (f"{report.advice or 'see its console'}; to have it installed over what is there: turn it off, "
-                f"then: muster bringup retry {machine.name}; to leave it as it is: "
+        what = clean(f"it is not known whether its operating system is installed: {report.message}; it is "
+                     f"not sent to {self._target.value}", 300)
+        hand = (f"{report.advice or 'see its console'}; to have it installed over what is there: turn it "
+                f"off, then: muster bringup retry {machine.name}; to leave it as it is: "
                 f"{skip(machine.name, self.step.name)}")
         return Observation(StepState.UNKNOWN, what, again_s=pause(machine),
                            troubles=(Trouble(what, Owner.OPERATOR, clean(hand), "node"),))

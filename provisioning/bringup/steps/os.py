@@ -1,5 +1,5 @@
-"""Step os: the machine's operating system is proven to be installed. Whoever `os:` of the policy names installs
-it; this step has it begun where it can, sees to the power, and waits for the proof.
+"""Step os: the machine's operating system is proven to be installed. Whoever `os:` of the policy names
+installs it; this step has it begun where it can, sees to the power, and waits for the proof.
 
 That something answers over SSH proves nothing: installers do. A machine that is off is turned on once, unless
 its installer does that; without a controller it can only be waited for.
@@ -62,7 +62,8 @@ class OsInstalled(OfBmc):
         try:
             report = self._proof(machine.node)
             if report.state is OsState.INSTALLED:
-                return Observation(StepState.SO, clean(f"installed: {report.message}", 300), keep=keep(report))
+                return Observation(
+                    StepState.SO, clean(f"installed: {report.message}", 300), keep=keep(report))
             past = machine.did(INSTALL)
             accepted = past is not None and past.done is True
             if report.state is OsState.FAILED and not (accepted and _settles(machine, past)):

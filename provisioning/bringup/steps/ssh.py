@@ -2,8 +2,8 @@
 that is meant.
 
 A host key is pinned by itself only where a list or a console vouches for it, or where it came with the proof
-that the operating system is installed: that which step os kept, else one that is asked for here (as where that
-step is left out). An installer's key is never pinned. A key that has changed is a person's to judge.
+that the operating system is installed: that which step os kept, else one that is asked for here (as where
+that step is left out). An installer's key is never pinned. A key that has changed is a person's to judge.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ class Ssh:
 
     def __init__(
         self, step: BringupStep, transport: Callable[[], Transport], host_keys: Path | None = None, *,
-        proof: Proof, names: Collection[str] = (), others: Callable[[], Mapping[str, Mapping[str, str]]] = dict,
-        fanout: int = 64,
+        proof: Proof, names: Collection[str] = (),
+        others: Callable[[], Mapping[str, Mapping[str, str]]] = dict, fanout: int = 64,
     ) -> None:
         self.step = step
         self._transport, self._host_keys, self._names = transport, host_keys, names
@@ -192,8 +192,8 @@ class Ssh:
                     "it offers other host keys than came with the proof of the installed system: "
                     + ", ".join(f"{key_type(blob)} {fingerprint(blob)}" for blob in new[:4]))
             return replace(
-                _stuck(what, f"compare with its console, pin it: muster inventory enroll {name}; then: muster "
-                       f"bringup retry {name}"), stand=StepState.WAIT)
+                _stuck(what, f"compare with its console, pin it: muster inventory enroll {name}; then: "
+                       f"muster bringup retry {name}"), stand=StepState.WAIT)
         return replace(_pins(each, add, "came with the proof of the installed system: only the network "
                              "vouches for it"), keep=keep)
 
