@@ -9,6 +9,7 @@ cloud-init, if it is there, is done. What runs and what starts is waited for in 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from inventory.text import clean
@@ -31,6 +32,7 @@ INSTALLERS = {
 DISK_TYPES = ("ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "jfs", "bcachefs", "zfs")
 # Block devices that are memory, a file, a disc, or a live system's (dracut, dmsquash-live).
 _NO_DISK = ("/dev/loop", "/dev/ram", "/dev/zram", "/dev/sr", "/dev/mapper/live-")
+_NUMBER = re.compile(r"[1-9][0-9]*:[0-9]+")
 _STARTING = ("initializing", "starting")
 _UP = ("running", "degraded")
 _MOST = 300
@@ -107,8 +109,7 @@ def _by_disk(signs: OsSigns) -> OsReport:
     kind, source, number = signs.root
     if signs.cmdline.text is None or not kind:
         return _needs_marker(signs, "; ".join(signs.notes) or "it does not show what it was booted with")
-    if kind not in DISK_TYPES or source.startswith(_NO_DISK) or (kind not in ("zfs", "btrfs", "bcachefs")
-                                                               and number.startswith("0:")):
+    if not _on_disk(kind, source, number):
         return _needs_marker(signs, f"its root file system is {kind} on {source}, as an installer's or a "
                              "stateless system's is")
     if signs.systemd not in _UP:
@@ -118,6 +119,17 @@ def _by_disk(signs: OsSigns) -> OsReport:
         return _needs_marker(signs, "it has no /etc/os-release")
     return _done(signs, f"its root file system is {kind} on {source}, and its system has come up "
                  f"({signs.systemd})")
+
+
+def _on_disk(kind: str, source: str, number: str) -> bool:
+    """Whether a root file system is on a disk: of a kind for disks, and on a block device. Those of several
+    devices have no device number, which shows as 0:N, and ZFS names its pool."""
+    if kind not in DISK_TYPES or source.startswith(_NO_DISK):
+        return False
+    if kind == "zfs":
+        return bool(source)
+    return source.startswith("/dev/") if kind in ("btrfs", "bcachefs") else (
+        _NUMBER.fullmatch(number) is not None)
 
 
 def _needs_marker(signs: OsSigns, message: str) -> OsReport:
