@@ -37,7 +37,8 @@ class OsReport:
     `host_keys` are the public SSH host keys (lines of `type base64`) that came with the proof that the system
     is installed: no other may be pinned by itself. Where an INSTALLED machine's report has none, the machine
     itself is asked over SSH for a sign as well, and the keys of that connection are taken. `advice` is the
-    next thing to type or do where it failed, or is not known.
+    next thing to type or do where it failed, or is not known. `answered` says that the machine itself has
+    shown it, so that it is on.
     """
 
     state: OsState
@@ -45,6 +46,7 @@ class OsReport:
     image: str = ""
     host_keys: tuple[str, ...] = ()
     advice: str = ""
+    answered: bool = False
 
 
 class OsError(MusterError):

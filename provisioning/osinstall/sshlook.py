@@ -65,8 +65,8 @@ class SshLook:
             found = run_unpinned(node, program, limits, self._config)
             reply, keys = found.reply, found.host_keys
         report = self._read(reply, line)
-        return replace(report, host_keys=tuple(map(line_of, keys))) if (
-            report.state is OsState.INSTALLED) else report
+        proven = map(line_of, keys) if report.state is OsState.INSTALLED else ()
+        return replace(report, host_keys=tuple(proven), answered=True)
 
     def _program(self) -> Program:
         marker = self._wanted.marker

@@ -62,8 +62,7 @@ class OsInstalled(OfBmc):
         try:
             report = self._proof(machine.node)
             if report.state is OsState.INSTALLED:
-                return Observation(
-                    StepState.SO, clean(f"installed: {report.message}", 300), keep=keep(report))
+                return self._installed(machine, report)
             past = machine.did(INSTALL)
             accepted = past is not None and past.done is True
             if report.state is OsState.FAILED and not (accepted and _settles(machine, past)):
@@ -79,6 +78,15 @@ class OsInstalled(OfBmc):
             return _waits(machine, report, report.message,
                           f"turn it on; it has no bmc in the inventory ({place(machine)})")
         return self._asked(machine, lambda controller: self._powered(machine, controller, report))
+
+    def _installed(self, machine: Machine, report: OsReport) -> Observation:
+        """So; but one that its installer alone vouches for may be off."""
+        so = Observation(StepState.SO, clean(f"installed: {report.message}", 300), keep=keep(report))
+        if report.answered or self._backend.drives_power or machine.node.bmc is None:
+            return so
+        return self._asked(machine, lambda controller: on(
+            machine, controller.power(), "os", "so that its operating system boots",
+            self._policy.power) or so)
 
     def _observe(self, machine: Machine, controller: Controller) -> Observation:
         raise AssertionError("it is observed by its report")

@@ -32,7 +32,7 @@ class OsProof:
         message = clean(f"{report.message}; the machine itself: {seen.message}", _MOST)
         if seen.state is OsState.INSTALLED:
             return replace(report, message=message, image=report.image or seen.image,
-                           host_keys=seen.host_keys)
+                           host_keys=seen.host_keys, answered=True)
         # Its installer is done with it, and what answers there is not yet, or not provably, that system.
         state = OsState.UNKNOWN if seen.state is OsState.UNKNOWN else OsState.INSTALLING
         return replace(report, state=state, message=message, advice=seen.advice)

@@ -88,6 +88,17 @@ def test_an_installer_is_asked_once_and_the_step_ends_with_its_report_alone(tmp_
     assert proven_keys(row.kept) == (blob_of(KEY),)
 
 
+def test_a_machine_that_only_its_installer_vouches_for_is_turned_on_where_it_is_off(tmp_path: Path) -> None:
+    controller = Scripted(on=PowerState.OFF)
+    assert brought(tmp_path, Installer(report=DONE), controller).done == ("gx01",)
+    assert controller.operations == ["on"]
+    gone = Scripted(fails={"power": BmcError(BmcErrorReason.BROKEN, "500")})
+    assert os(Installer(report=DONE), gone).stand is StepState.UNKNOWN
+    assert os(Installer(report=replace(DONE, answered=True)), gone).stand is StepState.SO
+    assert os(Installer(report=DONE), gone, node=replace(NODE, bmc=None)).stand is StepState.SO
+    assert os(Installer(report=DONE, drives_power=True), gone).stand is StepState.SO
+
+
 def test_the_operation_says_what_it_changes_and_is_once(tmp_path: Path) -> None:
     found = os(Installer())
     assert found.stand is StepState.NOT_SO
