@@ -54,17 +54,18 @@ class SshLook:
 
     def state(self, node: Node) -> OsReport:
         """PLANNED where nothing answers; else as its signs say. Raises nothing for a machine's sake."""
-        line, why = banner(node, config=self._config)
-        if not line:
-            return OsReport(OsState.PLANNED, clean(f"nothing answers: {why}", 300), advice=_CONSOLE)
+        found = banner(node, config=self._config)
+        if not found.line:
+            state = OsState.PLANNED if found.asked else OsState.UNKNOWN
+            return OsReport(state, clean(f"nothing answers: {found.why}", 300), advice=_CONSOLE)
         program = self._program()
         limits = bounded([node], _LIMITS, None)
         (reply,) = self._transport().run([node], program, limits)
         keys: tuple[bytes, ...] = ()
         if reply.failure is not None and reply.failure.stage is Stage.HOST_KEY:
-            found = run_unpinned(node, program, limits, self._config)
-            reply, keys = found.reply, found.host_keys
-        report = self._read(reply, line)
+            unpinned = run_unpinned(node, program, limits, self._config)
+            reply, keys = unpinned.reply, unpinned.host_keys
+        report = self._read(reply, found.line)
         proven = map(line_of, keys) if report.state is OsState.INSTALLED else ()
         return replace(report, host_keys=tuple(proven), answered=True)
 

@@ -9,6 +9,8 @@ counts in the boot that the next step begins.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from healthcheck.model.outcome import Owner
 from healthcheck.model.trouble import Trouble
 from inventory.text import clean
@@ -22,6 +24,7 @@ from provisioning.bringup.steps.osproof import Proof
 from provisioning.osinstall.base import OsBackend, OsError, OsReport, OsState
 
 _AGAIN_S = 15.0
+_ANSWERED = "boot.answered"     # kept: in which try of this step something answered that may be a system
 _KEPT = {OsState.INSTALLED: "its operating system is installed", OsState.INSTALLING: "it is being installed"}
 
 
@@ -53,11 +56,16 @@ class BootFrom(OfBmc):
                 f"{_KEPT[report.state]} ({report.message}): it is not sent to {target.value}", 300))
         if report.state is OsState.UNKNOWN:
             return self._unproven(machine, report)
-        left = self._policy.power.answer_s - (machine.now - machine.began)
-        if not machine.operations and left > 0 and controller.power() is not PowerState.OFF:
-            return Observation(StepState.WAIT,
-                               f"it is on, and no operating system answers: it is given {left / 60:.0f} min "
-                               f"more before it is sent to {target.value}", again_s=min(_AGAIN_S, left))
+        if not machine.operations and controller.power() is not PowerState.OFF:
+            if machine.kept.get(_ANSWERED) == _try(machine):
+                return self._unproven(machine, replace(
+                    report, message=f"something answered there, and now it does not ({report.message})"))
+            left = self._policy.power.answer_s - (machine.now - machine.began)
+            if left > 0:
+                return Observation(StepState.WAIT,
+                                   f"it is on, and no operating system answers: it is given {left / 60:.0f} "
+                                   f"min more before it is sent to {target.value}",
+                                   again_s=min(_AGAIN_S, left))
         return (sent(machine, controller, target, self._policy.power, self.step.name)
                 or Observation(StepState.SO, f"boots from {target.value} when it is turned on"))
 
@@ -68,6 +76,7 @@ class BootFrom(OfBmc):
                 f"off, then: muster bringup retry {machine.name}; to leave it as it is: "
                 f"{skip(machine.name, self.step.name)}")
         return Observation(StepState.UNKNOWN, what, again_s=pause(machine),
+                           keep={_ANSWERED: _try(machine)} if report.answered else {},
                            troubles=(Trouble(what, Owner.OPERATOR, clean(hand), "node"),))
 
     def _make(self, controller: Controller, machine: Machine, operation: Operation) -> None:
@@ -75,3 +84,8 @@ class BootFrom(OfBmc):
             controller.set_power(PowerAction.OFF)
         else:
             controller.set_boot(self._target, once=True)
+
+
+def _try(machine: Machine) -> str:
+    """Another one once a person has had the step begun anew."""
+    return f"{machine.began:.3f}"

@@ -15,7 +15,7 @@ DEAD = OsReport(OsState.PLANNED, "nothing answers: 192.0.2.7 port 22: no route t
 ALIVE = OsReport(OsState.INSTALLED, "/etc/site-image is there", "site-7", answered=True)
 INSTALLER = OsReport(OsState.INSTALLING, "an installer runs there: subiquity", advice="see its console")
 READY = OsReport(OsState.PLANNED, "is ready")
-UNPROVEN = OsReport(OsState.UNKNOWN, "its root file system is overlay", advice="name a marker")
+UNPROVEN = OsReport(OsState.UNKNOWN, "its root file system is overlay", advice="name a marker", answered=True)
 
 
 def always(report: OsReport) -> Proof:

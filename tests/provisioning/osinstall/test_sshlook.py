@@ -56,6 +56,13 @@ def test_nothing_that_answers_is_nothing_installed(machine: Place) -> None:
     assert "refused" in report.message
 
 
+def test_where_the_way_there_fails_nothing_is_known_of_the_machine(machine: Place) -> None:
+    look = SshLook(lambda: SshTransport(NO_CONFIG), WantedSigns(), NO_CONFIG)
+    for node in (replace(machine.node(), proxy_jump="bastion.invalid"), replace(machine.node(), address="gone.invalid")):
+        report = look.state(node)
+        assert (report.state, report.answered) == (OsState.UNKNOWN, False), report
+
+
 def test_an_installed_system_is_proven_with_all_host_keys_of_its_server(machine: Place) -> None:
     machine.start("system", INSTALLED, "ed25519", "rsa", "ecdsa")
     report = looked(machine)

@@ -217,7 +217,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
 
 
 def test_an_ssh_server_is_known_by_its_line(server: Sshd) -> None:
-    line, why = banner(node(server.port), config=NO_CONFIG)
+    line, why, _ = banner(node(server.port), config=NO_CONFIG)
     assert line.startswith("SSH-2.0-OpenSSH") and why == ""
 
 
@@ -229,20 +229,27 @@ def test_a_server_behind_a_jump_host_is_asked_for_its_keys(server: Sshd, tmp_pat
                                  f" User {bastion.user}\n"
                                  f" IdentityFile {bastion.user_key}\n"
                                  f" UserKnownHostsFile {bastion.known_hosts}\n")
-        line, why = banner(replace(node(server.port), proxy_jump="bastion"), config=config)
+        line, why, _ = banner(replace(node(server.port), proxy_jump="bastion"), config=config)
         assert "through bastion" in line and why == ""
-        line, why = banner(replace(node(1), proxy_jump="bastion"), config=config)
+        line, why, _ = banner(replace(node(1), proxy_jump="bastion"), config=config)
         assert line == "" and "cannot connect" in why
+        found = banner(replace(node(1), proxy_jump="nowhere.invalid"), config=config)
+        assert (found.line, found.asked) == ("", False)
 
 
 def test_a_port_that_is_shut_and_one_that_is_silent_say_so_in_time() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
-        line, why = banner(node(unused.getsockname()[1]), config=NO_CONFIG)
+        line, why, _ = banner(node(unused.getsockname()[1]), config=NO_CONFIG)
         assert line == "" and "refused" in why
     with listener(silent) as port:
-        line, why = banner(node(port), 0.3, NO_CONFIG)
+        line, why, _ = banner(node(port), 0.3, NO_CONFIG)
         assert line == "" and "127.0.0.1" in why
+
+
+def test_a_name_without_an_address_says_nothing_of_the_machine() -> None:
+    found = banner(Node("gone.invalid"), config=NO_CONFIG)
+    assert (found.line, found.asked) == ("", False)
 
 
 def test_a_server_may_say_other_lines_before_its_own_and_one_that_says_none_is_no_ssh_server() -> None:
@@ -253,7 +260,7 @@ def test_a_server_may_say_other_lines_before_its_own_and_one_that_says_none_is_n
         return serve
 
     with listener(says(b"welcome\r\nSSH-2.0-x\x1b[2J y\r\n")) as port:
-        assert banner(node(port), 5.0, NO_CONFIG) == ("SSH-2.0-x\\x1b[2J y", "")
+        assert banner(node(port), 5.0, NO_CONFIG) == ("SSH-2.0-x\\x1b[2J y", "", True)
     with listener(says(b"220 mail\r\n" * 9000)) as port:
         assert "shows no SSH server" in banner(node(port), 5.0, NO_CONFIG)[1]
 

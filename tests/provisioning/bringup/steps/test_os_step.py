@@ -241,6 +241,23 @@ def test_what_proves_neither_is_not_measured_and_never_installed_over() -> None:
         assert "skip gx01 --step boot" in sent.troubles[0].hand
 
 
+def test_what_has_answered_once_is_not_installed_over_because_one_look_misses_it() -> None:
+    seen = boot(None, always(UNPROVEN))
+    late = replace(machine(after=800.0), kept=dict(seen.keep))
+
+    def next_look(of: Machine, on: PowerState) -> Observation:
+        executor = BootFrom(POLICY.steps["boot"], Scripted(on=on), PXE, others(), always(DEAD))
+        (_, found), = executor.observe([of])
+        return found
+
+    missed = next_look(late, PowerState.ON)
+    assert (missed.stand, missed.operation) == (StepState.UNKNOWN, None)
+    assert "something answered there" in missed.message
+    # Who turned it off, or had the step begun anew, has said so.
+    assert next_look(late, PowerState.OFF).operation is not None
+    assert next_look(replace(late, began=1500.0), PowerState.ON).operation is not None
+
+
 def test_an_installers_word_without_host_keys_is_held_against_the_machines_own_sign() -> None:
     said = replace(DONE, host_keys=())
     back = Installer(report=said)
