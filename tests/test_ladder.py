@@ -34,7 +34,8 @@ LADDERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("actions",),
         ("lease",),
         ("agent", "bmc", "burnin", "triage"),
-        ("base", "discover", "osinstall", "remediate", "rename"),
+        ("base", "discover", "remediate", "rename"),
+        ("osinstall",),             # asks a machine as base does
         ("bringup",),
         ("gate", "demo"),
         ("cli",),

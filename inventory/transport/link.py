@@ -18,7 +18,7 @@ from typing import Any, cast
 from inventory.hostkeys import KnownHosts, RevokedKeys
 from inventory.sshconfig import SshTarget
 from inventory.sshneeds import CIPHERS, HOST_KEYS, KEX, MACS, allowed
-from inventory.transport import trust
+from inventory.transport import hostproof, trust
 from inventory.transport.base import Failure, Limits, Stage
 from inventory.transport.keys import Identities, SshIdentity
 from inventory.transport.quiet import IncompatiblePeer, Packetizer, paramiko
@@ -66,6 +66,7 @@ class _Client(paramiko.Transport):
         super().__init__(cast("Any", wire), packetizer_class=_Packets)
         self.said = ""
         self.offered: tuple[str, ...] = ()
+        self.announced: tuple[bytes, ...] = ()
         self._refusals: dict[int, paramiko.ChannelException] = {}
         self._asked = threading.local()
 
@@ -111,6 +112,14 @@ class _Client(paramiko.Transport):
         m.rewind()
         base: Any = super()
         base._parse_kex_init(m)
+
+    def _parse_global_request(self, m: paramiko.Message) -> None:
+        if m.get_binary() == hostproof.ANNOUNCED:
+            m.get_boolean()
+            self.announced = hostproof.announced(m.get_remainder())
+        m.rewind()
+        base: Any = super()
+        base._parse_global_request(m)
 
     def _parse_disconnect(self, m: paramiko.Message) -> None:
         m.get_int()
@@ -171,11 +180,13 @@ class _Auth(paramiko.auth_handler.AuthHandler):
 @dataclass(frozen=True)
 class Trust:
     """The host keys to trust and our own keys. `identities` is called only once the host is trusted,
-    as an agent may be slow."""
+    as an agent may be slow. `unpinned` takes the host key that is shown for this connection, unless it is
+    revoked."""
 
     known_hosts: KnownHosts
     revoked: RevokedKeys | None
     identities: Callable[[], Identities]
+    unpinned: bool = False
 
 
 class SshConnection:
@@ -205,6 +216,8 @@ class SshConnection:
         if problem is not None and not known.whole:
             known = believed.known_hosts.about_key(offered, *host)
             problem = trust.objection(target, known, believed.revoked, offered)
+        if problem is not None and believed.unpinned:
+            problem = trust.revocation(target, known, believed.revoked, offered)
         if problem is not None:
             raise TaskFailed(Stage.HOST_KEY, problem)
         self._log_in(task, target, believed, limits)
@@ -290,6 +303,25 @@ class SshConnection:
         """What the other end offered to prove its host keys with, once keys have been exchanged."""
         offered: tuple[str, ...] = self._client.offered
         return offered
+
+    def proven_keys(self, task: WatchedTask, limits: Limits) -> tuple[bytes, ...]:
+        """All host keys, in wire form, that the other end has proven to own within this connection, once we
+        are logged in: that of the key exchange first. Raises TaskFailed or Expired."""
+        shown: bytes = self._client.get_remote_server_key().asbytes()
+        task.step(limits.connect_s, lambda s: Failure(
+            Stage.CONNECT, f"{self.who} did not prove its host keys within {s:.3g} s"))
+        try:
+            # Its answer comes after what it announced: requests are answered in their order.
+            self._client.global_request("keepalive@openssh.com")
+            others = tuple(blob for blob in self._client.announced if blob != shown)
+            reply = self._client.global_request(hostproof.PROVE, others) if others else None
+        except _GONE:
+            task.check()
+            return (shown,)
+        task.check()
+        if reply is None:
+            return (shown,)
+        return (shown, *hostproof.proven(others, reply.get_remainder(), self._client.session_id))
 
     def _no_exchange(self) -> None:
         error = self._client.get_exception()

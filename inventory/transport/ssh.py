@@ -228,7 +228,7 @@ class SshSweep:
         """A logged-in connection, in one attempt; raises TaskFailed, ConnectionDropped or Expired."""
         wire = self.reach(task, target, route, limits)
         try:
-            believed = self._trust(target)
+            believed = self._believed(task, target)
         except BaseException:
             wire.close()
             raise
@@ -244,6 +244,10 @@ class SshSweep:
             link.shut()
             raise
         return link
+
+    def _believed(self, task: WatchedTask, target: SshTarget) -> Trust:
+        """What is believed of the machine that this task connects to."""
+        return self._trust(target)
 
     def _trust(self, target: SshTarget) -> Trust:
         known_hosts, revoked = self._known_hosts.of(target.known_hosts_files), target.revoked_host_keys

@@ -31,12 +31,9 @@ def rsa_bits(blob: bytes) -> int | None:
     return int.from_bytes(part, "big").bit_length()
 
 
-def objection(target: SshTarget, known: KnownHost, revoked: RevokedKeys | None, blob: bytes) -> str | None:
-    """Why the key that the server has proven to own is refused, with what to type next;
-    None when it is known and not revoked.
-
-    An unreadable list of revoked keys refuses every key, as in OpenSSH.
-    """
+def revocation(target: SshTarget, known: KnownHost, revoked: RevokedKeys | None, blob: bytes) -> str | None:
+    """Why the key may not be taken whoever vouches for it: it is revoked, or the list of revoked keys cannot
+    be read, which refuses every key, as in OpenSSH. None where it may."""
     offered = f"{key_type(blob)} {fingerprint(blob)}"
     if bad := [key for key in known.revoked if key.blob == blob]:
         return f"{known.name} offers {offered}, which {bad[0].where} marks as revoked"
@@ -44,6 +41,15 @@ def objection(target: SshTarget, known: KnownHost, revoked: RevokedKeys | None, 
         return f"no host key is trusted while RevokedHostKeys cannot be read: {revoked.problem}"
     if revoked is not None and blob in revoked:
         return f"{known.name} offers {offered}, which {target.revoked_host_keys} revokes"
+    return None
+
+
+def objection(target: SshTarget, known: KnownHost, revoked: RevokedKeys | None, blob: bytes) -> str | None:
+    """Why the key that the server has proven to own is refused, with what to type next;
+    None when it is known and not revoked."""
+    offered = f"{key_type(blob)} {fingerprint(blob)}"
+    if (problem := revocation(target, known, revoked, blob)) is not None:
+        return problem
     if any(key.blob == blob for key in (*known.keys, *known.portless)):
         return None
     same = [key for key in known.keys if key.type == key_type(blob)]

@@ -16,8 +16,12 @@ from provisioning.bmc.base import BootTarget
 
 
 class OsState(Enum):
-    """How far a machine's operating system is. UNKNOWN: it could not be asked, or what was seen proves
-    neither that it is installed nor that it is not."""
+    """How far a machine's operating system is.
+
+    PLANNED and FAILED say that nothing is there that an installation would destroy: only such a machine is
+    sent to an installer. UNKNOWN: it could not be asked, or what was seen proves neither that the system is
+    installed nor that it is not.
+    """
 
     PLANNED = "planned"
     INSTALLING = "installing"
@@ -31,7 +35,10 @@ class OsReport:
     """`message` is one clean line for people; `image` says what is installed, empty where no one can tell.
 
     `host_keys` are the public SSH host keys (lines of `type base64`) that came with the proof that the system
-    is installed: no other may be pinned by itself. `advice` is the next thing to type or do where it failed.
+    is installed: no other may be pinned by itself. Where an INSTALLED machine's report has none, the machine
+    itself is asked over SSH for a sign as well, and the keys of that connection are taken. `advice` is the
+    next thing to type or do where it failed, or is not known. `answered` says that the machine itself has
+    shown it, so that it is on.
     """
 
     state: OsState
@@ -39,18 +46,27 @@ class OsReport:
     image: str = ""
     host_keys: tuple[str, ...] = ()
     advice: str = ""
+    answered: bool = False
 
 
 class OsError(MusterError):
-    """An installer could not be asked or would not do it; the text is one line and holds no credential."""
+    """An installer could not be asked or would not do it; the text is one line and holds no credential.
+
+    `done` is whether the change that was asked for was made: False where it was surely not, None where no one
+    knows.
+    """
+
+    def __init__(self, message: str, done: bool | None = None) -> None:
+        super().__init__(message)
+        self.done = done
 
 
 class OsBackend(Protocol):
     """One installer.
 
-    `target` is what a machine boots once so that it gets there (step boot sets it); NONE where the back end
-    sets it by itself. `drives_power` says that it turns machines on and off by itself: then bring-up does
-    not.
+    `target` is what a machine boots once so that it gets there (step boot sets it, unless the policy's
+    `boot:` names another); NONE where the back end sets it by itself. `drives_power` says that it turns
+    machines on and off by itself: then bring-up does not.
     """
 
     name: str
@@ -61,7 +77,8 @@ class OsBackend(Protocol):
         """How the machine stands now. Raises OsError where the back end cannot be asked."""
 
     def changes(self, node: Node) -> tuple[str, ...]:
-        """What `install` would change, a line each. Raises OsError where it could not be done."""
+        """What `install` would change, a line each; none where others install, and it is only waited for.
+        Raises OsError where it could not be done."""
 
     def install(self, node: Node) -> None:
         """Has the installation begun, or accepted; asked again for a machine that is on its way, nothing is

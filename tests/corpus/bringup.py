@@ -37,8 +37,10 @@ from provisioning.bringup.steps.duplicates import Duplicates
 from provisioning.bringup.steps.executors import Other
 from provisioning.bringup.steps.hardware import HardwareAsOrdered
 from provisioning.bringup.steps.kernel import Kernel
-from provisioning.bringup.steps.os import OsAnswers
+from provisioning.bringup.steps.os import OsInstalled
+from provisioning.osinstall.base import OsReport
 from tests.provisioning.bringup.controllers import IDENTITY, SKU, UNSUPPORTED, Scripted, parts, unmeasured
+from tests.provisioning.bringup.proofs import ALIVE, DEAD, others
 from tests.provisioning.bringup.scripted import Acts, trouble
 from tests.scenarios.node import BETWEEN_S, at
 
@@ -222,9 +224,9 @@ def _doers(machines: Mapping[str, Planted], context: StepContext, policy: Bringu
     def controllers(node: Node) -> Scripted:
         return machines[node.name].controller(node)
 
-    def answers(node: Node) -> tuple[str, str]:
+    def proof(node: Node) -> OsReport:
         planted = machines[node.name]
-        return ("SSH-2.0-OpenSSH_9.2", "") if planted.answers(planted.controller) else ("", "192.0.2.7 port 22: no route to host")
+        return ALIVE if planted.answers(planted.controller) else DEAD
 
     def sku_of(node: Node) -> Sku | None:
         return SKU
@@ -236,8 +238,8 @@ def _doers(machines: Mapping[str, Planted], context: StepContext, policy: Bringu
     found: tuple[Executor, ...] = (
         BmcReachable(step["bmc"], controllers), Credentials(step["credentials"], controllers, policy, sku_of),
         HardwareAsOrdered(step["hardware"], controllers, policy, sku_of, Duplicates(lambda: twins, None, context.inventory.nodes)),
-        BiosAsDesired(step["bios"], controllers, policy, sku_of), BootFrom(step["boot"], controllers, policy, answers),
-        OsAnswers(step["os"], controllers, policy, answers),
+        BiosAsDesired(step["bios"], controllers, policy, sku_of), BootFrom(step["boot"], controllers, policy, others(), proof),
+        OsInstalled(step["os"], controllers, policy, others(), proof),
         Checks(step["checks"], context, policy.checks.profile, policy.checks.looks, policy.checks.between_s),
         Kernel(step["kernel"], context, policy.checks.profile),
     )

@@ -23,6 +23,7 @@ from tests.testbed.ports import free_port
 from tests.testbed.require import require
 from tests.testbed.sshd import SSHD, make_key, public
 
+MARKER = "/sys/class/site-image"     # a file that only a box has: its root file system is this machine's
 _BOOT = """\
 hostname {name}
 mount --make-rprivate /
@@ -31,6 +32,7 @@ mount --bind {folder}/boot_id /proc/sys/kernel/random/boot_id
 mount -t tmpfs none /sys/class
 mkdir -p /sys/class/dmi/id
 echo {serial} >/sys/class/dmi/id/product_serial
+echo box >{marker}
 exec {sshd} -D -e -f {folder}/sshd_config
 """
 
@@ -52,6 +54,7 @@ class Boxes:
     addresses: Mapping[str, str]
     port: int
     serials: Mapping[str, str]
+    marker: str = MARKER
     _running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -94,7 +97,7 @@ def boxes(folder: Path, serials: Mapping[str, str]) -> Iterator[Boxes]:
             f"ListenAddress {made.addresses[name]}:{made.port}", f"HostKey {own / 'host_key'}", f"AuthorizedKeysFile {folder / 'authorized_keys'}",
             "StrictModes no", "UsePAM no", "UseDNS no", "PidFile none", "PasswordAuthentication no", "KbdInteractiveAuthentication no",
             "PermitRootLogin yes", f"SetEnv HOME={own} PATH=/usr/local/bin:/usr/bin:/bin", "PrintMotd no", "PrintLastLog no", "")))
-        (own / "boot").write_text(_BOOT.format(name=name, folder=shlex.quote(str(own)), serial=serial, sshd=SSHD))
+        (own / "boot").write_text(_BOOT.format(name=name, folder=shlex.quote(str(own)), serial=serial, sshd=SSHD, marker=MARKER))
     try:
         yield made
     finally:

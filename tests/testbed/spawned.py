@@ -37,6 +37,7 @@ class Spawned:
     known_hosts: Path
     addresses: Mapping[str, str]
     port: int
+    marker: str = "/etc/site-image"     # a file that only an installed node has: its root file system is an overlay
     _running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -91,6 +92,7 @@ def _prepared(stack: contextlib.ExitStack, made: Spawned, name: str, lower: Path
     _mount(stack, root, "-t", "overlay", "-o", f"lowerdir={lower},upperdir={own}/upper,workdir={own}/work", "overlay")
     (own / "kmsg").write_text(_KMSG)
     (root / "etc/hostname").write_text(f"{name}\n")
+    (root / made.marker.lstrip("/")).write_text("testbed\n")
     (root / "etc/hosts").write_text(f"127.0.0.1 localhost\n{made.addresses[name]} {name}\n")
     (root / "etc/machine-id").write_text(hashlib.sha256(name.encode()).hexdigest()[:32] + "\n")
     (root / "etc/ssh/sshd_config.d/here.conf").write_text(

@@ -83,23 +83,23 @@ class Sshd:
 
 @contextlib.contextmanager
 def sshd(folder: Path, *, config: str = "", host_key_types: tuple[str, ...] = ("ed25519",), user: str | None = None,
-         user_key: Path | None = None, under: tuple[str, ...] = ()) -> Iterator[Sshd]:
+         user_key: Path | None = None, under: tuple[str, ...] = (), port: int | None = None) -> Iterator[Sshd]:
     """A real sshd on 127.0.0.1, logging in `user` (default: whoever runs this) by a key of its own; `config` goes before ours, and wins.
 
-    `under` is a command that runs the one it is given, and ends with it.
+    `under` is a command that runs the one it is given, and ends with it. What was started in the folder before keeps its host keys.
     """
     assert SSHD is not None, "no sshd on this machine: apt-get install -y openssh-server"
     (folder / "home").mkdir(parents=True, exist_ok=True)
     if os.getuid() == 0:
         Path("/run/sshd").mkdir(exist_ok=True)
     user_key = user_key or make_key(folder / "user")
-    host_keys = {type_: make_key(folder / f"host_{type_}", type_) for type_ in host_key_types}
+    host_keys = {type_: path if (path := folder / f"host_{type_}").exists() else make_key(path, type_) for type_ in host_key_types}
     authorized = folder / "authorized_keys"
     authorized.write_text(f"{public(user_key)}\n")
     if user is not None:    # sshd reads it as that user
         folder.chmod(0o755)
         authorized.chmod(0o644)
-    port = free_port()
+    port = free_port() if port is None else port
     known_hosts = folder / "known_hosts"
     known_hosts.write_text("".join(f"[127.0.0.1]:{port} {public(key)}\n" for key in host_keys.values()))
     path = folder / "sshd_config"

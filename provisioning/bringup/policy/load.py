@@ -2,8 +2,8 @@
 column and key.
 
 A later folder's file is laid over the earlier ones: steps by name and settings by id, each key by key, where
-`enabled: false` takes a setting out; the other sections key by key. It is data: nothing in it is ever
-executed.
+`enabled: false` takes a setting out; the other sections key by key, but for `os`, of which a file that names
+`by` says all. It is data: nothing in it is ever executed while it is read.
 """
 
 from __future__ import annotations
@@ -38,8 +38,10 @@ from provisioning.bringup.policy.model import (
     PowerTimes,
     Stop,
 )
+from provisioning.osinstall.registry import chosen
+from provisioning.osinstall.section import OsSection
 
-_TOP = ("steps", "without", *SECTIONS, *DESIRED, "base")
+_TOP = ("steps", "without", *SECTIONS, *DESIRED, "base", "os")
 
 
 class _Draft:
@@ -54,6 +56,7 @@ class _Draft:
         self.marks: dict[tuple[str, str], Mark] = {}
         self.desired: dict[str, dict[str, Entry]] = {name: {} for name in DESIRED}
         self.base = LocatedMap(Mark(FILE, 1, 1))
+        self.os = LocatedMap(Mark(FILE, 1, 1))
 
 
 def load(folders: Iterable[Path]) -> BringupPolicy:
@@ -72,6 +75,8 @@ def load(folders: Iterable[Path]) -> BringupPolicy:
     held = draft.sections
     for name, forms in SECTIONS.items():
         _complete(name, held[name], forms, end)
+    if not draft.os:
+        raise RulesError("os is missing: expected a map with by", end)
     run, stop, power, parts = held["run"], held["stop"], held["power"], held["parts"]
     burnin, checks = held["burnin"], held["checks"]
     return BringupPolicy(
@@ -85,7 +90,7 @@ def load(folders: Iterable[Path]) -> BringupPolicy:
         DesiredLeased(held["leased"]["rules"]),
         tuple(_bios(entry) for entry in _there(draft, "bios")),
         tuple(_firmware(entry) for entry in _there(draft, "firmware")), _path(draft, "delivery", "file"),
-        draft.base, tuple(draft.files), _path(draft, "ssh", "host_keys", FIRST))
+        draft.base, tuple(draft.files), _path(draft, "ssh", "host_keys", FIRST), chosen(OsSection(draft.os)))
 
 
 def _read(draft: _Draft, path: Path) -> None:
@@ -110,11 +115,21 @@ def _read(draft: _Draft, path: Path) -> None:
         for item, mark in _items(top, name):
             _desired(draft, name, forms, item, mark)
     if "base" in top:
-        given = _map(top, "base")
-        draft.base.update(given)
-        draft.base.key_marks |= given.key_marks
-        draft.base.value_marks |= given.value_marks
-        draft.base.written |= given.written
+        _laid_over(draft.base, _map(top, "base"))
+    if "os" in top:
+        given = _map(top, "os")
+        if "by" in given:
+            draft.os = given
+        else:
+            _laid_over(draft.os, given)
+
+
+def _laid_over(old: LocatedMap, new: LocatedMap) -> None:
+    """Each key keeps its place."""
+    old.update(new)
+    old.key_marks |= new.key_marks
+    old.value_marks |= new.value_marks
+    old.written |= new.written
 
 
 def _keys(given: LocatedMap, where: str, forms: Mapping[str, ValueType], into: dict[str, Any]) -> None:

@@ -14,9 +14,11 @@ from typing import Any
 from healthcheck.model.outcome import Owner
 from provisioning.bmc.base import BootTarget
 from provisioning.bringup.engine.model import BringupStep, StepEffect
+from provisioning.osinstall.registry import OTHERS, OsChoice
 
 FILE = "bringup.yaml"
-FIRST = "first"     # a host key is pinned at first contact
+# A host key is pinned at first contact, from the connection that proved the installed system.
+FIRST = "first"
 # What a step is called, whether a machine notices it, and whether it takes all machines that are there at
 # once.
 STEPS: Mapping[str, tuple[str, StepEffect, bool]] = {
@@ -25,7 +27,7 @@ STEPS: Mapping[str, tuple[str, StepEffect, bool]] = {
     "hardware": ("hardware equals the SKU", StepEffect.PASSIVE, False),
     "bios": ("BIOS settings as wanted", StepEffect.DISRUPTIVE, False),
     "boot": ("boots from where it should", StepEffect.DISRUPTIVE, False),
-    "os": ("operating system answers", StepEffect.DISRUPTIVE, False),
+    "os": ("operating system installed", StepEffect.DISRUPTIVE, False),
     "ssh": ("SSH with a pinned host key", StepEffect.PASSIVE, False),
     "base": ("base configuration", StepEffect.DISRUPTIVE, False),
     "agent": ("agent installed", StepEffect.PASSIVE, False),
@@ -146,7 +148,7 @@ class BringupPolicy:
     `boot` is from what a machine without an answering operating system boots once; NONE leaves that to its
     boot order. `delivery` is the CSV file of what was delivered. `base` is for the reader of the base
     configuration, values with their places. `host_keys` is where the host keys to expect are listed, None
-    where they are pinned at first contact.
+    where they are pinned at first contact. `os` is who installs the operating system.
     """
 
     steps: Mapping[str, BringupStep]
@@ -166,6 +168,7 @@ class BringupPolicy:
     base: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     files: tuple[str, ...] = ()
     host_keys: Path | None = None
+    os: OsChoice = OTHERS
 
     def settings(self, vendor: str, sku: str | None) -> dict[str, tuple[str | int | bool, MissingAttribute]]:
         """What is wanted of one machine's BIOS; where settings differ, the later one holds."""

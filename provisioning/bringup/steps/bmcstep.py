@@ -66,6 +66,10 @@ class OfBmc(ABC):
         return OperationResult(True, "accepted")
 
     def _observed(self, machine: Machine) -> Observation:
+        return self._asked(machine, lambda controller: self._observe(machine, controller))
+
+    def _asked(self, machine: Machine, ask: Callable[[Controller], Observation]) -> Observation:
+        """What `ask`, which may raise BmcError, finds by the machine's controller."""
         if machine.node.bmc is None:
             return without_bmc(machine)
         try:
@@ -74,7 +78,7 @@ class OfBmc(ABC):
             return trouble(
                 clean(str(error), _MOST), Owner.OPERATOR, f"then: muster bringup retry {machine.name}")
         try:
-            return self._observe(machine, controller)
+            return ask(controller)
         except BmcError as error:
             return seen(error, machine, self.step.name)
         finally:

@@ -27,9 +27,12 @@ from provisioning.bringup.steps.duplicates import Duplicates, Other, delivered_b
 from provisioning.bringup.steps.hardware import HardwareAsOrdered
 from provisioning.bringup.steps.kernel import Kernel
 from provisioning.bringup.steps.leased import Leased
-from provisioning.bringup.steps.os import OsAnswers
+from provisioning.bringup.steps.os import OsInstalled
+from provisioning.bringup.steps.osproof import OsProof
 from provisioning.bringup.steps.service import ServiceStep
 from provisioning.bringup.steps.ssh import Ssh
+from provisioning.osinstall.registry import OsTools
+from provisioning.osinstall.sshlook import SshLook
 
 _BEFORE = ORDER[:ORDER.index("bios")]       # until then a machine is about to tell who it is
 
@@ -52,15 +55,19 @@ def executors(context: StepContext, policy: BringupPolicy) -> dict[str, Executor
 
     agent = AgentStep(step["agent"], context.transport, context.ruleset, default_sku=context.default_sku,
                       fanout=context.fanout)
+    look = SshLook(context.transport, policy.os.wanted).state
+    installer = policy.os.make(OsTools(look, controllers, context.folder))
+    proof = OsProof(installer, look)
     listed = delivered_by(policy.delivery, context.inventory.nodes)
     found: tuple[Executor, ...] = (
         BmcReachable(step["bmc"], controllers), Credentials(step["credentials"], controllers, policy, sku_of),
         HardwareAsOrdered(step["hardware"], patient, policy, sku_of,
                           Duplicates(lambda: _others(context), listed, context.inventory.nodes)),
-        BiosAsDesired(step["bios"], controllers, policy, sku_of), BootFrom(step["boot"], controllers, policy),
-        OsAnswers(step["os"], controllers, policy),
-        Ssh(step["ssh"], context.transport, policy.host_keys, names=tuple(context.inventory.nodes),
-            others=lambda: _kept(context), fanout=context.fanout),
+        BiosAsDesired(step["bios"], controllers, policy, sku_of), BootFrom(
+            step["boot"], controllers, policy, installer, proof),
+        OsInstalled(step["os"], controllers, policy, installer, proof),
+        Ssh(step["ssh"], context.transport, policy.host_keys, proof=proof,
+            names=tuple(context.inventory.nodes), others=lambda: _kept(context), fanout=context.fanout),
         Base(step["base"], context.transport, desired(policy.base), fanout=context.fanout), agent,
         Checks(step["checks"], context, policy.checks.profile, policy.checks.looks, policy.checks.between_s),
         Kernel(step["kernel"], context, policy.checks.profile),

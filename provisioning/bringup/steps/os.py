@@ -1,7 +1,8 @@
-"""Step os: the machine is on, and the SSH server of its operating system answers. Another tool installs it;
-this step waits.
+"""Step os: the machine's operating system is proven to be installed. Whoever `os:` of the policy names
+installs it; this step has it begun where it can, sees to the power, and waits for the proof.
 
-A machine that is off is turned on once. Without a controller it can only be waited for.
+That something answers over SSH proves nothing: installers do. A machine that is off is turned on once, unless
+its installer does that; without a controller it can only be waited for.
 """
 
 from __future__ import annotations
@@ -11,53 +12,105 @@ from dataclasses import replace
 from healthcheck.model.outcome import Owner
 from healthcheck.model.trouble import Trouble
 from inventory.text import clean
-from provisioning.bmc.base import BmcError, BmcErrorReason, Controller, PowerAction
+from provisioning.bmc.base import BmcError, BmcErrorReason, BootTarget, Controller, PowerAction
 from provisioning.bmc.base import PowerState as State
 from provisioning.bringup.engine.model import (
     BringupStep,
     Machine,
     Observation,
     Operation,
+    OperationResult,
     PastOperation,
+    StepEffect,
     StepState,
 )
 from provisioning.bringup.policy.model import BringupPolicy
-from provisioning.bringup.steps.banner import banner
 from provisioning.bringup.steps.bmcstep import Controllers, OfBmc, place, trouble
-from provisioning.bringup.steps.boot import Answers
+from provisioning.bringup.steps.nextboot import SET, sent
+from provisioning.bringup.steps.osproof import Proof, keep
 from provisioning.bringup.steps.power import on
+from provisioning.osinstall.base import OsBackend, OsError, OsReport, OsState
 
-_AGAIN_S = 10.0
-_FIRST_S = 1.0
-_WAS_ON = "os.on"     # kept: by which operation it was seen on
+INSTALL = "install"
+_AGAIN_S, _LATER_S, _FIRST_S = 10.0, 30.0, 1.0
+_SETTLE_S = 60.0
+_WAS_ON = "os.on"       # kept: by which operation it was seen on
+_FAILED = "os.failed"   # kept: in which try of this step its installation was found to have failed
 
 
-class OsAnswers(OfBmc):
-    """Looks, and turns the machine on. `answers` gives the line of a node's SSH server, or why there is
-    none."""
+class OsInstalled(OfBmc):
+    """Looks, has the installation begun, and turns the machine on. `proof` says how its system stands."""
 
     def __init__(
-        self, step: BringupStep, controllers: Controllers, policy: BringupPolicy, answers: Answers = banner,
+        self, step: BringupStep, controllers: Controllers, policy: BringupPolicy, backend: OsBackend,
+        proof: Proof,
     ) -> None:
         super().__init__(step, controllers)
-        self._policy = policy
-        self._answers = answers
+        self._policy, self._backend, self._proof = policy, backend, proof
+
+    def make(self, machine: Machine, operation: Operation) -> OperationResult:
+        """See `Executor.make`."""
+        if operation.key != INSTALL:
+            return super().make(machine, operation)
+        try:
+            self._backend.install(machine.node)
+        except OsError as error:
+            return OperationResult(error.done, clean(str(error), 300))
+        return OperationResult(True, "accepted")
 
     def _observed(self, machine: Machine) -> Observation:
-        line, why = self._answers(machine.node)
-        if line:
-            return Observation(StepState.SO, f"answers: {line}")
+        try:
+            report = self._proof(machine.node)
+            if report.state is OsState.INSTALLED:
+                return self._installed(machine, report)
+            past = machine.did(INSTALL)
+            accepted = past is not None and past.done is True
+            if report.state is OsState.FAILED and not (accepted and _settles(machine, past)):
+                return self._failed(machine, report, accepted)
+            if report.state is OsState.PLANNED and not accepted and (
+                change := self._backend.changes(machine.node)):
+                return _installs(report, change)
+        except OsError as error:
+            return _unasked(machine, error)
+        if self._backend.drives_power:
+            return _waits(machine, report, report.message)
         if machine.node.bmc is None:
-            return _waits(machine, f"no answer yet: {why}",
-                          Trouble(f"no operating system answers: {clean(why, 160)}", Owner.OPERATOR,
-                                  "turn it on and check its console; it has no bmc in the inventory "
-                                  f"({place(machine)})", "node"))
-        return super()._observed(machine)
+            return _waits(machine, report, report.message,
+                          f"turn it on; it has no bmc in the inventory ({place(machine)})")
+        return self._asked(machine, lambda controller: self._powered(machine, controller, report))
+
+    def _installed(self, machine: Machine, report: OsReport) -> Observation:
+        """So; but one that its installer alone vouches for may be off."""
+        so = Observation(StepState.SO, clean(f"installed: {report.message}", 300), keep=keep(report))
+        if report.answered or self._backend.drives_power or machine.node.bmc is None:
+            return so
+        return self._asked(machine, lambda controller: on(
+            machine, controller.power(), "os", "so that its operating system boots",
+            self._policy.power) or so)
 
     def _observe(self, machine: Machine, controller: Controller) -> Observation:
-        state, report = controller.power(), machine.did("on:os")
+        raise AssertionError("it is observed by its report")
+
+    def _failed(self, machine: Machine, report: OsReport, accepted: bool) -> Observation:
+        """Trouble; in a try that a person has had begun since, it is installed again."""
+        own = f"{machine.began:.3f}"
+        if machine.kept.get(_FAILED, own) != own and not accepted and (
+            change := self._backend.changes(machine.node)):
+            target = target_of(self._policy, self._backend)
+            if machine.node.bmc is None or self._backend.drives_power or target is BootTarget.NONE:
+                return _installs(report, change)
+            return self._asked(machine, lambda controller: sent(
+                machine, controller, target, self._policy.power, self.step.name) or _installs(report, change))
+        what = clean(f"its installation has failed: {report.message}", 300)
+        return trouble(
+            what, Owner.OPERATOR,
+            f"{report.advice or 'see its console and the log of its installer'}; to have it installed again: "
+            f"muster bringup retry {machine.name}", "node", keep={_FAILED: own})
+
+    def _powered(self, machine: Machine, controller: Controller, report: OsReport) -> Observation:
+        state, past = controller.power(), machine.did("on:os")
         if state is not State.ON:
-            if report is not None and machine.kept.get(_WAS_ON) == _id(report):
+            if past is not None and machine.kept.get(_WAS_ON) == _id(past):
                 return trouble(
                     "it was on, and is off again", Owner.DATACENTRE,
                     f"{place(machine)}: check its power supplies, their cords and their PDU; if its "
@@ -66,26 +119,63 @@ class OsAnswers(OfBmc):
             if seen is not None:
                 return seen
         how = _progress(controller)
-        late = Trouble(f"it is on, and no SSH server answers{f'; its boot has come to {how}' if how else ''}",
-                       Owner.OPERATOR,
-                       f"check its console (muster bmc show {machine.name}), the PXE server's log for its "
-                       "MAC address, and its address in the inventory", "node")
-        keep = {_WAS_ON: _id(report)} if report is not None else {}
-        return replace(
-            _waits(machine, f"is on, and does not answer yet{f': {how}' if how else ''}", late), keep=keep)
+        advice = ("" if report.state is not OsState.PLANNED else
+                  f"check its console (muster bmc show {machine.name}), the PXE server's log for its MAC "
+                  "address, and its address in the inventory")
+        found = _waits(machine, report, f"it is on; {report.message}"
+                       f"{f'; its boot has come to {how}' if how else ''}", advice)
+        return replace(found, keep={_WAS_ON: _id(past)} if past is not None else {})
 
     def _make(self, controller: Controller, machine: Machine, operation: Operation) -> None:
-        controller.set_power(PowerAction.ON)
+        if operation.key.startswith(SET):
+            controller.set_boot(target_of(self._policy, self._backend), once=True)
+        else:
+            controller.set_power(PowerAction.OFF if operation.key.startswith("off:") else PowerAction.ON)
+
+
+def target_of(policy: BringupPolicy, backend: OsBackend) -> BootTarget:
+    """From what a machine boots once to be installed: as the policy says, else as its installer needs."""
+    return policy.boot if policy.boot is not BootTarget.NONE else backend.target
+
+
+def _installs(report: OsReport, change: tuple[str, ...]) -> Observation:
+    return Observation(
+        StepState.NOT_SO, clean(f"not installed: {report.message}", 300),
+        Operation("have its operating system installed", INSTALL, change, StepEffect.DISRUPTIVE, once=True,
+                  settle_s=_SETTLE_S))
+
+
+def _settles(machine: Machine, past: PastOperation | None) -> bool:
+    """Whether an installer that has just accepted may yet show how it was before."""
+    return past is not None and machine.now < (past.ended or past.began) + _SETTLE_S
+
+
+def _unasked(machine: Machine, error: OsError) -> Observation:
+    what = clean(f"who installs it cannot be asked: {error}", 300)
+    return Observation(
+        StepState.UNKNOWN, what, again_s=_pause(machine, _LATER_S), troubles=(
+            Trouble(what, Owner.OPERATOR, f"correct that (os: in bringup.yaml), then: muster bringup retry "
+                    f"{machine.name}", "node"),))
+
+
+def _waits(machine: Machine, report: OsReport, message: str, advice: str = "") -> Observation:
+    late = Trouble(
+        clean(f"its operating system is not proven to be installed: {message}", 300), Owner.OPERATOR,
+        clean(f"{advice or report.advice or 'check its console'}; then: muster bringup retry {machine.name}"),
+        "node")
+    slowly = report.state is not OsState.PLANNED       # each look is a login
+    return Observation(
+        StepState.UNKNOWN if report.state is OsState.UNKNOWN else StepState.WAIT, clean(message, 300),
+        troubles=(late,), again_s=_pause(machine, _LATER_S if slowly else _AGAIN_S))
+
+
+def _pause(machine: Machine, most: float) -> float:
+    return min(most, max(_FIRST_S, (machine.now - machine.began) / 10))
 
 
 def _id(past: PastOperation) -> str:
     """An operation by when it was begun."""
     return f"{past.began:.3f}"
-
-
-def _waits(machine: Machine, message: str, late: Trouble) -> Observation:
-    return Observation(StepState.WAIT, clean(message, 300), troubles=(late,),
-                       again_s=min(_AGAIN_S, max(_FIRST_S, (machine.now - machine.began) / 10)))
 
 
 def _progress(controller: Controller) -> str:

@@ -1,12 +1,17 @@
 """Step ssh: the machine answers over SSH as the inventory says, with a pinned host key, and it is the machine
-that is meant."""
+that is meant.
+
+A host key is pinned by itself only where a list or a console vouches for it, or where it came with the proof
+that the operating system is installed: that which step os kept, else one that is asked for here (as where
+that step is left out). An installer's key is never pinned. A key that has changed is a person's to judge.
+"""
 
 from __future__ import annotations
 
 import shlex
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,8 +38,12 @@ from provisioning.bringup.engine.model import (
     StepState,
 )
 from provisioning.bringup.steps.identity import mixed
+from provisioning.bringup.steps.osproof import Proof, proven_keys
+from provisioning.bringup.steps.osproof import keep as kept_of
+from provisioning.osinstall.base import OsError, OsState
 
 _SCAN_S = 60.0
+_PIN = "pin:"
 # The store is read once for all machines of a moment.
 _FRESH_S = 1.0
 # cloud-init puts users' keys in after sshd has started.
@@ -51,19 +60,20 @@ _ADVICE: Mapping[Stage, str] = {
 
 
 class Ssh:
-    """`host_keys` is a list of the keys to expect, or a folder of consoles' logs; without one a key is pinned
-    at first contact.
+    """`host_keys` is a list of the keys to expect, or a folder of consoles' logs; without one the keys are
+    pinned that came with the proof of the installed system, for which `proof` is asked where none was kept.
 
     `others` gives what the store keeps of all machines, by name, and `names` are all of the inventory.
     """
 
     def __init__(
         self, step: BringupStep, transport: Callable[[], Transport], host_keys: Path | None = None, *,
-        names: Collection[str] = (), others: Callable[[], Mapping[str, Mapping[str, str]]] = dict,
-        fanout: int = 64,
+        proof: Proof, names: Collection[str] = (),
+        others: Callable[[], Mapping[str, Mapping[str, str]]] = dict, fanout: int = 64,
     ) -> None:
         self.step = step
         self._transport, self._host_keys, self._names = transport, host_keys, names
+        self._proof = proof
         self._others, self._fanout = others, fanout
         self._lock = threading.Lock()
         self._known: dict[str, NodeIdentity] = {}
@@ -85,7 +95,7 @@ class Ssh:
         strange = [
             machine for machine in machines
             if (failure := found[machine.name].failure) is not None and failure.stage is Stage.HOST_KEY]
-        keys = self._keys([machine.node for machine in strange]) if strange else {}
+        keys = self._keys(strange) if strange else {}
         for machine in machines:
             who = found[machine.name]
             if machine.name in keys:
@@ -118,14 +128,15 @@ class Ssh:
         return Observation(
             StepState.TROUBLE, clean(troubles[0].what), troubles=troubles, keep=NodeIdentity(who.node).keep)
 
-    def _keys(self, nodes: Sequence[Node]) -> dict[str, Observation]:
+    def _keys(self, machines: Sequence[Machine]) -> dict[str, Observation]:
         """How the keys of machines stand that no connection trusts."""
+        of = {machine.name: machine for machine in machines}
         try:
-            return {each.node.name: self._key(each) for each in self._subjects(nodes)}
+            return {each.node.name: self._key(each, of[each.node.name])
+                    for each in self._subjects([machine.node for machine in machines])}
         except MusterError as error:
-            return {
-                node.name: _stuck(str(error), "mend that, then: muster bringup retry " + node.name)
-                for node in nodes}
+            return {name: _stuck(str(error), f"correct that, then: muster bringup retry {name}")
+                    for name in of}
 
     def _subjects(self, nodes: Sequence[Node]) -> list[NodeEnrolment]:
         """What these machines show, and what is to be done about it; raises ConfigError for a list that
@@ -136,42 +147,84 @@ class Ssh:
         subjects = scanned([subject_of(node, config, None) for node in nodes], config, _SCAN_S, self._fanout)
         return decided(subjects, expected, ())
 
-    def _key(self, each: NodeEnrolment) -> Observation:
+    def _key(self, each: NodeEnrolment, machine: Machine) -> Observation:
         decision, name = each.decision, shlex.quote(each.node.name)
         if decision.outcome in (EnrolmentOutcome.PIN, EnrolmentOutcome.ADD):
-            prints = [f"{key_type(blob)} {fingerprint(blob)}" for blob in decision.add]
-            vouches = ("as the list says" if decision.vouched
-                       else "trusted at first contact: only the network vouches for it")
-            change = (f"{each.file}: {each.target.known_hosts_name}", *(f"+ {line}" for line in prints))
-            operation = Operation(
-                f"pin the host key, {vouches}", "pin:" + ",".join(sorted(map(fingerprint, decision.add))),
-                change, StepEffect.PASSIVE, settle_s=1.0)
-            return Observation(StepState.NOT_SO, f"no host key is pinned; it shows {prints[0]}", operation)
+            return _pins(each, decision.add, "as the list says") if decision.vouched else self._proven(
+                each, machine)
         if decision.outcome is EnrolmentOutcome.KNOWN:       # someone has pinned it meanwhile
             return Observation(StepState.WAIT, "its host key is pinned by now", again_s=1.0)
         if decision.outcome is EnrolmentOutcome.UNREACHED:
             advice = f"{_ADVICE[Stage.CONNECT]}, then: muster bringup retry {name}"
             return replace(_stuck(f"{each.stage}: {decision.reason}", advice), stand=StepState.WAIT)
         if decision.outcome is EnrolmentOutcome.CHANGED:
-            return _stuck(decision.reason,
-                          f"if it was installed again: muster inventory enroll {name} --replace {name}; "
-                          f"then: muster bringup retry {name}")
+            command = f"muster inventory enroll {name} --replace {name}; then: muster bringup retry {name}"
+            if any(blob in proven_keys(machine.kept) for blob in each.keys):
+                return _stuck(
+                    f"{decision.reason}; the key that it offers came with the proof of the installed system, "
+                    "so the pinned one is an installer's, or of before it was installed",
+                    f"if it was installed since that was pinned: {command}")
+            return _stuck(decision.reason, f"if it was installed again: {command}")
         return _stuck(
             decision.reason or decision.outcome.value, f"see: muster inventory enroll {name} --dry-run")
 
+    def _proven(self, each: NodeEnrolment, machine: Machine) -> Observation:
+        """Of a machine for whose keys nothing vouches but the proof of its installed system."""
+        name, new = shlex.quote(machine.name), each.decision.add
+        proven, keep = proven_keys(machine.kept), {}
+        if not any(blob in proven for blob in new):
+            try:
+                report = self._proof(machine.node)
+            except OsError as error:
+                return replace(_stuck(str(error), f"correct that, then: muster bringup retry {name}"),
+                               stand=StepState.UNKNOWN)
+            if report.state is not OsState.INSTALLED:
+                return replace(
+                    _stuck(f"no host key is pinned, and what answers is not proven to be the installed "
+                           f"system: {report.message}",
+                           f"{report.advice or _ADVICE[Stage.CONNECT]}; then: muster bringup retry {name}"),
+                    stand=StepState.WAIT)
+            keep = kept_of(report)
+            proven = proven_keys(keep)
+        add = tuple(blob for blob in new if blob in proven)
+        if not add:
+            what = ("no host key came with the proof of the installed system" if not proven else
+                    "it offers other host keys than came with the proof of the installed system: "
+                    + ", ".join(f"{key_type(blob)} {fingerprint(blob)}" for blob in new[:4]))
+            return replace(
+                _stuck(what, f"compare with its console, pin it: muster inventory enroll {name}; then: "
+                       f"muster bringup retry {name}"), stand=StepState.WAIT)
+        return replace(_pins(each, add, "came with the proof of the installed system: only the network "
+                             "vouches for it"), keep=keep)
+
     def make(self, machine: Machine, operation: Operation) -> OperationResult:
         """Pins the keys that were checked, and no others. See `Executor.make`."""
+        wanted = operation.key.removeprefix(_PIN)
         try:
             (subject,) = self._subjects([machine.node])
-            shown = "pin:" + ",".join(sorted(map(fingerprint, subject.decision.add)))
-            if subject.decision.outcome not in (
-                EnrolmentOutcome.PIN, EnrolmentOutcome.ADD) or shown != operation.key:
+            decision = subject.decision
+            add = tuple(blob for blob in decision.add if fingerprint(blob) in wanted.split(","))
+            if decision.outcome not in (
+                EnrolmentOutcome.PIN, EnrolmentOutcome.ADD) or _prints(add) != wanted:
                 return OperationResult(False, "it shows other host keys than it did")
-            (subject,) = written([subject])
+            (subject,) = written([replace(subject, decision=replace(decision, add=add))])
         except (MusterError, ConfigError) as error:
             return OperationResult(False, clean(str(error)))
         return OperationResult(
             subject.done, clean(f"pinned in {subject.file}" if subject.done else subject.decision.reason))
+
+
+def _pins(each: NodeEnrolment, add: Sequence[bytes], vouches: str) -> Observation:
+    shown = [f"{key_type(blob)} {fingerprint(blob)}" for blob in add]
+    change = (f"{each.file}: {each.target.known_hosts_name}", *(f"+ {line}" for line in shown))
+    return Observation(
+        StepState.NOT_SO, f"no host key is pinned; it shows {shown[0]}",
+        Operation(f"pin the host key, {vouches}", f"{_PIN}{_prints(add)}", change, StepEffect.PASSIVE,
+                  settle_s=1.0))
+
+
+def _prints(blobs: Iterable[bytes]) -> str:
+    return ",".join(sorted(map(fingerprint, blobs)))
 
 
 def _unreached(machine: Machine, failure: Failure) -> Observation:

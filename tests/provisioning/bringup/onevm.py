@@ -24,6 +24,7 @@ _VM = Machine(NAME, gpus=0, cpus=1, dimms=1, drives=1, nics=1, psus=1)
 # without it there is no certificate.
 _BRINGUP = """\
 boot: {target: pxe}
+os: {marker: {file: /etc/site-image, holds: the lab}}
 power: {answer_minutes: 0.05}
 bios:
 - {id: turbo, vendor: "Contoso", settings: {ProcTurboMode: Enabled}, source: the site}
@@ -67,7 +68,7 @@ class Site:
 def site(home: Path) -> Iterator[Site]:
     """Its inventory is `home`/muster.yaml, its rules are in `home`/rules; the machine is off."""
     key = make_key(home / "key")
-    with lab(home / "lab", netimage(releases("6.1.")[0]), {"root/.ssh/authorized_keys": f"{public(key)}\n"},
+    with lab(home / "lab", netimage(releases("6.1.")[0]), {"root/.ssh/authorized_keys": f"{public(key)}\n", "etc/site-image": "the lab's\n"},
              serial=_VM.number, uuid=_VM.uuid) as vm:
         def power(name: str, on: bool) -> None:
             vm.turn(on, network=bmc.boots.get(name) == "Pxe")

@@ -153,7 +153,9 @@ class Site:
 
 
 class Nodes(Protocol):
-    """What stands behind the controllers."""
+    """What stands behind the controllers; `marker` is a file that only an installed system has."""
+
+    marker: str
 
     def entry(self, name: str) -> str: ...
     def power(self, name: str, on: bool) -> None: ...
@@ -184,7 +186,8 @@ def site(
                 progress.power(machine.name, True)
         (home / "rules/sku").mkdir(parents=True)
         (home / "rules/sku/gx8.yaml").write_text(sku)
-        (home / "rules/bringup.yaml").write_text(policy + _BIOS)
+        (home / "rules/bringup.yaml").write_text(
+            f"{policy}{_BIOS}os: {{marker: {{file: {progress.marker}}}}}\n")
         secret = home / "bmc-password"
         secret.touch(mode=0o600)
         secret.write_text(f"{PASSWORD}\n")

@@ -3,6 +3,7 @@ file, line, column and key."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,13 +11,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from healthcheck.config.rulesfolder import packaged
+from healthcheck.config.valuetypes import ValueType
 from healthcheck.model.outcome import Owner
 from healthcheck.ruleset.ruleset import load_ruleset
 from inventory.errors import ConfigError, RulesError
+from inventory.located import load_yaml
+from inventory.model import Secret, SecretFrom
 from provisioning.bmc.base import BootTarget
 from provisioning.bringup.engine.model import ORDER
 from provisioning.bringup.policy.load import load
 from provisioning.bringup.policy.model import STEPS, Machines, MissingAttribute
+from provisioning.osinstall.base import OsError
+from provisioning.osinstall.evidence import MarkerFile, WantedSigns
+from provisioning.osinstall.registry import OsTools
+from provisioning.osinstall.section import LINE, OsSection
+from tests.provisioning.bringup.controllers import NODE, Scripted
+from tests.provisioning.bringup.proofs import DEAD, always
 
 POLICY = load([packaged()])
 
@@ -143,11 +153,76 @@ def test_a_maker_is_found_by_a_glob_without_regard_to_case() -> None:
       "firmware: a: at_least: expected a line of at most 200 characters, got 1"),
      ("firmware: [{id: a, component: bmc, exactly: '1'}, {id: a, component: bios, exactly: '1'}]",
       "id a is defined twice"), ("base: 3", "bringup.yaml:1:7: base: expected a map, got 3"),
-     ("delivery: {file: 3}", "delivery: file: expected a line of at most 200 characters, or null, got 3")])
+     ("delivery: {file: 3}", "delivery: file: expected a line of at most 200 characters, or null, got 3"),
+     ("os: none", "bringup.yaml:1:5: os: expected a map, got 'none'"),
+     ("os: {by: mas}", "bringup.yaml:1:10: os: by: expected one of none, command"),
+     ("os: {by: comand}", "got 'comand'; did you mean 'command'?"),
+     ("os: {by: none, argv: [x]}", "bringup.yaml:1:16: os: unknown key 'argv'"),
+     ("os: {by: command}", "bringup.yaml:1:5: os: argv is missing: expected a program and its words"),
+     ("os: {by: command, argv: /etc/muster/os}", "bringup.yaml:1:25: os: argv: expected a program and its words"),
+     ("os: {by: command, argv: [x, 3]}", "bringup.yaml:1:29: os: argv: expected a line"),
+     ("os: {by: command, argv: [x], seconds: 0}", "os: seconds: expected a number from 0.1 to 3600, got 0"),
+     ("os: {marker: /etc/site-image}",
+      "bringup.yaml:1:14: os: marker: expected a map of file and holds, got '/etc/site-image'"),
+     ("os: {marker: {}}", "bringup.yaml:1:14: os: marker: file is missing: expected an absolute path"),
+     ("os: {marker: {file: etc/x}}", "bringup.yaml:1:21: os: marker: file: expected an absolute path"),
+     ("os: {marker: {file: /etc/../x}}", "expected an absolute path"),
+     ("os: {marker: {file: /etc/x, hold: y}}", "os: marker: unknown key 'hold'; did you mean 'holds'?"),
+     ("os: {image: 7}", "bringup.yaml:1:13: os: image: expected a line of at most 400 characters, or null, got 7")])
 def test_a_mistake_is_one_line_with_its_place(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(RulesError) as caught:
         load([packaged(), site(tmp_path, text)])
     assert said in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_who_installs_is_others_until_a_site_names_a_program_and_its_signs_of_a_system(tmp_path: Path) -> None:
+    assert (POLICY.os.by, POLICY.os.wanted.configured) == ("none", False)
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder, text in ((first, "os: {by: command, argv: [/etc/muster/os, a], marker: {file: /etc/x}}"),
+                         (second, "os: {image: r7}")):
+        folder.mkdir()
+        (folder / "bringup.yaml").write_text(text)
+    policy = load([packaged(), first, second])
+    assert policy.os.by == "command"
+    assert policy.os.wanted == WantedSigns(MarkerFile("/etc/x"), "r7")
+    backend = policy.os.make(OsTools(always(DEAD), Scripted(), tmp_path))
+    assert backend.changes(NODE) == ("run: /etc/muster/os a install gx01",)
+    # A file that names who installs says all of it.
+    (second / "bringup.yaml").write_text("os: {by: none, image: r7}")
+    policy = load([packaged(), first, second])
+    assert (policy.os.by, policy.os.wanted) == ("none", WantedSigns(None, "r7"))
+    backend = policy.os.make(OsTools(always(DEAD), Scripted(), tmp_path))
+    assert (backend.state(NODE), backend.changes(NODE)) == (DEAD, ())
+    with pytest.raises(OsError, match="others install here"):
+        backend.install(NODE)
+
+
+@pytest.mark.parametrize(("text", "secret"), [
+    ("{file: key}", Secret(SecretFrom.FILE, ("{folder}/key",))), ("{file: /etc/key}", Secret(SecretFrom.FILE, ("/etc/key",))),
+    ("{env: MAAS_KEY}", Secret(SecretFrom.ENV, ("MAAS_KEY",))), ("{command: [pass, show, maas]}", Secret(SecretFrom.COMMAND, ("pass", "show", "maas")))])
+def test_a_back_end_reads_its_own_keys_and_secrets_as_bmc_does(tmp_path: Path, text: str, secret: Secret) -> None:
+    section = written(tmp_path, f"{{by: x, url: maas/path, key: {text}}}")
+    assert section.secret("key") == replace(secret, words=tuple(
+        word.replace("{folder}", str(tmp_path)) for word in secret.words))
+    assert section.path("url") == tmp_path / "maas/path"
+    assert section.read({"url": LINE, "key": ValueType("anything", lambda given: given)})["url"] == "maas/path"
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    ("hunter2", "must not be written here"), ("{}", "expected one of {file: PATH}"), ("{file: a, env: B}", "expected one of"),
+    ("{env: a-b}", "env: expected the name of an environment variable"), ("{command: x}", "command: expected a program"),
+    ("{value: hunter2}", "unknown key 'value'")])
+def test_a_secret_that_is_written_out_is_refused_and_not_repeated(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(RulesError) as caught:
+        written(tmp_path, f"{{by: x, key: {text}}}").secret("key")
+    assert said in str(caught.value)
+    assert str(caught.value).startswith(f"{tmp_path}/os.yaml:1:")
+    assert "hunter2" not in str(caught.value)
+
+
+def written(folder: Path, text: str) -> OsSection:
+    (folder / "os.yaml").write_text(text)
+    return OsSection(load_yaml(folder / "os.yaml", error=RulesError))
 
 
 def test_what_is_missing_in_the_only_file_is_named(tmp_path: Path) -> None:
@@ -158,7 +233,8 @@ def test_what_is_missing_in_the_only_file_is_named(tmp_path: Path) -> None:
 
 
 _NAMES = st.sampled_from(
-    ["steps", "without", "stop", "bios", "firmware", "base", "boot", "bmc", "id", "minutes", "settings", "a"])
+    ["steps", "without", "stop", "bios", "firmware", "base", "boot", "bmc", "id", "minutes", "settings", "a", "os", "by",
+     "command", "argv", "marker", "file", "image"])
 _PLAIN = st.none() | st.booleans() | st.integers(
     -3, 99) | st.floats(allow_nan=True) | st.text(max_size=8) | _NAMES
 _ANY = st.recursive(

@@ -24,8 +24,10 @@ from provisioning.bringup.steps.bmc import BmcReachable
 from provisioning.bringup.steps.credentials import Credentials
 from provisioning.bringup.steps.duplicates import Duplicates, Other
 from provisioning.bringup.steps.hardware import HardwareAsOrdered
-from provisioning.bringup.steps.os import OsAnswers
+from provisioning.bringup.steps.os import OsInstalled
+from provisioning.osinstall.base import OsReport
 from tests.provisioning.bringup.controllers import POLICY, SKU
+from tests.provisioning.bringup.proofs import ALIVE, DEAD, others
 from tests.provisioning.bringup.scripted import Plan, Stop
 from tests.testbed import ipmisim
 from tests.testbed.bmcs import Bed, Machine, Wrong, rack, require_rack
@@ -72,10 +74,9 @@ def brought(folder: Path, bed: Bed) -> BringupOutcome:
     def controllers(node: Node) -> Controller:
         return controller(node, folder=folder, seconds=5)
 
-    def answers(node: Node) -> tuple[str, str]:
-        """As the machine's system would: when it has power."""
-        return ("SSH-2.0-x", "") if bed.counts(
-            node.name)["on"] and node.name != "dark" else ("", "no route to host")
+    def proof(node: Node) -> OsReport:
+        """As the machine's system would give it: when it has power."""
+        return ALIVE if bed.counts(node.name)["on"] and node.name != "dark" else DEAD
 
     executors: tuple[Executor, ...] = (
         BmcReachable(step["bmc"], controllers),
@@ -83,7 +84,7 @@ def brought(folder: Path, bed: Bed) -> BringupOutcome:
         HardwareAsOrdered(
             step["hardware"], controllers, policy, lambda node: sku, Duplicates(dict[str, Other])),
         BiosAsDesired(step["bios"], controllers, policy, lambda node: sku),
-        OsAnswers(step["os"], controllers, policy, answers))
+        OsInstalled(step["os"], controllers, policy, others(), proof))
     return run(RunContext(folder, "somebody"), nodes, {one.step.name: one for one in executors},
                Plan({one.step.name: one.step for one in executors}, grace_s=1, stop=Stop(1, 1000, 1000)),
                lambda event: None)
@@ -130,8 +131,8 @@ def test_a_machine_whose_controller_speaks_ipmi_goes_the_same_way_and_says_what_
         def controllers(node: Node) -> Controller:
             return controller(node, folder=folder, seconds=20)
 
-        def answers(node: Node) -> tuple[str, str]:
-            return ("SSH-2.0-x", "") if sim.has_power() else ("", "no route to host")
+        def proof(node: Node) -> OsReport:
+            return ALIVE if sim.has_power() else DEAD
 
         step, sku = POLICY.steps, replace(SKU, numbers=_NUMBERS)
         executors: tuple[Executor, ...] = (
@@ -140,7 +141,7 @@ def test_a_machine_whose_controller_speaks_ipmi_goes_the_same_way_and_says_what_
             HardwareAsOrdered(
                 step["hardware"], controllers, POLICY, lambda node: sku, Duplicates(dict[str, Other])),
             BiosAsDesired(step["bios"], controllers, POLICY, lambda node: sku),
-            OsAnswers(step["os"], controllers, POLICY, answers))
+            OsInstalled(step["os"], controllers, POLICY, others(), proof))
         message: dict[str, str] = {}
 
         def brought_up() -> BringupOutcome:
@@ -159,4 +160,4 @@ def test_a_machine_whose_controller_speaks_ipmi_goes_the_same_way_and_says_what_
                           order=[one.step.name for one in executors])
         assert brought_up().done == ("old1",) and sim.changes == ["set power 1"]
         assert message["bios"] == "no setting is wanted for" and ipmisim.SERIAL in message[
-            "credentials"] and message["os"] == "answers: SSH-2.0-x"
+            "credentials"] and message["os"] == f"installed: {ALIVE.message}"

@@ -20,42 +20,39 @@ from provisioning.bmc.base import BmcError, BmcErrorReason, BootOverride, BootTa
 from provisioning.bringup.engine.model import Executor, Machine, Observation, StepState
 from provisioning.bringup.engine.run import run
 from provisioning.bringup.engine.site import BringupOutcome, RunContext
-from provisioning.bringup.steps.banner import banner, line_of
 from provisioning.bringup.steps.boot import BootFrom
-from provisioning.bringup.steps.os import OsAnswers
+from provisioning.bringup.steps.os import OsInstalled
+from provisioning.bringup.steps.osproof import Proof
+from provisioning.osinstall.banner import banner, line_of
+from provisioning.osinstall.base import OsReport
 from tests.provisioning.bringup.controllers import NODE, POLICY, UNSUPPORTED, Scripted, machine, past
+from tests.provisioning.bringup.proofs import ALIVE, DEAD, always, others
 from tests.provisioning.bringup.scripted import Plan
 from tests.provisioning.bringup.steps.test_bios_step import Clock
 from tests.testbed.sshd import Sshd, listener, silent, sshd
 
 PXE = replace(POLICY, boot=BootTarget.PXE, power=replace(POLICY.power, answer_s=0.0))
-LINE = "SSH-2.0-OpenSSH_9.2"
 
 
-def dead(node: Node) -> tuple[str, str]:
-    return "", "192.0.2.7 port 22: no route to host"
-
-
-def alive(node: Node) -> tuple[str, str]:
-    return LINE, ""
+dead, alive = always(DEAD), always(ALIVE)
 
 
 def boot(
     controller: Scripted, *operations: tuple[str, bool | None],
-    answers: Callable[[Node], tuple[str, str]] = dead, after: float = 1.0, message: str = "accepted",
+    proof: Proof = dead, after: float = 1.0, message: str = "accepted",
 ) -> Observation:
     of = machine(after=after, operations=tuple(past(key, done, message=message) for key, done in operations))
-    (_, found), = BootFrom(POLICY.steps["boot"], controller, PXE, answers).observe([of])
+    (_, found), = BootFrom(POLICY.steps["boot"], controller, PXE, others(), proof).observe([of])
     return found
 
 
 def os(
     controller: Scripted, *operations: tuple[str, bool | None],
-    answers: Callable[[Node], tuple[str, str]] = dead, after: float = 1.0, node: Node = NODE,
+    proof: Proof = dead, after: float = 1.0, node: Node = NODE,
     kept: dict[str, str] | None = None,
 ) -> Observation:
     of = machine(node, after=after, operations=tuple(past(key, done) for key, done in operations), kept=kept)
-    (_, found), = OsAnswers(POLICY.steps["os"], controller, POLICY, answers).observe([of])
+    (_, found), = OsInstalled(POLICY.steps["os"], controller, POLICY, others(), proof).observe([of])
     return found
 
 
@@ -68,7 +65,7 @@ def brought(folder: Path, *executors: Executor) -> BringupOutcome:
 
 def test_where_nothing_is_wished_the_controller_is_not_even_asked() -> None:
     controller = Scripted(fails={"boot": BmcError(BmcErrorReason.BROKEN, "500")})
-    (_, found), = BootFrom(POLICY.steps["boot"], controller, POLICY, dead).observe([machine()])
+    (_, found), = BootFrom(POLICY.steps["boot"], controller, POLICY, others(), dead).observe([machine()])
     assert found.stand is StepState.SO and "boot order" in found.message
 
 
@@ -76,14 +73,14 @@ def test_a_machine_that_is_on_without_a_system_is_sent_there_turned_off_and_then
     controller = Scripted()
     booted: list[BootTarget] = []
 
-    def installed(node: Node) -> tuple[str, str]:
+    def installed(node: Node) -> OsReport:
         if controller.operations[-1:] == ["on"]:
             booted.append(controller.boot().target)     # type: ignore[arg-type]
             return alive(node)
         return dead(node)
 
-    executors = BootFrom(POLICY.steps["boot"], controller, PXE, installed), OsAnswers(
-        POLICY.steps["os"], controller, PXE, installed)
+    executors = BootFrom(POLICY.steps["boot"], controller, PXE, others(), installed), OsInstalled(
+        POLICY.steps["os"], controller, PXE, others(), installed)
     assert brought(tmp_path, *executors).done == ("gx01",)
     assert controller.operations == [
         "boot pxe", "off", "on"] and booted == [BootTarget.PXE] and controller.override.once is True
@@ -91,15 +88,15 @@ def test_a_machine_that_is_on_without_a_system_is_sent_there_turned_off_and_then
 
 def test_a_machine_that_is_off_is_not_turned_twice(tmp_path: Path) -> None:
     controller = Scripted(on=PowerState.OFF)
-    assert brought(tmp_path, BootFrom(POLICY.steps["boot"], controller, PXE, dead)).done == (
+    assert brought(tmp_path, BootFrom(POLICY.steps["boot"], controller, PXE, others(), dead)).done == (
         "gx01",) and controller.operations == ["boot pxe"]
 
 
-def test_a_system_that_answers_is_never_sent_to_an_installer(tmp_path: Path) -> None:
+def test_a_system_that_is_installed_is_never_sent_to_an_installer(tmp_path: Path) -> None:
     controller = Scripted()
-    found = boot(controller, answers=alive)
-    assert found.stand is StepState.SO and "answers already" in found.message and LINE in found.message
-    assert brought(tmp_path, BootFrom(POLICY.steps["boot"], controller, PXE, alive)).done == (
+    found = boot(controller, proof=alive)
+    assert found.stand is StepState.SO and "is installed" in found.message and ALIVE.message in found.message
+    assert brought(tmp_path, BootFrom(POLICY.steps["boot"], controller, PXE, others(), alive)).done == (
         "gx01",) and controller.operations == []
 
 
@@ -137,18 +134,18 @@ def test_a_machine_that_is_off_is_turned_on_once_and_waited_for(tmp_path: Path) 
     controller = Scripted(on=PowerState.OFF)
     looks: list[int] = []
 
-    def slowly(node: Node) -> tuple[str, str]:
+    def slowly(node: Node) -> OsReport:
         looks.append(1)
         return alive(node) if len(looks) > 5 else dead(node)
 
-    assert brought(tmp_path, OsAnswers(POLICY.steps["os"], controller, POLICY, slowly)).done == (
+    assert brought(tmp_path, OsInstalled(POLICY.steps["os"], controller, POLICY, others(), slowly)).done == (
         "gx01",) and controller.operations == ["on"]
 
 
-def test_a_system_that_answers_is_all_that_is_asked_for() -> None:
+def test_a_proof_is_all_that_is_asked_for() -> None:
     controller = Scripted(fails={"power": BmcError(BmcErrorReason.UNREACHABLE, "gone")})
-    found = os(controller, answers=alive)
-    assert found.stand is StepState.SO and found.message == f"answers: {LINE}" and controller.opened == 0
+    found = os(controller, proof=alive)
+    assert found.stand is StepState.SO and found.message == f"installed: {ALIVE.message}" and controller.opened == 0
 
 
 def test_while_it_waits_it_says_how_far_the_boot_has_come_and_in_the_end_whom_to_ask() -> None:
@@ -164,19 +161,19 @@ def test_while_it_waits_it_says_how_far_the_boot_has_come_and_in_the_end_whom_to
 
 def test_when_the_time_is_over_the_machine_is_in_trouble_with_that_owner(tmp_path: Path) -> None:
     controller = Scripted(on=PowerState.OFF)
-    executor = OsAnswers(POLICY.steps["os"], controller, POLICY, dead)
+    executor = OsInstalled(POLICY.steps["os"], controller, POLICY, others(), dead)
     assert brought(tmp_path, executor).trouble == ("gx01",) and controller.operations == ["on"]
     from healthcheck.store import bringups
     from healthcheck.store.file import opened
 
     with opened(tmp_path) as store:
         (line,) = bringups.troubles(store)
-    assert line.owner == "operator" and "no SSH server answers" in line.what
+    assert line.owner == "operator" and "nothing answers" in line.what
 
 
 def test_a_machine_that_was_told_to_go_on_and_stays_off_is_for_the_data_centre(tmp_path: Path) -> None:
     controller = Scripted(on=PowerState.OFF, stays=True)
-    assert brought(tmp_path, OsAnswers(POLICY.steps["os"], controller, POLICY, dead)).trouble == (
+    assert brought(tmp_path, OsInstalled(POLICY.steps["os"], controller, POLICY, others(), dead)).trouble == (
         "gx01",) and controller.operations == ["on"]
     assert os(controller, ("on:os", True), after=POLICY.power.on_s - 1).stand is StepState.WAIT
     found = os(controller, ("on:os", True), after=POLICY.power.on_s + 1)
@@ -197,7 +194,7 @@ def test_without_a_controller_it_is_waited_for_and_in_the_end_somebody_goes_ther
     found = os(Scripted(), node=replace(NODE, bmc=None))
     assert (found.stand is StepState.WAIT and "no route to host" in found.message
             and "no bmc" in found.troubles[0].hand)
-    assert os(Scripted(), node=replace(NODE, bmc=None), answers=alive).stand is StepState.SO
+    assert os(Scripted(), node=replace(NODE, bmc=None), proof=alive).stand is StepState.SO
 
 
 def test_a_controller_that_fails_meanwhile_is_no_pass() -> None:
@@ -220,7 +217,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
 
 
 def test_an_ssh_server_is_known_by_its_line(server: Sshd) -> None:
-    line, why = banner(node(server.port), config=NO_CONFIG)
+    line, why, _ = banner(node(server.port), config=NO_CONFIG)
     assert line.startswith("SSH-2.0-OpenSSH") and why == ""
 
 
@@ -232,20 +229,27 @@ def test_a_server_behind_a_jump_host_is_asked_for_its_keys(server: Sshd, tmp_pat
                                  f" User {bastion.user}\n"
                                  f" IdentityFile {bastion.user_key}\n"
                                  f" UserKnownHostsFile {bastion.known_hosts}\n")
-        line, why = banner(replace(node(server.port), proxy_jump="bastion"), config=config)
+        line, why, _ = banner(replace(node(server.port), proxy_jump="bastion"), config=config)
         assert "through bastion" in line and why == ""
-        line, why = banner(replace(node(1), proxy_jump="bastion"), config=config)
+        line, why, _ = banner(replace(node(1), proxy_jump="bastion"), config=config)
         assert line == "" and "cannot connect" in why
+        found = banner(replace(node(1), proxy_jump="nowhere.invalid"), config=config)
+        assert (found.line, found.asked) == ("", False)
 
 
 def test_a_port_that_is_shut_and_one_that_is_silent_say_so_in_time() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
-        line, why = banner(node(unused.getsockname()[1]), config=NO_CONFIG)
+        line, why, _ = banner(node(unused.getsockname()[1]), config=NO_CONFIG)
         assert line == "" and "refused" in why
     with listener(silent) as port:
-        line, why = banner(node(port), 0.3, NO_CONFIG)
+        line, why, _ = banner(node(port), 0.3, NO_CONFIG)
         assert line == "" and "127.0.0.1" in why
+
+
+def test_a_name_without_an_address_says_nothing_of_the_machine() -> None:
+    found = banner(Node("gone.invalid"), config=NO_CONFIG)
+    assert (found.line, found.asked) == ("", False)
 
 
 def test_a_server_may_say_other_lines_before_its_own_and_one_that_says_none_is_no_ssh_server() -> None:
@@ -256,7 +260,7 @@ def test_a_server_may_say_other_lines_before_its_own_and_one_that_says_none_is_n
         return serve
 
     with listener(says(b"welcome\r\nSSH-2.0-x\x1b[2J y\r\n")) as port:
-        assert banner(node(port), 5.0, NO_CONFIG) == ("SSH-2.0-x\\x1b[2J y", "")
+        assert banner(node(port), 5.0, NO_CONFIG) == ("SSH-2.0-x\\x1b[2J y", "", True)
     with listener(says(b"220 mail\r\n" * 9000)) as port:
         assert "shows no SSH server" in banner(node(port), 5.0, NO_CONFIG)[1]
 
@@ -278,14 +282,14 @@ def test_a_machine_that_is_on_may_be_booting_and_is_given_time_before_it_is_sent
     patient = replace(PXE, power=replace(PXE.power, answer_s=600.0))
     controller = Scripted()
     early, late = (Machine(machine().node, 1000.0, 1000.0 + waited) for waited in (30.0, 601.0))
-    (_, found), = BootFrom(POLICY.steps["boot"], controller, patient, dead).observe([early])
+    (_, found), = BootFrom(POLICY.steps["boot"], controller, patient, others(), dead).observe([early])
     assert (found.stand, found.again_s) == (
         StepState.WAIT, 15.0) and "10 min more before it is sent to pxe" in found.message
-    (_, found), = BootFrom(POLICY.steps["boot"], controller, patient, alive).observe([early])
+    (_, found), = BootFrom(POLICY.steps["boot"], controller, patient, others(), alive).observe([early])
     assert found.stand is StepState.SO
-    (_, found), = BootFrom(POLICY.steps["boot"], controller, patient, dead).observe([late])
+    (_, found), = BootFrom(POLICY.steps["boot"], controller, patient, others(), dead).observe([late])
     assert found.operation is not None and found.operation.key == "boot:pxe"
     # One that is off boots nothing.
-    (_, found), = BootFrom(POLICY.steps["boot"], Scripted(on=PowerState.OFF), patient, dead).observe([early])
+    (_, found), = BootFrom(POLICY.steps["boot"], Scripted(on=PowerState.OFF), patient, others(), dead).observe([early])
     assert found.operation is not None and found.operation.key == "boot:pxe"
     assert POLICY.power.answer_s == 600.0 and POLICY.power.answer_s < POLICY.steps["boot"].seconds

@@ -49,6 +49,8 @@ from provisioning.bringup.steps.base import Base
 from provisioning.bringup.steps.context import StepContext
 from provisioning.bringup.steps.service import ServiceStep
 from provisioning.bringup.steps.ssh import Ssh
+from provisioning.osinstall.evidence import MarkerFile, WantedSigns
+from provisioning.osinstall.sshlook import SshLook
 from tests.command import environment
 from tests.testbed.nspawn import Machine as Container
 from tests.testbed.nspawn import nodes, require_nspawn
@@ -59,6 +61,8 @@ pytestmark = pytest.mark.timeout(600)      # the first test makes the root file 
 LIMITS, SYSTEM = "etc/security/limits.d/muster.conf", "etc/systemd/system.conf.d/90-muster.conf"
 SYSCTL = "etc/sysctl.d/90-muster.conf"
 STEPS = load([packaged()]).steps
+# The root file system of a container is an overlay, as a stateless system's.
+PROOF = SshLook(RemoteTransport, WantedSigns(MarkerFile("/etc/site-image"))).state
 CHRONY = "[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n"
 
 
@@ -66,6 +70,8 @@ CHRONY = "[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-us
 def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Container]]:
     require_nspawn()
     with nodes(tmp_path_factory.mktemp("nspawn"), "n1", "n2") as started:
+        for one in started:
+            (one.root / "etc/site-image").write_text("site\n")
         yield {one.name: one for one in started}
 
 
@@ -278,16 +284,20 @@ def test_step_base_names_the_diff_as_its_deed_and_is_so_after_it(n1: Container) 
     n1.run("hostnamectl", "set-hostname", "n1")
 
 
-def test_step_ssh_pins_at_first_contact_and_never_takes_a_changed_key(
+def test_step_ssh_pins_at_first_contact_with_the_installed_system_and_never_takes_a_changed_key(
     n1: Container, n2: Container, tmp_path: Path,
 ) -> None:
     known = tmp_path / "known_hosts"
-    executor = Ssh(STEPS["ssh"], RemoteTransport)
+    executor = Ssh(STEPS["ssh"], RemoteTransport, proof=PROOF)
     both = [node(n1, known_hosts=known), node(n2, known_hosts=known)]
+    (n2.root / "etc/site-image").unlink()
+    assert "no /etc/site-image" in observe(executor, both[1])["n2"].message
+    assert not known.exists()
+    (n2.root / "etc/site-image").write_text("site\n")
     for one, seen in zip(both, observe(executor, *both).values(), strict=True):
         assert seen.operation is not None
         assert (seen.operation.name
-                == "pin the host key, trusted at first contact: only the network vouches for it")
+                == "pin the host key, came with the proof of the installed system: only the network vouches for it")
         assert made(executor, one, seen).done
     found = observe(executor, *both)
     assert [seen.stand for seen in found.values()] == [StepState.SO, StepState.SO], found
@@ -308,7 +318,7 @@ def test_step_ssh_compares_with_a_list_where_one_is_given(n1: Container, tmp_pat
             base64.b64decode((n1.root / f"etc/ssh/ssh_host_{name}_key.pub").read_text().split()[1]))
 
     listed, known = tmp_path / "keys.txt", tmp_path / "known_hosts"
-    executor, here = Ssh(STEPS["ssh"], RemoteTransport, listed), node(n1, known_hosts=known)
+    executor, here = Ssh(STEPS["ssh"], RemoteTransport, listed, proof=PROOF), node(n1, known_hosts=known)
     listed.write_text("n1 SHA256:" + "A" * 43 + "\n")
     assert observe(executor, here)["n1"].stand is StepState.TROUBLE
     listed.write_text("n7 SHA256:" + "A" * 43 + "\n")
@@ -324,7 +334,7 @@ def test_step_ssh_compares_with_a_list_where_one_is_given(n1: Container, tmp_pat
 
 
 def test_step_ssh_sees_two_addresses_of_one_machine_a_clone_and_a_swap(n1: Container, n2: Container) -> None:
-    executor = Ssh(STEPS["ssh"], RemoteTransport, names=["n1", "n2", "n3"])
+    executor = Ssh(STEPS["ssh"], RemoteTransport, proof=PROOF, names=["n1", "n2", "n3"])
     found = observe(executor, node(n1), node(n1, "n3"))
     assert found["n1"].stand is StepState.SO            # it calls itself n1
     assert found["n3"].troubles[0].what == "the addresses of n[1,3] reach the same machine (host name n1)"
@@ -336,15 +346,15 @@ def test_step_ssh_sees_two_addresses_of_one_machine_a_clone_and_a_swap(n1: Conta
 
     own = (n2.root / "etc/machine-id").read_text()
     (n2.root / "etc/machine-id").write_text((n1.root / "etc/machine-id").read_text())
-    found = observe(Ssh(STEPS["ssh"], RemoteTransport), node(n1), node(n2))
+    found = observe(Ssh(STEPS["ssh"], RemoteTransport, proof=PROOF), node(n1), node(n2))
     (n2.root / "etc/machine-id").write_text(own)
     assert all("/etc/machine-id" in seen.troubles[0].what for seen in found.values())
 
 
 def test_step_ssh_holds_a_machine_against_those_that_came_before_it(n1: Container) -> None:
-    first = observe(Ssh(STEPS["ssh"], RemoteTransport), node(n1))["n1"]
+    first = observe(Ssh(STEPS["ssh"], RemoteTransport, proof=PROOF), node(n1))["n1"]
     seen = observe(
-        Ssh(STEPS["ssh"], RemoteTransport, others=lambda: {"n1": first.keep}), node(n1, "n5"))["n5"]
+        Ssh(STEPS["ssh"], RemoteTransport, proof=PROOF, others=lambda: {"n1": first.keep}), node(n1, "n5"))["n5"]
     assert "the addresses of n[1,5] reach the same machine" in seen.message
     assert set(seen.keep.values()) == {""}
 
@@ -352,7 +362,7 @@ def test_step_ssh_holds_a_machine_against_those_that_came_before_it(n1: Containe
 def test_step_ssh_waits_for_who_does_not_listen_and_asks_a_person_for_the_rest(
     n1: Container, tmp_path: Path,
 ) -> None:
-    executor = Ssh(STEPS["ssh"], RemoteTransport)
+    executor = Ssh(STEPS["ssh"], RemoteTransport, proof=PROOF)
     nobody = replace(node(n1), name="n8", port=free_port())
     assert observe(executor, nobody)["n8"].stand is StepState.WAIT
     stranger = replace(node(n1), identity_file=(str(make_key(tmp_path / "key")),))
@@ -400,7 +410,7 @@ def test_a_run_takes_two_fresh_nodes_through_ssh_base_and_agent_and_tells_the_th
     n2.run("hostnamectl", "set-hostname", "localhost")
     steps = {name: STEPS[name] for name in ("ssh", "base", "agent")}
     executors: dict[str, Executor] = {
-        "ssh": Ssh(steps["ssh"], RemoteTransport, names=["n1", "n2", "n3"]),
+        "ssh": Ssh(steps["ssh"], RemoteTransport, proof=PROOF, names=["n1", "n2", "n3"]),
         "base": Base(steps["base"], RemoteTransport, BaseSettings()),
         "agent": AgentStep(steps["agent"], RemoteTransport, ruleset, period=10)}
     (home / "state").mkdir()

@@ -6,22 +6,36 @@ Through jump hosts it is asked for its host keys, as in enrolling.
 
 from __future__ import annotations
 
+import errno
 import re
 import socket
 import time
+from typing import NamedTuple
 
 from inventory.errors import MusterError
 from inventory.model import Node
 from inventory.sshconfig import SshConfig, SshTarget, default_config, target_for
 from inventory.text import clean
 
+# What connect(2) reports where this machine, and not the other, lacks something.
+_OURS = (errno.EADDRNOTAVAIL, errno.EAGAIN, errno.ENOBUFS, errno.ENOMEM, errno.EMFILE, errno.ENETDOWN,
+         errno.ENETUNREACH, errno.EPERM)
 # A server may say other lines first; they end somewhere.
 _MOST = 16 * 1024
 _LINE = re.compile(rb"(?:\A|\n)(SSH-(?:2\.0|1\.99)-[^\r\n]{0,252})\r?\n")
 
 
-def banner(node: Node, seconds: float = 3.0, config: SshConfig | None = None) -> tuple[str, str]:
-    """The server's line and "", or "" and why there is none."""
+class Banner(NamedTuple):
+    """The server's line and "", or "" and why there is none; `asked` is False where that is no answer of the
+    machine's, for its name, the way there or this machine failed."""
+
+    line: str
+    why: str = ""
+    asked: bool = True
+
+
+def banner(node: Node, seconds: float = 3.0, config: SshConfig | None = None) -> Banner:
+    """What answers for a node."""
     where = clean(node.address or node.name, 80)
     try:
         config = config if config is not None else default_config()
@@ -31,11 +45,12 @@ def banner(node: Node, seconds: float = 3.0, config: SshConfig | None = None) ->
             return _through(node, target, config, seconds)
         data = _direct(target, time.monotonic() + seconds)
     except MusterError as error:
-        return "", clean(str(error), 200)
+        return Banner("", clean(str(error), 200), asked=False)
     except OSError as problem:
-        return "", f"{where}: {clean(problem.strerror or str(problem) or type(problem).__name__, 100)}"
+        why = f"{where}: {clean(problem.strerror or str(problem) or type(problem).__name__, 100)}"
+        return Banner("", why, asked=not isinstance(problem, socket.gaierror) and problem.errno not in _OURS)
     line = line_of(data)
-    return (line, "") if line else ("", f"{where} shows no SSH server")
+    return Banner(line) if line else Banner("", f"{where} shows no SSH server")
 
 
 def line_of(data: bytes) -> str:
@@ -57,17 +72,18 @@ def _direct(target: SshTarget, end: float) -> bytes:
     return data
 
 
-def _through(node: Node, target: SshTarget, config: SshConfig, seconds: float) -> tuple[str, str]:
+def _through(node: Node, target: SshTarget, config: SshConfig, seconds: float) -> Banner:
     """By a key exchange with the node; the jump hosts on the way are logged in to, and have to be known."""
-    from inventory.transport.base import Limits
+    from inventory.transport.base import NOT_ITS_FAULT, Limits
     from inventory.transport.scan import scan
 
     # A way of several machines takes longer than a direct one, and is of several logins.
     (found,) = scan(
         [node], {node.name: target}, config, Limits(sweep_s=4 * seconds, node_s=4 * seconds, fanout=1))
     if found.failure is not None:
-        return "", clean(f"{found.failure.stage.value}: {found.failure.reason}", 200)
-    return f"SSH server with {len(found.keys)} host keys, through {clean(target.proxy_jump, 80)}", ""
+        return Banner("", clean(f"{found.failure.stage.value}: {found.failure.reason}", 200),
+                      asked=found.failure.stage not in NOT_ITS_FAULT)
+    return Banner(f"SSH server with {len(found.keys)} host keys, through {clean(target.proxy_jump, 80)}")
 
 
 def _left(end: float) -> float:
