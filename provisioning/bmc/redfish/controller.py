@@ -29,6 +29,7 @@ from provisioning.bmc.credentials import Hidden
 from provisioning.bmc.redfish import hardware, log, sensors, state
 from provisioning.bmc.redfish.answers import Document
 from provisioning.bmc.redfish.changes import Changes
+from provisioning.bmc.redfish.crawl import KeptDocuments
 from provisioning.bmc.redfish.leftover import OpenSessions
 from provisioning.bmc.redfish.read import last, link, word
 from provisioning.bmc.redfish.service import RedfishService
@@ -44,15 +45,16 @@ class RedfishController:
 
     def __init__(self, place: RedfishEndpoint, login: Callable[[], tuple[str, Hidden]], seconds: float,
                  clock: Callable[[], float] = time.time, folder: Path | None = None,
-                 answer_s: float | None = None) -> None:
+                 answer_s: float | None = None, kept: KeptDocuments | None = None) -> None:
         """`folder` is the state folder, where open sessions are kept beyond a kill; `answer_s` as for a
-        session."""
+        session; `kept` is for what is read of the parts, should the try not come to its end."""
         self.node = place.node
         self.session = Session(
             place, login, seconds, kept=OpenSessions(folder, place.node) if folder is not None else None,
             answer_s=answer_s)
         self._service = RedfishService(self.session, place.system)
         self._clock = clock
+        self._kept = kept
 
     def reachable(self) -> str:
         """Reads the service root as a stranger."""
@@ -147,7 +149,7 @@ class RedfishController:
 
     def hardware(self) -> HardwareInventory:
         """All parts."""
-        with self.session.call():
+        with self.session.call(), self.session.keeping(self._kept):
             return hardware.hardware(self._service)
 
     def firmware(self) -> tuple[FirmwareEntry, ...]:

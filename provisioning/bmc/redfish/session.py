@@ -14,7 +14,6 @@ import json
 import re
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -34,6 +33,7 @@ from provisioning.bmc.redfish.answers import (
     must_change_password,
     within,
 )
+from provisioning.bmc.redfish.crawl import Frontier, KeptDocuments, ToRead
 from provisioning.bmc.redfish.leftover import OpenSessions
 from provisioning.bmc.redfish.wire import (
     Deadline,
@@ -57,7 +57,7 @@ _HEADERS = {
 
 
 class Session:
-    """The way to one service. Not for several threads at once, but for those that `prefetch` starts."""
+    """The way to one service. Not for several threads at once, but for those that `read_on` starts."""
 
     def __init__(
         self, place: RedfishEndpoint, login: Callable[[], tuple[str, Hidden]], seconds: float,
@@ -70,7 +70,7 @@ class Session:
         self.requests = 0
         self._place = place
         self._wire = RedfishConnection(place)
-        self._more: list[RedfishConnection] = []        # beside it, for `prefetch`
+        self._more: list[RedfishConnection] = []        # beside it, for `read_on`
         self._counting = threading.Lock()
         self._login = login
         self._seconds = seconds
@@ -81,13 +81,14 @@ class Session:
         self._bytes = 0
         self._asked = 0
         self._depth = 0
-        self._held = threading.RLock()
+        self._calling = threading.RLock()
         self._proof: dict[str, str] | None = None      # the header that says who we are
         self._place_of_session: str | None = None
         self._refused: BmcError | None = None
         self._unsaid: tuple[Hidden, ...] = ()
         self._root: Document | None = None
         self._documents: dict[str, Document | BmcError] = {}
+        self._kept_parts: KeptDocuments | None = None
 
     def __repr__(self) -> str:
         return f"Session({self.node})"
@@ -96,7 +97,7 @@ class Session:
     def call(self) -> Iterator[None]:
         """One call: its deadline and budget begin here, unless it is a part of another, and what it read is
         forgotten at its end."""
-        with self._held:
+        with self._calling:
             if self._depth == 0:
                 self._deadline = Deadline(self._seconds)
                 self._bytes = self._asked = 0
@@ -138,9 +139,10 @@ class Session:
 
     def get(self, path: str, *, fresh: bool = False) -> Document:
         """The JSON object at a path of this service, read once for each call. Raises BmcError."""
-        if fresh or path not in self._documents:
-            self._documents[path] = document(self.got(path), path)
-        found = self._documents[path]
+        found = None if fresh else self._held(path)
+        if found is None:
+            found = self._learned(path, self.got(path))
+        self._documents[path] = found
         if isinstance(found, BmcError):
             raise BmcError(found.wrong, found.message, found.done)
         return found
@@ -151,19 +153,21 @@ class Session:
         return found if isinstance(found, dict) else None
 
     def prefetch(self, paths: Iterable[str]) -> None:
-        """Reads what stands at these paths at once, over several connections, so that `get` finds it. A
+        """Reads what stands at these paths at once, where they are several. Raises as `read_on`."""
+        waiting = [ToRead(path) for path in dict.fromkeys(paths) if path not in self._documents]
+        if len(waiting) > 1:
+            self.read_on(waiting)
+
+    def read_on(self, first: Iterable[ToRead]) -> None:
+        """Reads these paths and what they lead to over several connections, so that `get` finds it. A
         connection that the service does not take, or drops, is left out for this time; what could not be read
         for such a reason `get` asks for itself. Raises BmcError where no one can log in."""
-        waiting = deque(path for path in dict.fromkeys(paths)
-                        if path not in self._documents and is_within(path))
-        if len(waiting) < 2:
-            return
+        frontier = Frontier(one for one in first if is_within(one.path))
         proof = self._proven()
-        while len(self._more) < min(_AT_ONCE, len(waiting)) - 1:
+        while len(self._more) < _AT_ONCE - 1:
             self._more.append(self._connection())
-        wires = [self._wire, *self._more[:len(waiting) - 1]]
-        threads = [threading.Thread(target=self._read_each, args=(wire, waiting, proof), daemon=True)
-                   for wire in wires]
+        threads = [threading.Thread(target=self._read_each, args=(wire, frontier, proof), daemon=True)
+                   for wire in (self._wire, *self._more)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -172,28 +176,53 @@ class Session:
     def _connection(self) -> RedfishConnection:
         return RedfishConnection(self._place)
 
-    def _read_each(
-        self, wire: RedfishConnection, waiting: deque[str], proof: Mapping[str, str],
-    ) -> None:
-        while waiting:
-            try:
-                path = waiting.popleft()
-            except IndexError:
-                return
-            try:
-                answer = self._ask("GET", path, proof, None, wire)
-            except BmcError as problem:
-                if problem.wrong is not BmcErrorReason.TIMEOUT:
-                    waiting.append(path)    # for another connection, if there is one
-                wire.close()
-                return
-            if answer.status in (401, 429, 503) or 300 <= answer.status < 400:
-                return
-            try:
-                check(answer, path)
-                self._documents[path] = document(answer, path)
-            except BmcError as problem:
-                self._documents[path] = problem
+    def _read_each(self, wire: RedfishConnection, frontier: Frontier, proof: Mapping[str, str]) -> None:
+        for one in frontier.taken():
+            found = self._held(one.path)
+            if found is None:
+                try:
+                    answer = self._ask("GET", one.path, proof, None, wire)
+                except BmcError as problem:
+                    if problem.wrong is not BmcErrorReason.TIMEOUT:
+                        frontier.put_back(one)
+                    wire.close()
+                    return
+                if answer.status in (401, 429, 503) or 300 <= answer.status < 400:
+                    return
+                try:
+                    check(answer, one.path)
+                    found = self._learned(one.path, answer)
+                except BmcError as problem:
+                    found = problem
+            self._documents[one.path] = found
+            if one.onward is not None and not isinstance(found, BmcError):
+                frontier.add(each for each in one.onward(found) if is_within(each.path))
+
+    def _held(self, path: str) -> Document | BmcError | None:
+        """What this call, or a try before it, has read at a path."""
+        found = self._documents.get(path)
+        return self._kept_parts.get(path) if found is None and self._kept_parts is not None else found
+
+    def _learned(self, path: str, answer: RedfishResponse) -> Document:
+        found = document(answer, path)
+        if self._kept_parts is not None:
+            self._kept_parts.put(path, found, len(answer.body))
+        return found
+
+    def cut_short(self, cut: bool) -> None:
+        """Says of what is kept whether the try that read it came to its end."""
+        if self._kept_parts is not None:
+            self._kept_parts.cut = cut
+
+    @contextmanager
+    def keeping(self, kept: KeptDocuments | None) -> Iterator[None]:
+        """What is read meanwhile is kept for another try, and what an earlier one read is not asked for
+        again."""
+        self._kept_parts = kept
+        try:
+            yield
+        finally:
+            self._kept_parts = None
 
     def got(self, path: str) -> RedfishResponse:
         """The answer at a path. Raises BmcError for one that is not a success."""
@@ -227,7 +256,7 @@ class Session:
 
     def close(self) -> None:
         """Logs out and ends the connection; never raises."""
-        with self._held:
+        with self._calling:
             if self._place_of_session is not None and self._proof is not None:
                 self._deadline = Deadline(min(5.0, self._seconds))
                 self._asked = self._bytes = 0

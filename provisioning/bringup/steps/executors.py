@@ -11,6 +11,7 @@ from inventory.model import Node
 from provisioning.base.desired import desired
 from provisioning.bmc.base import Controller
 from provisioning.bmc.connect import controller
+from provisioning.bmc.redfish.crawl import KeptTries
 from provisioning.bringup.engine.model import ORDER, Executor
 from provisioning.bringup.policy.model import BringupPolicy
 from provisioning.bringup.steps.agent import AgentStep
@@ -38,6 +39,7 @@ def executors(context: StepContext, policy: BringupPolicy) -> dict[str, Executor
     """Raises RulesError for a base configuration that cannot be, ConfigError for a delivery list that cannot
     be read."""
     step = policy.steps
+    tries = KeptTries(step["hardware"].seconds)
 
     def controllers(node: Node) -> Controller:
         return controller(node, folder=context.folder)
@@ -45,7 +47,8 @@ def executors(context: StepContext, policy: BringupPolicy) -> dict[str, Executor
     def patient(node: Node) -> Controller:
         """For a whole inventory: half of the step's time, so that a slow one is read to the end; one answer
         that does not come ends it sooner."""
-        return controller(node, folder=context.folder, seconds=step["hardware"].seconds / 2, answer_s=30.0)
+        return controller(node, folder=context.folder, seconds=step["hardware"].seconds / 2, answer_s=30.0,
+                          kept=tries.of(node.name))
 
     def sku_of(node: Node) -> Sku | None:
         return context.ruleset.skus.get(context.sku(node) or "")
@@ -56,7 +59,7 @@ def executors(context: StepContext, policy: BringupPolicy) -> dict[str, Executor
     found: tuple[Executor, ...] = (
         BmcReachable(step["bmc"], controllers), Credentials(step["credentials"], controllers, policy, sku_of),
         HardwareAsOrdered(step["hardware"], patient, policy, sku_of,
-                          Duplicates(lambda: _others(context), listed, context.inventory.nodes)),
+                          Duplicates(lambda: _others(context), listed, context.inventory.nodes), tries),
         BiosAsDesired(step["bios"], controllers, policy, sku_of), BootFrom(step["boot"], controllers, policy),
         OsAnswers(step["os"], controllers, policy),
         Ssh(step["ssh"], context.transport, policy.host_keys, names=tuple(context.inventory.nodes),
