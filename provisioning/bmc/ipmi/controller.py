@@ -21,6 +21,7 @@ from provisioning.bmc.base import (
     BmcErrorReason,
     BootOverride,
     BootTarget,
+    EarlierChange,
     FirmwareEntry,
     HardwareInventory,
     LogReading,
@@ -87,9 +88,10 @@ class IpmiController:
             raise BmcError(BmcErrorReason.BROKEN, "ipmitool's power status is not of its form")
         return found
 
-    def set_power(self, set_power: PowerAction) -> None:
+    def set_power(self, set_power: PowerAction) -> str:
         """Asks for it; the power state shows whether it came true."""
         self._change(("chassis", "power", _POWER_ACTIONS[set_power]), time.monotonic() + self._seconds)
+        return ""
 
     def boot(self) -> BootOverride:
         """The override, as the boot flags have it. Reading them takes an operator's rights."""
@@ -99,7 +101,7 @@ class IpmiController:
             raise BmcError(BmcErrorReason.BROKEN, "ipmitool's boot flags are not of their form")
         return found
 
-    def set_boot(self, target: BootTarget, once: bool) -> None:
+    def set_boot(self, target: BootTarget, once: bool) -> str:
         """Sets the override. Most controllers would forget it when no boot follows within a minute, and are
         asked not to."""
         end = time.monotonic() + self._seconds
@@ -113,6 +115,11 @@ class IpmiController:
                 raise
         self._change(("chassis", "bootdev", _DEVICES[target],
                       *([f"options={','.join(options)}"] if options else [])), end)
+        return ""
+
+    def earlier(self) -> tuple[EarlierChange, ...]:
+        """IPMI's changes end with their answer."""
+        return ()
 
     def hardware(self) -> HardwareInventory:
         """What sensors and FRU records tell of: power supplies, fans, drives, DIMMs and CPUs where the maker
@@ -159,7 +166,7 @@ class IpmiController:
         """IPMI has no such thing, as with the following."""
         raise _unsupported("BIOS settings")
 
-    def set_bios(self, settings: Mapping[str, str | int | bool]) -> None:
+    def set_bios(self, settings: Mapping[str, str | int | bool]) -> str:
         """Raises UNSUPPORTED."""
         raise _unsupported("BIOS settings")
 
@@ -167,11 +174,11 @@ class IpmiController:
         """Raises UNSUPPORTED."""
         raise _unsupported("virtual media")
 
-    def insert(self, name: str, image: str) -> None:
+    def insert(self, name: str, image: str) -> str:
         """Raises UNSUPPORTED."""
         raise _unsupported("virtual media")
 
-    def eject(self, name: str) -> None:
+    def eject(self, name: str) -> str:
         """Raises UNSUPPORTED."""
         raise _unsupported("virtual media")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 from inventory.text import clean
@@ -83,6 +84,19 @@ def error_text(answer: RedfishResponse) -> str:
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return ""
     return f": {clean(message, 200)}" if isinstance(message, str) and message else ""
+
+
+def retry_after(answer: RedfishResponse) -> float | None:
+    """Seconds until the service wants to be asked again: its figure, or its date by its own clock; None where
+    it does not say."""
+    said = answer.headers.get("retry-after", "").strip()
+    if said.isascii() and said.isdigit():
+        return float(said[:6])
+    try:
+        return max(0.0, (parsedate_to_datetime(said) - parsedate_to_datetime(
+            answer.headers.get("date", ""))).total_seconds())
+    except (TypeError, ValueError, IndexError, OverflowError):
+        return None
 
 
 def is_slash(answer: RedfishResponse, path: str) -> bool:

@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 from provisioning.bmc.base import BmcError, BmcErrorReason
@@ -31,6 +30,7 @@ from provisioning.bmc.redfish.answers import (
     is_slash,
     is_within,
     must_change_password,
+    retry_after,
     within,
 )
 from provisioning.bmc.redfish.crawl import Frontier, KeptDocuments, ToRead
@@ -112,6 +112,18 @@ class Session:
     def share_left(self) -> float:
         """How much of the call's time is left, between 0 and 1. Raises BmcError(TIMEOUT) for none."""
         return self._deadline.left() / self._deadline.seconds
+
+    @property
+    def left(self) -> float:
+        """Seconds of the call that are left; 0 for none."""
+        try:
+            return self._deadline.left()
+        except BmcError:
+            return 0.0
+
+    def pause(self, seconds: float) -> None:
+        """Waits, before something is looked at again."""
+        self._sleep(seconds)
 
     @property
     def root(self) -> Document:
@@ -226,12 +238,18 @@ class Session:
 
     def got(self, path: str) -> RedfishResponse:
         """The answer at a path. Raises BmcError for one that is not a success."""
+        answer = self.answer(path)
+        check(answer, within(path))
+        return answer
+
+    def answer(self, path: str) -> RedfishResponse:
+        """The answer at a path, whatever its status is. Raises BmcError where there is none, or nobody may
+        log in."""
         where = within(path)
         answer = self._as_somebody(lambda proof: self._reading(where, proof))
         if answer.status in (301, 302, 307, 308) and is_slash(answer, where):
             answer = self._reading(
                 where.removesuffix("/") if where.endswith("/") else where + "/", self._proof or {})
-        check(answer, where)
         return answer
 
     def change(
@@ -408,13 +426,6 @@ def _is_full(answer: RedfishResponse) -> bool:
 
 
 def _wait(answer: RedfishResponse, tried: int) -> float:
-    """Seconds until it wants to be asked again: its own figure or date, which is by its own clock; else
-    1, 2, 4 and so on."""
-    said = answer.headers.get("retry-after", "").strip()
-    if said.isascii() and said.isdigit():
-        return float(said[:6])
-    try:
-        return max(0.0, (parsedate_to_datetime(said) - parsedate_to_datetime(
-            answer.headers.get("date", ""))).total_seconds())
-    except (TypeError, ValueError, IndexError, OverflowError):
-        return float(2**tried)
+    """Seconds until it wants to be asked again: as it says, else 1, 2, 4 and so on."""
+    said = retry_after(answer)
+    return float(2**tried) if said is None else said

@@ -85,11 +85,10 @@ class BootFrom(OfBmc):
         return (off(machine, power, key, f"so that it boots from {target.value}", self._policy.power)
                 or Observation(StepState.SO, f"boots from {target.value} when it is turned on"))
 
-    def _make(self, controller: Controller, machine: Machine, operation: Operation) -> None:
+    def _make(self, controller: Controller, machine: Machine, operation: Operation) -> str:
         if operation.key.startswith("off:"):
-            controller.set_power(PowerAction.OFF)
-        else:
-            controller.set_boot(self._policy.boot, once=True)
+            return controller.set_power(PowerAction.OFF)
+        return controller.set_boot(self._policy.boot, once=True)
 
 
 def _shown(target: BootTarget | Missing) -> str:

@@ -74,8 +74,8 @@ class OsAnswers(OfBmc):
         return replace(
             _waits(machine, f"is on, and does not answer yet{f': {how}' if how else ''}", late), keep=keep)
 
-    def _make(self, controller: Controller, machine: Machine, operation: Operation) -> None:
-        controller.set_power(PowerAction.ON)
+    def _make(self, controller: Controller, machine: Machine, operation: Operation) -> str:
+        return controller.set_power(PowerAction.ON)
 
 
 def _id(past: PastOperation) -> str:

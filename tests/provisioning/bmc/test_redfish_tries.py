@@ -118,7 +118,7 @@ def step_of(slow: Slow, tries: KeptTries, seconds: float) -> HardwareAsOrdered:
         return controller
 
     return HardwareAsOrdered(POLICY.steps["hardware"], opened, POLICY, sku_of,
-                             Duplicates(lambda: {}, None), tries)
+                             Duplicates(dict, None), tries)
 
 
 def looked(step: HardwareAsOrdered, began: float = 1000.0) -> Observation:
