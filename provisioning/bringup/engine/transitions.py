@@ -177,7 +177,7 @@ class Transitions:
         for number, past in list(state.operations.items()):
             if past.key in settled and past.done is None and number != state.making:
                 state.ended(number, settled[past.key], now)
-                self.journal.operation_ended(number, settled[past.key], now)
+                self.journal.operation_learned(number, settled[past.key], now)
 
     def _ask(self, state: MachineState, seen: Observation, operation: Operation, now: float) -> None:
         state.busy = True
