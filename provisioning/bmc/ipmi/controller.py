@@ -30,6 +30,7 @@ from provisioning.bmc.base import (
     PowerAction,
     PowerState,
 )
+from provisioning.bmc.credentials import Hidden
 from provisioning.bmc.ipmi import messages, parse, rmcp, tool, udp
 from provisioning.bmc.ipmi.tool import Door, IpmitoolOutput, PrivilegeLevel
 
@@ -186,6 +187,11 @@ class IpmiController:
         """Raises UNSUPPORTED; the controller's own version is in its identity."""
         raise _unsupported("an inventory of firmware")
 
+    def administer(self, words: Sequence[str], script: Hidden | None = None) -> str:
+        """What a command for accounts says, or a script of one line. Raises BmcError."""
+        return self._run(
+            words, PrivilegeLevel.ADMINISTRATOR, time.monotonic() + self._seconds, script).out
+
     def close(self) -> None:
         """Forgets the password; each command was a session of its own."""
         self._account = None
@@ -243,14 +249,17 @@ class IpmiController:
             self._account = account
         return door, self._account
 
-    def _run(self, words: Sequence[str], level: PrivilegeLevel, end: float) -> IpmitoolOutput:
+    def _run(
+        self, words: Sequence[str], level: PrivilegeLevel, end: float, script: Hidden | None = None,
+    ) -> IpmitoolOutput:
         try:
             door, account = self._logged_in(end)
         except BmcError as problem:
             problem.done = False        # so far only a reading
             raise
-        message = tool.run(self._program, door, *account, words, level=level, end=end)
-        if message.exit:
+        message = tool.run(self._program, door, *account, words, level=level, end=end, script=script)
+        # A script ends well whatever became of its lines.
+        if message.exit or (script is not None and "successful" not in message.out):
             raise messages.error(message)
         return message
 

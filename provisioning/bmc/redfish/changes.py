@@ -21,9 +21,8 @@ from typing import Any
 
 from inventory.text import clean
 from provisioning.bmc.base import BmcError, BmcErrorReason, BootTarget, PowerAction
-from provisioning.bmc.redfish.answers import document
+from provisioning.bmc.redfish.match import patched
 from provisioning.bmc.redfish.pending import PendingTasks
-from provisioning.bmc.redfish.read import inner
 from provisioning.bmc.redfish.session import Session
 from provisioning.bmc.redfish.state import TARGETS
 from provisioning.bmc.redfish.task import followed
@@ -92,14 +91,8 @@ def _connector(session: Session, sushy: Any, maker: Maker, follow: Callable[[Red
             if method == "GET":
                 return _Response(session.got(path))
             more = {name: value for name, value in (headers or {}).items() if value is not None}
-            if method == "PATCH" and maker.match_any and not any(name.lower() == "if-match" for name in more):
-                more["If-Match"] = _etag(session, path) or "*"
-            answer = session.change(method, path, data, more)
-            # Nothing was done: the resource is another by now, or wants its tag to be named.
-            if method == "PATCH" and answer.status in (412, 428) and (
-                    tag := _etag(session, path)) and tag not in more.values():
-                rest = {name: value for name, value in more.items() if name.lower() != "if-match"}
-                answer = session.change(method, path, data, {**rest, "If-Match": tag})
+            answer = (patched(session, path, data, maker, more) if method == "PATCH"
+                      else session.change(method, path, data, more))
             sushy.exceptions.raise_for_response(method, path, _Response(answer))
             self.said = follow(answer) or self.said     # raises where it was not done after all
             self.made = True
@@ -109,14 +102,6 @@ def _connector(session: Session, sushy: Any, maker: Maker, follow: Callable[[Red
             """The connection is the session's."""
 
     return Connector()
-
-
-def _etag(session: Session, path: str) -> str:
-    """The tag that a resource shows now, in the header or in its document; empty where it shows none. Raises
-    BmcError."""
-    answer = session.got(path)
-    found = answer.headers.get("etag") or inner(document(answer, path), "@odata.etag")
-    return found if isinstance(found, str) and found.isascii() and found.isprintable() else ""
 
 
 @contextmanager

@@ -22,14 +22,13 @@ from typing import Any
 from provisioning.bmc.base import BmcError, BmcErrorReason
 from provisioning.bmc.credentials import Hidden, without
 from provisioning.bmc.redfish.answers import (
-    CHANGE_FIRST,
     Document,
+    change_required,
     check,
     document,
     error_text,
     is_slash,
     is_within,
-    must_change_password,
     retry_after,
     within,
 )
@@ -86,6 +85,8 @@ class Session:
         self._place_of_session: str | None = None
         self._refused: BmcError | None = None
         self._unsaid: tuple[Hidden, ...] = ()
+        self._hides = False
+        self.account_to_change: str | None = None      # whose password must be changed before all else
         self._root: Document | None = None
         self._documents: dict[str, Document | BmcError] = {}
         self._kept_parts: KeptDocuments | None = None
@@ -239,6 +240,8 @@ class Session:
     def got(self, path: str) -> RedfishResponse:
         """The answer at a path. Raises BmcError for one that is not a success."""
         answer = self.answer(path)
+        if answer.status == 403:
+            self._asked_to_change(answer)
         check(answer, within(path))
         return answer
 
@@ -268,6 +271,7 @@ class Session:
             more["Content-Type"] = "application/json"
         answer = self._as_somebody(lambda proof: self._ask(method, where, {**more, **proof}, data))
         if answer.status in (401, 403) or answer.status >= 500 or 300 <= answer.status < 400:
+            self._asked_to_change(answer)
             check(answer, where, change=True)
         self._documents.clear()
         return answer
@@ -304,7 +308,7 @@ class Session:
         answer = (wire or self._wire).ask(
             method, path, {**_HEADERS, **headers}, body, self._deadline.at_most(self._answer_s))
         # Some repeat in an error what they were sent.
-        if answer.status >= 400:
+        if answer.status >= 400 or self._hides:
             answer = replace(answer, body=without(answer.body, self._unsaid))
         with self._counting:
             self._bytes += len(answer.body)
@@ -335,10 +339,26 @@ class Session:
             self._forget()
             answer = ask(self._proven())
         if answer.status == 401:
-            if must_change_password(answer):
-                check(answer, ROOT)
+            self._asked_to_change(answer)
             self._refuse()
         return answer
+
+    def _asked_to_change(self, answer: RedfishResponse) -> None:
+        """Raises BmcError(PASSWORD) where the account has to set a new password first, and keeps where it
+        is."""
+        required = change_required(answer)
+        if required is not None:
+            self.account_to_change = required.account or self.account_to_change
+            raise required
+
+    def enter(self) -> None:
+        """Logs in, where nobody has. Raises BmcError."""
+        self._proven()
+
+    def hide(self, *texts: Hidden) -> None:
+        """Leaves these out of whatever the service says from now on."""
+        self._unsaid = (*self._unsaid, *texts)
+        self._hides = True
 
     def _refuse(self) -> None:
         self._refused = BmcError(
@@ -355,7 +375,7 @@ class Session:
             sessions = self._sessions()
             user, password = self._login()
             basic = self._basic(user, password)
-            self._unsaid = Hidden(basic["Authorization"].removeprefix("Basic ")), password
+            self._unsaid = (*self._unsaid, Hidden(basic["Authorization"].removeprefix("Basic ")), password)
             if sessions is None or not self._logged_in(sessions, user, password):
                 self._proof = basic
         return self._proof or {}
@@ -375,8 +395,9 @@ class Session:
             answer = self._login_sent(path, user, password)
         if _is_full(answer):
             raise BmcError(BmcErrorReason.BUSY, f"it has no room for one more session{error_text(answer)}")
-        if answer.status == 401 and must_change_password(answer):
-            check(answer, path)
+        if answer.status in (401, 403) and change_required(answer) is not None:
+            self._proof = self._basic(user, password)       # with which the account can still be changed
+            self._asked_to_change(answer)
         if answer.status in (400, 401):     # 400 is what some answer to a wrong password
             self._refuse()
         if answer.status in _SESSIONS:
@@ -390,8 +411,7 @@ class Session:
         self._place_of_session = location if is_within(location) else None
         if self._kept is not None and self._place_of_session is not None:
             self._kept.began(self._place_of_session)
-        if must_change_password(answer):
-            raise BmcError(BmcErrorReason.PASSWORD, CHANGE_FIRST, False)
+        self._asked_to_change(answer)
         self._end_left(user, self._proof)
         return True
 

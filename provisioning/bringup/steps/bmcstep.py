@@ -167,9 +167,9 @@ def seen(error: BmcError, machine: Machine, step: str) -> Observation:
                        "correct user and password of `bmc:` in the inventory, then: muster bringup retry "
                        f"{name}", keep={LOGIN: REFUSED})
     hands = {
-        BmcErrorReason.PASSWORD: "set a new password for its account at the BMC (its web page, ipmitool user "
-                                 "set password), put it where `password:` of `bmc:` reads it, then: muster "
-                                 f"bringup retry {name}",
+        BmcErrorReason.PASSWORD: "let muster set one (`accounts:` in bringup.yaml; muster help bmc), or set "
+                                 "a new password at the BMC and put it where `password:` of `bmc:` reads it, "
+                                 f"then: muster bringup retry {name}",
         BmcErrorReason.TLS: _certificate(machine),
         BmcErrorReason.DENIED: "give its account on the BMC the role of an operator or administrator, then: "
                                f"muster bringup retry {name}",

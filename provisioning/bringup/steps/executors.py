@@ -10,7 +10,7 @@ from healthcheck.store.file import NAME, opened
 from inventory.model import Node
 from provisioning.base.desired import desired
 from provisioning.bmc.base import Controller
-from provisioning.bmc.connect import controller
+from provisioning.bmc.connect import accounts_of, controller
 from provisioning.bmc.redfish.crawl import KeptTries
 from provisioning.bringup.engine.model import ORDER, Executor
 from provisioning.bringup.policy.model import BringupPolicy
@@ -53,11 +53,13 @@ def executors(context: StepContext, policy: BringupPolicy) -> dict[str, Executor
     def sku_of(node: Node) -> Sku | None:
         return context.ruleset.skus.get(context.sku(node) or "")
 
+    accounts = accounts_of(policy.accounts, context.folder) if policy.accounts.wanted else None
     agent = AgentStep(step["agent"], context.transport, context.ruleset, default_sku=context.default_sku,
                       fanout=context.fanout)
     listed = delivered_by(policy.delivery, context.inventory.nodes)
     found: tuple[Executor, ...] = (
-        BmcReachable(step["bmc"], controllers), Credentials(step["credentials"], controllers, policy, sku_of),
+        BmcReachable(step["bmc"], controllers),
+        Credentials(step["credentials"], controllers, policy, sku_of, accounts),
         HardwareAsOrdered(step["hardware"], patient, policy, sku_of,
                           Duplicates(lambda: _others(context), listed, context.inventory.nodes), tries),
         BiosAsDesired(step["bios"], controllers, policy, sku_of), BootFrom(step["boot"], controllers, policy),
