@@ -158,6 +158,7 @@ class Accounts:
         name, user = node.name + OPERATOR, self.desired.operator or ""
         held, waiting = store.get(name), _waiting(store, name)
         if held is not None and waiting is None and not renew:
+            store.forget(name + NEXT)
             return ""
         own = store.get(entry) or self._first(node)
         if own is None:

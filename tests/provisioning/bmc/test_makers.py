@@ -11,6 +11,7 @@ import pytest
 
 from inventory.model import Bmc, Node, Secret, SecretFrom
 from provisioning.bmc.accounts import Accounts, DesiredAccounts
+from provisioning.bmc.ask import ask_controllers, connector
 from provisioning.bmc.base import (
     BmcError,
     BmcErrorReason,
@@ -51,8 +52,10 @@ class Bed:
 
 
 @pytest.fixture
-def bed(tmp_path: Path) -> Iterator[Bed]:
-    services = {name: make() for name, make in MAKERS.items()}
+def bed(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Bed]:
+    """Of a test of one maker that one alone."""
+    names = [request.node.callspec.params["name"]] if hasattr(request.node, "callspec") else NAMES
+    services = {name: MAKERS[name]() for name in names}
     with served(tmp_path, services) as places:
         yield Bed(tmp_path, services, places)
 
@@ -153,9 +156,8 @@ def test_an_account_that_must_change_its_password_first_is_given_one(bed: Bed, r
 
 
 def test_all_of_them_at_once_are_read_within_seconds(bed: Bed) -> None:
-    from provisioning.bmc.ask import ask_controllers, connector
     began = time.monotonic()
     nodes = [bed.node(name) for name in NAMES]
-    found = dict(ask_controllers(nodes, connector(bed.folder, 30.0), lambda one: one.hardware(), 64))
-    assert len(found) == len(NAMES) and not any(isinstance(one, BmcError) for one in found.values())
+    found = [one for _, one in ask_controllers(nodes, connector(bed.folder, 30.0), lambda one: one.hardware(), 64)]
+    assert len(found) == len(NAMES) and not any(isinstance(one, BmcError) for one in found)
     assert time.monotonic() - began < 20

@@ -39,7 +39,7 @@ def of(documents: Documents, path: str, members: Mapping[str, dict[str, Any]]) -
     return ref(path)
 
 
-def whole(  # noqa: PLR0913  (what differs from maker to maker is what this is about)
+def whole(
     vendor: str, system: str, manager: str, chassis: str, *, ways: Ways, log: str, pending: str, root: dict[str, Any],
     machine: dict[str, Any], newer: bool = False, gpus_at: str = "", log_of: str = "system",
     attributes: Mapping[str, Any] | None = None, installed: str = "",

@@ -36,7 +36,7 @@ class Ways:
     wrong_login: int = 401
     token_dies: bool = False
     tasks: frozenset[str] = frozenset()
-    polls: int = 2
+    polls: int = 1
     job: str = ""
     least: int = 0
     most: int = 0
