@@ -165,7 +165,7 @@ def store_of(node: Node, folder: Path | None, words: tuple[str, ...] | None) -> 
     every other command reads. Raises BmcError(NO_SECRET), in one line that says what to do."""
     read = node.bmc.secret if node.bmc is not None else None
     if folder is not None:
-        wanted = f"bmc: {{password: {{file: {clean(folder)}/{{node}}}}}}"
+        wanted = f'bmc: {{password: {{file: "{clean(folder)}/{{node}}"}}}}'
         path = (Path(os.path.abspath(read.words[0].replace("{node}", node.name)))      # noqa: PTH100
                 if read is not None and read.source is SecretFrom.FILE else None)
         if path is None or path.parent != folder or path.name not in (node.name, node.name + OPERATOR):

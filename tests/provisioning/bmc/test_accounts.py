@@ -94,7 +94,7 @@ def test_a_folder_that_cannot_be_written_is_one_line_and_no_password(tmp_path: P
     Secret(SecretFrom.COMMAND, ("pass", "show", "x")), Secret(SecretFrom.FILE, ("/pw/{node}/x",))])
 def test_what_is_written_must_be_what_every_other_command_reads(secret: Secret | None) -> None:
     one = Node("gpu001", bmc=Bmc("127.0.0.1", ROOT, secret=secret))
-    with pytest.raises(BmcError, match=r"say there: bmc: \{password: \{file: /pw/\{node\}\}\}"):
+    with pytest.raises(BmcError, match=r'say there: bmc: \{password: \{file: "/pw/\{node\}"\}\}'):
         store_of(one, Path("/pw"), None)
     with pytest.raises(BmcError, match=r"say there: bmc: \{password: \{command:"):
         store_of(one, None, ("keep", "{node}"))
