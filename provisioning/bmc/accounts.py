@@ -1,11 +1,11 @@
 """Gives controllers passwords of their own, and an operator's account, so that a kill at any point costs
-nothing: a new password is kept before the controller is told of it, and the old one until the new one was
+nothing: a new password is kept before the controller is changed, and the old one until the new one was
 seen to work.
 
-The order for one account: the new password is kept under NEXT, and read back; the controller is told; someone
-logs in with it; it is kept under its own name; NEXT is forgotten. Whoever comes after a kill tries what is
-kept: the account's own, then NEXT, then the one that machines are delivered with. That is three logins at
-most, for accounts lock.
+The order for one account: the new password is kept under NEXT, and read back; the controller is changed;
+someone logs in with it; it is kept under its own name; NEXT is forgotten. Whoever comes after a kill tries
+what is kept: the account's own, then NEXT, then the one that machines are delivered with. That is three
+logins at most, for accounts lock.
 
 An operator's role is the least that works: Redfish's ReadOnly has Login and ConfigureSelf, and a reset wants
 ConfigureComponents (DMTF DSP0266, roles and privileges; DSP8011, ComputerSystem), which Operator has; IPMI's

@@ -38,7 +38,7 @@ def accounts(
     """Give the controllers of NODES the accounts that `accounts:` of bringup.yaml wants: a random password
     for each, and an operator's account.
 
-    A new password is kept in the site's folder or keyring first, then the controller is told, and a login
+    A new password is kept in the site's folder or keyring first, then the controller is changed, and a login
     with it is tried; the old one is kept until then. After a kill, type the same again. No password is ever
     printed.
 

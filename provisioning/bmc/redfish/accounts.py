@@ -134,6 +134,6 @@ class RedfishAccounts:
 
 
 def _empty(found: list[CollectionMember]) -> CollectionMember | None:
-    """The first slot that nobody has; the first of all is reserved where there are slots (iDRAC)."""
+    """The first slot that no one has; the first of all is reserved where there are slots (iDRAC)."""
     free = [one for one in found if inner(one.document, "UserName") == "" and last(one.path) != "1"]
     return free[0] if free else None

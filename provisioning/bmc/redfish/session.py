@@ -246,7 +246,7 @@ class Session:
         return answer
 
     def answer(self, path: str) -> RedfishResponse:
-        """The answer at a path, whatever its status is. Raises BmcError where there is none, or nobody may
+        """The answer at a path, whatever its status is. Raises BmcError where there is none, or no one may
         log in."""
         where = within(path)
         answer = self._as_somebody(lambda proof: self._reading(where, proof))
@@ -352,7 +352,7 @@ class Session:
             raise required
 
     def enter(self) -> None:
-        """Logs in, where nobody has. Raises BmcError."""
+        """Logs in, where no one has. Raises BmcError."""
         self._proven()
 
     def hide(self, *texts: Hidden) -> None:

@@ -36,7 +36,7 @@ class TaskEnd(Enum):
     RESET = "waits for the machine's next reset"
     DONE = "done"
     FAILED = "failed"
-    UNKNOWN = "unknown"     # its end was told to someone else, or is no longer told
+    UNKNOWN = "unknown"     # its end was reported to someone else, or is no longer
 
 
 # TaskState of DSP2046, JobState of DSP2046 and of DellJob, by what they mean for who waits.

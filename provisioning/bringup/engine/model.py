@@ -70,7 +70,7 @@ class Observation:
 
     A controller that refused the login is TROUBLE that keeps LOGIN: REFUSED: no one logs in there again
     before a person says so, and where several refused no other is tried with that user. `troubles` of a look
-    that is not TROUBLE are what it comes to when the step's time is over. `settled` is by key what became of
+    that is not TROUBLE are what it comes to when the step's time is over. `learned` is by key what became of
     operations of which no one knew the end.
     """
 
@@ -80,7 +80,7 @@ class Observation:
     troubles: tuple[Trouble, ...] = ()
     again_s: float = 15.0
     keep: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    settled: Mapping[str, OperationResult] = field(default_factory=lambda: MappingProxyType({}))
+    learned: Mapping[str, OperationResult] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True)

@@ -225,7 +225,8 @@ def _accounts(draft: _Draft) -> DesiredAccounts:
     random, store, first = held["password"] == RANDOM, held["store"], held["first"]
     if (random or held["operator"] is not None) and store is None:
         raise RulesError("accounts: store is missing: a new password has to be kept; expected {folder: PATH} "
-                         "or {command: [PROGRAM, \"{node}\"]}", draft.marks["accounts", "password" if random else "operator"])
+                         "or {command: [PROGRAM, \"{node}\"]}",
+                         draft.marks["accounts", "password" if random else "operator"])
     here = Path(draft.marks["accounts", "store"].file).parent
     folder = Path(os.path.abspath(here / store[1])) if store and store[0] == "folder" else None  # noqa: PTH100
     if first is not None and first.source is SecretFrom.FILE:

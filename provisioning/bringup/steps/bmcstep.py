@@ -82,22 +82,22 @@ class OfBmc(ABC):
                 clean(str(error), _MOST), Owner.OPERATOR, f"then: muster bringup retry {machine.name}")
         try:
             earlier = controller.earlier() if self.logs_in else ()
-            return after_earlier(machine, earlier) or self._settled(machine, controller, earlier)
+            return after_earlier(machine, earlier) or self._looked(machine, controller, earlier)
         except BmcError as error:
             return seen(error, machine, self.step.name)
         finally:
             controller.close()
 
-    def _settled(
+    def _looked(
         self, machine: Machine, controller: Controller, earlier: Sequence[EarlierChange],
     ) -> Observation:
-        """A look that knows of the machine's operations what the controller told later."""
-        known = settled(machine, earlier)
+        """A look that knows of the machine's operations what the controller reported later."""
+        known = learned(machine, earlier)
         operations = tuple(
             replace(past, done=known[past.key].done, message=known[past.key].message)
             if past.done is None and past.key in known else past for past in machine.operations)
         found = self._observe(replace(machine, operations=operations), controller)
-        return replace(found, settled=known) if known else found
+        return replace(found, learned=known) if known else found
 
     @abstractmethod
     def _observe(self, machine: Machine, controller: Controller) -> Observation:
@@ -120,7 +120,7 @@ def after_earlier(machine: Machine, earlier: Sequence[EarlierChange]) -> Observa
         found = trouble(
             clean(f"its BMC accepted a change, and did not make it: {failed.what}: {failed.said}", _MOST),
             Owner.OPERATOR, f"read the BMC's log, then: muster bringup retry {machine.name}", "node")
-        return replace(found, settled=settled(machine, earlier))
+        return replace(found, learned=learned(machine, earlier))
     running = next((one for one in earlier if one.end is ChangeEnd.RUNNING), None)
     if running is None:
         return None
@@ -131,10 +131,10 @@ def after_earlier(machine: Machine, earlier: Sequence[EarlierChange]) -> Observa
         f"muster bringup retry {machine.name}", "node")
     what = clean(f"its BMC still works on {running.what}: {running.said}", _MOST)
     return Observation(StepState.WAIT, what, troubles=(late,),
-                       again_s=_LOOKS_S, settled=settled(machine, earlier))
+                       again_s=_LOOKS_S, learned=learned(machine, earlier))
 
 
-def settled(machine: Machine, earlier: Sequence[EarlierChange]) -> dict[str, OperationResult]:
+def learned(machine: Machine, earlier: Sequence[EarlierChange]) -> dict[str, OperationResult]:
     """By key, what became of the newest operations of which no one knew the end, as far as the controller
     tells."""
     found: dict[str, OperationResult] = {}

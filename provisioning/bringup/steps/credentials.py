@@ -42,7 +42,7 @@ from provisioning.bringup.steps.bmcstep import (
 from provisioning.bringup.steps.versions import compared
 
 _ACCOUNTS = "accounts"
-_SETTLES_S = 30.0           # until a controller is told again what it has not shown
+_SETTLES_S = 30.0           # until a change is sent again that does not show
 _MOST = 300
 _OWN = ("bios", "bmc")      # components that a machine's identity has
 _KEPT = ("serial", "uuid", "vendor", "model", "name", "bios", "firmware", "controller")

@@ -30,7 +30,7 @@ from provisioning.bringup.engine.model import StepState
 from provisioning.bringup.policy.load import load
 from provisioning.bringup.steps.bios import BiosAsDesired, digest_of
 from provisioning.bringup.steps.bmc import BmcReachable
-from provisioning.bringup.steps.bmcstep import after_earlier, settled
+from provisioning.bringup.steps.bmcstep import after_earlier, learned
 from tests.provisioning.bmc.redfishdocs import NOW, Papers, tree
 from tests.provisioning.bmc.test_redfish_vendors import bios
 from tests.provisioning.bringup.controllers import POLICY, Scripted, machine, past, site, sku_of
@@ -323,7 +323,7 @@ WRITE = "write:" + digest_of({"Cores": 4})
 def test_while_a_change_is_under_way_the_step_waits_and_names_no_operation(tmp_path: Path) -> None:
     controller = Scripted(settings={"Cores": 0}, left=left(ChangeEnd.RUNNING, "BIOS settings"))
     found = seen_by(step_of(tmp_path, controller), operations=(past(WRITE, None),))
-    assert (found.stand, found.operation, found.settled) == (StepState.WAIT, None, {})
+    assert (found.stand, found.operation, found.learned) == (StepState.WAIT, None, {})
     assert "still works on BIOS settings: Running, 40%" in found.message
     assert "does not come to an end" in found.troubles[0].what
 
@@ -332,21 +332,21 @@ def test_a_change_that_failed_later_is_for_people_and_is_known_not_to_be_done(tm
     controller = Scripted(settings={"Cores": 0}, left=left(ChangeEnd.FAILED, "BIOS settings", "Exception; locked"))
     found = seen_by(step_of(tmp_path, controller), operations=(past(WRITE, None),))
     assert found.stand is StepState.TROUBLE and "locked" in found.message
-    assert found.settled[WRITE].done is False
+    assert found.learned[WRITE].done is False
 
 
 def test_a_write_of_which_only_its_job_told_is_followed_by_the_reset_and_not_written_again(tmp_path: Path) -> None:
     controller = Scripted(settings={"Cores": 0}, pending=UNSUPPORTED, left=left(ChangeEnd.RESET, "BIOS settings"))
     found = seen_by(step_of(tmp_path, controller), operations=(past(WRITE, None),))
     assert found.operation is not None and found.operation.key.startswith("off:bios:")
-    assert found.settled[WRITE].done is True
+    assert found.learned[WRITE].done is True
 
 
 def test_the_end_of_a_task_is_that_of_the_operation_that_it_was_and_of_no_other() -> None:
     on, off = past("on:bios:x", None, at=2.0), past("off:bios:x", None, at=1.0)
-    assert set(settled(machine(operations=(off, on)), left(ChangeEnd.DONE))) == {"off:bios:x"}
-    assert settled(machine(operations=(past("off:x", True),)), left(ChangeEnd.FAILED)) == {}
-    assert settled(machine(operations=(off,)), left(ChangeEnd.UNKNOWN)) == {}
+    assert set(learned(machine(operations=(off, on)), left(ChangeEnd.DONE))) == {"off:bios:x"}
+    assert learned(machine(operations=(past("off:x", True),)), left(ChangeEnd.FAILED)) == {}
+    assert learned(machine(operations=(off,)), left(ChangeEnd.UNKNOWN)) == {}
     assert after_earlier(machine(), left(ChangeEnd.UNKNOWN)) is None
 
 

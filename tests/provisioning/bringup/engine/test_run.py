@@ -467,7 +467,7 @@ def test_a_deed_that_outlived_its_time_is_waited_for_written_down_and_done_once(
         if machine.now < 1300:
             return Observation(StepState.WAIT, "its BMC still works on it", again_s=30)
         known = {"off": OperationResult(True, "accepted: Completed")} if past.done is None else {}
-        return replace(SO, settled=known)
+        return replace(SO, learned=known)
 
     def makes(machine: Machine, wanted: Operation) -> OperationResult:
         made.append(machine.name)
