@@ -121,6 +121,14 @@ def action_ended(db: sqlite3.Connection, number: int, done: bool | None, said: s
     ledger.finish(db, line, f"{word}: {said}", now)
 
 
+def action_learned(db: sqlite3.Connection, number: int, done: bool, said: str, now: float) -> None:
+    """Records what was learned later of an action of which no one knew the end. The ledger keeps what was
+    known when it was written."""
+    action_ended(db, number, done, said, now)
+    db.execute("UPDATE bringup_deed SET ended = ?, done = ?, said = ? WHERE id = ? AND done IS NULL",
+               (now, done, said, number))
+
+
 def forget(db: sqlite3.Connection, node: str, step: str | None, now: float) -> None:
     """Stops counting the actions of this step, or of all: a person restarts it."""
     which, values = ("node = ? AND step = ?", (node, step)) if step is not None else ("node = ?", (node,))

@@ -19,6 +19,8 @@ COMMANDS = {
     "boot": ("provisioning.cli.bmcchange:boot", "Set what machines boot from next."),
     "media": (
         "provisioning.cli.bmcchange:media", "Insert an image into machines' virtual drives, or eject it."),
+    "accounts": (
+        "provisioning.cli.bmcaccounts:accounts", "Give controllers passwords of their own."),
     "enroll": ("provisioning.cli.bmcenroll:enroll", "Read controllers' certificates and pin them.")}
 
 

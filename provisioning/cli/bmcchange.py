@@ -70,7 +70,7 @@ def _change(
                     node.name: ledger.begin(db, time.time(), who(), f"bmc {what}", node.name,
                                             clean(reason.strip())) for node in affected}
         for node, found in ask_controllers(affected, connector(at, timeout or SECONDS), action, fanout):
-            message = "accepted"
+            message = clean(f"accepted: {found}", 300) if isinstance(found, str) and found else "accepted"
             if isinstance(found, BmcError):
                 code = 1
                 unsure = found.done is None
@@ -175,12 +175,9 @@ def media(
         return media_lines(nodes, file, state, timeout, fanout)
     named, inventory = chosen(nodes, file)
 
-    def change(controller: Controller) -> None:
+    def change(controller: Controller) -> str:
         name = drive or _drive(controller)
-        if image is not None:
-            controller.insert(name, image)
-        else:
-            controller.eject(name)
+        return controller.insert(name, image) if image is not None else controller.eject(name)
 
     what = f"media insert {clean(image, 200)}" if image is not None else "media eject"
     return _change(named, inventory, what, change, off=False, dry_run=dry_run, yes=yes, reason=reason,

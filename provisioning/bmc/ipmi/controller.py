@@ -21,6 +21,7 @@ from provisioning.bmc.base import (
     BmcErrorReason,
     BootOverride,
     BootTarget,
+    EarlierChange,
     FirmwareEntry,
     HardwareInventory,
     LogReading,
@@ -29,6 +30,7 @@ from provisioning.bmc.base import (
     PowerAction,
     PowerState,
 )
+from provisioning.bmc.credentials import Hidden
 from provisioning.bmc.ipmi import messages, parse, rmcp, tool, udp
 from provisioning.bmc.ipmi.tool import Door, IpmitoolOutput, PrivilegeLevel
 
@@ -87,9 +89,10 @@ class IpmiController:
             raise BmcError(BmcErrorReason.BROKEN, "ipmitool's power status is not of its form")
         return found
 
-    def set_power(self, set_power: PowerAction) -> None:
+    def set_power(self, set_power: PowerAction) -> str:
         """Asks for it; the power state shows whether it came true."""
         self._change(("chassis", "power", _POWER_ACTIONS[set_power]), time.monotonic() + self._seconds)
+        return ""
 
     def boot(self) -> BootOverride:
         """The override, as the boot flags have it. Reading them takes an operator's rights."""
@@ -99,7 +102,7 @@ class IpmiController:
             raise BmcError(BmcErrorReason.BROKEN, "ipmitool's boot flags are not of their form")
         return found
 
-    def set_boot(self, target: BootTarget, once: bool) -> None:
+    def set_boot(self, target: BootTarget, once: bool) -> str:
         """Sets the override. Most controllers would forget it when no boot follows within a minute, and are
         asked not to."""
         end = time.monotonic() + self._seconds
@@ -113,6 +116,11 @@ class IpmiController:
                 raise
         self._change(("chassis", "bootdev", _DEVICES[target],
                       *([f"options={','.join(options)}"] if options else [])), end)
+        return ""
+
+    def earlier(self) -> tuple[EarlierChange, ...]:
+        """IPMI's changes end with their answer."""
+        return ()
 
     def hardware(self) -> HardwareInventory:
         """What sensors and FRU records tell of: power supplies, fans, drives, DIMMs and CPUs where the maker
@@ -159,7 +167,7 @@ class IpmiController:
         """IPMI has no such thing, as with the following."""
         raise _unsupported("BIOS settings")
 
-    def set_bios(self, settings: Mapping[str, str | int | bool]) -> None:
+    def set_bios(self, settings: Mapping[str, str | int | bool]) -> str:
         """Raises UNSUPPORTED."""
         raise _unsupported("BIOS settings")
 
@@ -167,17 +175,22 @@ class IpmiController:
         """Raises UNSUPPORTED."""
         raise _unsupported("virtual media")
 
-    def insert(self, name: str, image: str) -> None:
+    def insert(self, name: str, image: str) -> str:
         """Raises UNSUPPORTED."""
         raise _unsupported("virtual media")
 
-    def eject(self, name: str) -> None:
+    def eject(self, name: str) -> str:
         """Raises UNSUPPORTED."""
         raise _unsupported("virtual media")
 
     def firmware(self) -> tuple[FirmwareEntry, ...]:
         """Raises UNSUPPORTED; the controller's own version is in its identity."""
         raise _unsupported("an inventory of firmware")
+
+    def administer(self, words: Sequence[str], script: Hidden | None = None) -> str:
+        """What a command for accounts says, or a script of one line. Raises BmcError."""
+        return self._run(
+            words, PrivilegeLevel.ADMINISTRATOR, time.monotonic() + self._seconds, script).out
 
     def close(self) -> None:
         """Forgets the password; each command was a session of its own."""
@@ -236,14 +249,17 @@ class IpmiController:
             self._account = account
         return door, self._account
 
-    def _run(self, words: Sequence[str], level: PrivilegeLevel, end: float) -> IpmitoolOutput:
+    def _run(
+        self, words: Sequence[str], level: PrivilegeLevel, end: float, script: Hidden | None = None,
+    ) -> IpmitoolOutput:
         try:
             door, account = self._logged_in(end)
         except BmcError as problem:
             problem.done = False        # so far only a reading
             raise
-        message = tool.run(self._program, door, *account, words, level=level, end=end)
-        if message.exit:
+        message = tool.run(self._program, door, *account, words, level=level, end=end, script=script)
+        # A script ends well whatever became of its lines.
+        if message.exit or (script is not None and "successful" not in message.out):
             raise messages.error(message)
         return message
 

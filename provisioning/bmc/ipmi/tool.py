@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from inventory.errors import UsageError
 from provisioning.bmc.base import BmcError, BmcErrorReason
+from provisioning.bmc.credentials import Hidden
 
 MOST_OUT = 1 << 20
 MOST_ERR = 64 * 1024
@@ -35,6 +36,7 @@ class PrivilegeLevel(Enum):
 
     USER = "USER"
     OPERATOR = "OPERATOR"
+    ADMINISTRATOR = "ADMINISTRATOR"     # for accounts alone
 
 
 class IpmitoolOutput(NamedTuple):
@@ -77,24 +79,41 @@ def usable(user: str, password: str) -> None:
 
 def run(
     program: str, door: Door, user: str, password: str, words: Sequence[str], *, level: PrivilegeLevel,
-    end: float, verbose: bool = False,
+    end: float, verbose: bool = False, script: Hidden | None = None,
 ) -> IpmitoolOutput:
-    """What `ipmitool words` says. Raises BmcError: TIMEOUT where it has not ended by `end` (monotonic) and
-    was killed, and then no one knows what the controller did; BROKEN for a flood."""
-    ours, theirs = os.pipe()
+    """What `ipmitool words` says, or, where there is a `script`, what its lines say. Raises BmcError: TIMEOUT
+    where it has not ended by `end` (monotonic) and was killed, and then no one knows what the controller did;
+    BROKEN for a flood."""
+    with contextlib.ExitStack() as pipes:
+        return _ended(_begun(program, door, user, password, words, level, verbose, script, pipes), end)
+
+
+def _begun(
+    program: str, door: Door, user: str, password: str, words: Sequence[str], level: PrivilegeLevel,
+    verbose: bool, script: Hidden | None, pipes: contextlib.ExitStack,
+) -> subprocess.Popen[bytes]:
+    def written(text: str) -> int:
+        """The reading end of a pipe that has this in it: far less than a pipe holds."""
+        ours, theirs = os.pipe()
+        pipes.callback(os.close, ours)
+        with os.fdopen(theirs, "wb") as pipe:
+            pipe.write(text.encode("utf-8", "surrogateescape"))
+        return ours
+
+    ours = [written(f"{password}\n")]
+    if script is not None:
+        ours.append(written(script.text))
+        words = ("exec", f"/dev/fd/{ours[1]}")
     argv = (program, *(("-v",) if verbose else ()), "-I", "lanplus", "-H", door.address, "-p", str(door.port),
-            "-U", user, "-f", f"/dev/fd/{ours}", "-C", str(door.suite), "-L", level.value, "-N", "2", "-R",
+            "-U", user, "-f", f"/dev/fd/{ours[0]}", "-C", str(door.suite), "-L", level.value, "-N", "2", "-R",
             "3", *words)
-    try:
-        with contextlib.closing(os.fdopen(theirs, "wb")) as pipe:
-            pipe.write(password.encode("utf-8", "surrogateescape") + b"\n")
-        # Times as the controller keeps them; a session of its own has no terminal on which to ask for
-        # anything.
-        child = subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, pass_fds=(ours,),
-            start_new_session=True, env={"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC0"})
-    finally:
-        os.close(ours)
+    # Times as the controller keeps them; a session of its own has no terminal on which to ask for anything.
+    return subprocess.Popen(
+        argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, pass_fds=tuple(ours),
+        start_new_session=True, env={"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC0"})
+
+
+def _ended(child: subprocess.Popen[bytes], end: float) -> IpmitoolOutput:
     with child:
         try:
             return _read(child, end)

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 from inventory.text import clean
@@ -50,13 +52,48 @@ _WRONG = {
 
 
 # DMTF's Base registry; the whole account can do nothing else until then (DSP0266, password change required).
-_CHANGE = b"PasswordChangeRequired"
+_CHANGE = "PasswordChangeRequired"
 CHANGE_FIRST = "the account has to set a new password first"
 
 
-def must_change_password(answer: RedfishResponse) -> bool:
-    """Whether the account is taken and can do nothing before it has a new password."""
-    return _CHANGE in answer.body and (answer.status in (401, 403) or 200 <= answer.status < 300)
+class PasswordChangeRequired(BmcError):
+    """The account was taken, and can do nothing before it has a new password; `account` is its place at the
+    service, where that is said."""
+
+    def __init__(self, message: str, account: str | None) -> None:
+        super().__init__(BmcErrorReason.PASSWORD, message, False)
+        self.account = account
+
+
+def change_required(answer: RedfishResponse) -> PasswordChangeRequired | None:
+    """Whether it says so: an error, or a login that was made with this message in it. An account that merely
+    has a property of that name does not."""
+    tells = answer.status in (401, 403) or 200 <= answer.status < 300
+    if not tells or _CHANGE.encode() not in answer.body:
+        return None
+    try:
+        found = json.loads(answer.body)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        return PasswordChangeRequired(CHANGE_FIRST, None) if answer.status >= 400 else None
+    for one in _messages(found):
+        if str(one.get("MessageId", "")).rpartition(".")[2] == _CHANGE:
+            places = one.get("MessageArgs")
+            place = places[0] if isinstance(places, list) and places else None
+            return PasswordChangeRequired(error_text(answer).removeprefix(": ") or CHANGE_FIRST,
+                                          place if is_within(place) else None)
+    return PasswordChangeRequired(
+        error_text(answer).removeprefix(": ") or CHANGE_FIRST, None) if answer.status >= 400 else None
+
+
+def _messages(found: Document) -> Iterator[Document]:
+    """What a document says in messages of its own, of its error, or of one of its properties."""
+    error = found.get("error")
+    for holder in (found, error if isinstance(error, dict) else {}):
+        for key, value in holder.items():
+            if key.endswith("@Message.ExtendedInfo") and isinstance(value, list):
+                yield from (one for one in value if isinstance(one, dict))
 
 
 def check(answer: RedfishResponse, path: str, *, change: bool = False) -> None:
@@ -66,8 +103,8 @@ def check(answer: RedfishResponse, path: str, *, change: bool = False) -> None:
         raise BmcError(
             BmcErrorReason.BROKEN,
             f"it sends us elsewhere from {clean(path, 80)} ({answer.status}), which is not followed")
-    if must_change_password(answer):
-        raise BmcError(BmcErrorReason.PASSWORD, error_text(answer).removeprefix(": ") or CHANGE_FIRST, False)
+    if (required := change_required(answer)) is not None:
+        raise required
     wrong = _WRONG.get(
         answer.status, BmcErrorReason.REFUSED if answer.status < 500 else BmcErrorReason.BROKEN)
     done = None if change and answer.status >= 500 and wrong is BmcErrorReason.BROKEN else False
@@ -83,6 +120,19 @@ def error_text(answer: RedfishResponse) -> str:
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return ""
     return f": {clean(message, 200)}" if isinstance(message, str) and message else ""
+
+
+def retry_after(answer: RedfishResponse) -> float | None:
+    """Seconds until the service wants to be asked again: its figure, or its date by its own clock; None where
+    it does not say."""
+    said = answer.headers.get("retry-after", "").strip()
+    if said.isascii() and said.isdigit():
+        return float(said[:6])
+    try:
+        return max(0.0, (parsedate_to_datetime(said) - parsedate_to_datetime(
+            answer.headers.get("date", ""))).total_seconds())
+    except (TypeError, ValueError, IndexError, OverflowError):
+        return None
 
 
 def is_slash(answer: RedfishResponse, path: str) -> bool:

@@ -21,10 +21,11 @@ from typing import Any
 
 from inventory.text import clean
 from provisioning.bmc.base import BmcError, BmcErrorReason, BootTarget, PowerAction
-from provisioning.bmc.redfish.answers import document
-from provisioning.bmc.redfish.read import inner
+from provisioning.bmc.redfish.match import patched
+from provisioning.bmc.redfish.pending import PendingTasks
 from provisioning.bmc.redfish.session import Session
 from provisioning.bmc.redfish.state import TARGETS
+from provisioning.bmc.redfish.task import followed
 from provisioning.bmc.redfish.vendors import Maker
 from provisioning.bmc.redfish.wire import RedfishResponse
 
@@ -75,13 +76,14 @@ def _sushy() -> Any:
     return sushy
 
 
-def _connector(session: Session, sushy: Any, maker: Maker) -> Any:
+def _connector(session: Session, sushy: Any, maker: Maker, follow: Callable[[RedfishResponse], str]) -> Any:
     """What sushy's resources send their requests through: each once. Only an answer that nothing was done
-    lets them try otherwise."""
+    lets them try otherwise. What was accepted is followed to its end."""
 
     class Connector(sushy.connector.Connector):  # type: ignore[misc]
         def __init__(self) -> None:
             self.made = False       # something was accepted, or may have been
+            self.said = ""
 
         def _op(
             self, method: str, path: str = "", data: Any = None, headers: Any = None, **_: Any,
@@ -89,30 +91,17 @@ def _connector(session: Session, sushy: Any, maker: Maker) -> Any:
             if method == "GET":
                 return _Response(session.got(path))
             more = {name: value for name, value in (headers or {}).items() if value is not None}
-            if method == "PATCH" and maker.match_any and not any(name.lower() == "if-match" for name in more):
-                more["If-Match"] = _etag(session, path) or "*"
-            answer = session.change(method, path, data, more)
-            # Nothing was done: the resource is another by now, or wants its tag to be named.
-            if method == "PATCH" and answer.status in (412, 428) and (
-                    tag := _etag(session, path)) and tag not in more.values():
-                rest = {name: value for name, value in more.items() if name.lower() != "if-match"}
-                answer = session.change(method, path, data, {**rest, "If-Match": tag})
-            self.made = self.made or answer.status < 400
+            answer = (patched(session, path, data, maker, more) if method == "PATCH"
+                      else session.change(method, path, data, more))
             sushy.exceptions.raise_for_response(method, path, _Response(answer))
+            self.said = follow(answer) or self.said     # raises where it was not done after all
+            self.made = True
             return _Response(answer)
 
         def close(self) -> None:
             """The connection is the session's."""
 
     return Connector()
-
-
-def _etag(session: Session, path: str) -> str:
-    """The tag that a resource shows now, in the header or in its document; empty where it shows none. Raises
-    BmcError."""
-    answer = session.got(path)
-    found = answer.headers.get("etag") or inner(document(answer, path), "@odata.etag")
-    return found if isinstance(found, str) and found.isascii() and found.isprintable() else ""
 
 
 @contextmanager
@@ -139,15 +128,17 @@ def _errors(connector: Any, sushy: Any) -> Iterator[None]:
 
 
 class Changes:
-    """Changes of the machine at `path`."""
+    """Changes of the machine at `path`. Each gives what the service said of it, mostly nothing; `tasks` keeps
+    what takes longer than our time."""
 
-    def __init__(self, session: Session, path: str, maker: Maker) -> None:
+    def __init__(self, session: Session, path: str, maker: Maker, tasks: PendingTasks) -> None:
         self._session = session
         self._path = path
         self._maker = maker
+        self._tasks = tasks
         self._sushy = _sushy()
 
-    def set_power(self, set_power: PowerAction, *, push: bool) -> None:
+    def set_power(self, set_power: PowerAction, *, push: bool) -> str:
         """Asks for power on or off, by the first word for it that the machine takes. Its button is for `push`
         only: it may turn it off."""
         def act(system: Any) -> None:
@@ -163,9 +154,9 @@ class Changes:
                     BmcErrorReason.UNSUPPORTED,
                     f"it cannot be turned {set_power.value}; it takes {clean(', '.join(sorted(taken)), 120)}")
             system.reset_system(self._sushy.ResetType(value))
-        self._system(act)
+        return self._system(f"power {set_power.value}", act)
 
-    def set_boot(self, target: BootTarget, once: bool) -> None:
+    def set_boot(self, target: BootTarget, once: bool) -> str:
         """Sets the override, or takes it away."""
         def act(system: Any) -> None:
             enabled = "Disabled" if target is BootTarget.NONE else "Once" if once else "Continuous"
@@ -175,36 +166,43 @@ class Changes:
             enums = self._sushy.resources.system.constants
             system.set_system_boot_options(
                 target=enums.BootSource(name), enabled=enums.BootSourceOverrideEnabled(enabled))
-        self._system(act)
+        return self._system(f"boot {target.value}", act)
 
-    def set_bios(self, path: str, settings: Settings) -> None:
+    def set_bios(self, path: str, settings: Settings) -> str:
         """Writes settings for the next reset."""
-        connector = _connector(self._session, self._sushy, self._maker)
+        connector = self._connected("BIOS settings", at_reset=True)
         with _errors(connector, self._sushy):
             bios = self._sushy.resources.system.bios.Bios(connector, path)
             apply = self._sushy.resources.constants.ApplyTime.ON_RESET if self._maker.apply and self._delays(
                 bios) else None
             bios.set_attributes(dict(settings), apply_time=apply)
+        return str(connector.said)
 
     @staticmethod
     def _delays(bios: Any) -> bool:
         times = bios.supported_apply_times
         return not times or any(getattr(one, "value", "") == "OnReset" for one in times)
 
-    def insert(self, path: str, image: str) -> None:
+    def insert(self, path: str, image: str) -> str:
         """Puts an image into the virtual drive at `path`."""
-        self._drive(path, lambda drive: drive.insert_media(image))
+        return self._drive(path, "media insert", lambda drive: drive.insert_media(image))
 
-    def eject(self, path: str) -> None:
+    def eject(self, path: str) -> str:
         """Takes out what is in the virtual drive at `path`."""
-        self._drive(path, lambda drive: drive.eject_media())
+        return self._drive(path, "media eject", lambda drive: drive.eject_media())
 
-    def _system(self, act: Callable[[Any], None]) -> None:
-        connector = _connector(self._session, self._sushy, self._maker)
+    def _connected(self, what: str, *, at_reset: bool = False) -> Any:
+        return _connector(self._session, self._sushy, self._maker, lambda answer: followed(
+            self._session, answer, what, self._tasks, at_reset=at_reset))
+
+    def _system(self, what: str, act: Callable[[Any], None]) -> str:
+        connector = self._connected(what)
         with _errors(connector, self._sushy):
             act(self._sushy.resources.system.system.System(connector, self._path))
+        return str(connector.said)
 
-    def _drive(self, path: str, act: Callable[[Any], None]) -> None:
-        connector = _connector(self._session, self._sushy, self._maker)
+    def _drive(self, path: str, what: str, act: Callable[[Any], None]) -> str:
+        connector = self._connected(what)
         with _errors(connector, self._sushy):
             act(self._sushy.resources.manager.virtual_media.VirtualMedia(connector, path))
+        return str(connector.said)

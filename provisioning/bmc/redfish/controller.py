@@ -16,6 +16,8 @@ from provisioning.bmc.base import (
     BmcErrorReason,
     BootOverride,
     BootTarget,
+    ChangeEnd,
+    EarlierChange,
     FirmwareEntry,
     HardwareInventory,
     LogReading,
@@ -26,15 +28,21 @@ from provisioning.bmc.base import (
     PowerState,
 )
 from provisioning.bmc.credentials import Hidden
-from provisioning.bmc.redfish import hardware, log, sensors, state
+from provisioning.bmc.redfish import hardware, log, sensors, state, task
 from provisioning.bmc.redfish.answers import Document
 from provisioning.bmc.redfish.changes import Changes
+from provisioning.bmc.redfish.crawl import KeptDocuments
 from provisioning.bmc.redfish.leftover import OpenSessions
+from provisioning.bmc.redfish.pending import PendingTask, PendingTasks
 from provisioning.bmc.redfish.read import last, link, word
 from provisioning.bmc.redfish.service import RedfishService
 from provisioning.bmc.redfish.session import Session
 from provisioning.bmc.redfish.walk import ENDS, CollectionMember, members
 from provisioning.bmc.redfish.wire import RedfishEndpoint
+
+_ENDS = {task.TaskEnd.RUNNING: ChangeEnd.RUNNING, task.TaskEnd.RESET: ChangeEnd.RESET,
+         task.TaskEnd.DONE: ChangeEnd.DONE, task.TaskEnd.FAILED: ChangeEnd.FAILED,
+         task.TaskEnd.UNKNOWN: ChangeEnd.UNKNOWN}
 
 
 class RedfishController:
@@ -44,15 +52,17 @@ class RedfishController:
 
     def __init__(self, place: RedfishEndpoint, login: Callable[[], tuple[str, Hidden]], seconds: float,
                  clock: Callable[[], float] = time.time, folder: Path | None = None,
-                 answer_s: float | None = None) -> None:
+                 answer_s: float | None = None, kept: KeptDocuments | None = None) -> None:
         """`folder` is the state folder, where open sessions are kept beyond a kill; `answer_s` as for a
-        session."""
+        session; `kept` is for what is read of the parts, should the try not come to its end."""
         self.node = place.node
         self.session = Session(
             place, login, seconds, kept=OpenSessions(folder, place.node) if folder is not None else None,
             answer_s=answer_s)
         self._service = RedfishService(self.session, place.system)
         self._clock = clock
+        self._kept = kept
+        self._tasks = PendingTasks(folder, place.node)
 
     def reachable(self) -> str:
         """Reads the service root as a stranger."""
@@ -79,24 +89,25 @@ class RedfishController:
             raise BmcError(BmcErrorReason.UNSUPPORTED, "it does not say whether the machine has power")
         return found
 
-    def set_power(self, set_power: PowerAction) -> None:
+    def set_power(self, set_power: PowerAction) -> str:
         """Asks for it unless the machine is so already: some refuse what is so."""
         with self.session.call():
             wanted = PowerState.ON if set_power is PowerAction.ON else PowerState.OFF
             now = state.power(self._service.system(fresh=True))
-            if now is not wanted:
-                self._changes().set_power(set_power, push=now is PowerState.OFF)
+            if now is wanted:
+                return ""
+            return self._changes().set_power(set_power, push=now is PowerState.OFF)
 
     def boot(self) -> BootOverride:
         """Out of the system."""
         with self.session.call():
             return state.boot(self._service.system(fresh=True))
 
-    def set_boot(self, target: BootTarget, once: bool) -> None:
+    def set_boot(self, target: BootTarget, once: bool) -> str:
         """Sets the override."""
         with self.session.call():
             self._service.system()
-            self._changes().set_boot(target, once)
+            return self._changes().set_boot(target, once)
 
     def bios(self) -> Bios:
         """Current settings, and those that wait."""
@@ -113,10 +124,10 @@ class RedfishController:
                     pending = Unmeasured(problem.message)
             return state.bios(current, pending)
 
-    def set_bios(self, settings: Mapping[str, str | int | bool]) -> None:
+    def set_bios(self, settings: Mapping[str, str | int | bool]) -> str:
         """Writes settings for the next reset."""
         with self.session.call():
-            self._changes().set_bios(self._bios(), settings)
+            return self._changes().set_bios(self._bios(), settings)
 
     def media(self) -> tuple[Media, ...]:
         """The virtual drives of the machine's controller, or of the machine, as newer schemas have it."""
@@ -124,7 +135,7 @@ class RedfishController:
             return tuple(
                 state.media(one.path, one.document) for one in self._drives() if one.document is not None)
 
-    def insert(self, name: str, image: str) -> None:
+    def insert(self, name: str, image: str) -> str:
         """Puts an image into a drive; one that is in it already is left there."""
         if why := state.no_image(image):
             raise BmcError(BmcErrorReason.REFUSED, why)
@@ -132,22 +143,38 @@ class RedfishController:
             drive = self._drive(name)
             held = state.media(drive.path, drive.document or {})
             if held.inserted and held.image == image:
-                return
+                return ""
             if held.inserted:
                 raise BmcError(BmcErrorReason.REFUSED, f"{name} has another image in it; eject that first")
-            self._changes().insert(drive.path, image)
+            return self._changes().insert(drive.path, image)
 
-    def eject(self, name: str) -> None:
+    def eject(self, name: str) -> str:
         """Takes out what is in a drive; one that is empty is left so."""
         with self.session.call():
             drive = self._drive(name)
             held = state.media(drive.path, drive.document or {})
-            if held.inserted or held.image:
-                self._changes().eject(drive.path)
+            return self._changes().eject(drive.path) if held.inserted or held.image else ""
+
+    def earlier(self) -> tuple[EarlierChange, ...]:
+        """Looks at the tasks that earlier calls left."""
+        if not self._tasks.any():
+            return ()
+        with self.session.call():
+            return tuple(self._earlier())
+
+    def _earlier(self) -> Iterator[EarlierChange]:
+        for one in self._tasks.left():
+            if isinstance(one, PendingTask):
+                yield EarlierChange(one.what, ChangeEnd.RUNNING, "another process waits for it")
+                continue
+            found = task.again(self.session, one.task)
+            if found.end in (task.TaskEnd.RUNNING, task.TaskEnd.RESET):
+                one.stays()
+            yield EarlierChange(one.task.what, _ENDS[found.end], found.said)
 
     def hardware(self) -> HardwareInventory:
         """All parts."""
-        with self.session.call():
+        with self.session.call(), self.session.keeping(self._kept):
             return hardware.hardware(self._service)
 
     def firmware(self) -> tuple[FirmwareEntry, ...]:
@@ -179,7 +206,12 @@ class RedfishController:
         self.session.close()
 
     def _changes(self) -> Changes:
-        return Changes(self.session, self._service.system_path, self._service.maker)
+        """Raises BmcError(BUSY) while an earlier change is under way: it may be the same."""
+        for one in self._earlier():
+            if one.end is ChangeEnd.RUNNING:
+                raise BmcError(
+                    BmcErrorReason.BUSY, f"it still works on an earlier change, {one.what}: {one.said}")
+        return Changes(self.session, self._service.system_path, self._service.maker, self._tasks)
 
     def _bios(self) -> str:
         path = link(self._service.system(), "Bios")

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 from healthcheck.facts.values import UNSUPPORTED, Unmeasured
 from provisioning.bmc.base import BmcError, BmcErrorReason, HardwareInventory, HardwarePart, Missing
+from provisioning.bmc.redfish import vendors
 from provisioning.bmc.redfish.answers import Document
+from provisioning.bmc.redfish.crawl import Onward, ToRead
 from provisioning.bmc.redfish.read import (
     NOT_REPORTED,
     first,
@@ -35,7 +38,6 @@ _MODULES = ("HBM", "HBM2", "HBM2E", "HBM3", "HBM3E", "GDDR")    # memory of a GP
 Parts = list[HardwarePart]
 Kinds = dict[str, Parts | BmcError | None]
 _NVLINK = "NVLink"
-_LEVELS = 4     # a collection, its members, a collection of theirs, and its members
 
 
 def hardware(service: RedfishService) -> HardwareInventory:
@@ -59,52 +61,71 @@ def hardware(service: RedfishService) -> HardwareInventory:
         except BmcError as problem:
             ended = problem if problem.wrong in ENDS else ended
             found |= dict.fromkeys(names, _missing(problem))
+    service.session.cut_short(ended is not None)
     return HardwareInventory(MappingProxyType(found))
 
 
 def _prefetch(service: RedfishService) -> None:
-    """Reads at once what the readers will ask for, level by level: one answer after the other takes a
+    """Reads over several connections what the readers will ask for: one answer after the other takes a
     controller without `$expand` some hundred times as long as one answer."""
-    session, query = service.session, expands(service.session)
-    top = [path for path, _ in _collections(session.root, "Systems", "Chassis", "Fabrics")]
-    session.prefetch(path + query for path in top)
-    session.prefetch(path for one in top for path, _ in _next(session.known(one + query) or {}))
-    try:
-        level = [*(one for system in service.systems() for one in _collections(
-                     system.document, "Processors", "Memory", "Storage", "EthernetInterfaces")),
-                 *(one for case in service.chassis() for one in _of_case(case.document)),
-                 *(one for path in top for one in _next(session.known(path + query) or {}))]
-    except BmcError:
-        return      # the readers say what is wrong
-    for _ in range(_LEVELS):
-        asked = [path + query if is_collection else path for path, is_collection in level]
-        session.prefetch(asked)
-        level = [one for path in asked for one in _next(session.known(path) or {})]
+    session = service.session
+    leads = _Leads(expands(session), service.named)
+    session.read_on(one for key, each in (("Systems", leads.system), ("Chassis", leads.case),
+                                          ("Fabrics", leads.fabric))
+                    for one in leads.collection(session.root, key, each))
 
 
-def _collections(found: Any, *keys: str) -> Iterator[tuple[str, bool]]:
-    """The collections under these keys."""
-    return ((path, True) for key in keys if (path := link(found, key)) is not None)
+class _Leads:
+    """What each kind of document leads to that the readers ask for."""
 
+    def __init__(self, query: str, named: str | None) -> None:
+        self._query = query
+        self._named = named
 
-def _of_case(found: Any) -> Iterator[tuple[str, bool]]:
-    yield from _collections(found, "NetworkAdapters")
-    for newer, older in (("PowerSubsystem", "Power"), ("ThermalSubsystem", "Thermal")):
-        if (path := link(found, newer) or link(found, older)) is not None:
-            yield path, False
+    def collection(self, document: Any, key: str, each: Onward | None = None) -> Iterator[ToRead]:
+        """The collection under a key, whose members lead on as `each` says."""
+        if (path := link(document, key)) is not None:
+            yield ToRead(path + self._query, lambda found: self._members(found, each))
 
+    def _members(self, found: Document, each: Onward | None) -> Iterator[ToRead]:
+        for one in objects(found, "Members"):
+            if any(not key.startswith("@") for key in one):
+                yield from each(one) if each is not None else ()
+            elif (path := link(one)) is not None:
+                yield ToRead(path, each)
+        if isinstance(after := found.get("Members@odata.nextLink"), str) and after:
+            yield ToRead(after, lambda page: self._members(page, each))
 
-def _next(found: Document) -> Iterator[tuple[str, bool]]:
-    """What a document, or members in it, lead to that the readers ask for; and whether it is a collection."""
-    for one in (found, *objects(found, "Members")):
-        if one is not found and all(key.startswith("@") for key in one):
-            if (path := link(one)) is not None:
-                yield path, False
-            continue
-        yield from _collections(one, "PowerSupplies", "Fans", "Drives")
-        yield from ((path, False) for path in links(one, "Drives"))
-        if word(one, "FabricType") in ("", _NVLINK):
-            yield from _collections(one, "Switches")
+    def system(self, found: Document) -> Iterator[ToRead]:
+        """A machine, or a board in one; of others' parts nothing is asked."""
+        path = link({"": found}, "") or ""
+        if vendors.is_board(path) and not vendors.has_gpus(path):
+            return
+        if self._named is not None and last(path) != self._named and not vendors.has_gpus(path):
+            return
+        for key in ("Processors", "Memory", "EthernetInterfaces"):
+            yield from self.collection(found, key)
+        yield from self.collection(found, "Storage", self.storage)
+
+    def storage(self, found: Document) -> Iterator[ToRead]:
+        """A storage subsystem: its drives are a list of links, or a collection."""
+        yield from self.collection(found, "Drives")
+        yield from (ToRead(path) for path in links(found, "Drives"))
+
+    def case(self, found: Document) -> Iterator[ToRead]:
+        """A chassis: adapters, supplies and fans, these in the newer way or the older."""
+        yield from self.collection(found, "NetworkAdapters")
+        for newer, older, parts in (("PowerSubsystem", "Power", "PowerSupplies"),
+                                    ("ThermalSubsystem", "Thermal", "Fans")):
+            if (path := link(found, newer)) is not None:
+                yield ToRead(path, partial(self.collection, key=parts))
+            elif (path := link(found, older)) is not None:
+                yield ToRead(path)
+
+    def fabric(self, found: Document) -> Iterator[ToRead]:
+        """A fabric that may have NVLink's switches."""
+        if word(found, "FabricType") in ("", _NVLINK):
+            yield from self.collection(found, "Switches")
 
 
 def _missing(problem: BmcError) -> Missing:

@@ -20,7 +20,7 @@ class RedfishService:
     def __init__(self, session: Session, named: str | None = None) -> None:
         """`named` is the id of the machine's system, where the inventory has it."""
         self.session = session
-        self._named = named
+        self.named = named
         self._system: str | None = None
         self._boards: tuple[str, ...] = ()
         self.maker = vendors.OTHER
@@ -54,11 +54,11 @@ class RedfishService:
         """The machine. Raises BmcError where there is none, or where which one it is has to be said: the
         wrong one would be powered off."""
         known = f"it has {', '.join(clean(last(path), 40) for path, _ in hosts[:8]) or 'none'}"
-        if self._named is not None:
+        if self.named is not None:
             for one in hosts:
-                if last(one[0]) == self._named:
+                if last(one[0]) == self.named:
                     return one
-            raise unread or BmcError(BmcErrorReason.REFUSED, f"it has no system {self._named}; {known}")
+            raise unread or BmcError(BmcErrorReason.REFUSED, f"it has no system {self.named}; {known}")
         if unread is not None:      # it may be the machine
             raise unread
         if not hosts:

@@ -14,26 +14,25 @@ import json
 import re
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 from provisioning.bmc.base import BmcError, BmcErrorReason
 from provisioning.bmc.credentials import Hidden, without
 from provisioning.bmc.redfish.answers import (
-    CHANGE_FIRST,
     Document,
+    change_required,
     check,
     document,
     error_text,
     is_slash,
     is_within,
-    must_change_password,
+    retry_after,
     within,
 )
+from provisioning.bmc.redfish.crawl import Frontier, KeptDocuments, ToRead
 from provisioning.bmc.redfish.leftover import OpenSessions
 from provisioning.bmc.redfish.wire import (
     Deadline,
@@ -57,7 +56,7 @@ _HEADERS = {
 
 
 class Session:
-    """The way to one service. Not for several threads at once, but for those that `prefetch` starts."""
+    """The way to one service. Not for several threads at once, but for those that `read_on` starts."""
 
     def __init__(
         self, place: RedfishEndpoint, login: Callable[[], tuple[str, Hidden]], seconds: float,
@@ -70,7 +69,7 @@ class Session:
         self.requests = 0
         self._place = place
         self._wire = RedfishConnection(place)
-        self._more: list[RedfishConnection] = []        # beside it, for `prefetch`
+        self._more: list[RedfishConnection] = []        # beside it, for `read_on`
         self._counting = threading.Lock()
         self._login = login
         self._seconds = seconds
@@ -81,13 +80,16 @@ class Session:
         self._bytes = 0
         self._asked = 0
         self._depth = 0
-        self._held = threading.RLock()
+        self._calling = threading.RLock()
         self._proof: dict[str, str] | None = None      # the header that says who we are
         self._place_of_session: str | None = None
         self._refused: BmcError | None = None
         self._unsaid: tuple[Hidden, ...] = ()
+        self._hides = False
+        self.account_to_change: str | None = None      # whose password must be changed before all else
         self._root: Document | None = None
         self._documents: dict[str, Document | BmcError] = {}
+        self._kept_parts: KeptDocuments | None = None
 
     def __repr__(self) -> str:
         return f"Session({self.node})"
@@ -96,7 +98,7 @@ class Session:
     def call(self) -> Iterator[None]:
         """One call: its deadline and budget begin here, unless it is a part of another, and what it read is
         forgotten at its end."""
-        with self._held:
+        with self._calling:
             if self._depth == 0:
                 self._deadline = Deadline(self._seconds)
                 self._bytes = self._asked = 0
@@ -111,6 +113,18 @@ class Session:
     def share_left(self) -> float:
         """How much of the call's time is left, between 0 and 1. Raises BmcError(TIMEOUT) for none."""
         return self._deadline.left() / self._deadline.seconds
+
+    @property
+    def left(self) -> float:
+        """Seconds of the call that are left; 0 for none."""
+        try:
+            return self._deadline.left()
+        except BmcError:
+            return 0.0
+
+    def pause(self, seconds: float) -> None:
+        """Waits, before something is looked at again."""
+        self._sleep(seconds)
 
     @property
     def root(self) -> Document:
@@ -138,9 +152,10 @@ class Session:
 
     def get(self, path: str, *, fresh: bool = False) -> Document:
         """The JSON object at a path of this service, read once for each call. Raises BmcError."""
-        if fresh or path not in self._documents:
-            self._documents[path] = document(self.got(path), path)
-        found = self._documents[path]
+        found = None if fresh else self._held(path)
+        if found is None:
+            found = self._learned(path, self.got(path))
+        self._documents[path] = found
         if isinstance(found, BmcError):
             raise BmcError(found.wrong, found.message, found.done)
         return found
@@ -151,19 +166,21 @@ class Session:
         return found if isinstance(found, dict) else None
 
     def prefetch(self, paths: Iterable[str]) -> None:
-        """Reads what stands at these paths at once, over several connections, so that `get` finds it. A
+        """Reads what stands at these paths at once, where they are several. Raises as `read_on`."""
+        waiting = [ToRead(path) for path in dict.fromkeys(paths) if path not in self._documents]
+        if len(waiting) > 1:
+            self.read_on(waiting)
+
+    def read_on(self, first: Iterable[ToRead]) -> None:
+        """Reads these paths and what they lead to over several connections, so that `get` finds it. A
         connection that the service does not take, or drops, is left out for this time; what could not be read
         for such a reason `get` asks for itself. Raises BmcError where no one can log in."""
-        waiting = deque(path for path in dict.fromkeys(paths)
-                        if path not in self._documents and is_within(path))
-        if len(waiting) < 2:
-            return
+        frontier = Frontier(one for one in first if is_within(one.path))
         proof = self._proven()
-        while len(self._more) < min(_AT_ONCE, len(waiting)) - 1:
+        while len(self._more) < _AT_ONCE - 1:
             self._more.append(self._connection())
-        wires = [self._wire, *self._more[:len(waiting) - 1]]
-        threads = [threading.Thread(target=self._read_each, args=(wire, waiting, proof), daemon=True)
-                   for wire in wires]
+        threads = [threading.Thread(target=self._read_each, args=(wire, frontier, proof), daemon=True)
+                   for wire in (self._wire, *self._more)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -172,37 +189,70 @@ class Session:
     def _connection(self) -> RedfishConnection:
         return RedfishConnection(self._place)
 
-    def _read_each(
-        self, wire: RedfishConnection, waiting: deque[str], proof: Mapping[str, str],
-    ) -> None:
-        while waiting:
-            try:
-                path = waiting.popleft()
-            except IndexError:
-                return
-            try:
-                answer = self._ask("GET", path, proof, None, wire)
-            except BmcError as problem:
-                if problem.wrong is not BmcErrorReason.TIMEOUT:
-                    waiting.append(path)    # for another connection, if there is one
-                wire.close()
-                return
-            if answer.status in (401, 429, 503) or 300 <= answer.status < 400:
-                return
-            try:
-                check(answer, path)
-                self._documents[path] = document(answer, path)
-            except BmcError as problem:
-                self._documents[path] = problem
+    def _read_each(self, wire: RedfishConnection, frontier: Frontier, proof: Mapping[str, str]) -> None:
+        for one in frontier.taken():
+            found = self._held(one.path)
+            if found is None:
+                try:
+                    answer = self._ask("GET", one.path, proof, None, wire)
+                except BmcError as problem:
+                    if problem.wrong is not BmcErrorReason.TIMEOUT:
+                        frontier.put_back(one)
+                    wire.close()
+                    return
+                if answer.status in (401, 429, 503) or 300 <= answer.status < 400:
+                    return
+                try:
+                    check(answer, one.path)
+                    found = self._learned(one.path, answer)
+                except BmcError as problem:
+                    found = problem
+            self._documents[one.path] = found
+            if one.onward is not None and not isinstance(found, BmcError):
+                frontier.add(each for each in one.onward(found) if is_within(each.path))
+
+    def _held(self, path: str) -> Document | BmcError | None:
+        """What this call, or a try before it, has read at a path."""
+        found = self._documents.get(path)
+        return self._kept_parts.get(path) if found is None and self._kept_parts is not None else found
+
+    def _learned(self, path: str, answer: RedfishResponse) -> Document:
+        found = document(answer, path)
+        if self._kept_parts is not None:
+            self._kept_parts.put(path, found, len(answer.body))
+        return found
+
+    def cut_short(self, cut: bool) -> None:
+        """Says of what is kept whether the try that read it came to its end."""
+        if self._kept_parts is not None:
+            self._kept_parts.cut = cut
+
+    @contextmanager
+    def keeping(self, kept: KeptDocuments | None) -> Iterator[None]:
+        """What is read meanwhile is kept for another try, and what an earlier one read is not asked for
+        again."""
+        self._kept_parts = kept
+        try:
+            yield
+        finally:
+            self._kept_parts = None
 
     def got(self, path: str) -> RedfishResponse:
         """The answer at a path. Raises BmcError for one that is not a success."""
+        answer = self.answer(path)
+        if answer.status == 403:
+            self._asked_to_change(answer)
+        check(answer, within(path))
+        return answer
+
+    def answer(self, path: str) -> RedfishResponse:
+        """The answer at a path, whatever its status is. Raises BmcError where there is none, or no one may
+        log in."""
         where = within(path)
         answer = self._as_somebody(lambda proof: self._reading(where, proof))
         if answer.status in (301, 302, 307, 308) and is_slash(answer, where):
             answer = self._reading(
                 where.removesuffix("/") if where.endswith("/") else where + "/", self._proof or {})
-        check(answer, where)
         return answer
 
     def change(
@@ -221,13 +271,14 @@ class Session:
             more["Content-Type"] = "application/json"
         answer = self._as_somebody(lambda proof: self._ask(method, where, {**more, **proof}, data))
         if answer.status in (401, 403) or answer.status >= 500 or 300 <= answer.status < 400:
+            self._asked_to_change(answer)
             check(answer, where, change=True)
         self._documents.clear()
         return answer
 
     def close(self) -> None:
         """Logs out and ends the connection; never raises."""
-        with self._held:
+        with self._calling:
             if self._place_of_session is not None and self._proof is not None:
                 self._deadline = Deadline(min(5.0, self._seconds))
                 self._asked = self._bytes = 0
@@ -257,7 +308,7 @@ class Session:
         answer = (wire or self._wire).ask(
             method, path, {**_HEADERS, **headers}, body, self._deadline.at_most(self._answer_s))
         # Some repeat in an error what they were sent.
-        if answer.status >= 400:
+        if answer.status >= 400 or self._hides:
             answer = replace(answer, body=without(answer.body, self._unsaid))
         with self._counting:
             self._bytes += len(answer.body)
@@ -288,10 +339,26 @@ class Session:
             self._forget()
             answer = ask(self._proven())
         if answer.status == 401:
-            if must_change_password(answer):
-                check(answer, ROOT)
+            self._asked_to_change(answer)
             self._refuse()
         return answer
+
+    def _asked_to_change(self, answer: RedfishResponse) -> None:
+        """Raises BmcError(PASSWORD) where the account has to set a new password first, and keeps where it
+        is."""
+        required = change_required(answer)
+        if required is not None:
+            self.account_to_change = required.account or self.account_to_change
+            raise required
+
+    def enter(self) -> None:
+        """Logs in, where no one has. Raises BmcError."""
+        self._proven()
+
+    def hide(self, *texts: Hidden) -> None:
+        """Leaves these out of whatever the service says from now on."""
+        self._unsaid = (*self._unsaid, *texts)
+        self._hides = True
 
     def _refuse(self) -> None:
         self._refused = BmcError(
@@ -308,7 +375,7 @@ class Session:
             sessions = self._sessions()
             user, password = self._login()
             basic = self._basic(user, password)
-            self._unsaid = Hidden(basic["Authorization"].removeprefix("Basic ")), password
+            self._unsaid = (*self._unsaid, Hidden(basic["Authorization"].removeprefix("Basic ")), password)
             if sessions is None or not self._logged_in(sessions, user, password):
                 self._proof = basic
         return self._proof or {}
@@ -328,8 +395,9 @@ class Session:
             answer = self._login_sent(path, user, password)
         if _is_full(answer):
             raise BmcError(BmcErrorReason.BUSY, f"it has no room for one more session{error_text(answer)}")
-        if answer.status == 401 and must_change_password(answer):
-            check(answer, path)
+        if answer.status in (401, 403) and change_required(answer) is not None:
+            self._proof = self._basic(user, password)       # with which the account can still be changed
+            self._asked_to_change(answer)
         if answer.status in (400, 401):     # 400 is what some answer to a wrong password
             self._refuse()
         if answer.status in _SESSIONS:
@@ -343,8 +411,7 @@ class Session:
         self._place_of_session = location if is_within(location) else None
         if self._kept is not None and self._place_of_session is not None:
             self._kept.began(self._place_of_session)
-        if must_change_password(answer):
-            raise BmcError(BmcErrorReason.PASSWORD, CHANGE_FIRST, False)
+        self._asked_to_change(answer)
         self._end_left(user, self._proof)
         return True
 
@@ -379,13 +446,6 @@ def _is_full(answer: RedfishResponse) -> bool:
 
 
 def _wait(answer: RedfishResponse, tried: int) -> float:
-    """Seconds until it wants to be asked again: its own figure or date, which is by its own clock; else
-    1, 2, 4 and so on."""
-    said = answer.headers.get("retry-after", "").strip()
-    if said.isascii() and said.isdigit():
-        return float(said[:6])
-    try:
-        return max(0.0, (parsedate_to_datetime(said) - parsedate_to_datetime(
-            answer.headers.get("date", ""))).total_seconds())
-    except (TypeError, ValueError, IndexError, OverflowError):
-        return float(2**tried)
+    """Seconds until it wants to be asked again: as it says, else 1, 2, 4 and so on."""
+    said = retry_after(answer)
+    return float(2**tried) if said is None else said

@@ -71,6 +71,11 @@ class Journal:
         if self._db is not None:
             notes.action_ended(self._db, number, made.done, clean(made.message, MOST), now)
 
+    def operation_learned(self, number: int, made: OperationResult, now: float) -> None:
+        """What was learned later of an operation of which no one knew the end."""
+        if self._db is not None and made.done is not None:
+            notes.action_learned(self._db, number, made.done, clean(made.message, MOST), now)
+
 
 def _row(one: Trouble) -> tuple[str, str, str, str, str, str]:
     return (clean(one.what, MOST), one.owner.value, clean(one.hand, MOST),

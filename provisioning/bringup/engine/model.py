@@ -56,13 +56,22 @@ class Operation:
 
 
 @dataclass(frozen=True)
+class OperationResult:
+    """How an operation ended: True accepted, False not made, None unknown."""
+
+    done: bool | None
+    message: str
+
+
+@dataclass(frozen=True)
 class Observation:
     """What was observed, with a line for people. `keep` goes to the store with the machine: serials,
     versions, a boot's id.
 
     A controller that refused the login is TROUBLE that keeps LOGIN: REFUSED: no one logs in there again
     before a person says so, and where several refused no other is tried with that user. `troubles` of a look
-    that is not TROUBLE are what it comes to when the step's time is over.
+    that is not TROUBLE are what it comes to when the step's time is over. `learned` is by key what became of
+    operations of which no one knew the end.
     """
 
     stand: StepState
@@ -71,14 +80,7 @@ class Observation:
     troubles: tuple[Trouble, ...] = ()
     again_s: float = 15.0
     keep: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-
-
-@dataclass(frozen=True)
-class OperationResult:
-    """How an operation ended: True accepted, False not made, None unknown."""
-
-    done: bool | None
-    message: str
+    learned: Mapping[str, OperationResult] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True)

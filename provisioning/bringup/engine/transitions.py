@@ -137,6 +137,7 @@ class Transitions:
         self.scheduler.looked(state)
         state.seen = (state.step, seen)
         state.kept.update({str(name): str(value) for name, value in seen.keep.items()})
+        self._learned(state, seen.learned, now)
         step = self.policy.steps[state.step]
         if state.hindered and seen.stand is StepState.NOT_SO:
             seen = replace(seen, message=f"{seen.message}; {state.hindered}", troubles=())
@@ -170,6 +171,13 @@ class Transitions:
             if (made := found(state.operations[number], what)) is not None:
                 state.ended(number, made, now)
                 self.journal.operation_ended(number, made, now)
+
+    def _learned(self, state: MachineState, learned: Mapping[str, OperationResult], now: float) -> None:
+        """Writes down what a look learned of operations of which no one knew the end."""
+        for number, past in list(state.operations.items()):
+            if past.key in learned and past.done is None and number != state.making:
+                state.ended(number, learned[past.key], now)
+                self.journal.operation_learned(number, learned[past.key], now)
 
     def _ask(self, state: MachineState, seen: Observation, operation: Operation, now: float) -> None:
         state.busy = True

@@ -21,12 +21,15 @@ from healthcheck.config.valuetypes import (
 )
 from healthcheck.model.outcome import Owner
 from inventory.located import LocatedList, LocatedMap
+from inventory.model import Secret, SecretFrom
 from provisioning.bmc.base import BootTarget
 from provisioning.bmc.compare import KINDS
+from provisioning.bmc.passwords import LEAST, MOST
 from provisioning.bringup.policy.model import MissingAttribute
 
+RANDOM = "random"       # each controller has a password that no other has
 _BURNIN_STAGES = ("node", "rail", "leaf-pairs", "cross-pairs", "all", "train", "soak")
-_MOST_MINUTES, _MOST_AT_ONCE, _MOST_TEXT, _MOST_SETTINGS = 60 * 24 * 14, 4096, 200, 200
+_MOST_MINUTES, _MOST_AT_ONCE, _MOST_TEXT, _MOST_SETTINGS, _MOST_WORDS = 60 * 24 * 14, 4096, 200, 200, 32
 
 
 def words(name: str, members: Iterable[str]) -> type[Enum]:
@@ -61,6 +64,40 @@ def _burnin_stages(given: Any) -> str | None:
     return ",".join(named)
 
 
+def _password_store(given: Any) -> Any:
+    """None, ("folder", PATH), or ("command", its words, one of which has the node in it)."""
+    if given is None:
+        return None
+    kind, value = _only(given)
+    if kind == "folder":
+        return kind, _line(value)
+    words = _argv(value)
+    if kind != "command" or not any("{node}" in word for word in words):
+        raise ValueError
+    return kind, words
+
+
+def _password_source(given: Any) -> Secret | None:
+    if given is None:
+        return None
+    kind, value = _only(given)
+    source = SecretFrom(kind)
+    return Secret(source, _argv(value) if source is SecretFrom.COMMAND else (_line(value),))
+
+
+def _only(given: Any) -> tuple[str, Any]:
+    """The one key of a map, and its value."""
+    if not isinstance(given, LocatedMap) or len(given) != 1:
+        raise ValueError
+    return next(iter(given.items()))
+
+
+def _argv(given: Any) -> tuple[str, ...]:
+    if not isinstance(given, LocatedList) or not 1 <= len(given) <= _MOST_WORDS:
+        raise ValueError
+    return tuple(_line(word) for word in given)
+
+
 _LINE = ValueType(f"a line of at most {_MOST_TEXT} characters", _line)
 STEP: Mapping[str, ValueType] = {
     "owner": choice(Owner), "minutes": number(0.01, _MOST_MINUTES), "at_once": integer(1, _MOST_AT_ONCE),
@@ -86,6 +123,11 @@ SECTIONS: Mapping[str, Mapping[str, ValueType]] = {
             f"a list of kinds of parts ({', '.join(KINDS)})", _kinds, item=choice(words("_Parts", KINDS))),
         "log_days": number(0, 3660), "doubles_seconds": number(0, 3600)},
     "delivery": {"file": optional(_LINE)},
+    "accounts": {
+        "password": choice(words("_Passwords", ("keep", RANDOM))), "length": integer(LEAST, MOST),
+        "store": ValueType("{folder: PATH}, {command: [PROGRAM, ...]}, or null", _password_store),
+        "first": ValueType("{file: PATH}, {env: NAME}, {command: [PROGRAM, ...]}, or null", _password_source),
+        "operator": optional(NAME)},
     "ssh": {"host_keys": _LINE},
     "burnin": {
         "length": choice(words("_Lengths", STAGES)),

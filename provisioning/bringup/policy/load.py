@@ -8,6 +8,7 @@ A later folder's file is laid over the earlier ones: steps by name and settings 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from pathlib import Path
@@ -19,9 +20,11 @@ from healthcheck.config.valuetypes import NAME, ValueType, choice, parse_value
 from healthcheck.model.outcome import Owner
 from inventory.errors import Mark, RulesError
 from inventory.located import LocatedList, LocatedMap, load_yaml
+from inventory.model import Secret, SecretFrom
+from provisioning.bmc.accounts import DesiredAccounts
 from provisioning.bmc.base import BootTarget
 from provisioning.bringup.engine.model import ORDER, BringupStep
-from provisioning.bringup.policy.fields import DESIRED, SECTIONS, SETTING, STEP, words
+from provisioning.bringup.policy.fields import DESIRED, RANDOM, SECTIONS, SETTING, STEP, words
 from provisioning.bringup.policy.model import (
     FILE,
     FIRST,
@@ -90,7 +93,8 @@ def load(folders: Iterable[Path]) -> BringupPolicy:
         DesiredLeased(held["leased"]["rules"]),
         tuple(_bios(entry) for entry in _there(draft, "bios")),
         tuple(_firmware(entry) for entry in _there(draft, "firmware")), _path(draft, "delivery", "file"),
-        draft.base, tuple(draft.files), _path(draft, "ssh", "host_keys", FIRST), chosen(OsSection(draft.os)))
+        draft.base, tuple(draft.files), _path(draft, "ssh", "host_keys", FIRST), chosen(OsSection(draft.os)),
+        _accounts(draft))
 
 
 def _read(draft: _Draft, path: Path) -> None:
@@ -229,6 +233,23 @@ def _firmware(entry: Entry) -> DesiredFirmware:
                          entry.marks.get("at_least", entry.mark))
     return DesiredFirmware(entry.name, _of(entry), held["component"], held.get("at_least"),
                            held.get("exactly"), held.get("owner", Owner.OPERATOR))
+
+
+def _accounts(draft: _Draft) -> DesiredAccounts:
+    """Raises RulesError for passwords that are to be made and have no place to be kept."""
+    held = draft.sections["accounts"]
+    random, store, first = held["password"] == RANDOM, held["store"], held["first"]
+    if (random or held["operator"] is not None) and store is None:
+        raise RulesError("accounts: store is missing: a new password has to be kept; expected {folder: PATH} "
+                         "or {command: [PROGRAM, \"{node}\"]}",
+                         draft.marks["accounts", "password" if random else "operator"])
+    here = Path(draft.marks["accounts", "store"].file).parent
+    folder = Path(os.path.abspath(here / store[1])) if store and store[0] == "folder" else None  # noqa: PTH100
+    if first is not None and first.source is SecretFrom.FILE:
+        at = Path(draft.marks["accounts", "first"].file).parent
+        first = Secret(first.source, (str(at / first.words[0]),))
+    return DesiredAccounts(random, held["length"], folder,
+                           store[1] if store and store[0] == "command" else None, first, held["operator"])
 
 
 def _path(draft: _Draft, section: str, key: str, none: str | None = None) -> Path | None:

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from healthcheck.model.outcome import Owner
+from provisioning.bmc.accounts import DesiredAccounts
 from provisioning.bmc.base import BootTarget
 from provisioning.bringup.engine.model import BringupStep, StepEffect
 from provisioning.osinstall.registry import OTHERS, OsChoice
@@ -169,6 +170,7 @@ class BringupPolicy:
     files: tuple[str, ...] = ()
     host_keys: Path | None = None
     os: OsChoice = OTHERS
+    accounts: DesiredAccounts = field(default_factory=DesiredAccounts)
 
     def settings(self, vendor: str, sku: str | None) -> dict[str, tuple[str | int | bool, MissingAttribute]]:
         """What is wanted of one machine's BIOS; where settings differ, the later one holds."""

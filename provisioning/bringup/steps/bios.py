@@ -124,19 +124,18 @@ class BiosAsDesired(OfBmc):
             operation=Operation("write BIOS settings", _WRITE + digest, change, StepEffect.PASSIVE, once=True,
                                 shows=pending is not None, settle_s=times.on_s))
 
-    def _make(self, controller: Controller, machine: Machine, operation: Operation) -> None:
+    def _make(self, controller: Controller, machine: Machine, operation: Operation) -> str:
         if operation.key.startswith("off:"):
-            controller.set_power(PowerAction.OFF)
-        elif operation.key.startswith("on:"):
-            controller.set_power(PowerAction.ON)
-        else:
-            # Compared once more: what is written is what this operation is named after.
-            current = _read(controller).current
-            differs = _differs(
-                self._desired(machine, controller) or {}, current if isinstance(current, Mapping) else {})
-            if _WRITE + digest_of(differs) != operation.key:
-                raise BmcError(BmcErrorReason.BUSY, "its settings changed since they were checked")
-            controller.set_bios(differs)
+            return controller.set_power(PowerAction.OFF)
+        if operation.key.startswith("on:"):
+            return controller.set_power(PowerAction.ON)
+        # Compared once more: what is written is what this operation is named after.
+        current = _read(controller).current
+        differs = _differs(
+            self._desired(machine, controller) or {}, current if isinstance(current, Mapping) else {})
+        if _WRITE + digest_of(differs) != operation.key:
+            raise BmcError(BmcErrorReason.BUSY, "its settings changed since they were checked")
+        return controller.set_bios(differs)
 
     def _desired(self, machine: Machine, controller: Controller) -> Desired | None:
         """By the maker that the step credentials kept, asked for where that was left out; None where none is

@@ -12,5 +12,7 @@ from provisioning.bringup.steps.bmcstep import OfBmc
 class BmcReachable(OfBmc):
     """Looks; there is nothing that could be made."""
 
+    logs_in = False
+
     def _observe(self, machine: Machine, controller: Controller) -> Observation:
         return Observation(StepState.SO, clean(controller.reachable(), 200))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 from healthcheck.model.outcome import Owner
@@ -19,7 +20,7 @@ from healthcheck.store.bringupnotes import LOGIN, REFUSED
 from inventory.errors import MusterError
 from inventory.model import Node
 from inventory.text import clean
-from provisioning.bmc.base import BmcError, BmcErrorReason, Controller
+from provisioning.bmc.base import BmcError, BmcErrorReason, ChangeEnd, Controller, EarlierChange
 from provisioning.bringup.engine.model import (
     BringupStep,
     Machine,
@@ -38,7 +39,13 @@ _OF_BMC = ("bmc", "credentials", "hardware", "bios", "boot")
 
 class OfBmc(ABC):
     """Base of the steps; one opens the controller, asks, and closes it again. `_observe` and `_make` may
-    raise BmcError."""
+    raise BmcError.
+
+    A change that the controller still works on is waited for before anything else is looked at: what is not
+    so yet would be made twice.
+    """
+
+    logs_in = True      # a step that asks as a stranger learns nothing of such changes
 
     def __init__(self, step: BringupStep, controllers: Controllers) -> None:
         self.step = step
@@ -58,18 +65,19 @@ class OfBmc(ABC):
         except MusterError as error:
             return OperationResult(False, clean(str(error), _MOST))
         try:
-            self._make(controller, machine, operation)
+            said = self._make(controller, machine, operation)
         except BmcError as error:
             return made(error)
         finally:
             controller.close()
-        return OperationResult(True, "accepted")
+        return OperationResult(True, clean(f"accepted: {said}", _MOST) if said else "accepted")
 
     def _observed(self, machine: Machine) -> Observation:
-        return self._asked(machine, lambda controller: self._observe(machine, controller))
+        return self._asked(machine, self._observe)
 
-    def _asked(self, machine: Machine, ask: Callable[[Controller], Observation]) -> Observation:
-        """What `ask`, which may raise BmcError, finds by the machine's controller."""
+    def _asked(self, machine: Machine, ask: Callable[[Machine, Controller], Observation]) -> Observation:
+        """What `ask`, which may raise BmcError, finds by the machine's controller. It gets the machine with
+        what the controller reported later of its operations."""
         if machine.node.bmc is None:
             return without_bmc(machine)
         try:
@@ -78,18 +86,72 @@ class OfBmc(ABC):
             return trouble(
                 clean(str(error), _MOST), Owner.OPERATOR, f"then: muster bringup retry {machine.name}")
         try:
-            return ask(controller)
+            earlier = controller.earlier() if self.logs_in else ()
+            return after_earlier(machine, earlier) or self._looked(machine, controller, earlier, ask)
         except BmcError as error:
             return seen(error, machine, self.step.name)
         finally:
             controller.close()
 
+    def _looked(
+        self, machine: Machine, controller: Controller, earlier: Sequence[EarlierChange],
+        ask: Callable[[Machine, Controller], Observation],
+    ) -> Observation:
+        """A look that knows of the machine's operations what the controller reported later."""
+        known = learned(machine, earlier)
+        operations = tuple(
+            replace(past, done=known[past.key].done, message=known[past.key].message)
+            if past.done is None and past.key in known else past for past in machine.operations)
+        found = ask(replace(machine, operations=operations), controller)
+        return replace(found, learned=known) if known else found
+
     @abstractmethod
     def _observe(self, machine: Machine, controller: Controller) -> Observation:
         """What is so, by this controller; raises BmcError."""
 
-    def _make(self, controller: Controller, machine: Machine, operation: Operation) -> None:
+    def _make(self, controller: Controller, machine: Machine, operation: Operation) -> str:
+        """What the controller said when it accepted the change, mostly nothing; raises BmcError."""
         raise BmcError(BmcErrorReason.UNSUPPORTED, f"{self.step.name} changes nothing")
+
+
+_WHAT = {"write": "BIOS settings", "on": "power on", "off": "power off", "boot": "boot"}
+_LOOKS_S = 5.0
+
+
+def after_earlier(machine: Machine, earlier: Sequence[EarlierChange]) -> Observation | None:
+    """What changes come to that earlier operations left with the controller: they are waited for, and one
+    that failed is for people. None where neither is so."""
+    failed = next((one for one in earlier if one.end is ChangeEnd.FAILED), None)
+    if failed is not None:
+        found = trouble(
+            clean(f"its BMC accepted a change, and did not make it: {failed.what}: {failed.said}", _MOST),
+            Owner.OPERATOR, f"read the BMC's log, then: muster bringup retry {machine.name}", "node")
+        return replace(found, learned=learned(machine, earlier))
+    running = next((one for one in earlier if one.end is ChangeEnd.RUNNING), None)
+    if running is None:
+        return None
+    late = Trouble(
+        clean(f"its BMC at {address(machine)} does not come to an end with a change: {running.what}: "
+              f"{running.said}", _MOST), Owner.OPERATOR,
+        "look at its task list, and restart the BMC itself (ipmitool mc reset cold) if it hangs; then: "
+        f"muster bringup retry {machine.name}", "node")
+    what = clean(f"its BMC still works on {running.what}: {running.said}", _MOST)
+    return Observation(StepState.WAIT, what, troubles=(late,),
+                       again_s=_LOOKS_S, learned=learned(machine, earlier))
+
+
+def learned(machine: Machine, earlier: Sequence[EarlierChange]) -> dict[str, OperationResult]:
+    """By key, what became of the newest operations of which no one knew the end, as far as the controller
+    tells."""
+    found: dict[str, OperationResult] = {}
+    for change in earlier:
+        done = {ChangeEnd.DONE: True, ChangeEnd.RESET: True, ChangeEnd.FAILED: False}.get(change.end)
+        past = next((one for one in reversed(machine.operations)
+                     if change.what.startswith(_WHAT.get(one.key.partition(":")[0], "\0"))), None)
+        if done is not None and past is not None and past.done is None:
+            begins = "accepted" if done else BmcErrorReason.REFUSED.value
+            found[past.key] = OperationResult(done, clean(f"{begins}: {change.said}", _MOST))
+    return found
 
 
 def seen(error: BmcError, machine: Machine, step: str) -> Observation:
@@ -111,9 +173,9 @@ def seen(error: BmcError, machine: Machine, step: str) -> Observation:
                        "correct user and password of `bmc:` in the inventory, then: muster bringup retry "
                        f"{name}", keep={LOGIN: REFUSED})
     hands = {
-        BmcErrorReason.PASSWORD: "set a new password for its account at the BMC (its web page, ipmitool user "
-                                 "set password), put it where `password:` of `bmc:` reads it, then: muster "
-                                 f"bringup retry {name}",
+        BmcErrorReason.PASSWORD: "let muster set one (`accounts:` in bringup.yaml; muster help bmc), or set "
+                                 "a new password at the BMC and put it where `password:` of `bmc:` reads it, "
+                                 f"then: muster bringup retry {name}",
         BmcErrorReason.TLS: _certificate(machine),
         BmcErrorReason.DENIED: "give its account on the BMC the role of an operator or administrator, then: "
                                f"muster bringup retry {name}",

@@ -79,11 +79,10 @@ class BootFrom(OfBmc):
                            keep={_ANSWERED: _try(machine)} if report.answered else {},
                            troubles=(Trouble(what, Owner.OPERATOR, clean(hand), "node"),))
 
-    def _make(self, controller: Controller, machine: Machine, operation: Operation) -> None:
+    def _make(self, controller: Controller, machine: Machine, operation: Operation) -> str:
         if operation.key.startswith("off:"):
-            controller.set_power(PowerAction.OFF)
-        else:
-            controller.set_boot(self._target, once=True)
+            return controller.set_power(PowerAction.OFF)
+        return controller.set_boot(self._target, once=True)
 
 
 def _try(machine: Machine) -> str:

@@ -1,5 +1,6 @@
 """Step credentials: the login is taken, and the machine says what it is and which firmware it has; versions
-are what the policy wants.
+are what the policy wants. Where the policy wants passwords of their own, a controller that has none gets one
+first.
 
 Serial number, UUID and versions are kept. A refused login is never tried again by itself.
 """
@@ -11,29 +12,90 @@ from fnmatch import fnmatchcase
 
 from healthcheck.model.outcome import Owner
 from healthcheck.model.trouble import Trouble
+from healthcheck.store.bringupnotes import LOGIN, REFUSED
+from inventory.errors import MusterError
 from inventory.text import clean
+from provisioning.bmc.accounts import Accounts
 from provisioning.bmc.base import BmcError, BmcErrorReason, Controller, MachineIdentity, Missing
-from provisioning.bringup.engine.model import BringupStep, Machine, Observation, StepState
+from provisioning.bringup.engine.model import (
+    BringupStep,
+    Machine,
+    Observation,
+    Operation,
+    OperationResult,
+    PastOperation,
+    StepEffect,
+    StepState,
+)
 from provisioning.bringup.policy.model import BringupPolicy, DesiredFirmware
-from provisioning.bringup.steps.bmcstep import Controllers, OfBmc, SkuOf, later, skip
+from provisioning.bringup.steps.bmcstep import (
+    Controllers,
+    OfBmc,
+    SkuOf,
+    address,
+    later,
+    made,
+    refused,
+    skip,
+    trouble,
+)
 from provisioning.bringup.steps.versions import compared
 
+_ACCOUNTS = "accounts"
+_SETTLES_S = 30.0           # until a change is sent again that does not show
+_MOST = 300
 _OWN = ("bios", "bmc")      # components that a machine's identity has
 _KEPT = ("serial", "uuid", "vendor", "model", "name", "bios", "firmware", "controller")
 
 
 class Credentials(OfBmc):
-    """Looks; a version is changed by whoever owns it. `sku_of` gives a machine's SKU, None where it has
-    none."""
+    """Looks, and sets accounts; a version is changed by whoever owns it. `sku_of` gives a machine's SKU, None
+    where it has none; `accounts` is None where none are wanted."""
 
     def __init__(
         self, step: BringupStep, controllers: Controllers, policy: BringupPolicy, sku_of: SkuOf,
+        accounts: Accounts | None = None,
     ) -> None:
         super().__init__(step, controllers)
         self._policy = policy
         self._sku_of = sku_of
+        self._accounts = accounts
+
+    def make(self, machine: Machine, operation: Operation) -> OperationResult:
+        """Sets accounts. See `Executor.make`."""
+        if self._accounts is None or machine.node.bmc is None:
+            return super().make(machine, operation)
+        try:
+            return OperationResult(True, clean(self._accounts.settle(machine.node) or "nothing to do", _MOST))
+        except MusterError as error:
+            return OperationResult(False, clean(str(error), _MOST))
+        except BmcError as error:
+            return made(error)
+
+    def _observed(self, machine: Machine) -> Observation:
+        if self._accounts is None or machine.node.bmc is None:
+            return super()._observed(machine)
+        past = machine.did(_ACCOUNTS)
+        if past is not None and past.done is not True and (why := _refused_login(past.message)):
+            return trouble(f"its BMC at {address(machine)} refuses the login: {why}", Owner.OPERATOR,
+                           "find out its password, put it where `password:` of `bmc:` reads it, then: muster "
+                           f"bringup retry {machine.name}", keep={LOGIN: REFUSED})
+        try:
+            lacking = self._accounts.lacking(machine.node)
+        except (BmcError, MusterError) as error:
+            return trouble(clean(str(error), _MOST), Owner.OPERATOR,
+                           f"correct it, then: muster bringup retry {machine.name}")
+        return _set_accounts(lacking, past) if lacking else super()._observed(machine)
 
     def _observe(self, machine: Machine, controller: Controller) -> Observation:
+        try:
+            return self._identified(machine, controller)
+        except BmcError as error:
+            if self._accounts is None or error.wrong is not BmcErrorReason.PASSWORD:
+                raise
+            return _set_accounts("a new password, which it asks for", machine.did(_ACCOUNTS))
+
+    def _identified(self, machine: Machine, controller: Controller) -> Observation:
         found = controller.identity()
         keep = kept(found)
         sku = self._sku_of(machine.node)
@@ -70,6 +132,20 @@ class Credentials(OfBmc):
             return Observation(
                 again.stand, again.message, troubles=again.troubles, again_s=again.again_s, keep=keep)
         return Observation(StepState.SO, message, keep=keep)
+
+
+def _set_accounts(what: str, past: PastOperation | None) -> Observation:
+    """The operation that sets what is lacking; what the controller will not do is for people."""
+    if past is not None and past.done is False and refused(past.message):
+        return Observation(StepState.TROUBLE, clean(f"its accounts cannot be set: {past.message}", _MOST))
+    return Observation(StepState.NOT_SO, f"lacks {what}", Operation(
+        "set accounts", _ACCOUNTS, (f"BMC: none -> {what}",), StepEffect.PASSIVE, settle_s=_SETTLES_S))
+
+
+def _refused_login(message: str) -> str:
+    """What an operation said that was refused for its passwords; "" for all else."""
+    begins = f"{BmcErrorReason.CREDENTIALS.value}: "
+    return message.removeprefix(begins) if message.startswith(begins) else ""
 
 
 def kept(found: MachineIdentity) -> dict[str, str]:

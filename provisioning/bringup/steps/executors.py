@@ -10,7 +10,8 @@ from healthcheck.store.file import NAME, opened
 from inventory.model import Node
 from provisioning.base.desired import desired
 from provisioning.bmc.base import Controller
-from provisioning.bmc.connect import controller
+from provisioning.bmc.connect import accounts_of, controller
+from provisioning.bmc.redfish.crawl import KeptTries
 from provisioning.bringup.engine.model import ORDER, Executor
 from provisioning.bringup.policy.model import BringupPolicy
 from provisioning.bringup.steps.agent import AgentStep
@@ -41,6 +42,7 @@ def executors(context: StepContext, policy: BringupPolicy) -> dict[str, Executor
     """Raises RulesError for a base configuration that cannot be, ConfigError for a delivery list that cannot
     be read."""
     step = policy.steps
+    tries = KeptTries(step["hardware"].seconds)
 
     def controllers(node: Node) -> Controller:
         return controller(node, folder=context.folder)
@@ -48,11 +50,13 @@ def executors(context: StepContext, policy: BringupPolicy) -> dict[str, Executor
     def patient(node: Node) -> Controller:
         """For a whole inventory: half of the step's time, so that a slow one is read to the end; one answer
         that does not come ends it sooner."""
-        return controller(node, folder=context.folder, seconds=step["hardware"].seconds / 2, answer_s=30.0)
+        return controller(node, folder=context.folder, seconds=step["hardware"].seconds / 2, answer_s=30.0,
+                          kept=tries.of(node.name))
 
     def sku_of(node: Node) -> Sku | None:
         return context.ruleset.skus.get(context.sku(node) or "")
 
+    accounts = accounts_of(policy.accounts, context.folder) if policy.accounts.wanted else None
     agent = AgentStep(step["agent"], context.transport, context.ruleset, default_sku=context.default_sku,
                       fanout=context.fanout)
     look = SshLook(context.transport, policy.os.wanted).state
@@ -60,9 +64,10 @@ def executors(context: StepContext, policy: BringupPolicy) -> dict[str, Executor
     proof = OsProof(installer, look)
     listed = delivered_by(policy.delivery, context.inventory.nodes)
     found: tuple[Executor, ...] = (
-        BmcReachable(step["bmc"], controllers), Credentials(step["credentials"], controllers, policy, sku_of),
+        BmcReachable(step["bmc"], controllers),
+        Credentials(step["credentials"], controllers, policy, sku_of, accounts),
         HardwareAsOrdered(step["hardware"], patient, policy, sku_of,
-                          Duplicates(lambda: _others(context), listed, context.inventory.nodes)),
+                          Duplicates(lambda: _others(context), listed, context.inventory.nodes), tries),
         BiosAsDesired(step["bios"], controllers, policy, sku_of), BootFrom(
             step["boot"], controllers, policy, installer, proof),
         OsInstalled(step["os"], controllers, policy, installer, proof),

@@ -17,6 +17,7 @@ from healthcheck.model.trouble import Trouble
 from inventory.text import clean
 from provisioning.bmc.base import BmcError, BmcErrorReason, Controller, PowerState
 from provisioning.bmc.compare import compare
+from provisioning.bmc.redfish.crawl import KeptTries
 from provisioning.bringup.engine.model import BringupStep, Machine, Observation, StepState
 from provisioning.bringup.policy.model import BringupPolicy
 from provisioning.bringup.steps.bmcstep import Controllers, OfBmc, SkuOf, later, place, skip
@@ -35,22 +36,30 @@ _PARTS = {bmc_sel_critical: "node", bmc_power_supply: "psu", bmc_sensors: "node"
 
 
 class HardwareAsOrdered(OfBmc):
-    """Looks; what is wrong, people repair. `sku_of` gives a machine's SKU, None where it has none."""
+    """Looks; what is wrong, people repair. `sku_of` gives a machine's SKU, None where it has none. `tries`
+    keeps what a look has read that did not come to its end, for the next one of the same machine."""
 
     def __init__(
         self, step: BringupStep, controllers: Controllers, policy: BringupPolicy, sku_of: SkuOf,
-        duplicates: Duplicates,
+        duplicates: Duplicates, tries: KeptTries | None = None,
     ) -> None:
         super().__init__(step, controllers)
         self._policy = policy
         self._sku_of = sku_of
         self._doubles = duplicates
+        self._tries = tries or KeptTries(step.seconds)
         self._fine: dict[str, tuple[float, Mapping[str, str], str]] = {}
 
     def _observed(self, machine: Machine) -> Observation:
         """Whoever only waits for others is not read again meanwhile: that is a hundred requests."""
         began, keep, message = self._fine.get(machine.name, (None, {}, ""))
-        return self._beside(machine, keep, message) if began == machine.began else super()._observed(machine)
+        if began == machine.began:
+            return self._beside(machine, keep, message)
+        self._tries.begin(machine.name, machine.began)
+        seen = super()._observed(machine)
+        if seen.stand is not StepState.UNKNOWN:     # what decided is whole: none of it decides again
+            self._tries.drop(machine.name)
+        return seen
 
     def _observe(self, machine: Machine, controller: Controller) -> Observation:
         parts = self._policy.parts
@@ -75,6 +84,9 @@ class HardwareAsOrdered(OfBmc):
             return Observation(
                 StepState.TROUBLE, f"{wrong[0].what}{more}", troubles=tuple(wrong[:_MOST]), keep=keep)
         if unread:
+            # All was answered, and a part of it says nothing yet: that is asked for anew.
+            if (kept_of := self._tries.of(machine.name)) is not None and not kept_of.cut:
+                self._tries.drop(machine.name)
             why = f"could not be read: {'; '.join(unread[:4])}"
             again = later(machine, clean(why, 300),
                           Trouble(clean(f"its controller: {why}", 300), Owner.OPERATOR,

@@ -77,15 +77,15 @@ class OsInstalled(OfBmc):
         if machine.node.bmc is None:
             return _waits(machine, report, report.message,
                           f"turn it on; it has no bmc in the inventory ({place(machine)})")
-        return self._asked(machine, lambda controller: self._powered(machine, controller, report))
+        return self._asked(machine, lambda known, controller: self._powered(known, controller, report))
 
     def _installed(self, machine: Machine, report: OsReport) -> Observation:
         """So; but one that its installer alone vouches for may be off."""
         so = Observation(StepState.SO, clean(f"installed: {report.message}", 300), keep=keep(report))
         if report.answered or self._backend.drives_power or machine.node.bmc is None:
             return so
-        return self._asked(machine, lambda controller: on(
-            machine, controller.power(), "os", "so that its operating system boots",
+        return self._asked(machine, lambda known, controller: on(
+            known, controller.power(), "os", "so that its operating system boots",
             self._policy.power) or so)
 
     def _observe(self, machine: Machine, controller: Controller) -> Observation:
@@ -99,8 +99,8 @@ class OsInstalled(OfBmc):
             target = target_of(self._policy, self._backend)
             if machine.node.bmc is None or self._backend.drives_power or target is BootTarget.NONE:
                 return _installs(report, change)
-            return self._asked(machine, lambda controller: sent(
-                machine, controller, target, self._policy.power, self.step.name) or _installs(report, change))
+            return self._asked(machine, lambda known, controller: sent(
+                known, controller, target, self._policy.power, self.step.name) or _installs(report, change))
         what = clean(f"its installation has failed: {report.message}", 300)
         return trouble(
             what, Owner.OPERATOR,
@@ -126,11 +126,10 @@ class OsInstalled(OfBmc):
                        f"{f'; its boot has come to {how}' if how else ''}", advice)
         return replace(found, keep={_WAS_ON: _id(past)} if past is not None else {})
 
-    def _make(self, controller: Controller, machine: Machine, operation: Operation) -> None:
+    def _make(self, controller: Controller, machine: Machine, operation: Operation) -> str:
         if operation.key.startswith(SET):
-            controller.set_boot(target_of(self._policy, self._backend), once=True)
-        else:
-            controller.set_power(PowerAction.OFF if operation.key.startswith("off:") else PowerAction.ON)
+            return controller.set_boot(target_of(self._policy, self._backend), once=True)
+        return controller.set_power(PowerAction.OFF if operation.key.startswith("off:") else PowerAction.ON)
 
 
 def target_of(policy: BringupPolicy, backend: OsBackend) -> BootTarget:

@@ -31,7 +31,7 @@ ELSEWHERE: Mapping[str, Mapping[tuple[str, ...], str]] = {
     "agent": {("agent",): "tests/provisioning/agent/test_agent_command.py"},
     "base": {("bringup", "base"): "tests/provisioning/base/test_base_command.py"},
     "blame": {("blame", "4711"): "tests/healthcheck/blame/test_blame.py"},
-    "bmc": {("bmc",): "tests/provisioning/bmc/test_bmc_command.py"},
+    "bmc": {("bmc", "accounts"): "tests/provisioning/bmc/test_accounts_command.py", ("bmc",): "tests/provisioning/bmc/test_bmc_command.py"},
     "bringup": {("bringup", "run"): "tests/provisioning/bringup/test_run_command.py",
                 ("bringup",): "tests/provisioning/bringup/test_command.py"},
     "burnin": {("burnin", "run"): "tests/provisioning/burnin/site.py", ("burnin",): "tests/provisioning/burnin/test_command.py"},

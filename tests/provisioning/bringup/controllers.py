@@ -22,6 +22,7 @@ from provisioning.bmc.base import (
     BmcErrorReason,
     BootOverride,
     BootTarget,
+    EarlierChange,
     FirmwareEntry,
     HardwareInventory,
     HardwarePart,
@@ -84,6 +85,8 @@ class Scripted:
     operations: list[str] = field(default_factory=list)
     opened: int = 0
     closed: int = 0
+    says: str = ""              # of a change that it accepted
+    left: tuple[EarlierChange, ...] = ()
     stays: bool = False         # the power, whatever it is told
     applies: bool = True        # pending settings in the next boot
 
@@ -106,11 +109,12 @@ class Scripted:
         self._ask("power")
         return self.on
 
-    def set_power(self, set_power: PowerAction) -> None:
+    def set_power(self, set_power: PowerAction) -> str:
         self._ask("turn")
         self.operations.append(set_power.value)
         self._turned(set_power)
         self._ask("turned")
+        return self.says
 
     def _turned(self, set_power: PowerAction) -> None:
         if self.stays:
@@ -125,30 +129,36 @@ class Scripted:
         self._ask("boot")
         return self.override
 
-    def set_boot(self, target: BootTarget, once: bool) -> None:
+    def set_boot(self, target: BootTarget, once: bool) -> str:
         self._ask("set_boot")
         self.operations.append(f"boot {target.value}")
         self.override = replace(self.override, target=target, once=once)
+        return self.says
 
     def bios(self) -> Bios:
         self._ask("bios")
         return Bios(self.settings if not isinstance(self.settings, dict) else dict(self.settings),
                     self.pending if not isinstance(self.pending, dict) else dict(self.pending))
 
-    def set_bios(self, settings: Mapping[str, str | int | bool]) -> None:
+    def set_bios(self, settings: Mapping[str, str | int | bool]) -> str:
         self._ask("set_bios")
         self.operations.append(f"write {','.join(f'{name}={value}' for name, value in settings.items())}")
         if isinstance(self.pending, dict):
             self.pending |= settings
         self._ask("written")
+        return self.says
+
+    def earlier(self) -> tuple[EarlierChange, ...]:
+        self._ask("earlier")
+        return self.left
 
     def media(self) -> tuple[Media, ...]:
         return ()
 
-    def insert(self, name: str, image: str) -> None:
+    def insert(self, name: str, image: str) -> str:
         raise BmcError(BmcErrorReason.UNSUPPORTED, "no media")
 
-    def eject(self, name: str) -> None:
+    def eject(self, name: str) -> str:
         raise BmcError(BmcErrorReason.UNSUPPORTED, "no media")
 
     def hardware(self) -> HardwareInventory:

@@ -457,6 +457,29 @@ def test_a_deed_that_came_true_while_a_long_look_was_under_way_is_no_trouble(fak
     assert fake.run(["n1"], Acts(step("bios"), observe, thing.make)).done == ("n1",) and thing.made == ["n1"]
 
 
+def test_a_deed_that_outlived_its_time_is_waited_for_written_down_and_done_once(fake: Fake) -> None:
+    made: list[str] = []
+
+    def looks(machine: Machine) -> Observation:
+        past = machine.did("off")
+        if past is None:
+            return Observation(StepState.NOT_SO, "on", operation("off", once=True, shows=False))
+        if machine.now < 1300:
+            return Observation(StepState.WAIT, "its BMC still works on it", again_s=30)
+        known = {"off": OperationResult(True, "accepted: Completed")} if past.done is None else {}
+        return replace(SO, learned=known)
+
+    def makes(machine: Machine, wanted: Operation) -> OperationResult:
+        made.append(machine.name)
+        return OperationResult(None, "still on its way")
+
+    fake.run(["n1"], Acts(step("bios"), looks, makes))
+    assert made == ["n1"]
+    with opened(fake.folder) as store:
+        (action,) = bringups.actions(store)
+    assert (action.done, action.said) == (True, "accepted: Completed") and action.ended >= 1300
+
+
 def test_foreign_words_are_bounded_and_escaped_in_the_store(fake: Fake) -> None:
     words = "\x1b[31m" + "x" * 9999
     thing = Thing(fake, lag_s=20.0)

@@ -1,0 +1,132 @@
+"""Which paths of a service are still to be read, as several connections take them: what a document leads to
+joins the others at once, so that no connection waits for a whole level to be read.
+
+Also what earlier tries read, which the next one need not ask for again.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple, TypeAlias
+
+from provisioning.bmc.redfish.answers import Document
+
+MOST_KEPT = 8 * 1024 * 1024     # bytes of answers of one machine; an HGX's 139 documents have some 0.5 MB
+
+
+class ToRead(NamedTuple):
+    """A path, and what its document leads to; None for one that leads nowhere."""
+
+    path: str
+    onward: Onward | None = None
+
+
+Onward: TypeAlias = Callable[[Document], Iterable[ToRead]]
+
+
+class Frontier:
+    """The paths that wait, each once. Those that lead on are taken first: what hangs on them takes
+    longest."""
+
+    def __init__(self, first: Iterable[ToRead]) -> None:
+        self._waiting: deque[ToRead] = deque()
+        self._seen: set[str] = set()
+        self._busy = 0
+        self._changed = threading.Condition()
+        self.add(first)
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, found: Iterable[ToRead]) -> None:
+        """Has these read, too."""
+        with self._changed:
+            for one in found:
+                if one.path not in self._seen:
+                    self._seen.add(one.path)
+                    self._put(one)
+            self._changed.notify_all()
+
+    def taken(self) -> Iterator[ToRead]:
+        """One path after the other, for one connection; ends when no more can come. The caller has `add`ed
+        what came of a path, or `put_back` it, before it comes for the next."""
+        while (one := self._take()) is not None:
+            try:
+                yield one
+            finally:
+                with self._changed:
+                    self._busy -= 1
+                    self._changed.notify_all()
+
+    def put_back(self, one: ToRead) -> None:
+        """For another connection, if there is one."""
+        with self._changed:
+            self._put(one)
+
+    def _put(self, one: ToRead) -> None:
+        if one.onward is None:
+            self._waiting.append(one)
+        else:
+            self._waiting.appendleft(one)
+
+    def _take(self) -> ToRead | None:
+        with self._changed:
+            while not self._waiting and self._busy:
+                self._changed.wait()
+            if not self._waiting:
+                return None
+            self._busy += 1
+            return self._waiting.popleft()
+
+
+class KeptDocuments:
+    """What was read of one machine's parts in a try that did not come to its end. None is older than
+    `seconds`.
+
+    No ETag is asked about: that is a request for each, and those are what a slow controller has too few of.
+    """
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._seconds = seconds
+        self._clock = clock
+        self._held: dict[str, tuple[float, Document]] = {}
+        self._bytes = 0
+        self._writing = threading.Lock()
+        self.cut = False        # the newest try was ended by a controller that gave no more answers
+
+    def get(self, path: str) -> Document | None:
+        """What stood at this path, None where that is not known, or too old."""
+        read, document = self._held.get(path, (0.0, None))
+        return document if document is not None and self._clock() - read <= self._seconds else None
+
+    def put(self, path: str, document: Document, size: int) -> None:
+        """Keeps a document of `size` bytes, as long as there is room."""
+        with self._writing:
+            if self._bytes + size <= MOST_KEPT:
+                self._bytes += size
+                self._held[path] = self._clock(), document
+
+
+class KeptTries:
+    """What each machine's tries of a step read. `seconds` is how old it may be."""
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._seconds = seconds
+        self._clock = clock
+        self._of: dict[str, tuple[float, KeptDocuments]] = {}
+
+    def of(self, node: str) -> KeptDocuments | None:
+        """What is kept of this machine; None for one that has begun no step."""
+        return self._of[node][1] if node in self._of else None
+
+    def begin(self, node: str, began: float) -> None:
+        """A try of the step that the machine came to at `began`; what other steps' tries read is dropped."""
+        if node not in self._of or self._of[node][0] != began:
+            self._of[node] = began, KeptDocuments(self._seconds, self._clock)
+
+    def drop(self, node: str) -> None:
+        """The try came to its end: the next one reads all of it anew."""
+        self._of.pop(node, None)

@@ -1,0 +1,446 @@
+"""Passwords of controllers: what is kept before what is changed, whatever is killed when; and nobody sees one."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import stat
+import string
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inventory.model import Bmc, Node, Secret, SecretFrom, Speaks
+from provisioning.bmc.accounts import Accounts, DesiredAccounts
+from provisioning.bmc.base import BmcError, BmcErrorReason, PowerAction
+from provisioning.bmc.connect import accounts_of
+from provisioning.bmc.credentials import Hidden
+from provisioning.bmc.ipmi.controller import IpmiController
+from provisioning.bmc.passwords import FolderStore, KeyringStore, PasswordRules, random_password, store_of
+from tests.testbed.ipmisim import PASSWORD, USER, IpmiSim, ipmi_sim, require_ipmi
+from tests.testbed.redfish.https import served
+from tests.testbed.redfish.makers import DELIVERED, MAKERS
+from tests.testbed.redfish.service import Service
+
+ROOT = "root"
+
+
+# What a password is.
+
+@given(length=st.integers(8, 20), least=st.integers(0, 20), most=st.sampled_from([0, 8, 12, 16, 20, 40]))
+def test_a_password_is_as_the_controller_wants_it_or_there_is_none(length: int, least: int, most: int) -> None:
+    try:
+        text = random_password(length, PasswordRules(least, most)).text
+    except BmcError as problem:
+        assert problem.wrong is BmcErrorReason.REFUSED and most and least > most
+        return
+    assert 8 <= len(text) <= 20 and len(text) >= least and (not most or len(text) <= most)
+    assert text[0] in string.ascii_letters and not set(text) & set("0O1lI \"'#\\$")
+    for kind in (string.ascii_lowercase, string.ascii_uppercase, string.digits, "-_."):
+        assert set(text) & set(kind)
+    assert not any(one == other for one, other in pairwise(text))
+
+
+def test_no_two_are_the_same() -> None:
+    assert len({random_password(16, PasswordRules()).text for _ in range(500)}) == 500
+
+
+def test_a_controller_that_wants_more_than_ipmi_has_room_for_is_left_as_it_is() -> None:
+    with pytest.raises(BmcError, match="21 to 40 characters, and muster makes them of 8 to 20"):
+        random_password(16, PasswordRules(21, 40))
+
+
+# Where it is kept.
+
+def node(where: Path, place: tuple[str, int, str] = ("127.0.0.1", 1, "pin"), *, name: str = "gpu001",
+         words: tuple[str, ...] = ()) -> Node:
+    secret = Secret(SecretFrom.COMMAND, words) if words else Secret(SecretFrom.FILE, (str(where / "{node}"),))
+    return Node(name, bmc=Bmc(place[0], ROOT, place[1], secret=secret, tls=place[2]))
+
+
+def test_a_file_is_whole_and_its_owners_alone(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path / "pw")
+    store.put("gpu001", Hidden("abc"))
+    path = tmp_path / "pw/gpu001"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600 and path.read_text() == "abc\n"
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    found = store.get("gpu001")
+    assert found is not None and found.text == "abc" and store.get("gpu002") is None
+    store.forget("gpu001")
+    assert list(path.parent.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_written_is_one_line_and_no_password(tmp_path: Path) -> None:
+    (tmp_path / "pw").write_text("a file")
+    with pytest.raises(BmcError, match="cannot be kept in") as caught:
+        FolderStore(tmp_path / "pw").put("gpu001", Hidden("abc-secret"))
+    assert caught.value.wrong is BmcErrorReason.NO_SECRET and "abc-secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("secret", [
+    None, Secret(SecretFrom.ENV, ("X",)), Secret(SecretFrom.FILE, ("/etc/shared",)),
+    Secret(SecretFrom.COMMAND, ("pass", "show", "x")), Secret(SecretFrom.FILE, ("/pw/{node}/x",))])
+def test_what_is_written_must_be_what_every_other_command_reads(secret: Secret | None) -> None:
+    one = Node("gpu001", bmc=Bmc("127.0.0.1", ROOT, secret=secret))
+    with pytest.raises(BmcError, match=r'say there: bmc: \{password: \{file: "/pw/\{node\}"\}\}'):
+        store_of(one, Path("/pw"), None)
+    with pytest.raises(BmcError, match=r"say there: bmc: \{password: \{command:"):
+        store_of(one, None, ("keep", "{node}"))
+
+
+KEEPER = """import sys, pathlib
+folder, word, entry = sys.argv[1:]
+path = pathlib.Path(folder) / entry
+if word == "keep":
+    path.write_text(sys.stdin.read())
+else:
+    print(path.read_text(), end="")
+"""
+
+
+@pytest.fixture
+def keyring(tmp_path: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """A site's keyring: the words that keep, and those that read."""
+    (tmp_path / "keyring").mkdir()
+    program = tmp_path / "keeper.py"
+    program.write_text(KEEPER)
+    start = (sys.executable, str(program), str(tmp_path / "keyring"))
+    return (*start, "keep", "{node}"), (*start, "show", "{node}")
+
+
+def test_a_keyring_is_given_it_over_standard_input(
+    tmp_path: Path, keyring: tuple[tuple[str, ...], tuple[str, ...]],
+) -> None:
+    keep, show = keyring
+    store = KeyringStore(keep, Secret(SecretFrom.COMMAND, show))
+    assert store.get("gpu001") is None
+    store.put("gpu001", Hidden("abc"))
+    found = store.get("gpu001")
+    assert found is not None and found.text == "abc" and (tmp_path / "keyring/gpu001").read_text() == "abc\n"
+    with pytest.raises(BmcError, match="exit code 3"):
+        KeyringStore((sys.executable, "-c", "raise SystemExit(3)"), Secret(SecretFrom.COMMAND, show)).put(
+            "x", Hidden("abc"))
+
+
+# One controller.
+
+class Bed:
+    def __init__(self, folder: Path, service: Service, place: tuple[str, int, str]) -> None:
+        self.folder, self.service, self.place = folder, service, place
+        self.passwords = folder / "pw"
+        self.first = folder / "delivered"
+        self.first.write_text(DELIVERED + "\n")
+        self.first.chmod(0o600)
+        service.add(ROOT, DELIVERED)
+
+    @property
+    def node(self) -> Node:
+        return node(self.passwords, self.place)
+
+    def accounts(self, **desired: Any) -> Accounts:
+        return accounts_of(DesiredAccounts(**{"random": True, "folder": self.passwords, "first": Secret(
+            SecretFrom.FILE, (str(self.first),)), **desired}), self.folder, 10.0)
+
+    def kept(self) -> dict[str, str]:
+        return {path.name: path.read_text().strip() for path in self.passwords.iterdir()
+                if not path.name.startswith(".")} if self.passwords.exists() else {}
+
+    def again(self) -> None:
+        """The controller and the store as they were delivered."""
+        for path in self.passwords.iterdir() if self.passwords.exists() else ():
+            path.unlink()
+        self.service.accounts = {ROOT: type(next(iter(self.service.accounts.values())))(ROOT, DELIVERED)}
+        self.service.tokens.clear()
+        self.service.refused = 0
+
+
+@pytest.fixture
+def bed(tmp_path: Path) -> Iterator[Bed]:
+    service = MAKERS["openbmc"]()
+    with served(tmp_path, {"gpu001": service}) as places:
+        yield Bed(tmp_path, service, places["gpu001"])
+
+
+def test_the_controller_is_told_only_what_is_kept(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    answer = bed.service.answer
+
+    def watched(method: str, *rest: Any) -> Any:
+        if method == "PATCH":
+            told.append(bed.kept().get("gpu001.next", ""))
+        return answer(method, *rest)
+
+    monkeypatch.setattr(bed.service, "answer", watched)
+    bed.accounts().settle(bed.node)
+    assert told == [bed.service.password(ROOT)] and bed.kept() == {"gpu001": bed.service.password(ROOT)}
+
+
+def test_where_it_cannot_be_kept_the_controller_is_not_told(bed: Bed) -> None:
+    bed.passwords.write_text("a file")
+    with pytest.raises(BmcError, match="cannot be kept"):
+        bed.accounts().settle(bed.node)
+    assert bed.service.password(ROOT) == DELIVERED
+
+
+def test_a_keyring_that_gives_back_another_stops_before_the_controller_is_told(
+    bed: Bed, keyring: tuple[tuple[str, ...], tuple[str, ...]],
+) -> None:
+    keep, _ = keyring
+    liar = (sys.executable, "-c", "print('another')", "{node}")
+    accounts = bed.accounts(folder=None, keyring=keep)
+    with pytest.raises(BmcError, match="what is read back is another"):
+        accounts.settle(node(bed.passwords, bed.place, words=liar))
+    assert bed.service.password(ROOT) == DELIVERED
+
+
+def test_what_the_controller_does_not_like_is_forgotten_and_the_old_one_stays(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bed.service.ways = replace(bed.service.ways, least=30)      # and its service says nothing of it
+    monkeypatch.setattr(bed.service, "_service", lambda: {
+        "Accounts": {"@odata.id": bed.service.ways.accounts}})
+    with pytest.raises(BmcError) as caught:
+        bed.accounts().settle(bed.node)
+    assert (caught.value.wrong, caught.value.done) == (BmcErrorReason.REFUSED, False)
+    assert bed.service.password(ROOT) == DELIVERED and bed.kept() == {}
+
+
+def test_lengths_that_the_service_names_are_kept_to(bed: Bed) -> None:
+    bed.service.ways = replace(bed.service.ways, least=18, most=20)
+    bed.accounts().settle(bed.node)
+    assert len(bed.service.password(ROOT)) == 18
+
+
+def test_one_that_works_is_renewed_only_when_asked_to(bed: Bed) -> None:
+    accounts = bed.accounts()
+    accounts.settle(bed.node)
+    first = bed.service.password(ROOT)
+    assert accounts.settle(bed.node) == "" and bed.service.password(ROOT) == first
+    accounts.settle(bed.node, renew=True)
+    assert bed.service.password(ROOT) == bed.kept()["gpu001"] != first
+
+
+def test_where_nothing_that_is_known_is_taken_three_logins_are_all(bed: Bed) -> None:
+    bed.service.accounts[ROOT].password = "some-0ther"
+    FolderStore(bed.passwords).put("gpu001", Hidden("own-1"))
+    FolderStore(bed.passwords).put("gpu001.next", Hidden("next-1"))
+    with pytest.raises(BmcError, match="its own, the new one, the one it was delivered with") as caught:
+        bed.accounts().settle(bed.node)
+    assert caught.value.wrong is BmcErrorReason.CREDENTIALS and bed.service.refused == 3
+
+
+def test_two_at_once_do_not_both_set_it(bed: Bed) -> None:
+    accounts = bed.accounts()
+    with accounts._alone(bed.node), pytest.raises(BmcError, match="another process"):
+        bed.accounts().settle(bed.node)
+
+
+# A kill at every point.
+
+OURS = ("provisioning/bmc/accounts.py", "provisioning/bmc/passwords.py", "provisioning/bmc/redfish/accounts.py",
+        "provisioning/bmc/redfish/match.py", "healthcheck/config/files.py")
+MAKING = ("random_password", "<genexpr>")       # which takes as many lines as it happens to
+
+
+def killed_at(point: int, act: Callable[[], object]) -> bool:
+    """Whether a process that does this was killed at this line of those of OURS that it runs."""
+    child = os.fork()
+    if child == 0:
+        left = [point]
+
+        def trace(frame: FrameType, event: str, _: object) -> Any:
+            if not frame.f_code.co_filename.endswith(OURS) or frame.f_code.co_name in MAKING:
+                return None
+            if event == "line":
+                left[0] -= 1
+                if left[0] < 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+            return trace
+        try:
+            sys.settrace(trace)
+            act()
+            sys.settrace(None)
+        except BaseException:  # noqa: BLE001  (the child has nobody to tell)
+            sys.settrace(None)
+            traceback.print_exc()
+            os._exit(3)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0
+    return os.WIFSIGNALED(status)
+
+
+def test_a_kill_at_any_point_loses_no_password_and_the_next_call_ends_it(bed: Bed) -> None:
+    accounts, points = bed.accounts(operator="muster"), 0
+    while True:
+        bed.again()
+        killed = killed_at(points, lambda: accounts.settle(bed.node))
+        known = {DELIVERED, *bed.kept().values()}
+        assert bed.service.password(ROOT) in known, points
+        before = bed.service.refused
+        accounts.settle(bed.node)
+        assert bed.service.refused - before <= 2
+        assert bed.kept() == {"gpu001": bed.service.password(ROOT),
+                              "gpu001.operator": bed.service.password("muster")}, points
+        if not killed:
+            break
+        points += 3
+    assert points > 150
+
+
+def test_a_kill_while_a_working_one_is_renewed_leaves_one_that_works(bed: Bed) -> None:
+    accounts, points, old = bed.accounts(), 0, ""
+    while True:
+        bed.again()
+        accounts.settle(bed.node)
+        old = bed.service.password(ROOT)
+        killed = killed_at(points, lambda: accounts.settle(bed.node, renew=True))
+        assert bed.service.password(ROOT) in bed.kept().values(), points
+        accounts.settle(bed.node)
+        assert bed.kept() == {"gpu001": bed.service.password(ROOT)}, points
+        if not killed:
+            break
+        points += 5
+    assert bed.service.password(ROOT) != old and points > 80
+
+
+@pytest.mark.parametrize("made", [False, True])
+def test_a_kill_while_the_controller_is_being_asked_loses_none_either(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch, made: bool,
+) -> None:
+    """At each request, before the controller has done what is asked, and after it, of which it then tells nobody."""
+    accounts, answer, at = bed.accounts(operator="muster"), bed.service.answer, 0
+    left, child = [0], [0]
+
+    def deadly(*words: Any) -> Any:
+        left[0] -= 1
+        dies = left[0] == 0 and child[0]
+        if dies and not made:
+            os.kill(child[0], signal.SIGKILL)
+            raise ConnectionResetError
+        said = answer(*words)
+        if dies:
+            os.kill(child[0], signal.SIGKILL)
+        return said
+
+    monkeypatch.setattr(bed.service, "answer", deadly)
+    while True:
+        at += 1
+        bed.again()
+        gate, opens = os.pipe()
+        left[0], child[0] = at, 0
+        child[0] = os.fork()
+        if child[0] == 0:
+            os.read(gate, 1)
+            with contextlib.suppress(BmcError):
+                accounts.settle(bed.node)
+            os._exit(0)
+        os.write(opens, b"x")
+        _, status = os.waitpid(child[0], 0)
+        child[0] = 0
+        os.close(gate)
+        os.close(opens)
+        assert bed.service.password(ROOT) in {DELIVERED, *bed.kept().values()}, at
+        accounts.settle(bed.node)
+        assert bed.kept() == {"gpu001": bed.service.password(ROOT),
+                              "gpu001.operator": bed.service.password("muster")}, at
+        if not os.WIFSIGNALED(status):
+            break
+    assert at > 20
+
+
+# Nobody sees it.
+
+def processes() -> bytes:
+    """The words and the environment of every process."""
+    found = b""
+    for one in Path("/proc").glob("[0-9]*"):
+        for name in ("cmdline", "environ"):
+            with contextlib.suppress(OSError):
+                found += (one / name).read_bytes()
+    return found
+
+
+def test_no_password_is_printed_logged_kept_elsewhere_or_in_any_process(
+    bed: Bed, keyring: tuple[tuple[str, ...], tuple[str, ...]], caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    keep, show = keyring
+    seen, over = [b""], threading.Event()
+
+    def watch() -> None:
+        while not over.is_set():
+            seen[0] += processes()
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        one = node(bed.passwords, bed.place, words=show)
+        accounts = bed.accounts(folder=None, keyring=keep, operator="muster")
+        said = [accounts.plan(one), accounts.settle(one), accounts.settle(one, renew=True), repr(accounts)]
+    finally:
+        over.set()
+        watcher.join()
+    secrets = {path.read_text().strip() for path in (bed.folder / "keyring").iterdir()} | {DELIVERED}
+    assert len(secrets) >= 3
+    written = "".join(said) + caplog.text + "".join(capfd.readouterr())
+    for secret in secrets:
+        assert secret not in written and secret.encode() not in seen[0]
+        for path in bed.folder.rglob("*"):
+            if path.is_file() and path.parent.name != "keyring" and path != bed.first:
+                assert secret.encode() not in path.read_bytes(), path
+
+
+# IPMI.
+
+@pytest.fixture
+def sim(tmp_path: Path) -> Iterator[IpmiSim]:
+    require_ipmi()
+    with ipmi_sim(tmp_path / "sim") as found:
+        yield found
+
+
+def test_an_ipmi_controller_gets_them_too_and_no_process_list_has_one(sim: IpmiSim, tmp_path: Path) -> None:
+    passwords, first = tmp_path / "pw", tmp_path / "first"
+    first.write_text(PASSWORD)
+    first.chmod(0o600)
+    where = Secret(SecretFrom.FILE, (str(passwords / "{node}"),))
+    one = Node("gpu001", bmc=Bmc(sim.address, USER, sim.port, Speaks.IPMI, where))
+    accounts = accounts_of(DesiredAccounts(random=True, folder=passwords, operator="muster", first=Secret(
+        SecretFrom.FILE, (str(first),))), tmp_path, 30.0)
+    seen, over = [b""], threading.Event()
+
+    def watch() -> None:
+        while not over.is_set():
+            seen[0] += processes()
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        said = accounts.settle(one)
+    finally:
+        over.set()
+        watcher.join()
+    assert said == "it has a password of its own; it has an operator's account muster"
+    own, operator = ((passwords / name).read_text().strip() for name in ("gpu001", "gpu001.operator"))
+    assert len(own) == len(operator) == 16
+    assert own.encode() not in seen[0] and operator.encode() not in seen[0] and PASSWORD.encode() not in seen[0]
+    assert accounts.settle(one) == ""
+    bare = Node("gpu001", bmc=Bmc(sim.address, port=sim.port, speaks=Speaks.IPMI))
+    IpmiController(bare, lambda: ("muster", operator), 20.0).set_power(PowerAction.ON)
+    with pytest.raises(BmcError) as caught:
+        IpmiController(bare, lambda: (USER, PASSWORD), 20.0).power()
+    assert caught.value.wrong is BmcErrorReason.CREDENTIALS
