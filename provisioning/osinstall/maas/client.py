@@ -25,10 +25,15 @@ from provisioning.osinstall.maas.wire import MaasAnswer, MaasDeadline, MaasError
 _PAUSES = (0.5, 1.0, 2.0, 4.0)
 _PASSING = frozenset({429, 500, 502, 503, 504})
 _SAID = 200     # letters of what MAAS says in an error
+_SILENT_S = 10.0
 
 
 class MaasClient:
-    """One MAAS with one API key, which is read at the first request. Several threads may use it."""
+    """One MAAS with one API key, which is read at the first request. Several threads may use it.
+
+    When it does not answer, that costs a run over many nodes the time of one question: for a while the others
+    are refused here.
+    """
 
     def __init__(
         self, where: MaasPlace, key: Secret, *, tls: str = "verify", seconds: float = 60.0,
@@ -41,10 +46,15 @@ class MaasClient:
         self._pause = pause
         self._lock = threading.Lock()
         self._key: MaasKey | None = None
+        self._silent = ""
+        self._silent_until = 0.0
 
     def get(self, path: str, query: Sequence[tuple[str, str]] = ()) -> Any:
         """The JSON value at a path below the API's root; asked again where that may help and there is time.
         Raises OsError."""
+        with self._lock:
+            if time.monotonic() < self._silent_until:
+                raise MaasError(f"{self._silent}; not asked again for {_SILENT_S:g} s", passing=True)
         deadline = MaasDeadline(self._seconds)
         tries = 0
         while True:
@@ -52,6 +62,9 @@ class MaasClient:
                 return self._once("GET", path, query, None, deadline)
             except MaasError as error:
                 if not self.waits(error, tries, deadline):
+                    if error.passing and not error.status:
+                        with self._lock:
+                            self._silent, self._silent_until = str(error), time.monotonic() + _SILENT_S
                     raise
                 tries += 1
 
