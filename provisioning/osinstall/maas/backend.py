@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from inventory.model import Node
 from inventory.text import clean
@@ -138,6 +138,11 @@ class MaasBackend:
     def found(self, node: Node) -> MaasMachine | None:
         """The node's machine, None where MAAS has none. Raises OsError."""
         return self._machine(node)
+
+    def results(self, system_id: str, names: Sequence[str]) -> object:
+        """The outputs of these commissioning scripts, as MAAS answers them. Raises OsError."""
+        query = (("type", "commissioning"), ("include_output", "true"), ("filters", ",".join(names)))
+        return self._client.get(f"nodes/{system_id}/results/", query)
 
     def _ask(self, operation: MaasOperation, one: MaasMachine, node: Node) -> None:
         options, comment = self._options, f"muster: {node.name}"

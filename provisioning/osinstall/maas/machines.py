@@ -105,8 +105,8 @@ def machine(document: object) -> MaasMachine:
 
 
 def machines(document: object) -> tuple[MaasMachine, ...]:
-    """The machines of a list. Raises OsError for what is none; an entry that is no machine is passed over, as
-    a person can still be told of the others."""
+    """The machines of a list. Raises OsError for what is none; an entry that is no machine is passed over, so
+    that one does not hide the others."""
     if not isinstance(document, list):
         raise OsError(f"MAAS answered no list of machines but {short(type(document).__name__)}; is this "
                       "MAAS?")
