@@ -86,14 +86,15 @@ def propose(
 ) -> tuple[LabelProposal, ...]:
     """All proposals, node by node; `usual` has the ports of each node's kind of machine."""
     names = {node.name.lower() for node in inventory}
-    leaves = {name.lower(): name for node in inventory for name in _leaves(node)}
+    leaves: dict[str, str] = {}
+    for node in inventory:
+        for name in _leaves(node):
+            leaves.setdefault(name.lower(), name)
     shared = _shared(found)
     made: list[LabelProposal] = []
     for one in found:
-        node = inventory.nodes.get(one.node)
-        if node is not None:
-            reader = _Reader(node, one, {**usual.get(one.node, {}), **node.ports}, patterns, names, leaves,
-                             shared, usual.get(one.node, {}))
+        if (known := inventory.nodes.get(one.node)) is not None:
+            reader = _Reader(known, one, usual.get(one.node, {}), patterns, names, leaves, shared)
             made += reader.proposals()
     return tuple(made)
 
@@ -144,12 +145,11 @@ class _Reader:
     """What the evidence of one node comes to."""
 
     def __init__(
-        self, node: Node, found: LabelEvidence, plans: Plans, patterns: LabelPatterns, names: set[str],
-        leaves: Mapping[str, str], shared: Mapping[tuple[str, str], tuple[str, ...]], usual: Plans,
+        self, node: Node, found: LabelEvidence, usual: Plans, patterns: LabelPatterns, names: set[str],
+        leaves: Mapping[str, str], shared: Mapping[tuple[str, str], tuple[str, ...]],
     ) -> None:
         self._node = node
         self._found = found
-        self._plans = plans
         self._patterns = patterns
         self._names = names
         self._known = leaves
@@ -159,28 +159,38 @@ class _Reader:
     def proposals(self) -> Iterator[LabelProposal]:
         """Rack, leaves, ports in the order of their addresses, labels."""
         ports, leaves, racks = [], dict[str, list[str]](), list(self._found.racks)
+        unclear: dict[str, list[str]] = {}
         for interface, switches in self._switches().items():
             pci = self._found.pci.get(interface, "")
-            role = self._role(pci)
-            trouble = self._trouble(switches)
-            name = self._canonical(switches[0].system)
+            role, trouble = self._role(pci), self._trouble(switches)
+            names = [self._canonical(one.system) for one in switches]
             at = f"{self._found.source}: {interface} leads to {_end(switches[0])}"
             if role:
-                ports.append(self._port(pci, name, at, trouble))
-            if trouble:
-                continue
-            if role == "compute" or any(_fits(name, pattern) for pattern in self._patterns.leaves):
-                leaves.setdefault(name, []).append(f"{interface} {switches[0].port}".strip())
-            elif self._patterns.rack and (rack := _starred(name, self._patterns.rack)):
+                ports.append(self._port(pci, names[0], at, trouble))
+            if role == "compute" or any(
+                    _fits(name, pattern) for name in names for pattern in self._patterns.leaves):
+                if trouble:
+                    unclear.setdefault("leaf", []).append(f"{interface}: {trouble}")
+                leaves.setdefault(names[0], []).append(f"{interface} {switches[0].port}".strip())
+            elif self._patterns.rack and (rack := _starred(names[0], self._patterns.rack)):
+                if trouble:
+                    unclear.setdefault("rack", []).append(f"{interface}: {trouble}")
                 racks.append((rack, at))
         if racks:
-            yield self._rack(racks)
+            yield self._unclear("rack", unclear) or self._rack(racks)
         if leaves:
-            yield self._leaf(leaves)
+            yield self._unclear("leaf", unclear) or self._leaf(leaves)
         yield from sorted(ports, key=lambda one: one.key)
         for key, (value, why) in self._found.labels.items():
             yield self._made(f"labels.{key}", (value,), self._node.labels.get(key), f"{self._found.source}: "
                              f"{why}")
+
+    def _unclear(self, key: str, why: Mapping[str, Sequence[str]]) -> LabelProposal | None:
+        """Part of the truth is no proposal: what would be missing is not seen in the file any more."""
+        if key not in why:
+            return None
+        has = self._node.leaf if key == "leaf" else (self._node.rack,) if self._node.rack else ()
+        return LabelProposal(self._node.name, key, (), has, LabelState.UNCLEAR, "; ".join(why[key][:8]))
 
     def _switches(self) -> dict[str, list[LldpNeighbour]]:
         """The switches at each interface; other nodes, their cards and whatever forwards nothing are none."""
@@ -207,10 +217,11 @@ class _Reader:
 
     def _role(self, pci: str) -> str:
         """What a port is for, by the inventory or the SKU; "" where neither says anything of it."""
-        if not pci or pci not in self._plans:
+        own, usual = self._node.ports.get(pci), self._usual.get(pci)
+        if own is None and usual is None:
             return ""
-        usual = self._usual.get(pci)
-        return self._plans[pci].role or (usual.role if usual is not None else None) or "compute"
+        return (own.role if own is not None else None) or (usual.role if usual is not None else None) or (
+            "compute")
 
     def _canonical(self, name: str) -> str:
         """A switch as the inventory spells it, if it knows it by its full or its first name."""
@@ -261,11 +272,11 @@ def _fits(name: str, pattern: str) -> bool:
 
 
 def _starred(name: str, pattern: str) -> str:
-    """What stands in a name in the place of the pattern's star, "" where it does not fit. Of a full name, the
-    first part counts."""
+    """What stands in a name in the place of the pattern's star, "" where it does not fit: in the first part
+    of a full name, or else in all of it."""
     before, _, after = pattern.lower().partition("*")
-    for spelt in (name, name.partition(".")[0]):
-        if len(spelt) > len(before) + len(after) and spelt.lower().startswith(before) and spelt.lower(
-        ).endswith(after) and spelt.lower() != pattern:
+    for spelt in (name.partition(".")[0], name):
+        low = spelt.lower()
+        if len(low) > len(before) + len(after) and low.startswith(before) and low.endswith(after):
             return spelt[len(before): len(spelt) - len(after)]
     return ""

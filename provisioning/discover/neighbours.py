@@ -10,16 +10,15 @@ from healthcheck.facts.base import Captures, why
 from healthcheck.facts.netdev import BASE, NETDEV
 from healthcheck.facts.port import slot
 from healthcheck.facts.values import Unread
-from healthcheck.model.outcome import Outcome
 from healthcheck.model.probes import MIB, Probe, ProbeKind, ProbeSet
-from healthcheck.model.recording import Recording
+from healthcheck.model.recording import Outcome, Recording
 from inventory.errors import UsageError
 from inventory.model import Node
 from inventory.text import clean
 from inventory.transport.base import RETURN_S, Limits, Transport
 from inventory.transport.deadline import bounded
 from provisioning.discover.labels import LabelEvidence
-from provisioning.discover.lldp import MOST_LETTERS, neighbours
+from provisioning.discover.lldp import MOST_LETTERS, LldpNeighbour, neighbours
 
 # Its socket is root's and the group _lldpd's.
 LLDP = Probe("lldp.neighbours", ProbeKind.COMMAND, argv=("lldpctl", "-f", "json0"), limit=1 * MIB, root=True,
@@ -44,7 +43,7 @@ def read(recording: Recording) -> LabelEvidence:
         words = f"{recording.failure.stage.value}: {recording.failure.reason}"
         return LabelEvidence(recording.node, "lldpctl", unread=(words,))
     captures, unread = Captures(recording), []
-    found = ()
+    found: tuple[LldpNeighbour, ...] = ()
     try:
         found = neighbours(captures.text(LLDP))
     except Unread:
