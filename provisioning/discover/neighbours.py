@@ -11,7 +11,7 @@ from healthcheck.facts.netdev import BASE, NETDEV
 from healthcheck.facts.port import slot
 from healthcheck.facts.values import Unread
 from healthcheck.model.probes import MIB, Probe, ProbeKind, ProbeSet
-from healthcheck.model.recording import Outcome, Recording
+from healthcheck.model.recording import Capture, Outcome, Recording
 from inventory.errors import UsageError
 from inventory.model import Node
 from inventory.text import clean
@@ -48,9 +48,7 @@ def read(recording: Recording) -> LabelEvidence:
         found = neighbours(captures.text(LLDP))
     except Unread:
         capture = captures.capture(LLDP)
-        advice = "; install and start lldpd" if (
-            capture is not None and capture.outcome is Outcome.MISSING) else ""
-        unread.append(f"lldpctl: {why(LLDP, capture)}{advice}")
+        unread.append(f"{why(LLDP, capture)}{_advice(capture)}")
     except ValueError as problem:
         unread.append(f"lldpctl: {problem}")
     addresses: dict[str, str] = {}
@@ -63,6 +61,15 @@ def read(recording: Recording) -> LabelEvidence:
     except Unread as problem:
         unread.append(f"interfaces: {problem}")
     return LabelEvidence(recording.node, "lldpctl", found, addresses, unread=tuple(unread))
+
+
+def _advice(capture: Capture | None) -> str:
+    if capture is None:
+        return ""
+    if capture.outcome is Outcome.MISSING:
+        return "; install and start lldpd"
+    denied = capture.outcome is Outcome.DENIED or "Permission denied" in capture.stderr
+    return "; lldpd answers root alone: --become" if denied else ""
 
 
 def saved(nodes: Sequence[Node], folder: Path) -> Iterator[LabelEvidence]:

@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
+from healthcheck.facts.netdev import NETDEV
+from healthcheck.model.recording import Capture, FileCapture, Host, Outcome, Recording
 from inventory.errors import UsageError
 from inventory.load import parse_with_origins
 from inventory.merge import merge
 from inventory.model import PortPlan
+from inventory.transport.base import Failure, Stage
 from provisioning.discover.labels import (
     LabelEvidence,
     LabelPatterns,
@@ -22,6 +25,7 @@ from provisioning.discover.labels import (
 )
 from provisioning.discover.labelspage import FoundLabels, text
 from provisioning.discover.lldp import LldpNeighbour
+from provisioning.discover.neighbours import LLDP, read
 
 A, B, S = "0000:18:00.0", "0000:29:00.0", "0000:5e:00.0"
 USUAL = {A: PortPlan("compute", 0), B: PortPlan("compute", 1), S: PortPlan("storage")}
@@ -128,6 +132,29 @@ def test_a_written_port_keeps_role_and_rail_and_what_expects_it_and_comments_sta
     assert after.nodes["gpu001"].ports[A] == PortPlan("compute", 3, "leaf01", "up") and after.nodes["gpu002"].ports[A].leaf is None
     assert after.nodes["gpu001"].leaf == ("leaf01",) and after.nodes["gpu001"].labels["zone"] == "z1"
     assert "# the first rack\n" in written and "# as delivered\n" in written
+
+
+NET = Capture(Outcome.DONE, files={"/sys/class/net/ens1/device/uevent": FileCapture(Outcome.DONE, f"DRIVER=mlx5_core\nPCI_SLOT_NAME={A}\n"),
+                                   "/sys/class/net/ens2/device/uevent": FileCapture(Outcome.DONE, "DRIVER=hv_netvsc\n")})
+
+
+@pytest.mark.parametrize(("capture", "said"), [
+    (Capture(Outcome.MISSING), "lldpctl is not there; install and start lldpd"), (None, "lldpctl was not captured"),
+    # what lldpctl 1.0.16 says to a user who is neither root nor in the group _lldpd
+    (Capture(Outcome.DONE, exit=1, stderr="2026-11-27T22:20:28 [WARN/control] unable to connect to socket /run/lldpd.socket: Permission denied\n"),
+     "unable to connect to socket /run/lldpd.socket: Permission denied; lldpd answers root alone: --become"),
+    (Capture(Outcome.TIMEOUT, seconds=10.0), "did not answer within 10 s"), (Capture(Outcome.DONE, exit=0, text="\x1b[2J"), "no JSON of lldpctl"),
+    (Capture(Outcome.TRUNCATED, text="{"), "gave more than 1024 KiB"),
+])
+def test_a_node_whose_lldpd_cannot_be_asked_is_not_read_and_says_what_to_do(capture: Capture | None, said: str) -> None:
+    captures = {NETDEV.id: NET, **({LLDP.id: capture} if capture is not None else {})}
+    found = read(Recording("gpu001", 0.0, Host("gpu001", "boot", 0.0, 0, "3.11", "x86_64", 0.1), None, captures))
+    assert said in found.unread[0] and found.neighbours == () and found.pci == {"ens1": A}
+
+
+def test_a_node_that_was_not_reached_is_not_read() -> None:
+    found = read(Recording("gpu001", 0.0, None, Failure(Stage.AUTH, "no key was accepted")))
+    assert found.unread == ("auth: no key was accepted",)
 
 
 def test_the_page_counts_what_is_as_it_is_and_ends_by_what_is_to_be_done() -> None:
