@@ -115,6 +115,11 @@ def test_the_rack_is_in_the_name_of_a_switch_or_in_a_tag_and_two_that_differ_are
     assert state(proposals(BARE, racks=(("r07", "a"), ("r07", "b")))) == {"rack": ("new", "r07")}
 
 
+def test_a_rack_by_a_switch_that_is_not_certain_is_unclear() -> None:
+    found = proposals(BARE, end("eno1", "tor-r07"), end("eno1", "tor-r08"), rack="tor-*")
+    assert found["rack"].state is LabelState.UNCLEAR and "it leads to tor-r07 to-eno1 and to tor-r08 to-eno1" in found["rack"].why
+
+
 @pytest.mark.parametrize("rack", ["tor", "*-*", "tor-[0-9]*", "t?r-*"])
 def test_a_pattern_that_cannot_name_a_rack_is_refused(rack: str) -> None:
     with pytest.raises(UsageError, match="expected a name with one"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -15,6 +16,7 @@ from inventory.model import PortPlan
 from provisioning.demo.fleet import DemoFleet
 from tests.command import muster
 from tests.documents import validate
+from tests.healthcheck.help.pages import FOLDER, blocks
 from tests.testbed.maas import KEY, READY, Hardware, Maas, script_set, serving
 from tests.testbed.memory import base_in_memory
 from tests.testbed.require import require_fleet
@@ -58,6 +60,12 @@ def test_saved_outputs_are_shown_with_their_evidence_and_change_nothing(home: Pa
         "      outputs/gpu001.xml: leaf01 at ens1f0 Ethernet1; leaf02.dc1.example.com at ens2f0 Ethernet4", "2 nodes: 2 new",
         "Nothing changed. Run again with --apply to write what is new (+)."]
     assert (home / "muster.yaml").read_text() == YAML
+
+
+def test_the_topic_shows_what_is_printed(home: Path) -> None:
+    block = next(text for language, text in blocks(FOLDER / "discover.md") if language == "console" and "inventory labels" in text)
+    typed, _, shown = block.removeprefix("$ ").partition("\n")
+    assert labels(home, *shlex.split(typed)[3:]).stdout == shown
 
 
 def test_apply_writes_what_is_new_keeps_comments_and_has_nothing_to_do_the_second_time(home: Path) -> None:
