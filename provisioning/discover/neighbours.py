@@ -7,10 +7,11 @@ from pathlib import Path
 
 from healthcheck.collector import program, reply
 from healthcheck.facts.base import Captures, why
+from healthcheck.facts.lldp import LLDP
 from healthcheck.facts.netdev import BASE, NETDEV
 from healthcheck.facts.port import slot
 from healthcheck.facts.values import Unread
-from healthcheck.model.probes import MIB, Probe, ProbeKind, ProbeSet
+from healthcheck.model.probes import ProbeSet
 from healthcheck.model.recording import Capture, Outcome, Recording
 from inventory.errors import UsageError
 from inventory.model import Node
@@ -20,9 +21,6 @@ from inventory.transport.deadline import bounded
 from provisioning.discover.labels import LabelEvidence
 from provisioning.discover.lldp import MOST_LETTERS, LldpNeighbour, neighbours
 
-# Its socket is root's and the group _lldpd's.
-LLDP = Probe("lldp.neighbours", ProbeKind.COMMAND, argv=("lldpctl", "-f", "json0"), limit=1 * MIB, root=True,
-             seconds=10.0)
 _PROGRAM_S = 30.0
 _SUFFIXES = (".json", ".json0", ".xml")
 

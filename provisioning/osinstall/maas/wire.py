@@ -21,7 +21,8 @@ from inventory.text import clean, short
 from provisioning.osinstall.base import OsError
 
 CONNECT_S = 10.0
-MOST_BYTES = 128 * 1024 * 1024      # a machine has 20 to 50 KB in a list, so some 3,000 machines
+# A machine of gomaasclient's test data has 9 KB in a list, one with many disks several times that.
+MOST_BYTES = 128 * 1024 * 1024
 _CHUNK = 64 * 1024
 
 

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from healthcheck.facts.lldp import LLDP
 from healthcheck.facts.netdev import NETDEV
 from healthcheck.model.recording import Capture, FileCapture, Host, Outcome, Recording
+from healthcheck.sweep.rootprobes import root_probes
 from inventory.errors import UsageError
 from inventory.load import parse_with_origins
 from inventory.merge import merge
@@ -25,7 +27,7 @@ from provisioning.discover.labels import (
 )
 from provisioning.discover.labelspage import FoundLabels, text
 from provisioning.discover.lldp import LldpNeighbour
-from provisioning.discover.neighbours import LLDP, read
+from provisioning.discover.neighbours import read
 
 A, B, S = "0000:18:00.0", "0000:29:00.0", "0000:5e:00.0"
 USUAL = {A: PortPlan("compute", 0), B: PortPlan("compute", 1), S: PortPlan("storage")}
@@ -155,6 +157,10 @@ def test_a_node_whose_lldpd_cannot_be_asked_is_not_read_and_says_what_to_do(capt
     captures = {NETDEV.id: NET, **({LLDP.id: capture} if capture is not None else {})}
     found = read(Recording("gpu001", 0.0, Host("gpu001", "boot", 0.0, 0, "3.11", "x86_64", 0.1), None, captures))
     assert said in found.unread[0] and found.neighbours == () and found.pci == {"ens1": A}
+
+
+def test_the_root_owned_helper_knows_the_probe() -> None:
+    assert LLDP in root_probes()
 
 
 def test_a_node_that_was_not_reached_is_not_read() -> None:
