@@ -10,6 +10,8 @@ COMMANDS = {
     "import": ("inventory.cli.import_:import_", "Take nodes and groups from Slurm, Ansible or CSV."),
     "discover": ("provisioning.cli.discover:discover",
                  "Find management controllers; what is missing, extra, swapped, doubled."),
+    "labels": ("provisioning.cli.labels:labels",
+               "Propose racks, leaves and leaves of ports, from LLDP or MAAS."),
     "check": ("inventory.cli.show:check", "Check the file and summarise it."),
     "show": ("inventory.cli.show:show", "Show one node's values and where each comes from."),
     "nodes": ("inventory.cli.show:nodes", "Print the nodes that a node set names."),
