@@ -272,9 +272,10 @@ def check(
     from healthcheck.report.document import node as report_document
     from healthcheck.ruleset.ruleset import load_ruleset
     from provisioning.bmc.ask import ask_controllers, connector
-    from provisioning.bmc.judge import facts, judged, lines, rules_of
+    from provisioning.bmc.judge import facts, judged, lines, log_days, rules_of
 
     used = rules_of(load_ruleset(rulesfolder.folders(rules)).rules)
+    days = log_days(used)
     named, _ = chosen(nodes, file)
     reported: dict[str, Any] = {}
     states: set[NodeState] = set()
@@ -282,7 +283,7 @@ def check(
     unasked: list[tuple[str, str]] = []
     order = {node.name: number for number, node in enumerate(named)}
     for node, found in ask_controllers(named, connector(folder(state), timeout or SECONDS),
-                                       lambda controller: facts(controller, time.time()), fanout):
+                                       lambda controller: facts(controller, time.time(), days), fanout):
         report = judged(node, used, found)
         if node.in_service:
             counted.append(node)
