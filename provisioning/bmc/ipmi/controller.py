@@ -150,8 +150,8 @@ class IpmiController:
             except BmcError as problem:
                 if not text or problem.wrong is not BmcErrorReason.TIMEOUT:
                     raise
-                missing = (f"its last {records(text)} records are newer than {days:g} days, and no more came in "
-                           "time")
+                missing = (f"its last {records(text)} records are newer than {days:g} days, and no more came "
+                           "in time")
                 break
             oldest = oldest_record(text)
             if records(text) < count or (oldest is not None and oldest < now - days * 86400):
