@@ -83,12 +83,16 @@ def show(
                 return ask()
             except BmcError as problem:
                 return problem
-        return {
+        found = {
             "identity": controller.identity(), "power": try_(controller.power), "boot": try_(controller.boot)}
+        earlier = try_(controller.earlier)
+        return {**found, "changes": earlier} if earlier else found
 
-    return _request(nodes, file, state, timeout, fanout, as_json, question,
-                    lambda message: [page.summary((message["identity"], message["power"], message["boot"]))],
-                    one_line=True)
+    def shown(message: Any) -> Iterable[str]:
+        yield page.summary((message["identity"], message["power"], message["boot"]))
+        yield from page.changes(message.get("changes", ()))
+
+    return _request(nodes, file, state, timeout, fanout, as_json, question, shown, one_line=True)
 
 
 def media_lines(nodes: str, file: str | None, state: str | None, timeout: float | None, fanout: int) -> int:

@@ -219,7 +219,7 @@ class Session:
     def _learned(self, path: str, answer: RedfishResponse) -> Document:
         found = document(answer, path)
         if self._kept_parts is not None:
-            self._kept_parts.put(path, found, len(answer.body))
+            self._kept_parts.put(path, answer.body)
         return found
 
     def cut_short(self, cut: bool) -> None:
