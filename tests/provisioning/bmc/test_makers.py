@@ -169,6 +169,17 @@ def test_an_account_that_must_change_its_password_first_is_given_one(bed: Bed, r
     assert reach(name, own=True).power() is PowerState.OFF
 
 
+@pytest.mark.parametrize("name", ["openbmc", "ilo"])
+def test_one_that_gives_no_session_before_the_change_is_asked_with_each_request(
+    bed: Bed, reach: Reach, name: str,
+) -> None:
+    service = bed.services[name]
+    service.ways = replace(service.ways, no_session_first=True)
+    service.accounts[USER].must_change = True
+    bed.accounts().settle(bed.node(name, own=True))
+    assert reach(name, own=True).power() is PowerState.OFF and service.refused == 0
+
+
 @pytest.mark.parametrize("name", ["idrac"])
 def test_an_idrac_that_demands_a_new_password_takes_roots_among_its_attributes(
     bed: Bed, reach: Reach, name: str,

@@ -40,6 +40,7 @@ class Ways:
     job: str = ""
     least: int = 0
     most: int = 0
+    no_session_first: bool = False      # an account that must change its password gets no session
     attributes: str = ""        # the only path at which an account that must change its password may do so
     account_oem: tuple[str, ...] = ()      # what POST of an account must have below Oem
 
@@ -141,10 +142,16 @@ class Service:
         token, name = secrets.token_hex(8), secrets.token_hex(4)
         self.tokens[token] = name, found.user
         document: dict[str, Any] = {"@odata.id": f"{SESSIONS}/{name}", "Id": name, "UserName": found.user}
+        if found.must_change and self.ways.no_session_first:
+            self.tokens.pop(token)
+            return change_first(403, self._at(found))
         if found.must_change:
             own = next(key for key, one in self.accounts.items() if one is found)
             document |= change_first(201, "" if self.ways.attributes else f"{self.ways.accounts}/{own}").body
         return Said(201, document, {"X-Auth-Token": token, "Location": f"{SESSIONS}/{name}"})
+
+    def _at(self, account: Account) -> str:
+        return f"{self.ways.accounts}/{next(key for key, one in self.accounts.items() if one is account)}"
 
     def _right(self, user: str, password: str) -> Account | None:
         for one in self.accounts.values():
