@@ -110,6 +110,16 @@ class RedfishConnection:
             error.done = None if sent else False
             raise error from None
 
+    def open(self, deadline: Deadline) -> None:
+        """Connects, where that is not done: a handshake takes a controller long, and may be over by the time
+        there is something to ask. Raises BmcError."""
+        try:
+            self._connected(deadline)
+        except BmcError:
+            raise
+        except (OSError, ValueError) as problem:
+            raise _error(problem, deadline) from None
+
     @property
     def _host(self) -> str:
         return f"[{self._place.address}]" if ":" in self._place.address else self._place.address

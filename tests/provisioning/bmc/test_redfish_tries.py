@@ -58,6 +58,9 @@ class Slow:
             return RedfishResponse(204 if found else 404, {}, b"{}")
         return RedfishResponse(200, {}, json.dumps(found).encode())
 
+    def open(self, deadline: Deadline) -> None:
+        """It is open."""
+
     def close(self) -> None:
         """There is nothing to end."""
 
