@@ -188,7 +188,7 @@ class Session:
             thread.join()
 
     def _connection(self) -> RedfishConnection:
-        return RedfishConnection(self._place)
+        return RedfishConnection(self._place, self._wire)
 
     def _read_each(self, wire: RedfishConnection, frontier: Frontier, proof: Mapping[str, str]) -> None:
         try:
