@@ -134,6 +134,20 @@ def events(text: str) -> tuple[BmcEvent, ...]:
     return tuple(held.values())
 
 
+def records(text: str) -> int:
+    """How many records a log of `sel elist` has."""
+    return sum(_ROW.fullmatch(line.partition("|")[0].strip()) is not None for line in text.splitlines())
+
+
+def oldest_record(text: str) -> float | None:
+    """When the first record that has a date was made, in epoch seconds; None where none has."""
+    for line in text.splitlines():
+        columns = [column.strip() for column in line.split("|")]
+        if len(columns) >= 3 and (found := _time(columns[1], columns[2])[0]) is not None:
+            return found
+    return None
+
+
 def sensors(text: str) -> tuple[BmcSensor, ...]:
     """The sensors of `sdr elist`; raises ValueError for a line that is none, or for no sensor at all."""
     found = tuple(map(_sensor, text.splitlines()))

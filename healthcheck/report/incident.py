@@ -9,16 +9,15 @@ from types import MappingProxyType
 from typing import Any
 
 from healthcheck.model.verdict import StoredIncident
-from healthcheck.report.plan import ago
 from healthcheck.store.marks import CordonMark
 from healthcheck.triage.changed import change_document
 from healthcheck.triage.changed import lines as change_lines
 from healthcheck.triage.likelihood import words
 from healthcheck.triage.past import VersionChange
-from healthcheck.triage.ticket import utc
 from healthcheck.triage.whole import named
 from inventory.nodeset import natural
 from inventory.text import clean
+from inventory.times import ago, utc
 
 Fold = Callable[[Iterable[str]], str]
 _HEAD = ("ID", "WHERE", "OWNER", "OPENED", "STATE", "NODES", "WHAT")

@@ -12,12 +12,11 @@ from typing import Any
 from healthcheck.model.faultkind import Isolation
 from healthcheck.model.outcome import NodeState
 from healthcheck.model.verdict import MACHINE, Verdict
-from healthcheck.report.plan import ago
 from healthcheck.store.clock import in_future
 from healthcheck.store.history import Spell
 from healthcheck.triage.past import NodeHistory
-from healthcheck.triage.ticket import utc
 from inventory.text import clean
+from inventory.times import ago, utc
 
 NEVER = "never-seen"
 HEALTHY = NodeState.HEALTHY.value

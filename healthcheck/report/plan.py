@@ -16,6 +16,7 @@ from healthcheck.triage.changed import batches, change_document, lines
 from healthcheck.triage.correlate import minute
 from healthcheck.triage.plan import Act, PlannedAction, TriagePlan, Withheld
 from inventory.text import clean
+from inventory.times import ago
 
 Fold = Callable[[Iterable[str]], str]
 # How a person ends the jobs that run on some nodes: a command, or words where none is known.
@@ -142,14 +143,6 @@ def _withheld(plan: TriagePlan, fold: Fold) -> Iterator[str]:
 def _asked(verdict: Verdict) -> str:
     owner = verdict.owner.value if verdict.owner is not None else "operator"
     return f"[{verdict.isolation.value}; {verdict.repair.value}, by {owner}]"
-
-
-def ago(seconds: float) -> str:
-    """A duration in one unit."""
-    for unit, size in (("d", 86400.0), ("h", 3600.0), ("min", 60.0)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{max(0.0, seconds):.0f} s"
 
 
 def document(

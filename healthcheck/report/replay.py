@@ -8,8 +8,8 @@ from typing import Any
 
 from healthcheck.replay.compare import IsolationPair, PolicyComparison, Side
 from healthcheck.replay.run import Hold
-from healthcheck.triage.ticket import utc
 from inventory.text import clean, many
+from inventory.times import utc
 
 Fold = Callable[[Iterable[str]], str]
 _WHY = 90

@@ -8,10 +8,10 @@ from typing import Any
 
 from healthcheck.model.faultkind import Isolation
 from healthcheck.model.problem import Problem
-from healthcheck.report.plan import ago
 from healthcheck.store.silences import Silence, SilenceEnd, silenced
 from healthcheck.triage.plan import TriagePlan
 from inventory.text import clean, many
+from inventory.times import ago
 
 Fold = Callable[[Iterable[str]], str]
 SOON_S = 86400.0            # an operator looks once a day

@@ -11,9 +11,8 @@ from typing import Any
 
 from healthcheck.accounting.summary import HeldTime, Rate, Summary, SummaryRow, Worst
 from healthcheck.accounting.times import DurationStats
-from healthcheck.report.plan import ago
-from healthcheck.triage.ticket import utc
 from inventory.text import clean
+from inventory.times import ago, utc
 
 Fold = Callable[[Iterable[str]], str]
 # A rule of thumb that Imbue's CTO had heard from others, as he said in the Latent Space podcast in 2024

@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader
 
-from healthcheck.report.plan import ago
 from healthcheck.statuspage.changes import HOURS
 from healthcheck.statuspage.trends import DAYS
-from healthcheck.triage.ticket import utc
+from inventory.times import ago, utc
 
 # What a script could end, or a browser take for a line's end.
 _RISKY = ("<", ">", "&", "\u2028", "\u2029")

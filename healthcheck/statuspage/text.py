@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from healthcheck.report.plan import ago
 from healthcheck.statuspage.changes import HOURS
+from inventory.times import ago
 
 _MOST = 5
 

@@ -7,7 +7,6 @@ one line each, so that no serial number, kernel message or mount point forges a 
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from healthcheck.store.ledger import LedgerEntry
 from healthcheck.triage.past import NodeHistory
 from inventory.model import Node
 from inventory.text import clean
+from inventory.times import utc
 
 _PEOPLE = {Owner.USER: "the job's user", Owner.OPERATOR: "the cluster's operators",
            Owner.NETWORK: "the network's people", Owner.DATACENTRE: "the data centre",
@@ -139,11 +139,6 @@ def document(said: Ticket) -> dict[str, object]:
         "remedies": [clean(text) for text in said.remedies], "others": [clean(text) for text in said.others],
         "bundle": said.bundle, "text": markdown(said),
     }
-
-
-def utc(seconds: float) -> str:
-    """A time as tickets and tables show it, to the minute."""
-    return dt.datetime.fromtimestamp(seconds, dt.timezone.utc).strftime("%Y-%m-%dT%H:%MZ")
 
 
 def _section(name: str, items: Sequence[str], most: int, *, last: bool = False) -> list[str]:

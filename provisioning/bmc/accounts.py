@@ -128,7 +128,8 @@ class Accounts:
 
     def _password(self, node: Node, store: PasswordStore, entry: str, *, renew: bool) -> str:
         own, waiting = store.get(entry), _waiting(store, entry)
-        known = {"own": own, "new": waiting, "first": self._first(node)}
+        first = self._first(node, needed=own is None and waiting is None)
+        known = {"own": own, "new": waiting, "first": first}
         with self._entered(node, known) as (login, which, must_change):
             if which == "new" and not must_change and waiting is not None:
                 _count(store, entry, waiting)
@@ -160,7 +161,7 @@ class Accounts:
         if held is not None and waiting is None and not renew:
             store.forget(name + NEXT)
             return ""
-        own = store.get(entry) or self._first(node)
+        own = store.get(entry) or self._first(node, needed=True)
         if own is None:
             raise BmcError(BmcErrorReason.NO_SECRET, f"no password is kept for {node.name}")
         with self._login(node, own) as (login, _):
@@ -212,8 +213,9 @@ class Accounts:
                 BmcErrorReason.NO_SECRET, f"no password is kept for {node.name}, and the policy does not say "
                 "which it was delivered with; say in bringup.yaml accounts: {first: ...}")
         words = {"own": "its own", "new": "the new one", "first": "the one it was delivered with"}
+        lacking = "" if known["own"] is not None else ", and none of its own is kept"
         raise BmcError(BmcErrorReason.CREDENTIALS, "it refuses each password that is known: "
-                       f"{', '.join(words[one] for one in tried)}; not tried again by itself")
+                       f"{', '.join(words[one] for one in tried)}{lacking}; not tried again by itself")
 
     @contextmanager
     def _login(self, node: Node, password: Hidden) -> Iterator[tuple[AccountLogin, bool]]:
@@ -223,9 +225,15 @@ class Accounts:
         finally:
             login.close()
 
-    def _first(self, node: Node) -> Hidden | None:
-        """The password that machines are delivered with, where the policy says where it is."""
-        return secret(self.desired.first, node.name) if self.desired.first is not None else None
+    def _first(self, node: Node, *, needed: bool) -> Hidden | None:
+        """The password that machines are delivered with, where the policy says where it is. One that cannot
+        be read is an error only where it is `needed`: a site may take it away once each has its own."""
+        try:
+            return secret(self.desired.first, node.name) if self.desired.first is not None else None
+        except BmcError:
+            if needed:
+                raise
+            return None
 
     def _store(self, node: Node) -> tuple[PasswordStore, str]:
         return store_of(node, self.desired.folder, self.desired.keyring)

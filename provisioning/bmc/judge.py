@@ -15,7 +15,7 @@ from healthcheck.model.outcome import NodeReport, Result, Status, state_of
 from healthcheck.ruleset.rule import Rule
 from inventory.model import Node
 from inventory.text import clean
-from provisioning.bmc.base import BmcError, BmcErrorReason, Controller, LogReading
+from provisioning.bmc.base import LOG_DAYS, BmcError, BmcErrorReason, Controller, LogReading
 from provisioning.bmc.redfish.log import CRITICAL
 
 FACTS = frozenset({"bmc_log", "bmc_log_use", "bmc_sensors"})
@@ -28,14 +28,21 @@ def rules_of(rules: Iterable[Rule]) -> list[Rule]:
     return [rule for rule in rules if set(rule.fact_names) <= FACTS and rule.fact_names]
 
 
-def facts(controller: Controller, now: float) -> Facts:
-    """Log, its use and sensors; each that cannot be read says why. Raises BmcError where the controller
-    cannot be asked at all."""
+def facts(controller: Controller, now: float, days: float = LOG_DAYS) -> Facts:
+    """Log of so many days, its use and sensors; each that cannot be read says why. Raises BmcError where the
+    controller cannot be asked at all."""
     nothing: Any = UNSUPPORTED
     return {
-        "bmc_log": _log(_read(controller.log, lambda: LogReading(BmcLog("BMC", events=nothing, now=now)))),
+        "bmc_log": _log(_read(lambda: controller.log(days),
+                              lambda: LogReading(BmcLog("BMC", events=nothing, now=now)))),
         "bmc_log_use": _read(controller.log_use, lambda: BmcLogUse("BMC", used_percent=nothing)),
         "bmc_sensors": _read(controller.sensors, lambda: BmcSensors("BMC", sensors=nothing))}
+
+
+def log_days(rules: Iterable[Rule]) -> float:
+    """How far back the rules look into the event log."""
+    given = [rule.parameters.get("days") for rule in rules if rule.checked.name == "bmc.sel_critical"]
+    return max((float(one) for one in given if isinstance(one, (int, float))), default=LOG_DAYS)
 
 
 def _log(found: LogReading | Unmeasured) -> BmcLog | Partial | Unmeasured:

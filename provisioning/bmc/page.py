@@ -7,7 +7,7 @@ true}; in lines ? and -.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any
@@ -19,6 +19,7 @@ from provisioning.bmc.base import (
     Bios,
     BmcError,
     BootOverride,
+    EarlierChange,
     FirmwareEntry,
     HardwarePart,
     LogReading,
@@ -75,6 +76,15 @@ def summary(message: tuple[MachineIdentity, PowerState | BmcError, BootOverride 
     if isinstance(boot, BootOverride) and isinstance(boot.progress, str):
         parts.append(clean(boot.progress, 40))
     return "  ".join(parts)
+
+
+def changes(found: Sequence[EarlierChange] | BmcError) -> Iterator[str]:
+    """What became of changes that earlier commands left unended."""
+    if isinstance(found, BmcError):
+        yield f"? an earlier change: {found.message}"
+        return
+    for one in found:
+        yield f"earlier change, {one.what}: {one.end.value}: {one.said}"
 
 
 def _twice(controller: str, version: str) -> str:

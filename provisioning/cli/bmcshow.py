@@ -83,12 +83,16 @@ def show(
                 return ask()
             except BmcError as problem:
                 return problem
-        return {
+        found = {
             "identity": controller.identity(), "power": try_(controller.power), "boot": try_(controller.boot)}
+        earlier = try_(controller.earlier)
+        return {**found, "changes": earlier} if earlier else found
 
-    return _request(nodes, file, state, timeout, fanout, as_json, question,
-                    lambda message: [page.summary((message["identity"], message["power"], message["boot"]))],
-                    one_line=True)
+    def shown(message: Any) -> Iterable[str]:
+        yield page.summary((message["identity"], message["power"], message["boot"]))
+        yield from page.changes(message.get("changes", ()))
+
+    return _request(nodes, file, state, timeout, fanout, as_json, question, shown, one_line=True)
 
 
 def media_lines(nodes: str, file: str | None, state: str | None, timeout: float | None, fanout: int) -> int:
@@ -272,9 +276,10 @@ def check(
     from healthcheck.report.document import node as report_document
     from healthcheck.ruleset.ruleset import load_ruleset
     from provisioning.bmc.ask import ask_controllers, connector
-    from provisioning.bmc.judge import facts, judged, lines, rules_of
+    from provisioning.bmc.judge import facts, judged, lines, log_days, rules_of
 
     used = rules_of(load_ruleset(rulesfolder.folders(rules)).rules)
+    days = log_days(used)
     named, _ = chosen(nodes, file)
     reported: dict[str, Any] = {}
     states: set[NodeState] = set()
@@ -282,7 +287,7 @@ def check(
     unasked: list[tuple[str, str]] = []
     order = {node.name: number for number, node in enumerate(named)}
     for node, found in ask_controllers(named, connector(folder(state), timeout or SECONDS),
-                                       lambda controller: facts(controller, time.time()), fanout):
+                                       lambda controller: facts(controller, time.time(), days), fanout):
         report = judged(node, used, found)
         if node.in_service:
             counted.append(node)

@@ -459,6 +459,6 @@ def _path(option: str | None) -> str:
 
 
 def _when(seconds: float | None) -> str:
-    from healthcheck.triage.ticket import utc
+    from inventory.times import utc
 
     return utc(seconds) if seconds is not None else ""

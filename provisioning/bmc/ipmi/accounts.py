@@ -8,7 +8,6 @@ Source: IPMI 2.0, 22.26 to 22.31 (user access, name, password) and table 6-1 (pr
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from provisioning.bmc.base import BmcError, BmcErrorReason
 from provisioning.bmc.credentials import Hidden
@@ -16,7 +15,7 @@ from provisioning.bmc.ipmi.controller import IpmiController
 from provisioning.bmc.ipmi.tool import MOST_USER
 from provisioning.bmc.passwords import PasswordRules
 
-_ROW = re.compile(r"(\d{1,2})\s+(?:(\S.*?)\s+)?(?:true|false)\s+(?:true|false)\s+(?:true|false)\s+\S")
+_ROW = re.compile(r"([0-9]{1,2})\s+(?:(\S.*?)\s+)?(?:true|false)\s+(?:true|false)\s+(?:true|false)\s+\S")
 _MOST = 16                      # bytes
 _CHANNEL = "14"                 # the one that is spoken on
 _OPERATOR = "3"
@@ -42,7 +41,7 @@ class IpmiAccounts:
 
     def change(self, password: Hidden) -> None:
         """See AccountLogin."""
-        number = next((number for number, name in self._users() if name == self._user), None)
+        number = next((number for number, name in self._users().items() if name == self._user), None)
         if number is None:
             raise BmcError(BmcErrorReason.UNSUPPORTED, "it does not show the account that we log in with")
         self._set_password(number, password)
@@ -52,10 +51,10 @@ class IpmiAccounts:
         if _PLAIN.fullmatch(user) is None or len(user) > MOST_USER:
             raise BmcError(BmcErrorReason.REFUSED,
                            f"IPMI takes names of 1 to {MOST_USER} letters, digits and ._-", False)
-        users = dict(self._users())
-        number = next((number for number, name in users.items() if name == user), None)
+        there = self._users()
+        number = next((number for number, name in there.items() if name == user), None)
         if number is None:
-            number = next((number for number, name in users.items() if number > 1 and not name), None)
+            number = next((number for number, name in there.items() if number > 1 and not name), None)
             if number is None:
                 raise BmcError(BmcErrorReason.REFUSED, "it has no room for one more account", False)
             self._controller.administer(("user", "set", "name", str(number), user))
@@ -68,13 +67,16 @@ class IpmiAccounts:
         """Forgets the password."""
         self._controller.close()
 
-    def _users(self) -> Iterator[tuple[int, str]]:
-        """Their numbers and names, empty for a free one."""
-        for line in self._controller.administer(("user", "list", _CHANNEL)).splitlines():
-            if (found := _ROW.match(line)) is not None:
-                yield int(found[1]), (found[2] or "").strip()
+    def _users(self) -> dict[int, str]:
+        return users(self._controller.administer(("user", "list", _CHANNEL)))
 
     def _set_password(self, number: int, password: Hidden) -> None:
         if _PLAIN.fullmatch(password.text) is None or len(password.text) > _MOST:
             raise BmcError(BmcErrorReason.REFUSED, "IPMI takes no such password", False)
         self._controller.administer((), Hidden(f"user set password {number} {password.text} {_MOST}\n"))
+
+
+def users(text: str) -> dict[int, str]:
+    """Names by number, empty for a free one, out of `user list`; what is no row of it is passed over."""
+    found = (_ROW.match(line) for line in text.splitlines())
+    return {int(row[1]): (row[2] or "").strip() for row in found if row is not None}

@@ -11,11 +11,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from healthcheck.facts.bmc import BmcLog, BmcLogUse, BmcSensors, events, sensors
+from healthcheck.facts.bmc import BmcLog, BmcLogUse, BmcSensors, events, oldest_record, records, sensors
 from inventory.errors import UsageError
 from inventory.model import Node
 from inventory.text import clean
 from provisioning.bmc.base import (
+    LOG_DAYS,
     Bios,
     BmcError,
     BmcErrorReason,
@@ -41,6 +42,7 @@ _DEVICES = {
 # Set System Boot Options, parameter 3, bit 3 (IPMI 2.0, table 28-14): do not drop the override when no boot
 # follows within 60 seconds.
 _HOLD = ("raw", "0x00", "0x08", "0x03", "0x08")
+_RECORDS = (100, 400, 1600, 6400)      # of the event log, from its end
 _BEST = (17, 3)         # SHA-256 and SHA-1, both with AES: what ipmitool prefers
 
 
@@ -137,11 +139,27 @@ class IpmiController:
         except ValueError:
             raise BmcError(BmcErrorReason.BROKEN, "ipmitool's list of sensors is not of its form") from None
 
-    def log(self) -> LogReading:
-        """The last 100 events that still hold; `now` is this machine's clock."""
-        text = self._query(("sel", "elist", "last", "100"), time.monotonic() + self._seconds)
+    def log(self, days: float = LOG_DAYS) -> LogReading:
+        """The events of so many days that still hold; `now` is this machine's clock. A log is read from its
+        end, more of it each time: each record takes a controller some hundredths of a second."""
+        now, end = time.time(), time.monotonic() + self._seconds
+        text, missing = "", ""
+        for count in _RECORDS:
+            try:
+                text = self._query(("sel", "elist", "last", str(count)), end)
+            except BmcError as problem:
+                if not text or problem.wrong is not BmcErrorReason.TIMEOUT:
+                    raise
+                missing = (f"its last {records(text)} records are newer than {days:g} days, and no more came "
+                           "in time")
+                break
+            oldest = oldest_record(text)
+            if records(text) < count or (oldest is not None and oldest < now - days * 86400):
+                break
+        else:
+            missing = f"its last {_RECORDS[-1]} records are newer than {days:g} days"
         try:
-            return LogReading(BmcLog("BMC", events=events(text), now=time.time()))
+            return LogReading(BmcLog("BMC", events=events(text), now=now), missing)
         except ValueError:
             raise BmcError(BmcErrorReason.BROKEN, "ipmitool's event log is not of its form") from None
 

@@ -26,6 +26,8 @@ from provisioning.bmc.redfish.task import followed
 from provisioning.bmc.redfish.walk import CollectionMember, members
 
 ROLE = "Operator"
+# Where iDRAC takes a new password while it demands one (ChangeIdracUserPasswordREDFISH.py, force change).
+_ROOT_OF_DELL = "/redfish/v1/Managers/iDRAC.Embedded.1/Oem/Dell/DellAttributes/iDRAC.Embedded.1"
 
 
 class RedfishAccounts:
@@ -64,8 +66,14 @@ class RedfishAccounts:
     def change(self, password: Hidden) -> None:
         """See AccountLogin."""
         with self._session.call():
-            path = self._session.account_to_change or self._own()
-            self._patch(path, {"Password": password.text}, "password", password)
+            try:
+                path = self._session.account_to_change or self._own()
+                self._patch(path, {"Password": password.text}, "password", password)
+            except BmcError as problem:
+                if problem.wrong is not BmcErrorReason.PASSWORD or not self._is_root_of_dell():
+                    raise
+                self._patch(_ROOT_OF_DELL, {"Attributes": {"Users.2.Password": password.text}}, "password",
+                            password)
 
     def make_operator(self, user: str, password: Hidden) -> None:
         """See AccountLogin."""
@@ -87,6 +95,11 @@ class RedfishAccounts:
     def close(self) -> None:
         """Logs out."""
         self._session.close()
+
+    def _is_root_of_dell(self) -> bool:
+        """Whether it is the account that iDRAC is delivered with, which is always in slot 2: no other slot
+        may be written unread."""
+        return self._user == "root" and vendors.maker(self._session.root) is vendors.DELL
 
     def _service(self) -> Document:
         path = link(self._session.root, "AccountService")

@@ -11,6 +11,7 @@ from healthcheck.facts.bmc import BmcLogUse, BmcSensors
 from healthcheck.facts.values import Unmeasured
 from inventory.text import clean
 from provisioning.bmc.base import (
+    LOG_DAYS,
     Bios,
     BmcError,
     BmcErrorReason,
@@ -186,8 +187,8 @@ class RedfishController:
                 raise BmcError(BmcErrorReason.UNSUPPORTED, "it reports no firmware")
             return tuple(_firmware(one) for one in members(self.session, collection) if state.runs(one.path))
 
-    def log(self) -> LogReading:
-        """The event log."""
+    def log(self, days: float = LOG_DAYS) -> LogReading:
+        """The event log, all of it."""
         with self.session.call():
             return log.bmc_log(self._service, self._clock())
 

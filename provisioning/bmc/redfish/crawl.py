@@ -6,15 +6,18 @@ Also what earlier tries read, which the next one need not ask for again.
 
 from __future__ import annotations
 
+import json
 import threading
 import time
+import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
 from provisioning.bmc.redfish.answers import Document
 
-MOST_KEPT = 8 * 1024 * 1024     # bytes of answers of one machine; an HGX's 139 documents have some 0.5 MB
+# Bytes of one machine; an HGX's 139 documents have some 0.5 MB, and a fifth of it when compressed.
+MOST_KEPT = 1024 * 1024
 
 
 class ToRead(NamedTuple):
@@ -84,7 +87,7 @@ class Frontier:
 
 class KeptDocuments:
     """What was read of one machine's parts in a try that did not come to its end. None is older than
-    `seconds`.
+    `seconds`. Answers are kept as they came, compressed: a run may have a thousand machines.
 
     No ETag is asked about: that is a request for each, and those are what a slow controller has too few of.
     """
@@ -92,22 +95,26 @@ class KeptDocuments:
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._seconds = seconds
         self._clock = clock
-        self._held: dict[str, tuple[float, Document]] = {}
+        self._held: dict[str, tuple[float, bytes]] = {}
         self._bytes = 0
         self._writing = threading.Lock()
         self.cut = False        # the newest try was ended by a controller that gave no more answers
 
     def get(self, path: str) -> Document | None:
         """What stood at this path, None where that is not known, or too old."""
-        read, document = self._held.get(path, (0.0, None))
-        return document if document is not None and self._clock() - read <= self._seconds else None
+        read, body = self._held.get(path, (0.0, b""))
+        if not body or self._clock() - read > self._seconds:
+            return None
+        found: Document = json.loads(zlib.decompress(body))     # it was a document when it was kept
+        return found
 
-    def put(self, path: str, document: Document, size: int) -> None:
-        """Keeps a document of `size` bytes, as long as there is room."""
+    def put(self, path: str, body: bytes) -> None:
+        """Keeps an answer, as long as there is room."""
+        small = zlib.compress(body, 1)
         with self._writing:
-            if self._bytes + size <= MOST_KEPT:
-                self._bytes += size
-                self._held[path] = self._clock(), document
+            if self._bytes + len(small) <= MOST_KEPT:
+                self._bytes += len(small)
+                self._held[path] = self._clock(), small
 
 
 class KeptTries:
@@ -116,17 +123,26 @@ class KeptTries:
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._seconds = seconds
         self._clock = clock
-        self._of: dict[str, tuple[float, KeptDocuments]] = {}
+        self._of: dict[str, tuple[float, float, KeptDocuments]] = {}
+        self._changing = threading.Lock()
 
     def of(self, node: str) -> KeptDocuments | None:
         """What is kept of this machine; None for one that has begun no step."""
-        return self._of[node][1] if node in self._of else None
+        with self._changing:
+            return self._of[node][2] if node in self._of else None
 
     def begin(self, node: str, began: float) -> None:
-        """A try of the step that the machine came to at `began`; what other steps' tries read is dropped."""
-        if node not in self._of or self._of[node][0] != began:
-            self._of[node] = began, KeptDocuments(self._seconds, self._clock)
+        """A try of the step that the machine came to at `began`; what other steps' tries read is dropped, and
+        what is too old of others, who may never come again."""
+        now = self._clock()
+        with self._changing:
+            self._of = {name: one for name, one in self._of.items() if now - one[1] <= self._seconds}
+            held = self._of.get(node)
+            kept = held[2] if held is not None and held[0] == began else KeptDocuments(
+                self._seconds, self._clock)
+            self._of[node] = began, now, kept
 
     def drop(self, node: str) -> None:
         """The try came to its end: the next one reads all of it anew."""
-        self._of.pop(node, None)
+        with self._changing:
+            self._of.pop(node, None)

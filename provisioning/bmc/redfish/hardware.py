@@ -70,9 +70,9 @@ def _prefetch(service: RedfishService) -> None:
     controller without `$expand` some hundred times as long as one answer."""
     session = service.session
     leads = _Leads(expands(session), service.named)
-    session.read_on(one for key, each in (("Systems", leads.system), ("Chassis", leads.case),
-                                          ("Fabrics", leads.fabric))
-                    for one in leads.collection(session.root, key, each))
+    session.read_on([one for key, each in (("Systems", leads.system), ("Chassis", leads.case),
+                                           ("Fabrics", leads.fabric))
+                     for one in leads.collection(session.root, key, each)])
 
 
 class _Leads:

@@ -14,7 +14,7 @@ import json
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -171,25 +171,30 @@ class Session:
         if len(waiting) > 1:
             self.read_on(waiting)
 
-    def read_on(self, first: Iterable[ToRead]) -> None:
+    def read_on(self, first: Sequence[ToRead]) -> None:
         """Reads these paths and what they lead to over several connections, so that `get` finds it. A
         connection that the service does not take, or drops, is left out for this time; what could not be read
         for such a reason `get` asks for itself. Raises BmcError where no one can log in."""
         frontier = Frontier(one for one in first if is_within(one.path))
         proof = self._proven()
-        while len(self._more) < _AT_ONCE - 1:
+        many = _AT_ONCE if any(one.onward is not None for one in first) else min(_AT_ONCE, len(first))
+        while len(self._more) < many - 1:
             self._more.append(self._connection())
         threads = [threading.Thread(target=self._read_each, args=(wire, frontier, proof), daemon=True)
-                   for wire in (self._wire, *self._more)]
+                   for wire in (self._wire, *self._more[:many - 1])]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
 
     def _connection(self) -> RedfishConnection:
-        return RedfishConnection(self._place)
+        return RedfishConnection(self._place, self._wire)
 
     def _read_each(self, wire: RedfishConnection, frontier: Frontier, proof: Mapping[str, str]) -> None:
+        try:
+            wire.open(self._deadline.at_most(self._answer_s))
+        except BmcError:
+            return
         for one in frontier.taken():
             found = self._held(one.path)
             if found is None:
@@ -219,7 +224,7 @@ class Session:
     def _learned(self, path: str, answer: RedfishResponse) -> Document:
         found = document(answer, path)
         if self._kept_parts is not None:
-            self._kept_parts.put(path, found, len(answer.body))
+            self._kept_parts.put(path, answer.body)
         return found
 
     def cut_short(self, cut: bool) -> None:

@@ -80,9 +80,12 @@ class RedfishConnection:
     """A connection that is opened when it is needed, kept for the next request, and opened again when the
     other side has closed it."""
 
-    def __init__(self, place: RedfishEndpoint) -> None:
+    def __init__(self, place: RedfishEndpoint, beside: RedfishConnection | None = None) -> None:
+        """`beside` is a connection to the same place: what was agreed on there need not be agreed on anew."""
         self._place = place
         self._socket: ssl.SSLSocket | None = None
+        self._beside = beside
+        self._context: ssl.SSLContext | None = None
 
     def ask(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes | None, deadline: Deadline,
@@ -110,6 +113,16 @@ class RedfishConnection:
             error.done = None if sent else False
             raise error from None
 
+    def open(self, deadline: Deadline) -> None:
+        """Connects, where that is not done: a handshake takes a controller long, and may be over by the time
+        there is something to ask. Raises BmcError."""
+        try:
+            self._connected(deadline)
+        except BmcError:
+            raise
+        except (OSError, ValueError) as problem:
+            raise _error(problem, deadline) from None
+
     @property
     def _host(self) -> str:
         return f"[{self._place.address}]" if ":" in self._place.address else self._place.address
@@ -118,7 +131,10 @@ class RedfishConnection:
         if self._socket is not None and _talks(self._socket):
             self.close()
         if self._socket is None:
-            self._socket = connect(self._place, deadline)
+            first = self._beside or self
+            first._context = first._context or trusting(self._place)
+            agreed = first._socket.session if first._socket is not None else None
+            self._socket = connect(self._place, deadline, first._context, agreed)
         return self._socket
 
     def _answer(self, connection: ssl.SSLSocket, method: str, deadline: Deadline) -> RedfishResponse:
@@ -182,9 +198,8 @@ class _Reader(io.RawIOBase):
         return self._connection.recv_into(buffer)
 
 
-def connect(place: RedfishEndpoint, deadline: Deadline, *, any_certificate: bool = False) -> ssl.SSLSocket:
-    """A connection whose certificate is the pinned one, or verified. Raises BmcError, or what sockets
-    raise."""
+def trusting(place: RedfishEndpoint, *, any_certificate: bool = False) -> ssl.SSLContext:
+    """What is believed of the other side there. Raises BmcError(TLS)."""
     if place.tls == "pin" and place.pin is None and not any_certificate:
         raise BmcError(BmcErrorReason.TLS,
                        f"no certificate of {place.node}'s controller is pinned; look at it and pin it: "
@@ -197,6 +212,15 @@ def connect(place: RedfishEndpoint, deadline: Deadline, *, any_certificate: bool
         context.set_ciphers("DEFAULT")
     else:
         _trust(context, place.tls)
+    return context
+
+
+def connect(
+    place: RedfishEndpoint, deadline: Deadline, context: ssl.SSLContext, agreed: ssl.SSLSession | None = None,
+    *, any_certificate: bool = False,
+) -> ssl.SSLSocket:
+    """A connection whose certificate is the pinned one, or verified; `agreed` is a session of TLS with the same
+    place, if any. Raises BmcError, or what sockets raise."""
     seconds = min(CONNECT_S, deadline.left())
     try:
         plain = socket.create_connection((place.address, place.port), timeout=seconds)
@@ -209,7 +233,7 @@ def connect(place: RedfishEndpoint, deadline: Deadline, *, any_certificate: bool
             BmcErrorReason.UNREACHABLE, f"{place.address} port {place.port}: {clean(why)}") from None
     try:
         plain.settimeout(deadline.left())
-        found = context.wrap_socket(plain, server_hostname=place.address)
+        found = context.wrap_socket(plain, server_hostname=place.address, session=agreed)
     except BaseException:
         plain.close()
         raise
@@ -264,7 +288,8 @@ def _error(problem: Exception, deadline: Deadline) -> BmcError:
 def shows(place: RedfishEndpoint, deadline: Deadline) -> str:
     """The fingerprint of the certificate that is shown now; nothing is sent. Raises BmcError."""
     try:
-        connection = connect(place, deadline, any_certificate=True)
+        connection = connect(
+            place, deadline, trusting(place, any_certificate=True), any_certificate=True)
     except OSError as problem:
         raise _error(problem, deadline) from None
     with contextlib.closing(connection):

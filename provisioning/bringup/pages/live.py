@@ -10,10 +10,10 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from healthcheck.report.plan import ago
 from healthcheck.store.bringupnotes import DONE, LEFT, SKIPPED, TROUBLE, WAITING
 from inventory.errors import MusterError
 from inventory.text import clean
+from inventory.times import ago
 from provisioning.bringup.engine.site import BY_POLICY
 from provisioning.bringup.pages import status
 from provisioning.bringup.pages.progress import BringupStatus

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from healthcheck.report.nodes import Fold
+if TYPE_CHECKING:
+    from healthcheck.report.nodes import Fold
 
 NODE = "NODE"
 _IPV4 = re.compile(r"(?<![0-9.])(?:[0-9]{1,3}\.){3}[0-9]{1,3}(?![0-9.]*[0-9])")

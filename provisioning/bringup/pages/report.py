@@ -18,11 +18,10 @@ from typing import Any
 
 from healthcheck.model.outcome import Owner
 from healthcheck.model.trouble import Trouble
-from healthcheck.report.plan import ago
-from healthcheck.triage.ticket import utc
 from inventory.model import Node
 from inventory.nodeset import natural
 from inventory.text import clean
+from inventory.times import ago, utc
 
 # Who comes first is who has to walk.
 OWNERS = (Owner.DATACENTRE, Owner.VENDOR, Owner.NETWORK, Owner.OPERATOR, Owner.USER)

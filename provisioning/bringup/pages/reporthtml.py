@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from healthcheck.report.plan import ago
-from healthcheck.triage.ticket import utc
+from inventory.times import ago, utc
 from provisioning.bringup.pages import report
 from provisioning.bringup.pages.report import PunchListItem, PunchListSummary
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from healthcheck.report.nodes import Fold, Paint
-from healthcheck.report.plan import ago
 from healthcheck.store.bringupnotes import DONE, LEFT, QUEUED, TROUBLE, WAITING
-from healthcheck.triage.ticket import utc
 from inventory.text import clean
+from inventory.times import ago, utc
 from provisioning.bringup.pages.masked import masked, named
 from provisioning.bringup.pages.progress import BringupStatus, Count, Spot
+
+if TYPE_CHECKING:
+    from healthcheck.report.nodes import Fold, Paint
 
 COUNTED = ("STEP", "THROUGH", "SKIPPED", "QUEUED", "WAITING", "TROUBLE", "LONGEST IN IT")
 STUCK = ("NODES", "STEP", "STAND", "SINCE", "FOR", "OWNER", "WHAT")

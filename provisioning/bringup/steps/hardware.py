@@ -117,7 +117,7 @@ class HardwareAsOrdered(OfBmc):
     ) -> Iterator[Trouble]:
         """What the event log and the sensors say that is critical. Voltages and fans of a machine that is off
         mean nothing."""
-        found = _idle_answer(controller.log, "event log", unreported)
+        found = _idle_answer(lambda: controller.log(self._policy.parts.log_days), "event log", unreported)
         log = found.log if found is not None else None
         if found is not None and found.missing:
             unread.append(f"event log, in part: {found.missing}")

@@ -41,6 +41,9 @@ class Papers:
                 "Members": [{**one, **self._find(one["@odata.id"].rstrip("/"))} for one in found["Members"]]}
         return RedfishResponse(200, {"etag": '"1"'}, json.dumps(found).encode())
 
+    def open(self, deadline: Deadline) -> None:
+        """It is open."""
+
     def close(self) -> None:
         """There is nothing to end."""
 

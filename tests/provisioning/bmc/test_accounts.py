@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 import signal
@@ -19,7 +20,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from inventory.model import Bmc, Node, Secret, SecretFrom, Speaks
@@ -27,8 +28,11 @@ from provisioning.bmc.accounts import Accounts, DesiredAccounts
 from provisioning.bmc.base import BmcError, BmcErrorReason, PowerAction
 from provisioning.bmc.connect import accounts_of
 from provisioning.bmc.credentials import Hidden
+from provisioning.bmc.ipmi.accounts import users
 from provisioning.bmc.ipmi.controller import IpmiController
 from provisioning.bmc.passwords import FolderStore, KeyringStore, PasswordRules, random_password, store_of
+from provisioning.bmc.redfish.answers import change_required
+from provisioning.bmc.redfish.wire import RedfishResponse
 from tests.testbed.ipmisim import PASSWORD, USER, IpmiSim, ipmi_sim, require_ipmi
 from tests.testbed.redfish.https import served
 from tests.testbed.redfish.makers import DELIVERED, MAKERS
@@ -241,6 +245,17 @@ def test_where_nothing_that_is_known_is_taken_three_logins_are_all(bed: Bed) -> 
     assert caught.value.wrong is BmcErrorReason.CREDENTIALS and bed.service.refused == 3
 
 
+def test_a_delivered_password_that_was_taken_away_is_missed_only_where_it_is_needed(bed: Bed) -> None:
+    accounts = bed.accounts()
+    accounts.settle(bed.node)
+    bed.first.unlink()
+    assert accounts.settle(bed.node) == "" and accounts.settle(bed.node, renew=True)
+    bed.again()
+    with pytest.raises(BmcError) as caught:
+        accounts.settle(bed.node)
+    assert caught.value.wrong is BmcErrorReason.NO_SECRET
+
+
 def test_two_at_once_do_not_both_set_it(bed: Bed) -> None:
     accounts = bed.accounts()
     with accounts._alone(bed.node), pytest.raises(BmcError, match="another process"):
@@ -402,6 +417,43 @@ def test_no_password_is_printed_logged_kept_elsewhere_or_in_any_process(
         for path in bed.folder.rglob("*"):
             if path.is_file() and path.parent.name != "keyring" and path != bed.first:
                 assert secret.encode() not in path.read_bytes(), path
+
+
+# What services and ipmitool say.
+
+_JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=8), lambda inner: st.lists(
+    inner, max_size=3) | st.dictionaries(st.sampled_from([
+        "error", "@Message.ExtendedInfo", "MessageId", "MessageArgs", "Message", "PasswordChangeRequired"]), inner,
+        max_size=4), max_leaves=10)
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)      # the machine may be busy
+@given(status=st.sampled_from([200, 201, 401, 403, 404]), body=_JSON)
+def test_whatever_a_service_says_of_a_change_of_password_is_read(status: int, body: Any) -> None:
+    found = change_required(RedfishResponse(status, {}, json.dumps(body).encode()))
+    assert found is None or found.account is None or found.account.startswith("/redfish")
+
+
+@pytest.mark.parametrize(("status", "body", "required"), [
+    (200, {"PasswordChangeRequired": False}, False), (200, {"PasswordChangeRequired": True}, False),
+    (201, {"@Message.ExtendedInfo": [{"MessageId": "Base.1.8.PasswordChangeRequired"}]}, True),
+    (201, {"Password@Message.ExtendedInfo": [{"MessageId": "Base.1.8.PasswordChangeRequired"}]}, True),
+    (403, {"error": {"code": "Base.1.8.PasswordChangeRequired"}}, True),
+    (404, {"error": {"@Message.ExtendedInfo": [{"MessageId": "Base.1.8.PasswordChangeRequired"}]}}, False)])
+def test_only_a_message_says_that_the_password_must_be_changed(status: int, body: Any, required: bool) -> None:
+    assert (change_required(RedfishResponse(status, {}, json.dumps(body).encode())) is not None) is required
+
+
+@given(st.text(alphabet="0123456789 \t\ntruefals.OPERATORabc", max_size=200))
+def test_a_list_of_users_is_read_whatever_stands_there(text: str) -> None:
+    assert all(0 <= number < 100 and name == name.strip() for number, name in users(text).items())
+
+
+def test_free_places_and_users_are_told_apart() -> None:
+    assert users("ID  Name\t     Callin  Link Auth\tIPMI Msg   Channel Priv Limit\n"
+                 "1                    true    false      false      USER\n"
+                 "2   admin            true    false      true       ADMINISTRATOR\n"
+                 "3   true             true    false      true       OPERATOR\n") == {1: "", 2: "admin", 3: "true"}
 
 
 # IPMI.

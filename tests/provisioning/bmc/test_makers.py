@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ from provisioning.bmc.base import (
 from provisioning.bmc.connect import accounts_of, controller
 from tests.testbed.redfish.https import served
 from tests.testbed.redfish.makers import DELIVERED, MAKERS, PARTS, USER
-from tests.testbed.redfish.service import Service
+from tests.testbed.redfish.service import ROOT, Account, Service
 
 NAMES = list(MAKERS)
 
@@ -113,6 +114,19 @@ def test_bios_settings_wait_for_the_reset_and_are_current_after_it(bed: Bed, rea
         assert [one.end for one in machine.earlier()] == [ChangeEnd.DONE] and machine.earlier() == ()
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_a_change_that_any_of_them_makes_a_task_of_is_followed(bed: Bed, reach: Reach, name: str) -> None:
+    service = bed.services[name]
+    service.ways = replace(service.ways, tasks=frozenset({"power"}))
+    machine = reach(name)
+    machine.set_power(PowerAction.ON)
+    assert machine.power() is PowerState.ON
+    service.fails = "The supply did not answer."
+    with pytest.raises(BmcError, match="The supply did not answer"):
+        machine.set_power(PowerAction.OFF)
+    assert machine.power() is PowerState.ON
+
+
 @pytest.mark.parametrize("name", ["megarac", "openbmc", "dgx"])
 def test_a_task_that_fails_is_no_power_change(bed: Bed, reach: Reach, name: str) -> None:
     bed.services[name].fails = "The supply did not answer."
@@ -153,6 +167,37 @@ def test_an_account_that_must_change_its_password_first_is_given_one(bed: Bed, r
     assert caught.value.wrong is BmcErrorReason.PASSWORD
     bed.accounts().settle(bed.node(name, own=True))
     assert reach(name, own=True).power() is PowerState.OFF
+
+
+@pytest.mark.parametrize("name", ["openbmc", "ilo"])
+def test_one_that_gives_no_session_before_the_change_is_asked_with_each_request(
+    bed: Bed, reach: Reach, name: str,
+) -> None:
+    service = bed.services[name]
+    service.ways = replace(service.ways, no_session_first=True)
+    service.accounts[USER].must_change = True
+    bed.accounts().settle(bed.node(name, own=True))
+    assert reach(name, own=True).power() is PowerState.OFF and service.refused == 0
+
+
+@pytest.mark.parametrize("name", ["idrac"])
+def test_an_idrac_that_demands_a_new_password_takes_roots_among_its_attributes(
+    bed: Bed, reach: Reach, name: str,
+) -> None:
+    service = bed.services[name]
+    service.ways = replace(service.ways, attributes=f"{ROOT}/Managers/iDRAC.Embedded.1/Oem/Dell/DellAttributes/"
+                                                    "iDRAC.Embedded.1")
+    service.accounts["2"].must_change = True
+    bed.accounts().settle(bed.node(name, own=True))
+    assert reach(name, own=True).power() is PowerState.OFF
+    # Of another user no one knows which slot is his, and none is written unread.
+    service.accounts["2"] = Account("ada", DELIVERED, must_change=True)
+    written = [one for one in service.asked if one[0] == "PATCH"]
+    (bed.passwords / name).unlink()
+    with pytest.raises(BmcError) as caught:
+        bed.accounts().settle(bed.node(name, own=True, user="ada"))
+    assert caught.value.wrong is BmcErrorReason.PASSWORD
+    assert [one for one in service.asked if one[0] == "PATCH"] == written
 
 
 def test_all_of_them_at_once_are_read_within_seconds(bed: Bed) -> None:

@@ -20,6 +20,8 @@ from hypothesis import strategies as st
 
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.facts.values import UNSUPPORTED
+from inventory.text import clean
+from provisioning.bmc import page
 from provisioning.bmc.base import BmcError, BmcErrorReason, BootTarget, ChangeEnd, EarlierChange, PowerAction
 from provisioning.bmc.credentials import Hidden
 from provisioning.bmc.redfish.controller import RedfishController
@@ -296,8 +298,14 @@ _JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | s
 @given(status=st.sampled_from([200, 202, 204, 400, 404, 410, 500]), body=_JSON)
 def test_whatever_a_task_monitor_says_one_short_line_comes_of_it(status: int, body: Any) -> None:
     found = looked(answer(status, body))
-    assert len(found.said) <= 300 and found.said.isprintable()
+    assert len(found.said) <= 300 and clean(found.said, 300) == found.said
     monitor(answer(status, body))
+
+
+def test_a_change_that_is_under_way_is_shown_beside_the_machine() -> None:
+    lines = list(page.changes((EarlierChange("power off", ChangeEnd.RUNNING, "Running, 40%"),)))
+    assert lines == ["earlier change, power off: running: Running, 40%"]
+    assert list(page.changes(BmcError(BmcErrorReason.TIMEOUT, "slow"))) == ["? an earlier change: slow"]
 
 
 # What bring-up makes of it.

@@ -4,6 +4,7 @@ no other."""
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
@@ -56,6 +57,9 @@ class Slow:
         if method != "GET" or found is None:
             return RedfishResponse(204 if found else 404, {}, b"{}")
         return RedfishResponse(200, {}, json.dumps(found).encode())
+
+    def open(self, deadline: Deadline) -> None:
+        """It is open."""
 
     def close(self) -> None:
         """There is nothing to end."""
@@ -142,6 +146,22 @@ def test_after_a_look_that_decided_nothing_is_kept(clock: Clock) -> None:
     tries = KeptTries(1200.0, clock)
     assert looked(step_of(Slow(hgx(), clock), tries, 500.0)).stand is StepState.TROUBLE
     assert tries.of("gx01") is None
+
+
+def test_a_machine_that_never_comes_again_is_forgotten_with_what_was_kept_of_it(clock: Clock) -> None:
+    tries = KeptTries(100.0, clock)
+    tries.begin("gx01", 1000.0)
+    clock.passes(101.0)
+    tries.begin("gx02", 1000.0)
+    assert tries.of("gx01") is None and tries.of("gx02") is not None
+
+
+def test_what_is_kept_of_one_machine_is_bounded() -> None:
+    kept = KeptDocuments(100.0)
+    for at in range(40):
+        kept.put(f"/redfish/v1/{at}", json.dumps({"a": os.urandom(100_000).hex()}).encode())
+    held = [at for at in range(40) if kept.get(f"/redfish/v1/{at}") is not None]
+    assert 5 < len(held) < 20 and held[0] == 0
 
 
 def test_a_path_is_taken_once_and_what_it_leads_to_first() -> None:

@@ -17,6 +17,7 @@ from healthcheck.facts.values import UNSUPPORTED, Unmeasured
 from healthcheck.ruleset.sku import Sku
 from inventory.model import Bmc, Lifecycle, LifecycleState, Node
 from provisioning.bmc.base import (
+    LOG_DAYS,
     Bios,
     BmcError,
     BmcErrorReason,
@@ -169,7 +170,7 @@ class Scripted:
         self._ask("firmware")
         return self.versions
 
-    def log(self) -> LogReading:
+    def log(self, days: float = LOG_DAYS) -> LogReading:
         self._ask("log")
         return LogReading(BmcLog("BMC", self.events, 1e9), self.unread)      # type: ignore[arg-type]
 

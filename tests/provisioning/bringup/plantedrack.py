@@ -34,7 +34,7 @@ PLANTED = {
 # The same troubles on fewer machines: what becomes of one does not depend on how many there are. A twin is a pair.
 FEW = {wrong: 2 if wrong in (Wrong.TWIN, Wrong.BIOS_IGNORED, Wrong.LOSES_ANSWERS) else 1 for wrong in PLANTED}
 _AS_WISHED = {"ProcTurboMode": "Enabled"}
-_SKU = """\
+SKU = """\
 sku: gx8
 title: 8 GPUs in a small test server
 inherit: hgx-h100
@@ -174,7 +174,7 @@ def real(folder: Path, rack_: Sequence[Machine]) -> AbstractContextManager[Nodes
 @contextmanager
 def site(
     home: Path, rack_: Sequence[Machine], policy: str,
-    nodes: Callable[[Path, Sequence[Machine]], AbstractContextManager[Nodes]] = boxed, sku: str = _SKU,
+    nodes: Callable[[Path, Sequence[Machine]], AbstractContextManager[Nodes]] = boxed, sku: str = SKU,
 ) -> Iterator[Site]:
     """All that stands and runs, by this policy."""
     with ExitStack() as stack:

@@ -40,6 +40,8 @@ class Ways:
     job: str = ""
     least: int = 0
     most: int = 0
+    no_session_first: bool = False      # an account that must change its password gets no session
+    attributes: str = ""        # the only path at which an account that must change its password may do so
     account_oem: tuple[str, ...] = ()      # what POST of an account must have below Oem
 
 
@@ -118,8 +120,9 @@ class Service:
         if user is None:
             return error(401, "Base.1.8.AccessDenied", "Authentication is needed.")
         own = next((name for name, one in self.accounts.items() if one.user == user.user), "")
-        if user.must_change and bare != f"{self.ways.accounts}/{own}" and not bare.startswith(SESSIONS):
-            return change_first(403, f"{self.ways.accounts}/{own}")
+        open_to_it = self.ways.attributes or f"{self.ways.accounts}/{own}"
+        if user.must_change and bare != open_to_it and not bare.startswith(SESSIONS):
+            return change_first(403, "" if self.ways.attributes else f"{self.ways.accounts}/{own}")
         if method == "DELETE" and bare.startswith(f"{SESSIONS}/"):
             self.tokens = {token: one for token, one in self.tokens.items() if one[0] != bare.rpartition("/")[2]}
             return Said(204)
@@ -139,10 +142,16 @@ class Service:
         token, name = secrets.token_hex(8), secrets.token_hex(4)
         self.tokens[token] = name, found.user
         document: dict[str, Any] = {"@odata.id": f"{SESSIONS}/{name}", "Id": name, "UserName": found.user}
+        if found.must_change and self.ways.no_session_first:
+            self.tokens.pop(token)
+            return change_first(403, self._at(found))
         if found.must_change:
             own = next(key for key, one in self.accounts.items() if one is found)
-            document |= change_first(201, f"{self.ways.accounts}/{own}").body
+            document |= change_first(201, "" if self.ways.attributes else f"{self.ways.accounts}/{own}").body
         return Said(201, document, {"X-Auth-Token": token, "Location": f"{SESSIONS}/{name}"})
+
+    def _at(self, account: Account) -> str:
+        return f"{self.ways.accounts}/{next(key for key, one in self.accounts.items() if one is account)}"
 
     def _right(self, user: str, password: str) -> Account | None:
         for one in self.accounts.values():
@@ -218,6 +227,10 @@ class Service:
             return self._make_account(given, user)
         if path.startswith(f"{self.ways.accounts}/") and method == "PATCH":
             return self._patch_account(path.rpartition("/")[2], given, user)
+        if self.ways.attributes and path == self.ways.attributes and method == "PATCH":
+            found = self.accounts["2"]
+            found.password, found.must_change = given["Attributes"]["Users.2.Password"], False
+            return Said(200, {})
         if path == f"{self.system}/Actions/ComputerSystem.Reset" and method == "POST":
             power = {"PowerState": "On" if given.get("ResetType") in _ON else "Off"}
             return self._done("power", lambda: self._reset(power))
