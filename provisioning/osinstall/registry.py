@@ -11,11 +11,13 @@ from healthcheck.config.valuetypes import FLAG, ValueType, number, parse_value
 from inventory.errors import RulesError
 from inventory.model import Node
 from provisioning.bmc.base import Controller
-from provisioning.osinstall.base import OsBackend, OsReport
+from provisioning.osinstall.base import OsBackend, OsError, OsReport
 from provisioning.osinstall.command import ByCommand
 from provisioning.osinstall.evidence import WantedSigns
+from provisioning.osinstall.maas.backend import maas_backend
+from provisioning.osinstall.maas.options import MaasOptions, check_options
 from provisioning.osinstall.others import ByOthers
-from provisioning.osinstall.section import WORDS, OsSection
+from provisioning.osinstall.section import ANY, LINE, WORDS, OsSection
 
 _SECONDS = 60.0
 
@@ -55,9 +57,30 @@ def _command(section: OsSection) -> Maker:
     return lambda tools: made
 
 
+_MAAS: Mapping[str, ValueType] = {
+    "url": LINE, "osystem": LINE, "distro_series": LINE, "hwe_kernel": LINE, "user_data": LINE,
+    "commissioning_scripts": WORDS, "testing_scripts": WORDS, "tested": FLAG, "tags": WORDS, "tls": LINE,
+    "cleartext": FLAG, "seconds": number(1, 3600)}
+
+
+def _maas(section: OsSection) -> Maker:
+    own = section.read({**_MAAS, "key": ANY}, required=("url", "key"))
+    own |= {name: tuple(own[name]) for name in ("commissioning_scripts", "testing_scripts", "tags")
+            if name in own}
+    if "user_data" in own:
+        own["user_data"] = section.path("user_data")
+    options = MaasOptions(**{**own, "key": section.secret("key")})
+    try:
+        check_options(options)
+    except OsError as error:
+        raise RulesError(f"os: {error}", section.given.mark) from None
+    return lambda tools: maas_backend(options)
+
+
 FACTORIES: Mapping[str, Factory] = {
     "none": _none,
     "command": _command,
+    "maas": _maas,
 }
 
 

@@ -40,6 +40,8 @@ def _words(given: Any) -> Any:
 LINE = ValueType(f"a line of at most {_MOST_TEXT} characters", _line)
 ABSOLUTE = ValueType("an absolute path, such as /etc/site-image", _path)
 WORDS = ValueType(f"a program and its words, a list of 1 to {_MOST_WORDS}", _words, item=LINE)
+# What its reader looks at itself.
+ANY = ValueType("a value", lambda given: given)
 _MARKER: Mapping[str, ValueType] = {"file": ABSOLUTE, "holds": optional(LINE)}
 COMMON = ("by", "marker", "image")
 

@@ -219,8 +219,8 @@ def connect(
     place: RedfishEndpoint, deadline: Deadline, context: ssl.SSLContext, agreed: ssl.SSLSession | None = None,
     *, any_certificate: bool = False,
 ) -> ssl.SSLSocket:
-    """A connection whose certificate is the pinned one, or verified; `agreed` is a session of TLS with the same
-    place, if any. Raises BmcError, or what sockets raise."""
+    """A connection whose certificate is the pinned one, or verified; `agreed` is a session of TLS with the
+    same place, if any. Raises BmcError, or what sockets raise."""
     seconds = min(CONNECT_S, deadline.left())
     try:
         plain = socket.create_connection((place.address, place.port), timeout=seconds)

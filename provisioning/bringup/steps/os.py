@@ -7,6 +7,7 @@ its installer does that; without a controller it can only be waited for.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 
 from healthcheck.model.outcome import Owner
@@ -31,7 +32,7 @@ from provisioning.bringup.steps.osproof import Proof, keep
 from provisioning.bringup.steps.power import on
 from provisioning.osinstall.base import OsBackend, OsError, OsReport, OsState
 
-INSTALL = "install"
+_INSTALL = "install:"
 _AGAIN_S, _LATER_S, _FIRST_S = 10.0, 30.0, 1.0
 _SETTLE_S = 60.0
 _WAS_ON = "os.on"       # kept: by which operation it was seen on
@@ -50,7 +51,7 @@ class OsInstalled(OfBmc):
 
     def make(self, machine: Machine, operation: Operation) -> OperationResult:
         """See `Executor.make`."""
-        if operation.key != INSTALL:
+        if not operation.key.startswith(_INSTALL):
             return super().make(machine, operation)
         try:
             self._backend.install(machine.node)
@@ -63,12 +64,12 @@ class OsInstalled(OfBmc):
             report = self._proof(machine.node)
             if report.state is OsState.INSTALLED:
                 return self._installed(machine, report)
-            past = machine.did(INSTALL)
+            past = _asked_last(machine)
             accepted = past is not None and past.done is True
             if report.state is OsState.FAILED and not (accepted and _settles(machine, past)):
                 return self._failed(machine, report, accepted)
-            if report.state is OsState.PLANNED and not accepted and (
-                change := self._backend.changes(machine.node)):
+            if report.state is OsState.PLANNED and not (accepted and _settles(machine, past)) and (
+                change := self._backend.changes(machine.node)) and not _accepted(machine, change):
                 return _installs(report, change)
         except OsError as error:
             return _unasked(machine, error)
@@ -140,8 +141,24 @@ def target_of(policy: BringupPolicy, backend: OsBackend) -> BootTarget:
 def _installs(report: OsReport, change: tuple[str, ...]) -> Observation:
     return Observation(
         StepState.NOT_SO, clean(f"not installed: {report.message}", 300),
-        Operation("have its operating system installed", INSTALL, change, StepEffect.DISRUPTIVE, once=True,
-                  settle_s=_SETTLE_S))
+        Operation("have its operating system installed", install_key(change), change, StepEffect.DISRUPTIVE,
+                  once=True, settle_s=_SETTLE_S))
+
+
+def install_key(change: tuple[str, ...]) -> str:
+    """An installer may take several steps one after another, such as to commission and to deploy: each is
+    asked for once."""
+    digest = hashlib.sha256("\n".join(change).encode()).hexdigest()
+    return f"{_INSTALL}{digest[:12]}"
+
+
+def _accepted(machine: Machine, change: tuple[str, ...]) -> bool:
+    past = machine.did(install_key(change))
+    return past is not None and past.done is True
+
+
+def _asked_last(machine: Machine) -> PastOperation | None:
+    return next((one for one in reversed(machine.operations) if one.key.startswith(_INSTALL)), None)
 
 
 def _settles(machine: Machine, past: PastOperation | None) -> bool:

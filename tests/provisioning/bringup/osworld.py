@@ -17,7 +17,7 @@ from pathlib import Path
 
 from healthcheck.config.rulesfolder import packaged
 from inventory.model import Bmc, Lifecycle, LifecycleState, Node
-from provisioning.bmc.base import BootOverride, BootTarget, PowerAction, PowerState
+from provisioning.bmc.base import BootOverride, BootTarget, EarlierChange, PowerAction, PowerState
 from provisioning.bringup.engine.run import run
 from provisioning.bringup.engine.site import BringupOutcome, RunContext
 from provisioning.bringup.policy.load import load
@@ -91,16 +91,21 @@ class FileController:
         key, _ = self.world.last(self.name, "on", "off")
         return PowerState.ON if key == "on" or (not key and self.name in (*ON, *HAS_A_SYSTEM)) else PowerState.OFF
 
-    def set_power(self, action: PowerAction) -> None:
+    def earlier(self) -> tuple[EarlierChange, ...]:
+        return ()
+
+    def set_power(self, action: PowerAction) -> str:
         self.world.make(self.name, action.value)
+        return ""
 
     def boot(self) -> BootOverride:
         keys = [key for key, _ in self.world.lines(self.name)]
         sent = "pxe" in keys and "on" not in keys[keys.index("pxe"):]
         return BootOverride(BootTarget.PXE if sent else BootTarget.NONE, sent)
 
-    def set_boot(self, target: BootTarget, once: bool) -> None:
+    def set_boot(self, target: BootTarget, once: bool) -> str:
         self.world.make(self.name, target.value)
+        return ""
 
     def close(self) -> None:
         pass

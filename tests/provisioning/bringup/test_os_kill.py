@@ -45,7 +45,7 @@ def ended(folder: Path) -> None:
         assert all(one.ended is not None for one in bringups.actions(store))
         # One that was through before the kill goes through again, and nothing is done to it.
         passed = {(one.node, one.step, one.outcome) for one in bringups.steps(store, set(NAMES))}
-    assert {(name, {"boot:pxe": "pxe", "on:os": "on", "off:boot:pxe": "off"}.get(key, key)) for name, key in written} == set(WANTED)
+    assert {(name, {"boot:pxe": "pxe", "on:os": "on", "off:boot:pxe": "off"}.get(key, "install" if key.startswith("install:") else key)) for name, key in written} == set(WANTED)
     assert passed == {(name, step, "so") for name in NAMES for step in ("boot", "os")}
 
 

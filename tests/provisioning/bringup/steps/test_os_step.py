@@ -18,7 +18,7 @@ from provisioning.bringup.engine.model import Machine, Observation, Operation, O
 from provisioning.bringup.engine.run import run
 from provisioning.bringup.engine.site import BringupOutcome, RunContext
 from provisioning.bringup.steps.boot import BootFrom
-from provisioning.bringup.steps.os import INSTALL, OsInstalled
+from provisioning.bringup.steps.os import OsInstalled, install_key
 from provisioning.bringup.steps.osproof import OsProof, Proof, proven_keys
 from provisioning.osinstall.base import OsError, OsReport, OsState
 from provisioning.osinstall.hostkeylines import blob_of
@@ -35,6 +35,7 @@ from tests.provisioning.bringup.proofs import (
 from tests.provisioning.bringup.scripted import Plan
 from tests.provisioning.bringup.steps.test_bios_step import Clock
 
+INSTALL = install_key(("deploy gx01",))
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDL7QHzCcmlBjaLs6jqbZHNfuCp2jmuZjNszJrqTxcRH"
 DONE = OsReport(OsState.INSTALLED, "is deployed", "jammy", (KEY,))
 FAILED = OsReport(OsState.FAILED, "Failed deployment", advice="see its events")
@@ -86,6 +87,26 @@ def test_an_installer_is_asked_once_and_the_step_ends_with_its_report_alone(tmp_
         assert [(one.key, one.done) for one in bringups.actions(store)] == [(INSTALL, True), ("on:os", True)]
     assert row.kept["os.image"] == "jammy"
     assert proven_keys(row.kept) == (blob_of(KEY),)
+
+
+def test_an_installer_of_several_steps_is_asked_for_each_of_them_once(tmp_path: Path) -> None:
+    class Commissions(Installer):
+        def changes(self, node: Node) -> tuple[str, ...]:
+            return (f"{'deploy' if self.report.message == 'Ready' else 'commission'} {node.name}",)
+
+    back, looks = Commissions(drives_power=True), [0, 0]
+
+    def proof(node: Node) -> OsReport:
+        if back.report.state is OsState.INSTALLING:
+            looks[len(back.asked) - 1] += 1
+            if looks[len(back.asked) - 1] == 3:
+                back.report = OsReport(OsState.PLANNED, "Ready") if len(back.asked) == 1 else DONE
+        return back.state(node)
+
+    assert brought(tmp_path, back, Scripted(), proof).done == ("gx01",)
+    with opened(tmp_path) as store:
+        assert [one.key for one in bringups.actions(store)] == [install_key((f"{do} gx01",)) for do in ("commission", "deploy")]
+    assert back.asked == ["gx01", "gx01"]
 
 
 def test_a_machine_that_only_its_installer_vouches_for_is_turned_on_where_it_is_off(tmp_path: Path) -> None:
