@@ -173,10 +173,12 @@ def media(
         from provisioning.cli.bmcshow import media_lines
 
         return media_lines(nodes, file, state, timeout, fanout)
+    from provisioning.bmc.redfish.media import cd_drive
+
     named, inventory = chosen(nodes, file)
 
     def change(controller: Controller) -> None:
-        name = drive or _drive(controller)
+        name = drive or cd_drive(controller.media()).name
         if image is not None:
             controller.insert(name, image)
         else:
@@ -185,14 +187,3 @@ def media(
     what = f"media insert {clean(image, 200)}" if image is not None else "media eject"
     return _change(named, inventory, what, change, off=False, dry_run=dry_run, yes=yes, reason=reason,
                    state=state, timeout=timeout, fanout=fanout)
-
-
-def _drive(controller: Controller) -> str:
-    from provisioning.bmc.base import BmcError, BmcErrorReason
-
-    found = controller.media()
-    name = next((one.name for one in found if {"CD", "DVD"} & set(one.kinds)), None)
-    if name is None:
-        known = clean(", ".join(one.name for one in found), 120) or "it has none"
-        raise BmcError(BmcErrorReason.UNSUPPORTED, f"none of its virtual drives takes a CD: {known}")
-    return name

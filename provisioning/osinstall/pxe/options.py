@@ -78,6 +78,15 @@ class OsImage:
 
 
 @dataclass(frozen=True)
+class MediaOptions:
+    """What goes into a virtual drive: `image` is an address, in which {node} is the node's name; `drive` is a
+    drive's name, None for the first that takes a CD."""
+
+    image: str
+    drive: str | None = None
+
+
+@dataclass(frozen=True)
 class PxeOptions:
     """Everything own PXE needs.
 
@@ -100,3 +109,4 @@ class PxeOptions:
     files: Path | None = None
     authority: str = ""
     neighbours: bool = True
+    media: MediaOptions | None = None

@@ -14,17 +14,20 @@ from inventory.located import LocatedMap
 from provisioning.osinstall.pxe.options import DhcpMode, ImageKind
 from provisioning.osinstall.pxe.templates import is_ipxe_word
 
+IMAGE_DRIVE = re.compile(r"[ -~]{1,64}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 IMAGE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_URL = re.compile(
-    r"https?://(?:[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?(?:/[!-~]{0,1000})?")
 _PART = "[A-Za-z0-9_+~-][A-Za-z0-9._+~-]{0,120}"
 FILE_NAME = re.compile(rf"{_PART}(?:/{_PART}){{0,8}}")
+_URL = re.compile(
+    r"https?://(?:[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?(?:/[!-~]{0,1000})?")
 _INTERFACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,14}")      # IFNAMSIZ of Linux is 16
 _USER = re.compile(r"[a-z_][a-z0-9_-]{0,30}")                    # useradd(8)
 _DEVICE = re.compile(r"/dev/[A-Za-z0-9][A-Za-z0-9._:/+-]{0,120}")
 _PACKAGE = re.compile(r"[a-z0-9][a-z0-9.+-]{1,80}")              # Debian policy, 5.6.1
 _SUITE = re.compile(r"[a-z][a-z0-9/-]{1,40}")
 _KEY = re.compile(r"[a-z0-9@.-]{3,64} [A-Za-z0-9+/=]{16,4000}(?: [ -~]{0,200})?")
+_DRIVE = re.compile(r"[ -~]{1,64}")
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _MOST_FILE, _MOST_VALUES = 64 * 1024, 64
 
@@ -48,6 +51,12 @@ def _place(given: Any) -> str:
     """An address or a file's name; iPXE reads it in any case."""
     if not isinstance(given, str) or not is_ipxe_word(given) or not (
             _URL.fullmatch(given) or FILE_NAME.fullmatch(given)):
+        raise ValueError
+    return given
+
+
+def _media(given: Any) -> str:
+    if not isinstance(given, str) or _URL.fullmatch(given.replace("{node}", "node")) is None:
         raise ValueError
     return given
 
@@ -133,6 +142,10 @@ IMAGE: Mapping[str, ValueType] = {
     "mirror": ValueType("an http(s) address", _server),
     "suite": _matching("a suite such as bookworm", _SUITE),
     "values": ValueType(f"a map of at most {_MOST_VALUES} names (a-z, 0-9, _) to text", _values),
+}
+MEDIA: Mapping[str, ValueType] = {
+    "image": ValueType("an http(s) address; {node} in it is the node's name", _media),
+    "drive": _matching("the name of a virtual drive", _DRIVE),
 }
 DHCP: Mapping[str, ValueType] = {
     "mode": choice(DhcpMode), "interface": _matching("the name of a network interface", _INTERFACE),

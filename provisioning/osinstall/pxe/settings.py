@@ -25,12 +25,13 @@ from provisioning.osinstall.pxe.options import (
     DhcpOptions,
     ImageKind,
     Loaders,
+    MediaOptions,
     OsImage,
     PxeOptions,
 )
 
 TEMPLATES = "pxe"       # the folder of templates beside the file
-_SECTIONS = ("images", "nodes", "dhcp")
+_SECTIONS = ("images", "nodes", "dhcp", "media")
 
 
 class _Found:
@@ -44,6 +45,7 @@ class _Found:
         self.nodes: LocatedMap | None = None
         self.dhcp: dict[str, Any] = {}
         self.dhcp_mark: Mark | None = None
+        self.media: dict[str, Any] = {}
         self.files: list[str] = []
 
 
@@ -68,7 +70,8 @@ def load(folders: Iterable[Path]) -> PxeOptions:
     top = dict(found.top)
     return PxeOptions(
         top.pop("server"), top.pop("image"), MappingProxyType(images), tuple(templates),
-        _by_node(found.nodes, images), _dhcp(found), **top)
+        _by_node(found.nodes, images), _dhcp(found), **top,
+        media=MediaOptions(**found.media) if found.media else None)
 
 
 def _read(found: _Found, path: Path) -> None:
@@ -92,6 +95,12 @@ def _read(found: _Found, path: Path) -> None:
         known_keys(given, tuple(fields.IMAGE), f"images: {name}: ")
         found.images.setdefault(name, {}).update(_values(given, fields.IMAGE, f"images: {name}: "))
         found.image_marks[name] = mark
+    if document.get("media") is not None:
+        given = _map(document, "media")
+        known_keys(given, tuple(fields.MEDIA), "media: ")
+        found.media |= _values(given, fields.MEDIA, "media: ")
+        if "image" not in found.media:
+            raise RulesError("media: no image", document.key_marks["media"])
     if document.get("nodes") is not None:
         found.nodes = _map(document, "nodes")
     if document.get("dhcp") is not None:
