@@ -14,8 +14,6 @@ from inventory.located import LocatedMap
 from provisioning.osinstall.pxe.options import DhcpMode, ImageKind
 from provisioning.osinstall.pxe.templates import is_ipxe_word
 
-IMAGE_DRIVE = re.compile(r"[ -~]{1,64}")
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 IMAGE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _PART = "[A-Za-z0-9_+~-][A-Za-z0-9._+~-]{0,120}"
 FILE_NAME = re.compile(rf"{_PART}(?:/{_PART}){{0,8}}")
