@@ -15,7 +15,16 @@ import pytest
 from provisioning.osinstall.base import OsState
 from provisioning.osinstall.onnode import phonehome as agent
 from provisioning.osinstall.pxe import record
-from tests.provisioning.osinstall.pxe.pxesite import KEY, OTHER_KEY, Place, mac, node, options, seed_path, serving
+from tests.provisioning.osinstall.pxe.pxesite import (
+    KEY,
+    OTHER_KEY,
+    Place,
+    mac,
+    node,
+    options,
+    seed_path,
+    serving,
+)
 from tests.testbed.sshd import wait_until
 
 SOURCE = Path(agent.__file__)

@@ -23,8 +23,8 @@ from provisioning.osinstall.pxe.machines import is_host_name, machine
 from provisioning.osinstall.pxe.options import DhcpMode, Loaders, PxeOptions
 from provisioning.osinstall.pxe.render import files
 from provisioning.osinstall.pxe.templates import Templates
-from tests.provisioning.osinstall.pxe.pxesite import IMAGES, dhcp, mac, node, options
 from tests.provisioning.osinstall.pxe.autoinstall import validate
+from tests.provisioning.osinstall.pxe.pxesite import IMAGES, dhcp, mac, node, options
 from tests.testbed.require import require
 
 GOLDEN = Path(__file__).resolve().parents[3] / "golden" / "pxe"

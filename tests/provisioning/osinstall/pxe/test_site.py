@@ -19,7 +19,16 @@ from provisioning.bmc.base import BootTarget
 from provisioning.osinstall.base import OsBackend, OsError, OsState
 from provisioning.osinstall.pxe import phonehome, record
 from provisioning.osinstall.pxe.record import InstallationStage
-from tests.provisioning.osinstall.pxe.pxesite import KEY, OTHER_KEY, Place, home, mac, node, options, seed_path
+from tests.provisioning.osinstall.pxe.pxesite import (
+    KEY,
+    OTHER_KEY,
+    Place,
+    home,
+    mac,
+    node,
+    options,
+    seed_path,
+)
 
 BOOT = f"/boot/{mac(1).replace(':', '-')}.ipxe"
 
