@@ -31,7 +31,10 @@ def _lines(options: PxeOptions, dhcp: DhcpOptions, machines: Sequence[PxeMachine
                 "port=0", f"interface={dhcp.interface}", "bind-dynamic", "log-dhcp")
     yield from _scope(dhcp)
     yield from ("", "# Only machines of the inventory are answered.", "dhcp-ignore=tag:!known")
-    yield from (f"dhcp-host={','.join(machine.macs)},set:muster,{machine.name}" for machine in machines)
+    for machine in machines:
+        fixed = dhcp.mode is DhcpMode.FULL and machine.address is not None and machine.address in dhcp.network
+        yield (f"dhcp-host={','.join(machine.macs)},set:muster,{machine.name}"
+               f"{f',{machine.address}' if fixed else ''}")
     yield from ("", "# Firmware loads iPXE, and iPXE its script.", "dhcp-match=set:ipxe,175")
     yield from _chain_proxy(dhcp, script) if dhcp.mode is DhcpMode.PROXY else _chain_full(
         dhcp, options.server, script)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from ipaddress import IPv4Address
 
 from inventory.model import Node
 from inventory.text import short
@@ -17,11 +18,13 @@ _HOST = re.compile(r"(?!.{65})[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 
 @dataclass(frozen=True)
 class PxeMachine:
-    """Who is installed, from which ports it boots, and with what."""
+    """Who is installed, from which ports it boots, and with what. `address` is the one that the inventory has,
+    where that is an IPv4 address."""
 
     name: str
     macs: tuple[str, ...]
     image: OsImage
+    address: IPv4Address | None = None
 
 
 def is_host_name(text: str) -> bool:
@@ -40,4 +43,11 @@ def machine(node: Node, options: PxeOptions) -> PxeMachine:
     if name not in options.images:
         raise OsError(f"no image {short(name)} for {node.name} in pxe.yaml; it has: "
                       f"{', '.join(sorted(options.images)) or 'none'}")
-    return PxeMachine(node.name, node.boot_mac, options.images[name])
+    return PxeMachine(node.name, node.boot_mac, options.images[name], _address(node.address))
+
+
+def _address(text: str | None) -> IPv4Address | None:
+    try:
+        return IPv4Address(text) if text is not None else None
+    except ValueError:
+        return None     # a host's name, or IPv6
