@@ -45,6 +45,7 @@ ELSEWHERE: Mapping[str, Mapping[tuple[str, ...], str]] = {
              ("blame",): "tests/healthcheck/blame/test_blame.py"},
     "incidents": {("incident",): "tests/healthcheck/triage/test_incident_command.py"},
     "kubernetes": {("cordon",): "tests/provisioning/actions/test_backends.py", ("uncordon",): "tests/provisioning/actions/test_backends.py"},
+    "pxe": {("os",): "tests/provisioning/osinstall/test_os_command.py"},
     "screening": {("burnin", "screen"): "tests/provisioning/burnin/test_screen.py"},
 }
 # Sweeps of the same nodes as another line of the page, with other options, each of which has a test of its own: the slow tier runs them, too.

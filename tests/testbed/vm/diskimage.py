@@ -93,7 +93,7 @@ def require_installer() -> None:
 def installable(image: NetImage) -> Installable:
     """Made from a network image if they are not there (half a minute)."""
     cache = Path(os.environ.get("MUSTER_TESTBED_CACHE") or Path("~/.cache/muster-testbed").expanduser())
-    key = hashlib.sha256(repr((image.initrd.parent.name, _LOADER, _BOOTS, _INSTALLS, _LEASE, _MODULES)).encode()).hexdigest()[:8]
+    key = hashlib.sha256(repr((image.initrd.parent.name, _BOOT_MIB, _ROOT_MIB, _LOADER, _BOOTS, _INSTALLS, _LEASE, _MODULES)).encode()).hexdigest()[:8]
     made = cache / f"disk-{image.release}-{key}"
     with (cache / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

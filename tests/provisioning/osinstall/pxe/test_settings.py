@@ -12,6 +12,7 @@ from healthcheck.config.rulesfolder import packaged
 from inventory.errors import ConfigError, RulesError
 from provisioning.osinstall.pxe.options import DhcpMode, ImageKind
 from provisioning.osinstall.pxe.settings import load
+from tests.healthcheck.help.pages import FOLDER, blocks
 from tests.provisioning.osinstall.pxe.pxesite import KEY
 
 SITE = f"""\
@@ -98,6 +99,13 @@ def test_a_mistake_is_one_line_with_its_place(tmp_path: Path, old: str, new: str
         load(site(tmp_path / "site", SITE.replace(old, new)))
     text = str(caught.value)
     assert text.startswith(f"{tmp_path}/site/pxe.yaml:{line}:") and said in text and "\n" not in text, text
+
+
+def test_the_example_of_the_topic_is_one(tmp_path: Path) -> None:
+    (text,) = (text for language, text in blocks(FOLDER / "pxe.md") if language == "yaml")
+    (tmp_path / "id.pub").write_text(f"{KEY} me\n")
+    found = load(site(tmp_path / "site", text.replace("/root/.ssh/id_ed25519.pub", str(tmp_path / "id.pub"))))
+    assert set(found.images) == {"ubuntu-24.04", "debian-12"} and found.dhcp is not None and len(found.by_node) == 8
 
 
 @given(st.text(max_size=60))
