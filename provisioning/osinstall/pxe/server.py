@@ -32,7 +32,8 @@ _MOST_TARGET = 2048
 
 
 class Log:
-    """Writes lines, as many as a person can read; what is left out is counted."""
+    """Writes lines, as many as a person can read; what is left out is counted. A log that cannot be written
+    keeps no machine waiting."""
 
     def __init__(self, write: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
         self._write, self._clock = write, clock
@@ -42,7 +43,7 @@ class Log:
 
     def line(self, text: str) -> None:
         """Writes one line, cleaned."""
-        with self._lock:
+        with self._lock, contextlib.suppress(OSError):
             now = self._clock()
             if len(self._times) == _LINES and now - self._times[0] < _LINES_S:
                 self._left_out += 1

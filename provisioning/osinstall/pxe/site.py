@@ -23,8 +23,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from inventory.entry import mac_address
+from inventory.errors import MusterError
 from inventory.text import clean
-from provisioning.osinstall.base import OsError
 from provisioning.osinstall.pxe import phonehome, record, seed
 from provisioning.osinstall.pxe.machines import is_host_name
 from provisioning.osinstall.pxe.neighbours import hardware_address
@@ -94,7 +94,7 @@ class PxeSite:
                 dhcp = self._options.dhcp
                 known = (dhcp.loaders.x64, dhcp.loaders.arm64)
                 return _file(Path(dhcp.tftp), parts[1]) if parts[1] in known else _NOT_YOURS
-        except OsError as problem:
+        except MusterError as problem:
             return PxeAnswer(503, "muster cannot answer now; see the log of muster os serve\n",
                              log=str(problem))
         return _NOT_YOURS
@@ -141,7 +141,7 @@ class PxeSite:
             return PxeAnswer(200, "noted\n", log=f"{node}: installation {number} failed: {why}")
         if request.method not in ("GET", "HEAD"):
             return _NOT_YOURS
-        if name == _WRITTEN:
+        if name == _WRITTEN and request.method == "GET":
             self._reached(found, InstallationStage.WRITTEN, now)
             return PxeAnswer(200, "noted\n", log=f"{node}: its disk is written")
         try:

@@ -117,10 +117,10 @@ def home(record: Installation, **changes: Any) -> bytes:
 
 
 @contextmanager
-def serving(place: Place, port: int = 0, **more: Any) -> Iterator[str]:
+def serving(place: Place, port: int = 0, log: Log | None = None, **more: Any) -> Iterator[str]:
     """The address at which the site is served."""
     lines: list[str] = []
-    with PxeServer(("127.0.0.1", port), place.site, Log(lines.append), **more) as server:
+    with PxeServer(("127.0.0.1", port), place.site, log or Log(lines.append), **more) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
         thread.start()
         try:

@@ -225,3 +225,12 @@ def test_a_flood_of_lines_is_counted_and_cleaned() -> None:
     now[0] = 60.0
     log.line("later")
     assert lines[-2:] == ["(950 more lines are left out)", "later"]
+
+
+def test_a_log_that_cannot_be_written_keeps_no_machine_waiting(place: Place) -> None:
+    def full(line: str) -> None:
+        raise OSError(28, "No space left on device")
+
+    with serving(place, log=Log(full)) as at:
+        held = place.armed()
+        assert fetched(f"{at}/boot/{mac(1)}.ipxe")[0] == fetched(f"{at}{seed_path(held, 'written')}")[0] == 200

@@ -80,6 +80,7 @@ def test_without_a_site_it_says_what_to_write(tmp_path: Path) -> None:
     ("[chrony]", "[\"chrony; rm\"]", 5, "packages: expected the name of a package"),
     ("values: {rail: \"1\"}", "values: {rail: 1}", 5, "values: expected a map"),
     ("debian-12: {kind", "../x: {kind", 5, "is no name of an image"),
+    ("debian-12: {kind", "ubuntu: {kind", 5, "images: ubuntu: an image of kind debian cannot have this name"),
     ("\"gpu[001-003]\": debian-12", "\"gpu[001-003]\": none", 6, "no image 'none'"),
     ("\"gpu[001-003]\": debian-12", "\"gpu[001-\": debian-12", 6, "gpu[001-"),
     ("\"gpu[001-003]\": debian-12", "\"gpu[001-003]\": debian-12, gpu002: ubuntu-24.04", 6, "gpu002 has two images"),
