@@ -18,8 +18,8 @@ _HOST = re.compile(r"(?!.{65})[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 
 @dataclass(frozen=True)
 class PxeMachine:
-    """Who is installed, from which ports it boots, and with what. `address` is the one that the inventory has,
-    where that is an IPv4 address."""
+    """Who is installed, from which ports it boots, and with what. `address` is the inventory's, where that is
+    an IPv4 address."""
 
     name: str
     macs: tuple[str, ...]

@@ -132,8 +132,8 @@ def _image(name: str, values: dict[str, Any], mark: Mark) -> OsImage:
         if key not in values:
             raise RulesError(f"images: {name}: no {key}", mark)
     if name in _KINDS and name != values["kind"].value:
-        raise RulesError(f"images: {name}: an image of kind {values['kind'].value} cannot have this name: its "
-                         "templates would be those of another kind", mark)
+        raise RulesError(f"images: {name}: an image of kind {values['kind'].value} cannot have this name: "
+                         "its templates would be those of another kind", mark)
     if values["kind"] is ImageKind.UBUNTU and not values.get("iso"):
         raise RulesError(f"images: {name}: no iso, which Ubuntu's installer is run from", mark)
     return OsImage(name, **values)

@@ -28,7 +28,7 @@ from inventory.text import clean
 from provisioning.osinstall.pxe import phonehome, record, seed
 from provisioning.osinstall.pxe.machines import is_host_name
 from provisioning.osinstall.pxe.neighbours import hardware_address
-from provisioning.osinstall.pxe.options import PxeOptions
+from provisioning.osinstall.pxe.options import DhcpOptions, PxeOptions
 from provisioning.osinstall.pxe.record import Installation, InstallationStage
 from provisioning.osinstall.pxe.records import InstallationRecords
 from provisioning.osinstall.pxe.settingfields import FILE_NAME
@@ -91,9 +91,7 @@ class PxeSite:
             if reads and len(parts) > 1 and parts[0] == "files" and self._options.files is not None:
                 return _file(self._options.files, "/".join(parts[1:]))
             if reads and len(parts) == 2 and parts[0] == "loader" and self._options.dhcp is not None:
-                dhcp = self._options.dhcp
-                known = (dhcp.loaders.x64, dhcp.loaders.arm64)
-                return _file(Path(dhcp.tftp), parts[1]) if parts[1] in known else _NOT_YOURS
+                return _loader(self._options.dhcp, parts[1])
         except MusterError as problem:
             return PxeAnswer(503, "muster cannot answer now; see the log of muster os serve\n",
                              log=str(problem))
@@ -214,6 +212,14 @@ def _why(request: PxeRequest) -> str:
         text = urllib.parse.parse_qs(request.query[:2000]).get("why", [""])[0]
     line = " ".join(text.split())
     return clean(line[-_MOST_WHY:], _MOST_WHY) or "no reason"
+
+
+def _loader(dhcp: DhcpOptions, name: str) -> PxeAnswer:
+    """An iPXE for UEFI; Debian's is a link to another folder."""
+    if not name or name not in (dhcp.loaders.x64, dhcp.loaders.arm64):
+        return _NOT_YOURS
+    path = Path(dhcp.tftp, name)
+    return PxeAnswer(200, file=path) if path.is_file() else _NOT_YOURS
 
 
 def _file(folder: Path, name: str) -> PxeAnswer:

@@ -29,7 +29,7 @@ from tests.testbed.sshd import make_key, public, wait_until
 from tests.testbed.vm.diskimage import installable, require_installer
 from tests.testbed.vm.images import releases
 from tests.testbed.vm.netimage import netimage
-from tests.testbed.vm.pxe import Lab, lab, require_pxe
+from tests.testbed.vm.pxe import Lab, lab, require_pxe, require_uefi
 
 NAME = "vm1"
 _PORT = 9850
@@ -74,8 +74,8 @@ class Site:
 
 
 @contextlib.contextmanager
-def site(home: Path) -> Iterator[Site]:
-    """The machine is off, its disk is empty, and it is not armed."""
+def site(home: Path, mode: str = "full", firmware: str = "bios") -> Iterator[Site]:
+    """The machine is off, its disk is empty, and it is not armed. With `mode` proxy another server gives addresses."""
     image = netimage(releases("6.1.")[0])
     whole = installable(image)
     key = make_key(home / "key")
@@ -95,13 +95,14 @@ def site(home: Path) -> Iterator[Site]:
             f"authorized_keys: [{json.dumps(public(key))}]\n"
             "images: {small: {kind: custom, kernel: vmlinuz, initrd: initrd, disk: /dev/vda, arguments: [console=ttyS0, random.trust_cpu=on, "
             "tsc=reliable, lpj=10800000, net.ifnames=0]}}\n"
-            f"dhcp: {{mode: full, interface: lan, network: {subnet}.0/24, range: [{subnet}.10, {subnet}.20], tftp: {made.folder}/tftp}}\n")
+            f"dhcp: {{mode: {mode}, interface: lan, network: {subnet}.0/24, range: [{subnet}.10, {subnet}.20]}}\n")
         done = muster("os", "render", "--output", "pxe", "--rules", "rules", home=home)
         assert done.returncode == 0, done
         return ["dnsmasq", "--keep-in-foreground", f"--conf-file={home}/pxe/dnsmasq.conf", "--user=root", "--group=root", "--pid-file=",
                 f"--dhcp-leasefile={made.folder}/leases", "--log-facility=-"]
 
-    with lab(home / "lab", image, {}, uuid=_UUID, disk_bytes=whole.disk.stat().st_size + (64 << 20), dnsmasq=configured) as vm:
+    with lab(home / "lab", image, {}, uuid=_UUID, disk_bytes=whole.disk.stat().st_size + (64 << 20), dnsmasq=configured, uefi=firmware != "bios",
+             http=firmware == "uefi-http") as vm, _addresses(home, vm if mode == "proxy" else None):
         assert vm.mac == _MAC
         with (home / "serve.log").open("w") as log:
             process = subprocess.Popen([str(MUSTER), "os", "serve", "--listen", f"{vm.subnet}.254:{_PORT}", "--rules", "rules"], cwd=home,
@@ -112,6 +113,45 @@ def site(home: Path) -> Iterator[Site]:
         finally:
             process.kill()
             process.wait()
+
+
+@contextlib.contextmanager
+def _addresses(home: Path, vm: Lab | None) -> Iterator[None]:
+    """Another DHCP server of the network, on this side of its cable, which knows nothing of booting."""
+    if vm is None:
+        yield
+        return
+    port = next(line.split()[1] for line in subprocess.run(["ip", "-o", "address"], capture_output=True, text=True, check=True).stdout.splitlines()
+                if f" {vm.subnet}.254/" in line)
+    with (home / "addresses.log").open("w") as log:
+        process = subprocess.Popen(
+            ["dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--user=root", "--group=root", "--pid-file=", "--port=0", f"--interface={port}",
+             "--bind-interfaces", f"--dhcp-range={vm.subnet}.10,{vm.subnet}.20,1h", f"--dhcp-host={vm.mac},{vm.address}", "--no-ping", "--log-dhcp",
+             f"--dhcp-leasefile={home}/leases", "--log-facility=-"], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("mode", "firmware"), [("proxy", "bios"), ("full", "uefi"), ("proxy", "uefi"), ("full", "uefi-http")])
+def test_every_firmware_reaches_its_script_beside_another_server_too(tmp_path: Path, mode: str, firmware: str) -> None:
+    require_pxe()
+    require_installer()
+    if firmware != "bios":
+        require_uefi()
+    with site(tmp_path, mode, firmware) as one:
+        one.vm.turn(True, network=True)
+        one.until("boots from its disk")
+        one.vm.turn(False)
+        assert ("ipxe.efi to" in one.vm.network()) == (firmware == "uefi"), one.vm.network()[-3000:]
+        one.backend.install(one.node)
+        one.vm.turn(True, network=True)
+        one.until("boots the installer of small")
+        assert one.state().state is OsState.INSTALLING
 
 
 @pytest.mark.slow

@@ -20,6 +20,7 @@ from tests.testbed.require import require
 from tests.testbed.sshd import wait_until
 from tests.testbed.vm.netimage import NetImage, own
 
+_OVMF = Path("/usr/share/OVMF")
 _TOOLS = ("qemu-system-x86_64", "dnsmasq", "mmdebstrap", "cpio", "zstd", "depmod", "setpriv", "unshare", "nsenter", "ip")
 # Emulated clocks are as exact as this host has time for: what cannot be measured there is given.
 _SCRIPT = """#!ipxe
@@ -37,6 +38,11 @@ def require_pxe() -> None:
     require(not missing, f"no {', '.join(missing)} on this machine: scripts/test --slow installs them")
 
 
+def require_uefi() -> None:
+    """What a machine with UEFI needs beside that."""
+    require((_OVMF / "OVMF_CODE_4M.fd").is_file() and Path("/usr/lib/ipxe/ipxe.efi").is_file(), "no ovmf and ipxe: scripts/test --slow installs them")
+
+
 @dataclass
 class Lab:
     """The network, and one machine on it, which is off at first. `booted` counts how often it was powered on."""
@@ -47,6 +53,8 @@ class Lab:
     serial: str
     uuid: str
     memory: int
+    uefi: bool = False          # OVMF with a network driver of its own, in place of a BIOS with iPXE in the port
+    http: bool = False          # UEFI boots over HTTP, not over TFTP
     disk_next: bool = False     # whether firmware goes on to the disk where the network boots nothing
     booted: int = 0
     _qemu: subprocess.Popen[bytes] | None = field(default=None)
@@ -85,7 +93,18 @@ class Lab:
                 "-netdev", "tap,id=lan,ifname=vm,script=no,downscript=no",
                 "-device", f"virtio-net-pci,netdev=lan,mac={self.mac}{',bootindex=1' if network else ''}", "-device", "virtio-rng-pci",
                 "-serial", f"file:{self.folder}/console-{self.booted}"]
+        if self.uefi:
+            argv = self._with_uefi(argv)
         self._qemu = self.start("qemu", *argv)
+
+    def _with_uefi(self, argv: list[str]) -> list[str]:
+        variables = self.folder / "variables"
+        shutil.copy(_OVMF / "OVMF_VARS_4M.fd", variables)
+        port = next(at for at, word in enumerate(argv) if word.startswith("virtio-net-pci"))
+        return [*argv[:port], f"{argv[port]},romfile=", *argv[port + 1:], "-drive", f"if=pflash,format=raw,readonly=on,file={_OVMF}/OVMF_CODE_4M.fd",
+                "-drive", f"if=pflash,format=raw,file={variables}",
+                "-fw_cfg", f"name=opt/org.tianocore/IPv4PXESupport,string={'n' if self.http else 'y'}",
+                "-fw_cfg", "name=opt/org.tianocore/IPv6PXESupport,string=n"]
 
     def start(self, name: str, *argv: str) -> subprocess.Popen[bytes]:
         """Starts a command in the lab's namespaces, with which it ends; it writes to `name`.log."""
@@ -114,7 +133,7 @@ class Lab:
 
 @contextlib.contextmanager
 def lab(folder: Path, image: NetImage, files: Mapping[str, str], *, serial: str = "", uuid: str = "", memory: int = 1024,
-        disk_bytes: int = 64 << 20, dnsmasq: Callable[[Lab], list[str]] | None = None) -> Iterator[Lab]:
+        disk_bytes: int = 64 << 20, uefi: bool = False, http: bool = False, dnsmasq: Callable[[Lab], list[str]] | None = None) -> Iterator[Lab]:
     """The network with its daemons, and the machine, off. Of the image it gets `files` anew. `dnsmasq` gives the words of another
     configuration of it, where firmware goes on to the disk. All gone afterwards."""
     tftp = folder / "tftp"
@@ -127,7 +146,7 @@ def lab(folder: Path, image: NetImage, files: Mapping[str, str], *, serial: str 
     with contextlib.ExitStack() as stack:
         holding = stack.enter_context(contextlib.ExitStack())
         made = Lab(folder, _holder(holding), f"10.214.{secrets.randbelow(254)}", serial or secrets.token_hex(4).upper(),
-                   uuid or f"{secrets.token_hex(4)}-0000-4000-8000-{secrets.token_hex(6)}", memory, dnsmasq is not None)
+                   uuid or f"{secrets.token_hex(4)}-0000-4000-8000-{secrets.token_hex(6)}", memory, uefi, http, dnsmasq is not None)
         stack.callback(made.ended)
         stack.callback(holding.close)
         here = f"mu{secrets.token_hex(3)}"
