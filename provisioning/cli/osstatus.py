@@ -53,7 +53,7 @@ def status(nodes: str, as_json: bool, state: str | None, file: str | None) -> in
             unread.append((node.name, str(problem)))
             continue
         if record is not None:
-            found.append((node.name, record, report(record, now, f"muster bringup retry {node.name}")))
+            found.append((node.name, record, report(record, now, node)))
     if as_json:
         click.echo(json.dumps({"schema": "muster.installations/1", "nodes": [
             _document(name, record, shown) for name, record, shown in found if record is not None],
@@ -79,16 +79,19 @@ def _document(name: str, record: Installation, shown: OsReport) -> dict[str, Any
 
 @click.command()
 @click.argument("nodes", shell_complete=completing.node_set)
+@click.option("--again", is_flag=True,
+              help="Also forget that NODES are installed, or failed: bring-up installs them again.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done and change nothing.")
 @YES_MANY
 @_STATE
 @_INVENTORY
-def disarm(nodes: str, dry_run: bool, yes: bool, state: str | None, file: str | None) -> int:
+def disarm(nodes: str, again: bool, dry_run: bool, yes: bool, state: str | None, file: str | None) -> int:
     """End the installations of NODES that are on their way: their next boot goes to the disk, and no
     phone-home of them is accepted. A machine that is being installed is not stopped.
 
     \b
     muster os disarm gpu007
+    muster os disarm gpu007 --again && muster bringup retry gpu007
 
     Exit: 0 done, or there was none, 2 usage.
     """
@@ -97,18 +100,19 @@ def disarm(nodes: str, dry_run: bool, yes: bool, state: str | None, file: str | 
     from provisioning.osinstall.pxe.records import InstallationRecords
 
     records, named = InstallationRecords(state_dir(state)), _chosen(nodes, file)
+    ends = record.forgotten if again else record.disarmed
     held = {node.name: records.read(node.name) for node in named}
-    going = [name for name, one in held.items() if one is not None and not one.ended]
+    going = [name for name, one in held.items() if one is not None and ends(one, 0.0) != one]
     if not dry_run:
         confirm("disarm", [node.name for node in named], stops=False, yes=yes)
     done: list[tuple[str, str]] = []
     for node in named:
         if node.name not in going:
-            done.append((node.name, "no installation is on its way"))
+            done.append((node.name, "has no installation" if again else "no installation is on its way"))
         elif dry_run:
             done.append((node.name, "would end its installation. Nothing changed."))
         else:
-            records.change(node.name, lambda old: old and record.disarmed(old, time.time()))
+            records.change(node.name, lambda old: old and ends(old, time.time()))
             done.append((node.name, "its installation is ended"))
     echo_folded(done)
     return 0

@@ -40,7 +40,7 @@ class PxeBackend:
             found = self.records.read(node.name)
         except OsError as problem:
             return OsReport(OsState.UNKNOWN, clean(problem))
-        return report(found, self.clock(), f"muster bringup retry {node.name}")
+        return report(found, self.clock(), node)
 
     def changes(self, node: Node) -> tuple[str, ...]:
         """What is armed, and what it means for the disk."""
@@ -69,8 +69,11 @@ def pxe_backend(options: PxeOptions, state: Path) -> PxeBackend:
     return PxeBackend(options, InstallationRecords(state))
 
 
-def report(found: Installation | None, now: float, again: str) -> OsReport:
-    """How a record stands; `again` is what to type for another try. Pure."""
+def report(found: Installation | None, now: float, node: Node) -> OsReport:
+    """How the record of a node stands. Pure."""
+    if found is not None and not record.is_of(found, node.boot_mac):
+        return OsReport(OsState.PLANNED, clean(
+            f"installation {found.number} was of another machine, with the ports {', '.join(found.macs)}"))
     if found is None or found.stage is InstallationStage.DISARMED:
         return OsReport(OsState.PLANNED, "it is not armed" if found is None else
                         f"installation {found.number} was ended by hand; it is not armed")
@@ -81,7 +84,8 @@ def report(found: Installation | None, now: float, again: str) -> OsReport:
     if found.stage is InstallationStage.FAILED or now >= found.until:
         why = found.why or record.overdue(found)
         return OsReport(OsState.FAILED, clean(f"installation {found.number} of {found.image} failed: {why}"),
-                        advice=f"look at its console and at muster os serve's log; then: {again}")
+                        advice="look at its console and at muster os serve's log; then: muster os disarm "
+                        f"{node.name} --again, and muster bringup retry {node.name}")
     return OsReport(OsState.INSTALLING, f"{record.at_stage(found.stage)}, {since}")
 
 

@@ -100,6 +100,19 @@ def disarmed(old: Installation, now: float) -> Installation:
     return old if old.ended else _ended(old, InstallationStage.DISARMED, "", now)
 
 
+def forgotten(old: Installation, now: float) -> Installation:
+    """After a person wants the machine installed again, however the last installation ended."""
+    if old.stage is InstallationStage.DISARMED:
+        return old
+    return _ended(replace(old, host_keys=(), digest=""), InstallationStage.DISARMED, "", now)
+
+
+def is_of(record: Installation, macs: tuple[str, ...]) -> bool:
+    """Whether it is of the machine with these ports, as far as they are known: a node's machine may be
+    replaced."""
+    return not macs or bool(set(macs) & set(record.macs))
+
+
 def overdue(old: Installation) -> str:
     """What is wrong with one whose time is over."""
     return f"its time is over, and it came no further than: {at_stage(old.stage)}"

@@ -12,7 +12,8 @@ import pytest
 
 from healthcheck.config.rulesfolder import packaged
 from inventory.load import load_inventory
-from provisioning.osinstall.pxe import phonehome
+from provisioning.osinstall.base import OsState
+from provisioning.osinstall.pxe import phonehome, record
 from provisioning.osinstall.pxe.backend import pxe_backend
 from provisioning.osinstall.pxe.options import PxeOptions
 from provisioning.osinstall.pxe.record import InstallationStage
@@ -90,6 +91,20 @@ def test_disarm_ends_what_is_on_its_way_and_says_what_it_did(home: Path) -> None
     done = muster("os", "disarm", "gpu[001-002]", home=home)
     assert (done.returncode, done.stdout) == (0, "gpu001: its installation is ended\ngpu002: no installation is on its way\n")
     assert "planned: installation 1 was ended by hand" in muster("os", "status", home=home).stdout
+
+
+@pytest.mark.parametrize("ended", ["done", "failed"])
+def test_a_machine_is_installed_again_only_when_that_is_typed(home: Path, ended: str) -> None:
+    options = arm(home, "gpu001")
+    backend = pxe_backend(options, home / "state")
+    backend.records.change("gpu001", lambda old: old and (
+        record.done(old, ("ssh-ed25519 AAAA",), "d", 1.0) if ended == "done" else record.failed(old, "no disk", 1.0)))
+    before = muster("os", "status", home=home).stdout
+    assert muster("os", "disarm", "gpu001", home=home).stdout == "gpu001: no installation is on its way\n"
+    assert muster("os", "status", home=home).stdout == before and ("--again" in before) == (ended == "failed")
+    assert muster("os", "disarm", "gpu001", "--again", home=home).stdout == "gpu001: its installation is ended\n"
+    found = backend.state(load_inventory(home / "muster.yaml").nodes["gpu001"])
+    assert found.state is OsState.PLANNED and found.host_keys == ()
 
 
 def test_a_served_machine_is_installed_and_the_server_ends_well_on_a_signal(home: Path) -> None:

@@ -152,6 +152,18 @@ def test_a_person_ends_an_installation(place: Place) -> None:
     assert place.done(body, sign(armed.token, body)).status == 410 and shown(place) is OsState.PLANNED
 
 
+def test_a_machine_that_was_replaced_was_never_installed(place: Place) -> None:
+    armed = place.armed()
+    body = home(armed)
+    place.done(body, sign(armed.token, body))
+    other = replace(node(), boot_mac=(mac(77),))
+    found = place.backend.state(other)
+    assert found.state is OsState.PLANNED and found.host_keys == () and mac(1) in found.message
+    place.backend.install(other)
+    assert place.record().number == 2 and place.backend.state(other).state is OsState.INSTALLING
+    assert place.backend.state(replace(node(), boot_mac=(mac(77), mac(78)))).state is OsState.INSTALLING
+
+
 # ---- the phone-home
 
 Change = Callable[[Place, record.Installation], tuple[bytes, str]]
