@@ -59,7 +59,7 @@ class Site:
         """What `muster os serve` has logged."""
         return (self.home / "serve.log").read_text()
 
-    def until(self, text: str, count: int = 1, seconds: float = 240) -> None:
+    def until(self, text: str, count: int = 1, seconds: float = 480) -> None:
         """Returns when the server has logged it so often."""
         wait_until(lambda: self.served().count(text) >= count, seconds, f"{text}: {self.served()}\n{self.vm.console()[-3000:]}\n{self.vm.network()[-2000:]}")
 
@@ -182,7 +182,7 @@ def test_a_machine_is_installed_over_own_pxe_though_it_is_killed_three_times(tmp
 
         vm.turn(True, network=True)
         one.until("its installer fetched seed")
-        wait_until(lambda: "installs vm1 on /dev/vda" in vm.console(), 60, "the installer")
+        wait_until(lambda: "installs vm1 on /dev/vda" in vm.console(), 240, "the installer")
         vm.turn(False)
         assert (one.state().state, one.stage()) == (OsState.INSTALLING, InstallationStage.SEED)
         passed("killed while it wrote the disk")
@@ -194,7 +194,7 @@ def test_a_machine_is_installed_over_own_pxe_though_it_is_killed_three_times(tmp
         # It reboots by itself, over the network again, and is sent to its disk.
         one.until("boots from its disk", 2)
         wait_until(lambda: "Run /init as init process" in vm.console().rpartition("testbed: installed")[2] or "systemd[1]" in vm.console().rpartition(
-            "testbed: installed")[2], 180, f"its first boot: {vm.console()[-3000:]}")
+            "testbed: installed")[2], 480, f"its first boot: {vm.console()[-3000:]}")
         vm.turn(False)
         assert (one.state().state, one.stage()) == (OsState.INSTALLING, InstallationStage.WRITTEN)
         passed("killed in its first boot")
@@ -206,7 +206,7 @@ def test_a_machine_is_installed_over_own_pxe_though_it_is_killed_three_times(tmp
         passed("the installed system phoned home")
 
         # Only the key that came with the proof is accepted: it is the machine itself.
-        wait_until(lambda: _answers(one), 120, "its SSH server")
+        wait_until(lambda: _answers(one), 300, "its SSH server")
         assert one.run("cat", "/etc/hostname").strip() == NAME
         assert one.run("cat", "/etc/ssh/ssh_host_ed25519_key.pub").split()[:2] == found.host_keys[0].split()
         wait_until(lambda: one.run("ls -d /etc/muster-firstboot 2>/dev/null || echo gone").strip() == "gone", 60, "the end of its token")
@@ -217,7 +217,7 @@ def test_a_machine_is_installed_over_own_pxe_though_it_is_killed_three_times(tmp
         vm.turn(False)
         vm.turn(True, network=True)
         one.until("boots from its disk", 4)
-        wait_until(lambda: _answers(one), 240, f"its SSH server: {vm.console()[-2000:]}")
+        wait_until(lambda: _answers(one), 480, f"its SSH server: {vm.console()[-2000:]}")
         assert one.run("cat", "/root/kept").strip() == "kept"
         record = one.backend.records.read(NAME)
         assert record is not None and record.number == 1 and one.state() == found
