@@ -3,12 +3,14 @@ Documentation/networking (columns: IP address, HW type, flags, HW address; flag 
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from inventory.entry import mac_address
 
 TABLE = Path("/proc/net/arp")
 _COMPLETE = 0x2
+_FLAGS = re.compile("0x[0-9a-f]{1,8}")
 _MOST_BYTES = 4 * 1024 * 1024
 
 
@@ -21,6 +23,7 @@ def hardware_address(peer: str, table: Path = TABLE) -> str | None:
         return None
     for line in lines:
         words = line.split()
-        if len(words) >= 4 and words[0] == peer and int(words[2], 16) & _COMPLETE:
+        if len(words) >= 4 and words[0] == peer and _FLAGS.fullmatch(words[2]) and (
+                int(words[2], 16) & _COMPLETE):
             return mac_address(words[3])
     return None
