@@ -96,7 +96,7 @@ def _values(options: PxeOptions, record: Installation, image: OsImage, name: str
         # Its reader is the agent, and whoever has this file may phone home for the machine.
         values["settings"] = {
             "address": places.done, "token": record.token, "node": record.node, "number": record.number,
-            "image": record.image, "until": record.until, "authority": options.authority}
+            "image": record.image, "authority": options.authority}
     return values
 
 

@@ -106,6 +106,32 @@ def test_the_installer_that_was_killed_begins_anew_until_the_disk_is_written(pla
     assert place.record().number == 1 and place.record().stage is InstallationStage.SEED
 
 
+def test_a_seed_that_is_fetched_once_more_after_the_disk_is_written_does_not_have_it_installed_again(place: Place) -> None:
+    armed = place.armed()
+    reach(place, armed, "written")
+    for name in ("user-data", "firstboot", "written"):
+        place.clock.now += 60
+        assert place.ask(seed_path(armed, name)).status == 200
+    assert place.record().stage is InstallationStage.WRITTEN and "kernel" not in place.ask(BOOT).text
+
+
+@pytest.mark.parametrize("what", ["boot", "seed", "written", "failed", "done"])
+def test_what_comes_while_the_machine_is_armed_anew_is_of_the_old_installation(place: Place, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The record that a request has read is replaced before its change is written."""
+    old = place.armed()
+    place.records.change("gpu001", lambda one: one and record.forgotten(one, place.clock()))
+    new = place.armed()
+    monkeypatch.setattr(place.records, "by_mac", lambda mac, now: old)
+    monkeypatch.setattr(place.site._records, "read", lambda name: old)
+    monkeypatch.setattr(place.records, "change", lambda name, how: Place(place.state, clock=place.clock).records.change(name, how))
+    body = home(old)
+    answer = {"boot": lambda: place.ask(BOOT), "seed": lambda: place.ask(seed_path(old, "user-data")),
+              "written": lambda: place.ask(seed_path(old, "written")), "failed": lambda: place.ask(seed_path(old, "failed?why=x")),
+              "done": lambda: place.done(body, sign(old.token, body))}[what]()
+    assert answer.status in (200, 404, 410) and "kernel" not in answer.text and "accepted" not in answer.text
+    assert place.record() == new
+
+
 @pytest.mark.parametrize("before", ["armed", "boot", "seed", "written"])
 def test_what_the_installer_reports_ends_the_installation_with_its_reason(place: Place, before: str) -> None:
     armed = place.armed()
