@@ -23,6 +23,8 @@ _PCI = re.compile(r"(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}):([01][0-9a-fA-F])\.
 # A name or an address of a network device, or a pattern of them, and how many a node may have.
 _DEVICE = re.compile(r"[A-Za-z0-9*?][A-Za-z0-9_.:*?-]{0,63}")
 _MOST_UNREAD = 64
+_MAC = re.compile(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}")
+_MOST_MACS = 16
 _MOST_WORDS = 64
 _SYSTEM = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:~-]{0,126}")      # a segment of its path
 _HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
@@ -42,7 +44,8 @@ _ALSO_CALLED = {
     "key": "identity_file", "userknownhostsfile": "known_hosts_file", "jump": "proxy_jump",
     "bastion": "proxy_jump", "state": "lifecycle", "ipmi": "bmc", "redfish": "bmc", "pdu": "power",
     "switch": "leaf", "tags": "labels", "nics": "ports", "interpreter": "python", "timeout": "limits",
-    "timeouts": "limits", "connecttimeout": "limits",
+    "timeouts": "limits", "connecttimeout": "limits", "mac": "boot_mac", "macs": "boot_mac",
+    "mac_address": "boot_mac",
 }
 
 
@@ -159,6 +162,7 @@ class EntryReader:
             "leaf": lambda spot: tuple(item.text("a leaf switch or a list of them") for item in spot.items()),
             "nvlink_domain": _Spot.text,
             "power": _Spot.text,
+            "boot_mac": _macs,
             "unread": _unread,
         }
         self._keys = (*self._readers, "become", "ports", "labels", "burnin", "bmc", "limits")
@@ -310,6 +314,29 @@ def _unread(spot: _Spot) -> tuple[str, ...]:
         raise spot.wrong(expected)
     # sysfs writes addresses in lower case.
     return tuple(pci_address(text) or (text.lower() if ":" in text else text) for text in found)
+
+
+def _macs(spot: _Spot) -> tuple[str, ...]:
+    """Hardware addresses, each once, in lower case with colons."""
+    expected = "a hardware address such as 52:54:00:12:34:56, or a list of them"
+    found: list[str] = []
+    for item in spot.items():
+        address = mac_address(item.text(expected))
+        if address is None:
+            raise item.wrong(expected)
+        found += [address] if address not in found else []
+    if not 0 < len(found) <= _MOST_MACS:
+        raise spot.wrong(expected)
+    return tuple(found)
+
+
+def mac_address(text: str) -> str | None:
+    """The form that Linux gives an Ethernet address ("52-54-00-AB-CD-EF" is "52:54:00:ab:cd:ef"), or None for
+    what is none, or is one of no single port: a group's (its lowest bit is set, IEEE 802) or zeros."""
+    plain = text.lower().replace("-", ":")
+    if _MAC.fullmatch(plain) is None or int(plain[:2], 16) & 1 or not plain.strip("0:"):
+        return None
+    return plain
 
 
 def _whole(spot: _Spot, low: int, high: int, expected: str) -> int:

@@ -107,6 +107,7 @@ def _read(
     nodes = {name: _node(name, values, defaults) for name, values in merged.items()}
     _check_addresses(nodes, merged)
     _check_controllers(nodes, merged)
+    _check_macs(nodes, merged)
     return (Inventory(MappingProxyType(nodes), MappingProxyType(_expand_groups(written, nodes)), source,
                       cordon, burnin), merged)
 
@@ -278,6 +279,20 @@ def _check_controllers(nodes: Mapping[str, Node], merged: Mapping[str, Values]) 
                 f"{node.name} has the bmc of {other} (given at {place}): each node needs its own, or its own "
                 "system: of one that has several", merged[node.name][BMC_ADDRESS].mark)
         others[system] = node.name
+
+
+def _check_macs(nodes: Mapping[str, Node], merged: Mapping[str, Values]) -> None:
+    """Refuses two nodes with one hardware address: the wrong machine would be installed."""
+    seen: dict[str, str] = {}
+    for node in nodes.values():
+        if node.lifecycle.state is LifecycleState.RETIRED:
+            continue
+        for address in node.boot_mac:
+            if (other := seen.setdefault(address, node.name)) != node.name:
+                raise InventoryError(
+                    f"{node.name} has the boot_mac {address} of {other} (given at "
+                    f"{merged[other]['boot_mac'].mark}): each node needs its own",
+                    merged[node.name]["boot_mac"].mark)
 
 
 def _check_addresses(nodes: Mapping[str, Node], merged: Mapping[str, Values]) -> None:

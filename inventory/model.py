@@ -147,9 +147,11 @@ class Node:
     and ssh_config or a default decides.
 
     `address` and `port` are what to connect to (None: ssh_config's HostName and Port, else the name itself
-    and 22). `ports` is keyed by PCI address in full form, "0000:18:00.0". `unread` are network devices of
-    which nothing is read, by name or PCI address, with * and ? as in file names. `limits` are those of the
-    node's entries, `default_limits` those of the file's `defaults`; those of its SKU count between them.
+    and 22). `ports` is keyed by PCI address in full form, "0000:18:00.0". `boot_mac` are the hardware
+    addresses of the ports that it boots from over the network, "52:54:00:12:34:56". `unread` are network
+    devices of which nothing is read, by name or PCI address, with * and ? as in file names. `limits` are
+    those of the node's entries, `default_limits` those of the file's `defaults`; those of its SKU count
+    between them.
     """
 
     name: str
@@ -170,6 +172,7 @@ class Node:
     ports: Mapping[str, PortPlan] = field(default_factory=lambda: MappingProxyType({}))
     nvlink_domain: str | None = None
     power: str | None = None
+    boot_mac: tuple[str, ...] = ()
     bmc: Bmc | None = None
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     unread: tuple[str, ...] = ()

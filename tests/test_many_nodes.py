@@ -17,7 +17,7 @@ WORDS = {
     "cordon": (MANY, "--reason", "fan"), "cordon adopt": (MANY, "--reason", "fan"), "uncordon": (MANY,),
     "silence": (MANY, "port-*", "--reason", "x", "--for", "2d"), "unsilence": (MANY,),
     "certificate revoke": (MANY, "--reason", "leak"), "bringup skip": (MANY, "--step", "bios", "--reason", "x"),
-    "bringup retry": (MANY,), "agent install": (MANY,), "agent rollback": (MANY,), "agent uninstall": (MANY,),
+    "bringup retry": (MANY,), "os disarm": (MANY,), "agent install": (MANY,), "agent rollback": (MANY,), "agent uninstall": (MANY,),
     "agent upgrade": (MANY,), "gate push": (MANY, "--trust", "--no-snapshot"),
 }
 # These ask about each change of the inventory file, or whatever the number of nodes, or have a test of their own.

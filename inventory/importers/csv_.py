@@ -24,7 +24,7 @@ GROUPS = "groups"
 _NAMES = ("name", "node", "hostname", "host")
 _PLAIN = ("address", "port", "user", "transport", "privilege", "become", "identity_file", "known_hosts_file",
           "proxy_jump", "python", "sku", "lifecycle", "rack", "leaf", "nvlink_domain", "power", "bmc",
-          "profile", "unread")
+          "profile", "unread", "boot_mac")
 _NESTED = ("bmc.address", "bmc.port", "bmc.user", "bmc.protocol", "bmc.tls", "bmc.system",
            "lifecycle.state", "lifecycle.owner", "lifecycle.until")
 KEYS = (NAME, GROUPS, *_PLAIN, *_NESTED)
@@ -37,7 +37,7 @@ _BOOLEAN = {"true": True, "yes": True, "1": True, "false": False, "no": False, "
 
 def parse(text: str, source: str, mapping: Mapping[str, str] | None = None) -> Imported:
     """The nodes of a table; `mapping` says for a column's name which key it is.
-    `leaf`, `unread` and `groups` may hold several names.
+    `leaf`, `unread`, `boot_mac` and `groups` may hold several names.
 
     The delimiter is a comma, a semicolon or a tab: the one that the first row holds most of. Raises
     InventoryError with file, line and column (of the table) for a bad table, and UsageError for a mapping of
@@ -180,6 +180,6 @@ def _value(key: str, text: str) -> Any:
         return int(text)
     if key == "become":
         return _BOOLEAN.get(text.lower(), text)
-    if key in ("leaf", "unread") and len(names := text.split()) > 1:
+    if key in ("leaf", "unread", "boot_mac") and len(names := text.split()) > 1:
         return names
     return text

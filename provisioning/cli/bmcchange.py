@@ -173,23 +173,14 @@ def media(
         from provisioning.cli.bmcshow import media_lines
 
         return media_lines(nodes, file, state, timeout, fanout)
+    from provisioning.bmc.redfish.media import cd_drive
+
     named, inventory = chosen(nodes, file)
 
     def change(controller: Controller) -> str:
-        name = drive or _drive(controller)
+        name = drive or cd_drive(controller.media()).name
         return controller.insert(name, image) if image is not None else controller.eject(name)
 
     what = f"media insert {clean(image, 200)}" if image is not None else "media eject"
     return _change(named, inventory, what, change, off=False, dry_run=dry_run, yes=yes, reason=reason,
                    state=state, timeout=timeout, fanout=fanout)
-
-
-def _drive(controller: Controller) -> str:
-    from provisioning.bmc.base import BmcError, BmcErrorReason
-
-    found = controller.media()
-    name = next((one.name for one in found if {"CD", "DVD"} & set(one.kinds)), None)
-    if name is None:
-        known = clean(", ".join(one.name for one in found), 120) or "it has none"
-        raise BmcError(BmcErrorReason.UNSUPPORTED, f"none of its virtual drives takes a CD: {known}")
-    return name

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from inventory.errors import MusterError
 from inventory.model import Node
@@ -83,3 +83,11 @@ class OsBackend(Protocol):
     def install(self, node: Node) -> None:
         """Has the installation begun, or accepted; asked again for a machine that is on its way, nothing is
         doubled. Raises OsError."""
+
+
+@runtime_checkable
+class SupportsFinish(Protocol):
+    """A back end that leaves something behind with an installed machine, such as a disc in its drive."""
+
+    def finish(self, node: Node) -> None:
+        """Takes it away; asked again, nothing happens. Raises OsError."""

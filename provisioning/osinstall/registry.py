@@ -17,7 +17,10 @@ from provisioning.osinstall.evidence import WantedSigns
 from provisioning.osinstall.maas.backend import maas_backend
 from provisioning.osinstall.maas.options import MaasOptions, check_options
 from provisioning.osinstall.others import ByOthers
+from provisioning.osinstall.pxe import settings
+from provisioning.osinstall.pxe.backend import pxe_backend
 from provisioning.osinstall.section import ANY, LINE, WORDS, OsSection
+from provisioning.osinstall.virtualmedia import virtual_media_backend
 
 _SECONDS = 60.0
 
@@ -25,11 +28,13 @@ _SECONDS = 60.0
 @dataclass(frozen=True)
 class OsTools:
     """What a back end may work with: `look` asks a machine over SSH for signs, `controllers` opens its
-    management controller, `folder` is where state is kept."""
+    management controller, `folder` is where state is kept, `rules` are the folders of rules in their order.
+    """
 
     look: Callable[[Node], OsReport]
     controllers: Callable[[Node], Controller]
     folder: Path
+    rules: tuple[Path, ...] = ()
 
 
 Maker: TypeAlias = Callable[[OsTools], OsBackend]
@@ -77,10 +82,30 @@ def _maas(section: OsSection) -> Maker:
     return lambda tools: maas_backend(options)
 
 
+def _pxe(section: OsSection) -> Maker:
+    section.read({})
+    return lambda tools: pxe_backend(settings.load(tools.rules), tools.folder)
+
+
+def _virtual_media(section: OsSection) -> Maker:
+    section.read({})
+
+    def make(tools: OsTools) -> OsBackend:
+        options = settings.load(tools.rules)
+        try:
+            return virtual_media_backend(options, tools.folder)
+        except OsError as error:
+            raise RulesError(f"os: {error}", section.given.mark) from None
+
+    return make
+
+
 FACTORIES: Mapping[str, Factory] = {
     "none": _none,
     "command": _command,
     "maas": _maas,
+    "pxe": _pxe,
+    "virtual-media": _virtual_media,
 }
 
 

@@ -60,7 +60,7 @@ def executors(context: StepContext, policy: BringupPolicy) -> dict[str, Executor
     agent = AgentStep(step["agent"], context.transport, context.ruleset, default_sku=context.default_sku,
                       fanout=context.fanout)
     look = SshLook(context.transport, policy.os.wanted).state
-    installer = policy.os.make(OsTools(look, controllers, context.folder))
+    installer = policy.os.make(OsTools(look, controllers, context.folder, context.rules))
     proof = OsProof(installer, look)
     listed = delivered_by(policy.delivery, context.inventory.nodes)
     found: tuple[Executor, ...] = (

@@ -30,9 +30,9 @@ from provisioning.bringup.steps.bmcstep import Controllers, OfBmc, place, troubl
 from provisioning.bringup.steps.nextboot import SET, sent
 from provisioning.bringup.steps.osproof import Proof, keep
 from provisioning.bringup.steps.power import on
-from provisioning.osinstall.base import OsBackend, OsError, OsReport, OsState
+from provisioning.osinstall.base import OsBackend, OsError, OsReport, OsState, SupportsFinish
 
-_INSTALL = "install:"
+_INSTALL, _FINISH = "install:", "finish"
 _AGAIN_S, _LATER_S, _FIRST_S = 10.0, 30.0, 1.0
 _SETTLE_S = 60.0
 _WAS_ON = "os.on"       # kept: by which operation it was seen on
@@ -51,10 +51,13 @@ class OsInstalled(OfBmc):
 
     def make(self, machine: Machine, operation: Operation) -> OperationResult:
         """See `Executor.make`."""
-        if not operation.key.startswith(_INSTALL):
+        if operation.key != _FINISH and not operation.key.startswith(_INSTALL):
             return super().make(machine, operation)
         try:
-            self._backend.install(machine.node)
+            if operation.key == _FINISH and isinstance(self._backend, SupportsFinish):
+                self._backend.finish(machine.node)
+            else:
+                self._backend.install(machine.node)
         except OsError as error:
             return OperationResult(error.done, clean(str(error), 300))
         return OperationResult(True, "accepted")
@@ -82,7 +85,14 @@ class OsInstalled(OfBmc):
 
     def _installed(self, machine: Machine, report: OsReport) -> Observation:
         """So; but one that its installer alone vouches for may be off."""
-        so = Observation(StepState.SO, clean(f"installed: {report.message}", 300), keep=keep(report))
+        message, past = f"installed: {report.message}", machine.did(_FINISH)
+        if isinstance(self._backend, SupportsFinish) and _asked_last(machine) is not None and past is None:
+            return Observation(StepState.NOT_SO, clean(message, 300), Operation(
+                "take away what its installer needed", _FINISH, ("what it was installed from is taken out",),
+                StepEffect.PASSIVE))
+        if past is not None and past.done is False:
+            message += f"; what it was installed from is left: {past.message}"
+        so = Observation(StepState.SO, clean(message, 300), keep=keep(report))
         if report.answered or self._backend.drives_power or machine.node.bmc is None:
             return so
         return self._asked(machine, lambda known, controller: on(

@@ -1,5 +1,9 @@
 """What proves that a machine's operating system is installed: what its installer reports, and where no host
-key came with that, the machine's own sign as well; and what of it is kept with the machine."""
+key came with that, the machine's own sign as well; and what of it is kept with the machine.
+
+An installer that has done nothing yet does not know what others installed: the machine is asked, too, before
+anything is put over it.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +30,11 @@ class OsProof:
 
     def __call__(self, node: Node) -> OsReport:
         report = self._backend.state(node)
-        if report.state is not OsState.INSTALLED or report.host_keys or self._backend.name == "none":
+        if self._backend.name == "none":
+            return report
+        if report.state is OsState.PLANNED:
+            return self._unless_there(node, report)
+        if report.state is not OsState.INSTALLED or report.host_keys:
             return report
         seen = self._look(node)
         message = clean(f"{report.message}; the machine itself: {seen.message}", _MOST)
@@ -36,6 +44,12 @@ class OsProof:
         # Its installer is done with it, and what answers there is not yet, or not provably, that system.
         state = OsState.UNKNOWN if seen.state is OsState.UNKNOWN else OsState.INSTALLING
         return replace(report, state=state, message=message, advice=seen.advice)
+
+    def _unless_there(self, node: Node, report: OsReport) -> OsReport:
+        seen = self._look(node)
+        if not seen.answered or seen.state not in (OsState.INSTALLED, OsState.UNKNOWN):
+            return report
+        return replace(seen, message=clean(f"{seen.message}; {self._backend.name}: {report.message}", _MOST))
 
 
 def keep(report: OsReport) -> dict[str, str]:

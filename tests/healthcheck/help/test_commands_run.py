@@ -48,6 +48,7 @@ ELSEWHERE: Mapping[str, Mapping[tuple[str, ...], str]] = {
     "kubernetes": {("cordon",): "tests/provisioning/actions/test_backends.py", ("uncordon",): "tests/provisioning/actions/test_backends.py"},
     "os": {("bringup", "retry"): "tests/provisioning/bringup/test_command.py",
            ("inventory", "enroll"): "tests/provisioning/bringup/steps/test_os_ssh_live.py"},
+    "pxe": {("os",): "tests/provisioning/osinstall/test_os_command.py"},
     "screening": {("burnin", "screen"): "tests/provisioning/burnin/test_screen.py"},
 }
 # Sweeps of the same nodes as another line of the page, with other options, each of which has a test of its own: the slow tier runs them, too.

@@ -12,7 +12,7 @@ import secrets
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from tests.testbed.require import require
 from tests.testbed.sshd import wait_until
 from tests.testbed.vm.netimage import NetImage, own
 
+_OVMF = Path("/usr/share/OVMF")
 _TOOLS = ("qemu-system-x86_64", "dnsmasq", "mmdebstrap", "cpio", "zstd", "depmod", "setpriv", "unshare", "nsenter", "ip")
 # Emulated clocks are as exact as this host has time for: what cannot be measured there is given.
 _SCRIPT = """#!ipxe
@@ -37,6 +38,11 @@ def require_pxe() -> None:
     require(not missing, f"no {', '.join(missing)} on this machine: scripts/test --slow installs them")
 
 
+def require_uefi() -> None:
+    """What a machine with UEFI needs beside that."""
+    require((_OVMF / "OVMF_CODE_4M.fd").is_file() and Path("/usr/lib/ipxe/ipxe.efi").is_file(), "no ovmf and ipxe: scripts/test --slow installs them")
+
+
 @dataclass
 class Lab:
     """The network, and one machine on it, which is off at first. `booted` counts how often it was powered on."""
@@ -47,6 +53,9 @@ class Lab:
     serial: str
     uuid: str
     memory: int
+    uefi: bool = False          # OVMF with a network driver of its own, in place of a BIOS with iPXE in the port
+    http: bool = False          # UEFI boots over HTTP, not over TFTP
+    disk_next: bool = False     # whether firmware goes on to the disk where the network boots nothing
     booted: int = 0
     _qemu: subprocess.Popen[bytes] | None = field(default=None)
     _all: list[subprocess.Popen[bytes]] = field(default_factory=list)
@@ -76,14 +85,26 @@ class Lab:
 
     def _start(self, network: bool) -> None:
         self.booted += 1
+        disk_order = (",bootindex=2" if self.disk_next else "") if network else ",bootindex=1"
         argv = ["qemu-system-x86_64", "-machine", "q35,graphics=off", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2",
                 "-m", str(self.memory), "-nodefaults", "-no-user-config", "-display", "none", "-uuid", self.uuid,
                 "-smbios", f"type=1,manufacturer=Contoso,product=VM1,serial={self.serial}", "-boot", "strict=on",
-                "-drive", f"if=none,id=disk,file={self.folder}/disk,format=raw,cache=unsafe", "-device", f"virtio-blk-pci,drive=disk{'' if network else ',bootindex=1'}",
+                "-drive", f"if=none,id=disk,file={self.folder}/disk,format=raw,cache=unsafe", "-device", f"virtio-blk-pci,drive=disk{disk_order}",
                 "-netdev", "tap,id=lan,ifname=vm,script=no,downscript=no",
                 "-device", f"virtio-net-pci,netdev=lan,mac={self.mac}{',bootindex=1' if network else ''}", "-device", "virtio-rng-pci",
                 "-serial", f"file:{self.folder}/console-{self.booted}"]
+        if self.uefi:
+            argv = self._with_uefi(argv)
         self._qemu = self.start("qemu", *argv)
+
+    def _with_uefi(self, argv: list[str]) -> list[str]:
+        variables = self.folder / "variables"
+        shutil.copy(_OVMF / "OVMF_VARS_4M.fd", variables)
+        port = next(at for at, word in enumerate(argv) if word.startswith("virtio-net-pci"))
+        return [*argv[:port], f"{argv[port]},romfile=", *argv[port + 1:], "-drive", f"if=pflash,format=raw,readonly=on,file={_OVMF}/OVMF_CODE_4M.fd",
+                "-drive", f"if=pflash,format=raw,file={variables}",
+                "-fw_cfg", f"name=opt/org.tianocore/IPv4PXESupport,string={'n' if self.http else 'y'}",
+                "-fw_cfg", "name=opt/org.tianocore/IPv6PXESupport,string=n"]
 
     def start(self, name: str, *argv: str) -> subprocess.Popen[bytes]:
         """Starts a command in the lab's namespaces, with which it ends; it writes to `name`.log."""
@@ -111,19 +132,21 @@ class Lab:
 
 
 @contextlib.contextmanager
-def lab(folder: Path, image: NetImage, files: Mapping[str, str], *, serial: str = "", uuid: str = "", memory: int = 1024) -> Iterator[Lab]:
-    """The network with its daemons, and the machine, off. Of the image it gets `files` anew. All gone afterwards."""
+def lab(folder: Path, image: NetImage, files: Mapping[str, str], *, serial: str = "", uuid: str = "", memory: int = 1024,
+        disk_bytes: int = 64 << 20, uefi: bool = False, http: bool = False, dnsmasq: Callable[[Lab], list[str]] | None = None) -> Iterator[Lab]:
+    """The network with its daemons, and the machine, off. Of the image it gets `files` anew. `dnsmasq` gives the words of another
+    configuration of it, where firmware goes on to the disk. All gone afterwards."""
     tftp = folder / "tftp"
     tftp.mkdir(parents=True)
     (tftp / "vmlinuz").symlink_to(image.kernel)
     (tftp / "system").symlink_to(image.initrd)
     (tftp / "boot.ipxe").write_text(_SCRIPT)
     with (folder / "disk").open("wb") as disk:
-        disk.truncate(64 << 20)
+        disk.truncate(disk_bytes)
     with contextlib.ExitStack() as stack:
         holding = stack.enter_context(contextlib.ExitStack())
         made = Lab(folder, _holder(holding), f"10.214.{secrets.randbelow(254)}", serial or secrets.token_hex(4).upper(),
-                   uuid or f"{secrets.token_hex(4)}-0000-4000-8000-{secrets.token_hex(6)}", memory)
+                   uuid or f"{secrets.token_hex(4)}-0000-4000-8000-{secrets.token_hex(6)}", memory, uefi, http, dnsmasq is not None)
         stack.callback(made.ended)
         stack.callback(holding.close)
         here = f"mu{secrets.token_hex(3)}"
@@ -136,7 +159,7 @@ def lab(folder: Path, image: NetImage, files: Mapping[str, str], *, serial: str 
                       "link set head master lan", "link set lo up", "link set vm up", "link set head up", "link set lan up"):
             _run(*made.inside("ip", *words.split()))
         (tftp / "own").write_bytes(own({**files, "etc/chrony/sources.d/lab.sources": f"server {made.subnet}.1 iburst\n"}))
-        made.start("dnsmasq", *_dnsmasq(made, tftp))
+        made.start("dnsmasq", *(dnsmasq(made) if dnsmasq is not None else _dnsmasq(made, tftp)))
         made.start("chronyd", *_chronyd(image))
         wait_until(lambda: "TFTP root" in made.network(), 30, f"dnsmasq: {made.network()}")
         yield made
