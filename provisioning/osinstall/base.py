@@ -69,9 +69,12 @@ class OsBackend(Protocol):
     machines on and off by itself: then bring-up does not.
     """
 
-    name: str
-    target: BootTarget
-    drives_power: bool
+    @property
+    def name(self) -> str: ...
+    @property
+    def target(self) -> BootTarget: ...
+    @property
+    def drives_power(self) -> bool: ...
 
     def state(self, node: Node) -> OsReport:
         """How the machine stands now. Raises OsError where the back end cannot be asked."""

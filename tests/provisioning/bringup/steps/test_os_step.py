@@ -109,6 +109,43 @@ def test_an_installer_of_several_steps_is_asked_for_each_of_them_once(tmp_path: 
     assert back.asked == ["gx01", "gx01"]
 
 
+class Leaves(Installer):
+    """Leaves a disc in the machine's drive."""
+
+    def finish(self, node: Node) -> None:
+        self.asked.append(f"finish {node.name}")
+        if self.raises:
+            raise self.raises.pop(0)
+
+
+def test_what_an_installation_leaves_behind_is_taken_away_once_and_nothing_of_a_machine_that_others_installed(tmp_path: Path) -> None:
+    back = Leaves(report=DONE)
+    first = os(back, None, (INSTALL, True))
+    assert first.operation is not None and first.operation.key == "finish"
+    executor = OsInstalled(POLICY.steps["os"], Scripted(), POLICY, back, back.state)
+    assert executor.make(machine(), first.operation).done is True
+    assert back.asked == ["finish gx01"]
+    assert os(back, None, (INSTALL, True), ("finish", True)).stand is StepState.SO
+    assert os(back).stand is StepState.SO
+
+
+def test_a_disc_that_cannot_be_taken_out_is_said_and_keeps_no_machine_from_service() -> None:
+    back = Leaves(report=DONE, raises=[OsError("its controller: no media", done=False)])
+    first = os(back, None, (INSTALL, True))
+    assert first.operation is not None
+    made = OsInstalled(POLICY.steps["os"], Scripted(), POLICY, back, back.state).make(machine(), first.operation)
+    assert (made.done, made.message) == (False, "its controller: no media")
+    found = os(back, None, (INSTALL, True), ("finish", False), message=made.message)
+    assert found.stand is StepState.SO
+    assert found.message.endswith("what it was installed from is left: its controller: no media")
+
+
+@pytest.mark.parametrize(("seen", "state"), [
+    (ALIVE, OsState.INSTALLED), (UNPROVEN, OsState.UNKNOWN), (DEAD, OsState.PLANNED), (INSTALLER, OsState.PLANNED)])
+def test_what_others_have_installed_is_not_installed_over(seen: OsReport, state: OsState) -> None:
+    assert OsProof(Installer(), always(seen))(NODE).state is state
+
+
 def test_a_machine_that_only_its_installer_vouches_for_is_turned_on_where_it_is_off(tmp_path: Path) -> None:
     controller = Scripted(on=PowerState.OFF)
     assert brought(tmp_path, Installer(report=DONE), controller).done == ("gx01",)
