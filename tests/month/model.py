@@ -334,7 +334,7 @@ class Operator:
     def well(self, node: str, now: float) -> str:
         """What still speaks against a node; empty where it was well for so long that no one may hold it."""
         page = self.pages[node]
-        if page.anew or self.away(node) or self.alarm(node):
+        if page.anew or self.away(node) or self.forgotten(node) or self.alarm(node):
             return "another machine, a part that is away, or one that is not what was announced"
         since = now
         count = 0

@@ -45,8 +45,9 @@ from provisioning.bmc.redfish.wire import (
 ROOT = "/redfish/v1/"
 MOST_REQUESTS = 2000        # of one call; a node with eight GPUs takes some 200 where nothing is expanded
 MOST_BYTES = 64 * 1024 * 1024
-# Connections at once: controllers are small. One that is refused is left out.
-_AT_ONCE = 8
+# Connections at once: controllers are small, and one that is refused is left out. With twelve the inventory
+# of a small GPU server, 37 requests, takes less than a quarter of their time after one another.
+_AT_ONCE = 12
 _TRIES = 4
 _SESSIONS = {404, 405, 501}     # no such service
 _FULL = (b"SessionLimitExceeded", b"RAC0218")       # DMTF's Base registry; iDRAC's own message
