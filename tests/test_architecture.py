@@ -38,7 +38,7 @@ DECIDING = ("model", "facts", "xid", "baseline", "checks", "ruleset", "judge", "
             "triage", "burnin", "certify")
 AT_FILES = {
     "xid/xidtableload.py", "baseline/cataloguecache.py", "baseline/catalogueload.py", "baseline/file.py",
-    "baseline/fileload.py", "ruleset/rulesetload.py", "kernellog/emitterload.py", "joblog/messageload.py",
+    "baseline/fileload.py", "ruleset/rulenames.py", "ruleset/rulesetload.py", "kernellog/emitterload.py", "joblog/messageload.py",
     "triage/policyload.py", "burnin/document.py", "burnin/documentread.py", "burnin/floors.py", "burnin/metrics.py",
     "burnin/publishedload.py", "certify/keys.py", "certify/manifest.py", "certify/pair.py", "certify/policyload.py",
     "certify/serial.py", "scrub/vocabulary.py",
@@ -59,7 +59,7 @@ MACHINE = {
 OF_FILES = {"os", "shutil", "fcntl"}
 SIGNAL_NAMES = {"blame/jobevidence.py", "burnin/watch.py", "joblog/kinds.py", "joblog/slurm.py"}
 # Lines of a baseline that no node has said for so many days are not known any more: the loader asks what day it is.
-ASKS_THE_DAY = {"ruleset/rulesetload.py"}
+ASKS_THE_DAY = {"ruleset/rulenames.py", "ruleset/rulesetload.py"}
 # Loading a package's compiled or heavy dependencies costs a command its start; these may only be imported inside functions.
 LATE = {"paramiko", "rich", "ClusterShell", "yaml", "pynvml"}
 
