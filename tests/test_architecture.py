@@ -59,7 +59,7 @@ MACHINE = {
 OF_FILES = {"os", "shutil", "fcntl"}
 SIGNAL_NAMES = {"blame/jobevidence.py", "burnin/watch.py", "joblog/kinds.py", "joblog/slurm.py"}
 # Lines of a baseline that no node has said for so many days are not known any more: the loader asks what day it is.
-ASKS_THE_DAY = {"ruleset/rulenames.py", "ruleset/rulesetload.py"}
+ASKS_THE_DAY = {"ruleset/rulesetload.py"}
 # Loading a package's compiled or heavy dependencies costs a command its start; these may only be imported inside functions.
 LATE = {"paramiko", "rich", "ClusterShell", "yaml", "pynvml"}
 
