@@ -28,7 +28,7 @@ def judgement(one: ChangeJudgement) -> dict[str, Any]:
     """One judgement, as a part of the change."""
     return {
         "time": one.time, "who": one.who, "verdict": one.verdict.value, "after": one.after,
-        "comparisons": [{"kind": each.kind, "key": each.key, "weight": each.weight.value, "words": each.words,
+        "comparisons": [{"kind": each.kind, "key": each.key, "grade": each.grade.value, "words": each.words,
                          "nodes": list(each.nodes)} for each in one.comparisons],
         "remarks": list(one.remarks),
     }

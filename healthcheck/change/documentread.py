@@ -112,7 +112,7 @@ def _judgement(of: Fields) -> ChangeJudgement:
 
 
 def _comparison(of: Fields) -> Compared:
-    return Compared(of.text("kind"), of.text("key"), of.word("weight", Grade), of.text("words"),
+    return Compared(of.text("kind"), of.text("key"), of.word("grade", Grade), of.text("words"),
                       _nodes(of, "nodes"))
 
 

@@ -8,7 +8,8 @@ subjects are left (all nodes together are one), the noise is how repeated runs o
 
 An effect is `worse` where it lies below nought by more than Student's t allows at the share of false
 accusations that `healthcheck.change.chance` states, and is at least `LEAST`. A figure counts as unharmed
-only where a loss of `TOLERATED` can be excluded at the same level: noise that could hide it is no pass.
+only where a loss of `TOLERATED` can be excluded with the confidence `EXCLUDED`, figure by figure, as a pass
+needs all of them: noise that could hide it is no pass.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from healthcheck.change.chance import SHARES, t_bound
 from healthcheck.change.model import FIGURES, Compared, FigureSeries, Grade
 
 # A smaller effect is called no change, as in `healthcheck.burnin.compare`; a larger loss must be excluded.
-LEAST, TOLERATED = 0.01, 0.03
+LEAST, TOLERATED, EXCLUDED = 0.01, 0.03, 0.99
 # With fewer degrees of freedom t needs so large an effect that nothing of use would be found.
 _LEAST_FREE = 3
 
@@ -106,7 +107,7 @@ def _one(
     words = (f"{name}: {size:+.1%} ({low:+.1%} to {high:+.1%}) beyond the controls; {_shares(ours, theirs)}")
     if high < 0 and size <= -LEAST:
         yield Compared(FIGURES, key, Grade.WORSE, words, _nodes(ours))
-    elif low < -tolerated:
+    elif math.expm1(effect.size - t_bound(1 - EXCLUDED, effect.free) * effect.error) < -tolerated:
         yield Compared(FIGURES, key, Grade.UNCLEAR,
                          f"{words}; its noise could hide a loss of {tolerated:.0%}", _nodes(ours))
     else:

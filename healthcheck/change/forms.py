@@ -61,7 +61,7 @@ def compared(canary: Collection[str], controls: Collection[str], before: Stood, 
                                 f"{len(quiet)} new forms that the kernel does not mean as warnings: "
                                 f"{shown_forms}",
                                 tuple(sorted({node for form in quiet for node in on[form]}))))
-    if not any(one.weight in (Grade.WORSE, Grade.UNCLEAR) for one in found):
+    if not any(one.grade in (Grade.WORSE, Grade.UNCLEAR) for one in found):
         found.append(Compared(LOG, LOG, Grade.SAME, f"no new warning that chance does not explain, in "
                                 f"{len(ours)} logs beside {len(theirs)} of controls"))
     return found
@@ -98,9 +98,9 @@ def _weighed(form: str, line: LogForm, nodes: list[str], of: int, controls: int,
     words = (f"new in the kernel log of {len(nodes)} of {of} canary nodes and none of {controls} controls: "
              f"{line.template[:300]}")
     if len(nodes) == 1 and of >= 3:
-        weight, why = Grade.NOISE, "on one node, as healthy nodes write new lines now and then"
+        grade, why = Grade.NOISE, "on one node, as healthy nodes write new lines now and then"
     elif chance <= SHARES[LOG]:
-        weight, why = Grade.WORSE, "beyond chance"
+        grade, why = Grade.WORSE, "beyond chance"
     else:
-        weight, why = Grade.UNCLEAR, "may be chance, so it is no proof and no pass"
-    return Compared(LOG, f"{LOG}/{form}", weight, f"{words} ({why})", tuple(nodes))
+        grade, why = Grade.UNCLEAR, "may be chance, so it is no proof and no pass"
+    return Compared(LOG, f"{LOG}/{form}", grade, f"{words} ({why})", tuple(nodes))

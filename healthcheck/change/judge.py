@@ -52,9 +52,9 @@ def judge(change: SiteChange, after: Stood, now: float, who: str, *, made: bool 
         kept.append(Compared(MADE, MADE, Grade.UNCLEAR, "all kinds of evidence were left out"))
     if not made:
         kept += _unmade(change, since)
-    weights = {one.weight for one in kept}
-    verdict = (ChangeVerdict.WORSE if Grade.WORSE in weights
-               else ChangeVerdict.UNCLEAR if Grade.UNCLEAR in weights else ChangeVerdict.PASSED)
+    grades = {one.grade for one in kept}
+    verdict = (ChangeVerdict.WORSE if Grade.WORSE in grades
+               else ChangeVerdict.UNCLEAR if Grade.UNCLEAR in grades else ChangeVerdict.PASSED)
     seen = f"{after.source}; {', '.join(after.runs)}" if after.runs else after.source
     return ChangeJudgement(now, who, verdict, seen, tuple(kept),
                            tuple(_remarks(change, since, sorted(changed))))

@@ -110,7 +110,7 @@ class Compared:
 
     kind: str
     key: str
-    weight: Grade
+    grade: Grade
     words: str
     nodes: tuple[str, ...] = ()
 

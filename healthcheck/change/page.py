@@ -89,8 +89,8 @@ def judged(change: SiteChange, one: ChangeJudgement, fold: Fold) -> Iterator[str
            f"{many(len(change.canary), 'canary node')} beside {many(len(change.controls), 'control')}")
     yield f"  since     {clean(one.after, 300)}"
     yield from (f"  {clean(remark, 400)}" for remark in one.remarks)
-    for weight, title in _HEADS:
-        group = [each for each in one.comparisons if each.weight is weight]
+    for grade, title in _HEADS:
+        group = [each for each in one.comparisons if each.grade is grade]
         if group:
             yield f"{title}: {len(group)}"
             yield from (f"  {_line(each, fold)}" for each in group[:_SHOWN])

@@ -93,7 +93,7 @@ def _newly_unmeasured(rule: str, ours: list[str], theirs: list[str], before: _No
                          f"{rule} does not fail, and was not measured before", tuple(since))
     if hits:
         weighed = _weighed(rule, "can no longer be measured", hits, len(known), others, len(control))
-        yield (weighed if weighed.weight is Grade.WORSE else
+        yield (weighed if weighed.grade is Grade.WORSE else
                Compared(RESULTS, weighed.key, Grade.UNCLEAR, weighed.words, weighed.nodes))
 
 

@@ -138,7 +138,7 @@ def judge(name: str, made: bool, sweep: str | None, rules: str | None, state: st
 
     \b
     muster change judge driver-575 --sweep after
-    muster change judge driver-575 --format json | jq '.comparisons[] | select(.weight == "worse")'
+    muster change judge driver-575 --format json | jq '.comparisons[] | select(.grade == "worse")'
 
     Exit: 0 passed, 1 worse, 2 usage, 3 cannot tell.
     """
