@@ -62,12 +62,13 @@ def look(name: str, at: float, *, restarted: bool = False, line: bool = False, a
     return replace(found, received=at, host=replace(found.host, time=at, boot_id=boot))
 
 
-def stored(home: Path, folder: Path) -> None:
-    """The store has the saved sweep, as muster check --store would."""
+def stored(home: Path, folder: Path, at: float | None = None) -> None:
+    """The store has the saved sweep, as muster check --store would, begun at that time (a minute ago)."""
+    began = time.time() - 60 if at is None else at
     plan, outcome = sweep.replay(folder, RULES, (), (), None)
-    looks = {node.name: look(node.name, time.time()) for node in plan.nodes}
+    looks = {report.node: look(report.node, began) for report in outcome.assessed.reports if report.stage is None}
     with opened(home / "state", make=True) as store:
-        record(store, SweepRecord(time.time() - 60, time.time() - 50, False, "a test", RULES.digest), outcome.assessed.reports,
+        record(store, SweepRecord(began, began + 0.1, False, "a test", RULES.digest), outcome.assessed.reports,
                {name: readings(each) for name, each in looks.items()})
 
 

@@ -132,3 +132,18 @@ def test_controls_are_chosen_the_same_each_time_and_by_name(home: Path) -> None:
 
     assert chosen("a") == chosen("a") and len(chosen("a")) == 8 and chosen("a") != chosen("b")
     assert set(chosen("a")) <= set(site.NODES[2:12])
+
+
+@pytest.mark.parametrize(("away", "line"), [(("gpu001", "gpu020"), "incident 1"), (("gpu001",), "gpu001:")])
+def test_triage_names_an_open_change_for_what_began_on_its_canary_since(away: tuple[str, ...], line: str, home: Path) -> None:
+    started(home)
+    for at in (1, 2, 3):
+        site.saved(home / f"sick{at}", time.time(), away=away)
+        site.stored(home, home / f"sick{at}", time.time())
+    done = muster("triage", "--hostfile", "bad-hosts", home=home)
+    said = " ".join(done.stdout.split())
+    assert said.count("possible cause: change driver-575, begun at 20") == 1, done.stdout + done.stderr
+    assert said.index(line) < said.index("possible cause")
+    (home / "state" / "changes" / "broken.json").write_text("{")
+    again = muster("triage", "--hostfile", "bad-hosts", home=home)
+    assert again.returncode == done.returncode and "a change cannot be read" in again.stderr
