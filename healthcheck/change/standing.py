@@ -10,6 +10,7 @@ from pathlib import Path
 
 from healthcheck.baseline.approval import short_id
 from healthcheck.baseline.gather import LearningNotes, digests_from_recording
+from healthcheck.burnin.compare import VERSIONS
 from healthcheck.burnin.document import Burnin, kept
 from healthcheck.burnin.documentread import load
 from healthcheck.burnin.model import Object
@@ -26,20 +27,24 @@ from healthcheck.store.file import Store
 from healthcheck.store.readings import readings
 from healthcheck.store.telemetry import Telemetry
 from healthcheck.sweep import saved, sweep
-from inventory.errors import MusterError
+from inventory.errors import MusterError, UsageError
 from inventory.text import clean
 
 _STARTING = (Phase.KERNEL, Phase.INITRD, Phase.SERVICES)
 # How many burn-ins are read: each may take seconds, and the noise between runs is known long before.
-_MOST_RUNS = 8
+# Of a node's runs those count that had the versions of its newest one.
+_MOST_RUNS, _MOST_READ = 8, 32
 _MOST_TEMPLATE = 1000
 _NO_LOG = "the store keeps no kernel log; a saved sweep has it (muster check --save DIR, then --sweep DIR)"
 
 
 def of_sweep(folder: Path, nodes: Collection[str], ruleset: Ruleset) -> Stood:
     """What a saved sweep shows of these nodes, judged by these rules. Raises UsageError."""
-    manifest = saved.load_manifest(folder)
-    _, outcome = sweep.replay(folder, ruleset, (), (), None)
+    try:
+        manifest = saved.load_manifest(folder)
+        _, outcome = sweep.replay(folder, ruleset, (), (), None)
+    except UsageError as error:
+        raise UsageError(str(error).replace("--replay", "--sweep", 1)) from None
     reports = {report.node: report for report in outcome.assessed.reports}
     skus = {node.name: node.sku or manifest.default_sku or "" for node in manifest.nodes}
     selected = "the sweep was of selected rules (--only, --skip)" if manifest.only or manifest.skip else ""
@@ -81,26 +86,32 @@ def with_figures(
     standing: Stood, state: Path, *, since: float, until: float,
 ) -> tuple[Stood, list[str]]:
     """The same with the figures of burn-ins that began and ended between these times, the newest
-    `_MOST_RUNS`; and a line for each burn-in that could not be read."""
+    `_MOST_RUNS`; and a line for each burn-in that could not be read. Of those that a node had under other
+    versions than its newest one none counts."""
     values: dict[tuple[str, str, tuple[str, ...]], list[float]] = defaultdict(list)
     runs: list[str] = []
     troubles: list[str] = []
-    for path in kept(state):
-        if len(runs) == _MOST_RUNS:
-            break
+    found: list[Burnin] = []
+    for path in kept(state)[:_MOST_READ]:
         try:
             burnin = load(path)
         except MusterError as error:
             troubles.append(clean(error, 300))
             continue
         names = {place.node for place in burnin.burnt.places}
-        if not since <= burnin.began <= burnin.ended <= until or not names & standing.nodes.keys():
+        if since <= burnin.began <= burnin.ended <= until and names & standing.nodes.keys():
+            found.append(burnin)
+    ran: dict[tuple[str, str], set[str]] = {}
+    for burnin in sorted(found, key=lambda one: (one.ended, one.run), reverse=True):
+        versions = _ran(burnin)
+        if len(runs) == _MOST_RUNS or any(ran.get(key, value) != value for key, value in versions.items()):
             continue
+        ran.update(versions)
         runs.append(clean(burnin.run, 80))
         for key, value in _figures(burnin).items():
             if set(key[2]) <= standing.nodes.keys():
                 values[key].append(value)
-    series = tuple(FigureSeries(*key, tuple(reversed(found))) for key, found in sorted(values.items()))
+    series = tuple(FigureSeries(*key, tuple(reversed(each))) for key, each in sorted(values.items()))
     return replace(standing, figures=series, runs=tuple(reversed(runs))), troubles
 
 
@@ -160,6 +171,17 @@ def _form(message: KernelMessage) -> LogForm:
 def _worse(one: LogForm, other: LogForm) -> LogForm:
     known = [each.priority for each in (one, other) if each.priority is not None]
     return LogForm(one.template, min(known) if known else None, one.report or other.report)
+
+
+def _ran(burnin: Burnin) -> dict[tuple[str, str], set[str]]:
+    """By node and name the versions that its ranks reported."""
+    found: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for result in burnin.burnt.results:
+        for report in result.reports:
+            for name in VERSIONS:
+                if value := report.facts.get(name):
+                    found[report.seat.node, name].add(value)
+    return dict(found)
 
 
 def _figures(burnin: Burnin) -> dict[tuple[str, str, tuple[str, ...]], float]:

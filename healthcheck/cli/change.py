@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from healthcheck.change.model import Stood
-    from inventory.model import Inventory, Node
 
 _JSON = format_option("json: one JSON document.")
 _SWEEP = click.option("--sweep", metavar="DIR",
@@ -28,7 +27,7 @@ _SWEEP = click.option("--sweep", metavar="DIR",
                            " Default: the newest in the store.")
 _DAY = 86400.0
 _MOST_BURNIN_AGE = 30 * _DAY
-_MOST_NODES, _MOST_RINGS, _MOST_JUDGEMENTS = 1000, 64, 50
+_MOST_JUDGEMENTS = 50
 
 
 @click.group()
@@ -86,6 +85,7 @@ def start(
     from healthcheck.change.document import document
     from healthcheck.change.model import SiteChange
     from healthcheck.change.standing import too_old, with_figures
+    from healthcheck.cli import changestart
     from inventory.cli.chosen import who
     from inventory.locate import state_dir
     from inventory.nodeset import fold
@@ -93,12 +93,12 @@ def start(
     folder = state_dir(state)
     if keep.exists(folder, keep.checked(name)):
         raise UsageError(f"{name}: there is a change of that name; see: muster change show {name}")
-    known = _inventory(inventory)
-    canary = _selected(known, nodes, "--nodes")
-    others, chosen = _controls(name, canary, known, controls)
+    known = changestart.inventory(inventory)
+    canary = changestart.selected(known, nodes, "--nodes")
+    others, chosen = changestart.controls(name, canary, known, controls)
     if rings and no_rings:
         raise UsageError("--ring and --no-rings: give one of them")
-    after = () if no_rings else _rings(canary, known, rings)
+    after = () if no_rings else changestart.rings(canary, known, rings)
     now = time.time()
     names = [node.name for node in (*canary, *others)]
     standing = too_old(_measured(sweep, names, folder, rules), now, max_age)
@@ -110,7 +110,7 @@ def start(
     standing, troubles = with_figures(standing, folder, since=now - _MOST_BURNIN_AGE, until=now)
     made = SiteChange(name, clean(who(), 200), now, tuple(node.name for node in canary),
                       tuple(node.name for node in others), chosen, after,
-                      tuple(_glob(one) for one in without), standing)
+                      tuple(changestart.left_out(one) for one in without), standing)
     keep.write(folder, made)
     _report(troubles)
     lacking = list(page.unmeasured(made, fold))
@@ -259,56 +259,6 @@ def next_(name: str, state: str | None, as_json: bool) -> int:
     return held.newest.verdict.exit_code if held.newest is not None else 3
 
 
-def _inventory(option: str | None) -> Inventory:
-    from inventory.load import load_inventory
-    from inventory.locate import find_inventory
-
-    path = find_inventory(option)
-    if path is None:
-        raise UsageError("no inventory found, which says which nodes are of one kind: --inventory FILE, or "
-                         "muster init")
-    return load_inventory(path)
-
-
-def _selected(known: Inventory, nodes: str, option: str) -> list[Node]:
-    from inventory.select import select
-
-    found = select(known, nodes)
-    if len(found) > _MOST_NODES and option != "--ring":
-        raise UsageError(f"{option} names {len(found)} nodes, expected at most {_MOST_NODES}")
-    return found
-
-
-def _controls(name: str, canary: Sequence[Node], known: Inventory, given: str | None,
-              ) -> tuple[Sequence[Node], str]:
-    from healthcheck.change import choose
-
-    if given is not None:
-        found = _selected(known, given, "--controls")
-        if (both := choose.twice([[node.name for node in group] for group in (canary, found)])) is not None:
-            raise UsageError(f"--controls: {both} is in the canary")
-        return found, "as given"
-    chosen = choose.controls(name, canary, known)
-    if not chosen:
-        raise UsageError("no node in service is of the canary's SKUs and not in it, to compare with: name "
-                         "--controls")
-    few = "" if len(chosen) >= len(canary) else ", fewer than the canary"
-    return chosen, f"chosen by SKU and rack{few}"
-
-
-def _rings(canary: Sequence[Node], known: Inventory, given: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    from healthcheck.change import choose
-
-    if not given:
-        return choose.rings(canary, known)
-    if len(given) > _MOST_RINGS:
-        raise UsageError(f"--ring: {len(given)} rings, expected at most {_MOST_RINGS}")
-    rings = tuple(tuple(node.name for node in _selected(known, each, "--ring")) for each in given)
-    if (both := choose.twice([[node.name for node in canary], *rings])) is not None:
-        raise UsageError(f"--ring: {both} is named twice, in the canary or another ring")
-    return rings
-
-
 def _measured(folder: str | None, nodes: Sequence[str], state: Path, rules: str | None) -> Stood:
     from healthcheck.change.standing import of_store, of_sweep
 
@@ -321,15 +271,6 @@ def _measured(folder: str | None, nodes: Sequence[str], state: Path, rules: str 
 
     with opened(state) as store:
         return of_store(store, nodes)
-
-
-def _glob(text: str) -> str:
-    from healthcheck.change.model import KINDS
-
-    if text.partition("/")[0] not in KINDS or len(text) > 200 or clean(text) != text:
-        raise UsageError(f"--without {short(text)}: expected {', '.join(KINDS)}, or one of a kind, such as "
-                         "results/gpu-count")
-    return text
 
 
 def _report(troubles: Iterable[str]) -> None:

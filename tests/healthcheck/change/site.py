@@ -65,20 +65,21 @@ def look(name: str, at: float, *, restarted: bool = False, line: bool = False, a
 def stored(home: Path, folder: Path, at: float | None = None) -> None:
     """The store has the saved sweep, as muster check --store would, begun at that time (a minute ago)."""
     began = time.time() - 60 if at is None else at
-    plan, outcome = sweep.replay(folder, RULES, (), (), None)
+    _, outcome = sweep.replay(folder, RULES, (), (), None)
     looks = {report.node: look(report.node, began) for report in outcome.assessed.reports if report.stage is None}
     with opened(home / "state", make=True) as store:
         record(store, SweepRecord(began, began + 0.1, False, "a test", RULES.digest), outcome.assessed.reports,
                {name: readings(each) for name, each in looks.items()})
 
 
-def burnt(home: Path, when: float, word: str, *, slow: float = 1.0, everyone: float = 1.0, repeats: int = 3) -> None:
+def burnt(home: Path, when: float, word: str, *, slow: float = 1.0, everyone: float = 1.0, repeats: int = 3,
+          driver: str = "570.86") -> None:
     """Burn-ins of canary and controls, `repeats` each, that began then; one all-reduce of the canary runs at the share `slow`."""
     places = made.places(24)
     for turn in range(repeats):
         for group, share in ((places[:8], slow), (places[8:16], 1.0)):
             results = [_scaled(one, everyone * (share if one.task.stage.value == SLOW_STAGE else 1.0) * (1 + 0.0005 * turn))
-                       for one in made.sound(group)]
+                       for one in made.sound(group, facts={**made.NCCL, "driver": driver})]
             run = f"{word}-{group[0].node}-{turn}"
             write(home / "state", replace(made.burnin(group, results, run=run, began=when + turn / 1e4), ended=when + turn / 1e4))
 

@@ -147,3 +147,18 @@ def test_triage_names_an_open_change_for_what_began_on_its_canary_since(away: tu
     (home / "state" / "changes" / "broken.json").write_text("{")
     again = muster("triage", "--hostfile", "bad-hosts", home=home)
     assert again.returncode == done.returncode and "a change cannot be read" in again.stderr
+
+
+def test_burn_ins_under_other_versions_than_the_newest_do_not_count(home: Path) -> None:
+    site.burnt(home, time.time() - 7200, "older", driver="560.1", everyone=0.5)
+    (home / "state" / "burnin" / "broken.burnin.json").write_text("{")
+    done = change(home, "start", "driver-575", "--nodes", "@canary", "--controls", "gpu[009-016]", "--sweep", "before", "--format", "json")
+    before = json.loads(done.stdout)["before"]
+    assert done.returncode == 0 and len(before["runs"]) == 6 and not any("older" in run for run in before["runs"])
+    assert "broken.burnin.json: not a JSON document" in done.stderr
+    assert {len(one["values"]) for one in before["figures"]} == {3}
+
+
+def test_a_folder_that_is_no_saved_sweep_is_named_as_the_option_was(home: Path) -> None:
+    done = change(home, "start", "x", "--nodes", "gpu001", "--sweep", "nothing")
+    assert done.returncode == 2 and "--sweep nothing: no manifest.json" in done.stderr
