@@ -24,7 +24,7 @@ LADDERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("ruleset",),
         ("judge", "scrub", "blame"),
         ("burnin", "triage", "sweep"),
-        ("certify", "accounting", "replay", "watch"),
+        ("certify", "accounting", "replay", "watch", "change"),
         ("gate", "explain", "exporter", "report"),
         ("statuspage",),
         ("agent",),

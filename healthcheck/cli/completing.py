@@ -1,5 +1,5 @@
-"""Shell completion of nodes, rules, SKUs, profiles and incidents: from the names in files and in the store,
-since loading all rules takes longer than a person waits for a key."""
+"""Shell completion of nodes, rules, SKUs, profiles, incidents and changes: from the names in files and in
+the store, since loading all rules takes longer than a person waits for a key."""
 
 from __future__ import annotations
 
@@ -47,6 +47,15 @@ def profile(ctx: click.Context) -> Iterator[str]:
 def incident(ctx: click.Context) -> list[str]:
     """Ids of open incidents, the newest first."""
     return _stored(ctx, "SELECT id FROM incident WHERE ended IS NULL ORDER BY id DESC LIMIT 200")
+
+
+@never_fails
+def changes(ctx: click.Context) -> tuple[str, ...]:
+    """Names of changes."""
+    from healthcheck.change.keep import names
+    from inventory.locate import state_dir
+
+    return names(state_dir(ctx.params.get("state")))
 
 
 def _nodes(ctx: click.Context) -> list[str]:

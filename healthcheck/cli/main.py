@@ -52,6 +52,8 @@ COMMANDS = {
     "sku": ("healthcheck.cli.sku:sku", "List and show SKUs, and propose one from nodes."),
     "baseline": ("healthcheck.cli.baseline:baseline",
                  "Learn the kernel log of healthy nodes, and judge a log by it."),
+    "change": ("healthcheck.cli.change:change",
+               "Prove a change of driver, firmware, kernel or image on a canary."),
     "gate": ("healthcheck.cli.gate:gate", "Decide whether nodes may start a job."),
     "bringup": ("provisioning.cli.bringup:bringup",
                 "Bring machines from power-off to service, step by step."),
@@ -80,7 +82,7 @@ SECTIONS = {
     "Decide": ("triage", "incident", "gate", "silence", "unsilence"),
     "Act": ("cordon", "uncordon", "remediate", "reboot", "lease", "repaired", "ticket", "rma"),
     "Bring up": ("bringup", "os", "bmc"),
-    "Prove": ("burnin", "certificate", "baseline"),
+    "Prove": ("burnin", "certificate", "baseline", "change"),
     "Ask why": ("explain", "blame", "rules", "evidence", "record"),
     "Set up": ("init", "inventory", "sku", "agent", "store", "privilege", "demo", "help"),
 }

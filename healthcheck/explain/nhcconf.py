@@ -34,7 +34,7 @@ class NhcLine:
 
     @property
     def name(self) -> str:
-        return self.words[0] if self.words else clean(self.command.split(maxsplit=1)[0], 60)
+        return self.words[0] if self.words else clean(re.split("[ \t]", self.command, maxsplit=1)[0], 60)
 
     @property
     def sets_a_variable(self) -> bool:

@@ -17,6 +17,9 @@ from inventory.errors import UsageError
 from provisioning.cli.typed import again
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from healthcheck.change.model import SiteChange
     from healthcheck.model.problem import Problem
     from healthcheck.store.file import Store
     from healthcheck.store.silences import Silence
@@ -278,8 +281,22 @@ def _by_name(store: Store, there: Inventory) -> None:
         echo(f"note: a rename was cut short: muster inventory rename {one.old} {one.new}", err=True)
 
 
+def _changes(store: Store) -> Iterator[SiteChange]:
+    """The changes of `muster change` beside this store; one that cannot be read explains nothing, and is
+    named."""
+    from healthcheck.change.keep import every
+    from healthcheck.change.model import SiteChange
+
+    for one in every(store.path.parent):
+        if isinstance(one, SiteChange):
+            yield one
+        else:
+            echo(f"note: a change cannot be read: {one}", err=True)
+
+
 def _print(store: Store, fleet: FleetHistory, policy: TriagePolicy, fmt: str, silences: list[Silence],
            trouble: str, at_most: int | None, through: Backend | None, undoing: float | None) -> TriagePlan:
+    from healthcheck.change.cause import explained
     from healthcheck.report import plan as report
     from healthcheck.report import silences as quiet
     from healthcheck.store.clock import head_clock, newest_sweep
@@ -291,7 +308,7 @@ def _print(store: Store, fleet: FleetHistory, policy: TriagePolicy, fmt: str, si
     from inventory.nodeset import fold
     from provisioning.actions.base import SupportsEndJobs
 
-    plan = make(fleet, policy, at_most)
+    plan = explained(make(fleet, policy, at_most), _changes(store))
     if undoing is not None:
         changes = [one for one in every_change(store, undoing, fleet.now, policy) if one.kind not in OF_NODES]
         plan = undo(fleet, policy, plan, changes, undoing, evidence(store, held_for(fleet)))

@@ -187,6 +187,12 @@ def test_bad_input_is_one_line(words: tuple[str, ...], tmp_path: Path) -> None:
 WORDS = st.sampled_from([*sorted(KNOWN), "||", "*", "{n[1-3]}", "-f", "-t", "/", "/home", "10%", "400", "2gb", "'", '"', "\\", "\n", "#", "$X", ";", "`"])
 
 
+@pytest.mark.parametrize("data", [b"\x1c\n", b"* || \x1c\n", "\u2003\n".encode(), b"\x1f"])
+def test_a_line_of_nothing_but_other_blanks_has_a_name(data: bytes) -> None:
+    (line,) = read_nhc_conf(data)
+    assert (line.name and line.trouble) or line.words
+
+
 @given(st.binary(max_size=400))
 def test_no_bytes_break_the_reader(data: bytes) -> None:
     for line in read_nhc_conf(data):

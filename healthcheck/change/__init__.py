@@ -1,0 +1,4 @@
+"""Proves a change on a canary before it spreads: what stood, what stands now, and what got worse by it.
+
+Entry points: `standing.measure` reads, `judge.judge` compares, `keep` stores the record.
+"""
