@@ -196,7 +196,7 @@ def test_a_line_of_nothing_but_other_blanks_has_a_name(data: bytes) -> None:
 @given(st.binary(max_size=400))
 def test_no_bytes_break_the_reader(data: bytes) -> None:
     for line in read_nhc_conf(data):
-        assert isinstance(line, NhcLine) and line.command and match(line).line is line
+        assert isinstance(line, NhcLine) and line.command and line.name and match(line).line is line
 
 
 @given(st.lists(WORDS, max_size=40))

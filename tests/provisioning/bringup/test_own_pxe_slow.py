@@ -51,7 +51,7 @@ def test_bring_up_installs_a_machine_over_own_pxe_though_it_is_killed(tmp_path: 
             said.append(_muster(one, "bringup", "run", NAME, "--until", "ssh", "--rules", "rules"))
             assert (one.vm.booted, bmc.boots) == (0, {})
             _killed_in_the_installer(one)
-            said.append(_muster(one, "bringup", "resume", "--rules", "rules"))
+            said.append(_muster(one, "bringup", "resume", "--until", "ssh", "--rules", "rules"))
 
             assert "is installed with small" in one.served() and one.served().count("boots the installer of small") == 1
             assert bmc.boots == {NAME: "Pxe"}
