@@ -3,8 +3,9 @@ of the BIOS is left alone.
 
 A machine is sent to an installer only where nothing that is worth keeping can be there: one whose system is
 installed, or being installed, never is, nor is one where something answers of which it is not known what it
-is. One that is on may be booting, and is given time to answer. Then it is turned off, so that the override
-counts in the boot that the next step begins.
+is. One whose installation has failed is for a person, and step os sends it there again. One that is on may be
+booting, and is given time to answer. Then it is turned off, so that the override counts in the boot that the
+next step begins.
 """
 
 from __future__ import annotations
@@ -51,6 +52,10 @@ class BootFrom(OfBmc):
             what = clean(f"who installs it cannot be asked: {error}", 300)
             return later(machine, what, Trouble(what, Owner.OPERATOR, "correct that (os: in bringup.yaml), "
                                                 f"then: muster bringup retry {machine.name}", "node"))
+        if report.state is OsState.FAILED:      # nobody has looked at it, and step os sends it there again
+            return Observation(StepState.SO, clean(
+                f"its installation has failed ({report.message}): it is not sent to {target.value} before "
+                f"a person has step os begun anew", 300))
         if report.state in _KEPT:
             return Observation(StepState.SO, clean(
                 f"{_KEPT[report.state]} ({report.message}): it is not sent to {target.value}", 300))
