@@ -79,8 +79,8 @@ def _document(name: str, record: Installation, shown: OsReport) -> dict[str, Any
     """Without the secrets of the record."""
     return {"node": name, "state": shown.state.value, "message": shown.message,
             "advice": _advice(name, shown), "number": record.number, "image": record.image,
-            "stage": record.stage.value, "macs": list(record.macs), "began": record.began, "since": record.since, "until": record.until,
-            "host_keys": list(shown.host_keys)}
+            "stage": record.stage.value, "macs": list(record.macs), "began": record.began,
+            "since": record.since, "until": record.until, "host_keys": list(shown.host_keys)}
 
 
 @click.command()
