@@ -52,10 +52,10 @@ class BootFrom(OfBmc):
             what = clean(f"who installs it cannot be asked: {error}", 300)
             return later(machine, what, Trouble(what, Owner.OPERATOR, "correct that (os: in bringup.yaml), "
                                                 f"then: muster bringup retry {machine.name}", "node"))
-        if report.state is OsState.FAILED:      # nobody has looked at it, and step os sends it there again
+        if report.state is OsState.FAILED:      # no one has looked at it, and step os sends it there again
             return Observation(StepState.SO, clean(
                 f"its installation has failed ({report.message}): it is not sent to {target.value} before "
-                f"a person has step os begun anew", 300))
+                "a person has step os begun anew", 300))
         if report.state in _KEPT:
             return Observation(StepState.SO, clean(
                 f"{_KEPT[report.state]} ({report.message}): it is not sent to {target.value}", 300))

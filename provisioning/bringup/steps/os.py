@@ -187,7 +187,7 @@ def _try(machine: Machine) -> str:
 
 
 def _tried(machine: Machine) -> bool:
-    """Whether a person, who was told that its installation had failed, has had the step begun anew."""
+    """Whether its installation was reported as failed, and a person has had the step begun anew since."""
     return machine.kept.get(_FAILED, "") not in ("", _try(machine))
 
 
