@@ -26,7 +26,7 @@ from provisioning.bringup.engine.model import (
     StepState,
 )
 from provisioning.bringup.policy.model import BringupPolicy
-from provisioning.bringup.steps.bmcstep import Controllers, OfBmc, place, trouble
+from provisioning.bringup.steps.bmcstep import Controllers, OfBmc, place, trouble, try_of
 from provisioning.bringup.steps.nextboot import SET, sent
 from provisioning.bringup.steps.osproof import Proof, keep
 from provisioning.bringup.steps.power import on
@@ -122,7 +122,7 @@ class OsInstalled(OfBmc):
         return trouble(
             what, Owner.OPERATOR,
             f"{report.advice or 'see its console and the log of its installer'}; to have it installed again: "
-            f"muster bringup retry {machine.name}", "node", keep={_FAILED: _try(machine)})
+            f"muster bringup retry {machine.name}", "node", keep={_FAILED: try_of(machine)})
 
     def _anew(self, machine: Machine, report: OsReport, change: tuple[str, ...]) -> Observation:
         """It is sent to its installer again, since no other step does, and installed."""
@@ -181,14 +181,9 @@ def _accepted(machine: Machine, change: tuple[str, ...]) -> bool:
     return past is not None and past.done is True
 
 
-def _try(machine: Machine) -> str:
-    """Another one once a person has had the step begun anew."""
-    return f"{machine.began:.3f}"
-
-
 def _tried(machine: Machine) -> bool:
     """Whether its installation was reported as failed, and a person has had the step begun anew since."""
-    return machine.kept.get(_FAILED, "") not in ("", _try(machine))
+    return machine.kept.get(_FAILED, "") not in ("", try_of(machine))
 
 
 def _asked_last(machine: Machine) -> PastOperation | None:
