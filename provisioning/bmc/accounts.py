@@ -25,6 +25,7 @@ from typing import Protocol
 
 from healthcheck.config.files import make_folder
 from inventory.model import Node, Secret
+from inventory.text import clean
 from provisioning.bmc.base import BmcError, BmcErrorReason
 from provisioning.bmc.credentials import Hidden, secret
 from provisioning.bmc.passwords import (
@@ -137,23 +138,33 @@ class Accounts:
             if which == "own" and waiting is None and not must_change and not renew:
                 store.forget(entry + NEXT)
                 return ""
-            new = waiting if which != "new" else None
-            self._changed(node, store, entry, login, new)
+            if which == "first":
+                self._operator_again(node, store, login)
+            new = self._taken(store, entry, login, login.change, waiting if which != "new" else None)
+            self._proved(node, _user(node), new)
+            _count(store, entry, new)
             return "it has a password of its own"
 
-    def _changed(
-        self, node: Node, store: PasswordStore, entry: str, login: AccountLogin, new: Hidden | None,
-    ) -> None:
-        new = new or random_password(self.desired.length, login.rules())
-        _keep(store, entry + NEXT, new)
-        try:
-            login.change(new)
-        except BmcError as problem:
-            if problem.done is False and problem.wrong is BmcErrorReason.REFUSED:
-                store.forget(entry + NEXT)      # it does not like this one, and has the old one
-            raise
-        self._proved(node, _user(node), new)
-        _count(store, entry, new)
+    def _operator_again(self, node: Node, store: PasswordStore, login: AccountLogin) -> None:
+        """A controller that is as it was delivered, for it was exchanged or reset, has lost the operator's
+        account: a new password waits for it from now on, also for whoever comes after a kill."""
+        name = node.name + OPERATOR
+        if self._operator(node) and store.get(name) is not None and _waiting(store, name) is None:
+            _keep(store, name + NEXT, random_password(self.desired.length, login.rules()))
+
+    def _taken(
+        self, store: PasswordStore, entry: str, login: AccountLogin, change: Callable[[Hidden], None],
+        waiting: Hidden | None,
+    ) -> Hidden:
+        """The password that the controller took: the one that waits, which may count yet; where it does not
+        like that one, or none waits, a new one."""
+        if waiting is not None:
+            try:
+                return _set(store, entry, change, waiting)
+            except BmcError as problem:
+                if not _disliked(problem):
+                    raise
+        return _set(store, entry, change, random_password(self.desired.length, login.rules()))
 
     def _account(self, node: Node, store: PasswordStore, entry: str, *, renew: bool) -> str:
         name, user = node.name + OPERATOR, self.desired.operator or ""
@@ -165,9 +176,7 @@ class Accounts:
         if own is None:
             raise BmcError(BmcErrorReason.NO_SECRET, f"no password is kept for {node.name}")
         with self._login(node, own) as (login, _):
-            new = waiting or random_password(self.desired.length, login.rules())
-            _keep(store, name + NEXT, new)
-            login.make_operator(user, new)
+            new = self._taken(store, name, login, lambda one: login.make_operator(user, one), waiting)
         self._proved(node, user, new)
         _count(store, name, new)
         return f"it has an operator's account {user}"
@@ -244,10 +253,16 @@ class Accounts:
 
     @contextmanager
     def _alone(self, node: Node) -> Iterator[None]:
-        """One process at a time for one controller. Raises BmcError(BUSY)."""
+        """One process at a time for one controller. Raises BmcError(BUSY), or NO_SECRET where that cannot be
+        made sure of."""
         folder = self.state / FOLDER
         make_folder(folder, "locks of accounts")
-        descriptor = os.open(folder / f"{node.name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        path = folder / f"{node.name}.lock"
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as problem:
+            raise BmcError(BmcErrorReason.NO_SECRET, f"{clean(path)} cannot be opened: {problem.strerror}; "
+                           "nothing was changed") from None
         try:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -282,6 +297,25 @@ def _keep(store: PasswordStore, entry: str, password: Hidden) -> None:
     if not _same(store.get(entry), password):
         raise BmcError(BmcErrorReason.NO_SECRET, "a new password was kept, and what is read back is another; "
                        "nothing was changed")
+
+
+def _set(
+    store: PasswordStore, entry: str, change: Callable[[Hidden], None], password: Hidden,
+) -> Hidden:
+    """Keeps a password as the next one, and has the controller changed to it. Raises BmcError."""
+    _keep(store, entry + NEXT, password)
+    try:
+        change(password)
+    except BmcError as problem:
+        if _disliked(problem):
+            store.forget(entry + NEXT)      # the controller has the old one
+        raise
+    return password
+
+
+def _disliked(problem: BmcError) -> bool:
+    """Whether a controller understood, and surely has not taken a password."""
+    return problem.done is False and problem.wrong is BmcErrorReason.REFUSED
 
 
 def _count(store: PasswordStore, entry: str, password: Hidden) -> None:

@@ -46,6 +46,10 @@ class Hidden:
         raise TypeError("a password is not written anywhere")
 
 
+class NoSuchPassword(BmcError):
+    """Whoever was asked for a password ended by itself, and gave none."""
+
+
 def without(message: bytes, unreported: Iterable[Hidden]) -> bytes:
     """What someone said, with these texts left out, as they are and as JSON spells them."""
     for one in unreported:
@@ -98,10 +102,10 @@ def _password(data: bytes, what: str) -> Hidden:
         text = line.decode()
     except UnicodeDecodeError:
         raise BmcError(BmcErrorReason.NO_SECRET, f"{what} gives a password that is not UTF-8 text") from None
-    if not text or not text.isprintable() or len(line) > _MOST:
-        raise BmcError(
-            BmcErrorReason.NO_SECRET,
-            f"{what} gives no password" if not text else f"{what} gives a text that cannot be a password")
+    if not text:
+        raise NoSuchPassword(BmcErrorReason.NO_SECRET, f"{what} gives no password")
+    if not text.isprintable() or len(line) > _MOST:
+        raise BmcError(BmcErrorReason.NO_SECRET, f"{what} gives a text that cannot be a password")
     return Hidden(text)
 
 
@@ -157,8 +161,11 @@ def _command(words: tuple[str, ...], seconds: float = COMMAND_S) -> bytes:
             process.wait()
         if process.stdout is not None:
             process.stdout.close()
-    if process.returncode != 0:
+    if process.returncode < 0:
         raise BmcError(BmcErrorReason.NO_SECRET,
-                       f"{what} gave no password: it ended with exit code {process.returncode}; run it by "
-                       "hand to see why")
+                       f"{what} gave no password: it was ended by signal {-process.returncode}")
+    if process.returncode != 0:
+        raise NoSuchPassword(BmcErrorReason.NO_SECRET,
+                             f"{what} gave no password: it ended with exit code {process.returncode}; run it "
+                             "by hand to see why")
     return data

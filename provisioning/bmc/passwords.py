@@ -23,7 +23,7 @@ from inventory.errors import MusterError
 from inventory.model import Node, Secret, SecretFrom
 from inventory.text import clean, short
 from provisioning.bmc.base import BmcError, BmcErrorReason
-from provisioning.bmc.credentials import COMMAND_S, Hidden, secret
+from provisioning.bmc.credentials import COMMAND_S, Hidden, NoSuchPassword, secret
 
 NEXT, OPERATOR = ".next", ".operator"
 # IPMI 2.0 (22.30) keeps 20 bytes, many of its tools 16; below eight no maker takes one.
@@ -85,7 +85,14 @@ class FolderStore:
     def get(self, entry: str) -> Hidden | None:
         """See PasswordStore."""
         path = self._folder / entry
-        return secret(Secret(SecretFrom.FILE, (str(path),)), entry) if os.path.lexists(path) else None
+        try:
+            path.lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as problem:
+            raise BmcError(
+                BmcErrorReason.NO_SECRET, f"{clean(path)} cannot be read: {problem.strerror}") from None
+        return secret(Secret(SecretFrom.FILE, (str(path),)), entry)
 
     def put(self, entry: str, password: Hidden) -> None:
         """See PasswordStore."""
@@ -114,10 +121,11 @@ class KeyringStore:
         self._read = read
 
     def get(self, entry: str) -> Hidden | None:
-        """See PasswordStore; a program that fails has none."""
+        """See PasswordStore; a program that says so by its exit code, or prints nothing, has none. One that
+        does not start or end has said nothing."""
         try:
             return secret(self._read, entry)
-        except BmcError:
+        except NoSuchPassword:
             return None
 
     def put(self, entry: str, password: Hidden) -> None:
@@ -126,7 +134,7 @@ class KeyringStore:
         _handed(words, f"{password.text}\n".encode())
 
     def forget(self, entry: str) -> None:
-        """It stays there: it is the same as the one that counts."""
+        """It stays there: it is the same as the one that counts, or one that the controller did not take."""
 
 
 def _synced(folder: Path) -> None:

@@ -60,7 +60,8 @@ def status(nodes: str, as_json: bool, state: str | None, file: str | None) -> in
             "unreadable": [{"node": name, "message": text} for name, text in unread]}, indent=1))
     else:
         echo_folded((name, f"{shown.state.value}: {shown.message}"
-                     f"{f'; {shown.advice}' if shown.advice else ''}") for name, _, shown in found)
+                     f"{f'; {advice}' if (advice := _advice(name, shown)) else ''}")
+                    for name, _, shown in found)
         echo_folded((name, f"unknown: {text}") for name, text in unread)
         if not found and not unread:
             click.echo("no installations")
@@ -69,29 +70,36 @@ def status(nodes: str, as_json: bool, state: str | None, file: str | None) -> in
     return 3 if unread else 0
 
 
+def _advice(name: str, shown: OsReport) -> str:
+    """What to do next, where something is to be done."""
+    return f"{shown.advice}; to have it installed again: muster bringup retry {name}" if shown.advice else ""
+
+
 def _document(name: str, record: Installation, shown: OsReport) -> dict[str, Any]:
     """Without the secrets of the record."""
-    return {"node": name, "state": shown.state.value, "message": shown.message, "advice": shown.advice,
-            "number": record.number, "image": record.image, "stage": record.stage.value,
-            "macs": list(record.macs), "began": record.began, "since": record.since, "until": record.until,
-            "host_keys": list(shown.host_keys)}
+    return {"node": name, "state": shown.state.value, "message": shown.message,
+            "advice": _advice(name, shown), "number": record.number, "image": record.image,
+            "stage": record.stage.value, "macs": list(record.macs), "began": record.began,
+            "since": record.since, "until": record.until, "host_keys": list(shown.host_keys)}
 
 
 @click.command()
 @click.argument("nodes", shell_complete=completing.node_set)
 @click.option("--again", is_flag=True,
-              help="Also forget that NODES are installed, or failed: bring-up installs them again.")
+              help="Also forget that NODES are installed, or failed: bring-up installs them again where no "
+                   "system answers.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done and change nothing.")
 @YES_MANY
 @_STATE
 @_INVENTORY
 def disarm(nodes: str, again: bool, dry_run: bool, yes: bool, state: str | None, file: str | None) -> int:
     """End the installations of NODES that are on their way: their next boot goes to the disk, and no
-    phone-home of them is accepted. A machine that is being installed is not stopped.
+    phone-home of them is accepted. A machine that is being installed is not stopped. One that is to be
+    installed over is turned off as well, for bring-up installs over no system that answers.
 
     \b
     muster os disarm gpu007
-    muster os disarm gpu007 --again && muster bringup retry gpu007
+    muster os disarm gpu007 --again && muster bmc power gpu007 off
 
     Exit: 0 done, or there was none, 2 usage.
     """

@@ -60,12 +60,15 @@ class ByCommand:
         except (OSError, ValueError) as problem:
             why = problem.strerror if isinstance(problem, OSError) else "a word with a NUL byte"
             raise OsError(f"{what} cannot be started: {why}", done=False) from None
+        ended = False
         try:
             data = _output(process, time.monotonic() + self._seconds)
+            ended = data is not None
         except TimeoutError:
-            raise OsError(f"{what} did not end within {self._seconds:g} s") from None
+            raise OsError(f"{what} did not end within {self._seconds:g} s, or what it started holds its "
+                          "standard output open") from None
         finally:
-            if process.poll() is None:      # and what it started: that holds the output open
+            if not ended:                   # what it started goes, too: that may be all that is left
                 with contextlib.suppress(OSError):
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()

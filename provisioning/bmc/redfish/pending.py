@@ -87,15 +87,18 @@ class PendingTasks:
             return HeldTask(task, None, None)
         try:
             make_folder(self._folder, "tasks of controllers")
-            descriptor, name = tempfile.mkstemp(prefix=f"{self._node}~", dir=self._folder)
+            descriptor, name = tempfile.mkstemp(prefix=f".{self._node}~", dir=self._folder)
         except (OSError, MusterError):
             return HeldTask(task, None, None)
+        file = Path(name)
         with contextlib.suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             os.write(descriptor, json.dumps({"path": task.path, "what": task.what, "at_reset": task.at_reset,
                                              "began": time.time()}).encode())
             os.fsync(descriptor)
-        return HeldTask(task, descriptor, Path(name))
+            # Only now others see it: one that is not written yet looks like one that is lost.
+            file = file.rename(file.with_name(file.name[1:]))
+        return HeldTask(task, descriptor, file)
 
     def any(self) -> bool:
         """Whether there may be one."""

@@ -215,6 +215,11 @@ def pause(machine: Machine) -> float:
     return min(_LATEST, max(_SOONEST, (machine.now - machine.began) / 2))
 
 
+def try_of(machine: Machine) -> str:
+    """This try of a machine's step: another one once a person has had it begun anew."""
+    return f"{machine.began:.3f}"
+
+
 def trouble(
     what: str, owner: Owner, advice: str, part: str = "", slot: str = "", keep: dict[str, str] | None = None,
 ) -> Observation:

@@ -3,8 +3,9 @@ of the BIOS is left alone.
 
 A machine is sent to an installer only where nothing that is worth keeping can be there: one whose system is
 installed, or being installed, never is, nor is one where something answers of which it is not known what it
-is. One that is on may be booting, and is given time to answer. Then it is turned off, so that the override
-counts in the boot that the next step begins.
+is. One whose installation has failed is for a person, and step os sends it there again. One that is on may be
+booting, and is given time to answer. Then it is turned off, so that the override counts in the boot that the
+next step begins.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from inventory.text import clean
 from provisioning.bmc.base import BootTarget, Controller, PowerAction, PowerState
 from provisioning.bringup.engine.model import BringupStep, Machine, Observation, Operation, StepState
 from provisioning.bringup.policy.model import BringupPolicy
-from provisioning.bringup.steps.bmcstep import Controllers, OfBmc, later, pause, skip
+from provisioning.bringup.steps.bmcstep import Controllers, OfBmc, later, pause, skip, try_of
 from provisioning.bringup.steps.nextboot import sent
 from provisioning.bringup.steps.os import target_of
 from provisioning.bringup.steps.osproof import Proof
@@ -51,13 +52,17 @@ class BootFrom(OfBmc):
             what = clean(f"who installs it cannot be asked: {error}", 300)
             return later(machine, what, Trouble(what, Owner.OPERATOR, "correct that (os: in bringup.yaml), "
                                                 f"then: muster bringup retry {machine.name}", "node"))
+        if report.state is OsState.FAILED:      # no one has looked at it, and step os sends it there again
+            return Observation(StepState.SO, clean(
+                f"its installation has failed ({report.message}): it is not sent to {target.value} before "
+                "a person has step os begun anew", 300))
         if report.state in _KEPT:
             return Observation(StepState.SO, clean(
                 f"{_KEPT[report.state]} ({report.message}): it is not sent to {target.value}", 300))
         if report.state is OsState.UNKNOWN:
             return self._unproven(machine, report)
         if not machine.operations and controller.power() is not PowerState.OFF:
-            if machine.kept.get(_ANSWERED) == _try(machine):
+            if machine.kept.get(_ANSWERED) == try_of(machine):
                 return self._unproven(machine, replace(
                     report, message=f"something answered there, and now it does not ({report.message})"))
             left = self._policy.power.answer_s - (machine.now - machine.began)
@@ -76,15 +81,10 @@ class BootFrom(OfBmc):
                 f"off, then: muster bringup retry {machine.name}; to leave it as it is: "
                 f"{skip(machine.name, self.step.name)}")
         return Observation(StepState.UNKNOWN, what, again_s=pause(machine),
-                           keep={_ANSWERED: _try(machine)} if report.answered else {},
+                           keep={_ANSWERED: try_of(machine)} if report.answered else {},
                            troubles=(Trouble(what, Owner.OPERATOR, clean(hand), "node"),))
 
     def _make(self, controller: Controller, machine: Machine, operation: Operation) -> str:
         if operation.key.startswith("off:"):
             return controller.set_power(PowerAction.OFF)
         return controller.set_boot(self._target, once=True)
-
-
-def _try(machine: Machine) -> str:
-    """Another one once a person has had the step begun anew."""
-    return f"{machine.began:.3f}"

@@ -91,7 +91,16 @@ class Credentials(OfBmc):
         try:
             return self._identified(machine, controller)
         except BmcError as error:
-            if self._accounts is None or error.wrong is not BmcErrorReason.PASSWORD:
+            if self._accounts is None:
+                raise
+            if error.wrong is BmcErrorReason.CREDENTIALS:
+                return trouble(
+                    f"its BMC at {address(machine)} refuses the password that is kept: "
+                    f"{clean(error.message, 160)}", Owner.OPERATOR,
+                    f"if the BMC was exchanged or reset: muster bmc accounts {machine.name} --apply; else "
+                    "find out its password, put it where `password:` of `bmc:` reads it; then: muster "
+                    f"bringup retry {machine.name}", keep={LOGIN: REFUSED})
+            if error.wrong is not BmcErrorReason.PASSWORD:
                 raise
             return _set_accounts("a new password, which it asks for", machine.did(_ACCOUNTS))
 

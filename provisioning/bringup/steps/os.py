@@ -26,7 +26,7 @@ from provisioning.bringup.engine.model import (
     StepState,
 )
 from provisioning.bringup.policy.model import BringupPolicy
-from provisioning.bringup.steps.bmcstep import Controllers, OfBmc, place, trouble
+from provisioning.bringup.steps.bmcstep import Controllers, OfBmc, place, trouble, try_of
 from provisioning.bringup.steps.nextboot import SET, sent
 from provisioning.bringup.steps.osproof import Proof, keep
 from provisioning.bringup.steps.power import on
@@ -36,7 +36,9 @@ _INSTALL, _FINISH = "install:", "finish"
 _AGAIN_S, _LATER_S, _FIRST_S = 10.0, 30.0, 1.0
 _SETTLE_S = 60.0
 _WAS_ON = "os.on"       # kept: by which operation it was seen on
-_FAILED = "os.failed"   # kept: in which try of this step its installation was found to have failed
+# Kept: in which try of this step its installation was found to have failed, "" once it was begun anew.
+_FAILED = "os.failed"
+_ASKED = "os.asked"     # kept: that muster had it installed, also in an earlier try
 
 
 class OsInstalled(OfBmc):
@@ -63,6 +65,14 @@ class OsInstalled(OfBmc):
         return OperationResult(True, "accepted")
 
     def _observed(self, machine: Machine) -> Observation:
+        """With what is kept of an installation that was accepted: the next try of this step has to know of
+        it, and has no operations of this one."""
+        found, asked = self._found(machine), _asked_last(machine)
+        if asked is None or asked.done is not True:
+            return found
+        return replace(found, keep={_FAILED: "", _ASKED: "yes", **found.keep})
+
+    def _found(self, machine: Machine) -> Observation:
         try:
             report = self._proof(machine.node)
             if report.state is OsState.INSTALLED:
@@ -73,7 +83,7 @@ class OsInstalled(OfBmc):
                 return self._failed(machine, report, accepted)
             if report.state is OsState.PLANNED and not (accepted and _settles(machine, past)) and (
                 change := self._backend.changes(machine.node)) and not _accepted(machine, change):
-                return _installs(report, change)
+                return self._anew(machine, report, change) if _tried(machine) else _installs(report, change)
         except OsError as error:
             return _unasked(machine, error)
         if self._backend.drives_power:
@@ -86,12 +96,14 @@ class OsInstalled(OfBmc):
     def _installed(self, machine: Machine, report: OsReport) -> Observation:
         """So; but one that its installer alone vouches for may be off."""
         message, past = f"installed: {report.message}", machine.did(_FINISH)
-        if isinstance(self._backend, SupportsFinish) and _asked_last(machine) is not None and past is None:
+        ours = _asked_last(machine) is not None or machine.kept.get(_ASKED) == "yes"
+        if isinstance(self._backend, SupportsFinish) and ours and (past is None or past.ended is None):
             return Observation(StepState.NOT_SO, clean(message, 300), Operation(
                 "take away what its installer needed", _FINISH, ("what it was installed from is taken out",),
                 StepEffect.PASSIVE))
-        if past is not None and past.done is False:
-            message += f"; what it was installed from is left: {past.message}"
+        if past is not None and past.done is not True:
+            message += (f"; what it was installed from {'is' if past.done is False else 'may be'} left: "
+                        f"{past.message}")
         so = Observation(StepState.SO, clean(message, 300), keep=keep(report))
         if report.answered or self._backend.drives_power or machine.node.bmc is None:
             return so
@@ -104,19 +116,21 @@ class OsInstalled(OfBmc):
 
     def _failed(self, machine: Machine, report: OsReport, accepted: bool) -> Observation:
         """Trouble; in a try that a person has had begun since, it is installed again."""
-        own = f"{machine.began:.3f}"
-        if machine.kept.get(_FAILED, own) != own and not accepted and (
-            change := self._backend.changes(machine.node)):
-            target = target_of(self._policy, self._backend)
-            if machine.node.bmc is None or self._backend.drives_power or target is BootTarget.NONE:
-                return _installs(report, change)
-            return self._asked(machine, lambda known, controller: sent(
-                known, controller, target, self._policy.power, self.step.name) or _installs(report, change))
+        if _tried(machine) and not accepted and (change := self._backend.changes(machine.node)):
+            return self._anew(machine, report, change)
         what = clean(f"its installation has failed: {report.message}", 300)
         return trouble(
             what, Owner.OPERATOR,
             f"{report.advice or 'see its console and the log of its installer'}; to have it installed again: "
-            f"muster bringup retry {machine.name}", "node", keep={_FAILED: own})
+            f"muster bringup retry {machine.name}", "node", keep={_FAILED: try_of(machine)})
+
+    def _anew(self, machine: Machine, report: OsReport, change: tuple[str, ...]) -> Observation:
+        """It is sent to its installer again, since no other step does, and installed."""
+        target = target_of(self._policy, self._backend)
+        if machine.node.bmc is None or self._backend.drives_power or target is BootTarget.NONE:
+            return _installs(report, change)
+        return self._asked(machine, lambda known, controller: sent(
+            known, controller, target, self._policy.power, self.step.name) or _installs(report, change))
 
     def _powered(self, machine: Machine, controller: Controller, report: OsReport) -> Observation:
         state, past = controller.power(), machine.did("on:os")
@@ -165,6 +179,11 @@ def install_key(change: tuple[str, ...]) -> str:
 def _accepted(machine: Machine, change: tuple[str, ...]) -> bool:
     past = machine.did(install_key(change))
     return past is not None and past.done is True
+
+
+def _tried(machine: Machine) -> bool:
+    """Whether its installation was reported as failed, and a person has had the step begun anew since."""
+    return machine.kept.get(_FAILED, "") not in ("", try_of(machine))
 
 
 def _asked_last(machine: Machine) -> PastOperation | None:

@@ -84,8 +84,7 @@ def report(found: Installation | None, now: float, node: Node) -> OsReport:
     if found.stage is InstallationStage.FAILED or now >= found.until:
         why = found.why or record.overdue(found)
         return OsReport(OsState.FAILED, clean(f"installation {found.number} of {found.image} failed: {why}"),
-                        advice="look at its console and at muster os serve's log; then: muster os disarm "
-                        f"{node.name} --again, and muster bringup retry {node.name}")
+                        advice="look at its console and at muster os serve's log")
     return OsReport(OsState.INSTALLING, f"{record.at_stage(found.stage)}, {since}")
 
 

@@ -36,7 +36,7 @@ from provisioning.bmc.redfish.wire import RedfishResponse
 from tests.testbed.ipmisim import PASSWORD, USER, IpmiSim, ipmi_sim, require_ipmi
 from tests.testbed.redfish.https import served
 from tests.testbed.redfish.makers import DELIVERED, MAKERS
-from tests.testbed.redfish.service import Service
+from tests.testbed.redfish.service import Said, Service
 
 ROOT = "root"
 
@@ -219,6 +219,84 @@ def test_what_the_controller_does_not_like_is_forgotten_and_the_old_one_stays(
         bed.accounts().settle(bed.node)
     assert (caught.value.wrong, caught.value.done) == (BmcErrorReason.REFUSED, False)
     assert bed.service.password(ROOT) == DELIVERED and bed.kept() == {}
+
+
+def picky(bed: Bed, monkeypatch: pytest.MonkeyPatch, refusals: int) -> list[str]:
+    """Has the controller dislike so many passwords, as its own policy wants; gives all that it was told."""
+    told: list[str] = []
+    answer = bed.service.answer
+
+    def watched(method: str, path: str, query: str, headers: Any, body: bytes) -> Any:
+        given = json.loads(body) if method in ("PATCH", "POST") and body else {}
+        if method == "PATCH" or "RoleId" in given:
+            told.append(given.get("Password", ""))
+            if len(told) <= refusals:
+                return Said(400, {"error": {"code": "Base.1.8.PropertyValueFormatError", "message": "too plain"}})
+        return answer(method, path, query, headers, body)
+
+    monkeypatch.setattr(bed.service, "answer", watched)
+    return told
+
+
+def test_a_keyring_that_forgets_nothing_does_not_keep_a_disliked_password_in_play(
+    bed: Bed, keyring: tuple[tuple[str, ...], tuple[str, ...]], monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    keep, show = keyring
+    one, accounts = node(bed.passwords, bed.place, words=show), bed.accounts(folder=None, keyring=keep)
+    told = picky(bed, monkeypatch, 2)
+    with pytest.raises(BmcError, match="refused"):
+        accounts.settle(one)
+    assert accounts.settle(one) == "it has a password of its own"
+    assert len(set(told)) == 2 and told[-1] == bed.service.password(ROOT)
+
+
+def test_an_operators_password_that_is_disliked_is_not_sent_for_ever(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    accounts = bed.accounts()
+    accounts.settle(bed.node)
+    both = bed.accounts(operator="muster")
+    told = picky(bed, monkeypatch, 1)
+    with pytest.raises(BmcError, match="refused"):
+        both.settle(bed.node)
+    assert set(bed.kept()) == {"gpu001"}
+    assert both.settle(bed.node) == "it has an operator's account muster"
+    assert len(set(told)) == 2
+
+
+def test_a_keyring_that_does_not_answer_is_not_one_that_has_none(
+    bed: Bed, keyring: tuple[tuple[str, ...], tuple[str, ...]], monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    keep, _ = keyring
+    accounts = bed.accounts(folder=None, keyring=keep)
+    for words in (("/nowhere/keeper", "{node}"), ("sh", "-c", "kill -9 $$", "{node}")):
+        one = node(bed.passwords, bed.place, words=words)
+        for ask in (accounts.lacking, accounts.settle):
+            with pytest.raises(BmcError) as caught:
+                ask(one)
+            assert caught.value.wrong is BmcErrorReason.NO_SECRET
+    assert bed.service.password(ROOT) == DELIVERED and bed.service.refused == 0
+
+
+def test_a_folder_that_cannot_be_looked_into_is_not_one_that_has_none(bed: Bed) -> None:
+    bed.passwords.symlink_to(bed.passwords)
+    with pytest.raises(BmcError, match="cannot be read: Too many levels"):
+        bed.accounts().lacking(bed.node)
+
+
+def test_a_lock_that_cannot_be_opened_is_one_line(bed: Bed) -> None:
+    (bed.folder / "bmc-accounts/gpu001.lock").mkdir(parents=True)
+    with pytest.raises(BmcError, match=r"gpu001\.lock cannot be opened: Is a directory; nothing was changed"):
+        bed.accounts().settle(bed.node)
+
+
+def test_a_controller_that_was_exchanged_gets_its_operators_account_too(bed: Bed) -> None:
+    accounts = bed.accounts(operator="muster")
+    accounts.settle(bed.node)
+    bed.service.accounts = {ROOT: type(bed.service.accounts[ROOT])(ROOT, DELIVERED)}
+    bed.service.tokens.clear()
+    assert accounts.settle(bed.node) == "it has a password of its own; it has an operator's account muster"
+    assert bed.kept() == {"gpu001": bed.service.password(ROOT), "gpu001.operator": bed.service.password("muster")}
 
 
 def test_lengths_that_the_service_names_are_kept_to(bed: Bed) -> None:

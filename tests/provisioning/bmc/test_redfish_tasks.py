@@ -7,6 +7,7 @@ users have published (JobState Scheduled, JCP001; PR30).
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -362,3 +363,21 @@ def test_the_step_that_asks_as_a_stranger_logs_in_for_no_task() -> None:
     controller = Scripted(fails={"earlier": BmcError(BmcErrorReason.CREDENTIALS, "no")})
     (_, found), = BmcReachable(POLICY.steps["bmc"], controller).observe([machine()])
     assert found.stand is StepState.SO
+
+
+def test_a_task_that_is_being_written_down_is_not_lost_to_another_process_that_looks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ours, others, seen = PendingTasks(tmp_path, "gpu001"), PendingTasks(tmp_path, "gpu001"), []
+
+    def looked(descriptor: int, how: int) -> None:
+        if not seen:
+            seen.append(list(others.left()))
+        lock(descriptor, how)
+
+    lock = fcntl.flock
+    monkeypatch.setattr(fcntl, "flock", looked)
+    with ours.keeping(PendingTask("/redfish/v1/TaskService/Tasks/1", "power on")) as held:
+        held.stays()
+    assert seen == [[]]
+    assert [one.task.what for one in others.left() if isinstance(one, HeldTask)] == ["power on"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +51,15 @@ def test_one_that_hangs_is_ended_with_what_it_started(tmp_path: Path) -> None:
         back.install(NODE)
     assert caught.value.done is None
     for pid in pids.read_text().split():
-        status = Path(f"/proc/{pid}/status")
-        assert not status.exists() or "Z (zombie)" in status.read_text()
+        ended(pid)
+
+
+def ended(pid: str) -> None:
+    """Waits until a process that was killed is gone."""
+    status, late = Path(f"/proc/{pid}/status"), time.monotonic() + 10
+    with suppress(FileNotFoundError, ProcessLookupError):
+        while "Z (zombie)" not in status.read_text():
+            assert time.monotonic() < late
 
 
 def test_one_that_leaves_an_installation_running_behind_it_is_not_waited_for(tmp_path: Path) -> None:
@@ -88,6 +97,14 @@ def test_nothing_is_open_to_it_and_no_process_is_left(tmp_path: Path) -> None:
     before = len(list(Path("/proc/self/fd").iterdir()))
     assert back.state(NODE).state is OsState.PLANNED
     assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_what_it_leaves_running_with_its_output_open_is_said_and_ended(tmp_path: Path) -> None:
+    left = tmp_path / "left"
+    back = ByCommand(("sh", "-c", f"sleep 60 & echo $! > {left}; exit 0"), 0.5, drives_power=True)
+    with pytest.raises(OsError, match="what it started holds its standard output open"):
+        back.state(NODE)
+    ended(left.read_text().strip())
 
 
 JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

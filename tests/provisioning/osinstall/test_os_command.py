@@ -101,7 +101,7 @@ def test_a_machine_is_installed_again_only_when_that_is_typed(home: Path, ended:
         record.done(old, ("ssh-ed25519 AAAA",), "d", 1.0) if ended == "done" else record.failed(old, "no disk", 1.0)))
     before = muster("os", "status", home=home).stdout
     assert muster("os", "disarm", "gpu001", home=home).stdout == "gpu001: no installation is on its way\n"
-    assert muster("os", "status", home=home).stdout == before and ("--again" in before) == (ended == "failed")
+    assert muster("os", "status", home=home).stdout == before and ("muster bringup retry gpu001" in before) == (ended == "failed")
     assert muster("os", "disarm", "gpu001", "--again", home=home).stdout == "gpu001: its installation is ended\n"
     found = backend.state(load_inventory(home / "muster.yaml").nodes["gpu001"])
     assert found.state is OsState.PLANNED and found.host_keys == ()

@@ -84,6 +84,17 @@ def test_a_login_that_is_refused_is_kept_so_and_not_tried_again(site: Site) -> N
     assert len(site.service.asked) == before
 
 
+def test_one_that_was_exchanged_since_says_by_which_command_it_gets_a_password_again(site: Site) -> None:
+    found = site.looked()
+    assert found.operation is not None
+    site.step.make(site.machine(), found.operation)
+    next(one for one in site.service.accounts.values() if one.user == USER).password = DELIVERED
+    site.service.tokens.clear()
+    again = site.looked(past("accounts"))
+    assert again.stand is StepState.TROUBLE and again.keep == {LOGIN: REFUSED}
+    assert "muster bmc accounts gx01 --apply" in again.troubles[0].hand
+
+
 def test_where_a_password_cannot_be_kept_nothing_is_asked_and_a_person_is_told(site: Site) -> None:
     site.step._accounts.desired.__dict__["folder"] = Path("/elsewhere")     # type: ignore[union-attr]
     found = site.looked()

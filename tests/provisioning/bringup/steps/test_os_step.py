@@ -273,7 +273,7 @@ def test_one_that_fails_again_is_trouble_again() -> None:
     back = Installer(report=FAILED)
     found = os(back, None, (INSTALL, True), after=300.0, kept={"os.failed": "900.000"})
     assert found.stand is StepState.TROUBLE
-    assert found.keep == {"os.failed": "1000.000"}
+    assert found.keep["os.failed"] == "1000.000"
     # What it said before it was asked does not count.
     assert os(back, None, (INSTALL, True), after=30.0, kept={"os.failed": "900.000"}).stand is StepState.WAIT
 
@@ -329,3 +329,50 @@ def test_an_installers_word_without_host_keys_is_held_against_the_machines_own_s
     asked: list[Node] = []
     OsProof(Installer(report=INSTALLER), lambda node: asked.append(node) or DEAD)(NODE)  # type: ignore[func-returns-value]
     assert asked == []
+
+
+@pytest.mark.parametrize("power", [PowerState.ON, PowerState.OFF])
+def test_a_failure_of_before_sends_no_machine_to_its_installer_until_a_person_says_so(power: PowerState) -> None:
+    back = Installer(report=FAILED, target=BootTarget.PXE)
+    found = boot(back, back.state, Scripted(on=power))
+    assert (found.stand, found.operation) == (StepState.SO, None)
+    assert "Failed deployment" in found.message
+
+
+def test_a_failure_that_nobody_was_told_of_is_told_first_though_one_before_it_was_tried_again() -> None:
+    back = Installer(report=OsReport(OsState.INSTALLING, "its disk is written"))
+    asked = os(back, None, (INSTALL, True), kept={"os.failed": "900.000"})
+    assert asked.stand is StepState.WAIT
+    back.report = FAILED
+    # Its time in the step was over, and somebody had it begun anew; meanwhile its installer gave up.
+    found = os(back, kept={"os.failed": "900.000", **asked.keep})
+    assert (found.stand, found.operation) == (StepState.TROUBLE, None)
+
+
+def test_one_that_is_to_be_installed_again_boots_there_again_also_where_its_failure_was_forgotten() -> None:
+    back, keys = Installer(target=BootTarget.PXE), []
+    operations: list[tuple[str, bool | None]] = []
+    controller = Scripted()
+    for _ in range(3):
+        found = os(back, controller, *operations, kept={"os.failed": "900.000"})
+        assert found.operation is not None
+        keys.append(found.operation.key)
+        operations.append((found.operation.key, True))
+        assert OsInstalled(POLICY.steps["os"], controller, POLICY, back, back.state).make(machine(), found.operation).done
+    assert keys == ["boot:pxe", "off:boot:pxe", INSTALL]
+
+
+def test_what_an_installation_leaves_behind_is_taken_away_also_after_the_step_was_begun_anew() -> None:
+    back = Leaves()
+    back.report = OsReport(OsState.INSTALLING, "is deploying")
+    asked = os(back, None, (INSTALL, True))
+    back.report = DONE
+    found = os(back, kept=dict(asked.keep))
+    assert found.operation is not None
+    assert found.operation.key == "finish"
+
+
+def test_a_disc_of_which_it_is_not_known_whether_it_was_taken_out_is_said() -> None:
+    found = os(Leaves(report=DONE), None, (INSTALL, True), ("finish", None), message="its controller: timeout")
+    assert found.stand is StepState.SO
+    assert found.message.endswith("what it was installed from may be left: its controller: timeout")

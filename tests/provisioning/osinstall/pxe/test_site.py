@@ -139,7 +139,7 @@ def test_what_the_installer_reports_ends_the_installation_with_its_reason(place:
     place.ask(seed_path(armed, "failed"), "POST", b"\x1b[31mline one\nE: no disk\x07\n" + b"\xff" * 3)
     found = place.backend.state(node())
     assert found.state is OsState.FAILED and "E: no disk" in found.message and found.message.isprintable()
-    assert "muster bringup retry gpu001" in found.advice and "kernel" not in place.ask(BOOT).text
+    assert "muster os serve's log" in found.advice and "kernel" not in place.ask(BOOT).text
     body = home(armed)
     assert place.done(body, sign(armed.token, body)).status == 410
     assert shown(place) is OsState.FAILED
