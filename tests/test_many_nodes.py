@@ -22,7 +22,7 @@ WORDS = {
 }
 # These ask about each change of the inventory file, or whatever the number of nodes, or have a test of their own.
 OTHERWISE = {
-    "bmc accounts", "bmc boot", "bmc enroll", "bmc media", "bmc power", "inventory discover", "inventory enroll", "inventory import ansible",
+    "os release", "bmc accounts", "bmc boot", "bmc enroll", "bmc media", "bmc power", "inventory discover", "inventory enroll", "inventory import ansible",
     "inventory import csv", "inventory import slurm", "inventory lifecycle", "inventory rename", "reboot", "repaired", "rma close",
     "rma exchange", "rma open", "rma return",
 }

@@ -12,6 +12,7 @@ COMMANDS = {
     "serve": ("provisioning.cli.osserve:serve",
               "Serve boot scripts and seeds to armed machines; take their phone-home."),
     "status": ("provisioning.cli.osstatus:status", "Show how far each installation is."),
+    "release": ("provisioning.cli.osrelease:release", "Have MAAS take a machine back."),
     "disarm": ("provisioning.cli.osstatus:disarm", "End installations: machines boot from their disks."),
 }
 

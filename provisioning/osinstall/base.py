@@ -94,3 +94,12 @@ class SupportsFinish(Protocol):
 
     def finish(self, node: Node) -> None:
         """Takes it away; asked again, nothing happens. Raises OsError."""
+
+
+@runtime_checkable
+class SupportsRelease(Protocol):
+    """A back end that machines can be given back to."""
+
+    def release(self, node: Node, typed: str = "") -> bool:
+        """Ends what runs there; returns whether that was asked for, False where it is so already. What was
+        not installed for muster is released only where the node's name was `typed`. Raises OsError."""

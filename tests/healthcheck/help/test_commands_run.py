@@ -46,6 +46,7 @@ ELSEWHERE: Mapping[str, Mapping[tuple[str, ...], str]] = {
              ("blame",): "tests/healthcheck/blame/test_blame.py"},
     "incidents": {("incident",): "tests/healthcheck/triage/test_incident_command.py"},
     "kubernetes": {("cordon",): "tests/provisioning/actions/test_backends.py", ("uncordon",): "tests/provisioning/actions/test_backends.py"},
+    "maas": {("os", "release"): "tests/provisioning/osinstall/test_os_release.py"},
     "os": {("bringup", "retry"): "tests/provisioning/bringup/test_command.py",
            ("inventory", "enroll"): "tests/provisioning/bringup/steps/test_os_ssh_live.py"},
     "pxe": {("os",): "tests/provisioning/osinstall/test_os_command.py"},
