@@ -365,6 +365,13 @@ _CORDON_FILE = (
     "CREATE UNIQUE INDEX cordon_open ON cordon (node, backend, file) WHERE ended IS NULL",
 )
 
+# The firmware of each machine's components, as JSON: what sweeps and controllers told last, each version with
+# the time of its own reading; `time` is that of the newest look.
+_FIRMWARE = (
+    "CREATE TABLE firmware (node INTEGER PRIMARY KEY REFERENCES node, time REAL NOT NULL, read TEXT NOT "
+    "NULL)",
+)
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH,
                                            _EIGHTH, _NINTH, _TENTH, _ELEVENTH, _TWELFTH, _PARTS, _RESTORE,
-                                           _CHANGED, _LOOK, _CORDON_FILE)
+                                           _CHANGED, _LOOK, _CORDON_FILE, _FIRMWARE)
