@@ -10,8 +10,7 @@ from healthcheck.facts.firmware import Firmware, firmware
 from healthcheck.facts.gpu import gpus
 from healthcheck.facts.hca import hcas
 from healthcheck.facts.nvme import nvmes
-from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured
-from healthcheck.facts.values import readings as fact_readings
+from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured, reading
 from healthcheck.model.firmware import MOST_COMPONENTS, SWEEP, ComponentVersion, FirmwareLook
 from inventory.text import clean
 
@@ -28,9 +27,9 @@ def firmware_look(captures: Captures) -> FirmwareLook:
     board = build_fact(BY_BUILDER[firmware], captures)
     maker, versions, whole = "", [], set()
     if isinstance(board, Firmware):
-        said = fact_readings(board)
-        maker = clean(said["maker"].strip(), _MOST) if isinstance(said.get("maker"), str) else ""
-        versions.append(_version("bios", "bios", said.get("bios")))
+        made_by = reading(board, "maker")
+        maker = clean(made_by.strip(), _MOST) if isinstance(made_by, str) else ""
+        versions.append(_version("bios", "bios", reading(board, "bios")))
         whole.add("bios")
     for kind, builder, word, place, field in _PARTS:
         subjects, complete = _subjects(captures, builder)
@@ -47,12 +46,11 @@ def _of_kind(
     """None for one whose place is not known. Virtual functions, drives of other machines and devices of
     software have no firmware of their own."""
     for subject in subjects:
-        said = fact_readings(subject)
-        if said.get("virtual") is True or said.get(field) is UNSUPPORTED or said.get(place) is UNSUPPORTED:
+        at, version = reading(subject, place), reading(subject, field)
+        if at is UNSUPPORTED or version is UNSUPPORTED or (
+                kind == "hca" and reading(subject, "virtual") is True):
             continue
-        at = said.get(place)
-        yield (_version(f"{word} {clean(at.lower(), 40)}", kind, said.get(field))
-               if isinstance(at, str) else None)
+        yield _version(f"{word} {clean(at.lower(), 40)}", kind, version) if isinstance(at, str) else None
 
 
 def _version(name: str, kind: str, value: Any) -> ComponentVersion:

@@ -16,6 +16,7 @@ from provisioning.firmware.drift import Drift, DriftGroup, JudgedMachine, Wanted
 
 SCHEMA = "muster.firmware/1"
 _MOST_NAMES = 4
+_MOST_GROUPS = 40      # of one entry: a controller may make up a version for each part
 _STATES = (Drift.DRIFT, Drift.UNKNOWN, Drift.AS_WANTED, Drift.NOT_WANTED)
 
 
@@ -56,9 +57,11 @@ def recap(report: FirmwareReport) -> str:
 
 def _entry(entry: WantedFirmware, found: Sequence[DriftGroup], now: float) -> Iterator[str]:
     yield f"{entry.id}: {clean(entry.component, 60)} {desired_words(entry)}{_for(entry)}"
-    for group in found:
+    for group in found[:_MOST_GROUPS]:
         said = ", ".join(word for word in (_version(group), clean(group.why, 200), _read(group, now)) if word)
         yield f"  {group.state.value:9} {len(group.nodes):5}  {fold(group.nodes)}  {said}".rstrip()
+    if (more := len(found) - _MOST_GROUPS) > 0:
+        yield f"  and {more} more groups, which --format json has"
     if any(group.state is Drift.DRIFT for group in found):
         yield f"  next: {entry.owner.value}: {_update(entry)}"
 

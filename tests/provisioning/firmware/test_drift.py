@@ -146,6 +146,14 @@ def test_a_fleet_is_folded_by_entry_and_version_with_ages_and_what_to_do(tmp_pat
     assert any(line.split()[:3] == ["psu", "00.1B", "1"] for line in listed)
 
 
+def test_what_a_controller_makes_up_is_escaped_and_does_not_flood_the_report(tmp_path: Path) -> None:
+    wanted_of = policy(tmp_path, '- {id: all, component: "*", exactly: "1"}\n')
+    odd = [version(f"part {at}", "", f"\x1b[2J9.{at}") for at in range(300)]
+    shown = list(lines(report([judged(FleetMachine("n1", None, known(*odd)), wanted_of)], wanted_of)))
+    assert len(shown) < 50 and "  and 260 more groups, which --format json has" in shown
+    assert "\x1b" not in "".join(shown) and "\\x1b" in shown[1]
+
+
 _FOUND = st.none() | st.sampled_from(["7.10", "7.20", "7.30", "x", "7.2a"])
 
 
