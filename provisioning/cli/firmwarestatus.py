@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import time
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
 from healthcheck.cli import completing
 from inventory.cli.formatted import as_json as format_option
+from inventory.cli.span import span
 from provisioning.cli.bmccommon import SECONDS
 from provisioning.cli.bmccommon import options as bmc_options
 
@@ -27,14 +29,16 @@ if TYPE_CHECKING:
 @click.argument("nodes", required=False, shell_complete=completing.node_set)
 @click.option("--read", "read", is_flag=True,
               help="Ask the controllers now, over Redfish or IPMI, and keep their answers in the store.")
+@click.option("--max-age", metavar="SPAN", callback=span(1, 3660 * 86400),
+              help="Take what was read longer ago for unknown. Default: any age counts, and is shown.")
 @click.option("--all", "every", is_flag=True, help="List every version that is known, wanted or not.")
 @click.option("--rules", metavar="DIR", help="A folder of site rules whose bringup.yaml says what is wanted.")
 @click.option("--sku", metavar="NAME", help="Take nodes for this SKU where the inventory does not say.")
 @format_option("json: muster.firmware/1.")
 @bmc_options
 def status(
-    nodes: str | None, read: bool, every: bool, rules: str | None, sku: str | None, as_json: bool,
-    file: str | None, state: str | None, timeout: float | None, fanout: int,
+    nodes: str | None, read: bool, max_age: float | None, every: bool, rules: str | None, sku: str | None,
+    as_json: bool, file: str | None, state: str | None, timeout: float | None, fanout: int,
 ) -> int:
     """Compare the firmware of NODES (default: all but retired ones) with what bringup.yaml wants of it.
 
@@ -44,6 +48,7 @@ def status(
     \b
     muster firmware status
     muster firmware status @rack7 --read
+    muster firmware status --max-age 7d
     muster firmware status --format json | jq '.groups[] | select(.state == "drift")'
 
     Exit: 0 as wanted, 1 some differs, 2 usage, 3 something is unknown, or nothing is wanted.
@@ -66,8 +71,10 @@ def status(
         if read and store is not None:
             unanswered = read_now(store, named, connector(site.folder, timeout or SECONDS), fanout)
         fleet = _fleet(site, named, store)
-    found = tuple(judged(one, site.policy) for one in fleet)
-    report = FirmwareReport(wanted(site.policy.firmware), found, groups(found), unanswered, time.time())
+    now = time.time()
+    fresh = 0.0 if max_age is None else now - max_age
+    found = tuple(judged(replace(one, fresh=fresh), site.policy) for one in fleet)
+    report = FirmwareReport(wanted(site.policy.firmware), found, groups(found), unanswered, now)
     if as_json:
         click.echo(json.dumps(document(report)))
     else:

@@ -30,12 +30,14 @@ _SKU, _MAKER = "SKU", "maker"
 @dataclass(frozen=True)
 class FleetMachine:
     """One machine as it is judged: its SKU, None where that is not known, and what is known of its firmware.
-    What was read before `since` (epoch seconds) was read of another machine of this name."""
+    What was read before `since` (epoch seconds) was read of another machine of this name, and what was read
+    before `fresh` is too old to say how it is now."""
 
     node: str
     sku: str | None
     known: MachineFirmware
     since: float = 0.0
+    fresh: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,7 @@ def judged(machine: FleetMachine, policy: BringupPolicy) -> JudgedMachine:
             found.append(JudgedComponent(entry.id, "", Drift.UNKNOWN, why=f"its {lacking} is not known, and "
                                          "this version is wanted by it"))
         elif entry.of.has(known.maker, machine.sku):
-            found += _components(entry, known)
+            found += _components(entry, known, machine.fresh)
     return JudgedMachine(machine, tuple(found))
 
 
@@ -163,12 +165,14 @@ def _of_this_machine(machine: FleetMachine) -> MachineFirmware:
                            {key: time for key, time in known.whole.items() if time >= since})
 
 
-def _components(entry: DesiredFirmware, known: MachineFirmware) -> Iterator[JudgedComponent]:
+def _components(
+    entry: DesiredFirmware, known: MachineFirmware, fresh: float,
+) -> Iterator[JudgedComponent]:
     told = _told(entry, known)
     if not told:
         yield JudgedComponent(entry.id, "", Drift.UNKNOWN, why=_never(entry, known.looked))
     for one in told:
-        yield _one(entry, one)
+        yield _one(entry, one, fresh)
     kind = entry.component
     if (kind in IN_BAND and kind not in OWN and any(one.source == SWEEP for one in told)
             and (SWEEP, kind) not in known.whole):
@@ -197,9 +201,12 @@ def _never(entry: DesiredFirmware, looked: Mapping[str, float]) -> str:
     return "its BMC tells of no such component" if BMC in looked else "its BMC was never read"
 
 
-def _one(entry: DesiredFirmware, one: ComponentVersion) -> JudgedComponent:
+def _one(entry: DesiredFirmware, one: ComponentVersion, fresh: float) -> JudgedComponent:
     if one.version is None:
         return JudgedComponent(entry.id, one.name, Drift.UNKNOWN, None, f"not read: {one.why}", None,
+                               one.source)
+    if one.time < fresh:
+        return JudgedComponent(entry.id, one.name, Drift.UNKNOWN, one.version, "read too long ago", one.time,
                                one.source)
     fits = as_desired(entry, one.version)
     state = Drift.UNKNOWN if fits is None else Drift.AS_WANTED if fits else Drift.DRIFT

@@ -103,7 +103,8 @@ def _update(entry: WantedFirmware) -> str:
 def _next(report: FirmwareReport) -> Iterator[str]:
     """How what is unknown for want of a reading comes to be known."""
     unread = [one.machine.node for one in report.machines
-              if any(each.state is Drift.UNKNOWN and each.read is None for each in one.components)]
+              if any(each.state is Drift.UNKNOWN and (each.read is None or each.read < one.machine.fresh)
+                     for each in one.components)]
     if unread:
         names = shlex.quote(fold(unread))
         yield (f"next: to read what is unknown: muster firmware status {names} --read, and for GPUs, "

@@ -108,6 +108,14 @@ def test_what_was_read_of_another_machine_of_this_name_does_not_count(tmp_path: 
     assert judged(FleetMachine("n1", None, firmware, since=NOW), policy(tmp_path, BMC_7)).components[0].why == "never read"
 
 
+def test_what_was_read_too_long_ago_is_unknown_and_is_to_be_read_again(tmp_path: Path) -> None:
+    wanted_of = policy(tmp_path, BMC_7)
+    one = judged(FleetMachine("n1", None, known(version("bmc", "bmc", "7.20")), fresh=NOW), wanted_of)
+    assert one.state is Drift.UNKNOWN and one.components[0].why == "read too long ago"
+    assert "  unknown       1  n1  bmc: 7.20, read too long ago, read 60 s ago" in list(lines(report([one], wanted_of)))
+    assert any("muster firmware status n1 --read" in line for line in lines(report([one], wanted_of)))
+
+
 def test_a_glob_is_over_the_controllers_names_alone(tmp_path: Path) -> None:
     wanted_of = policy(tmp_path, '- {id: g, component: "*0*", exactly: "1"}\n')
     firmware = known(version("CPLD_0", "", "1"), version("bmc", "bmc", "0"), version("gpu 0000:18:00.0", "vbios", "0", source=SWEEP))

@@ -71,7 +71,8 @@ def test_the_report_is_of_the_store_and_what_it_has_not_is_unknown(firmware: Com
         "bios: bios at least 2.1 (contoso)", "  drift         1  gpu002  bios: 2.0, read 60 min ago",
         "  as wanted     1  gpu001  read 60 min ago"]
     assert done.stdout.splitlines()[-1] == "2 machines: 1 drift, 1 as wanted"
-    assert firmware("gpu001").returncode == 0
+    assert firmware("gpu001").returncode == firmware("gpu001", "--max-age", "2h").returncode == 0
+    assert firmware("gpu001", "--max-age", "1h").returncode == 3
     every = firmware("gpu001", "--all").stdout.splitlines()
     assert every[0].split() == ["CPLD", "1.0.4", "1", "gpu001"]
 
