@@ -46,6 +46,8 @@ LEFT_ALONE: Mapping[str, str] = {
     "look.time": "looks of the future are not read",
     "newest.time": "replaced by the sweep that follows",
     "hardware.time": "replaced by the sweep that follows",
+    "firmware_step.began": "no step is taken to be later than now",
+    "firmware_step.ended": "as its start",
     "firmware.time": "no reading is taken to be later than the look that follows",
     "version.began": "store.versions notes anew what is of the future",
     "version.seen": "store.versions notes anew what is of the future",

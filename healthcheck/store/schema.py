@@ -370,6 +370,14 @@ _CORDON_FILE = (
 _FIRMWARE = (
     "CREATE TABLE firmware (node INTEGER PRIMARY KEY REFERENCES node, time REAL NOT NULL, read TEXT NOT "
     "NULL)",
+    # Each step of an update that was begun: `target` names the version and the payload, `done` is NULL where
+    # it is not known whether the controller took it, and steps that a person had begun anew count no more.
+    """CREATE TABLE firmware_step (
+        id INTEGER PRIMARY KEY, node TEXT NOT NULL, entry TEXT NOT NULL, target TEXT NOT NULL,
+        step TEXT NOT NULL, began REAL NOT NULL, ended REAL, done INTEGER, said TEXT NOT NULL,
+        counts INTEGER NOT NULL, line INTEGER NOT NULL REFERENCES ledger
+    )""",
+    "CREATE INDEX firmware_step_node ON firmware_step (node)",
 )
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH,

@@ -70,10 +70,10 @@ def status(
     with opened(site.folder, make=read) if there else nullcontext() as store:
         if read and store is not None:
             unanswered = read_now(store, named, connector(site.folder, timeout or SECONDS), fanout)
-        fleet = _fleet(site, named, store)
+        machines = fleet(site, named, store)
     now = time.time()
     fresh = 0.0 if max_age is None else now - max_age
-    found = tuple(judged(replace(one, fresh=fresh), site.policy) for one in fleet)
+    found = tuple(judged(replace(one, fresh=fresh), site.policy) for one in machines)
     report = FirmwareReport(wanted(site.policy.firmware), found, groups(found), unanswered, now)
     if as_json:
         click.echo(json.dumps(document(report)))
@@ -89,7 +89,7 @@ def status(
     return 3 if unanswered or Drift.UNKNOWN in states or not states & {Drift.AS_WANTED} else 0
 
 
-def _fleet(site: Surroundings, named: Sequence[Node], store: Store | None) -> list[FleetMachine]:
+def fleet(site: Surroundings, named: Sequence[Node], store: Store | None) -> list[FleetMachine]:
     """These machines with what the store knows of them: by the inventory's SKU, else the one that their
     newest sweep took them for."""
     from healthcheck.model.firmware import MachineFirmware

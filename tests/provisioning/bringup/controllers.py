@@ -24,6 +24,7 @@ from provisioning.bmc.base import (
     BootTarget,
     EarlierChange,
     FirmwareEntry,
+    FirmwareImage,
     HardwareInventory,
     HardwarePart,
     LogReading,
@@ -168,6 +169,9 @@ class Scripted:
     def firmware(self) -> tuple[FirmwareEntry, ...]:
         self._ask("firmware")
         return self.versions
+
+    def update(self, image: FirmwareImage) -> str:
+        raise BmcError(BmcErrorReason.UNSUPPORTED, "no updates")
 
     def log(self) -> LogReading:
         self._ask("log")
