@@ -1,4 +1,4 @@
-"""Which firmware a machine's components run, as one look at it told."""
+"""Which firmware a machine's components run, as one look at it reported."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from types import MappingProxyType
 KINDS = ("bios", "bmc", "hgx", "vbios", "hca", "nvme", "nvswitch", "psu")
 # Those that a sweep reads on the node itself.
 IN_BAND = ("bios", "vbios", "hca", "nvme")
-SWEEP, BMC = "sweep", "bmc"     # who told
+SWEEP, BMC = "sweep", "bmc"     # who reported
 MOST_COMPONENTS = 512           # of one machine and one source: the largest tell of some 150
 
 
@@ -19,7 +19,7 @@ MOST_COMPONENTS = 512           # of one machine and one source: the largest tel
 class ComponentVersion:
     """One component's version as it was read at `time` (epoch seconds); None where it could not be read, and
     `why` says why. `name` is the place for what a sweep read ("gpu 0000:18:00.0"), and the controller's own
-    name for it for what that told."""
+    name for it for what that reported."""
 
     name: str
     kind: str
@@ -31,7 +31,7 @@ class ComponentVersion:
 
 @dataclass(frozen=True)
 class FirmwareLook:
-    """What one look told: `maker` is the machine's, "" where it is not known; `whole` the kinds of which
+    """What one look reported: `maker` is the machine's, "" where it is not known; `whole` the kinds of which
     every component was seen. Versions have no times yet: the store gives them the look's."""
 
     maker: str
@@ -41,7 +41,7 @@ class FirmwareLook:
 
 @dataclass(frozen=True)
 class MachineFirmware:
-    """What the store knows of one machine. `looked` is by source when it last told anything, `whole` by
+    """What the store knows of one machine. `looked` is by source when it last reported anything, `whole` by
     source and kind when all of that kind were last seen."""
 
     maker: str = ""

@@ -1,5 +1,5 @@
-"""Which firmware each machine's components run: what sweeps and reads of management controllers told last,
-each with the time of its own reading."""
+"""Which firmware each machine's components run: what sweeps and management controllers reported last, each
+with the time of its own reading."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from healthcheck.store.file import Store
 def write_look(
     db: sqlite3.Connection, node: int, source: str, time: float, look: FirmwareLook, latest: float,
 ) -> None:
-    """Adds what one look told to what is kept, inside a transaction.
+    """Adds what one look reported to what is kept, inside a transaction.
 
     A version that this look could not read stays, with the time of its own reading. A component that was not
     seen is gone where all of its kind were seen, or where a controller listed all that it has. A look that is
@@ -35,7 +35,7 @@ def write_look(
 
 
 def write_controller(store: Store, node: str, time: float, look: FirmwareLook) -> None:
-    """Keeps what a node's management controller told. Raises StoreError."""
+    """Keeps what a node's management controller reported. Raises StoreError."""
     with store.writing() as db:
         db.execute("INSERT INTO node (name) VALUES (?) ON CONFLICT (name) DO NOTHING", (node,))
         (number,) = db.execute("SELECT id FROM node WHERE name = ?", (node,)).fetchone()

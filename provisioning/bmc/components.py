@@ -19,7 +19,7 @@ from healthcheck.model.firmware import BMC, ComponentVersion, FirmwareLook
 from inventory.text import clean
 from provisioning.bmc.base import FirmwareEntry, MachineIdentity, Missing
 
-# Globs over names in lower case; the first that fits counts. BIOS and BMC are told by system and manager.
+# Globs over names in lower case; the first that fits counts. BIOS and BMC are reported by system and manager.
 _NAMES = (
     ("hgx", ("hgx_fw_bmc_*",)),
     ("nvswitch", ("hgx_fw_nvswitch_*", "nvswitch*")),
@@ -44,14 +44,14 @@ def kind_of(name: str) -> str:
 def controller_look(
     identity: MachineIdentity, entries: tuple[FirmwareEntry, ...] | None,
 ) -> FirmwareLook:
-    """What a controller told; `entries` is None where it has no inventory of firmware."""
+    """What a controller reported; `entries` is None where it has no inventory of firmware."""
     maker = clean(identity.vendor, _MOST) if isinstance(identity.vendor, str) else ""
     own = [_version("bios", "bios", identity.bios), _version("bmc", "bmc", identity.firmware)]
     return FirmwareLook(maker, (*own, *_listed(entries or ())), frozenset({"bmc"}))
 
 
 def _listed(entries: tuple[FirmwareEntry, ...]) -> Iterator[ComponentVersion]:
-    """Entries of one name are told apart: several power supplies may be called the same."""
+    """Entries of one name are reported apart: several power supplies may be called the same."""
     met: Counter[str] = Counter({"bios": 1, "bmc": 1})
     for entry in entries:
         name = clean(entry.name, _MOST) or "?"

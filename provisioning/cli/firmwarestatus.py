@@ -59,7 +59,7 @@ def status(
     from provisioning.bmc.ask import connector
     from provisioning.cli.bringupsite import surroundings
     from provisioning.firmware.drift import Drift, groups, judged, wanted
-    from provisioning.firmware.page import FirmwareReport, document, lines, told
+    from provisioning.firmware.page import FirmwareReport, document, lines, reported
     from provisioning.firmware.read import read_now
 
     site = surroundings(file, rules, state, sku)
@@ -78,7 +78,7 @@ def status(
     if as_json:
         click.echo(json.dumps(document(report)))
     else:
-        for line in (*(told(found) if every else ()), *lines(report)):
+        for line in (*(reported(found) if every else ()), *lines(report)):
             click.echo(line)
     if not site.policy.firmware:
         click.echo(f"muster: no version is wanted: {site.policy.files[-1]} has no entry under firmware:; see "

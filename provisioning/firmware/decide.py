@@ -47,7 +47,7 @@ class UpdateTimes:
 
 
 @dataclass(frozen=True)
-class Decision:
+class UpdateDecision:
     """What is next, what it is in words, and of a failure what a person does."""
 
     next: Next
@@ -61,7 +61,7 @@ _LOOK = ("look at its BMC's tasks and log; when nothing is under way, begin anew
 
 def decide(
     look: UpdateLook, steps: Sequence[FirmwareStep], node: str, times: UpdateTimes, now: float, *, own: bool,
-) -> Decision:
+) -> UpdateDecision:
     """The next thing for one machine and one version. `own`: it is the controller's own firmware, which takes
     no reset of the machine."""
     send, off, on = (_last(steps, name) for name in (SEND, OFF, ON))
@@ -69,15 +69,15 @@ def decide(
     if running is not None:
         if send is not None and now > _since(send, now) + times.task_s:
             return _failed(f"its task is still running: {running.said}", node)
-        return Decision(Next.WAIT, f"{running.what}: {running.said}")
+        return UpdateDecision(Next.WAIT, f"{running.what}: {running.said}")
     if look.fits:
         if look.power is PowerState.OFF and off is not None:
-            return Decision(Next.ON, "on again")
-        return Decision(Next.DONE, f"as wanted: {look.versions}")
+            return UpdateDecision(Next.ON, "on again")
+        return UpdateDecision(Next.DONE, f"as wanted: {look.versions}")
     if send is None and not look.drifts:
         return _failed(f"whether it needs it is not known: {look.versions or 'no such component'}", node)
     if send is None:
-        return Decision(Next.SEND, f"runs {look.versions}")
+        return UpdateDecision(Next.SEND, f"runs {look.versions}")
     if send.done is False:
         return _failed(f"it did not take it: {send.said}", node)
     if send.done is None:
@@ -85,35 +85,35 @@ def decide(
     if own:
         if now > _since(send, now) + times.bmc_s:
             return _failed(f"it took it, and still runs {look.versions}", node)
-        return Decision(Next.WAIT, "takes its new firmware")
+        return UpdateDecision(Next.WAIT, "takes its new firmware")
     return _reset(look, off, on, node, times, now)
 
 
 def _reset(
     look: UpdateLook, off: FirmwareStep | None, on: FirmwareStep | None, node: str, times: UpdateTimes,
     now: float,
-) -> Decision:
+) -> UpdateDecision:
     """Off and on again, each asked for once but for `on`, which an interrupted run may repeat."""
     is_off = look.power is PowerState.OFF
     if on is None:
         if is_off:
-            return Decision(Next.ON, "boots with new firmware")
+            return UpdateDecision(Next.ON, "boots with new firmware")
         if off is None:
-            return Decision(Next.OFF, "a reset, so that the new firmware becomes current")
+            return UpdateDecision(Next.OFF, "a reset, so that the new firmware becomes current")
         if off.done is False:
             return _failed(f"it will not turn off: {off.said}", node)
         if now > _since(off, now) + times.power.off_s:
             return _failed("it was asked to turn off, and has not", node)
-        return Decision(Next.WAIT, "turns off")
+        return UpdateDecision(Next.WAIT, "turns off")
     if is_off and on.done is None:
-        return Decision(Next.ON, "boots with new firmware")
+        return UpdateDecision(Next.ON, "boots with new firmware")
     if is_off and on.done is False:
         return _failed(f"it will not turn on: {on.said}", node)
     if is_off and now > _since(on, now) + times.power.on_s:
         return _failed("it was asked to turn on, and has not", node)
     if now > _since(on, now) + times.power.bios_s:
         return _failed(f"it was reset, and still runs {look.versions}", node)
-    return Decision(Next.WAIT, "boots with new firmware")
+    return UpdateDecision(Next.WAIT, "boots with new firmware")
 
 
 def ended_by(changes: Sequence[EarlierChange], what: str) -> tuple[bool, str] | None:
@@ -136,5 +136,5 @@ def _since(step: FirmwareStep, now: float) -> float:
     return min(now, step.ended or step.began)
 
 
-def _failed(said: str, node: str) -> Decision:
-    return Decision(Next.FAILED, said, _LOOK.format(node=node))
+def _failed(said: str, node: str) -> UpdateDecision:
+    return UpdateDecision(Next.FAILED, said, _LOOK.format(node=node))

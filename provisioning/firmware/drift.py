@@ -43,7 +43,7 @@ class FleetMachine:
 @dataclass(frozen=True)
 class JudgedComponent:
     """One component, or the lack of it, against one entry of the policy. `name` is empty where no component
-    was told of; `read` is when its version was read (epoch seconds), None where it never was."""
+    was reported; `read` is when its version was read (epoch seconds), None where it never was."""
 
     entry: str
     name: str
@@ -70,7 +70,7 @@ class JudgedMachine:
 
 @dataclass(frozen=True)
 class DriftGroup:
-    """Machines whose components are alike against one entry: their names for them, and when the oldest and
+    """Machines whose components are equal against one entry: their names for them, and when the oldest and
     the newest of these versions were read, None where none was."""
 
     entry: str
@@ -119,7 +119,7 @@ def judged(machine: FleetMachine, policy: BringupPolicy) -> JudgedMachine:
 
 
 def groups(machines: Iterable[JudgedMachine]) -> tuple[DriftGroup, ...]:
-    """Alike components together, by entry in the order of the policy, drift before unknown before as wanted;
+    """Equal components together, by entry in the order of the policy, drift before unknown before as wanted;
     as wanted is one group of an entry, whatever the versions are. A machine may be in several groups of an
     entry."""
     order: dict[str, int] = {}
@@ -168,20 +168,20 @@ def _of_this_machine(machine: FleetMachine) -> MachineFirmware:
 def _components(
     entry: DesiredFirmware, known: MachineFirmware, fresh: float,
 ) -> Iterator[JudgedComponent]:
-    told = _told(entry, known)
-    if not told:
+    reported = _reported(entry, known)
+    if not reported:
         yield JudgedComponent(entry.id, "", Drift.UNKNOWN, why=_never(entry, known.looked))
-    for one in told:
+    for one in reported:
         yield _one(entry, one, fresh)
     kind = entry.component
-    if (kind in IN_BAND and kind not in OWN and any(one.source == SWEEP for one in told)
+    if (kind in IN_BAND and kind not in OWN and any(one.source == SWEEP for one in reported)
             and (SWEEP, kind) not in known.whole):
         yield JudgedComponent(entry.id, "", Drift.UNKNOWN, why="no sweep has seen all of them")
 
 
-def _told(entry: DesiredFirmware, known: MachineFirmware) -> list[ComponentVersion]:
-    """The versions that count. Of BIOS and BMC that is the newest that could be read. What a controller told
-    of parts that a later sweep has seen all of is past."""
+def _reported(entry: DesiredFirmware, known: MachineFirmware) -> list[ComponentVersion]:
+    """The versions that count. Of BIOS and BMC that is the newest that could be read. What a controller
+    reported of parts that a later sweep has seen all of is past."""
     mine = [one for one in known.versions if is_for(entry, one.name, one.kind)
             and (one.source == BMC or one.kind == entry.component)]
     if entry.component in OWN:
@@ -196,8 +196,8 @@ def _never(entry: DesiredFirmware, looked: Mapping[str, float]) -> str:
     if not looked:
         return "never read"
     if entry.component in IN_BAND:
-        return "neither a sweep nor its BMC has told of one" if BMC in looked else (
-            "no sweep has told of one, and its BMC was never read")
+        return "neither a sweep nor its BMC has reported one" if BMC in looked else (
+            "no sweep has reported one, and its BMC was never read")
     return "its BMC tells of no such component" if BMC in looked else "its BMC was never read"
 
 

@@ -155,7 +155,7 @@ def _stamp(at: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
 
 
-def told(machines: Iterable[JudgedMachine]) -> Iterator[str]:
+def reported(machines: Iterable[JudgedMachine]) -> Iterator[str]:
     """What runs, wanted or not: a line for each component and version, with its machines."""
     found: dict[tuple[str, str, str], set[str]] = {}
     for one in machines:

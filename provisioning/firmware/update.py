@@ -22,7 +22,7 @@ from provisioning.bmc.base import BmcError, BmcErrorReason, Controller, Firmware
 from provisioning.bmc.redfish.update import WHAT
 from provisioning.bringup.policy.model import BringupPolicy, DesiredFirmware
 from provisioning.bringup.steps.versions import wanted_version
-from provisioning.firmware.decide import SEND, Decision, Next, UpdateLook, UpdateTimes, decide, ended_by
+from provisioning.firmware.decide import SEND, Next, UpdateDecision, UpdateLook, UpdateTimes, decide, ended_by
 from provisioning.firmware.drift import Drift, FleetMachine, judged
 from provisioning.firmware.plan import MachineUpdate, UpdatePlan
 from provisioning.firmware.read import look
@@ -118,7 +118,7 @@ def _entry(
             if error.wrong not in _AWAY or away > tools.times.bmc_s:
                 return UpdateOutcome(node.name, entry.id, False, clean(f"its BMC: {error}", _MOST),
                                      f"muster bmc show {node.name}, then type the same again")
-            decision = Decision(Next.WAIT, str(error))
+            decision = UpdateDecision(Next.WAIT, str(error))
         except MusterError as error:
             return UpdateOutcome(node.name, entry.id, False, clean(str(error), _MOST),
                                  "mend that, then type the same again")
@@ -139,7 +139,7 @@ def _most_s(times: UpdateTimes) -> float:
 
 def _once(
     node: Node, entry: DesiredFirmware, policy: BringupPolicy, tools: UpdateTools, controller: Controller,
-) -> Decision:
+) -> UpdateDecision:
     """One look, and one step where one is due. Raises BmcError where there was no look, MusterError."""
     target = target_of(entry)
     seen = _look(node, entry, policy, tools, controller)
@@ -152,13 +152,13 @@ def _once(
     decision = decide(seen, steps, node.name, tools.times, tools.clock(), own=entry.component == "bmc")
     if decision.next in (Next.SEND, Next.OFF, Next.ON):
         if decision.next is not Next.ON and (why := tools.forbidden(node)):
-            return Decision(Next.FAILED, f"not touched: {why}", "mend that, then type the same again")
+            return UpdateDecision(Next.FAILED, f"not touched: {why}", "mend that, then type the same again")
         _made(node, entry, target, decision, tools, controller)
     return decision
 
 
 def _made(
-    node: Node, entry: DesiredFirmware, target: str, decision: Decision, tools: UpdateTools,
+    node: Node, entry: DesiredFirmware, target: str, decision: UpdateDecision, tools: UpdateTools,
     controller: Controller,
 ) -> None:
     """Writes the step down, makes it, and writes down what became of it."""
@@ -185,11 +185,11 @@ def _look(
     node: Node, entry: DesiredFirmware, policy: BringupPolicy, tools: UpdateTools, controller: Controller,
 ) -> UpdateLook:
     changes = controller.earlier()
-    told, power, now = look(controller), controller.power(), tools.clock()
+    reported, power, now = look(controller), controller.power(), tools.clock()
     with opened(tools.folder, make=True) as store:
-        write_controller(store, node.name, now, told)
+        write_controller(store, node.name, now, reported)
     alone = FleetMachine(node.name, node.sku or (entry.of.skus or (None,))[0],
-                         merged(MachineFirmware(), BMC, now, told))
+                         merged(MachineFirmware(), BMC, now, reported))
     found = [one for one in judged(alone, policy).components if one.entry == entry.id]
     versions = ", ".join(sorted({f"{one.name} {one.version or '?'}" for one in found})[:4])
     return UpdateLook(bool(found) and all(one.state is Drift.AS_WANTED for one in found),

@@ -14,7 +14,7 @@ from healthcheck.model.firmware import BMC, SWEEP, ComponentVersion, MachineFirm
 from provisioning.bringup.policy.load import load
 from provisioning.bringup.policy.model import BringupPolicy
 from provisioning.firmware.drift import Drift, FleetMachine, JudgedMachine, groups, judged, wanted
-from provisioning.firmware.page import FirmwareReport, lines, recap, told
+from provisioning.firmware.page import FirmwareReport, lines, recap, reported
 from tests.provisioning.bringup.controllers import site
 
 NOW = 100_000.0
@@ -57,9 +57,9 @@ def test_what_was_never_read_is_unknown_and_says_by_whom(tmp_path: Path) -> None
 
     assert why(MachineFirmware()) == ["never read"] * 3
     assert why(known(version("bios", "bios", "2", source=SWEEP))) == [
-        "its BMC was never read", "its BMC was never read", "no sweep has told of one, and its BMC was never read"]
+        "its BMC was never read", "its BMC was never read", "no sweep has reported one, and its BMC was never read"]
     assert why(known(version("CPLD", "", "2"))) == [
-        "its BMC tells of no such component", "its BMC tells of no such component", "neither a sweep nor its BMC has told of one"]
+        "its BMC tells of no such component", "its BMC tells of no such component", "neither a sweep nor its BMC has reported one"]
 
 
 def test_every_part_of_a_kind_counts_and_those_that_no_sweep_saw_are_unknown(tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_a_fleet_is_folded_by_entry_and_version_with_ages_and_what_to_do(tmp_pat
         "next: to read what is unknown: muster firmware status n9 --read, and for GPUs, adapters and drives: muster check n9 --store",
         "9 machines: 4 drift, 1 unknown, 4 as wanted"]
     assert recap(report(found[:1], wanted_of)) == "1 machine: 1 drift"
-    listed = list(told(found))
+    listed = list(reported(found))
     assert any(line.split()[:3] == ["psu", "00.1B", "1"] for line in listed)
 
 

@@ -185,7 +185,8 @@ def test_a_controller_that_does_not_come_back_is_said_and_typing_again_goes_on(t
 
 @pytest.mark.parametrize("manner", MANNERS)
 def test_a_refused_image_and_a_task_that_fails_are_failures_with_a_next_step(tmp_path: Path, manner: str) -> None:
-    for at, more in enumerate(({"wrong_image": True}, {"fails": "The flash did not answer."})):
+    cases: tuple[dict[str, object], ...] = ({"wrong_image": True}, {"fails": "The flash did not answer."})
+    for at, more in enumerate(cases):
         (tmp_path / str(at)).mkdir()
         with bed_of(tmp_path / str(at), manner, **more) as bed:
             outcome = bed.run()
