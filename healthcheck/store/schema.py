@@ -365,8 +365,8 @@ _CORDON_FILE = (
     "CREATE UNIQUE INDEX cordon_open ON cordon (node, backend, file) WHERE ended IS NULL",
 )
 
-# The firmware of each machine's components, as JSON: what sweeps and controllers reported last, each version with
-# the time of its own reading; `time` is that of the newest look.
+# The firmware of each machine's components, as JSON: what sweeps and controllers reported last, each version
+# with the time of its own reading; `time` is that of the newest look.
 _FIRMWARE = (
     "CREATE TABLE firmware (node INTEGER PRIMARY KEY REFERENCES node, time REAL NOT NULL, read TEXT NOT "
     "NULL)",
