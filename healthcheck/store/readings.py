@@ -11,11 +11,13 @@ from healthcheck.facts.base import BY_BUILDER, Captures, build_fact
 from healthcheck.facts.components import hardware_of
 from healthcheck.facts.disk import disk_health
 from healthcheck.facts.firmware import Dimms, Firmware, dimms, firmware, installation
+from healthcheck.facts.firmwareversions import firmware_look
 from healthcheck.facts.gpu import gpus
 from healthcheck.facts.nvme import nvmes
 from healthcheck.facts.port import ports
 from healthcheck.facts.values import Partial, reading
 from healthcheck.facts.values import readings as fact_readings
+from healthcheck.model.firmware import FirmwareLook
 from healthcheck.model.hardware import Now
 from healthcheck.model.recording import Recording
 from healthcheck.store.shown import shown
@@ -60,7 +62,8 @@ class NodeReadings:
     others of them are absent.
 
     `boot` names the node's boot, `machine` its installation, both empty where the node does not say. `shown`
-    is what of the look is kept until the next one, and `hardware` what certificates are held against.
+    is what of the look is kept until the next one, `hardware` what certificates are held against, and
+    `firmware` what firmware components run.
     """
 
     components: tuple[Component, ...]
@@ -70,6 +73,7 @@ class NodeReadings:
     shown: Telemetry = NOTHING
     hardware: Now | None = None
     machine: str = ""
+    firmware: FirmwareLook | None = None
 
 
 def readings(recording: Recording) -> NodeReadings:
@@ -110,7 +114,8 @@ def readings(recording: Recording) -> NodeReadings:
     components += _modules(captures, whole)
     boot = recording.host.boot_id if recording.host is not None else ""
     return NodeReadings(tuple(components), tuple(counters), frozenset(whole - {"port"}), clean(boot, 64),
-                        shown(recording, captures), hardware, installation(captures))
+                        shown(recording, captures), hardware, installation(captures),
+                        firmware_look(captures))
 
 
 def _adapters(hardware: Now, whole: set[str]) -> Iterator[Component]:

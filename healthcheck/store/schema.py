@@ -365,6 +365,21 @@ _CORDON_FILE = (
     "CREATE UNIQUE INDEX cordon_open ON cordon (node, backend, file) WHERE ended IS NULL",
 )
 
+# The firmware of each machine's components, as JSON: what sweeps and controllers reported last, each version
+# with the time of its own reading; `time` is that of the newest look.
+_FIRMWARE = (
+    "CREATE TABLE firmware (node INTEGER PRIMARY KEY REFERENCES node, time REAL NOT NULL, read TEXT NOT "
+    "NULL)",
+    # Each step of an update that was begun: `target` names the version and the payload, `done` is NULL where
+    # it is not known whether the controller took it, and steps that a person had begun anew count no more.
+    """CREATE TABLE firmware_step (
+        id INTEGER PRIMARY KEY, node TEXT NOT NULL, entry TEXT NOT NULL, target TEXT NOT NULL,
+        step TEXT NOT NULL, began REAL NOT NULL, ended REAL, done INTEGER, said TEXT NOT NULL,
+        counts INTEGER NOT NULL, line INTEGER NOT NULL REFERENCES ledger
+    )""",
+    "CREATE INDEX firmware_step_node ON firmware_step (node)",
+)
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH,
                                            _EIGHTH, _NINTH, _TENTH, _ELEVENTH, _TWELFTH, _PARTS, _RESTORE,
-                                           _CHANGED, _LOOK, _CORDON_FILE)
+                                           _CHANGED, _LOOK, _CORDON_FILE, _FIRMWARE)

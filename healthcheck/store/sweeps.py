@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from healthcheck.model.cause import causes, is_explained, rest
+from healthcheck.model.firmware import SWEEP
 from healthcheck.model.outcome import (
     Finding,
     LogView,
@@ -32,6 +33,7 @@ from healthcheck.store.accused import lasts
 from healthcheck.store.ahead import put_right
 from healthcheck.store.clock import AHEAD_S, UNSET_S
 from healthcheck.store.file import Store
+from healthcheck.store.firmware import write_look
 from healthcheck.store.follow import follow
 from healthcheck.store.hardware import write_hardware, write_machine
 from healthcheck.store.leftout import end_left_out, write_left_out
@@ -114,6 +116,8 @@ def record(
             seats = writer.seats(node, readings[report.node], ambiguous) if report.node in readings else {}
             if report.node in readings and (hardware := readings[report.node].hardware) is not None:
                 write_hardware(db, node, sweep.started, hardware)
+            if report.node in readings and (firmware := readings[report.node].firmware) is not None:
+                write_look(db, node, SWEEP, sweep.started, firmware, latest)
             if (report.node in readings and (machine := readings[report.node].machine)
                 and machines[machine] == 1):
                 write_machine(db, node, sweep.started, machine)

@@ -175,6 +175,17 @@ class LogReading:
     missing: str = ""
 
 
+@dataclass(frozen=True)
+class FirmwareImage:
+    """What is sent to a controller: the bytes, or the address from which it fetches them itself. `staged`:
+    it is to wait for the machine's next reset, where the controller can."""
+
+    name: str
+    data: bytes | None = field(repr=False)
+    url: str | None
+    staged: bool
+
+
 class ChangeEnd(Enum):
     """How far a change is that a controller goes on making after it has answered."""
 
@@ -229,6 +240,9 @@ class Controller(Protocol):
     def log_use(self) -> BmcLogUse: ...
     def sensors(self) -> BmcSensors: ...
     def earlier(self) -> tuple[EarlierChange, ...]: ...
+
+    def update(self, image: FirmwareImage) -> str:
+        """Sends firmware, once. What its task says when it has ended, or waits for a reset."""
 
     def close(self) -> None:
         """Logs out; never raises."""

@@ -12,7 +12,8 @@ from healthcheck.cli.options import STATE
 from inventory.cli.chosen import who
 from inventory.errors import UsageError
 
-_LOCKS = (("triage.lock", "triage"), ("remediate.lock", "remediate"), ("bringup.lock", "bringup run"))
+_LOCKS = (("triage.lock", "triage"), ("remediate.lock", "remediate"), ("bringup.lock", "bringup run"),
+          ("firmware.lock", "firmware update"))
 
 
 @click.command()

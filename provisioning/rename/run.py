@@ -27,7 +27,7 @@ from provisioning.rename.holds import by_others, carry, check_holds, drop
 
 # What acts on nodes by their names, and its lock in the state folder.
 _LOCKS = (("triage.lock", "triage"), ("bringup.lock", "bringup run"), ("remediate.lock", "remediate"),
-          ("screen.lock", "burnin screen"))
+          ("screen.lock", "burnin screen"), ("firmware.lock", "firmware update"))
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from provisioning.bmc.base import (
     BootTarget,
     EarlierChange,
     FirmwareEntry,
+    FirmwareImage,
     HardwareInventory,
     LogReading,
     MachineIdentity,
@@ -204,6 +205,10 @@ class IpmiController:
     def firmware(self) -> tuple[FirmwareEntry, ...]:
         """Raises UNSUPPORTED; the controller's own version is in its identity."""
         raise _unsupported("an inventory of firmware")
+
+    def update(self, image: FirmwareImage) -> str:
+        """Raises UNSUPPORTED."""
+        raise _unsupported("updates of firmware; use Redfish or the maker's tool")
 
     def administer(self, words: Sequence[str], script: Hidden | None = None) -> str:
         """What a command for accounts says, or a script of one line. Raises BmcError."""

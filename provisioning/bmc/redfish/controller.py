@@ -20,6 +20,7 @@ from provisioning.bmc.base import (
     ChangeEnd,
     EarlierChange,
     FirmwareEntry,
+    FirmwareImage,
     HardwareInventory,
     LogReading,
     MachineIdentity,
@@ -29,7 +30,7 @@ from provisioning.bmc.base import (
     PowerState,
 )
 from provisioning.bmc.credentials import Hidden
-from provisioning.bmc.redfish import hardware, log, sensors, state, task
+from provisioning.bmc.redfish import hardware, log, sensors, state, task, update
 from provisioning.bmc.redfish.answers import Document
 from provisioning.bmc.redfish.changes import Changes
 from provisioning.bmc.redfish.crawl import KeptDocuments
@@ -187,6 +188,16 @@ class RedfishController:
                 raise BmcError(BmcErrorReason.UNSUPPORTED, "it reports no firmware")
             return tuple(_firmware(one) for one in members(self.session, collection) if state.runs(one.path))
 
+    def update(self, image: FirmwareImage) -> str:
+        """Sends firmware by the way that the service has for it."""
+        with self.session.call():
+            self._not_busy()
+            service = link(self.session.root, "UpdateService")
+            if service is None:
+                raise BmcError(BmcErrorReason.UNSUPPORTED, "it has no service for updates")
+            return update.sent(
+                self.session, update.update_ways(self.session.get(service), service), image, self._tasks)
+
     def log(self, days: float = LOG_DAYS) -> LogReading:
         """The event log, all of it."""
         with self.session.call():
@@ -206,12 +217,15 @@ class RedfishController:
         """Logs out."""
         self.session.close()
 
-    def _changes(self) -> Changes:
+    def _not_busy(self) -> None:
         """Raises BmcError(BUSY) while an earlier change is under way: it may be the same."""
         for one in self._earlier():
             if one.end is ChangeEnd.RUNNING:
                 raise BmcError(
                     BmcErrorReason.BUSY, f"it still works on an earlier change, {one.what}: {one.said}")
+
+    def _changes(self) -> Changes:
+        self._not_busy()
         return Changes(self.session, self._service.system_path, self._service.maker, self._tasks)
 
     def _bios(self) -> str:

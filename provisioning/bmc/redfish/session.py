@@ -263,9 +263,10 @@ class Session:
 
     def change(
         self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None,
+        content: tuple[str, bytes] | None = None,
     ) -> RedfishResponse:
         """Sends a change, once, and gives its answer whatever its status is, except 401, 403 and 5xx, which
-        raise BmcError.
+        raise BmcError. `content` is a media type and bytes, in the place of a document.
 
         `done` of the error is None where the service may have made the change.
         """
@@ -275,6 +276,8 @@ class Session:
         if body is not None:
             data = json.dumps(body).encode()
             more["Content-Type"] = "application/json"
+        elif content is not None:
+            more["Content-Type"], data = content
         answer = self._as_somebody(lambda proof: self._ask(method, where, {**more, **proof}, data))
         if answer.status in (401, 403) or answer.status >= 500 or 300 <= answer.status < 400:
             self._asked_to_change(answer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any
@@ -25,6 +26,7 @@ from inventory.model import Secret, SecretFrom
 from provisioning.bmc.base import BootTarget
 from provisioning.bmc.compare import KINDS
 from provisioning.bmc.passwords import LEAST, MOST
+from provisioning.bmc.redfish.state import no_image
 from provisioning.bringup.policy.model import MissingAttribute
 
 RANDOM = "random"       # each controller has a password that no other has
@@ -92,12 +94,26 @@ def _only(given: Any) -> tuple[str, Any]:
     return next(iter(given.items()))
 
 
+def _payload(given: Any) -> tuple[str, str, str]:
+    """Whether a file or a URL, which one, and the digest in lower case."""
+    if not isinstance(given, LocatedMap) or len(given) != 2 or "sha256" not in given:
+        raise ValueError
+    (kind,) = given.keys() - {"sha256"}
+    where, digest = _line(given[kind]), _line(given["sha256"]).lower()
+    if kind not in ("file", "url") or _SHA256.fullmatch(digest) is None:
+        raise ValueError
+    if kind == "url" and no_image(where):
+        raise ValueError
+    return kind, where, digest
+
+
 def _argv(given: Any) -> tuple[str, ...]:
     if not isinstance(given, LocatedList) or not 1 <= len(given) <= _MOST_WORDS:
         raise ValueError
     return tuple(_line(word) for word in given)
 
 
+_SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _LINE = ValueType(f"a line of at most {_MOST_TEXT} characters", _line)
 STEP: Mapping[str, ValueType] = {
     "owner": choice(Owner), "minutes": number(0.01, _MOST_MINUTES), "at_once": integer(1, _MOST_AT_ONCE),
@@ -108,7 +124,9 @@ DESIRED: Mapping[str, Mapping[str, ValueType]] = {
     "bios": {
         **_OF, "settings": ValueType(f"a map of 1 to {_MOST_SETTINGS} attributes", _settings),
         "absent": choice(MissingAttribute), "source": TEXT},
-    "firmware": {**_OF, "component": _LINE, "at_least": _LINE, "exactly": _LINE, "owner": choice(Owner)}}
+    "firmware": {**_OF, "component": _LINE, "at_least": _LINE, "exactly": _LINE, "owner": choice(Owner),
+        "payload": ValueType("{file: PATH, sha256: DIGEST} or {url: ADDRESS, sha256: DIGEST}, the address "
+                             "without a user or a password, the digest of 64 hex digits", _payload)}}
 SECTIONS: Mapping[str, Mapping[str, ValueType]] = {
     "run": {"width": integer(1, _MOST_AT_ONCE), "grace_seconds": number(0, 3600)},
     "stop": {"share": number(0.01, 1), "least": integer(1, 100_000), "refused_logins": integer(1, 100_000)},

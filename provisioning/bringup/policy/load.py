@@ -35,6 +35,7 @@ from provisioning.bringup.policy.model import (
     DesiredChecks,
     DesiredFirmware,
     DesiredLeased,
+    FirmwarePayload,
     Machines,
     MissingAttribute,
     Parts,
@@ -232,7 +233,17 @@ def _firmware(entry: Entry) -> DesiredFirmware:
         raise RulesError(f"firmware: {entry.name}: at_least is missing: expected either at_least or exactly",
                          entry.marks.get("at_least", entry.mark))
     return DesiredFirmware(entry.name, _of(entry), held["component"], held.get("at_least"),
-                           held.get("exactly"), held.get("owner", Owner.OPERATOR))
+                           held.get("exactly"), held.get("owner", Owner.OPERATOR), _payload(entry))
+
+
+def _payload(entry: Entry) -> FirmwarePayload | None:
+    """A path that is not absolute starts at the folder of the file that names it."""
+    if (held := entry.values.get("payload")) is None:
+        return None
+    kind, where, digest = held
+    if kind == "url":
+        return FirmwarePayload(None, where, digest)
+    return FirmwarePayload(Path(entry.marks["payload"].file).parent / where, None, digest)
 
 
 def _accounts(draft: _Draft) -> DesiredAccounts:

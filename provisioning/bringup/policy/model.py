@@ -94,9 +94,19 @@ class DesiredBios:
 
 
 @dataclass(frozen=True)
+class FirmwarePayload:
+    """The file that brings a version: a path on this head or a URL of the site, and its SHA-256 in hex."""
+
+    file: Path | None
+    url: str | None
+    sha256: str
+
+
+@dataclass(frozen=True)
 class DesiredFirmware:
-    """A version that a component must have, exactly or at least. `component` is a glob over names of the
-    firmware inventory; `bios` and `bmc` are the machine's BIOS and its controller's own firmware."""
+    """A version that a component must have, exactly or at least. `component` is a kind
+    (`healthcheck.model.firmware`), or a glob over names of the firmware inventory; `bios` and `bmc` are the
+    machine's BIOS and its controller's own firmware."""
 
     id: str
     of: Machines
@@ -104,6 +114,7 @@ class DesiredFirmware:
     at_least: str | None
     exactly: str | None
     owner: Owner
+    payload: FirmwarePayload | None = None
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ Serial number, UUID and versions are kept. A refused login is never tried again 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from fnmatch import fnmatchcase
 
+from healthcheck.model.firmware import IN_BAND
 from healthcheck.model.outcome import Owner
 from healthcheck.model.trouble import Trouble
 from healthcheck.store.bringupnotes import LOGIN, REFUSED
@@ -17,6 +17,7 @@ from inventory.errors import MusterError
 from inventory.text import clean
 from provisioning.bmc.accounts import Accounts
 from provisioning.bmc.base import BmcError, BmcErrorReason, Controller, MachineIdentity, Missing
+from provisioning.bmc.components import kind_of
 from provisioning.bringup.engine.model import (
     BringupStep,
     Machine,
@@ -39,12 +40,11 @@ from provisioning.bringup.steps.bmcstep import (
     skip,
     trouble,
 )
-from provisioning.bringup.steps.versions import compared
+from provisioning.bringup.steps.versions import OWN, as_desired, is_for, wanted_version
 
 _ACCOUNTS = "accounts"
 _SETTLES_S = 30.0           # until a change is sent again that does not show
 _MOST = 300
-_OWN = ("bios", "bmc")      # components that a machine's identity has
 _KEPT = ("serial", "uuid", "vendor", "model", "name", "bios", "firmware", "controller")
 
 
@@ -111,7 +111,7 @@ class Credentials(OfBmc):
         desired = self._policy.versions(keep.get("vendor", ""), sku.name if sku is not None else None)
         versions: dict[str, str | Missing] = {"bios": found.bios, "bmc": found.firmware}
         unreported = ""
-        if any(desired.component not in _OWN for desired in desired):
+        if any(entry.component not in OWN for entry in desired):
             try:
                 versions |= {entry.name: entry.version for entry in controller.firmware()}
             except BmcError as error:
@@ -123,13 +123,20 @@ class Credentials(OfBmc):
         if "vendor" not in keep and self._policy.needs_maker(
             self._policy.firmware, sku.name if sku is not None else None):
             unknown.append("whose machine it is, and versions are set by maker")
+        by_sweeps: list[str] = []
         for entry in desired:
+            if entry.component in IN_BAND and not _named(entry, versions):
+                by_sweeps.append(f"{entry.component} ({entry.id})")
+                continue
             for each in _judged(entry, versions, machine.name, unreported):
                 (unknown if isinstance(each, str) else wrong).append(each)      # type: ignore[arg-type]
         message = ", ".join(f"{name} {keep[key]}" for name, key in (
             ("", "vendor"), ("", "model"), ("serial", "serial"), ("BIOS", "bios"),
             ("BMC", "firmware")) if key in keep)
         message = clean(" ".join(message.split()) or "logged in; it does not say what it is", 300)
+        if by_sweeps:
+            message = clean(f"{message}; not judged here, as its BMC does not tell of them: "
+                            f"{', '.join(by_sweeps)}; after a sweep: muster firmware status", _MOST)
         if wrong:
             return Observation(StepState.TROUBLE, wrong[0].what, troubles=tuple(wrong), keep=keep)
         if unknown:
@@ -162,13 +169,15 @@ def kept(found: MachineIdentity) -> dict[str, str]:
     return {key: clean(value, 80) for key in _KEPT if isinstance(value := getattr(found, key), str) and value}
 
 
+def _named(desired: DesiredFirmware, versions: Mapping[str, str | Missing]) -> dict[str, str | Missing]:
+    return {name: version for name, version in versions.items() if is_for(desired, name, kind_of(name))}
+
+
 def _judged(
     desired: DesiredFirmware, versions: Mapping[str, str | Missing], node: str, unreported: str,
 ) -> Iterator[Trouble | str]:
     """Troubles, and in words what is not known."""
-    own = desired.component in _OWN
-    named = {name: version for name, version in versions.items() if (name == desired.component if own else (
-        name not in _OWN and fnmatchcase(name.casefold(), desired.component.casefold())))}
+    named = _named(desired, versions)
     if not named:
         yield (f"{clean(desired.component, 60)}: "
                f"{unreported or 'its firmware inventory has no such component'}")
@@ -177,12 +186,10 @@ def _judged(
         if not isinstance(version, str):
             yield f"{shown}: its version is unknown"
             continue
-        wanted = desired.exactly if desired.exactly is not None else desired.at_least
-        assert wanted is not None  # noqa: S101  (the loader has one or the other)
-        order = compared(version, wanted)
-        if order == 0 or (order == 1 and desired.at_least is not None) or version == wanted:
+        wanted, fits = wanted_version(desired), as_desired(desired, version)
+        if fits:
             continue
-        if order is None:
+        if fits is None:
             yield f"{shown}: {clean(version, 40)} and {clean(wanted, 40)} cannot be compared"
             continue
         at_least = "at least " if desired.exactly is None else ""

@@ -25,6 +25,7 @@ from provisioning.bmc.base import (
     BootTarget,
     EarlierChange,
     FirmwareEntry,
+    FirmwareImage,
     HardwareInventory,
     HardwarePart,
     LogReading,
@@ -169,6 +170,9 @@ class Scripted:
     def firmware(self) -> tuple[FirmwareEntry, ...]:
         self._ask("firmware")
         return self.versions
+
+    def update(self, image: FirmwareImage) -> str:
+        raise BmcError(BmcErrorReason.UNSUPPORTED, "no updates")
 
     def log(self, days: float = LOG_DAYS) -> LogReading:
         self._ask("log")

@@ -20,7 +20,7 @@ from inventory.model import Secret, SecretFrom
 from provisioning.bmc.base import BootTarget
 from provisioning.bringup.engine.model import ORDER
 from provisioning.bringup.policy.load import load
-from provisioning.bringup.policy.model import STEPS, Machines, MissingAttribute
+from provisioning.bringup.policy.model import STEPS, FirmwarePayload, Machines, MissingAttribute
 from provisioning.osinstall.base import OsError
 from provisioning.osinstall.evidence import MarkerFile, WantedSigns
 from provisioning.osinstall.registry import OsTools
@@ -228,6 +228,29 @@ def test_a_secret_that_is_written_out_is_refused_and_not_repeated(tmp_path: Path
 def written(folder: Path, text: str) -> OsSection:
     (folder / "os.yaml").write_text(text)
     return OsSection(load_yaml(folder / "os.yaml", error=RulesError))
+
+
+def test_a_version_names_the_file_or_the_address_that_brings_it_with_its_digest(tmp_path: Path) -> None:
+    folder = site(tmp_path, f"""
+        firmware:
+        - {{id: a, component: bios, exactly: "1", payload: {{file: fw/a.bin, sha256: {'AB' * 32}}}}}
+        - {{id: b, component: psu, exactly: "1", payload: {{sha256: {'0' * 63}1, url: "http://head.example/b"}}}}
+        - {{id: c, component: bmc, exactly: "1"}}
+        """)
+    found = {one.id: one.payload for one in load([packaged(), folder]).firmware}
+    assert found == {"a": FirmwarePayload(folder / "fw/a.bin", None, "ab" * 32),
+                     "b": FirmwarePayload(None, "http://head.example/b", "0" * 63 + "1"), "c": None}
+
+
+@pytest.mark.parametrize("text", [
+    "{file: a}", "{sha256: X}", "{file: a, sha256: abc}", "{file: a, url: b, sha256: X}", "a.bin", "{fiel: a, sha256: X}",
+    '{url: "http://user:hunter2@head.example/b", sha256: X}', "{url: b.bin, sha256: X}", "{file: 3, sha256: X}"])
+def test_a_payload_without_a_digest_or_with_a_password_is_refused(tmp_path: Path, text: str) -> None:
+    given_ = text.replace("X", "0" * 63 + "1")
+    with pytest.raises(RulesError) as caught:
+        load([packaged(), site(tmp_path, f'firmware: [{{id: a, component: bios, exactly: "1", payload: {given_}}}]')])
+    assert "bringup.yaml:1:" in str(caught.value) and "firmware: a: payload: expected {file: PATH" in str(caught.value)
+    assert "hunter2" not in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_what_is_missing_in_the_only_file_is_named(tmp_path: Path) -> None:

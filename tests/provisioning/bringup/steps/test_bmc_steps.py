@@ -168,6 +168,24 @@ def test_old_firmware_is_trouble_of_its_owner_and_what_is_new_enough_is_not(tmp_
         (Owner.OPERATOR, "firmware of NIC1 is 28.38.900, wanted at least 28.39.1002 (nics)")]
 
 
+def test_a_kind_is_every_part_of_it_and_what_only_a_sweep_tells_is_said_to_be_left_to_one(tmp_path: Path) -> None:
+    policy = desired(tmp_path / "r", """
+- {id: supplies, component: psu, at_least: "00.1D"}
+- {id: drives, component: nvme, exactly: "GDC5602Q"}
+""")
+    well = FirmwareEntry("PSU_0", "00.1D")
+    found = credentials(Scripted(versions=(well, FirmwareEntry("Power Supply Firmware", "00.1B"))), policy)
+    assert found.stand is StepState.UNKNOWN and "Power Supply Firmware: 00.1B and 00.1D cannot be" in found.message
+    found = credentials(Scripted(versions=(well,)), policy)
+    assert found.stand is StepState.SO
+    assert "not judged here, as its BMC does not tell of them: nvme (drives)" in found.message
+    found = credentials(Scripted(versions=(well, FirmwareEntry("PCIe SSD in Slot 0", "EPK9CB5Q"))), policy)
+    assert [one.what for one in found.troubles] == [
+        "firmware of PCIe SSD in Slot 0 is EPK9CB5Q, wanted GDC5602Q (drives)"]
+    found = credentials(Scripted(versions=(well, FirmwareEntry("PCIe SSD in Slot 0", "N/A"))), policy)
+    assert found.stand is StepState.UNKNOWN
+
+
 def test_a_version_that_is_not_told_or_not_to_be_compared_is_no_pass(tmp_path: Path) -> None:
     policy = desired(tmp_path / "r", """
 - {id: bios, component: bios, at_least: "U54 2.10"}
@@ -195,7 +213,9 @@ def test_a_wish_by_maker_is_no_pass_for_a_machine_that_does_not_say_who_made_it(
     ("one", "other", "order"),
     [("2.9", "2.10", -1), ("1.0", "1.0.0", 0), ("7.20.30.00", "7.20.30", 0), ("U46 v1.20", "U46 v1.3", 1),
      ("U46 v1.20", "U54 v1.3", None), ("1.2a", "1.2b", None), ("1.2", "1.2.a", None), ("", "1", None),
-     ("n/a", "1", None), ("01.02", "1.2", 0)])
+     ("n/a", "1", None), ("01.02", "1.2", 0), ("96.00.9F.00.01", "96.00.A0.00.01", -1),
+     ("96.00.BC.00.01", "96.00.74.00.01", 1), ("96.00.bc.00.01", "96.00.BC.00.01", 0),
+     ("96.00.BC.00", "96.00.74.00", None)])
 def test_versions_are_compared_piece_by_piece(one: str, other: str, order: int | None) -> None:
     assert compared(one, other) == order
 

@@ -1,0 +1,85 @@
+"""The steps of firmware updates: each is written before it is made, with a line in the ledger, and its
+outcome after it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from healthcheck.store import ledger
+from healthcheck.store.file import Store
+
+
+@dataclass(frozen=True)
+class FirmwareStep:
+    """A step that was begun: `send`, `off` or `on`. `done` is None where it is not known whether the
+    controller took it, and `ended` where whoever began it was killed. Times are epoch seconds."""
+
+    id: int
+    node: str
+    entry: str
+    target: str
+    step: str
+    began: float
+    ended: float | None
+    done: bool | None
+    said: str
+    line: int
+
+
+_COLUMNS = "id, node, entry, target, step, began, ended, done, said, line"
+
+
+def firmware_steps(store: Store, node: str, entry: str, target: str) -> tuple[FirmwareStep, ...]:
+    """Those that count of one machine for one version, oldest first. Raises StoreError."""
+    rows = store.rows(f"SELECT {_COLUMNS} FROM firmware_step WHERE node = ? AND entry = ? AND target = ? "  # noqa: S608  (our own names)
+                      "AND counts = 1 ORDER BY id", node, entry, target)
+    return tuple(FirmwareStep(**{**dict(row), "done": None if row["done"] is None else bool(row["done"])})
+                 for row in rows)
+
+
+def left_off(store: Store) -> frozenset[tuple[str, str]]:
+    """The machines, each with the entry, that an update turned off and has not turned on again. Raises
+    StoreError."""
+    return frozenset((row[0], row[1]) for row in store.rows(
+        "SELECT node, entry FROM firmware_step WHERE counts = 1 GROUP BY node, entry, target "
+        "HAVING max(CASE WHEN step = 'off' THEN id END) > "
+        "coalesce(max(CASE WHEN step = 'on' AND done = 1 THEN id END), 0)"))
+
+
+def begin_step(
+    store: Store, who: str, node: str, entry: str, target: str, step: str, what: str, now: float,
+) -> int:
+    """Writes down what is about to be done; gives its number. Raises StoreError."""
+    with store.writing() as db:
+        line = ledger.begin(db, now, who, f"firmware {step}", node, what, f"{entry} {target}")
+        number = db.execute(
+            "INSERT INTO firmware_step (node, entry, target, step, began, said, counts, line) "
+            "VALUES (?, ?, ?, ?, ?, '', 1, ?)", (node, entry, target, step, now, line)).lastrowid
+    assert number is not None  # noqa: S101  (an INSERT always has one)
+    return number
+
+
+def end_step(store: Store, number: int, done: bool | None, said: str, now: float) -> None:
+    """Writes down what became of it; what is known of it is never overwritten. Raises StoreError."""
+    with store.writing() as db:
+        db.execute("UPDATE firmware_step SET ended = coalesce(ended, ?), done = ?, said = ? "
+                   "WHERE id = ? AND done IS NULL", (now, done, said, number))
+        line = db.execute("SELECT line FROM firmware_step WHERE id = ?", (number,)).fetchone()[0]
+        if done is not None:
+            ledger.finish(db, line, said or ("done" if done else "not done"), now)
+
+
+def begin_anew(store: Store, nodes: Collection[str], who: str, now: float) -> int:
+    """Has what was done to these machines count no more, by a person's word; how many steps. Raises
+    StoreError."""
+    with store.writing() as db:
+        count = 0
+        for node in nodes:
+            changed = db.execute("UPDATE firmware_step SET counts = 0 WHERE node = ? AND counts = 1",
+                                 (node,)).rowcount
+            if changed:
+                ledger.finish(db, ledger.begin(db, now, who, "firmware again", node, "by hand"),
+                              f"{changed} steps count no more", now)
+            count += changed
+        return count

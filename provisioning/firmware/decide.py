@@ -1,0 +1,140 @@
+"""What is next in a machine's update, by what was done to it and what a look at it shows. Only a look ends an
+update; what may have been sent is never sent again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from healthcheck.store.firmwaresteps import FirmwareStep
+from provisioning.bmc.base import ChangeEnd, EarlierChange, PowerState
+from provisioning.bringup.policy.model import PowerTimes
+
+SEND, OFF, ON = "send", "off", "on"
+
+
+class Next(Enum):
+    """What to do now."""
+
+    DONE = "done"
+    SEND = "send"
+    OFF = "off"
+    ON = "on"
+    WAIT = "wait"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class UpdateLook:
+    """What a controller shows: whether all components of the entry are as wanted, whether one certainly is
+    not, their versions in words, the machine's power, and what became of changes that earlier calls left."""
+
+    fits: bool
+    drifts: bool
+    versions: str
+    power: PowerState
+    changes: tuple[EarlierChange, ...] = ()
+
+
+@dataclass(frozen=True)
+class UpdateTimes:
+    """For how long a task may run, and a controller that takes new firmware of its own be away; seconds."""
+
+    task_s: float
+    bmc_s: float
+    power: PowerTimes
+
+
+@dataclass(frozen=True)
+class UpdateDecision:
+    """What is next, what it is in words, and of a failure what a person does."""
+
+    next: Next
+    said: str
+    hand: str = ""
+
+
+_LOOK = ("look at its BMC's tasks and log; when nothing is under way, begin anew: "
+         "muster firmware update {node} --again --apply")
+
+
+def decide(
+    look: UpdateLook, steps: Sequence[FirmwareStep], node: str, times: UpdateTimes, now: float, *, own: bool,
+) -> UpdateDecision:
+    """The next thing for one machine and one version. `own`: it is the controller's own firmware, which takes
+    no reset of the machine."""
+    send, off, on = (_last(steps, name) for name in (SEND, OFF, ON))
+    running = next((one for one in look.changes if one.end is ChangeEnd.RUNNING), None)
+    if running is not None:
+        if send is not None and now > _since(send, now) + times.task_s:
+            return _failed(f"its task is still running: {running.said}", node)
+        return UpdateDecision(Next.WAIT, f"{running.what}: {running.said}")
+    if look.fits:
+        if look.power is PowerState.OFF and off is not None:
+            return UpdateDecision(Next.ON, "on again")
+        return UpdateDecision(Next.DONE, f"as wanted: {look.versions}")
+    if send is None and not look.drifts:
+        return _failed(f"whether it needs it is not known: {look.versions or 'no such component'}", node)
+    if send is None:
+        return UpdateDecision(Next.SEND, f"runs {look.versions}")
+    if send.done is False:
+        return _failed(f"it did not take it: {send.said}", node)
+    if send.done is None:
+        return _failed(f"it is not known whether it took it{': ' + send.said if send.said else ''}", node)
+    if own:
+        if now > _since(send, now) + times.bmc_s:
+            return _failed(f"it took it, and still runs {look.versions}", node)
+        return UpdateDecision(Next.WAIT, "takes its new firmware")
+    return _reset(look, off, on, node, times, now)
+
+
+def _reset(
+    look: UpdateLook, off: FirmwareStep | None, on: FirmwareStep | None, node: str, times: UpdateTimes,
+    now: float,
+) -> UpdateDecision:
+    """Off and on again, each asked for once but for `on`, which an interrupted run may repeat."""
+    is_off = look.power is PowerState.OFF
+    if on is None:
+        if is_off:
+            return UpdateDecision(Next.ON, "boots with new firmware")
+        if off is None:
+            return UpdateDecision(Next.OFF, "a reset, so that the new firmware becomes current")
+        if off.done is False:
+            return _failed(f"it will not turn off: {off.said}", node)
+        if now > _since(off, now) + times.power.off_s:
+            return _failed("it was asked to turn off, and has not", node)
+        return UpdateDecision(Next.WAIT, "turns off")
+    if is_off and on.done is None:
+        return UpdateDecision(Next.ON, "boots with new firmware")
+    if is_off and on.done is False:
+        return _failed(f"it will not turn on: {on.said}", node)
+    if is_off and now > _since(on, now) + times.power.on_s:
+        return _failed("it was asked to turn on, and has not", node)
+    if now > _since(on, now) + times.power.bios_s:
+        return _failed(f"it was reset, and still runs {look.versions}", node)
+    return UpdateDecision(Next.WAIT, "boots with new firmware")
+
+
+def ended_by(changes: Sequence[EarlierChange], what: str) -> tuple[bool, str] | None:
+    """What a send whose end was not known came to, by the changes that a controller tells of: whether it was
+    taken, and what was said; None where they do not tell."""
+    for one in changes:
+        if one.what == what and one.end in (ChangeEnd.DONE, ChangeEnd.RESET):
+            return True, one.said
+        if one.what == what and one.end is ChangeEnd.FAILED:
+            return False, one.said
+    return None
+
+
+def _last(steps: Sequence[FirmwareStep], name: str) -> FirmwareStep | None:
+    return next((one for one in reversed(steps) if one.step == name), None)
+
+
+def _since(step: FirmwareStep, now: float) -> float:
+    """When it was made, and not later than now: a clock may have been ahead."""
+    return min(now, step.ended or step.began)
+
+
+def _failed(said: str, node: str) -> UpdateDecision:
+    return UpdateDecision(Next.FAILED, said, _LOOK.format(node=node))

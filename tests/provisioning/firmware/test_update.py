@@ -1,0 +1,218 @@
+"""Firmware is sent in four makers' manners, once, whatever is killed in between; only a look ends an update."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from healthcheck.config.rulesfolder import packaged
+from healthcheck.store import ledger
+from healthcheck.store.file import opened
+from healthcheck.store.firmware import known_firmware
+from healthcheck.store.firmwaresteps import begin_anew, firmware_steps
+from inventory.model import Bmc, Node, Secret, SecretFrom
+from provisioning.bmc.base import FirmwareImage
+from provisioning.bmc.connect import controller
+from provisioning.bmc.redfish import task
+from provisioning.bringup.policy.load import load
+from provisioning.bringup.policy.model import BringupPolicy, PowerTimes
+from provisioning.firmware import update
+from provisioning.firmware.decide import UpdateTimes
+from provisioning.firmware.plan import MachineUpdate, UpdatePlan
+from provisioning.firmware.update import UpdateOutcome, UpdateTools, run, target_of
+from tests.provisioning.bringup.controllers import site
+from tests.testbed.redfish.https import served
+from tests.testbed.redfish.makers import DELIVERED, USER
+from tests.testbed.redfish.updates import MANNERS, Updating, updating
+
+URL = "http://head.example/image.bin"
+
+
+@pytest.fixture(autouse=True)
+def _often() -> Iterator[None]:
+    """Tasks are looked at without a pause."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(task, "_SOONEST_S", 0.02)
+        yield
+
+
+class Killed(BaseException):
+    """As kill -9: nothing after it is done."""
+
+
+class Bed:
+    """One machine with this service, and what updates it."""
+
+    def __init__(self, folder: Path, service: Updating, place: tuple[str, int, str]) -> None:
+        self.folder, self.service = folder, service
+        address, port, ca = place
+        (folder / "password").write_text(DELIVERED + "\n")
+        (folder / "password").chmod(0o600)
+        service.add(USER, DELIVERED)
+        self.node = Node("gx01", bmc=Bmc(address, USER, port, secret=Secret(SecretFrom.FILE, (str(folder / "password"),)), tls=ca))
+
+    def policy(self, component: str = "bios", version: str = "2.2.0") -> BringupPolicy:
+        digest = hashlib.sha256(f"{component.upper()} {version}".encode()).hexdigest()
+        where = f"url: '{URL}'" if self.service.manner == "simple" else "file: image.bin"
+        return load([packaged(), site(self.folder / "rules", f"firmware:\n- {{id: new, component: {component}, exactly: '{version}', "
+                                      f"payload: {{{where}, sha256: {digest}}}}}\n")])
+
+    def tools(self, policy: BringupPolicy, forbidden: str = "", **times: float) -> UpdateTools:
+        (entry,) = policy.firmware
+        text = f"{entry.component.upper()} {entry.exactly}"
+        self.service.served[URL] = text
+        by_url = self.service.manner == "simple"
+        image = FirmwareImage("image.bin", None if by_url else text.encode(), URL if by_url else None, entry.component != "bmc")
+        power = PowerTimes(5, 5, times.get("bios_s", 10.0))
+        return UpdateTools(self.folder / "state", "ops", lambda node: controller(node, folder=self.folder / "state", seconds=20.0),
+                           lambda node: forbidden, {entry.id: image}, UpdateTimes(30, times.get("bmc_s", 10.0), power), again_s=0.05)
+
+    def run(self, component: str = "bios", **more: object) -> UpdateOutcome:
+        policy = self.policy(component)
+        plan = UpdatePlan(((MachineUpdate(self.node, policy.firmware, {}),),), ())
+        (outcome,) = run(plan, policy, self.tools(policy, **more))  # type: ignore[arg-type]
+        return outcome
+
+    def steps(self, component: str = "bios") -> list[tuple[str, bool | None]]:
+        with opened(self.folder / "state") as store:
+            return [(one.step, one.done) for one in firmware_steps(store, "gx01", "new", target_of(self.policy(component).firmware[0]))]
+
+
+@contextmanager
+def bed_of(folder: Path, manner: str, **more: object) -> Iterator[Bed]:
+    service = updating(manner, **more)
+    with served(folder, {"gx01": service}) as places:
+        yield Bed(folder, service, places["gx01"])
+
+
+@pytest.mark.parametrize("manner", MANNERS)
+def test_the_image_is_sent_once_and_a_look_shows_it(tmp_path: Path, manner: str) -> None:
+    with bed_of(tmp_path, manner) as bed:
+        began = time.time()
+        outcome = bed.run()
+        assert outcome.done and outcome.said == "as wanted: bios 2.2.0"
+        assert bed.service.pushed == ["BIOS 2.2.0"]
+        reset = [] if manner == "simple" else [("off", True), ("on", True)]
+        assert bed.steps() == [("send", True), *reset]
+        assert bed.service.documents[bed.service.system]["PowerState"] == "On"
+        with opened(tmp_path / "state") as store:
+            told = {one.name: (one.version, one.time >= began) for one in known_firmware(store)["gx01"].versions}
+            lines = [one for one in ledger.lines(store) if one.action.startswith("firmware")]
+        assert told["bios"] == ("2.2.0", True)
+        assert len(lines) == len(bed.steps()) and all(one.outcome is not None and one.node == "gx01" for one in lines)
+        assert bed.run().done and bed.service.pushed == ["BIOS 2.2.0"]      # there is nothing left to do
+
+
+@pytest.mark.parametrize("manner", MANNERS)
+def test_killed_at_each_step_nothing_is_sent_twice_and_what_is_not_known_is_a_persons(
+    tmp_path: Path, manner: str, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Before and after each record and each act; typed again until it ends."""
+    at = 0
+    while True:
+        folder = tmp_path / str(at)
+        folder.mkdir()
+        with bed_of(folder, manner) as bed:
+            count = _kills(monkeypatch, at)
+            killed = False
+            try:
+                bed.run()
+            except Killed:
+                killed = True
+            monkeypatch.undo()
+            outcome = bed.run()
+            assert len(bed.service.pushed) <= 1, at
+            resets = [one for one in bed.service.asked if one[0] == "POST" and one[1].rstrip("/").endswith("ComputerSystem.Reset")]
+            assert len(resets) <= 2, (at, resets)
+            version = bed.service.documents[bed.service.system]["BiosVersion"]
+            assert outcome.done == (version == "2.2.0" and bed.service.documents[bed.service.system]["PowerState"] == "On"), (at, outcome)
+            if not outcome.done:
+                assert "not known" in outcome.said or "has not" in outcome.said, (at, outcome)
+                assert "--again" in outcome.hand
+                with opened(folder / "state") as store:
+                    assert begin_anew(store, ["gx01"], "ops", time.time()) > 0
+                assert bed.run().done, at
+            if not killed:
+                assert count() <= at
+                return
+        at += 1
+
+
+def _kills(monkeypatch: pytest.MonkeyPatch, at: int) -> Callable[[], int]:
+    """Kills before the `at`-th event: the beginning or the end of a record or of an act."""
+    events = 0
+
+    def event() -> None:
+        nonlocal events
+        events += 1
+        if events == at + 1:
+            raise Killed
+
+    def around(name: str) -> None:
+        real = getattr(update, name)
+
+        def wrapped(*words: object) -> object:
+            event()
+            found = real(*words)
+            event()
+            return found
+        monkeypatch.setattr(update, name, wrapped)
+
+    for name in ("begin_step", "_make", "end_step"):
+        around(name)
+    return lambda: events
+
+
+def test_a_controller_that_restarts_with_its_new_firmware_is_waited_for(tmp_path: Path) -> None:
+    with bed_of(tmp_path, "multipart", away=6) as bed:
+        outcome = bed.run("bmc", bmc_s=60.0)
+        assert outcome.done and outcome.said == "as wanted: bmc 2.2.0" and bed.steps("bmc") == [("send", True)]
+
+
+def test_a_controller_that_does_not_come_back_is_said_and_typing_again_goes_on(tmp_path: Path) -> None:
+    with bed_of(tmp_path, "multipart", away=100_000) as bed:
+        outcome = bed.run("bmc", bmc_s=2.0)
+        assert not outcome.done and "its BMC: " in outcome.said and "muster bmc show gx01" in outcome.hand
+        bed.service.gone = 0
+        assert bed.run("bmc").done and len(bed.service.pushed) == 1
+
+
+@pytest.mark.parametrize("manner", MANNERS)
+def test_a_refused_image_and_a_task_that_fails_are_failures_with_a_next_step(tmp_path: Path, manner: str) -> None:
+    cases: tuple[dict[str, object], ...] = ({"wrong_image": True}, {"fails": "The flash did not answer."})
+    for at, more in enumerate(cases):
+        (tmp_path / str(at)).mkdir()
+        with bed_of(tmp_path / str(at), manner, **more) as bed:
+            outcome = bed.run()
+            assert not outcome.done and "it did not take it: " in outcome.said and "--again" in outcome.hand
+            assert bed.steps() == [("send", False)]
+            assert not bed.run().done and len(bed.service.pushed) <= 1
+
+
+def test_one_that_is_reset_and_still_runs_the_old_version_is_no_success(tmp_path: Path) -> None:
+    with bed_of(tmp_path, "staged", ignores=True) as bed:
+        outcome = bed.run(bios_s=1.0)
+        assert not outcome.done and outcome.said == "it was reset, and still runs bios 2.1.5"
+
+
+def test_a_machine_that_may_have_a_job_is_not_touched(tmp_path: Path) -> None:
+    with bed_of(tmp_path, "multipart") as bed:
+        outcome = bed.run(forbidden="a job runs there")
+        assert not outcome.done and outcome.said == "not touched: a job runs there"
+        assert bed.service.pushed == [] and bed.steps() == []
+
+
+def test_after_the_first_machine_fails_no_other_is_begun(tmp_path: Path) -> None:
+    with bed_of(tmp_path, "multipart", wrong_image=True) as bed:
+        policy = bed.policy()
+        others = [replace(bed.node, name=f"gx0{at}") for at in (2, 3)]
+        plan = UpdatePlan(tuple((MachineUpdate(node, policy.firmware, {}),) for node in (bed.node, *others)), ())
+        outcomes = list(run(plan, policy, bed.tools(policy)))
+        assert [one.node for one in outcomes] == ["gx01", "gx02", "gx03"] and not any(one.done for one in outcomes)
+        assert [one.said for one in outcomes[1:]] == ["not begun: others failed before it"] * 2
