@@ -63,6 +63,10 @@ class _Draft:
         self.os = LocatedMap(Mark(FILE, 1, 1))
 
 
+# From where a machine may boot so that it comes to its installer; of others the site knows.
+_BOOTS_BY = {"virtual-media": (BootTarget.NONE, BootTarget.CD), "pxe": (BootTarget.NONE, BootTarget.PXE)}
+
+
 def load(folders: Iterable[Path]) -> BringupPolicy:
     """What the files of all folders say together; raises RulesError. Among the folders may be such a file
     itself, whatever its name."""
@@ -83,18 +87,22 @@ def load(folders: Iterable[Path]) -> BringupPolicy:
         raise RulesError("os is missing: expected a map with by", end)
     run, stop, power, parts = held["run"], held["stop"], held["power"], held["parts"]
     burnin, checks = held["burnin"], held["checks"]
+    target, installer = BootTarget(held["boot"]["target"]), chosen(OsSection(draft.os))
+    if target not in _BOOTS_BY.get(installer.by, (target,)):
+        raise RulesError(f"boot: target: {target.value} leads past os: by: {installer.by}, which sets what "
+                         "it needs by itself: expected none", draft.marks["boot", "target"])
     return BringupPolicy(
         MappingProxyType({name: _step(name, draft.steps[name]) for name in ORDER}), draft.without,
         run["width"], run["grace_seconds"], Stop(stop["share"], stop["least"], stop["refused_logins"]),
         PowerTimes(power["off_seconds"], power["on_seconds"], power["bios_minutes"] * 60,
-                   power["answer_minutes"] * 60), BootTarget(held["boot"]["target"]),
+                   power["answer_minutes"] * 60), target,
         Parts(frozenset(parts["may_be_empty"]), parts["log_days"], parts["doubles_seconds"]),
         DesiredBurnIn(burnin["length"], burnin["stages"]),
         DesiredChecks(checks["profile"], checks["looks"], checks["between_seconds"]),
         DesiredLeased(held["leased"]["rules"]),
         tuple(_bios(entry) for entry in _there(draft, "bios")),
         tuple(_firmware(entry) for entry in _there(draft, "firmware")), _path(draft, "delivery", "file"),
-        draft.base, tuple(draft.files), _path(draft, "ssh", "host_keys", FIRST), chosen(OsSection(draft.os)),
+        draft.base, tuple(draft.files), _path(draft, "ssh", "host_keys", FIRST), installer,
         _accounts(draft))
 
 

@@ -161,6 +161,8 @@ def test_a_maker_is_found_by_a_glob_without_regard_to_case() -> None:
     ("os: {by: maas, url: 'https://maas/MAAS', key: secret}", "os: key: must not be written here; name its source"),
     ("os: {by: maas, url: 'https://maas/MAAS', key: {env: K}}", "os: maas: the API key comes from a file or a command"),
     ("os: {by: maas, url: 'https://maas/MAAS', key: {file: k}, osystem: ubuntu}", "os: maas: osystem needs distro_series"),
+    ("boot: {target: pxe}\nos: {by: virtual-media}", "bringup.yaml:1:16: boot: target: pxe leads past os: by: virtual-media"),
+    ("boot: {target: disk}\nos: {by: pxe}", "bringup.yaml:1:16: boot: target: disk leads past os: by: pxe"),
     ("os: {by: pxe, server: x}", "os: unknown key 'server'"),
     ("os: {by: none, argv: [x]}", "bringup.yaml:1:16: os: unknown key 'argv'"),
      ("os: {by: command}", "bringup.yaml:1:5: os: argv is missing: expected a program and its words"),
