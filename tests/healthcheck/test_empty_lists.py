@@ -25,6 +25,7 @@ LISTS = {
     ("certificate", "due"): "nothing is due",
     ("bringup", "status"): "no machine was started: muster bringup run NODES",
     ("remediate", "--hostfile", "bad"): "nothing to do",
+    ("change", "list"): "no change was started: muster change start NAME", ("os", "status"): "no installations",
 }
 # Lists of what is packaged, which are never empty.
 PACKAGED = {"rules list", "sku list"}
