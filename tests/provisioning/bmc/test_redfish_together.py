@@ -93,6 +93,7 @@ def test_each_answer_has_the_whole_time_of_the_call_unless_less_is_asked_for(
     controller = RedfishController(RedfishEndpoint("gpu001", "127.0.0.1", 443, "pin", "0" * 64),
                                    lambda: ("root", Hidden("pw")), seconds, answer_s=answer_s)
     controller.session._wire = papers  # type: ignore[assignment]
+    controller.session._connection = lambda: papers  # type: ignore[assignment,method-assign,return-value]
     papers.ask = ask  # type: ignore[method-assign]
     controller.power()
     assert given - 2 < left[0] <= given
