@@ -58,7 +58,8 @@ def planned(
             elif drifts or is_off:
                 left.append((node.name, entry.id, why))
             elif any(one.state is Drift.UNKNOWN for one in found):
-                left.append((node.name, entry.id, f"its version is unknown: {found[0].why}"))
+                why = next(one.why for one in found if one.state is Drift.UNKNOWN)
+                left.append((node.name, entry.id, f"its version is unknown: {why}"))
         if taken:
             updates.append(MachineUpdate(node, tuple(taken), now))
     step = policy.steps["bios"]

@@ -13,7 +13,7 @@ from pathlib import Path
 from healthcheck.model.firmware import BMC, MachineFirmware
 from healthcheck.store.file import opened
 from healthcheck.store.firmware import merged, write_controller
-from healthcheck.store.firmwaresteps import FirmwareStep, begin_step, end_step, firmware_steps
+from healthcheck.store.firmwaresteps import FirmwareStep, begin_step, end_step, firmware_steps, left_off
 from inventory.errors import MusterError
 from inventory.model import Node
 from inventory.text import clean
@@ -149,7 +149,9 @@ def _once(
         if sent is not None and (ended := ended_by(seen.changes, WHAT)) is not None:
             end_step(store, sent.id, *ended, tools.clock())
             steps = firmware_steps(store, node.name, entry.id, target)
-    decision = decide(seen, steps, node.name, tools.times, tools.clock(), own=entry.component == "bmc")
+        is_off = (node.name, entry.id) in left_off(store)
+    decision = decide(seen, steps, node.name, tools.times, tools.clock(), own=entry.component == "bmc",
+                      left_off=is_off)
     if decision.next in (Next.SEND, Next.OFF, Next.ON):
         if decision.next is not Next.ON and (why := tools.forbidden(node)):
             return UpdateDecision(Next.FAILED, f"not touched: {why}", "mend that, then type the same again")
