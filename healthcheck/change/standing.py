@@ -124,7 +124,9 @@ def _of_report(report: NodeReport, recording: Recording, selected: str) -> NodeS
     return NodeStanding(
         recording.received, frozenset(one.rule for one in severe if one.status is Status.FAIL),
         frozenset(one.rule for one in severe if one.status is Status.UNKNOWN), _versions(shown),
-        shown.boot, missing=selected, unlogged="its kernel log was not read")
+        shown.boot, missing=selected, unlogged="its kernel log was not read",
+        skipped=frozenset(one.rule for one in severe if one.status is Status.SKIPPED),
+        skips=sum(one.status is Status.SKIPPED for one in report.results))
 
 
 def _of_newest(one: newest.Newest) -> NodeStanding:
@@ -135,7 +137,8 @@ def _of_newest(one: newest.Newest) -> NodeStanding:
     return NodeStanding(
         one.time, frozenset(each.rule for each in severe if each.status == Status.FAIL.value),
         frozenset(each.rule for each in severe if each.status == Status.UNKNOWN.value),
-        _versions(one.shown), one.shown.boot, unlogged=_NO_LOG)
+        _versions(one.shown), one.shown.boot, unlogged=_NO_LOG,
+        skips=one.statuses.get(Status.SKIPPED.value, 0))
 
 
 def _versions(shown: Telemetry) -> Mapping[str, str]:

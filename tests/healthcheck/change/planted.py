@@ -83,14 +83,14 @@ def slower(fleet: Fleet, figure: str, share: float, nodes: Iterable[str] | None 
         for one in fleet.after.figures))
 
 
-def new_line(fleet: Fleet, nodes: Iterable[str] | None = None, line: LogForm = NEW_LINE) -> Fleet:
+def new_line(fleet: Fleet, nodes: Iterable[str] | None = None, line: LogForm = NEW_LINE, key: str = "new") -> Fleet:
     """The canary (or these nodes) logs a line that no one has logged before."""
     for name in fleet.change.canary if nodes is None else nodes:
         one = fleet.after.nodes[name]
         assert one.log is not None
-        log = replace(one.log, ids=one.log.ids | {"new"})
+        log = replace(one.log, ids=one.log.ids | {key})
         fleet = _nodes(fleet, {name: replace(one, log=log)})
-    return _after(fleet, forms={**fleet.after.forms, "new": line})
+    return _after(fleet, forms={**fleet.after.forms, key: line})
 
 
 def failing(fleet: Fleet, rule: str, nodes: Iterable[str]) -> Fleet:
@@ -102,6 +102,26 @@ def unmeasured(fleet: Fleet, rule: str, nodes: Iterable[str]) -> Fleet:
     """A rule cannot be measured on these nodes any more."""
     return _nodes(fleet, {name: replace(fleet.after.nodes[name], unmeasured=fleet.after.nodes[name].unmeasured | {rule})
                           for name in nodes})
+
+
+def skipping(fleet: Fleet, nodes: Iterable[str], before: Iterable[str] = (), since: Iterable[str] = (), count: int = 0) -> Fleet:
+    """These nodes leave these rules out, before and since, or so many more of which no one says which."""
+    names = tuple(nodes)
+    old = {name: replace(fleet.change.before.nodes[name], skipped=frozenset(before), skips=len(tuple(before))) for name in names}
+    stood = replace(fleet.change.before, nodes={**fleet.change.before.nodes, **old})
+    return _nodes(replace(fleet, change=replace(fleet.change, before=stood)), {
+        name: replace(fleet.after.nodes[name], skipped=frozenset(since), skips=len(tuple(since)) + count) for name in names})
+
+
+def flapping(fleet: Fleet, rule: str, often: float, seed: int) -> Fleet:
+    """A rule that fails on each node with this probability, before and since, whatever is changed."""
+    chance = random.Random(seed)
+
+    def with_it(nodes: Mapping[str, NodeStanding]) -> dict[str, NodeStanding]:
+        return {name: replace(one, failing=one.failing | {rule}) if chance.random() < often else one for name, one in nodes.items()}
+
+    stood = replace(fleet.change.before, nodes=with_it(fleet.change.before.nodes))
+    return _nodes(replace(fleet, change=replace(fleet.change, before=stood)), with_it(fleet.after.nodes))
 
 
 def away(fleet: Fleet, nodes: Iterable[str]) -> Fleet:

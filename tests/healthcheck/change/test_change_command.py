@@ -49,6 +49,7 @@ def test_a_change_that_does_nothing_passes_and_its_next_ring_is_named(home: Path
     assert [(one["name"], one["state"]) for one in listed["changes"]] == [("driver-575", "passed")]
     shown = change(home, "show", "driver-575", "--format", "json")
     validate(json.loads(shown.stdout), "change-1")
+    assert all(0 < len(one["skipped"]) <= one["skips"] for one in json.loads(shown.stdout)["before"]["nodes"].values())
     assert "driver-575: passed" in change(home, "show", "driver-575").stdout
 
 
@@ -92,6 +93,7 @@ def test_the_store_has_results_and_no_kernel_log_which_can_be_left_out(home: Pat
     left = change(home, "start", "bios-3", "--nodes", "@canary", "--without", "log", "--without", "figures", "--format", "json")
     found = json.loads(left.stdout)
     validate(found, "change-1")
+    assert {(bool(one["skips"]), bool(one["skipped"])) for one in found["before"]["nodes"].values()} == {(True, False)}
     assert left.returncode == 0 and len(found["controls"]) == 8 and not set(found["controls"]) & set(CANARY)
 
 
