@@ -82,6 +82,8 @@ def _figures(change: SiteChange, controls: list[str], after: Stood) -> list[Comp
     found = [Compared(FIGURES, FIGURES, Grade.UNCLEAR, "no burn-in before the change measured them",
                         tuple(without))] if without else []
     wanted = [one for one in change.before.figures if not change.leaves_out(f"{FIGURES}/{one.figure}")]
+    found += [Compared(FIGURES, f"{FIGURES}/{name}", Grade.UNCLEAR, f"{name} {why} before the change", nodes)
+              for name, why, nodes in figures.lacking(wanted, canary - set(without))]
     return [*found, *figures.compared(canary, frozenset(controls), wanted, after.figures)]
 
 

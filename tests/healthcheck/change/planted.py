@@ -142,6 +142,25 @@ def not_burnt_in(fleet: Fleet, figure: str | None = None, nodes: Iterable[str] |
         if (figure is not None and one.figure != figure) or (there is not None and not set(one.nodes) & there)))
 
 
+def never_burnt_in(fleet: Fleet, figure: str, nodes: Iterable[str]) -> Fleet:
+    """No burn-in has measured this figure on these nodes, neither before nor since."""
+    there = set(nodes)
+
+    def left(series: Iterable[FigureSeries]) -> tuple[FigureSeries, ...]:
+        return tuple(one for one in series if one.figure != figure or not set(one.nodes) & there)
+
+    before = replace(fleet.change.before, figures=left(fleet.change.before.figures))
+    return _after(replace(fleet, change=replace(fleet.change, before=before)), figures=left(fleet.after.figures))
+
+
+def together(fleet: Fleet, figure: str, share: float) -> Fleet:
+    """A figure of canary and controls together, three runs before, and since at this share."""
+    every = (*fleet.change.canary, *fleet.change.controls)
+    old, new = (FigureSeries(figure, "all", every, tuple(value * of for value in (385.0, 386.0, 384.0))) for of in (1.0, share))
+    before = replace(fleet.change.before, figures=(*fleet.change.before.figures, old))
+    return _after(replace(fleet, change=replace(fleet.change, before=before)), figures=(*fleet.after.figures, new))
+
+
 def _nodes(fleet: Fleet, nodes: Mapping[str, NodeStanding]) -> Fleet:
     return _after(fleet, nodes={**fleet.after.nodes, **nodes})
 

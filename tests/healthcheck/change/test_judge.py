@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from healthcheck.change import page
 from healthcheck.change.judge import judge
 from healthcheck.change.model import ChangeJudgement, ChangeVerdict, Compared, Grade, LogForm
+from inventory.nodeset import fold
 from tests.healthcheck.change import planted
 from tests.healthcheck.change.planted import BEGAN, HOUR, Fleet
 
@@ -211,3 +213,16 @@ def test_a_rule_that_comes_and_goes_on_a_tenth_of_all_nodes_seldom_accuses_a_cha
     verdicts = [judged(planted.flapping(planted.fleet(seed, strays=0.0, without=("figures", "log")), "time-offset", 0.1, seed)).verdict
                 for seed in range(300)]
     assert verdicts.count(ChangeVerdict.WORSE) <= 0.04 * len(verdicts)      # 0.08 where only controls since say how often
+
+
+def test_a_figure_that_half_of_the_canary_never_had_or_only_with_others_is_no_pass_and_is_said_at_the_start() -> None:
+    fleet = planted.never_burnt_in(planted.fleet(18, strays=0.0), COLLECTIVE, planted.names(5, 4))
+    found = judged(fleet)
+    assert found.verdict is ChangeVerdict.UNCLEAR
+    assert [(one.key, one.nodes) for one in of(found, Grade.UNCLEAR)] == [(f"figures/{COLLECTIVE}", planted.names(5, 4))]
+    assert any(COLLECTIVE in line and "gpu[005-008]" in line for line in page.unmeasured(fleet.change, fold))
+    mixed = planted.together(planted.fleet(18, strays=0.0), "busbw, all", 0.8)
+    found = judged(mixed)
+    assert found.verdict is ChangeVerdict.UNCLEAR and [one.key for one in of(found, Grade.UNCLEAR)] == ["figures/busbw, all"]
+    left = replace(mixed.change, without=("figures/*, all",))
+    assert judge(left, mixed.after, NOW, "ann").verdict is ChangeVerdict.PASSED and not list(page.unmeasured(left, fold))
