@@ -127,10 +127,13 @@ def _on(on: FirmwareStep | None, node: str, times: UpdateTimes, now: float, said
     return UpdateDecision(Next.WAIT, said)
 
 
-def ended_by(changes: Sequence[EarlierChange], what: str) -> tuple[bool, str] | None:
+def ended_by(changes: Sequence[EarlierChange], what: str, since: float) -> tuple[bool, str] | None:
     """What a send whose end was not known came to, by the changes that a controller tells of: whether it was
-    taken, and what was said; None where they do not tell."""
+    taken, and what was said; None where they do not tell. What was accepted before `since`, when the send was
+    begun, is another one."""
     for one in changes:
+        if one.began < since:
+            continue
         if one.what == what and one.end in (ChangeEnd.DONE, ChangeEnd.RESET):
             return True, one.said
         if one.what == what and one.end is ChangeEnd.FAILED:

@@ -146,7 +146,7 @@ def _once(
     with opened(tools.folder, make=True) as store:
         steps = firmware_steps(store, node.name, entry.id, target)
         sent = next((one for one in steps if one.step == SEND and one.done is None), None)
-        if sent is not None and (ended := ended_by(seen.changes, WHAT)) is not None:
+        if sent is not None and (ended := ended_by(seen.changes, WHAT, sent.began)) is not None:
             end_step(store, sent.id, *ended, tools.clock())
             steps = firmware_steps(store, node.name, entry.id, target)
         is_off = (node.name, entry.id) in left_off(store)

@@ -20,6 +20,8 @@ from inventory.model import Bmc, Node, Secret, SecretFrom
 from provisioning.bmc.base import FirmwareImage
 from provisioning.bmc.connect import controller
 from provisioning.bmc.redfish import task
+from provisioning.bmc.redfish.pending import PendingTask, PendingTasks
+from provisioning.bmc.redfish.update import WHAT
 from provisioning.bringup.policy.load import load
 from provisioning.bringup.policy.model import BringupPolicy, PowerTimes
 from provisioning.firmware import update
@@ -240,6 +242,19 @@ def test_one_that_was_turned_off_is_turned_on_also_by_a_persons_word_and_under_a
             assert bed.run().done and bed.service.documents[bed.service.system]["PowerState"] == "On"
             with opened(tmp_path / word / "state") as store:
                 assert left_off(store) == frozenset() and bed.service.pushed == []
+
+
+def test_the_end_of_an_older_update_is_never_taken_for_that_of_one_that_was_not_sent(tmp_path: Path) -> None:
+    with bed_of(tmp_path, "jobs") as bed:
+        path = f"{bed.service.ways.job}/JID_1"
+        bed.service.tasks[path] = [0, None, "Completed"]
+        with PendingTasks(tmp_path / "state", "gx01").keeping(PendingTask(path, WHAT, True)) as kept:
+            kept.stays()
+        with opened(tmp_path / "state", make=True) as store:
+            begin_step(store, "ops", "gx01", "new", target_of(bed.policy().firmware[0]), "send", "", time.time())
+        outcome = bed.run()
+        assert not outcome.done and outcome.said == "it is not known whether it took it" and "--again" in outcome.hand
+        assert bed.steps() == [("send", None)] and bed.service.documents[bed.service.system]["PowerState"] == "On"
 
 
 @pytest.mark.parametrize("manner", ["multipart", "staged", "jobs"])
