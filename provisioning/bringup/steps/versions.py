@@ -13,8 +13,8 @@ _PIECE = re.compile(r"[0-9a-z]+", re.IGNORECASE)
 _NUMBER = re.compile(r"v?(\d{1,18})", re.IGNORECASE)
 # GPUs' and NVSwitches' own: five bytes in hexadecimal digits (nvidia-smi's "VBIOS Version", 96.00.BC.00.01).
 _VBIOS = re.compile(r"(?:[0-9a-f]{2}\.){4}[0-9a-f]{2}", re.IGNORECASE)
-# A date that is the version, or a part of it (HPE's "U46 v2.10 (10/21/2024)"): month first, as SMBIOS (DSP0134)
-# has a BIOS's release date.
+# A date that is the version, or a part of it (HPE's "U46 v2.10 (10/21/2024)"): month first, as is a BIOS's
+# release date in SMBIOS (DSP0134).
 _DATE = re.compile(r"(?<!\d)(\d{1,2})/(\d{1,2})/(\d{4})(?!\d)")
 OWN = ("bios", "bmc")       # components that a machine's identity has
 
