@@ -244,6 +244,13 @@ def test_one_that_was_turned_off_is_turned_on_also_by_a_persons_word_and_under_a
                 assert left_off(store) == frozenset() and bed.service.pushed == []
 
 
+def test_a_task_that_no_one_may_look_at_has_not_failed(tmp_path: Path) -> None:
+    with bed_of(tmp_path, "multipart", hidden=True) as bed:
+        outcome = bed.run()
+        assert not outcome.done and "it is not known whether it took it" in outcome.said and "Not for this account." in outcome.said
+        assert bed.steps() == [("send", None)]
+
+
 def test_the_end_of_an_older_update_is_never_taken_for_that_of_one_that_was_not_sent(tmp_path: Path) -> None:
     with bed_of(tmp_path, "jobs") as bed:
         path = f"{bed.service.ways.job}/JID_1"

@@ -26,6 +26,7 @@ MANNERS = {"simple": "ilo", "multipart": "supermicro", "staged": "openbmc", "job
 class Updating(Service):
     """`pushed` are the images that came, `served` what is at each URL. `wrong_image`: each is refused. `away` is for
     how many requests it does not answer after it has taken firmware of its own. `untold`: no answer names a task.
+    `hidden`: no one may look at a task.
     `early`: what waits for a reset is shown as soon as the power is off. `stays_off`: it says yes, and has no power."""
 
     manner: str = ""
@@ -37,6 +38,7 @@ class Updating(Service):
     away: int = 0
     gone: int = 0
     untold: bool = False
+    hidden: bool = False
     early: bool = False
     stays_off: bool = False
 
@@ -48,6 +50,8 @@ class Updating(Service):
             if self._known(headers) is None:
                 return error(401, "Base.1.8.AccessDenied", "Authentication is needed.")
             return self._taken(_file(headers, body) if path.endswith("upload") else body.decode())
+        if self.hidden and method == "GET" and path.startswith(f"{ROOT}/TaskService/Tasks/"):
+            return error(403, "Base.1.8.InsufficientPrivilege", "Not for this account.")
         return super()._answer(method, path, query, headers, body)
 
     def _changed(
