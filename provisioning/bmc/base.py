@@ -204,7 +204,7 @@ class EarlierChange:
     what: str
     end: ChangeEnd
     said: str
-    began: float = 0.0
+    began: float = field(default=0.0, compare=False)
 
 
 class Controller(Protocol):
