@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 
 from healthcheck.config.rulesfolder import packaged
+from healthcheck.model.firmware import FirmwareLook
 from healthcheck.store import ledger
 from healthcheck.store.file import opened
 from healthcheck.store.firmware import known_firmware
 from healthcheck.store.firmwaresteps import begin_anew, begin_step, end_step, firmware_steps, left_off
 from inventory.model import Bmc, Node, Secret, SecretFrom
-from provisioning.bmc.base import FirmwareImage
+from provisioning.bmc.base import BmcError, BmcErrorReason, Controller, FirmwareImage
 from provisioning.bmc.connect import controller
 from provisioning.bmc.redfish import task
 from provisioning.bmc.redfish.pending import PendingTask, PendingTasks
@@ -242,6 +243,22 @@ def test_one_that_was_turned_off_is_turned_on_also_by_a_persons_word_and_under_a
             assert bed.run().done and bed.service.documents[bed.service.system]["PowerState"] == "On"
             with opened(tmp_path / word / "state") as store:
                 assert left_off(store) == frozenset() and bed.service.pushed == []
+
+
+def test_the_end_of_a_task_is_kept_though_the_look_after_it_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A controller tells of it once, and forgets it."""
+    real, failed = update.look, []
+
+    def look(controller: Controller) -> FirmwareLook:
+        if bed.service.pushed and len(failed) < 5:
+            failed.append(1)
+            raise BmcError(BmcErrorReason.TIMEOUT, "no answer")
+        return real(controller)
+    monkeypatch.setattr(update, "look", look)
+    monkeypatch.setattr(task, "_followed", lambda *words, **more: task.TaskReading(task.TaskEnd.RUNNING, "running"))
+    with bed_of(tmp_path, "multipart") as bed:
+        outcome = bed.run()
+        assert len(failed) == 5 and outcome.done and bed.steps()[0] == ("send", True)
 
 
 def test_a_task_that_no_one_may_look_at_has_not_failed(tmp_path: Path) -> None:
