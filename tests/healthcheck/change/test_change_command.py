@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from subprocess import CompletedProcess
+from typing import Any
 
 import pytest
 
+from healthcheck.change.standing import of_store
+from healthcheck.store import newest
+from healthcheck.store.file import opened
 from tests.command import muster
 from tests.documents import validate
 from tests.healthcheck.change import site
@@ -164,3 +169,16 @@ def test_burn_ins_under_other_versions_than_the_newest_do_not_count(home: Path) 
 def test_a_folder_that_is_no_saved_sweep_is_named_as_the_option_was(home: Path) -> None:
     done = change(home, "start", "x", "--nodes", "gpu001", "--sweep", "nothing")
     assert done.returncode == 2 and "--sweep nothing: no manifest.json" in done.stderr
+
+
+def test_rules_that_the_store_counts_under_a_device_that_does_not_answer_were_not_measured(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.stored(home, home / "before")
+    real = newest.decoded
+
+    def decoded(node: str, *row: Any) -> newest.Newest:
+        found = real(node, *row)
+        return replace(found, statuses={**found.statuses, newest.EXPLAINED: 3}) if node == CANARY[0] else found
+    monkeypatch.setattr(newest, "decoded", decoded)
+    with opened(home / "state") as store:
+        nodes = of_store(store, CANARY[:2]).nodes
+    assert [name for name in CANARY[:2] if "what-does-not-answer" in nodes[name].unmeasured] == [CANARY[0]]
