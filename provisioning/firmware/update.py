@@ -147,7 +147,7 @@ def _once(
         steps = firmware_steps(store, node.name, entry.id, target)
         sent = next((one for one in steps if one.step == SEND and one.done is None), None)
         if sent is not None and (ended := ended_by(changes, WHAT, sent.began)) is not None:
-            # Before all else: what has ended is told once.
+            # Before all else: a controller reports an end once.
             end_step(store, sent.id, *ended, tools.clock())
             steps = firmware_steps(store, node.name, entry.id, target)
         is_off = (node.name, entry.id) in left_off(store)

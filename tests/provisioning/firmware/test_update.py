@@ -25,7 +25,7 @@ from provisioning.bmc.redfish.pending import PendingTask, PendingTasks
 from provisioning.bmc.redfish.update import WHAT
 from provisioning.bringup.policy.load import load
 from provisioning.bringup.policy.model import BringupPolicy, PowerTimes
-from provisioning.firmware import update
+from provisioning.firmware import read, update
 from provisioning.firmware.decide import UpdateTimes
 from provisioning.firmware.plan import MachineUpdate, UpdatePlan
 from provisioning.firmware.update import UpdateOutcome, UpdateTools, run, target_of
@@ -247,13 +247,13 @@ def test_one_that_was_turned_off_is_turned_on_also_by_a_persons_word_and_under_a
 
 def test_the_end_of_a_task_is_kept_though_the_look_after_it_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A controller tells of it once, and forgets it."""
-    real, failed = update.look, []
+    failed: list[int] = []
 
     def look(controller: Controller) -> FirmwareLook:
         if bed.service.pushed and len(failed) < 5:
             failed.append(1)
             raise BmcError(BmcErrorReason.TIMEOUT, "no answer")
-        return real(controller)
+        return read.look(controller)
     monkeypatch.setattr(update, "look", look)
     monkeypatch.setattr(task, "_followed", lambda *words, **more: task.TaskReading(task.TaskEnd.RUNNING, "running"))
     with bed_of(tmp_path, "multipart") as bed:
