@@ -15,6 +15,7 @@ from healthcheck.triage.plan import Act, PlannedAction, TriagePlan
 
 # A change is made soon after it was begun; what begins later has other causes.
 LASTS_S = 14 * 86400.0
+_CAUSE = "possible cause: change "
 
 
 def is_open(change: SiteChange, now: float) -> bool:
@@ -44,7 +45,7 @@ def _verdict(one: Verdict, changes: Sequence[SiteChange]) -> Verdict:
     if not fit:
         return one
     change = max(fit, key=lambda each: each.began)
-    return replace(one, why=_with(one.why, f"change {change.name}, begun at {minute(change.began)}"))
+    return replace(one, why=_with(one.why, f"{change.name}, begun at {minute(change.began)}"))
 
 
 def _incident(one: Incident, changes: Sequence[SiteChange], now: float) -> Incident:
@@ -56,7 +57,7 @@ def _incident(one: Incident, changes: Sequence[SiteChange], now: float) -> Incid
         return one
     change, nodes = max(fit, key=lambda each: (each[1], each[0].began))
     share = f"whose canary are {nodes} of its {len(one.nodes)} nodes"
-    return replace(one, why=_with(one.why, f"change {change.name}, begun at {minute(change.began)}, {share}"))
+    return replace(one, why=_with(one.why, f"{change.name}, begun at {minute(change.began)}, {share}"))
 
 
 def _step(one: PlannedAction, changes: Sequence[SiteChange]) -> PlannedAction:
@@ -68,5 +69,7 @@ def _step(one: PlannedAction, changes: Sequence[SiteChange]) -> PlannedAction:
 
 
 def _with(why: str, cause: str) -> str:
-    """The cause stands first, as lines are cut at their end."""
-    return f"possible cause: {cause}; {why}"
+    """The cause stands first, as lines are cut at their end; and once: triage keeps the words of an incident,
+    and may go on with them."""
+    kept = why.partition("; ")[2] if why.startswith(_CAUSE) else why
+    return f"{_CAUSE}{cause}; {kept}"

@@ -62,6 +62,7 @@ def _node(one: NodeStanding) -> dict[str, Any]:
         "ids": sorted(one.log.ids), "starting": sorted(one.log.starting), "whole": one.log.whole}
     return {"time": one.time, "missing": one.missing, "unlogged": one.unlogged,
             "failing": sorted(one.failing), "unmeasured": sorted(one.unmeasured),
+            "skipped": sorted(one.skipped), "skips": one.skips,
             "versions": dict(one.versions), "boot": one.boot, "log": log}
 
 

@@ -85,7 +85,7 @@ def _node(of: Fields) -> NodeStanding:
     return NodeStanding(
         _time(of, "time"), frozenset(of.texts("failing")), frozenset(of.texts("unmeasured")),
         of.plain("versions", fields.text), of.text("boot"), of.maybe("log", _log), of.text("missing"),
-        of.text("unlogged"))
+        of.text("unlogged"), frozenset(of.texts("skipped")), of.get("skips", int))
 
 
 def _log(value: Any, at: str) -> LoggedForms:

@@ -65,6 +65,20 @@ def compared(
             for one in _one(name, first[name], second.get(name, {}), canary, controls, beyond, tolerated)]
 
 
+def lacking(
+    series: Iterable[FigureSeries], canary: frozenset[str],
+) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Figures that tell nothing of a part of the canary: name, why, and that part. Of one measured node by
+    node each node counts; one of several nodes may leave a node without a partner, but not all of them."""
+    for name, subjects in sorted(_by_figure(series).items()):
+        theirs = {node for _, nodes in subjects for node in nodes} & canary
+        inside = {node for _, nodes in subjects if set(nodes) <= canary for node in nodes}
+        if theirs and not inside:
+            yield name, "was measured only together with others than the canary", tuple(sorted(theirs))
+        elif inside and canary - inside and all(len(nodes) == 1 for _, nodes in subjects):
+            yield name, "was not measured there", tuple(sorted(canary - inside))
+
+
 # A subject's name and nodes -> the values of its runs.
 _Subject = tuple[str, tuple[str, ...]]
 _Series = Mapping[_Subject, tuple[float, ...]]

@@ -4,7 +4,8 @@ A form is new where no node wrote it before the change, and no control did since
 form now and then: the noise is how many the controls wrote, a node, over all forms that are new somewhere,
 and never less than `NODES_WRITE`. A form that the kernel means as a warning or worse is the change's work
 where so many canary nodes write it that chance is unlikely at the share of `healthcheck.change.chance`,
-divided by the number of forms. One on a single node of three or more is noise; what lies between is no pass.
+divided by the number of forms. One on a single node of three or more is noise; what lies between is no pass,
+nor is it where more canary nodes than controls, beyond chance, write a line that is each node's own.
 
 A node that was restarted writes all its start again. Where every log of before has lost its beginning, the
 lines of the start have nothing to be compared with, and that is said.
@@ -15,7 +16,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 
-from healthcheck.change.chance import SHARES, at_least
+from healthcheck.change.chance import SHARES, at_least, one_sided
 from healthcheck.change.model import LOG, Compared, Grade, LogForm, NodeStanding, Stood
 
 NODES_WRITE = 0.02
@@ -54,6 +55,13 @@ def compared(canary: Collection[str], controls: Collection[str], before: Stood, 
     rate = max(NODES_WRITE, written / len(theirs) / max(1, somewhere))
     for form, nodes in sorted(warning.items(), key=lambda each: (-len(each[1]), each[0])):
         found.append(_weighed(form, after.forms[form], nodes, len(ours), len(theirs), rate, len(warning)))
+    lone = sorted({nodes[0] for nodes in warning.values() if len(nodes) == 1 and len(ours) >= 3})
+    others = sum(any(after.forms[form].warns for form in new[node]) for node in theirs)
+    if lone and one_sided(len(lone), len(ours), others, len(theirs)) <= SHARES[LOG]:
+        found.append(Compared(LOG, f"{LOG}/lone", Grade.UNCLEAR,
+                                f"{len(lone)} of {len(ours)} canary nodes log a new warning that no other "
+                                f"logs, and {others} of {len(theirs)} controls do: it may be one line, "
+                                "in which something differs from node to node", tuple(lone)))
     quiet = sorted(on.keys() - warning.keys(), key=lambda form: (-len(on[form]), form))
     if quiet:
         shown_forms = "; ".join(after.forms[form].template[:120] for form in quiet[:_MOST_INFORMATIVE])

@@ -32,9 +32,10 @@ def judge(change: SiteChange, after: Stood, now: float, who: str, *, made: bool 
           ) -> ChangeJudgement:
     """What became of the canary, as of `now` (epoch seconds). `made`: a person says that the change was made,
     where no version and no boot shows it. Snapshots from before the change began count as missing."""
-    since = {name: _since(one, change.began) for name, one in after.nodes.items()}
-    after = Stood(after.source, after.rules, since, after.forms, after.figures, after.runs)
     before = change.before.nodes
+    since = {name: _since(one, max(change.began, before[name].time if name in before else 0.0))
+             for name, one in after.nodes.items()}
+    after = Stood(after.source, after.rules, since, after.forms, after.figures, after.runs)
     changed = {node for node in change.controls if _versions_differ(node, before, since)}
     controls = [node for node in change.controls if node not in changed]
     found: list[Compared] = []
@@ -81,6 +82,8 @@ def _figures(change: SiteChange, controls: list[str], after: Stood) -> list[Comp
     found = [Compared(FIGURES, FIGURES, Grade.UNCLEAR, "no burn-in before the change measured them",
                         tuple(without))] if without else []
     wanted = [one for one in change.before.figures if not change.leaves_out(f"{FIGURES}/{one.figure}")]
+    found += [Compared(FIGURES, f"{FIGURES}/{name}", Grade.UNCLEAR, f"{name} {why} before the change", nodes)
+              for name, why, nodes in figures.lacking(wanted, canary - set(without))]
     return [*found, *figures.compared(canary, frozenset(controls), wanted, after.figures)]
 
 
@@ -96,11 +99,16 @@ def _versions_differ(
 def _unmade(change: SiteChange, after: Mapping[str, NodeStanding]) -> Iterator[Compared]:
     before = change.before.nodes
     same = [node for node in change.canary if node in before and node in after and not after[node].missing
-            and not _versions_differ(node, before, after) and before[node].boot == after[node].boot]
+            and not _versions_differ(node, before, after) and not _restarted(before[node], after[node])]
     if same:
         yield Compared(MADE, MADE, Grade.UNCLEAR,
                          "neither a version nor a new boot shows that the change was made there; if it was, "
                          "judge with --made", tuple(same))
+
+
+def _restarted(before: NodeStanding, after: NodeStanding) -> bool:
+    """Whether it has certainly booted since: a boot that was not read shows nothing."""
+    return bool(before.boot and after.boot) and before.boot != after.boot
 
 
 def _remarks(change: SiteChange, after: Mapping[str, NodeStanding], changed: list[str]) -> Iterator[str]:

@@ -65,9 +65,10 @@ class LoggedForms:
 class NodeStanding:
     """What one snapshot of a node shows. `time` is epoch seconds, 0 where there is none.
 
-    `failing` and `unmeasured` are warning and critical rules; of the others that were judged none failed.
-    They mean nothing where `missing`, which says why there are no results. `unlogged` says why there is no
-    kernel log. `versions` are by name, those that were not read are absent.
+    `failing`, `unmeasured` and `skipped` are warning and critical rules; of the others none failed. `skips`
+    is how many rules were left out, which is all that the store says of them. They mean nothing where
+    `missing`, which says why there are no results. `unlogged` says why there is no kernel log. `versions` are
+    by name, those that were not read are absent.
     """
 
     time: float
@@ -78,6 +79,8 @@ class NodeStanding:
     log: LoggedForms | None = None
     missing: str = ""
     unlogged: str = ""
+    skipped: frozenset[str] = frozenset()
+    skips: int = 0
 
 
 @dataclass(frozen=True)

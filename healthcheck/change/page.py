@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from healthcheck.change.chance import ALPHA
+from healthcheck.change.figures import lacking as lacking_figures
 from healthcheck.change.model import (
     FIGURES,
     LOG,
@@ -62,6 +63,11 @@ def unmeasured(change: SiteChange, fold: Fold) -> Iterator[str]:
     if lacking and not change.leaves_out(FIGURES):
         yield (f"figures of {_names(lacking, fold)}: no burn-in before the change (muster burnin run); or "
                "leave them out: --without figures")
+    wanted = [one for one in change.before.figures if not change.leaves_out(f"{FIGURES}/{one.figure}")]
+    if not change.leaves_out(FIGURES):
+        for name, why, nodes in lacking_figures(wanted, frozenset(change.canary) - set(lacking)):
+            yield (f"figures of {_names(nodes, fold)}: {clean(name, 100)} {why}; or leave it out: --without "
+                   f"{shlex.quote(clean(f'{FIGURES}/{name}', 150))}")
 
 
 def _no_results(one: NodeStanding) -> str:

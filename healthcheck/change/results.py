@@ -1,10 +1,11 @@
 """Check results before and after a change, canary beside controls. Pure.
 
 Rules fail now and then by themselves, and so does their measuring. The noise is the share of controls to
-which the same happened, and never less than `NODES_FAIL`: one node in a hundred, for any rule between two
-snapshots. A rule that newly fails, or can no longer be measured, is the change's work where so many nodes of
-the canary are unlikely by that rate, and beside the controls, at the share of `healthcheck.change.chance`.
-Fewer are no proof, and no pass either.
+which the same happened, or of all nodes on which the rule failed before and does not since, as it comes and
+goes; and never less than `NODES_FAIL`: one node in a hundred, for any rule between two snapshots. A rule that
+newly fails, or can no longer be measured, is the change's work where so many nodes of the canary are unlikely
+by that rate, and beside the controls, at the share of `healthcheck.change.chance`. Fewer are no proof, and no
+pass either.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ def compared(canary: Collection[str], controls: Collection[str], before: _Nodes,
     for rule in rules:
         found += _newly_failing(rule, ours, theirs, before, after)
         found += _newly_unmeasured(rule, ours, theirs, before, after)
+    found += _newly_skipped(ours, before, after)
     if ours and not found:
         found.append(Compared(RESULTS, RESULTS, Grade.SAME,
                                 f"no rule newly fails on the canary ({len(ours)} nodes), nor on it alone"))
@@ -71,7 +73,10 @@ def _newly_failing(rule: str, ours: list[str], theirs: list[str], before: _Nodes
         yield Compared(RESULTS, f"{RESULTS}/{rule}", Grade.UNCLEAR,
                          f"{rule} fails, and was not measured before", tuple(unknown))
     if hits:
-        yield _weighed(rule, "newly fails", hits, len(known), others, len(control))
+        gone = [node for node in (*ours, *theirs) if rule in before[node].failing
+                and rule not in after[node].failing | after[node].unmeasured]
+        yield _weighed(rule, "newly fails", hits, len(known), others, len(control),
+                       len(gone) / (len(ours) + len(theirs)))
 
 
 def _newly_unmeasured(rule: str, ours: list[str], theirs: list[str], before: _Nodes, after: _Nodes,
@@ -97,8 +102,25 @@ def _newly_unmeasured(rule: str, ours: list[str], theirs: list[str], before: _No
                Compared(RESULTS, weighed.key, Grade.UNCLEAR, weighed.words, weighed.nodes))
 
 
-def _weighed(rule: str, what: str, hits: list[str], of: int, others: list[str], controls: int) -> Compared:
-    rate = max(NODES_FAIL, len(others) / controls if controls else 0.0)
+def _newly_skipped(ours: list[str], before: _Nodes, after: _Nodes) -> Iterator[Compared]:
+    """What was judged before and is left out since, as where a new driver does not support the question, was
+    not measured: no pass. Of the store's snapshots only the number is known."""
+    on: dict[str, list[str]] = {}
+    for node in ours:
+        for rule in after[node].skipped - before[node].skipped - before[node].unmeasured:
+            on.setdefault(rule, []).append(node)
+    for rule, nodes in sorted(on.items()):
+        yield Compared(RESULTS, f"{RESULTS}/{rule}", Grade.UNCLEAR,
+                         f"{rule} is left out since, and was judged before", tuple(nodes))
+    more = [node for node in ours if not after[node].skipped and after[node].skips > before[node].skips]
+    if more:
+        yield Compared(RESULTS, f"{RESULTS}/skipped", Grade.UNCLEAR,
+                         "more rules are left out than before; a saved sweep shows which", tuple(more))
+
+
+def _weighed(rule: str, what: str, hits: list[str], of: int, others: list[str], controls: int,
+             comes_and_goes: float = 0.0) -> Compared:
+    rate = max(NODES_FAIL, comes_and_goes, len(others) / controls if controls else 0.0)
     chance = at_least(len(hits), of, rate)
     words = (f"{rule} {what} on {len(hits)} of {of} canary nodes and {len(others)} of {controls} controls")
     key = f"{RESULTS}/{rule}"

@@ -35,6 +35,8 @@ _STARTING = (Phase.KERNEL, Phase.INITRD, Phase.SERVICES)
 # Of a node's runs those count that had the versions of its newest one.
 _MOST_RUNS, _MOST_READ = 8, 32
 _MOST_TEMPLATE = 1000
+# Of rules that could not be judged for a device that does not answer the store keeps only the number.
+_UNANSWERED = "what-does-not-answer"
 _NO_LOG = "the store keeps no kernel log; a saved sweep has it (muster check --save DIR, then --sweep DIR)"
 
 
@@ -124,7 +126,9 @@ def _of_report(report: NodeReport, recording: Recording, selected: str) -> NodeS
     return NodeStanding(
         recording.received, frozenset(one.rule for one in severe if one.status is Status.FAIL),
         frozenset(one.rule for one in severe if one.status is Status.UNKNOWN), _versions(shown),
-        shown.boot, missing=selected, unlogged="its kernel log was not read")
+        shown.boot, missing=selected, unlogged="its kernel log was not read",
+        skipped=frozenset(one.rule for one in severe if one.status is Status.SKIPPED),
+        skips=sum(one.status is Status.SKIPPED for one in report.results))
 
 
 def _of_newest(one: newest.Newest) -> NodeStanding:
@@ -134,8 +138,10 @@ def _of_newest(one: newest.Newest) -> NodeStanding:
     severe = [each for each in one.not_passed if each.severity != Severity.INFO.value]
     return NodeStanding(
         one.time, frozenset(each.rule for each in severe if each.status == Status.FAIL.value),
-        frozenset(each.rule for each in severe if each.status == Status.UNKNOWN.value),
-        _versions(one.shown), one.shown.boot, unlogged=_NO_LOG)
+        frozenset([*(each.rule for each in severe if each.status == Status.UNKNOWN.value),
+                   *([_UNANSWERED] if one.statuses.get(newest.EXPLAINED) else [])]),
+        _versions(one.shown), one.shown.boot, unlogged=_NO_LOG,
+        skips=one.statuses.get(Status.SKIPPED.value, 0))
 
 
 def _versions(shown: Telemetry) -> Mapping[str, str]:

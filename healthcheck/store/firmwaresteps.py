@@ -39,11 +39,11 @@ def firmware_steps(store: Store, node: str, entry: str, target: str) -> tuple[Fi
 
 
 def left_off(store: Store) -> frozenset[tuple[str, str]]:
-    """The machines, each with the entry, that an update turned off and has not turned on again. Raises
-    StoreError."""
+    """The machines, each with the entry, that an update turned off and has not turned on again, whatever its
+    target was and also where a person had it begun anew. Raises StoreError."""
     return frozenset((row[0], row[1]) for row in store.rows(
-        "SELECT node, entry FROM firmware_step WHERE counts = 1 GROUP BY node, entry, target "
-        "HAVING max(CASE WHEN step = 'off' THEN id END) > "
+        "SELECT node, entry FROM firmware_step GROUP BY node, entry "
+        "HAVING max(CASE WHEN step = 'off' AND done IS NOT 0 THEN id END) > "
         "coalesce(max(CASE WHEN step = 'on' AND done = 1 THEN id END), 0)"))
 
 
@@ -70,16 +70,16 @@ def end_step(store: Store, number: int, done: bool | None, said: str, now: float
             ledger.finish(db, line, said or ("done" if done else "not done"), now)
 
 
-def begin_anew(store: Store, nodes: Collection[str], who: str, now: float) -> int:
-    """Has what was done to these machines count no more, by a person's word; how many steps. Raises
-    StoreError."""
+def begin_anew(store: Store, updates: Collection[tuple[str, str]], who: str, now: float) -> int:
+    """Has what was done to these machines, each with an entry, count no more, by a person's word; how many
+    steps. Only whoever holds the lock of updates may: one under way would send again. Raises StoreError."""
     with store.writing() as db:
         count = 0
-        for node in nodes:
-            changed = db.execute("UPDATE firmware_step SET counts = 0 WHERE node = ? AND counts = 1",
-                                 (node,)).rowcount
+        for node, entry in updates:
+            changed = db.execute("UPDATE firmware_step SET counts = 0 WHERE node = ? AND entry = ? "
+                                 "AND counts = 1", (node, entry)).rowcount
             if changed:
-                ledger.finish(db, ledger.begin(db, now, who, "firmware again", node, "by hand"),
+                ledger.finish(db, ledger.begin(db, now, who, "firmware again", node, "by hand", entry),
                               f"{changed} steps count no more", now)
             count += changed
         return count

@@ -198,12 +198,13 @@ class ChangeEnd(Enum):
 
 @dataclass(frozen=True)
 class EarlierChange:
-    """What became of a change that an earlier call left unended: what it was, and what the controller says of
-    it."""
+    """What became of a change that an earlier call left unended: what it was, what the controller says of it,
+    and when it was accepted (epoch seconds)."""
 
     what: str
     end: ChangeEnd
     said: str
+    began: float = field(default=0.0, compare=False)
 
 
 class Controller(Protocol):

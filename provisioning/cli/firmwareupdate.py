@@ -58,7 +58,7 @@ def update(
     Exit: 0 all as wanted (or a plan), 1 some is not, 2 usage.
     """
     from healthcheck.store.file import NAME, opened
-    from healthcheck.store.firmwaresteps import begin_anew, left_off
+    from healthcheck.store.firmwaresteps import left_off
     from inventory.select import select
     from provisioning.cli.bringupsite import surroundings
     from provisioning.cli.firmwarestatus import fleet
@@ -71,16 +71,12 @@ def update(
         found = [judged(one, site.policy) for one in fleet(site, named, store)]
         plan = planned(found, {node.name: node for node in named}, site.policy, component,
                        left_off(store) if store is not None else ())
-        if apply and again and store is not None:
-            import time
-
-            begin_anew(store, [one.node.name for wave in plan.waves for one in wave], who(), time.time())
     images = _images(plan)
     echo_folded((node, f"{entry}: not updated: {why}") for node, entry, why in plan.left)
     if not apply:
         _show(site, plan)
         return 0
-    failed = _made(site, plan, images, timeout or _SECONDS)
+    failed = _made(site, plan, images, timeout or _SECONDS, again=again)
     return int(failed or bool(plan.left))
 
 
@@ -111,8 +107,14 @@ def _show(site: Surroundings, plan: UpdatePlan) -> None:
                if count else "nothing to update")
 
 
-def _made(site: Surroundings, plan: UpdatePlan, images: dict[str, FirmwareImage], seconds: float) -> bool:
+def _made(
+    site: Surroundings, plan: UpdatePlan, images: dict[str, FirmwareImage], seconds: float, *, again: bool,
+) -> bool:
     """Whether some machine is not as wanted afterwards."""
+    import time
+
+    from healthcheck.store.file import opened
+    from healthcheck.store.firmwaresteps import begin_anew
     from provisioning.bmc.connect import controller
     from provisioning.bringup.engine.site import LOCK as BRINGUP
     from provisioning.firmware.decide import UpdateTimes
@@ -128,6 +130,10 @@ def _made(site: Surroundings, plan: UpdatePlan, images: dict[str, FirmwareImage]
     failed = False
     # A bring-up would reset the same machines.
     with alone(site.folder, _LOCK, "firmware update"), alone(site.folder, BRINGUP, "bringup run"):
+        if again:       # under the lock: a run that is under way would send again what it has sent
+            with opened(site.folder, make=True) as store:
+                begin_anew(store, [(one.node.name, entry.id) for wave in plan.waves for one in wave
+                                   for entry in one.entries], who(), time.time())
         for one in run(plan, site.policy, tools):
             failed |= not one.done
             click.echo(f"{one.node}  {one.entry}: {one.said}" + (f"; next: {one.hand}" if one.hand else ""))

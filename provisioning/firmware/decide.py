@@ -61,9 +61,11 @@ _LOOK = ("look at its BMC's tasks and log; when nothing is under way, begin anew
 
 def decide(
     look: UpdateLook, steps: Sequence[FirmwareStep], node: str, times: UpdateTimes, now: float, *, own: bool,
+    left_off: bool = False,
 ) -> UpdateDecision:
     """The next thing for one machine and one version. `own`: it is the controller's own firmware, which takes
-    no reset of the machine."""
+    no reset of the machine. `left_off`: an update turned it off, for this target or one before, and has not
+    turned it on."""
     send, off, on = (_last(steps, name) for name in (SEND, OFF, ON))
     running = next((one for one in look.changes if one.end is ChangeEnd.RUNNING), None)
     if running is not None:
@@ -71,8 +73,10 @@ def decide(
             return _failed(f"its task is still running: {running.said}", node)
         return UpdateDecision(Next.WAIT, f"{running.what}: {running.said}")
     if look.fits:
-        if look.power is PowerState.OFF and off is not None:
-            return UpdateDecision(Next.ON, "on again")
+        if look.power is PowerState.OFF and (left_off or on is not None or off is not None):
+            return _on(on, node, times, now, "on again")
+        if left_off and off is not None and now <= _since(off, now) + times.power.off_s:
+            return UpdateDecision(Next.WAIT, "turns off")       # and then on: it shows what waits for that
         return UpdateDecision(Next.DONE, f"as wanted: {look.versions}")
     if send is None and not look.drifts:
         return _failed(f"whether it needs it is not known: {look.versions or 'no such component'}", node)
@@ -93,7 +97,7 @@ def _reset(
     look: UpdateLook, off: FirmwareStep | None, on: FirmwareStep | None, node: str, times: UpdateTimes,
     now: float,
 ) -> UpdateDecision:
-    """Off and on again, each asked for once but for `on`, which an interrupted run may repeat."""
+    """Off and on again, each asked for once but for `on`, which is repeated where a run was cut off in it."""
     is_off = look.power is PowerState.OFF
     if on is None:
         if is_off:
@@ -105,21 +109,31 @@ def _reset(
         if now > _since(off, now) + times.power.off_s:
             return _failed("it was asked to turn off, and has not", node)
         return UpdateDecision(Next.WAIT, "turns off")
-    if is_off and on.done is None:
-        return UpdateDecision(Next.ON, "boots with new firmware")
-    if is_off and on.done is False:
-        return _failed(f"it will not turn on: {on.said}", node)
-    if is_off and now > _since(on, now) + times.power.on_s:
-        return _failed("it was asked to turn on, and has not", node)
+    if is_off:
+        return _on(on, node, times, now, "boots with new firmware")
     if now > _since(on, now) + times.power.bios_s:
         return _failed(f"it was reset, and still runs {look.versions}", node)
     return UpdateDecision(Next.WAIT, "boots with new firmware")
 
 
-def ended_by(changes: Sequence[EarlierChange], what: str) -> tuple[bool, str] | None:
+def _on(on: FirmwareStep | None, node: str, times: UpdateTimes, now: float, said: str) -> UpdateDecision:
+    """A machine that is off is turned on, once; its controller may show that some seconds later."""
+    if on is None or on.ended is None:
+        return UpdateDecision(Next.ON, said)
+    if on.done is False:
+        return _failed(f"it will not turn on: {on.said}", node)
+    if now > _since(on, now) + times.power.on_s:
+        return _failed("it was asked to turn on, and has not", node)
+    return UpdateDecision(Next.WAIT, said)
+
+
+def ended_by(changes: Sequence[EarlierChange], what: str, since: float) -> tuple[bool, str] | None:
     """What a send whose end was not known came to, by the changes that a controller tells of: whether it was
-    taken, and what was said; None where they do not tell."""
+    taken, and what was said; None where they do not tell. What was accepted before `since`, when the send was
+    begun, is another one."""
     for one in changes:
+        if one.began < since:
+            continue
         if one.what == what and one.end in (ChangeEnd.DONE, ChangeEnd.RESET):
             return True, one.said
         if one.what == what and one.end is ChangeEnd.FAILED:

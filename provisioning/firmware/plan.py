@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from inventory.model import Node, Speaks
+from provisioning.bringup.engine.site import domain_of
 from provisioning.bringup.policy.model import BringupPolicy, DesiredFirmware
 from provisioning.firmware.drift import Drift, JudgedMachine
 
@@ -22,8 +23,8 @@ class MachineUpdate:
 
     @property
     def domain(self) -> str:
-        """What fails together: its power domain, else its rack."""
-        return self.node.power or self.node.rack or ""
+        """What fails together, as in a bring-up: machines of which nothing is known share one."""
+        return domain_of(self.node)
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,8 @@ def planned(
             elif drifts or is_off:
                 left.append((node.name, entry.id, why))
             elif any(one.state is Drift.UNKNOWN for one in found):
-                left.append((node.name, entry.id, f"its version is unknown: {found[0].why}"))
+                why = next(one.why for one in found if one.state is Drift.UNKNOWN)
+                left.append((node.name, entry.id, f"its version is unknown: {why}"))
         if taken:
             updates.append(MachineUpdate(node, tuple(taken), now))
     step = policy.steps["bios"]
@@ -87,7 +89,7 @@ def waves(
         of: Counter[str] = Counter()
         while queue:
             one = queue.popleft()
-            full = domain_at_once is not None and one.domain and of[one.domain] >= domain_at_once
+            full = domain_at_once is not None and of[one.domain] >= domain_at_once
             if len(wave) >= at_once or full:
                 waiting.append(one)
             else:

@@ -7,13 +7,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from healthcheck.model.firmware import BMC, MachineFirmware
 from healthcheck.store.file import opened
 from healthcheck.store.firmware import merged, write_controller
-from healthcheck.store.firmwaresteps import FirmwareStep, begin_step, end_step, firmware_steps
+from healthcheck.store.firmwaresteps import FirmwareStep, begin_step, end_step, firmware_steps, left_off
 from inventory.errors import MusterError
 from inventory.model import Node
 from inventory.text import clean
@@ -142,14 +142,18 @@ def _once(
 ) -> UpdateDecision:
     """One look, and one step where one is due. Raises BmcError where there was no look, MusterError."""
     target = target_of(entry)
-    seen = _look(node, entry, policy, tools, controller)
+    changes = controller.earlier()
     with opened(tools.folder, make=True) as store:
         steps = firmware_steps(store, node.name, entry.id, target)
         sent = next((one for one in steps if one.step == SEND and one.done is None), None)
-        if sent is not None and (ended := ended_by(seen.changes, WHAT)) is not None:
+        if sent is not None and (ended := ended_by(changes, WHAT, sent.began)) is not None:
+            # Before all else: a controller reports an end once.
             end_step(store, sent.id, *ended, tools.clock())
             steps = firmware_steps(store, node.name, entry.id, target)
-    decision = decide(seen, steps, node.name, tools.times, tools.clock(), own=entry.component == "bmc")
+        is_off = (node.name, entry.id) in left_off(store)
+    seen = replace(_look(node, entry, policy, tools, controller), changes=changes)
+    decision = decide(seen, steps, node.name, tools.times, tools.clock(), own=entry.component == "bmc",
+                      left_off=is_off)
     if decision.next in (Next.SEND, Next.OFF, Next.ON):
         if decision.next is not Next.ON and (why := tools.forbidden(node)):
             return UpdateDecision(Next.FAILED, f"not touched: {why}", "mend that, then type the same again")
@@ -184,7 +188,6 @@ def _make(entry: DesiredFirmware, wanted: Next, tools: UpdateTools, controller: 
 def _look(
     node: Node, entry: DesiredFirmware, policy: BringupPolicy, tools: UpdateTools, controller: Controller,
 ) -> UpdateLook:
-    changes = controller.earlier()
     reported, power, now = look(controller), controller.power(), tools.clock()
     with opened(tools.folder, make=True) as store:
         write_controller(store, node.name, now, reported)
@@ -193,7 +196,7 @@ def _look(
     found = [one for one in judged(alone, policy).components if one.entry == entry.id]
     versions = ", ".join(sorted({f"{one.name} {one.version or '?'}" for one in found})[:4])
     return UpdateLook(bool(found) and all(one.state is Drift.AS_WANTED for one in found),
-                      any(one.state is Drift.DRIFT for one in found), clean(versions, _MOST), power, changes)
+                      any(one.state is Drift.DRIFT for one in found), clean(versions, _MOST), power)
 
 
 def _newest(node: Node, entry: DesiredFirmware, tools: UpdateTools) -> float:

@@ -172,7 +172,7 @@ class RedfishController:
             found = task.again(self.session, one.task)
             if found.end in (task.TaskEnd.RUNNING, task.TaskEnd.RESET):
                 one.stays()
-            yield EarlierChange(one.task.what, _ENDS[found.end], found.said)
+            yield EarlierChange(one.task.what, _ENDS[found.end], found.said, one.task.began)
 
     def hardware(self) -> HardwareInventory:
         """All parts."""

@@ -132,7 +132,7 @@ def looked(answer: RedfishResponse) -> TaskReading:
     task = reading(found) if found is not None else None
     if answer.status in (404, 410):
         return TaskReading(TaskEnd.UNKNOWN, "it no longer tells how it ended")
-    if answer.status >= 500:
+    if answer.status >= 500 or answer.status == 403:      # who may not look knows nothing of its end
         return TaskReading(TaskEnd.UNKNOWN, f"{answer.status}{error_text(answer)}")
     if answer.status >= 400:
         # Dell answers 400 for a failed job's task, with the task or with an error.

@@ -22,7 +22,7 @@ from provisioning.bmc.redfish.answers import Document, error_text, is_within
 from provisioning.bmc.redfish.pending import PendingTasks
 from provisioning.bmc.redfish.read import flag, inner, word
 from provisioning.bmc.redfish.session import Session
-from provisioning.bmc.redfish.task import followed
+from provisioning.bmc.redfish.task import followed, monitor
 from provisioning.bmc.redfish.wire import RedfishResponse
 
 WHAT = "firmware update"
@@ -87,7 +87,10 @@ def sent(session: Session, ways: UpdateWays, image: FirmwareImage, tasks: Pendin
     else:
         raise BmcError(BmcErrorReason.UNSUPPORTED,
                        "it takes no file; serve it, and say payload: {url: ADDRESS, sha256: DIGEST}")
-    return followed(session, _accepted(answer), WHAT, tasks, at_reset=True)
+    if _accepted(answer).status == 202 and image.staged and monitor(answer) is None:
+        # It still writes, no one can tell for how long, and the machine would be reset meanwhile.
+        raise BmcError(BmcErrorReason.BROKEN, f"{WHAT} was accepted, and no task tells how it ends", None)
+    return followed(session, answer, WHAT, tasks, at_reset=True)
 
 
 def _simple(session: Session, ways: UpdateWays, image: FirmwareImage, url: str) -> RedfishResponse:

@@ -13,6 +13,9 @@ _PIECE = re.compile(r"[0-9a-z]+", re.IGNORECASE)
 _NUMBER = re.compile(r"v?(\d{1,18})", re.IGNORECASE)
 # GPUs' and NVSwitches' own: five bytes in hexadecimal digits (nvidia-smi's "VBIOS Version", 96.00.BC.00.01).
 _VBIOS = re.compile(r"(?:[0-9a-f]{2}\.){4}[0-9a-f]{2}", re.IGNORECASE)
+# A date that is the version, or a part of it (HPE's "U46 v2.10 (10/21/2024)"): month first, as is a BIOS's
+# release date in SMBIOS (DSP0134).
+_DATE = re.compile(r"(?<!\d)(\d{1,2})/(\d{1,2})/(\d{4})(?!\d)")
 OWN = ("bios", "bmc")       # components that a machine's identity has
 
 
@@ -26,7 +29,7 @@ def compared(one: str, other: str) -> int | None:
     if _VBIOS.fullmatch(one) and _VBIOS.fullmatch(other):
         first, second = (bytes.fromhex(text.replace(".", "")) for text in (one, other))
         return (first > second) - (first < second)
-    left, right = _pieces(one), _pieces(other)
+    left, right = (_pieces(_DATE.sub(r"\3/\1/\2", text)) for text in (one, other))
     if not left or not right:
         return None
     for at in range(max(len(left), len(right))):

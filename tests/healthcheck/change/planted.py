@@ -83,14 +83,14 @@ def slower(fleet: Fleet, figure: str, share: float, nodes: Iterable[str] | None 
         for one in fleet.after.figures))
 
 
-def new_line(fleet: Fleet, nodes: Iterable[str] | None = None, line: LogForm = NEW_LINE) -> Fleet:
+def new_line(fleet: Fleet, nodes: Iterable[str] | None = None, line: LogForm = NEW_LINE, key: str = "new") -> Fleet:
     """The canary (or these nodes) logs a line that no one has logged before."""
     for name in fleet.change.canary if nodes is None else nodes:
         one = fleet.after.nodes[name]
         assert one.log is not None
-        log = replace(one.log, ids=one.log.ids | {"new"})
+        log = replace(one.log, ids=one.log.ids | {key})
         fleet = _nodes(fleet, {name: replace(one, log=log)})
-    return _after(fleet, forms={**fleet.after.forms, "new": line})
+    return _after(fleet, forms={**fleet.after.forms, key: line})
 
 
 def failing(fleet: Fleet, rule: str, nodes: Iterable[str]) -> Fleet:
@@ -102,6 +102,26 @@ def unmeasured(fleet: Fleet, rule: str, nodes: Iterable[str]) -> Fleet:
     """A rule cannot be measured on these nodes any more."""
     return _nodes(fleet, {name: replace(fleet.after.nodes[name], unmeasured=fleet.after.nodes[name].unmeasured | {rule})
                           for name in nodes})
+
+
+def skipping(fleet: Fleet, nodes: Iterable[str], before: Iterable[str] = (), since: Iterable[str] = (), count: int = 0) -> Fleet:
+    """These nodes leave these rules out, before and since, or so many more of which no one says which."""
+    names = tuple(nodes)
+    old = {name: replace(fleet.change.before.nodes[name], skipped=frozenset(before), skips=len(tuple(before))) for name in names}
+    stood = replace(fleet.change.before, nodes={**fleet.change.before.nodes, **old})
+    return _nodes(replace(fleet, change=replace(fleet.change, before=stood)), {
+        name: replace(fleet.after.nodes[name], skipped=frozenset(since), skips=len(tuple(since)) + count) for name in names})
+
+
+def flapping(fleet: Fleet, rule: str, often: float, seed: int) -> Fleet:
+    """A rule that fails on each node with this probability, before and since, whatever is changed."""
+    chance = random.Random(seed)
+
+    def with_it(nodes: Mapping[str, NodeStanding]) -> dict[str, NodeStanding]:
+        return {name: replace(one, failing=one.failing | {rule}) if chance.random() < often else one for name, one in nodes.items()}
+
+    stood = replace(fleet.change.before, nodes=with_it(fleet.change.before.nodes))
+    return _nodes(replace(fleet, change=replace(fleet.change, before=stood)), with_it(fleet.after.nodes))
 
 
 def away(fleet: Fleet, nodes: Iterable[str]) -> Fleet:
@@ -120,6 +140,25 @@ def not_burnt_in(fleet: Fleet, figure: str | None = None, nodes: Iterable[str] |
     return _after(fleet, figures=tuple(
         one for one in fleet.after.figures
         if (figure is not None and one.figure != figure) or (there is not None and not set(one.nodes) & there)))
+
+
+def never_burnt_in(fleet: Fleet, figure: str, nodes: Iterable[str]) -> Fleet:
+    """No burn-in has measured this figure on these nodes, neither before nor since."""
+    there = set(nodes)
+
+    def left(series: Iterable[FigureSeries]) -> tuple[FigureSeries, ...]:
+        return tuple(one for one in series if one.figure != figure or not set(one.nodes) & there)
+
+    before = replace(fleet.change.before, figures=left(fleet.change.before.figures))
+    return _after(replace(fleet, change=replace(fleet.change, before=before)), figures=left(fleet.after.figures))
+
+
+def together(fleet: Fleet, figure: str, share: float) -> Fleet:
+    """A figure of canary and controls together, three runs before, and since at this share."""
+    every = (*fleet.change.canary, *fleet.change.controls)
+    old, new = (FigureSeries(figure, "all", every, tuple(value * of for value in (385.0, 386.0, 384.0))) for of in (1.0, share))
+    before = replace(fleet.change.before, figures=(*fleet.change.before.figures, old))
+    return _after(replace(fleet, change=replace(fleet.change, before=before)), figures=(*fleet.after.figures, new))
 
 
 def _nodes(fleet: Fleet, nodes: Mapping[str, NodeStanding]) -> Fleet:

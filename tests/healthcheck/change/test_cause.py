@@ -66,3 +66,11 @@ def test_an_incident_names_it_with_how_many_of_its_nodes_are_the_canary() -> Non
     assert [one.why.endswith(before.why) for one, before in zip(after.incidents, shared.incidents, strict=True)] == [True, True]
     assert after.incidents[0].why.startswith("possible cause: change driver-575") and "2 of its 3 nodes" in after.incidents[0].why
     assert after.incidents[1] == shared.incidents[1] and without_words(after) == without_words(shared)
+
+
+def test_words_that_triage_has_kept_name_a_change_once_however_often_it_runs() -> None:
+    shared = replace(plan(made.problem(node="n1", began=-1)), incidents=(
+        Incident("rack", "r1", ("n1", "n2"), "two nodes behind rack r1; look there", Owner.DATACENTRE),))
+    once = explained(shared, [change(-5, "n1")])
+    again = explained(replace(shared, incidents=once.incidents), [change(-5, "n1")])
+    assert again == once and once.incidents[0].why.endswith("; two nodes behind rack r1; look there")

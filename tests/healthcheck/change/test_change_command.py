@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from subprocess import CompletedProcess
+from typing import Any
 
 import pytest
 
+from healthcheck.change.standing import of_store
+from healthcheck.store import newest
+from healthcheck.store.file import opened
 from tests.command import muster
 from tests.documents import validate
 from tests.healthcheck.change import site
@@ -49,6 +54,7 @@ def test_a_change_that_does_nothing_passes_and_its_next_ring_is_named(home: Path
     assert [(one["name"], one["state"]) for one in listed["changes"]] == [("driver-575", "passed")]
     shown = change(home, "show", "driver-575", "--format", "json")
     validate(json.loads(shown.stdout), "change-1")
+    assert all(0 < len(one["skipped"]) <= one["skips"] for one in json.loads(shown.stdout)["before"]["nodes"].values())
     assert "driver-575: passed" in change(home, "show", "driver-575").stdout
 
 
@@ -92,6 +98,7 @@ def test_the_store_has_results_and_no_kernel_log_which_can_be_left_out(home: Pat
     left = change(home, "start", "bios-3", "--nodes", "@canary", "--without", "log", "--without", "figures", "--format", "json")
     found = json.loads(left.stdout)
     validate(found, "change-1")
+    assert {(bool(one["skips"]), bool(one["skipped"])) for one in found["before"]["nodes"].values()} == {(True, False)}
     assert left.returncode == 0 and len(found["controls"]) == 8 and not set(found["controls"]) & set(CANARY)
 
 
@@ -162,3 +169,16 @@ def test_burn_ins_under_other_versions_than_the_newest_do_not_count(home: Path) 
 def test_a_folder_that_is_no_saved_sweep_is_named_as_the_option_was(home: Path) -> None:
     done = change(home, "start", "x", "--nodes", "gpu001", "--sweep", "nothing")
     assert done.returncode == 2 and "--sweep nothing: no manifest.json" in done.stderr
+
+
+def test_rules_that_the_store_counts_under_a_device_that_does_not_answer_were_not_measured(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.stored(home, home / "before")
+    real = newest.decoded
+
+    def decoded(node: str, *row: Any) -> newest.Newest:
+        found = real(node, *row)
+        return replace(found, statuses={**found.statuses, newest.EXPLAINED: 3}) if node == CANARY[0] else found
+    monkeypatch.setattr(newest, "decoded", decoded)
+    with opened(home / "state") as store:
+        nodes = of_store(store, CANARY[:2]).nodes
+    assert [name for name in CANARY[:2] if "what-does-not-answer" in nodes[name].unmeasured] == [CANARY[0]]

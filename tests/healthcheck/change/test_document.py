@@ -30,7 +30,8 @@ NODES = st.lists(NAME, max_size=4, unique=True).map(tuple)
 TIME = st.floats(0, 1e11)
 LOG = st.builds(LoggedForms, st.frozensets(TEXT, max_size=4), st.frozensets(TEXT, max_size=4), st.booleans())
 NODE = st.builds(NodeStanding, TIME, st.frozensets(TEXT, max_size=4), st.frozensets(TEXT, max_size=4),
-                 st.dictionaries(TEXT, TEXT, max_size=3), TEXT, st.none() | LOG, TEXT, TEXT)
+                 st.dictionaries(TEXT, TEXT, max_size=3), TEXT, st.none() | LOG, TEXT, TEXT,
+                 st.frozensets(TEXT, max_size=4), st.integers(0, 300))
 FIGURE = st.builds(FigureSeries, TEXT, TEXT, NODES, st.lists(st.floats(-1e300, 1e300), max_size=3).map(tuple))
 STOOD = st.builds(Stood, TEXT, TEXT, st.dictionaries(NAME, NODE, max_size=3),
                   st.dictionaries(TEXT, st.builds(LogForm, TEXT, st.none() | st.integers(0, 7), st.booleans()), max_size=3),

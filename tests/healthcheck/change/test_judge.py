@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from healthcheck.change import page
 from healthcheck.change.judge import judge
 from healthcheck.change.model import ChangeJudgement, ChangeVerdict, Compared, Grade, LogForm
+from inventory.nodeset import fold
 from tests.healthcheck.change import planted
 from tests.healthcheck.change.planted import BEGAN, HOUR, Fleet
 
@@ -171,3 +173,56 @@ def test_one_run_of_all_nodes_is_too_few_and_repeated_runs_show_the_loss() -> No
     runs = (385.0, 386.0, 384.5)
     assert verdict((385.0,), (385.0,), 0.97) is ChangeVerdict.UNCLEAR
     assert verdict(runs, runs, 1.0) is ChangeVerdict.PASSED and verdict(runs, runs, 0.96) is ChangeVerdict.WORSE
+
+
+def test_a_rule_that_is_left_out_since_is_no_pass_and_one_that_always_was_is_none_of_the_changes() -> None:
+    fleet = planted.fleet(14, strays=0.0)
+    ours = fleet.change.canary
+    found = judged(planted.skipping(fleet, ours[:1], since=("gpu-ecc",)))
+    assert found.verdict is ChangeVerdict.UNCLEAR
+    assert [(one.key, one.nodes) for one in of(found, Grade.UNCLEAR)] == [("results/gpu-ecc", ours[:1])]
+    assert judged(planted.skipping(fleet, ours, before=("gpu-ecc",), since=("gpu-ecc",))).verdict is ChangeVerdict.PASSED
+    counted = judged(planted.skipping(fleet, ours[:2], count=1))
+    assert counted.verdict is ChangeVerdict.UNCLEAR and [one.key for one in of(counted, Grade.UNCLEAR)] == ["results/skipped"]
+
+
+def test_a_warning_in_which_each_node_differs_is_no_pass_and_no_proof() -> None:
+    fleet = planted.fleet(15, strays=0.0)
+    for name in fleet.change.canary:
+        fleet = planted.new_line(fleet, (name,), LogForm(f"NVRM: board {name} lost", 3), f"own {name}")
+    found = judged(fleet)
+    assert found.verdict is ChangeVerdict.UNCLEAR and [one.key for one in of(found, Grade.UNCLEAR)] == ["log/lone"]
+
+
+def test_a_boot_that_was_not_read_shows_no_change() -> None:
+    fleet = planted.fleet(16, strays=0.0)
+    before = {name: replace(one, boot="") for name, one in fleet.change.before.nodes.items()}
+    since = {name: replace(one, versions=before[name].versions) for name, one in fleet.after.nodes.items()}
+    change = replace(fleet.change, before=replace(fleet.change.before, nodes=before))
+    found = judge(change, replace(fleet.after, nodes=since), NOW, "ann")
+    assert found.verdict is ChangeVerdict.UNCLEAR and [one.kind for one in of(found, Grade.UNCLEAR)] == ["made"]
+
+
+def test_the_snapshots_of_before_are_never_those_of_since_though_the_clock_was_behind_as_it_began() -> None:
+    fleet = planted.fleet(17, strays=0.0)
+    change = replace(fleet.change, began=BEGAN - 2 * HOUR)
+    assert judge(change, fleet.change.before, NOW, "ann", made=True).verdict is ChangeVerdict.UNCLEAR
+
+
+def test_a_rule_that_comes_and_goes_on_a_tenth_of_all_nodes_seldom_accuses_a_change() -> None:
+    verdicts = [judged(planted.flapping(planted.fleet(seed, strays=0.0, without=("figures", "log")), "time-offset", 0.1, seed)).verdict
+                for seed in range(300)]
+    assert verdicts.count(ChangeVerdict.WORSE) <= 0.04 * len(verdicts)      # 0.08 where only controls since say how often
+
+
+def test_a_figure_that_half_of_the_canary_never_had_or_only_with_others_is_no_pass_and_is_said_at_the_start() -> None:
+    fleet = planted.never_burnt_in(planted.fleet(18, strays=0.0), COLLECTIVE, planted.names(5, 4))
+    found = judged(fleet)
+    assert found.verdict is ChangeVerdict.UNCLEAR
+    assert [(one.key, one.nodes) for one in of(found, Grade.UNCLEAR)] == [(f"figures/{COLLECTIVE}", planted.names(5, 4))]
+    assert any(COLLECTIVE in line and "gpu[005-008]" in line for line in page.unmeasured(fleet.change, fold))
+    mixed = planted.together(planted.fleet(18, strays=0.0), "busbw, all", 0.8)
+    found = judged(mixed)
+    assert found.verdict is ChangeVerdict.UNCLEAR and [one.key for one in of(found, Grade.UNCLEAR)] == ["figures/busbw, all"]
+    left = replace(mixed.change, without=("figures/*, all",))
+    assert judge(left, mixed.after, NOW, "ann").verdict is ChangeVerdict.PASSED and not list(page.unmeasured(left, fold))

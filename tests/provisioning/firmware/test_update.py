@@ -12,17 +12,20 @@ from pathlib import Path
 import pytest
 
 from healthcheck.config.rulesfolder import packaged
+from healthcheck.model.firmware import FirmwareLook
 from healthcheck.store import ledger
 from healthcheck.store.file import opened
 from healthcheck.store.firmware import known_firmware
-from healthcheck.store.firmwaresteps import begin_anew, firmware_steps
+from healthcheck.store.firmwaresteps import begin_anew, begin_step, end_step, firmware_steps, left_off
 from inventory.model import Bmc, Node, Secret, SecretFrom
-from provisioning.bmc.base import FirmwareImage
+from provisioning.bmc.base import BmcError, BmcErrorReason, Controller, FirmwareImage
 from provisioning.bmc.connect import controller
 from provisioning.bmc.redfish import task
+from provisioning.bmc.redfish.pending import PendingTask, PendingTasks
+from provisioning.bmc.redfish.update import WHAT
 from provisioning.bringup.policy.load import load
 from provisioning.bringup.policy.model import BringupPolicy, PowerTimes
-from provisioning.firmware import update
+from provisioning.firmware import read, update
 from provisioning.firmware.decide import UpdateTimes
 from provisioning.firmware.plan import MachineUpdate, UpdatePlan
 from provisioning.firmware.update import UpdateOutcome, UpdateTools, run, target_of
@@ -69,7 +72,7 @@ class Bed:
         self.service.served[URL] = text
         by_url = self.service.manner == "simple"
         image = FirmwareImage("image.bin", None if by_url else text.encode(), URL if by_url else None, entry.component != "bmc")
-        power = PowerTimes(5, 5, times.get("bios_s", 10.0))
+        power = PowerTimes(5, times.get("on_s", 5.0), times.get("bios_s", 10.0))
         return UpdateTools(self.folder / "state", "ops", lambda node: controller(node, folder=self.folder / "state", seconds=20.0),
                            lambda node: forbidden, {entry.id: image}, UpdateTimes(30, times.get("bmc_s", 10.0), power), again_s=0.05)
 
@@ -136,7 +139,7 @@ def test_killed_at_each_step_nothing_is_sent_twice_and_what_is_not_known_is_a_pe
                 assert "not known" in outcome.said or "has not" in outcome.said, (at, outcome)
                 assert "--again" in outcome.hand
                 with opened(folder / "state") as store:
-                    assert begin_anew(store, ["gx01"], "ops", time.time()) > 0
+                    assert begin_anew(store, [("gx01", "new")], "ops", time.time()) > 0
                 assert bed.run().done, at
             if not killed:
                 assert count() <= at
@@ -216,3 +219,72 @@ def test_after_the_first_machine_fails_no_other_is_begun(tmp_path: Path) -> None
         outcomes = list(run(plan, policy, bed.tools(policy)))
         assert [one.node for one in outcomes] == ["gx01", "gx02", "gx03"] and not any(one.done for one in outcomes)
         assert [one.said for one in outcomes[1:]] == ["not begun: others failed before it"] * 2
+
+
+def test_one_that_is_off_and_shows_the_version_is_asked_on_once_and_said_where_it_stays_off(tmp_path: Path) -> None:
+    with bed_of(tmp_path, "staged", early=True, stays_off=True) as bed:
+        outcome = bed.run(on_s=0.5)
+        assert not outcome.done and outcome.said == "it was asked to turn on, and has not" and "--again" in outcome.hand
+        assert bed.steps() == [("send", True), ("off", True), ("on", True)]
+        assert not bed.run(on_s=0.5).done and len(bed.steps()) == 3
+
+
+def test_one_that_was_turned_off_is_turned_on_also_by_a_persons_word_and_under_another_payload(tmp_path: Path) -> None:
+    for word in ("again", "other payload"):
+        (tmp_path / word).mkdir()
+        with bed_of(tmp_path / word, "staged", early=True) as bed:
+            target = target_of(bed.policy().firmware[0]) if word == "again" else "2.1.9 0123456789abcdef"
+            bed.service.documents[bed.service.system] |= {"PowerState": "Off", "BiosVersion": "2.2.0"}
+            with opened(tmp_path / word / "state", make=True) as store:
+                for name in ("send", "off"):
+                    end_step(store, begin_step(store, "ops", "gx01", "new", target, name, "", 1.0), True, "", 1.0)
+                begin_anew(store, [("gx01", "new")] if word == "again" else [], "ops", 2.0)
+                assert left_off(store) == {("gx01", "new")}
+            assert bed.run().done and bed.service.documents[bed.service.system]["PowerState"] == "On"
+            with opened(tmp_path / word / "state") as store:
+                assert left_off(store) == frozenset() and bed.service.pushed == []
+
+
+def test_the_end_of_a_task_is_kept_though_the_look_after_it_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A controller tells of it once, and forgets it."""
+    failed: list[int] = []
+
+    def look(controller: Controller) -> FirmwareLook:
+        if bed.service.pushed and len(failed) < 5:
+            failed.append(1)
+            raise BmcError(BmcErrorReason.TIMEOUT, "no answer")
+        return read.look(controller)
+    monkeypatch.setattr(update, "look", look)
+    monkeypatch.setattr(task, "_followed", lambda *words, **more: task.TaskReading(task.TaskEnd.RUNNING, "running"))
+    with bed_of(tmp_path, "multipart") as bed:
+        outcome = bed.run()
+        assert len(failed) == 5 and outcome.done and bed.steps()[0] == ("send", True)
+
+
+def test_a_task_that_no_one_may_look_at_has_not_failed(tmp_path: Path) -> None:
+    with bed_of(tmp_path, "multipart", hidden=True) as bed:
+        outcome = bed.run()
+        assert not outcome.done and "it is not known whether it took it" in outcome.said and "Not for this account." in outcome.said
+        assert bed.steps() == [("send", None)]
+
+
+def test_the_end_of_an_older_update_is_never_taken_for_that_of_one_that_was_not_sent(tmp_path: Path) -> None:
+    with bed_of(tmp_path, "jobs") as bed:
+        path = f"{bed.service.ways.job}/JID_1"
+        bed.service.tasks[path] = [0, None, "Completed"]
+        with PendingTasks(tmp_path / "state", "gx01").keeping(PendingTask(path, WHAT, True)) as kept:
+            kept.stays()
+        with opened(tmp_path / "state", make=True) as store:
+            begin_step(store, "ops", "gx01", "new", target_of(bed.policy().firmware[0]), "send", "", time.time())
+        outcome = bed.run()
+        assert not outcome.done and outcome.said == "it is not known whether it took it" and "--again" in outcome.hand
+        assert bed.steps() == [("send", None)] and bed.service.documents[bed.service.system]["PowerState"] == "On"
+
+
+@pytest.mark.parametrize("manner", ["multipart", "staged", "jobs"])
+def test_a_machine_is_not_reset_while_no_task_tells_whether_its_image_is_written(tmp_path: Path, manner: str) -> None:
+    with bed_of(tmp_path, manner, untold=True) as bed:
+        outcome = bed.run()
+        assert not outcome.done and "it is not known whether it took it" in outcome.said and "no task tells" in outcome.said
+        assert bed.steps() == [("send", None)] and "--again" in outcome.hand
+        assert not bed.run().done and len(bed.service.pushed) == 1

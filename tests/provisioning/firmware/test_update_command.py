@@ -12,7 +12,7 @@ import pytest
 from healthcheck.model.firmware import BMC, ComponentVersion, FirmwareLook
 from healthcheck.store.file import opened
 from healthcheck.store.firmware import write_controller
-from healthcheck.store.firmwaresteps import begin_step, end_step
+from healthcheck.store.firmwaresteps import begin_step, end_step, firmware_steps
 from provisioning.lease.runlock import alone
 from tests.command import muster
 from tests.testbed.redfish.https import served
@@ -106,6 +106,26 @@ def test_what_failed_is_begun_anew_only_by_a_persons_word(home: Path, services: 
     services["gpu001"].wrong_image = False
     assert muster(*words, home=home).returncode == 1 and not services["gpu001"].pushed
     assert muster(*words, "--again", home=home).returncode == 0 and services["gpu001"].pushed == ["BIOS 2.2.0"]
+
+
+def test_beginning_anew_beside_a_run_or_with_a_wrong_digest_forgets_nothing_and_never_another_entry(home: Path, services: dict[str, Updating]) -> None:
+    """Else the run under way would send again what it has just sent."""
+    target = f"2.2.0 {hashlib.sha256(b'BIOS 2.2.0').hexdigest()[:16]}"
+    with opened(home / "state") as store:
+        for entry in ("new", "psu"):
+            begin_step(store, "ops", "gpu001", entry, target, "send", "", time.time())
+    words = ("firmware", "update", "gpu001", "--rules", "rules", "--apply", "--again")
+
+    def counting() -> list[int]:
+        with opened(home / "state") as store:
+            return [len(firmware_steps(store, "gpu001", entry, target)) for entry in ("new", "psu")]
+
+    with alone(home / "state", "firmware.lock", "firmware update"):
+        assert muster(*words, home=home).returncode == 2 and counting() == [1, 1]
+    rules(home, "0" * 64)
+    assert muster(*words, home=home).returncode == 2 and counting() == [1, 1]
+    rules(home, target.partition(" ")[2] + hashlib.sha256(b"BIOS 2.2.0").hexdigest()[16:])
+    assert muster(*words, home=home).returncode == 0 and counting()[1] == 1 and services["gpu001"].pushed == ["BIOS 2.2.0"]
 
 
 def test_a_machine_in_service_that_is_not_cordoned_is_not_touched(home: Path, services: dict[str, Updating]) -> None:

@@ -25,7 +25,9 @@ MANNERS = {"simple": "ilo", "multipart": "supermicro", "staged": "openbmc", "job
 @dataclass
 class Updating(Service):
     """`pushed` are the images that came, `served` what is at each URL. `wrong_image`: each is refused. `away` is for
-    how many requests it does not answer after it has taken firmware of its own."""
+    how many requests it does not answer after it has taken firmware of its own. `untold`: no answer names a task.
+    `hidden`: no one may look at a task.
+    `early`: what waits for a reset is shown as soon as the power is off. `stays_off`: it says yes, and has no power."""
 
     manner: str = ""
     pushed: list[str] = field(default_factory=list)
@@ -35,6 +37,10 @@ class Updating(Service):
     ignores: bool = False       # what it took is never current
     away: int = 0
     gone: int = 0
+    untold: bool = False
+    hidden: bool = False
+    early: bool = False
+    stays_off: bool = False
 
     def _answer(self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes) -> Said:
         if self.gone:
@@ -44,6 +50,8 @@ class Updating(Service):
             if self._known(headers) is None:
                 return error(401, "Base.1.8.AccessDenied", "Authentication is needed.")
             return self._taken(_file(headers, body) if path.endswith("upload") else body.decode())
+        if self.hidden and method == "GET" and path.startswith(f"{ROOT}/TaskService/Tasks/"):
+            return error(403, "Base.1.8.InsufficientPrivilege", "Not for this account.")
         return super()._answer(method, path, query, headers, body)
 
     def _changed(
@@ -64,6 +72,8 @@ class Updating(Service):
             self.gone = self.away
             self._current(image)
             return Said(202, {"@odata.id": f"{ROOT}/none"}, {})
+        if self.untold:
+            return Said(202, None, {})
         if self.manner == "jobs":
             self.staged.append(image)
             path = f"{self.ways.job}/JID_{len(self.tasks) + 1}"
@@ -75,8 +85,10 @@ class Updating(Service):
         return Said(202, self._task_document(path, "Running"), {"Location": f"{path}/Monitor", "Retry-After": "0"})
 
     def _reset(self, power: dict[str, str]) -> None:
+        if power["PowerState"] == "On" and self.stays_off:
+            return
         super()._reset(power)
-        if power["PowerState"] == "On":
+        if power["PowerState"] == "On" or self.early:
             for image in self.staged:
                 self._current(image)
             self.staged.clear()

@@ -215,7 +215,8 @@ def test_a_wish_by_maker_is_no_pass_for_a_machine_that_does_not_say_who_made_it(
      ("U46 v1.20", "U54 v1.3", None), ("1.2a", "1.2b", None), ("1.2", "1.2.a", None), ("", "1", None),
      ("n/a", "1", None), ("01.02", "1.2", 0), ("96.00.9F.00.01", "96.00.A0.00.01", -1),
      ("96.00.BC.00.01", "96.00.74.00.01", 1), ("96.00.bc.00.01", "96.00.BC.00.01", 0),
-     ("96.00.BC.00", "96.00.74.00", None)])
+     ("96.00.BC.00", "96.00.74.00", None),
+     ("10/21/2024", "01/05/2025", -1), ("U46 v2.10 (01/05/2025)", "U46 v2.10 (10/21/2024)", 1), ("1/5/2025", "01/05/2025", 0)])
 def test_versions_are_compared_piece_by_piece(one: str, other: str, order: int | None) -> None:
     assert compared(one, other) == order
 
