@@ -19,7 +19,9 @@ _WHOLE = ("chassis", "board")
 # took no one's place.
 _TAKEN = (
     "SELECT node, kind, (SELECT min(own.began) FROM seat AS own WHERE own.node = taken.node "
-    "AND own.slot = taken.slot AND own.component = taken.component AND own.id > old), came FROM ("
+    "AND own.slot = taken.slot AND own.component = taken.component AND own.id > old), "
+    "(SELECT min(own.id) FROM seat AS own WHERE own.node = taken.node AND own.slot = taken.slot "
+    "AND own.component = taken.component AND own.id > old), came FROM ("
     "SELECT seat.node AS node, seat.slot AS slot, kind, component, "
     "(SELECT old.id FROM seat AS old WHERE old.node = seat.node AND old.slot = seat.slot "
     "AND old.id < seat.id AND old.component != seat.component ORDER BY old.id DESC LIMIT 1) AS old, "
@@ -32,7 +34,7 @@ _TAKEN = (
 # Another model may call its slots otherwise: a part whose slot is new takes the place of one of its kind that
 # left within a day.
 _TAKEN_ELSEWHERE = (
-    "SELECT seat.node, component.kind, seat.began, (SELECT last.node FROM seat AS last "
+    "SELECT seat.node, component.kind, seat.began, seat.id, (SELECT last.node FROM seat AS last "
     "WHERE last.component = seat.component AND last.id < seat.id AND last.node != seat.node "
     "ORDER BY last.id DESC LIMIT 1) FROM seat AS old "
     "CROSS JOIN seat ON seat.node = old.node AND seat.id > old.id AND seat.ended IS NULL "
@@ -61,8 +63,11 @@ class AnotherMachine:
 
 @dataclass(frozen=True)
 class _Taken:
+    """`seat` is its number: a later seat has a higher one, whatever the clock did."""
+
     kind: str
     began: float
+    seat: int
     came: int | None
 
 
@@ -70,8 +75,8 @@ def another_machines(store: Store) -> dict[str, AnotherMachine]:
     """By node the last time that another machine took its name; one part, or all of one kind beside others
     that stayed, is no other machine. Raises StoreError."""
     taken: dict[int, list[_Taken]] = defaultdict(list)
-    for node, kind, began, came in [*store.rows(_TAKEN), *store.rows(_TAKEN_ELSEWHERE)]:
-        taken[node].append(_Taken(kind, began, came))
+    for node, kind, began, seat, came in [*store.rows(_TAKEN), *store.rows(_TAKEN_ELSEWHERE)]:
+        taken[node].append(_Taken(kind, began, seat, came))
     found: dict[str, AnotherMachine] = {}
     for number, parts in taken.items():
         if len(parts) < _LEAST and parts[0].kind not in _WHOLE:
@@ -80,7 +85,7 @@ def another_machines(store: Store) -> dict[str, AnotherMachine]:
             f"SELECT id, name FROM node WHERE id IN ({', '.join('?' * len({number, *_came(parts)}))})",  # noqa: S608  (marks alone)
             *sorted({number, *_came(parts)}))}
         seats = [(row[0], row[1], row[2]) for row in store.rows(
-            "SELECT kind, began, seen FROM seat JOIN component ON component.id = seat.component "
+            "SELECT kind, seat.id, seen FROM seat JOIN component ON component.id = seat.component "
             "WHERE node = ? AND ended IS NULL", number)]
         one = _judged(names[number], parts, seats, names)
         if one is not None:
@@ -94,10 +99,10 @@ def _came(parts: Sequence[_Taken]) -> set[int]:
 
 
 def _judged(
-    node: str, taken: Sequence[_Taken], seats: Sequence[tuple[str, float, float]], names: Mapping[int, str],
+    node: str, taken: Sequence[_Taken], seats: Sequence[tuple[str, int, float]], names: Mapping[int, str],
 ) -> AnotherMachine | None:
     """The last time at which most kinds of the node's parts were others; `seats` are those that are taken
-    now: kind, since when, and when last seen."""
+    now: kind, number, and when last seen."""
     times = sorted({part.began for part in taken}, reverse=True)
     last = next((at for at in times if _another(taken, seats, at) is not None), None)
     if last is None:
@@ -111,12 +116,13 @@ def _judged(
 
 
 def _another(
-    taken: Sequence[_Taken], seats: Sequence[tuple[str, float, float]], at: float,
+    taken: Sequence[_Taken], seats: Sequence[tuple[str, int, float]], at: float,
 ) -> tuple[Sequence[_Taken], int] | None:
     """The parts that took others' places within a day from then, and how many stayed, where that makes
     another machine."""
     new = [part for part in taken if at <= part.began <= at + _AT_ONCE_S]
-    kept = Counter(kind for kind, began, seen in seats if began < at <= seen)
+    first = min((part.seat for part in new), default=0)
+    kept = Counter(kind for kind, seat, seen in seats if seat < first and at <= seen)
     others = Counter(part.kind for part in new)
     kinds = {*others, *kept}
     most = sum(others[kind] > kept[kind] for kind in kinds)

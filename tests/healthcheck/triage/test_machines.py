@@ -338,3 +338,15 @@ def test_whatever_changes_places_no_part_sits_twice_and_the_last_change_is_said(
             assert {name: one.at for name, one in another_machines(store).items()} == {
                 name: at for name, at in changed.items()
                 if last[shown[name]] == name}
+
+
+def test_parts_that_were_exchanged_one_after_another_are_no_other_machine_where_the_clock_went_back(store: Store) -> None:
+    parts = machine("a")
+    sweep(store, NOW, n1=list(parts))
+    for hours, at in ((1, 0), (2, 1), (-24, 2)):
+        sweep(store, NOW + hours * 3600 - 60, n2=machine("c"))
+        parts[at] = replace(parts[at], serial=f"new-{at}")
+        sweep(store, NOW + hours * 3600, n1=list(parts))
+    assert another_machines(store) == {}
+    sweep(store, NOW - 23 * 3600, n1=machine("b"))
+    assert set(another_machines(store)) == {"n1"}
