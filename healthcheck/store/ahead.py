@@ -79,7 +79,10 @@ def put_right(db: sqlite3.Connection, now: float, latest: float) -> None:
             db.execute(f"UPDATE {table} SET {column} = ?1 WHERE {column} > ?2", (now, latest))  # noqa: S608  (our own names)
     if not by_future:
         return
-    # Open problems and seats the sweep itself takes on.
+    # Open problems the sweep itself takes on. Open seats, too, but of the nodes that it asks alone, and what
+    # left a node must not seem to have come earlier than what stayed.
+    db.execute("UPDATE seat SET began = ?1, seen = min(seen, ?1) WHERE ended IS NULL AND began > ?2",
+               (now, latest))
     for table in ("problem", "seat"):
         db.execute(f"UPDATE {table} SET began = min(began, ?1), seen = min(seen, ?1), ended = ?1 "  # noqa: S608  (our own names)
                    "WHERE ended > ?2", (now, latest))

@@ -32,13 +32,14 @@ _TAKEN = (
     "WHERE old IS NOT NULL AND NOT EXISTS (SELECT 1 FROM seat JOIN seat AS out ON out.id = old "
     "WHERE seat.component = out.component AND seat.node = taken.node AND seat.ended IS NULL)")
 # Another model may call its slots otherwise: a part whose slot is new takes the place of one of its kind that
-# left within a day.
+# left within a day, unless both came to the node together.
 _TAKEN_ELSEWHERE = (
     "SELECT seat.node, component.kind, seat.began, seat.id, (SELECT last.node FROM seat AS last "
     "WHERE last.component = seat.component AND last.id < seat.id AND last.node != seat.node "
     "ORDER BY last.id DESC LIMIT 1) FROM seat AS old "
     "CROSS JOIN seat ON seat.node = old.node AND seat.id > old.id AND seat.ended IS NULL "
-    "AND seat.component != old.component AND seat.began BETWEEN old.ended - 86400 AND old.ended + 86400 "
+    "AND seat.component != old.component AND seat.began > old.began "
+    "AND seat.began BETWEEN old.ended - 86400 AND old.ended + 86400 "
     "CROSS JOIN component ON component.id = seat.component JOIN component AS was ON was.id = old.component "
     "AND was.kind = component.kind WHERE old.ended IS NOT NULL "
     "AND seat.began > (SELECT min(started) FROM sweep) AND NOT EXISTS (SELECT 1 FROM seat AS before "

@@ -350,3 +350,12 @@ def test_parts_that_were_exchanged_one_after_another_are_no_other_machine_where_
     assert another_machines(store) == {}
     sweep(store, NOW - 23 * 3600, n1=machine("b"))
     assert set(another_machines(store)) == {"n1"}
+
+
+def test_one_part_of_a_node_that_is_new_to_the_store_is_exchanged_and_it_is_the_same_machine(store: Store) -> None:
+    sweep(store, NOW - 3600, n2=machine("c"))
+    parts = machine("a")
+    sweep(store, NOW, n1=list(parts))
+    parts[0] = replace(parts[0], serial="new-0")
+    sweep(store, NOW + 3600, n1=list(parts))
+    assert another_machines(store) == {}
