@@ -284,7 +284,8 @@ class Operator:
         since = max(held, page.repaired, returned)
         clean: list[Look] = []
         for look in reversed(page.looks):
-            if look.order < since or look.wrong or len(clean) == CLEAN:
+            # With an incident that is over its nodes go back as they were before, a warning of their own included.
+            if look.order < since or (look.critical if incident else look.wrong) or len(clean) == CLEAN:
                 break
             if not clean or clean[-1].time - look.time >= APART or look.time > clean[-1].time:
                 clean.append(look)
