@@ -102,7 +102,8 @@ def judged(change: SiteChange, one: ChangeJudgement, fold: Fold) -> Iterator[str
             yield from (f"  {_line(each, fold)}" for each in group[:_SHOWN])
             if len(group) > _SHOWN:
                 yield f"  and {len(group) - _SHOWN} more: --format json"
-    yield f"A change that does nothing is called worse in at most {ALPHA:.0%} of judgements."
+    yield (f"A change that does nothing is called worse in about {ALPHA:.0%} of judgements: see muster help "
+           "change.")
 
 
 def last(change: SiteChange) -> str:
