@@ -5,7 +5,6 @@ It may come from anywhere: its size is bounded, and a mistake is one line with i
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -53,17 +52,7 @@ def load(path: Path) -> Burnin:
 
 def read(data: bytes, name: str) -> Burnin:
     """The burn-in of a document; raises ConfigError, one line with `name` and the place of the mistake."""
-    if len(data) > limits.DOCUMENT_BYTES:
-        raise ConfigError(f"{name}: is over the size limit of {limits.DOCUMENT_BYTES} bytes")
-    try:
-        whole = json.loads(data, parse_constant=fields.no_constant)
-    except (ValueError, RecursionError) as error:
-        message = "nested too deeply" if isinstance(error, RecursionError) else clean(error, 120)
-        raise ConfigError(f"{name}: not a JSON document: {message}") from None
-    try:
-        return _burnin(Fields(whole, ""))
-    except fields.WrongField as error:
-        raise ConfigError(f"{name}: {error}") from None
+    return fields.read_document(data, name, limits.DOCUMENT_BYTES, _burnin)
 
 
 def _burnin(top: Fields) -> Burnin:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
@@ -10,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from healthcheck.burnin import limits
+from inventory.errors import ConfigError
 from inventory.text import clean, short
 
 T = TypeVar("T")
@@ -22,7 +24,23 @@ class WrongField(Exception):
     """Where something is wrong, and what was expected."""
 
 
-def no_constant(word: str) -> Any:
+def read_document(data: bytes, name: str, most: int, make: Callable[[Fields], T]) -> T:
+    """What `make` makes of a JSON document of at most so many bytes; raises ConfigError, one line with `name`
+    and the place of the mistake."""
+    if len(data) > most:
+        raise ConfigError(f"{name}: is over the size limit of {most} bytes")
+    try:
+        whole = json.loads(data, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        message = "nested too deeply" if isinstance(error, RecursionError) else clean(error, 120)
+        raise ConfigError(f"{name}: not a JSON document: {message}") from None
+    try:
+        return make(Fields(whole, ""))
+    except WrongField as error:
+        raise ConfigError(f"{name}: {error}") from None
+
+
+def _no_constant(word: str) -> Any:
     """For json.loads: NaN and Infinity are no JSON."""
     raise ValueError(f"{word} is no number of JSON")
 

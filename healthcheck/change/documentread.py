@@ -5,7 +5,6 @@ A person may have edited it: its size is bounded, and a mistake is one line with
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -45,17 +44,7 @@ def load(path: Path) -> SiteChange:
 
 def read(data: bytes, name: str) -> SiteChange:
     """The change of a document; raises ConfigError, one line with `name` and the place of the mistake."""
-    if len(data) > LARGEST:
-        raise ConfigError(f"{name}: is over the size limit of {LARGEST >> 20} MiB")
-    try:
-        whole = json.loads(data, parse_constant=fields.no_constant)
-    except (ValueError, RecursionError) as error:
-        message = "nested too deeply" if isinstance(error, RecursionError) else clean(error, 120)
-        raise ConfigError(f"{name}: not a JSON document: {message}") from None
-    try:
-        return _change(Fields(whole, ""))
-    except fields.WrongField as error:
-        raise ConfigError(f"{name}: {error}") from None
+    return fields.read_document(data, name, LARGEST, _change)
 
 
 def _change(top: Fields) -> SiteChange:

@@ -23,11 +23,11 @@ class FirmwareStep:
     began: float
     ended: float | None
     done: bool | None
-    said: str
+    message: str
     line: int
 
 
-_COLUMNS = "id, node, entry, target, step, began, ended, done, said, line"
+_COLUMNS = "id, node, entry, target, step, began, ended, done, message, line"
 
 
 def firmware_steps(store: Store, node: str, entry: str, target: str) -> tuple[FirmwareStep, ...]:
@@ -54,20 +54,20 @@ def begin_step(
     with store.writing() as db:
         line = ledger.begin(db, now, who, f"firmware {step}", node, what, f"{entry} {target}")
         number = db.execute(
-            "INSERT INTO firmware_step (node, entry, target, step, began, said, counts, line) "
+            "INSERT INTO firmware_step (node, entry, target, step, began, message, counts, line) "
             "VALUES (?, ?, ?, ?, ?, '', 1, ?)", (node, entry, target, step, now, line)).lastrowid
     assert number is not None  # noqa: S101  (an INSERT always has one)
     return number
 
 
-def end_step(store: Store, number: int, done: bool | None, said: str, now: float) -> None:
+def end_step(store: Store, number: int, done: bool | None, message: str, now: float) -> None:
     """Writes down what became of it; what is known of it is never overwritten. Raises StoreError."""
     with store.writing() as db:
-        db.execute("UPDATE firmware_step SET ended = coalesce(ended, ?), done = ?, said = ? "
-                   "WHERE id = ? AND done IS NULL", (now, done, said, number))
+        db.execute("UPDATE firmware_step SET ended = coalesce(ended, ?), done = ?, message = ? "
+                   "WHERE id = ? AND done IS NULL", (now, done, message, number))
         line = db.execute("SELECT line FROM firmware_step WHERE id = ?", (number,)).fetchone()[0]
         if done is not None:
-            ledger.finish(db, line, said or ("done" if done else "not done"), now)
+            ledger.finish(db, line, message or ("done" if done else "not done"), now)
 
 
 def begin_anew(store: Store, updates: Collection[tuple[str, str]], who: str, now: float) -> int:

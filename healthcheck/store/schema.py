@@ -374,7 +374,7 @@ _FIRMWARE = (
     # it is not known whether the controller took it, and steps that a person had begun anew count no more.
     """CREATE TABLE firmware_step (
         id INTEGER PRIMARY KEY, node TEXT NOT NULL, entry TEXT NOT NULL, target TEXT NOT NULL,
-        step TEXT NOT NULL, began REAL NOT NULL, ended REAL, done INTEGER, said TEXT NOT NULL,
+        step TEXT NOT NULL, began REAL NOT NULL, ended REAL, done INTEGER, message TEXT NOT NULL,
         counts INTEGER NOT NULL, line INTEGER NOT NULL REFERENCES ledger
     )""",
     "CREATE INDEX firmware_step_node ON firmware_step (node)",

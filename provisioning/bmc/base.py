@@ -203,7 +203,7 @@ class EarlierChange:
 
     what: str
     end: ChangeEnd
-    said: str
+    message: str
     began: float = field(default=0.0, compare=False)
 
 

@@ -84,7 +84,7 @@ def changes(found: Sequence[EarlierChange] | BmcError) -> Iterator[str]:
         yield f"? an earlier change: {found.message}"
         return
     for one in found:
-        yield f"earlier change, {one.what}: {one.end.value}: {one.said}"
+        yield f"earlier change, {one.what}: {one.end.value}: {one.message}"
 
 
 def _twice(controller: str, version: str) -> str:

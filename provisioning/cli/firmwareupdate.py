@@ -136,7 +136,8 @@ def _made(
                                    for entry in one.entries], who(), time.time())
         for one in run(plan, site.policy, tools):
             failed |= not one.done
-            click.echo(f"{one.node}  {one.entry}: {one.said}" + (f"; next: {one.hand}" if one.hand else ""))
+            click.echo(f"{one.node}  {one.entry}: {one.message}"
+                       f"{f'; next: {one.hand}' if one.hand else ''}")
     return failed
 
 

@@ -51,7 +51,7 @@ class UpdateDecision:
     """What is next, what it is in words, and of a failure what a person does."""
 
     next: Next
-    said: str
+    message: str
     hand: str = ""
 
 
@@ -70,8 +70,8 @@ def decide(
     running = next((one for one in look.changes if one.end is ChangeEnd.RUNNING), None)
     if running is not None:
         if send is not None and now > _since(send, now) + times.task_s:
-            return _failed(f"its task is still running: {running.said}", node)
-        return UpdateDecision(Next.WAIT, f"{running.what}: {running.said}")
+            return _failed(f"its task is still running: {running.message}", node)
+        return UpdateDecision(Next.WAIT, f"{running.what}: {running.message}")
     if look.fits:
         if look.power is PowerState.OFF and (left_off or on is not None or off is not None):
             return _on(on, node, times, now, "on again")
@@ -83,9 +83,10 @@ def decide(
     if send is None:
         return UpdateDecision(Next.SEND, f"runs {look.versions}")
     if send.done is False:
-        return _failed(f"it did not take it: {send.said}", node)
+        return _failed(f"it did not take it: {send.message}", node)
     if send.done is None:
-        return _failed(f"it is not known whether it took it{': ' + send.said if send.said else ''}", node)
+        why = f": {send.message}" if send.message else ""
+        return _failed(f"it is not known whether it took it{why}", node)
     if own:
         if now > _since(send, now) + times.bmc_s:
             return _failed(f"it took it, and still runs {look.versions}", node)
@@ -105,7 +106,7 @@ def _reset(
         if off is None:
             return UpdateDecision(Next.OFF, "a reset, so that the new firmware becomes current")
         if off.done is False:
-            return _failed(f"it will not turn off: {off.said}", node)
+            return _failed(f"it will not turn off: {off.message}", node)
         if now > _since(off, now) + times.power.off_s:
             return _failed("it was asked to turn off, and has not", node)
         return UpdateDecision(Next.WAIT, "turns off")
@@ -116,15 +117,15 @@ def _reset(
     return UpdateDecision(Next.WAIT, "boots with new firmware")
 
 
-def _on(on: FirmwareStep | None, node: str, times: UpdateTimes, now: float, said: str) -> UpdateDecision:
+def _on(on: FirmwareStep | None, node: str, times: UpdateTimes, now: float, message: str) -> UpdateDecision:
     """A machine that is off is turned on, once; its controller may show that some seconds later."""
     if on is None or on.ended is None:
-        return UpdateDecision(Next.ON, said)
+        return UpdateDecision(Next.ON, message)
     if on.done is False:
-        return _failed(f"it will not turn on: {on.said}", node)
+        return _failed(f"it will not turn on: {on.message}", node)
     if now > _since(on, now) + times.power.on_s:
         return _failed("it was asked to turn on, and has not", node)
-    return UpdateDecision(Next.WAIT, said)
+    return UpdateDecision(Next.WAIT, message)
 
 
 def ended_by(changes: Sequence[EarlierChange], what: str, since: float) -> tuple[bool, str] | None:
@@ -135,9 +136,9 @@ def ended_by(changes: Sequence[EarlierChange], what: str, since: float) -> tuple
         if one.began < since:
             continue
         if one.what == what and one.end in (ChangeEnd.DONE, ChangeEnd.RESET):
-            return True, one.said
+            return True, one.message
         if one.what == what and one.end is ChangeEnd.FAILED:
-            return False, one.said
+            return False, one.message
     return None
 
 
@@ -150,5 +151,5 @@ def _since(step: FirmwareStep, now: float) -> float:
     return min(now, step.ended or step.began)
 
 
-def _failed(said: str, node: str) -> UpdateDecision:
-    return UpdateDecision(Next.FAILED, said, _LOOK.format(node=node))
+def _failed(message: str, node: str) -> UpdateDecision:
+    return UpdateDecision(Next.FAILED, message, _LOOK.format(node=node))

@@ -41,7 +41,7 @@ class UpdateOutcome:
     node: str
     entry: str
     done: bool
-    said: str
+    message: str
     hand: str = ""
 
 
@@ -123,10 +123,11 @@ def _entry(
             return UpdateOutcome(node.name, entry.id, False, clean(str(error), _MOST),
                                  "mend that, then type the same again")
         if decision.next in (Next.DONE, Next.FAILED):
-            return UpdateOutcome(node.name, entry.id, decision.next is Next.DONE, clean(decision.said, _MOST),
-                                 decision.hand)
+            return UpdateOutcome(node.name, entry.id, decision.next is Next.DONE,
+                                 clean(decision.message, _MOST), decision.hand)
         if decision.next is Next.WAIT and tools.clock() > began + _most_s(tools.times):
-            return UpdateOutcome(node.name, entry.id, False, clean(f"no end of it: {decision.said}", _MOST),
+            return UpdateOutcome(node.name, entry.id, False,
+                                 clean(f"no end of it: {decision.message}", _MOST),
                                  f"muster bmc show {node.name}, then type the same again")
         tools.sleep(tools.again_s if decision.next is Next.WAIT else 0.0)
     return UpdateOutcome(node.name, entry.id, False, "interrupted", "type the same again")
@@ -168,8 +169,8 @@ def _made(
     """Writes the step down, makes it, and writes down what became of it."""
     name = decision.next.value
     with opened(tools.folder, make=True) as store:
-        number = begin_step(store, tools.who, node.name, entry.id, target, name, clean(decision.said, _MOST),
-                            tools.clock())
+        number = begin_step(store, tools.who, node.name, entry.id, target, name,
+                            clean(decision.message, _MOST), tools.clock())
     done: bool | None = True
     try:
         said = _make(entry, decision.next, tools, controller)

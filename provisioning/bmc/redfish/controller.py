@@ -172,7 +172,7 @@ class RedfishController:
             found = task.again(self.session, one.task)
             if found.end in (task.TaskEnd.RUNNING, task.TaskEnd.RESET):
                 one.stays()
-            yield EarlierChange(one.task.what, _ENDS[found.end], found.said, one.task.began)
+            yield EarlierChange(one.task.what, _ENDS[found.end], found.summary, one.task.began)
 
     def hardware(self) -> HardwareInventory:
         """All parts."""
@@ -222,7 +222,7 @@ class RedfishController:
         for one in self._earlier():
             if one.end is ChangeEnd.RUNNING:
                 raise BmcError(
-                    BmcErrorReason.BUSY, f"it still works on an earlier change, {one.what}: {one.said}")
+                    BmcErrorReason.BUSY, f"it still works on an earlier change, {one.what}: {one.message}")
 
     def _changes(self) -> Changes:
         self._not_busy()

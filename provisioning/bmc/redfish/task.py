@@ -63,7 +63,7 @@ class TaskReading:
     percent: int | None = None
 
     @property
-    def said(self) -> str:
+    def summary(self) -> str:
         """All of it in one line."""
         what = self.state + (f", {self.percent}%" if self.percent is not None
                              and self.end is TaskEnd.RUNNING else "")
@@ -136,8 +136,8 @@ def looked(answer: RedfishResponse) -> TaskReading:
         return TaskReading(TaskEnd.UNKNOWN, f"{answer.status}{error_text(answer)}")
     if answer.status >= 400:
         # Dell answers 400 for a failed job's task, with the task or with an error.
-        said = (task.said,) if task is not None else ()
-        return TaskReading(TaskEnd.FAILED, f"{answer.status}{error_text(answer)}", said)
+        messages = (task.summary,) if task is not None else ()
+        return TaskReading(TaskEnd.FAILED, f"{answer.status}{error_text(answer)}", messages)
     if task is not None:
         return task
     return TaskReading(TaskEnd.RUNNING if answer.status == 202 else TaskEnd.DONE,
@@ -160,13 +160,13 @@ def followed(session: Session, answer: RedfishResponse, what: str, tasks: Pendin
         if task.end in (TaskEnd.RUNNING, TaskEnd.RESET):
             kept.stays()
     if task.end is TaskEnd.FAILED:
-        raise BmcError(BmcErrorReason.REFUSED, f"{what}: its task failed: {task.said}", False)
+        raise BmcError(BmcErrorReason.REFUSED, f"{what}: its task failed: {task.summary}", False)
     if task.end is TaskEnd.UNKNOWN:
-        raise BmcError(BmcErrorReason.BROKEN, f"{what}: of its task {path}: {task.said}", None)
+        raise BmcError(BmcErrorReason.BROKEN, f"{what}: of its task {path}: {task.summary}", None)
     if task.end is TaskEnd.RUNNING:
         raise BmcError(BmcErrorReason.TIMEOUT, f"{what} was accepted, and its task {path} is still on its "
-                       f"way ({task.said}); it is followed further", None)
-    return task.said
+                       f"way ({task.summary}); it is followed further", None)
+    return task.summary
 
 
 def _followed(session: Session, path: str, answer: RedfishResponse, *, at_reset: bool) -> TaskReading:

@@ -13,7 +13,6 @@ import contextlib
 import hashlib
 import hmac
 import http.client
-import io
 import select
 import socket
 import ssl
@@ -24,6 +23,7 @@ from dataclasses import dataclass, field
 
 from inventory.text import clean, short
 from provisioning.bmc.base import BmcError, BmcErrorReason
+from provisioning.bmc.timedsocket import TimedSocket
 
 CONNECT_S = 10.0
 MOST_BYTES = 8 * 1024 * 1024        # of one answer: an expanded log of 4,000 entries has some 3 MB
@@ -138,7 +138,7 @@ class RedfishConnection:
         return self._socket
 
     def _answer(self, connection: ssl.SSLSocket, method: str, deadline: Deadline) -> RedfishResponse:
-        timed = _Timed(connection, deadline)
+        timed = TimedSocket(connection, deadline)
         response = http.client.HTTPResponse(timed, method=method)  # type: ignore[arg-type]
         response.begin()
         found = response.getheaders()
@@ -171,31 +171,6 @@ def _talks(connection: ssl.SSLSocket) -> bool:
     poll = select.poll()
     poll.register(connection, select.POLLIN)
     return bool(poll.poll(0))
-
-
-class _Timed:
-    """What http.client reads an answer from: of a socket, until the deadline."""
-
-    def __init__(self, connection: ssl.SSLSocket, deadline: Deadline) -> None:
-        self._connection = connection
-        self._deadline = deadline
-
-    def makefile(self, mode: str) -> io.BufferedReader:
-        """The reading end."""
-        return io.BufferedReader(_Reader(self._connection, self._deadline))
-
-
-class _Reader(io.RawIOBase):
-    def __init__(self, connection: ssl.SSLSocket, deadline: Deadline) -> None:
-        self._connection = connection
-        self._deadline = deadline
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        self._connection.settimeout(self._deadline.left())
-        return self._connection.recv_into(buffer)
 
 
 def trusting(place: RedfishEndpoint, *, any_certificate: bool = False) -> ssl.SSLContext:

@@ -124,7 +124,7 @@ def after_earlier(machine: Machine, earlier: Sequence[EarlierChange]) -> Observa
     failed = next((one for one in earlier if one.end is ChangeEnd.FAILED), None)
     if failed is not None:
         found = trouble(
-            clean(f"its BMC accepted a change, and did not make it: {failed.what}: {failed.said}", _MOST),
+            clean(f"its BMC accepted a change, and did not make it: {failed.what}: {failed.message}", _MOST),
             Owner.OPERATOR, f"read the BMC's log, then: muster bringup retry {machine.name}", "node")
         return replace(found, learned=learned(machine, earlier))
     running = next((one for one in earlier if one.end is ChangeEnd.RUNNING), None)
@@ -132,10 +132,10 @@ def after_earlier(machine: Machine, earlier: Sequence[EarlierChange]) -> Observa
         return None
     late = Trouble(
         clean(f"its BMC at {address(machine)} does not come to an end with a change: {running.what}: "
-              f"{running.said}", _MOST), Owner.OPERATOR,
+              f"{running.message}", _MOST), Owner.OPERATOR,
         "look at its task list, and restart the BMC itself (ipmitool mc reset cold) if it hangs; then: "
         f"muster bringup retry {machine.name}", "node")
-    what = clean(f"its BMC still works on {running.what}: {running.said}", _MOST)
+    what = clean(f"its BMC still works on {running.what}: {running.message}", _MOST)
     return Observation(StepState.WAIT, what, troubles=(late,),
                        again_s=_LOOKS_S, learned=learned(machine, earlier))
 
@@ -150,7 +150,7 @@ def learned(machine: Machine, earlier: Sequence[EarlierChange]) -> dict[str, Ope
                      if change.what.startswith(_WHAT.get(one.key.partition(":")[0], "\0"))), None)
         if done is not None and past is not None and past.done is None:
             begins = "accepted" if done else BmcErrorReason.REFUSED.value
-            found[past.key] = OperationResult(done, clean(f"{begins}: {change.said}", _MOST))
+            found[past.key] = OperationResult(done, clean(f"{begins}: {change.message}", _MOST))
     return found
 
 

@@ -8,7 +8,6 @@ one read each.
 from __future__ import annotations
 
 import http.client
-import io
 import ipaddress
 import socket
 import ssl
@@ -18,6 +17,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from inventory.text import clean, short
+from provisioning.bmc.timedsocket import TimedSocket
 from provisioning.osinstall.base import OsError
 
 CONNECT_S = 10.0
@@ -171,7 +171,7 @@ def _context(where: MaasPlace, tls: str) -> ssl.SSLContext:
 
 
 def _answer(where: MaasPlace, connection: socket.socket, method: str, deadline: MaasDeadline) -> MaasAnswer:
-    response = http.client.HTTPResponse(_Timed(connection, deadline), method=method)  # type: ignore[arg-type]
+    response = http.client.HTTPResponse(TimedSocket(connection, deadline), method=method)  # type: ignore[arg-type]
     response.begin()
     body = bytearray()
     while chunk := response.read(_CHUNK):
@@ -184,31 +184,6 @@ def _answer(where: MaasPlace, connection: socket.socket, method: str, deadline: 
     # A date is allowed too, and no one knows whose clock is right.
     seconds = float(wait) if wait.isdecimal() and len(wait) < 6 else 0.0
     return MaasAnswer(response.status, seconds, bytes(body))
-
-
-class _Timed:
-    """What http.client reads an answer from: of a socket, until the deadline."""
-
-    def __init__(self, connection: socket.socket, deadline: MaasDeadline) -> None:
-        self._connection = connection
-        self._deadline = deadline
-
-    def makefile(self, mode: str) -> io.BufferedReader:
-        """The reading end."""
-        return io.BufferedReader(_Reader(self._connection, self._deadline))
-
-
-class _Reader(io.RawIOBase):
-    def __init__(self, connection: socket.socket, deadline: MaasDeadline) -> None:
-        self._connection = connection
-        self._deadline = deadline
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        self._connection.settimeout(self._deadline.left())
-        return self._connection.recv_into(buffer)
 
 
 def _error(where: MaasPlace, problem: Exception, sent: bool) -> MaasError:

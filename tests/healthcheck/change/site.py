@@ -34,7 +34,7 @@ SLOW_STAGE = "node"
 NEW_RECORD = "4,90,9000000,-;NVRM: the new driver complains about register 0x88\n"
 
 
-def settled(home: Path) -> Path:
+def with_an_inventory(home: Path) -> Path:
     """The inventory alone."""
     home.mkdir(exist_ok=True)
     (home / "muster.yaml").write_text(INVENTORY)

@@ -23,7 +23,7 @@ from tests.healthcheck.change.site import CANARY
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     """The inventory, a sweep and burn-ins of an hour ago."""
-    home, before = site.settled(tmp_path), time.time() - 3600
+    home, before = site.with_an_inventory(tmp_path), time.time() - 3600
     site.saved(home / "before", before)
     site.burnt(home, before, "before")
     return home

@@ -252,7 +252,7 @@ def test_a_bios_job_that_waits_for_the_reset_is_as_far_as_a_write_comes(opened: 
     papers.first = answer(204)
     later.set_boot(BootTarget.PXE, True)
     papers.later = [answer(200, {**SCHEDULED, "JobState": "Failed", "Message": "BIOS is locked."})]
-    assert [(one.end, one.said) for one in opened(papers).earlier()] == [
+    assert [(one.end, one.message) for one in opened(papers).earlier()] == [
         (ChangeEnd.FAILED, "Failed; BIOS is locked.")]
     assert not kept(tmp_path)
 
@@ -299,7 +299,7 @@ _JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | s
 @given(status=st.sampled_from([200, 202, 204, 400, 404, 410, 500]), body=_JSON)
 def test_whatever_a_task_monitor_says_one_short_line_comes_of_it(status: int, body: Any) -> None:
     found = looked(answer(status, body))
-    assert len(found.said) <= 300 and clean(found.said, 300) == found.said
+    assert len(found.summary) <= 300 and clean(found.summary, 300) == found.summary
     monitor(answer(status, body))
 
 

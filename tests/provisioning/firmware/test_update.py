@@ -99,7 +99,7 @@ def test_the_image_is_sent_once_and_a_look_shows_it(tmp_path: Path, manner: str)
     with bed_of(tmp_path, manner) as bed:
         began = time.time()
         outcome = bed.run()
-        assert outcome.done and outcome.said == "as wanted: bios 2.2.0"
+        assert outcome.done and outcome.message == "as wanted: bios 2.2.0"
         assert bed.service.pushed == ["BIOS 2.2.0"]
         reset = [] if manner == "simple" else [("off", True), ("on", True)]
         assert bed.steps() == [("send", True), *reset]
@@ -136,7 +136,7 @@ def test_killed_at_each_step_nothing_is_sent_twice_and_what_is_not_known_is_a_pe
             version = bed.service.documents[bed.service.system]["BiosVersion"]
             assert outcome.done == (version == "2.2.0" and bed.service.documents[bed.service.system]["PowerState"] == "On"), (at, outcome)
             if not outcome.done:
-                assert "not known" in outcome.said or "has not" in outcome.said, (at, outcome)
+                assert "not known" in outcome.message or "has not" in outcome.message, (at, outcome)
                 assert "--again" in outcome.hand
                 with opened(folder / "state") as store:
                     assert begin_anew(store, [("gx01", "new")], "ops", time.time()) > 0
@@ -175,13 +175,13 @@ def _kills(monkeypatch: pytest.MonkeyPatch, at: int) -> Callable[[], int]:
 def test_a_controller_that_restarts_with_its_new_firmware_is_waited_for(tmp_path: Path) -> None:
     with bed_of(tmp_path, "multipart", away=6) as bed:
         outcome = bed.run("bmc", bmc_s=60.0)
-        assert outcome.done and outcome.said == "as wanted: bmc 2.2.0" and bed.steps("bmc") == [("send", True)]
+        assert outcome.done and outcome.message == "as wanted: bmc 2.2.0" and bed.steps("bmc") == [("send", True)]
 
 
 def test_a_controller_that_does_not_come_back_is_said_and_typing_again_goes_on(tmp_path: Path) -> None:
     with bed_of(tmp_path, "multipart", away=100_000) as bed:
         outcome = bed.run("bmc", bmc_s=2.0)
-        assert not outcome.done and "its BMC: " in outcome.said and "muster bmc show gx01" in outcome.hand
+        assert not outcome.done and "its BMC: " in outcome.message and "muster bmc show gx01" in outcome.hand
         bed.service.gone = 0
         assert bed.run("bmc").done and len(bed.service.pushed) == 1
 
@@ -193,7 +193,7 @@ def test_a_refused_image_and_a_task_that_fails_are_failures_with_a_next_step(tmp
         (tmp_path / str(at)).mkdir()
         with bed_of(tmp_path / str(at), manner, **more) as bed:
             outcome = bed.run()
-            assert not outcome.done and "it did not take it: " in outcome.said and "--again" in outcome.hand
+            assert not outcome.done and "it did not take it: " in outcome.message and "--again" in outcome.hand
             assert bed.steps() == [("send", False)]
             assert not bed.run().done and len(bed.service.pushed) <= 1
 
@@ -201,13 +201,13 @@ def test_a_refused_image_and_a_task_that_fails_are_failures_with_a_next_step(tmp
 def test_one_that_is_reset_and_still_runs_the_old_version_is_no_success(tmp_path: Path) -> None:
     with bed_of(tmp_path, "staged", ignores=True) as bed:
         outcome = bed.run(bios_s=1.0)
-        assert not outcome.done and outcome.said == "it was reset, and still runs bios 2.1.5"
+        assert not outcome.done and outcome.message == "it was reset, and still runs bios 2.1.5"
 
 
 def test_a_machine_that_may_have_a_job_is_not_touched(tmp_path: Path) -> None:
     with bed_of(tmp_path, "multipart") as bed:
         outcome = bed.run(forbidden="a job runs there")
-        assert not outcome.done and outcome.said == "not touched: a job runs there"
+        assert not outcome.done and outcome.message == "not touched: a job runs there"
         assert bed.service.pushed == [] and bed.steps() == []
 
 
@@ -218,13 +218,13 @@ def test_after_the_first_machine_fails_no_other_is_begun(tmp_path: Path) -> None
         plan = UpdatePlan(tuple((MachineUpdate(node, policy.firmware, {}),) for node in (bed.node, *others)), ())
         outcomes = list(run(plan, policy, bed.tools(policy)))
         assert [one.node for one in outcomes] == ["gx01", "gx02", "gx03"] and not any(one.done for one in outcomes)
-        assert [one.said for one in outcomes[1:]] == ["not begun: others failed before it"] * 2
+        assert [one.message for one in outcomes[1:]] == ["not begun: others failed before it"] * 2
 
 
 def test_one_that_is_off_and_shows_the_version_is_asked_on_once_and_said_where_it_stays_off(tmp_path: Path) -> None:
     with bed_of(tmp_path, "staged", early=True, stays_off=True) as bed:
         outcome = bed.run(on_s=0.5)
-        assert not outcome.done and outcome.said == "it was asked to turn on, and has not" and "--again" in outcome.hand
+        assert not outcome.done and outcome.message == "it was asked to turn on, and has not" and "--again" in outcome.hand
         assert bed.steps() == [("send", True), ("off", True), ("on", True)]
         assert not bed.run(on_s=0.5).done and len(bed.steps()) == 3
 
@@ -264,7 +264,7 @@ def test_the_end_of_a_task_is_kept_though_the_look_after_it_fails(tmp_path: Path
 def test_a_task_that_no_one_may_look_at_has_not_failed(tmp_path: Path) -> None:
     with bed_of(tmp_path, "multipart", hidden=True) as bed:
         outcome = bed.run()
-        assert not outcome.done and "it is not known whether it took it" in outcome.said and "Not for this account." in outcome.said
+        assert not outcome.done and "it is not known whether it took it" in outcome.message and "Not for this account." in outcome.message
         assert bed.steps() == [("send", None)]
 
 
@@ -277,7 +277,7 @@ def test_the_end_of_an_older_update_is_never_taken_for_that_of_one_that_was_not_
         with opened(tmp_path / "state", make=True) as store:
             begin_step(store, "ops", "gx01", "new", target_of(bed.policy().firmware[0]), "send", "", time.time())
         outcome = bed.run()
-        assert not outcome.done and outcome.said == "it is not known whether it took it" and "--again" in outcome.hand
+        assert not outcome.done and outcome.message == "it is not known whether it took it" and "--again" in outcome.hand
         assert bed.steps() == [("send", None)] and bed.service.documents[bed.service.system]["PowerState"] == "On"
 
 
@@ -285,6 +285,6 @@ def test_the_end_of_an_older_update_is_never_taken_for_that_of_one_that_was_not_
 def test_a_machine_is_not_reset_while_no_task_tells_whether_its_image_is_written(tmp_path: Path, manner: str) -> None:
     with bed_of(tmp_path, manner, untold=True) as bed:
         outcome = bed.run()
-        assert not outcome.done and "it is not known whether it took it" in outcome.said and "no task tells" in outcome.said
+        assert not outcome.done and "it is not known whether it took it" in outcome.message and "no task tells" in outcome.message
         assert bed.steps() == [("send", None)] and "--again" in outcome.hand
         assert not bed.run().done and len(bed.service.pushed) == 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -24,6 +23,7 @@ from tests.provisioning.osinstall.pxe.pxesite import fetched, mac, seed_path
 from tests.provisioning.osinstall.pxe.pxesite import home as phone_home
 from tests.provisioning.osinstall.pxe.test_settings import SITE
 from tests.testbed.ports import free_port
+from tests.testbed.sshd import wait_until
 
 
 @pytest.fixture
@@ -138,12 +138,12 @@ def test_a_served_machine_is_installed_and_the_server_ends_well_on_a_signal(home
 
 
 def _up(address: str, process: subprocess.Popen[bytes]) -> None:
-    end = time.monotonic() + 30
-    while time.monotonic() < end:
+    def serves() -> bool:
         assert process.poll() is None
         try:
             fetched(f"{address}/boot.ipxe")
-            return
         except OSError:
-            time.sleep(0.05)
-    raise AssertionError("it does not serve")
+            return False
+        return True
+
+    wait_until(serves, 30, "its server")

@@ -105,7 +105,7 @@ def test_a_mistake_is_one_line_with_its_place(tmp_path: Path, old: str, new: str
 def test_the_example_of_the_topic_is_one(tmp_path: Path) -> None:
     (text,) = (text for language, text in blocks(FOLDER / "pxe.md") if language == "yaml")
     (tmp_path / "id.pub").write_text(f"{KEY} me\n")
-    found = load(site(tmp_path / "site", text.replace("/root/.ssh/id_ed25519.pub", str(tmp_path / "id.pub"))))
+    found = load(site(tmp_path / "site", text.replace("/etc/muster/id_ed25519.pub", str(tmp_path / "id.pub"))))
     assert set(found.images) == {"ubuntu-24.04", "debian-12"} and found.dhcp is not None and len(found.by_node) == 8
 
 
