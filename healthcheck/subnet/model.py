@@ -1,0 +1,147 @@
+"""One fabric at one time: its switches, hosts' adapters, ports and links.
+
+Terms are those of the InfiniBand Architecture Specification: a node (switch, channel adapter, router) has a
+node GUID, each of its ports a number, and a link joins two ports. Ethernet fabrics (RoCE), seen through
+LLDP, fill the same values with the chassis' MAC address in the place of the node GUID.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property
+from types import MappingProxyType
+
+
+class DeviceKind(Enum):
+    """What stands at the end of a link."""
+
+    SWITCH = "switch"
+    ADAPTER = "adapter"         # a host's channel adapter or network port
+    ROUTER = "router"
+
+
+class LinkState(Enum):
+    """The logical state of a port (PortInfo.PortState); Ethernet knows up (ACTIVE) and DOWN only."""
+
+    DOWN = "down"
+    INITIALIZE = "initialize"
+    ARMED = "armed"
+    ACTIVE = "active"
+
+
+@dataclass(frozen=True, order=True)
+class FabricEnd:
+    """One port's identity in the fabric: the GUID of its node as 16 hexadecimal digits in lower case (of an
+    Ethernet device, its chassis id as LLDP gives it), and the port's number there, from 1. A split or
+    multi-plane port's parts have numbers of their own, as the subnet gives them."""
+
+    guid: str
+    number: int
+
+
+@dataclass(frozen=True)
+class FabricPort:
+    """A port as a tool showed it. What no tool showed is None, and is never taken for good.
+
+    `label` is what is printed on the device or what the tool calls the port ("1/12/1"). `width` is the
+    number of lanes in use; `speed` the name of the rate of one lane (SDR, DDR, QDR, FDR10, FDR, EDR, HDR,
+    NDR, XDR), and `gigabits` that of the whole link for Ethernet. `physical` is the physical state in the
+    tool's words in lower case ("linkup", "polling", "disabled"). `port_guid` is an adapter port's own GUID.
+    `peer` is where its cable ends, None where it is not known or not there.
+    """
+
+    end: FabricEnd
+    state: LinkState | None = None
+    physical: str | None = None
+    width: int | None = None
+    speed: str | None = None
+    gigabits: float | None = None
+    lid: int | None = None
+    port_guid: str | None = None
+    label: str | None = None
+    peer: FabricEnd | None = None
+
+
+@dataclass(frozen=True)
+class FabricDevice:
+    """A switch, an adapter or a router. `description` is what it calls itself (NodeDescription, system
+    name), cleaned; `ports` are those that a tool showed, by number; `system` is the GUID of the chassis or
+    card that it shares with others (system image GUID: the planes of a multi-plane switch or card have
+    one)."""
+
+    guid: str
+    kind: DeviceKind
+    description: str = ""
+    system: str | None = None
+    port_count: int | None = None
+    ports: Mapping[int, FabricPort] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True, order=True)
+class FabricLink:
+    """A cable: its two ends, the lesser first."""
+
+    a: FabricEnd
+    b: FabricEnd
+
+    @classmethod
+    def of(cls, one: FabricEnd, other: FabricEnd) -> FabricLink:
+        """The link of two ends in whichever order."""
+        return cls(min(one, other), max(one, other))
+
+    def beyond(self, end: FabricEnd) -> FabricEnd:
+        """The other end."""
+        return self.b if end == self.a else self.a
+
+
+class ManagerState(Enum):
+    """What a subnet manager is doing (SMInfo.SMState)."""
+
+    NOT_ACTIVE = "not active"
+    DISCOVERING = "discovering"
+    STANDBY = "standby"
+    MASTER = "master"
+
+
+@dataclass(frozen=True)
+class SubnetManager:
+    """A subnet manager: the GUID of the port that it runs on, its state, priority and activity count."""
+
+    port_guid: str
+    state: ManagerState
+    priority: int | None = None
+    activity: int | None = None
+
+
+@dataclass(frozen=True)
+class Subnet:
+    """One subnet (one plane of a multi-plane fabric) as it was seen once.
+
+    `name` is the plane's; `devices` are by GUID; `managers` is None where none of the sources shows subnet
+    managers, which is not the same as that there are none. `unread` names what could not be read, with the
+    reason, and `partial` is whether a tool's output ended early: what is missing from a partial subnet is
+    not known to be absent.
+    """
+
+    name: str
+    devices: Mapping[str, FabricDevice]
+    managers: tuple[SubnetManager, ...] | None = None
+    unread: tuple[str, ...] = ()
+    partial: bool = False
+
+    @cached_property
+    def links(self) -> frozenset[FabricLink]:
+        """Every link that a port of either end showed."""
+        return frozenset(FabricLink.of(port.end, port.peer) for port in self.ports() if port.peer is not None)
+
+    def ports(self) -> Iterator[FabricPort]:
+        """Every port of every device."""
+        for device in self.devices.values():
+            yield from device.ports.values()
+
+    def port(self, end: FabricEnd) -> FabricPort | None:
+        """The port of this identity, where it was shown."""
+        device = self.devices.get(end.guid)
+        return None if device is None else device.ports.get(end.number)
