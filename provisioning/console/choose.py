@@ -74,8 +74,8 @@ def opened(node: Node, folder: Path, *, seconds: float = 20.0) -> ConsoleSource:
         return sol.opened(replace(node, bmc=replace(node.bmc, speaks=Speaks.IPMI, port=found.ipmi or None)),
                           folder, seconds=seconds)
     ways = f"; it offers it by {', '.join(found.others)}, which muster does not use" if found.others else ""
-    raise ConsoleUnavailable(f"its controller keeps no log of its console, and offers no serial over LAN{ways}",
-                             passing=False)
+    raise ConsoleUnavailable(
+        f"its controller keeps no log of its console, and offers no serial over LAN{ways}", passing=False)
 
 
 def _unavailable(error: BmcError) -> ConsoleUnavailable:

@@ -1,8 +1,8 @@
 """Bytes of a serial console -> lines that are safe to keep and to show. Pure.
 
-Firmware paints menus with escape sequences and moves the cursor; kernels end lines with CR LF; a line may come
-in many pieces, or never end. Sequences (ECMA-48, 5.4: CSI; 8.3.89: OSC) are left out, a CR alone ends a line as
-an LF does, and what else a terminal could act on is escaped.
+Firmware paints menus with escape sequences and moves the cursor; kernels end lines with CR LF; a line may
+come in many pieces, or never end. Sequences (ECMA-48, 5.4: CSI; 8.3.89: OSC) are left out, a CR alone ends a
+line as an LF does, and what else a terminal could act on is escaped.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from inventory.text import clean
 
 LONGEST = 1000          # characters of a kept line
 _MOST_OPEN = 8192       # bytes of a line that has not ended: then it is cut there
-_SEQUENCE = re.compile(rb"\x1b(?:\[[0-?]{0,32}[ -/]{0,8}[@-~]|\][^\x07\x1b]{0,256}(?:\x07|\x1b\\)|[@-Z\\^_=>78])")
+_SEQUENCE = re.compile(
+    rb"\x1b(?:\[[0-?]{0,32}[ -/]{0,8}[@-~]|\][^\x07\x1b]{0,256}(?:\x07|\x1b\\)|[@-Z\\^_=>78])")
 _PLACED = re.compile(rb"\x1b\[[0-9;]{0,16}[HfJ]")     # the cursor is put elsewhere: another line begins
 _END = re.compile(rb"[\r\n]+")
 

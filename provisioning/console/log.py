@@ -1,8 +1,9 @@
-"""The captured console of one machine as files: NODE.log and, before it, NODE.1.log, of bounded size and 0600.
+"""The captured console of one machine as files: NODE.log and, before it, NODE.1.log, of bounded size and
+0600.
 
-A line is `2026-11-28T01:02:03Z | text` for what the machine wrote, and `... # kind: text` for what muster says of
-the capture; no text of a machine can look like the latter. Lines are appended whole: of a killed writer the last
-may be torn, and is ended before the next is written.
+A line is `2026-11-28T01:02:03Z | text` for what the machine wrote, and `... # kind: text` for what muster
+says of the capture; no text of a machine can look like the latter. Lines are appended whole: of a killed
+writer the last may be torn, and is ended before the next is written.
 """
 
 from __future__ import annotations

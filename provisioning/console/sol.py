@@ -1,8 +1,9 @@
-"""Serial over LAN: ipmitool's session on a machine's serial console (IPMI 2.0, 15), of which a controller has one.
+"""Serial over LAN: ipmitool's session on a machine's serial console (IPMI 2.0, 15), of which a controller has
+one.
 
-ipmitool ends its session when its standard input ends, and that is a pipe of ours: a muster that is killed takes
-it along. Where both are killed the session stays at the controller, and a file of the state folder has its id:
-the next capture ends that session, which is proven ours by the controller's own word, and no other.
+ipmitool ends its session when its standard input ends, and that is a pipe of ours: a muster that is killed
+takes it along. Where both are killed the session stays at the controller, and a file of the state folder has
+its id: the next capture ends that session, which is proven ours by the controller's own word, and no other.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ _MOST_ERR = 4096
 
 
 class SolSession:
-    """A running ipmitool that has, or asks for, the console. `opened` makes one; `ours` is kept up to date once
-    it is set."""
+    """A running ipmitool that has, or asks for, the console. `opened` makes one; `ours` is kept up to date
+    once it is set."""
 
     way = "serial over LAN"
 

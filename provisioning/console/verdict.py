@@ -1,8 +1,8 @@
-"""Judges the lines of a console by the kernel catalogue: of the kernel, of systemd in the initramfs and after, and
-whatever else the catalogue knows. Pure.
+"""Judges the lines of a console by the kernel catalogue: of the kernel, of systemd in the initramfs and
+after, and whatever else the catalogue knows. Pure.
 
-A console shows what anyone writes to it, so a line proves less than the kernel's own log: it says where to look,
-and decides nothing.
+A console shows what anyone writes to it, so a line proves less than the kernel's own log: it says where to
+look, and decides nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from healthcheck.model.outcome import Severity
 from inventory.text import clean
 
 _KERNEL = re.compile(r"(?:<\d{1,4}>)?\[ {0,12}\d{1,12}\.\d{1,9}\](?:\[ {0,8}[TC]\d{1,10}\])? ?", re.ASCII)
-# What systemd shows on the console of a job that failed (systemd, src/core/job.c, job_print_done_status_message).
+# What systemd shows of a job that failed (systemd, src/core/job.c, job_print_done_status_message).
 _STATUS = re.compile(r"\[ {0,2}(?:FAILED|DEPEND|TIME) {0,2}\] ?", re.ASCII)
 _SHOWN = (Severity.CRITICAL, Severity.WARNING)
 MOST = 8
@@ -25,7 +25,8 @@ MOST = 8
 
 @dataclass(frozen=True)
 class ConsoleFinding:
-    """What an entry of the catalogue knows of lines of the console: the first of them, and how many there are."""
+    """What an entry of the catalogue knows of lines of the console: the first of them, and how many there
+    are."""
 
     entry: CatalogueEntry
     line: str

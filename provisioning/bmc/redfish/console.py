@@ -1,9 +1,11 @@
-"""What a Redfish service says of the machine's serial console: a log of it that can be read, or how one connects.
+"""What a Redfish service says of the machine's serial console: a log of it that can be read, or how one
+connects.
 
-The log is OpenBMC's HostLogger, one entry a line (openbmc/bmcweb, redfish-core/lib/systems_logservices_hostlogger.hpp;
-phosphor-hostlogger). Its entries are numbered by their place, which moves when the oldest file is dropped, so what
-is new is found behind the lines that were read last. How one connects: DMTF, ComputerSystem.SerialConsole
-(v1.13.0: IPMI, SSH, Telnet, WebSocket) and Manager.SerialConsole.
+The log is OpenBMC's HostLogger, one entry a line (openbmc/bmcweb,
+redfish-core/lib/systems_logservices_hostlogger.hpp; phosphor-hostlogger). Its entries are numbered by their
+place, which moves when the oldest file is dropped, so what is new is found behind the lines that were read
+last. How one connects: DMTF, ComputerSystem.SerialConsole (v1.13.0: IPMI, SSH, Telnet, WebSocket) and
+Manager.SerialConsole.
 """
 
 from __future__ import annotations
