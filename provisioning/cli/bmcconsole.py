@@ -104,13 +104,13 @@ def _catalogue(rules: str | None) -> Catalogue | None:
 def _followed(node: Node, state: str | None) -> int:
     """Prints until interrupted; 3 where nothing can be captured."""
     from provisioning.bringup.engine.signals import stop_signals
-    from provisioning.console.capture import Capture
+    from provisioning.console.capture import ConsoleCapture
     from provisioning.console.log import captured, tail
 
     folder, stop, printed = state_folder(state), threading.Event(), 0
     since = time.time()
     others = captured(folder, node.name)
-    capture = Capture(node, folder)
+    capture = ConsoleCapture(node, folder)
     if others:
         click.echo(f"note: another muster captures {node.name}'s console; this is what it saves", err=True)
     else:

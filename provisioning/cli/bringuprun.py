@@ -185,7 +185,7 @@ def _prepared(
     from provisioning.bringup.steps.console import ending_with_steps, with_consoles
     from provisioning.bringup.steps.context import StepContext
     from provisioning.bringup.steps.executors import executors
-    from provisioning.console.capture import Captures
+    from provisioning.console.capture import ConsoleCaptures
 
     name = f"bringup ({who()})"
     context = StepContext(site.folder, site.path, site.inventory, site.ruleset, site.rules, RemoteTransport,
@@ -198,7 +198,7 @@ def _prepared(
         return lambda on_event: run(run_context, nodes, made, policy, on_event, dry=dry)
 
     def captured(on_event: _OnEvent) -> BringupOutcome:
-        captures = Captures(site.folder, policy.consoles.at_once)
+        captures = ConsoleCaptures(site.folder, policy.consoles.at_once)
         try:
             return run(run_context, nodes, with_consoles(made, captures), policy,
                        ending_with_steps(captures, on_event))

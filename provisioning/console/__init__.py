@@ -1,2 +1,2 @@
 """What machines write to their consoles while they boot and are installed, captured beside what is done to
-them: `Captures` holds a capture for each machine, `tail` reads what was captured."""
+them: `ConsoleCaptures` holds a capture for each machine, `tail` reads what was captured."""

@@ -17,7 +17,7 @@ from inventory.model import Node
 from inventory.text import clean
 from provisioning.console.choose import opened
 from provisioning.console.lines import ConsoleLines
-from provisioning.console.log import ConsoleLog, Mark
+from provisioning.console.log import CaptureMark, ConsoleLog
 from provisioning.console.source import ConsoleSource, ConsoleUnavailable
 
 _READ_S = 1.0
@@ -28,7 +28,7 @@ MOST_A_MINUTE = 128 << 10   # bytes of one machine; what is above is left out, a
 Open: TypeAlias = Callable[[Node, Path], ConsoleSource]
 
 
-class Capture:
+class ConsoleCapture:
     """One machine's."""
 
     def __init__(self, node: Node, folder: Path, *, open_source: Open = opened,
@@ -82,7 +82,7 @@ class Capture:
                     break
                 pause = min(_MOST_S, pause * 2)
                 continue
-            log.mark(Mark.AGAIN if begun else Mark.BEGUN, source.way, time.time())
+            log.mark(CaptureMark.AGAIN if begun else CaptureMark.BEGUN, source.way, time.time())
             begun, self._why = True, ""
             started = time.monotonic()
             try:
@@ -94,7 +94,7 @@ class Capture:
             pause = _FIRST_S if time.monotonic() - started > _MOST_S else min(_MOST_S, pause * 2)
             self._stop.wait(pause)
         if begun:
-            log.mark(Mark.ENDED, "the capture", time.time())
+            log.mark(CaptureMark.ENDED, "the capture", time.time())
 
     def _follow(self, log: ConsoleLog, source: ConsoleSource) -> None:
         lines, heard = ConsoleLines(), time.monotonic()
@@ -120,24 +120,24 @@ class Capture:
             log.write(lines, time.time())
             self._on_lines(lines)
         if self._bytes > MOST_A_MINUTE:
-            log.mark(Mark.CUT, f"over {MOST_A_MINUTE >> 10} KiB in a minute; the rest of it is not kept",
+            log.mark(CaptureMark.CUT, f"over {MOST_A_MINUTE >> 10} KiB in a minute; the rest of it is not kept",
                      time.time())
 
     def _unavailable(self, log: ConsoleLog, why: str, *, begun: bool) -> None:
         if why != self._why:
-            log.mark(Mark.GAP if begun else Mark.MISSING, clean(why, 200), time.time())
+            log.mark(CaptureMark.GAP if begun else CaptureMark.MISSING, clean(why, 200), time.time())
             self._why = why
 
 
-class Captures:
+class ConsoleCaptures:
     """Those of a run, at most so many at a time; whoever comes when all places are taken is said to be
     missing."""
 
     def __init__(self, folder: Path, at_once: int, *, open_source: Open = opened) -> None:
         self._folder, self._at_once, self._open = folder, at_once, open_source
         self._lock = threading.Lock()
-        self._captures: dict[str, Capture] = {}
-        self._ending: list[Capture] = []
+        self._captures: dict[str, ConsoleCapture] = {}
+        self._ending: list[ConsoleCapture] = []
         self._without: set[str] = set()
 
     def begin(self, node: Node) -> None:
@@ -152,7 +152,7 @@ class Captures:
                     self._no_place(node)
                 return
             self._without.discard(node.name)
-            capture = self._captures[node.name] = Capture(node, self._folder, open_source=self._open)
+            capture = self._captures[node.name] = ConsoleCapture(node, self._folder, open_source=self._open)
         capture.start()
 
     def end(self, name: str) -> None:
@@ -177,7 +177,7 @@ class Captures:
         except (OSError, MusterError):
             return
         try:
-            log.mark(Mark.MISSING, f"{self._at_once} consoles are captured already, which is as many as "
+            log.mark(CaptureMark.MISSING, f"{self._at_once} consoles are captured already, which is as many as "
                                    "`console: {at_once}` of bringup.yaml has at a time", time.time())
         finally:
             log.close()

@@ -30,7 +30,7 @@ _LINE = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ) (\||#) (.{0,4000})", re.A
 _MARK = re.compile(r"([a-z]{1,12}): (.*)", re.DOTALL)
 
 
-class Mark(Enum):
+class CaptureMark(Enum):
     """What muster says of a capture."""
 
     BEGUN = "begun"         # and by which way
@@ -47,7 +47,7 @@ class ConsoleLine:
 
     time: float
     text: str
-    mark: Mark | None = None
+    mark: CaptureMark | None = None
 
 
 class ConsoleLog:
@@ -70,7 +70,7 @@ class ConsoleLog:
         """Appends what the machine wrote."""
         self._append("".join(f"{_stamp(now)} | {clean(line, LONGEST)}\n" for line in lines))
 
-    def mark(self, mark: Mark, text: str, now: float) -> None:
+    def mark(self, mark: CaptureMark, text: str, now: float) -> None:
         """Appends what is to be said of the capture."""
         self._append(f"{_stamp(now)} # {mark.value}: {clean(text, 300)}\n")
 
@@ -144,9 +144,9 @@ def _read(row: str) -> ConsoleLine | None:
     if kind == "|":
         return ConsoleLine(seconds, clean(text, LONGEST))
     mark = _MARK.fullmatch(text)
-    if mark is None or mark[1] not in {one.value for one in Mark}:
+    if mark is None or mark[1] not in {one.value for one in CaptureMark}:
         return None
-    return ConsoleLine(seconds, clean(mark[2], LONGEST), Mark(mark[1]))
+    return ConsoleLine(seconds, clean(mark[2], LONGEST), CaptureMark(mark[1]))
 
 
 def _epoch(when: str) -> int:

@@ -182,7 +182,7 @@ def _opened(node: Node, ours: OwnSession, seconds: float) -> SolSession:
         # Most controllers give the console to an operator, some to an administrator alone.
         for level in (PrivilegeLevel.OPERATOR, PrivilegeLevel.ADMINISTRATOR):
             session = SolSession(controller.attach_console(level))
-            found = _settled(session, controller)
+            found = _answered(session, controller)
             if found is not None:
                 ours.began(found)
                 session.ours = ours
@@ -199,7 +199,7 @@ def _opened(node: Node, ours: OwnSession, seconds: float) -> SolSession:
         controller.close()
 
 
-def _settled(session: SolSession, controller: IpmiController) -> int | None:
+def _answered(session: SolSession, controller: IpmiController) -> int | None:
     """The id of the session once it is there, 0 where the controller does not tell; None where it ended."""
     end = time.monotonic() + _OPENS_S
     while time.monotonic() < end:

@@ -10,17 +10,17 @@ from typing import Any
 
 from healthcheck.baseline.catalogue import Catalogue
 from inventory.text import clean
-from provisioning.console.log import ConsoleLine, Mark, tail
+from provisioning.console.log import CaptureMark, ConsoleLine, tail
 from provisioning.console.verdict import ConsoleFinding, judged
 
 LAST = 5
 _WIDE = 160
-_LACKS = (Mark.GAP, Mark.MISSING, Mark.CUT)
+_LACKS = (CaptureMark.GAP, CaptureMark.MISSING, CaptureMark.CUT)
 
 
 @dataclass(frozen=True)
 class ConsoleView:
-    """`last` are its last lines, `since` of which on it is told (epoch seconds); `missing` says where nothing
+    """`last` are its last lines, `since` from which on they count (epoch seconds); `missing` says where nothing
     was captured, "" where all was; `captured` that there is a line of the machine at all."""
 
     since: float

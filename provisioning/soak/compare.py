@@ -36,8 +36,9 @@ def when(record: SoakRecord, numbers: Sequence[int]) -> str:
     """After which restarts."""
     kinds = Counter(record.kinds[number - 1] for number in numbers)
     named = ", ".join(f"{number} ({record.kinds[number - 1]})" for number in numbers[:6])
-    return (f"after {len(numbers)} of {len(record.boots) - 1} restarts ({' and '.join(kinds)}; numbers {named}"
-            f"{', ...' if len(numbers) > 6 else ''})")
+    more = ", ..." if len(numbers) > 6 else ""
+    return (f"after {len(numbers)} of {len(record.boots) - 1} restarts ({' and '.join(kinds)}; numbers "
+            f"{named}{more})")
 
 
 def _each(
@@ -82,7 +83,8 @@ def _part_trouble(what: tuple[str, ...], after: str, place: str) -> Trouble:
     words = {"gone": "is not there", "new": "is there, and was not before", "exchanged": "is another one"}
     owner = Owner.OPERATOR if how == "exchanged" else Owner.VENDOR
     hand = ("find out who exchanged it meanwhile" if how == "exchanged" else
-            f"{place}: reseat it with the power off; it is not there at each start: have the vendor replace it")
+            f"{place}: reseat it with the power off; if it still is not there at each start, have the vendor "
+            "replace it")
     return Trouble(f"{kind} {slot} {words[how]} {after}", owner, hand, _KINDS.get(kind, "node"), slot, serial)
 
 
@@ -110,8 +112,8 @@ def _pci_trouble(what: tuple[str, ...], after: str, place: str) -> Trouble:
         how, kind, vendor, device, number = what
         words = "fewer" if how == "gone" else "more"
         return Trouble(f"{number} PCI function {vendor}:{device} (class {kind}) {words} than before {after}",
-                       Owner.VENDOR, f"{place}: see which (lspci -nn, and the boots' records), reseat it; have "
-                       "the vendor replace what is not there at each start", "node")
+                       Owner.VENDOR, f"{place}: see which (lspci -nn, and the boots' records), reseat it; "
+                       "have the vendor replace what is not there at each start", "node")
     how, at, device, old, new = what
     return Trouble(f"PCI link {how} of {at} ({device}) is {new}, and was {old}, {after}", Owner.VENDOR,
                    f"{place}: reseat the card or its riser with the power off; have the vendor replace it if "
@@ -164,10 +166,10 @@ def _forms(
 ) -> Iterator[Trouble]:
     """Errors in the kernel's log that neither the boot before nor any other machine wrote. Where that boot's
     log had lost its beginning, the first restart's stands in for it."""
-    if unread := [number for number, one in enumerate(boots, 1) if one.log is None]:
-        if first.log is not None:
-            yield Trouble(f"its kernel log could not be read {when(record, unread)}", Owner.OPERATOR,
-                          "run muster check there, and see why it cannot be read")
+    unread = [number for number, one in enumerate(boots, 1) if one.log is None]
+    if unread and first.log is not None:
+        yield Trouble(f"its kernel log could not be read {when(record, unread)}", Owner.OPERATOR,
+                      "run muster check there, and see why it cannot be read")
     known = set(first.forms) | {form for one in cohort for boot in one.boots for form in boot.forms}
     if not first.log and boots:
         known |= set(boots[0].forms)
@@ -179,10 +181,9 @@ def _forms(
                 seen.setdefault(form, []).append(number)
                 text[form] = template
     for form, numbers in sorted(seen.items(), key=lambda each: -len(each[1]))[:_MOST_FORMS]:
-        yield Trouble(clean(f"its kernel writes an error {when(record, numbers)} that it did not write before: "
-                            f"{text[form]}", 400), Owner.OPERATOR,
-                      "see what it means (muster explain, the vendor's list); if it is harmless, accept it in a "
-                      "baseline")
+        what = f"its kernel writes a new error {when(record, numbers)}: {text[form]}"
+        yield Trouble(clean(what, 400), Owner.OPERATOR,
+                      "see what it means (muster explain, the vendor's list), and repair that")
 
 
 def _owner(name: str) -> Owner:

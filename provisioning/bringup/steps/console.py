@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from healthcheck.store.bringupnotes import LEFT, SKIPPED, SO, TROUBLE
 from provisioning.bringup.engine.model import Executor, Machine, Observation, Operation, OperationResult
 from provisioning.bringup.engine.site import RunEvent
-from provisioning.console.capture import Captures
+from provisioning.console.capture import ConsoleCaptures
 
 STEPS = ("bios", "boot", "os", "soak")
 """The steps in which machines start."""
@@ -19,7 +19,7 @@ _LAST = ("os", "soak")
 class WithConsole:
     """A step whose machines' consoles are captured from its first look on."""
 
-    def __init__(self, executor: Executor, captures: Captures) -> None:
+    def __init__(self, executor: Executor, captures: ConsoleCaptures) -> None:
         self.step = executor.step
         self._executor, self._captures = executor, captures
 
@@ -35,16 +35,18 @@ class WithConsole:
         return self._executor.make(machine, operation)
 
 
-def with_consoles(executors: Mapping[str, Executor], captures: Captures) -> dict[str, Executor]:
+def with_consoles(executors: Mapping[str, Executor], captures: ConsoleCaptures) -> dict[str, Executor]:
     """The steps of a run, those that start machines with their consoles."""
     return {name: WithConsole(one, captures) if name in STEPS else one for name, one in executors.items()}
 
 
-def ending_with_steps(captures: Captures, on_event: Callable[[RunEvent], None]) -> Callable[[RunEvent], None]:
+def ending_with_steps(
+    captures: ConsoleCaptures, on_event: Callable[[RunEvent], None],
+) -> Callable[[RunEvent], None]:
     """Ends a machine's capture when it goes on to a step that does not start it, or is stuck in one."""
-    def told(event: RunEvent) -> None:
+    def reported(event: RunEvent) -> None:
         passed = event.stand in (SO, SKIPPED) and event.step in _LAST
         if event.node and (passed or event.stand == LEFT or (event.stand == TROUBLE and event.step in STEPS)):
             captures.end(event.node)
         on_event(event)
-    return told
+    return reported
