@@ -120,7 +120,7 @@ class ConsoleCapture:
             log.write(lines, time.time())
             self._on_lines(lines)
         if self._bytes > MOST_A_MINUTE:
-            log.mark(CaptureMark.CUT, f"over {MOST_A_MINUTE >> 10} KiB in a minute; the rest of it is not kept",
+            log.mark(CaptureMark.CUT, f"over {MOST_A_MINUTE >> 10} KiB in a minute; the rest is not kept",
                      time.time())
 
     def _unavailable(self, log: ConsoleLog, why: str, *, begun: bool) -> None:
@@ -177,7 +177,7 @@ class ConsoleCaptures:
         except (OSError, MusterError):
             return
         try:
-            log.mark(CaptureMark.MISSING, f"{self._at_once} consoles are captured already, which is as many as "
-                                   "`console: {at_once}` of bringup.yaml has at a time", time.time())
+            log.mark(CaptureMark.MISSING, f"{self._at_once} consoles are captured already, as many as "
+                     "`console: {at_once}` of bringup.yaml has at a time", time.time())
         finally:
             log.close()

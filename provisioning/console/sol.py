@@ -14,6 +14,7 @@ import os
 import selectors
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from healthcheck.config.files import make_folder
@@ -31,18 +32,24 @@ IN_USE = "its console is in use by another session"
 _BANNER = b"[SOL Session operational.  Use ~? for help]\n"
 _OPENS_S, _ENDS_S = 10.0, 5.0
 _LOOKS_S = 1.0
+QUIET_S = 60.0      # of silence, after which the controller is asked whose the console is
 _MOST_ERR = 4096
 
 
 class SolSession:
     """A running ipmitool that has, or asks for, the console. `opened` makes one; `ours` is kept up to date
-    once it is set."""
+    once it is set.
+
+    A controller may give the console to another and say nothing of it: `still_ours` asks it, in silence.
+    """
 
     way = "serial over LAN"
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self.ours: OwnSession | None = None
+        self.still_ours: Callable[[], bool] = lambda: True
         self._process = process
+        self._heard = time.monotonic()
         self._begin: bytes | None = b""
         self._err = b""
         self._selector = selectors.DefaultSelector()
@@ -69,6 +76,12 @@ class SolSession:
                 found += self._without_banner(data)
         if not found and not self._selector.get_map():
             raise ConsoleUnavailable(self.why())
+        if found:
+            self._heard = time.monotonic()
+        elif time.monotonic() - self._heard > QUIET_S:
+            self._heard = time.monotonic()
+            if not self.still_ours():
+                raise ConsoleUnavailable("the controller has ended the session")
         return found
 
     def close(self) -> None:
@@ -186,6 +199,7 @@ def _opened(node: Node, ours: OwnSession, seconds: float) -> SolSession:
             if found is not None:
                 ours.began(found)
                 session.ours = ours
+                session.still_ours = lambda: _still(node, found, seconds)
                 return session
             with contextlib.suppress(ConsoleUnavailable):
                 while session.read(0.0):
@@ -212,6 +226,17 @@ def _answered(session: SolSession, controller: IpmiController) -> int | None:
         if holder is None:
             break
     return 0 if session.active else None
+
+
+def _still(node: Node, session: int, seconds: float) -> bool:
+    """Whether this session has the console, as far as the controller tells."""
+    controller = IpmiController(node, supplier(node), seconds)
+    try:
+        return not session or _holder(controller) in (session, None)
+    except (BmcError, MusterError):
+        return True         # it does not answer now; ipmitool finds out if that lasts
+    finally:
+        controller.close()
 
 
 def _holder(controller: IpmiController) -> int | None:
