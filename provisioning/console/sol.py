@@ -15,6 +15,7 @@ import selectors
 import subprocess
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from healthcheck.config.files import make_folder
@@ -199,7 +200,7 @@ def _opened(node: Node, ours: OwnSession, seconds: float) -> SolSession:
             if found is not None:
                 ours.began(found)
                 session.ours = ours
-                session.still_ours = lambda: _still(node, found, seconds)
+                session.still_ours = partial(_still, node, found, seconds)
                 return session
             with contextlib.suppress(ConsoleUnavailable):
                 while session.read(0.0):

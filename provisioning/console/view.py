@@ -20,8 +20,8 @@ _LACKS = (CaptureMark.GAP, CaptureMark.MISSING, CaptureMark.CUT)
 
 @dataclass(frozen=True)
 class ConsoleView:
-    """`last` are its last lines, `since` from which on they count (epoch seconds); `missing` says where nothing
-    was captured, "" where all was; `captured` that there is a line of the machine at all."""
+    """`last` are its last lines, `since` from which on they count (epoch seconds); `missing` says where
+    nothing was captured, "" where all was; `captured` that there is a line of the machine at all."""
 
     since: float
     captured: bool
