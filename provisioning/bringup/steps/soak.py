@@ -95,6 +95,10 @@ class Soak(OfBmc):
                                "find out who or what restarted it (its BMC's log, muster bmc console "
                                f"{machine.name}), then: muster bringup retry {machine.name}", "node")
             return self._taken(machine, kept, look, now)
+        if not look.boot and self._began(machine, number) is None:
+            # It may be restarting by itself, which a restart of ours would hide.
+            return Observation(StepState.UNKNOWN, again_s=_AGAIN_S, message=clean(
+                f"not reached, and restart {number} is not begun: {look.message}", _MOST))
         self._away[machine.name] = now
         if kept.kinds[number - 1] == "warm":
             return self._warm(machine, number, look)
@@ -139,9 +143,6 @@ class Soak(OfBmc):
         if past is not None and past.done is False and past.message.startswith(_REFUSED):
             return trouble(clean(past.message, _MOST), self.step.owner,
                            f"repair that, then: muster bringup retry {machine.name}", "node")
-        if not look.boot:
-            return Observation(StepState.UNKNOWN, f"not reached to be restarted: {look.message}",
-                               again_s=15.0)
         return Observation(StepState.NOT_SO, change, operation=operation, again_s=_AGAIN_S)
 
     def _comes(self, machine: Machine, number: int, past: PastOperation, look: BootLook) -> Observation:

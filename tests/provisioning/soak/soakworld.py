@@ -134,5 +134,5 @@ def soak(folder: Path, at: int = 0, desired: DesiredSoak = DESIRED, idle: str = 
 
 
 if __name__ == "__main__":
-    soakstep._AGAIN_S = 0.05
+    soakstep._AGAIN_S, soakstep._SETTLE_S = 0.05, 0.5
     raise SystemExit(soak(Path(sys.argv[1]), int(sys.argv[2])).exit_code)

@@ -25,6 +25,7 @@ RESTARTS = ["cold", "cold", "warm", "warm"]
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(soakstep, "_AGAIN_S", 0.05)
+    monkeypatch.setattr(soakstep, "_SETTLE_S", 0.5)
 
 
 def made(folder: Path) -> list[str]:
@@ -133,9 +134,10 @@ def test_no_machine_that_has_a_job_is_restarted(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(400)
-def test_killed_at_any_point_it_restarts_the_machine_no_more_often_than_stated(tmp_path: Path) -> None:
+@pytest.mark.parametrize("points", [range(1, 18, 3), pytest.param(range(1, 18), marks=pytest.mark.slow)])
+def test_killed_at_any_point_it_restarts_the_machine_no_more_often_than_stated(tmp_path: Path, points: range) -> None:
     died = 0
-    for at in range(1, 18):
+    for at in points:
         folder = tmp_path / str(at)
         done = subprocess.run([sys.executable, "-m", "tests.provisioning.soak.soakworld", str(folder), str(at)], timeout=120, check=False)
         died += done.returncode == -signal.SIGKILL
@@ -146,4 +148,4 @@ def test_killed_at_any_point_it_restarts_the_machine_no_more_often_than_stated(t
         assert made(folder) == RESTARTS
         record = read(folder / "state", NAME)
         assert record is not None and [one.kind for one in record.boots] == ["before", *RESTARTS]
-    assert died >= 15
+    assert died >= len(points) - 2
