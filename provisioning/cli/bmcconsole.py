@@ -13,7 +13,6 @@ import click
 from healthcheck.cli import completing
 from inventory.cli.formatted import as_json as format_option
 from inventory.errors import UsageError
-from provisioning.cli.bmccommon import chosen
 from provisioning.cli.bmccommon import folder as state_folder
 
 if TYPE_CHECKING:
@@ -56,10 +55,23 @@ def console(
     """
     if follow and as_json:
         raise UsageError("--format json prints one document, and --follow goes on: leave one out")
-    nodes, _ = chosen(node, file)
+    nodes = _nodes(node, file)
     if len(nodes) != 1:
         raise UsageError(f"NODE names {len(nodes)} nodes; a console is shown of one")
     return _followed(nodes[0], state) if follow else _saved(nodes[0], state, rules, lines, as_json)
+
+
+def _nodes(node: str, file: str | None) -> list[Node]:
+    """What is saved is shown of a node without a controller, too."""
+    from inventory.load import load_inventory
+    from inventory.locate import find_inventory
+    from inventory.select import select
+
+    path = find_inventory(file)
+    if path is None:
+        raise UsageError("no inventory was found, and only it says where controllers are: see muster bmc "
+                         "--help")
+    return list(select(load_inventory(path), node))
 
 
 def _saved(node: Node, state: str | None, rules: str | None, most: int, as_json: bool) -> int:
