@@ -33,8 +33,10 @@ from provisioning.bringup.policy.model import (
     DesiredBios,
     DesiredBurnIn,
     DesiredChecks,
+    DesiredConsoles,
     DesiredFirmware,
     DesiredLeased,
+    DesiredSoak,
     FirmwarePayload,
     Machines,
     MissingAttribute,
@@ -86,13 +88,15 @@ def load(folders: Iterable[Path]) -> BringupPolicy:
     if not draft.os:
         raise RulesError("os is missing: expected a map with by", end)
     run, stop, power, parts = held["run"], held["stop"], held["power"], held["parts"]
-    burnin, checks = held["burnin"], held["checks"]
+    burnin, checks, soak, consoles = held["burnin"], held["checks"], held["soak"], held["console"]
+    # What restarts no machine proves nothing of its restarts.
+    idle = frozenset() if soak["cold"] or soak["warm"] else frozenset(("soak",))
     target, installer = BootTarget(held["boot"]["target"]), chosen(OsSection(draft.os))
     if target not in _BOOTS_BY.get(installer.by, (target,)):
         raise RulesError(f"boot: target: {target.value} leads past os: by: {installer.by}, which sets what "
                          "it needs by itself: expected none", draft.marks["boot", "target"])
     return BringupPolicy(
-        MappingProxyType({name: _step(name, draft.steps[name]) for name in ORDER}), draft.without,
+        MappingProxyType({name: _step(name, draft.steps[name]) for name in ORDER}), draft.without | idle,
         run["width"], run["grace_seconds"], Stop(stop["share"], stop["least"], stop["refused_logins"]),
         PowerTimes(power["off_seconds"], power["on_seconds"], power["bios_minutes"] * 60,
                    power["answer_minutes"] * 60), target,
@@ -100,6 +104,9 @@ def load(folders: Iterable[Path]) -> BringupPolicy:
         DesiredBurnIn(burnin["length"], burnin["stages"]),
         DesiredChecks(checks["profile"], checks["looks"], checks["between_seconds"]),
         DesiredLeased(held["leased"]["rules"]),
+        DesiredSoak(soak["cold"], soak["warm"], soak["off_seconds"], soak["boot_minutes"] * 60,
+                    soak["settle_seconds"], soak["slow"], soak["slow_seconds"]),
+        DesiredConsoles(consoles["capture"], consoles["at_once"]),
         tuple(_bios(entry) for entry in _there(draft, "bios")),
         tuple(_firmware(entry) for entry in _there(draft, "firmware")), _path(draft, "delivery", "file"),
         draft.base, tuple(draft.files), _path(draft, "ssh", "host_keys", FIRST), installer,
