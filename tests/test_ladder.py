@@ -37,7 +37,7 @@ LADDERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("base", "discover", "remediate", "rename"),
         ("osinstall",),             # asks a machine as base does
         ("bringup",),
-        ("gate", "demo", "firmware"),
+        ("gate", "demo", "firmware", "images"),
         ("cli",),
     ),
     "provisioning.bringup": (
