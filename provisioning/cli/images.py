@@ -17,9 +17,10 @@ COMMANDS = {
 def images() -> None:
     """See to it that nodes have the container images that jobs will start from, by digest.
 
-    What is wanted stands in images.yaml of the site's rules, or is named with --image. Each node's own runtime
-    is asked (Docker, containerd, or what serves its kubelet) and pulls through the mirrors and with the
-    credentials that it is configured with; muster sends no credential anywhere. Topic: muster help images.
+    What is wanted stands in images.yaml of the site's rules, or is named with --image. Each node's own
+    runtime is asked (Docker, containerd, or what serves its kubelet) and pulls through the mirrors and with
+    the credentials that it is configured with; muster sends no credential anywhere. Topic: muster help
+    images.
 
     \b
     muster images status

@@ -23,10 +23,12 @@ def options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed((
         click.option("--image", "references", metavar="NAME@DIGEST", multiple=True,
                      help="An image that the nodes are to have, in place of images.yaml; repeatable."),
-        click.option("--rules", metavar="DIR", help="A folder of site rules whose images.yaml says what is wanted."),
+        click.option("--rules", metavar="DIR",
+                     help="A folder of site rules whose images.yaml says what is wanted."),
         click.option("--runtime", type=click.Choice(("auto", "docker", "containerd", "cri")), default="auto",
                      show_default=True, help="The runtime to ask; auto: the one that each node uses."),
-        click.option("--address", metavar="PATH", help="The socket of the runtime's daemon. [the usual ones]"),
+        click.option("--address", metavar="PATH",
+                     help="The socket of the runtime's daemon. [the usual ones]"),
         click.option("--namespace", metavar="NAME",
                      help="containerd's namespace. [k8s.io where it is there, else default]"),
         click.option("--become", is_flag=True, help="Go through sudo, whatever the inventory says."),
@@ -52,8 +54,8 @@ def wanted_of(
     places = folders(rules)
     wanted = from_words(references) if references else load(places)
     if not wanted:
-        raise UsageError(f"no image is wanted: no {FILE} in a folder of rules has one (muster help images); or "
-                         "name one with --image NAME@sha256:DIGEST")
+        raise UsageError(f"no image is wanted: no {FILE} in a folder of rules has one (muster help images); "
+                         "or name one with --image NAME@sha256:DIGEST")
     chosen: list[Node] = list(choose(nodes, inventory, False, False, load_ruleset(places)))
     if nodes is None:
         chosen = [one for one in chosen if one.lifecycle.state is not LifecycleState.RETIRED]
@@ -71,8 +73,8 @@ def choice_of(runtime: str, address: str | None, namespace: str | None) -> Runti
     from provisioning.images.send import RuntimeChoice
 
     if address is not None and (not re.fullmatch(r"/[\x21-\x7e]{1,100}", address) or runtime == "auto"):
-        raise UsageError(f"--address {short(address)}: expected the absolute path of a socket, with --runtime "
-                         "docker, containerd or cri")
+        raise UsageError(f"--address {short(address)}: expected the absolute path of a socket, with "
+                         "--runtime docker, containerd or cri")
     if namespace is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,75}", namespace):
         raise UsageError(f"--namespace {short(namespace)}: expected a name such as k8s.io or default")
     return RuntimeChoice(runtime, address or "", namespace or "")

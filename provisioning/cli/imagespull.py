@@ -34,12 +34,14 @@ _SECONDS = 1800.0
 @click.option("--image-timeout", metavar="SPAN", callback=span(1, 86400),
               help="Time limit for one image on one node. [30m]")
 @click.option("--keep-free", metavar="PERCENT", type=click.IntRange(0, 90), default=10, show_default=True,
-              help="Of the disk with the runtime's images so much stays free; a pull that takes more is ended.")
+              help="So much of the disk with the runtime's images stays free; a pull that takes more is "
+                   "ended.")
 @click.option("--beside-jobs", is_flag=True, help="Pull also where a job or a test of muster runs.")
 @click.option("--dry-run", is_flag=True, help="Show what would be pulled where; ask no node.")
 @YES_MANY
 @format_option("json: muster.images/1, as status prints it.")
-@click.option("--state", metavar="DIR", help="Folder of the store. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+@click.option(
+    "--state", metavar="DIR", help="Folder of the store. Default: MUSTER_STATE, XDG, /var/lib/muster.")
 @options
 def pull(
     nodes: str, in_place: int, image_timeout: float | None, keep_free: int, beside_jobs: bool, dry_run: bool,
@@ -102,7 +104,8 @@ def _show(
     if idle := [node.name for node in asked if not any(image.of(node) for image in wanted)]:
         click.echo(f"nothing wanted: {fold(idle)}")
     echo_folded((name, f"left out: {why}") for name, why in left.items())
-    click.echo(f"at most {bounds.fanout} nodes at a time, {bounds.in_place} of a rack or leaf; no node was asked")
+    click.echo(f"at most {bounds.fanout} nodes at a time, {bounds.in_place} of a rack or leaf; no node was "
+               "asked")
 
 
 def _pulled(

@@ -23,8 +23,8 @@ def status(
 ) -> int:
     """Show on which of NODES (default: all but retired ones) the wanted images are, by digest.
 
-    Each node's runtime is asked now. An image whose digest is not there is absent, or has another digest under
-    its tag. A node whose runtime cannot be read is unknown. Nothing changes.
+    Each node's runtime is asked now. An image whose digest is not there is absent, or has another digest
+    under its tag. A node whose runtime cannot be read is unknown. Nothing changes.
 
     \b
     muster images status

@@ -24,9 +24,10 @@ def in_use(inventory: Inventory | None, nodes: Sequence[Node], store: Store | No
         try:
             found.update(jobs(backend(inventory), names).busy)
         except (ActionError, UsageError) as error:
-            raise UsageError(f"it is not known on which nodes a job is: {error}; --beside-jobs pulls there "
-                             "anyway") from None
+            raise UsageError(f"it is not known on which nodes a job is: {error}; --beside-jobs pulls "
+                             "there anyway") from None
     if store is not None:
         leased = {node: one.name for one in open_leases(store) for node in one.nodes}
-        found.update({name: f"muster holds it for a test ({leased[name]})" for name in names if name in leased})
+        found.update({name: f"muster holds it for a test ({leased[name]})"
+                      for name in names if name in leased})
     return found

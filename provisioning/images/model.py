@@ -61,6 +61,6 @@ def worst(states: Iterable[ImageState]) -> ImageState | None:
     return next((state for state in ImageState if state in found), None)
 
 
-def unknown(node: str, wanted: Iterable[str], why: str, runtime: str = "", left: str = "") -> NodeImages:
+def unknown(node: str, wanted: Iterable[str], why: str, left: str = "") -> NodeImages:
     """A node of which nothing is known, and why."""
-    return NodeImages(node, tuple(NodeImage(one, ImageState.UNKNOWN, why=why) for one in wanted), runtime, left)
+    return NodeImages(node, tuple(NodeImage(one, ImageState.UNKNOWN, why=why) for one in wanted), left=left)

@@ -113,8 +113,8 @@ def document(report: ImagesReport) -> dict[str, Any]:
         "wanted": [{"id": one.id, "image": one.reference, "repository": one.repository, "tag": one.tag or None,
                     "digest": one.digest, "skus": list(one.skus), "profiles": list(one.profiles),
                     "labels": dict(one.labels)} for one in report.wanted],
-        "groups": [{"wanted": one.wanted, "state": one.state.value, "others": list(one.others), "why": one.why,
-                    "nodes": list(one.nodes)} for one in report.groups],
+        "groups": [{"wanted": one.wanted, "state": one.state.value, "others": list(one.others),
+                    "why": one.why, "nodes": list(one.nodes)} for one in report.groups],
         "nodes": [_node(one, report.left) for one in report.nodes],
         "median_seconds": median if slow else None,
         "slow": [{"node": name, "seconds": took} for name, took in slow.items()]}

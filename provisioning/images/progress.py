@@ -1,5 +1,5 @@
-"""Progress of a pull on standard error: a bar on a terminal, a line now and then in a log; both name who takes
-far longer than the others."""
+"""Progress of a pull on standard error: a bar on a terminal, a line now and then in a log; both name who
+takes far longer than the others."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ class PullProgress:
     def text(self) -> str:
         """How far it is, in a line."""
         at_work = self._turns.at_work()
-        said = f"{self._done} of {self._total} nodes, {self._lacking} without an image, {len(at_work)} at work"
+        said = (f"{self._done} of {self._total} nodes, {self._lacking} without an image, "
+                f"{len(at_work)} at work")
         _, late = stragglers(dict(self._seconds), at_work)
         slow = [name for name in late if name in at_work]
         return f"{said}; slow: {', '.join(slow[:_NAMED])}{_more(slow)}" if slow else said

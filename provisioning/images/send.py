@@ -30,7 +30,7 @@ _LOOK_S = 60.0
 _STATES = {"present": ImageState.PRESENT, "other": ImageState.OTHER, "absent": ImageState.ABSENT,
            "incomplete": ImageState.INCOMPLETE}
 _ENDS = {one.value: one for one in PullEnd}
-_MOST_WHY = 300
+_MOST_WHY, _MOST_OTHERS, _MOST_S = 300, 8, 1e7
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ def look(
 
 def pull(
     nodes: Sequence[Node], wanted: Sequence[WantedImage], transport: Transport,
-    choice: RuntimeChoice = RuntimeChoice(), *, bounds: PullBounds = PullBounds(), turns: PlaceTurns | None = None,
-    seconds: float | None = None,
+    choice: RuntimeChoice = RuntimeChoice(), *, bounds: PullBounds = PullBounds(),
+    turns: PlaceTurns | None = None, seconds: float | None = None,
 ) -> Iterator[NodeImages]:
     """Has each node pull what it lacks, and yields how its images stand then, by what is read of its runtime
     afterwards. What is at work when the line to a node is lost is ended there."""
@@ -124,12 +124,14 @@ def read(reply: Reply, wanted: Sequence[str], *, pulling: bool) -> NodeImages:
     return NodeImages(reply.node, tuple(found), runtime, why if refused else "")
 
 
-def _image(name: str, given: object) -> NodeImage:
-    if not isinstance(given, dict) or given.get("state") not in _STATES:
+def _image(name: str, given: Any) -> NodeImage:
+    """What a node says of one image, which may be anything."""
+    state = _STATES.get(str(given.get("state"))) if isinstance(given, dict) else None
+    if state is None:
         return NodeImage(name, ImageState.UNKNOWN, why="its answer cannot be read")
     others, seconds = given.get("others"), given.get("seconds")
-    kept = tuple(one for one in others if isinstance(one, str) and (one == "" or DIGEST.fullmatch(one)))[:8] if (
-        isinstance(others, list)) else ()
-    end = _ENDS.get(given["did"]) if isinstance(given.get("did"), str) else None
-    return NodeImage(name, _STATES[given["state"]], kept, clean(str(given.get("why") or ""), _MOST_WHY), end,
-                     float(seconds) if type(seconds) in (int, float) and 0 <= seconds < 1e7 else 0.0)
+    kept = [one for one in (others if isinstance(others, list) else ())
+            if isinstance(one, str) and (not one or DIGEST.fullmatch(one))]
+    took = float(seconds) if type(seconds) in (int, float) and 0 <= seconds < _MOST_S else 0.0
+    return NodeImage(name, state, tuple(kept[:_MOST_OTHERS]), clean(str(given.get("why") or ""), _MOST_WHY),
+                     _ENDS.get(str(given.get("did"))), took)

@@ -57,7 +57,8 @@ class PlaceTurns:
 
 def places(node: Node) -> list[str]:
     """The places whose links a node shares."""
-    return [*([f"rack {node.rack}"] if node.rack else []), *(f"leaf {leaf}" for leaf in dict.fromkeys(node.leaf))]
+    return [*([f"rack {node.rack}"] if node.rack else []),
+            *(f"leaf {leaf}" for leaf in dict.fromkeys(node.leaf))]
 
 
 def interleaved(nodes: Sequence[Node]) -> list[Node]:

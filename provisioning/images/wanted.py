@@ -20,8 +20,8 @@ from provisioning.images.onnode.reference import split
 FILE = "images.yaml"
 _KEYS = ("id", "image", "size_gib", "skus", "profiles", "labels", "enabled")
 _GIB = 1 << 30
-_HOW = ("a digest is shown by `docker buildx imagetools inspect NAME:TAG`, `skopeo inspect docker://NAME:TAG`, "
-        "and after a push")
+_HOW = ("a digest is shown by `docker buildx imagetools inspect NAME:TAG`, `skopeo inspect "
+        "docker://NAME:TAG`, and after a push")
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,8 @@ class WantedImage:
 
     def of(self, node: Node) -> bool:
         """Whether this node is to have it."""
-        return ((not self.skus or node.sku in self.skus) and (not self.profiles or node.profile in self.profiles)
+        return ((not self.skus or node.sku in self.skus)
+                and (not self.profiles or node.profile in self.profiles)
                 and all(node.labels.get(key) == value for key, value in self.labels.items()))
 
 
@@ -57,8 +58,8 @@ def from_words(references: Sequence[str]) -> tuple[WantedImage, ...]:
         parts = _parts(text)
         if isinstance(parts, str):
             raise UsageError(f"--image {short(text)}: {parts}")
-        made = WantedImage("", *parts)
-        found.setdefault(made.reference, WantedImage(made.reference, *parts))
+        reference = WantedImage("", *parts).reference
+        found[reference] = WantedImage(reference, *parts)
     return tuple(found.values())
 
 
@@ -111,8 +112,9 @@ def _image(entry: Entry) -> WantedImage | None:
     if "image" not in held:
         raise RulesError(f"images: {clean(entry.name, 60)}: image is missing: expected NAME@sha256:DIGEST",
                          entry.mark)
-    return WantedImage(entry.name, *held["image"], int(held.get("size_gib", 0) * _GIB), held.get("skus", ()),
-                       held.get("profiles", ()), held.get("labels", {}))
+    repository, tag, digest = held["image"]
+    return WantedImage(entry.name, repository, tag, digest, int(held.get("size_gib", 0) * _GIB),
+                       held.get("skus", ()), held.get("profiles", ()), held.get("labels", {}))
 
 
 def _parts(text: str) -> tuple[str, str, str] | str:
@@ -120,11 +122,12 @@ def _parts(text: str) -> tuple[str, str, str] | str:
     found = split(text)
     if found is None:
         if "@" in text.partition("/")[0] or "://" in text:
-            return ("no image's name: expected HOST/NAME:TAG@sha256:DIGEST without a scheme and a password; each "
-                    "node's runtime has its own")
+            return ("no image's name: expected HOST/NAME:TAG@sha256:DIGEST without a scheme and a password; "
+                    "each node's runtime has its own")
         return f"no image's name: expected HOST/NAME:TAG@sha256:DIGEST (64 digits); {_HOW}"
     if not found[2]:
-        return f"it has no digest, and a tag may mean another image tomorrow: expected NAME@sha256:DIGEST; {_HOW}"
+        return ("it has no digest, and a tag may mean another image tomorrow: expected NAME@sha256:DIGEST; "
+                f"{_HOW}")
     return found
 
 

@@ -65,10 +65,13 @@ class Children:
         """What it prints where it ends well; raises ToolError or Lost."""
         code, out, err = self.ran(argv, seconds)
         if code:
-            raise ToolError("%s: %s" % (argv[0], last_line(err) or "exit %d" % code))
-        return out
+            said = last_line(err) or "exit %d" % code
+            raise ToolError(said if said.startswith(argv[0] + ":") else "%s: %s" % (argv[0], said))
+        return str(out)
 
-    def ran(self, argv: Sequence[str], seconds: float, watch: Callable[[], str] = str, keep: bool = True) -> Any:
+    def ran(
+        self, argv: Sequence[str], seconds: float, watch: Callable[[], str] = str, keep: bool = True,
+    ) -> Any:
         """Its exit status and its two outputs, of the second the end; raises ToolError or Lost. It is ended
         after so many seconds, when `watch` gives a reason, and when the head is gone. Without `keep` what it
         prints is thrown away."""

@@ -11,7 +11,7 @@ import json
 import os
 import re
 import shutil
-from typing import Any, List, NamedTuple, Optional, Tuple
+from typing import Any, List, Optional, Tuple
 
 from provisioning.images.onnode.children import Children, ToolError
 from provisioning.images.onnode.reference import DIGEST, split
@@ -25,17 +25,19 @@ _CERTS = "/etc/containerd/certs.d"
 _CONFIG_PATH = re.compile(r"^\s*config_path\s*=\s*[\"']([^\"']+)[\"']", re.MULTILINE)
 _ROOT = re.compile(r"^ID:\s+(\S+).*?(?=^Type:|\Z)", re.MULTILINE | re.DOTALL)
 _LS = re.compile(r"^(\S+)\s+\S+\s+(sha256:[0-9a-f]{64})\s", re.MULTILINE)
-_CHECK = re.compile(r"^(\S+)\s+\S+\s+sha256:[0-9a-f]{64}\s+(\S+(?: \([^)]*\))?).*\s(true|false)\s*$", re.MULTILINE)
+_CHECK = re.compile(
+    r"^(\S+)\s+\S+\s+sha256:[0-9a-f]{64}\s+(\S+(?: \([^)]*\))?).*\s(true|false)\s*$", re.MULTILINE)
 
 
-class Stored(NamedTuple):
+class Stored:
     """An image as a runtime lists it: repository by its full name, tag and digest ("" for none), and the
     name by which the runtime knows it."""
 
-    repository: str
-    tag: str
-    digest: str
-    name: str
+    def __init__(self, repository: str, tag: str, digest: str, name: str) -> None:
+        self.repository = repository
+        self.tag = tag
+        self.digest = digest
+        self.name = name
 
 
 class Docker:
@@ -82,7 +84,7 @@ class Containerd:
         self.name = "containerd"
         self.children = children
         self.socket = socket
-        self.base = ("ctr", "--address", socket)
+        self.base = ("ctr", "--connect-timeout", "5s", "--address", socket)
         self.hosts = hosts or _hosts_folder()
         self.namespace = namespace or self._usual()
 
@@ -125,8 +127,8 @@ class Containerd:
     def pull(self, reference: str) -> Tuple[str, ...]:
         hosts = ("--hosts-dir", self.hosts) if os.path.isdir(self.hosts) else ()
         if shutil.which("nerdctl"):
-            return ("nerdctl", "--address", self.socket, "--namespace", self.namespace, *hosts, "pull", "--quiet",
-                    reference)
+            return ("nerdctl", "--address", self.socket, "--namespace", self.namespace, *hosts, "pull",
+                    "--quiet", reference)
         return (*self.argv, "images", "pull", *hosts, reference)
 
 
@@ -136,7 +138,8 @@ class Cri:
     def __init__(self, children: Children, socket: str) -> None:
         self.name = "cri"
         self.children = children
-        self.argv = ("crictl", "--runtime-endpoint", "unix://" + socket, "--image-endpoint", "unix://" + socket)
+        address = "unix://" + socket
+        self.argv = ("crictl", "--runtime-endpoint", address, "--image-endpoint", address)
 
     def listed(self) -> List[Stored]:
         text = self.children.output((*self.argv, "images", "-o", "json"), ASK_S)
@@ -187,11 +190,12 @@ def runtime(children: Children, asked: Any) -> Any:
     places = {"cri": _CRI, "containerd": _CONTAINERD, "docker": _DOCKER}
     lacking = []
     for name in order if kind == "auto" else (kind,):
-        socket = address or next((path for path in places[name] if os.path.exists(path)), "")
+        sockets = (address,) if address else places[name]
+        socket = next((path for path in sockets if os.path.exists(path)), "")
         if not shutil.which(client[name]):
             lacking.append("no %s" % client[name])
         elif not socket:
-            lacking.append("no socket of %s" % name)
+            lacking.append("no socket of %s (%s)" % (name, ", ".join(sockets)))
         elif name == "docker":
             return Docker(children, socket)
         elif name == "containerd":
