@@ -110,8 +110,9 @@ def document(report: ImagesReport) -> dict[str, Any]:
     median, slow = report.slow()
     return {
         "schema": SCHEMA, "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(report.now)),
-        "wanted": [{"id": one.id, "image": one.reference, "repository": one.repository, "tag": one.tag or None,
-                    "digest": one.digest, "skus": list(one.skus), "profiles": list(one.profiles),
+        "wanted": [{"id": one.id, "image": one.reference, "repository": one.repository,
+                    "tag": one.tag or None, "digest": one.digest, "skus": list(one.skus),
+                    "profiles": list(one.profiles),
                     "labels": dict(one.labels)} for one in report.wanted],
         "groups": [{"wanted": one.wanted, "state": one.state.value, "others": list(one.others),
                     "why": one.why, "nodes": list(one.nodes)} for one in report.groups],

@@ -80,7 +80,8 @@ def pulled(through: Any, children: Children, wanted: Any, asked: Any) -> Dict[st
     keep = total * asked["keep"] // 100
     if free < keep + wanted["size"]:
         beside = " beside the image's %d MiB" % (wanted["size"] // MIB) if wanted["size"] else ""
-        why = "%d MiB are free at %s, and %d MiB are to stay free%s" % (free // MIB, root, keep // MIB, beside)
+        why = "%d MiB are free at %s, and %d MiB are to stay free%s" % (
+            free // MIB, root, keep // MIB, beside)
         return dict(before, did="no space", seconds=0.0, why=why)
 
     def watch() -> str:
