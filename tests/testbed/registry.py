@@ -78,6 +78,7 @@ class Registry:
     requests: list[str] = field(default_factory=list)
     dead: threading.Event = field(default_factory=threading.Event)
     started: threading.Event = field(default_factory=threading.Event)   # of a layer something was sent
+    serving: set[int] = field(default_factory=set)      # the threads that send a layer now
 
     @property
     def host(self) -> str:
@@ -153,8 +154,14 @@ def registry() -> Iterator[Registry]:
             for name, value in {"Content-Type": kind, "Content-Length": str(len(data)), **(headers or {})}.items():
                 self.send_header(name, value)
             self.end_headers()
-            if not body:
-                return
+            if body:
+                made.serving.add(threading.get_ident())
+                try:
+                    self.body(data, kind)
+                finally:
+                    made.serving.discard(threading.get_ident())
+
+        def body(self, data: bytes, kind: str) -> None:
             large = kind == "application/octet-stream" and len(data) > 900
             for at in range(0, len(data), _CHUNK):
                 if large and made.dies_after is not None and at >= made.dies_after:

@@ -168,6 +168,7 @@ def test_whoever_loses_the_line_to_the_head_ends_the_pull_and_the_next_one_goes_
         program.stdin.close()
         assert program.wait(20) == 0
     assert not clients(reference)
+    wait_until(lambda: not source.serving, 10, "the end of the fetch, in a daemon too")
     source.slow = 0.0
     third = pull(reference, through)
     assert (third.state, third.end) == (ImageState.PRESENT, PullEnd.PULLED)
@@ -180,7 +181,7 @@ def test_whoever_kills_the_program_on_the_node_ends_the_pull_with_it(source: Reg
         assert source.started.wait(20)
         program.kill()
         program.wait(10)
-    wait_until(lambda: not clients(reference), 10, "the end of the client")
+    wait_until(lambda: not clients(reference) and not source.serving, 10, "the end of client and fetch")
     source.slow = 0.0
     assert pull(reference, through).state is ImageState.PRESENT
 
@@ -206,6 +207,7 @@ def pulling(reference: str, choice: RuntimeChoice) -> Iterator[subprocess.Popen[
         yield program
 
 
+@pytest.mark.slow
 def test_a_daemon_that_is_gone_or_hangs_is_unknown_and_no_pass(source: Registry, tmp_path: Path) -> None:
     require_containerd()
     reference = source.add("team/hung:1.0", image("hung"))
@@ -231,6 +233,7 @@ def test_too_little_free_space_begins_nothing(source: Registry, through: Runtime
     assert not any("large" in line for line in source.requests)
 
 
+@pytest.mark.slow
 def test_a_disk_that_fills_up_ends_the_pull_before_it_is_full(source: Registry, tmp_path: Path) -> None:
     require_containerd()
     with small_disk(tmp_path / "disk", 64) as disk, containerd(disk / "root") as daemon:
