@@ -43,13 +43,15 @@ class ImagesReport:
 
     @property
     def groups(self) -> tuple[ImageGroup, ...]:
-        """By wanted image, the worst state first, then by the first node."""
-        found: dict[tuple[str, ImageState, tuple[str, ...], str], list[str]] = {}
+        """By wanted image, the worst state first, then by the first node; reasons that differ in addresses
+        only are one."""
+        found: dict[tuple[str, ImageState, tuple[str, ...]], list[tuple[str, str]]] = {}
         for node in self.nodes:
             for one in node.images:
-                found.setdefault((one.wanted, one.state, one.others, one.why), []).append(node.node)
+                found.setdefault((one.wanted, one.state, one.others), []).append((node.node, one.why))
         order = {one.id: at for at, one in enumerate(self.wanted)}
-        groups = [ImageGroup(*key, tuple(nodes)) for key, nodes in found.items()]
+        groups = [ImageGroup(*key, each.text, each.nodes)
+                  for key, reasons in found.items() for each in fold_reasons(reasons)]
         return tuple(sorted(groups, key=lambda one: (order[one.wanted], _STATES.index(one.state))))
 
     @property

@@ -3,6 +3,7 @@ takes far longer than the others."""
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 from contextlib import AbstractContextManager
@@ -27,6 +28,7 @@ class PullProgress:
         self._over = threading.Event()
         self._shown: AbstractContextManager[Any] | None = None
         self._move: Any = None
+        self._thread: threading.Thread | None = None
 
     def done(self, one: NodeImages) -> None:
         self._done += 1
@@ -51,19 +53,23 @@ class PullProgress:
         if sys.stderr is not None and sys.stderr.isatty():
             self._bar()
         else:
-            threading.Thread(target=self._lines, name="pull-progress", daemon=True).start()
+            self._thread = threading.Thread(target=self._lines, name="pull-progress", daemon=True)
+            self._thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None,
     ) -> None:
         self._over.set()
+        if self._thread is not None:
+            self._thread.join()
         if self._shown is not None:
             self._shown.__exit__(kind, error, trace)
 
     def _lines(self) -> None:
         while not self._over.wait(self._every):
-            print(f"muster: pull: {self.text()}", file=sys.stderr, flush=True)  # noqa: T201
+            with contextlib.suppress(OSError, ValueError):      # no one reads them any more
+                print(f"muster: pull: {self.text()}", file=sys.stderr, flush=True)  # noqa: T201
 
     def _bar(self) -> None:
         from rich.console import Console

@@ -40,7 +40,7 @@ class Stored:
         self.name = name
 
 
-class Docker:
+class DockerRuntime:
     """dockerd, asked by docker(1). Its credentials are those of root's ~/.docker/config.json."""
 
     def __init__(self, children: Children, socket: str) -> None:
@@ -77,7 +77,7 @@ class Docker:
         return (*self.argv, "pull", "--quiet", reference)
 
 
-class Containerd:
+class ContainerdRuntime:
     """containerd, asked by ctr; pulled by nerdctl where it is there, else by ctr."""
 
     def __init__(self, children: Children, socket: str, namespace: str, hosts: str) -> None:
@@ -132,7 +132,7 @@ class Containerd:
         return (*self.argv, "images", "pull", *hosts, reference)
 
 
-class Cri:
+class CriRuntime:
     """What serves the kubelet (containerd's CRI plugin, CRI-O), asked by crictl."""
 
     def __init__(self, children: Children, socket: str) -> None:
@@ -197,11 +197,11 @@ def runtime(children: Children, asked: Any) -> Any:
         elif not socket:
             lacking.append("no socket of %s (%s)" % (name, ", ".join(sockets)))
         elif name == "docker":
-            return Docker(children, socket)
+            return DockerRuntime(children, socket)
         elif name == "containerd":
-            return Containerd(children, socket, asked["namespace"], asked["hosts"])
+            return ContainerdRuntime(children, socket, asked["namespace"], asked["hosts"])
         else:
-            return Cri(children, socket)
+            return CriRuntime(children, socket)
     raise ToolError("no container runtime is found here: %s" % ", ".join(lacking))
 
 

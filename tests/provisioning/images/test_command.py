@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -22,16 +24,17 @@ from tests.provisioning.remediate.bed import SCHEDULER
 from tests.testbed.sshd import Sshd, sshd
 
 DIGEST = "sha256:" + "a" * 64
+ROOT = Path(__file__).parents[3]
 REFERENCE = f"host.site/team/app:1.0@{DIGEST}"
 # A runtime that has what it was asked to pull.
-DOCKER = """#!/bin/sh
+DOCKER = f"""#!/bin/sh
 shift 2
 case "$1" in
-  pull) touch {folder}/pulled ;;
-  info) echo {folder} ;;
-  images) [ ! -e {folder}/pulled ] || echo '{{"Repository":"host.site/team/app","Tag":"<none>","Digest":"%s"}}' ;;
+  pull) touch "$(dirname "$0")/pulled" ;;
+  info) dirname "$0" ;;
+  images) [ ! -e "$(dirname "$0")/pulled" ] || echo '{{"Repository":"host.site/team/app","Tag":"<none>","Digest":"{DIGEST}"}}' ;;
 esac
-""" % DIGEST
+"""
 
 
 @pytest.fixture
@@ -41,8 +44,9 @@ def home(tmp_path: Path) -> Path:
     program.write_text(SCHEDULER.format(python=sys.executable, path=str(tmp_path / "held.json")))
     program.chmod(0o755)
     (tmp_path / "muster.yaml").write_text(
-        f"version: 1\ncordon: {{command: [{program}]}}\nnodes:\n  gpu[001-003]: {{address: 127.0.0.1, port: 1, rack: r1, sku: hgx-h100}}\n"
-        "  old1: {lifecycle: retired}\n  cpu1: {address: 127.0.0.1, port: 1, sku: cpu-only}\n")
+        f"version: 1\ncordon: {{command: [{program}]}}\nnodes:\n\n"
+        + "".join(f"  gpu{at:03d}: {{address: 127.0.0.1, port: {at}, rack: r1, sku: hgx-h100}}\n" for at in (1, 2, 3))
+        + "  old1: {lifecycle: retired}\n  cpu1: {address: 127.0.0.1, port: 4, sku: cpu-only}\n")
     (tmp_path / "rules").mkdir()
     (tmp_path / "rules/images.yaml").write_text(f"images:\n- {{id: app, image: '{REFERENCE}', skus: [hgx-h100]}}\n")
     return tmp_path
@@ -103,7 +107,7 @@ def test_a_scheduler_that_does_not_answer_is_no_proof_that_no_job_is_there(home:
 @pytest.fixture
 def node(home: Path) -> Sshd:  # type: ignore[misc]
     """n1 is this machine over a real sshd, with a runtime of its own."""
-    (home / "docker").write_text(DOCKER.format(folder=home))
+    (home / "docker").write_text(DOCKER)
     (home / "docker").chmod(0o755)
     with sshd(home / "sshd") as server:
         python = home / "python3"
@@ -135,25 +139,25 @@ def test_a_log_gets_plain_lines_that_name_who_is_slow(capfd: pytest.CaptureFixtu
         for at in range(3):
             progress.done(_done(f"n{at}"))
         end = time.monotonic() + 20
-        while "slow1" not in said and time.monotonic() < end:
+        while "slow1\n" not in said and time.monotonic() < end:
             said += capfd.readouterr().err
     assert "muster: pull: 3 of 4 nodes, 0 without an image, 1 at work; slow: slow1\n" in said and "\x1b" not in said
 
 
 def test_a_terminal_gets_a_bar_that_names_who_is_slow() -> None:
-    child, terminal = pty.fork()
-    if child == 0:
-        with PullProgress(4, _Slow([], 4)) as progress:
-            for at in range(3):
-                progress.done(_done(f"n{at}"))
-            time.sleep(1.5)     # the bar is drawn at intervals
-        os._exit(0)
-    shown = b""
-    try:
-        while more := os.read(terminal, 4096):
+    ours, theirs = pty.openpty()
+    text = ("import sys; sys.path.insert(0, '.')\nfrom tests.provisioning.images.test_command import *\nfrom tests.provisioning.images.test_command "
+            "import _Slow, _done\nwith PullProgress(4, _Slow([], 4)) as progress:\n  for name in 'abc': progress.done(_done(name))\n  sys.stdin.read()\n")
+    with subprocess.Popen([sys.executable, "-c", text], cwd=ROOT, stdin=subprocess.PIPE, stderr=theirs,
+                          env={**os.environ, "TERM": "xterm", "COLUMNS": "160"}) as process:
+        os.close(theirs)
+        shown = b""
+        while b"3 of 4 nodes, 0 without an image, 1 at work; slow: slow1" not in shown and (more := os.read(ours, 4096)):
             shown += more
-    except OSError:      # so Linux says that the other side has closed
-        pass
-    os.waitpid(child, 0)
-    os.close(terminal)
-    assert b"3 of 4 nodes" in shown and b"slow: slow1" in shown
+        assert process.stdin is not None
+        process.stdin.close()
+        with contextlib.suppress(OSError):      # so Linux says that the other side has closed
+            while os.read(ours, 4096):
+                pass
+    os.close(ours)
+    assert process.returncode == 0
