@@ -39,7 +39,7 @@ class Image:
 
     manifest: bytes
     blobs: dict[str, bytes]
-    layer: str
+    tar: bytes      # its one layer, not compressed
 
     @property
     def digest(self) -> str:
@@ -62,7 +62,7 @@ def image(seed: str, size: int = 1000) -> Image:
         "schemaVersion": 2, "mediaType": _MANIFEST,
         "config": {"mediaType": _CONFIG, "digest": digest_of(config), "size": len(config)},
         "layers": [{"mediaType": _LAYER, "digest": digest_of(layer), "size": len(layer)}]}).encode()
-    return Image(manifest, {digest_of(config): config, digest_of(layer): layer}, digest_of(layer))
+    return Image(manifest, {digest_of(config): config, digest_of(layer): layer}, raw.getvalue())
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import sys
 import zlib
@@ -72,6 +73,11 @@ def test_what_may_be_a_secret_is_taken_out_of_messages(text: str) -> None:
 
 def test_the_last_line_of_a_client_is_shown_without_its_colours() -> None:
     assert last_line("a\r\x1b[32mlayer\x1b[0m done\n\n") == "layer done" and last_line("\n") == ""
+
+
+def test_what_runs_on_a_node_is_python_3_8() -> None:
+    for path in send._PARTS:
+        ast.parse(path.read_text(), feature_version=(3, 8))
 
 
 def program(folder: Path, name: str, text: str) -> None:

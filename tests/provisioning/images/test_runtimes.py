@@ -20,7 +20,9 @@ from provisioning.images.model import ImageState, NodeImage, NodeImages, PullEnd
 from provisioning.images.send import PullBounds, RuntimeChoice
 from provisioning.images.wanted import from_words
 from tests.testbed.containerd import Containerd, containerd, require_containerd
+from tests.testbed.distribution import distribution
 from tests.testbed.docker import DOCKERD, Dockerd, dockerd, small_disk
+from tests.testbed.docker import docker as run
 from tests.testbed.registry import Registry, image, registry
 from tests.testbed.require import require
 from tests.testbed.sshd import wait_until
@@ -205,6 +207,28 @@ def pulling(reference: str, choice: RuntimeChoice) -> Iterator[subprocess.Popen[
         assert program.stdin is not None
         program.stdin.write(transport.payload)
         yield program
+
+
+@pytest.mark.slow
+def test_what_was_pushed_to_a_real_registry_is_pulled_by_the_digest_that_the_push_shows(
+    docker: Dockerd, daemon: Containerd, tmp_path: Path,
+) -> None:
+    client = Path("/usr/bin")
+    at = ("--host", docker.host)
+    with distribution(tmp_path / "registry") as host:
+        (tmp_path / "tree.tar").write_bytes(image("pushed").tar)
+        run(client, *at, "import", str(tmp_path / "tree.tar"), f"{host}/team/pushed:1.0")
+        said = run(client, *at, "push", f"{host}/team/pushed:1.0")
+        digest = next(word for word in said.split() if word.startswith("sha256:") and len(word) == 71)
+        run(client, *at, "rmi", f"{host}/team/pushed:1.0")
+        daemon.plain(host)
+        for choice in (by_docker(docker, tmp_path), by_containerd(daemon, tmp_path)):
+            reference = f"{host}/team/pushed:1.0@{digest}"
+            assert look(reference, choice).state is ImageState.ABSENT
+            one = pull(reference, choice)
+            assert (one.state, one.end) == (ImageState.PRESENT, PullEnd.PULLED), one
+            wrong = pull(f"{host}/team/pushed:1.0@sha256:{'0' * 64}", choice)
+            assert ((wrong.state, wrong.end) == (ImageState.ABSENT, PullEnd.FAILED) and "not found" in wrong.why) or "unknown" in wrong.why
 
 
 @pytest.mark.slow
