@@ -46,6 +46,7 @@ ELSEWHERE: Mapping[str, Mapping[tuple[str, ...], str]] = {
                  ("firmware", "update"): "tests/provisioning/firmware/test_update_command.py"},
     "gate": {("gate", "@train"): "tests/healthcheck/gate/test_command.py", ("gate", "--hostfile"): "tests/healthcheck/gate/test_spares.py",
              ("blame",): "tests/healthcheck/blame/test_blame.py"},
+    "images": {("images",): "tests/provisioning/images/test_command.py"},
     "incidents": {("incident",): "tests/healthcheck/triage/test_incident_command.py"},
     "kubernetes": {("cordon",): "tests/provisioning/actions/test_backends.py", ("uncordon",): "tests/provisioning/actions/test_backends.py"},
     "maas": {("os", "release"): "tests/provisioning/osinstall/test_os_release.py"},
