@@ -21,6 +21,7 @@ class Next(Enum):
     SEND = "send"
     OFF = "off"
     ON = "on"
+    RESTART = "restart"     # by the machine itself, where no controller is asked
     WAIT = "wait"
     FAILED = "failed"
 
