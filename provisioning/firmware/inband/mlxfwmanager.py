@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from inventory.text import clean
 from provisioning.firmware.inband.device import MOST_TEXT, BandDevice, ToolOutputError
 
-RESTART = "Restart needed for updates to take effect"      # said only where something was written
 _NONE = frozenset({"", "--", "N/A"})
 _LINE = re.compile(r"^[ \t]*(FW(?: \(Running\))?|Status:)[ \t]+([^\r\n]{1,400})$", re.MULTILINE)
 _OPENING = "<Devices>"

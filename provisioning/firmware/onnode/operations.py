@@ -289,7 +289,7 @@ def main(nonce: str, asked: bytes, source: BinaryIO) -> None:
     request = json.loads(asked)
     os.environ.clear()
     machine = BandMachine(request["root"], nonce, source)
-    os.environ.update(PATH=machine.path, LC_ALL="C", NO_COLOR="1", **request["environment"])
+    os.environ.update(PATH=machine.path, LC_ALL="C.UTF-8", NO_COLOR="1", **request["environment"])
     report: Any = {"root": os.geteuid() == 0 or bool(request["root"])}
     try:
         if not report["root"]:
