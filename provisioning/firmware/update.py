@@ -13,7 +13,7 @@ from pathlib import Path
 from healthcheck.model.firmware import BMC, MachineFirmware
 from healthcheck.store.file import opened
 from healthcheck.store.firmware import merged, write_controller
-from healthcheck.store.firmwaresteps import FirmwareStep, begin_step, end_step, firmware_steps, left_off
+from healthcheck.store.firmwaresteps import begin_step, end_step, left_off
 from inventory.errors import MusterError
 from inventory.model import Node
 from inventory.text import clean
@@ -27,6 +27,7 @@ from provisioning.firmware.drift import Drift, FleetMachine, judged
 from provisioning.firmware.inband.update import BandTools, BandUpdate, band_entry
 from provisioning.firmware.plan import MachineUpdate, UpdatePlan
 from provisioning.firmware.read import look
+from provisioning.firmware.steps import counting
 
 # A controller that takes new firmware of its own is away for some minutes; others are slow or busy meanwhile.
 _AWAY = frozenset({BmcErrorReason.UNREACHABLE, BmcErrorReason.TIMEOUT, BmcErrorReason.BUSY,
@@ -161,12 +162,12 @@ def _once(
     target = target_of(entry)
     changes = controller.earlier()
     with opened(tools.folder, make=True) as store:
-        steps = firmware_steps(store, node.name, entry.id, target)
+        steps = counting(store, node.name, entry, target)
         sent = next((one for one in steps if one.step == SEND and one.done is None), None)
         if sent is not None and (ended := ended_by(changes, WHAT, sent.began)) is not None:
             # Before all else: a controller reports an end once.
             end_step(store, sent.id, *ended, tools.clock())
-            steps = firmware_steps(store, node.name, entry.id, target)
+            steps = counting(store, node.name, entry, target)
         is_off = (node.name, entry.id) in left_off(store)
     seen = replace(_look(node, entry, policy, tools, controller), changes=changes)
     decision = decide(seen, steps, node.name, tools.times, tools.clock(), own=entry.component == "bmc",
@@ -219,5 +220,5 @@ def _look(
 def _newest(node: Node, entry: DesiredFirmware, tools: UpdateTools) -> float:
     """When the newest step of it was made; 0 for never."""
     with opened(tools.folder, make=True) as store:
-        steps: tuple[FirmwareStep, ...] = firmware_steps(store, node.name, entry.id, target_of(entry))
+        steps = counting(store, node.name, entry, target_of(entry))
     return max((min(tools.clock(), one.ended or one.began) for one in steps), default=0.0)

@@ -4,7 +4,6 @@ nothing without an adapter. It keeps what is on each flash and what runs in a fi
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from pathlib import Path
@@ -117,7 +116,7 @@ class AdapterMachine:
 
     def _keep(self, state: dict[str, Any]) -> None:
         (self.root / "state.json.test").write_text(json.dumps(state))
-        os.rename(self.root / "state.json.test", self.root / "state.json")
+        (self.root / "state.json.test").rename(self.root / "state.json")
 
     @property
     def written(self) -> list[list[str]]:

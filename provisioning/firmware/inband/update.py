@@ -12,7 +12,7 @@ from pathlib import Path
 from healthcheck.model.firmware import MachineFirmware
 from healthcheck.store.file import opened
 from healthcheck.store.firmware import merged
-from healthcheck.store.firmwaresteps import FirmwareStep, begin_step, end_step, firmware_steps, void_step
+from healthcheck.store.firmwaresteps import FirmwareStep, begin_step, end_step, void_step
 from inventory.errors import MusterError
 from inventory.model import Node
 from inventory.text import clean
@@ -25,6 +25,7 @@ from provisioning.firmware.inband.decide import RESTART, BandLook, BandTimes, de
 from provisioning.firmware.inband.device import look_of
 from provisioning.firmware.inband.read import keep
 from provisioning.firmware.inband.send import ALL_OF_IT, BandOrder, BandPlace, install, look, settle
+from provisioning.firmware.steps import counting
 from provisioning.remediate.send import StepReport
 
 _MOST = 300
@@ -113,7 +114,7 @@ def _once(
 
 def _steps(wanted: BandUpdate, tools: BandTools) -> tuple[FirmwareStep, ...]:
     with opened(tools.folder, make=True) as store:
-        return firmware_steps(store, wanted.node.name, wanted.entry.id, wanted.target)
+        return counting(store, wanted.node.name, wanted.entry, wanted.target)
 
 
 def _settled(wanted: BandUpdate, tools: BandTools) -> str:

@@ -37,7 +37,7 @@ MOST_TEXT, MOST_PAYLOAD, MOST_NOTES, MOST_DEVICES = 1 << 20, 1 << 30, 32, 64
 LOOK_S, LOCK_S = 60, 5
 
 
-class NotBegun(Exception):
+class NotWritten(Exception):
     """Nothing was written, for certain; one line for a person."""
 
 
@@ -104,7 +104,7 @@ class BandMachine:
         os.makedirs(self.notes, 0o700, exist_ok=True)
         there = os.lstat(self.notes)
         if not os.path.isdir(self.notes) or os.path.islink(self.notes) or there.st_uid != os.geteuid():
-            raise NotBegun("%s is not a folder of ours" % NOTES)
+            raise NotWritten("%s is not a folder of ours" % NOTES)
         os.chmod(self.notes, 0o700)
         fd = os.open(self.notes + "/lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         until = time.monotonic() + LOCK_S
@@ -171,13 +171,13 @@ class BandMachine:
         limit, and the tool goes on after it."""
         key, tool, named = request["key"], request["tool"], request["devices"]
         if KEY.fullmatch(key) is None or not named or any(DEVICE.fullmatch(one) is None for one in named):
-            raise NotBegun("the request is not in its form")
+            raise NotWritten("the request is not in its form")
         program = self.program(tool)
         if not program:
-            raise NotBegun("%s is not installed there" % " or ".join(PROGRAMS[tool]))
+            raise NotWritten("%s is not installed there" % " or ".join(PROGRAMS[tool]))
         lock = self.locked()
         if lock < 0:
-            raise NotBegun("another update is at work there")
+            raise NotWritten("another update is at work there")
         note = self.note(key)
         if note is not None:
             return note if "ok" in note else {"ok": None, "said": "it was begun there before"}
@@ -211,7 +211,7 @@ class BandMachine:
         with open(path, "rb") as file:
             there = hashlib.sha256(file.read()).hexdigest()
         if there != digest:
-            raise NotBegun("the payload there has the digest %s, and not %s" % (there, digest))
+            raise NotWritten("the payload there has the digest %s, and not %s" % (there, digest))
         return path
 
     def want(self, name: str) -> bytes:
@@ -221,11 +221,11 @@ class BandMachine:
         size = int(self.source.readline() or b"0")
         data = self.source.read(size)
         if not size or len(data) < size:
-            raise NotBegun("the payload did not arrive whole")
+            raise NotWritten("the payload did not arrive whole")
         machine = zlib.decompressobj()
         found = machine.decompress(data, MOST_PAYLOAD + 1)
         if len(found) > MOST_PAYLOAD or not machine.eof:
-            raise NotBegun("the payload is over %d MiB" % (MOST_PAYLOAD >> 20))
+            raise NotWritten("the payload is over %d MiB" % (MOST_PAYLOAD >> 20))
         return found
 
     def worked(self, key: str, tool: str, program: str, path: str, named: Any) -> None:
@@ -293,7 +293,7 @@ def main(nonce: str, asked: bytes, source: BinaryIO) -> None:
     report: Any = {"root": os.geteuid() == 0 or bool(request["root"])}
     try:
         if not report["root"]:
-            raise NotBegun("this needs root there: log in as root, or go through sudo with `privilege: "
+            raise NotWritten("this needs root there: log in as root, or go through sudo with `privilege: "
                            "become` in the inventory")
         if request["do"] == "look":
             report["tools"] = machine.look(request["tools"])
@@ -302,7 +302,7 @@ def main(nonce: str, asked: bytes, source: BinaryIO) -> None:
             report.update(machine.settle(request["key"]))
         else:
             report.update(machine.install(request))
-    except NotBegun as error:
+    except NotWritten as error:
         report.update(ok=False, never=True, said=str(error))
     except (OSError, ValueError, IndexError) as error:
         report.update(ok=None, said="%s: %s" % (type(error).__name__, error))

@@ -24,7 +24,16 @@ from inventory.text import clean
 from inventory.transport.base import Limits, Program, Reply
 from inventory.transport.local import LocalTransport
 from provisioning.bringup.policy.model import UpdateRoute
-from provisioning.firmware.inband.send import BandAnswer, BandOrder, BandPlace, NodeLook, answered, install, look, settle
+from provisioning.firmware.inband.send import (
+    BandAnswer,
+    BandOrder,
+    BandPlace,
+    NodeLook,
+    answered,
+    install,
+    look,
+    settle,
+)
 from provisioning.firmware.onnode import operations
 from tests.testbed.bandtools import AdapterMachine
 from tests.testbed.fwupd import CABINETS, WEBCAM, Fwupd, fwupd
