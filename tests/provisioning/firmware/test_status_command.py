@@ -123,7 +123,7 @@ def test_controllers_are_asked_and_kept_and_one_that_gives_no_answer_is_named(
 
 def test_tools_on_machines_that_do_not_answer_tell_nothing_and_that_is_said(firmware: Command, tmp_path: Path) -> None:
     rules = 'firmware: [{id: fw, component: "System Firmware", at_least: "1.0", by: fwupd}]\n'
-    done = firmware("gpu001", "--tools", entries="  gpu001: {address: 127.0.0.1, port: 1, user: root}\n", rules=rules)
+    done = firmware("gpu001", "--tools", entries="  gpu001: {address: 127.0.0.1, port: 1, user: root}\n  gpu002:\n", rules=rules)
     assert done.returncode == 3
     shown = done.stdout.splitlines()
     assert shown[:2] == ["fw: System Firmware at least 1.0", "  unknown       1  gpu001  its fwupd was never asked"]
