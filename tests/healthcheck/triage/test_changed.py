@@ -152,6 +152,11 @@ def test_what_began_with_a_change_and_ended_with_it_back_was_undone() -> None:
     assert not undone(-9, -4, rule="gpu-answers")
 
 
+def test_that_another_muster_came_and_went_has_undone_nothing_for_certain() -> None:
+    muster = {"kind": "muster", "name": "muster"}
+    assert not undone(-9, -4, first=replace(FIRST, **muster), last=replace(LAST, **muster))
+
+
 def test_a_sku_that_is_not_about_the_rule_has_undone_nothing_of_it() -> None:
     sku = {"kind": "sku", "name": "hgx", "rules": frozenset({"disk-full"})}
     assert not undone(-9, -4, first=replace(FIRST, **sku), last=replace(LAST, **sku))

@@ -103,7 +103,7 @@ def test_another_rule_that_changed_too_is_in_the_way_unless_it_is_back_or_new() 
 def test_of_an_exact_cause_and_muster_itself_the_exact_one_counts() -> None:
     muster = change("muster", "muster", began=-9, until=-8.5, was="0.1", digest="0.2")
     gone = replace(muster, began=at(-4), was="0.2", digest="0.1")
-    assert "nothing but rule gpu-count" in plan(node(), STRICTER, BACK, muster, gone).steps[0].why
+    assert plan(node(), STRICTER, BACK, muster, gone).steps[0].why.startswith("nothing but rule gpu-count (allow 3 -> 1) held it; ")
     assert plan(node(), muster, gone).steps[0].why.startswith("nothing but muster (0.1 -> 0.2) held it")
 
 
@@ -121,9 +121,17 @@ def test_what_counts_for_less_again_is_known_by_what_the_verdict_rested_on() -> 
     assert why(slow, STRICT, POLICY_NOW, evidence=other).startswith("nothing that changed")
     # A verdict that rested on it in the first place, and no change tells why it does not count any more.
     assert why(slow, STRICTER, BACK, evidence=HELD_FOR_SLOW) == "it is not held for a change alone: disk-slow of md0"
+    worn = [replace(one, name="worn") for one in (STRICT, POLICY_NOW)]
+    assert why(slow, *worn, evidence=HELD_FOR_SLOW) == "it is not held for a change alone: disk-slow of md0"
     beside = VerdictEvidence("lost", (("watch", "disk-slow", "md0"),))
     assert why(slow, STRICTER, BACK, evidence=beside).startswith("nothing that changed")
     assert why(slow, STRICT, POLICY_NOW, evidence=beside) == ""
+
+
+def test_a_severity_explains_what_was_there_before_though_the_rule_changed_again_since() -> None:
+    severe = change("rule", "gpu-count", began=-9, until=-8.5, said={"severity": "warning"}, says={"severity": "critical"}, was="a", digest="b")
+    again = change("rule", "gpu-count", began=-4, until=-3.5, said={"severity": "critical"}, says={"severity": "critical"}, was="b", digest="c")
+    assert why(node(problems=(problem(began=-20),), over=()), severe, again).startswith("rule gpu-count (b -> c) holds still")
 
 
 def test_a_rule_that_was_more_severe_explains_what_is_a_warning_again() -> None:
