@@ -182,7 +182,7 @@ def _components(
 
 def _reported(entry: DesiredFirmware, known: MachineFirmware) -> list[ComponentVersion]:
     """The versions that count. Of BIOS and BMC that is the newest that could be read. What a controller
-    reported of parts that a later sweep has seen all of is past. Sweeps and tools name adapters alike, and
+    reported of parts that a later sweep has seen all of is past. Sweeps and tools use the same names, and
     the newest reading counts; a glob is over the names of whoever brings the version."""
     names_by = BMC if entry.by is UpdateRoute.REDFISH else entry.by.value
     mine = _newest([one for one in known.versions if is_for(entry, one.name, one.kind)

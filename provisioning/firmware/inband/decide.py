@@ -17,7 +17,7 @@ _SLACK_S = 3.0      # between the head's clock at an answer, and the machine's t
 class BandLook:
     """What a tool shows: whether all components of the entry run what is wanted, whether one certainly does
     not, whether what is wanted is written and waits for a restart, their versions in words, and when the
-    machine started (the head's epoch seconds). `lost` is why the tool told nothing."""
+    machine started (the head's epoch seconds). `lost` is why the tool reported nothing."""
 
     fits: bool
     drifts: bool

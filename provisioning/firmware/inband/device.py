@@ -18,7 +18,7 @@ class ToolOutputError(Exception):
 
 @dataclass(frozen=True)
 class BandDevice:
-    """One device of which a tool tells. `address` is how the tool is told which one, `kind` as in
+    """One device of which a tool tells. `address` is what the tool calls it, `kind` as in
     `healthcheck.model.firmware`, "" for what is none of them. `version` is what runs, None where that was not
     read, and `why` says why; `waits` says that another one has been written and runs after a restart, and
     `written` which, "" where the tool does not say that."""
@@ -34,7 +34,7 @@ class BandDevice:
 
 def look_of(source: str, devices: Iterable[BandDevice]) -> tuple[FirmwareLook, dict[str, BandDevice]]:
     """The look that the store keeps of a tool's devices, and by the name of each component its device.
-    Several of one name are told apart by a number."""
+    Several of one name get a number each."""
     met: Counter[str] = Counter()
     named: dict[str, BandDevice] = {}
     for one in devices:

@@ -45,7 +45,7 @@ ALL_OF_IT = BandPlace()
 
 @dataclass(frozen=True)
 class NodeLook:
-    """What the tools of one node told. `devices` is by tool, and a tool that told nothing is in `lost`, with
+    """What the tools of one node reported. `devices` is by tool; one that reported nothing is in `lost`, with
     why. `up` is for how many seconds the machine has been up; None, and `failure`, where it did not
     answer."""
 
@@ -161,7 +161,7 @@ def _looked(reply: Reply, tools: Collection[UpdateRoute]) -> NodeLook:
 
 
 def _devices(tool: UpdateRoute, said: Any) -> tuple[BandDevice, ...]:
-    """Raises ToolOutputError with why the tool told nothing."""
+    """Raises ToolOutputError with why the tool reported nothing."""
     if not isinstance(said, dict):
         raise ToolOutputError("its answer cannot be read")
     if isinstance(missing := said.get("missing"), str):

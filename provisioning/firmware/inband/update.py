@@ -94,7 +94,7 @@ def _once(
 ) -> UpdateDecision:
     """One look, and one step where one is due. Raises MusterError."""
     node, tool = wanted.node, wanted.entry.by
-    running = _settled(wanted, tools)
+    running = _recovered(wanted, tools)
     seen = _look(wanted, policy, tools)
     steps = _steps(wanted, tools)
     if isinstance(seen, str):
@@ -117,7 +117,7 @@ def _steps(wanted: BandUpdate, tools: BandTools) -> tuple[FirmwareStep, ...]:
         return counting(store, wanted.node.name, wanted.entry, wanted.target)
 
 
-def _settled(wanted: BandUpdate, tools: BandTools) -> str:
+def _recovered(wanted: BandUpdate, tools: BandTools) -> str:
     """Asks the machine what became of steps whose end is not known, and writes it down; says so while a tool
     is at work. Nothing is decided before that."""
     for step in _steps(wanted, tools):
