@@ -27,7 +27,7 @@ from provisioning.bmc.base import BootTarget
 from provisioning.bmc.compare import KINDS
 from provisioning.bmc.passwords import LEAST, MOST
 from provisioning.bmc.redfish.state import no_image
-from provisioning.bringup.policy.model import MissingAttribute
+from provisioning.bringup.policy.model import MissingAttribute, UpdateRoute
 
 RANDOM = "random"       # each controller has a password that no other has
 _BURNIN_STAGES = ("node", "rail", "leaf-pairs", "cross-pairs", "all", "train", "soak")
@@ -127,6 +127,7 @@ DESIRED: Mapping[str, Mapping[str, ValueType]] = {
         **_OF, "settings": ValueType(f"a map of 1 to {_MOST_SETTINGS} attributes", _settings),
         "absent": choice(MissingAttribute), "source": TEXT},
     "firmware": {**_OF, "component": _LINE, "at_least": _LINE, "exactly": _LINE, "owner": choice(Owner),
+        "by": choice(UpdateRoute),
         "payload": ValueType("{file: PATH, sha256: DIGEST} or {url: ADDRESS, sha256: DIGEST}, the address "
                              "without a user or a password, the digest of 64 hex digits", _payload)}}
 SECTIONS: Mapping[str, Mapping[str, ValueType]] = {

@@ -17,6 +17,7 @@ from typing import Any
 
 from healthcheck.config.entry import Entry, entry_of, kind_of, known_keys, overlay
 from healthcheck.config.valuetypes import NAME, ValueType, choice, parse_value
+from healthcheck.model.firmware import KINDS as FIRMWARE_KINDS
 from healthcheck.model.outcome import Owner
 from inventory.errors import Mark, RulesError
 from inventory.located import LocatedList, LocatedMap, load_yaml
@@ -43,6 +44,7 @@ from provisioning.bringup.policy.model import (
     Parts,
     PowerTimes,
     Stop,
+    UpdateRoute,
 )
 from provisioning.osinstall.registry import chosen
 from provisioning.osinstall.section import OsSection
@@ -247,8 +249,25 @@ def _firmware(entry: Entry) -> DesiredFirmware:
     if ("at_least" in held) == ("exactly" in held):
         raise RulesError(f"firmware: {entry.name}: at_least is missing: expected either at_least or exactly",
                          entry.marks.get("at_least", entry.mark))
+    by = held.get("by", UpdateRoute.REDFISH)
+    if wrong := _not_by(by, held["component"]):
+        raise RulesError(f"firmware: {entry.name}: component: {wrong}", entry.marks["component"])
+    payload = _payload(entry)
+    if by is not UpdateRoute.REDFISH and payload is not None and payload.file is None:
+        raise RulesError(f"firmware: {entry.name}: payload: {by.value} is sent a file: expected "
+                         "{file: PATH, sha256: DIGEST}", entry.marks["payload"])
     return DesiredFirmware(entry.name, _of(entry), held["component"], held.get("at_least"),
-                           held.get("exactly"), held.get("owner", Owner.OPERATOR), _payload(entry))
+                           held.get("exactly"), held.get("owner", Owner.OPERATOR), payload, by)
+
+
+def _not_by(by: UpdateRoute, component: str) -> str:
+    """Why these components do not get their firmware by this tool; "" where they may. fwupd has other
+    versions for BIOSes than these say themselves."""
+    if by is UpdateRoute.MLXFWMANAGER and component != "hca":
+        return "mlxfwmanager updates adapters: expected hca"
+    if by is UpdateRoute.FWUPD and component in FIRMWARE_KINDS and component != "nvme":
+        return "fwupd: expected nvme or a glob over the names of its devices, such as 'System Firmware'"
+    return ""
 
 
 def _payload(entry: Entry) -> FirmwarePayload | None:

@@ -103,11 +103,21 @@ class FirmwarePayload:
     sha256: str
 
 
+class UpdateRoute(Enum):
+    """Who brings a version to a component: its controller, or a tool of the machine's own operating system.
+    The value is also the source of what a tool reports (`healthcheck.model.firmware`)."""
+
+    REDFISH = "redfish"
+    FWUPD = "fwupd"
+    MLXFWMANAGER = "mlxfwmanager"
+
+
 @dataclass(frozen=True)
 class DesiredFirmware:
     """A version that a component must have, exactly or at least. `component` is a kind
-    (`healthcheck.model.firmware`), or a glob over names of the firmware inventory; `bios` and `bmc` are the
-    machine's BIOS and its controller's own firmware."""
+    (`healthcheck.model.firmware`), or a glob over names of the firmware inventory, or of fwupd's devices
+    where the version comes by that; `bios` and `bmc` are the machine's BIOS and its controller's own
+    firmware."""
 
     id: str
     of: Machines
@@ -116,6 +126,7 @@ class DesiredFirmware:
     exactly: str | None
     owner: Owner
     payload: FirmwarePayload | None = None
+    by: UpdateRoute = UpdateRoute.REDFISH
 
 
 @dataclass(frozen=True)
