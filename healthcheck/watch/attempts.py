@@ -22,7 +22,7 @@ class _Running:
 
 
 @dataclass(slots=True)
-class RankProgress:
+class RankPosition:
     """How far one rank has come: its newest step, when that ended by its clock, and in which attempt."""
 
     attempt: int
@@ -36,7 +36,7 @@ class Attempts:
     def __init__(self) -> None:
         self._attempts: list[_Running] = []
         self._by_name: dict[int, int] = {}      # what lines call it -> its number
-        self.ranks: dict[int | None, RankProgress] = {}
+        self.ranks: dict[int | None, RankPosition] = {}
 
     @property
     def newest(self) -> int:
@@ -49,7 +49,7 @@ class Attempts:
         progress = self.ranks.get(line.rank)
         if progress is None:
             number = self._joined(line)
-            self.ranks[line.rank] = RankProgress(number, line.step, line.time)
+            self.ranks[line.rank] = RankPosition(number, line.step, line.time)
             attempt = self._attempts[number]
             attempt.ranks += 1
         else:
@@ -89,7 +89,7 @@ class Attempts:
                 return one.number
         return 0
 
-    def _continued(self, line: StepTime, progress: RankProgress) -> int:
+    def _continued(self, line: StepTime, progress: RankPosition) -> int:
         if line.attempt is not None:
             return self._named(line, line.attempt)
         newest = self._attempts[-1]

@@ -1,5 +1,5 @@
 """Why: weighs what nodes say against what step times show. An accusation needs evidence that its alternatives
-do not explain as well; where two causes fit alike, the answer is 'cannot tell' with both."""
+do not explain as well; where two causes fit equally, the answer is 'cannot tell' with both."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class SignalStore:
 
 
 def cause_of(slowness: Slowness, store: SignalStore) -> CauseVerdict:
-    """Why, as far as it can be told."""
+    """Why, as far as is known."""
     found = _by_signals(slowness, store)
     found = {cause: one for cause, one in found.items() if slowness.level is not WatchLevel.JOB
              or cause in (WatchCause.LINK, WatchCause.STORAGE, WatchCause.HOST_MEMORY)}

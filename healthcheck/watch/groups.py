@@ -47,7 +47,7 @@ def grouped(accused: Sequence[Accused], everyone: Iterable[tuple[str, str]]) -> 
     for one in accused:
         by_host[one.host].append(one)
     whole = {host: tuple(ones) for host, ones in by_host.items() if host and ranks_of[host] > 1
-             and len(ones) >= _MOST_OF * ranks_of[host] and _alike(ones)}
+             and len(ones) >= _MOST_OF * ranks_of[host] and _equally_slow(ones)}
     found: list[Group] = []
     taken: set[str] = set()
     for place in dict.fromkeys(one.place for one in accused):
@@ -68,6 +68,6 @@ def grouped(accused: Sequence[Accused], everyone: Iterable[tuple[str, str]]) -> 
     return found
 
 
-def _alike(ones: Sequence[Accused]) -> bool:
+def _equally_slow(ones: Sequence[Accused]) -> bool:
     """Whether they are about equally slow; else one of them is, and the others wait for it."""
     return max(one.excess for one in ones) <= _MOST_APART * min(one.excess for one in ones)

@@ -16,7 +16,7 @@ _SHARE = 0.25
 
 @dataclass(frozen=True)
 class HangVerdict:
-    """Whom the others wait for; `ranks` is empty where it cannot be told."""
+    """Whom the others wait for; `ranks` is empty where it is not known."""
 
     ranks: tuple[int, ...]
     hosts: tuple[str, ...]

@@ -73,14 +73,14 @@ class JobSeries:
         if self._start_said or len(self._head) < LEAST:
             return None
         self._start_said = True
-        settled = median(self._head[LEAST // 2:])
+        later = median(self._head[LEAST // 2:])
         slow = 0
-        while slow < LEAST // 2 and self._head[slow] > SLOW_START * settled:
+        while slow < LEAST // 2 and self._head[slow] > SLOW_START * later:
             slow += 1
         if not slow:
             return None
-        lost = sum(self._head[:slow]) / slow - settled
-        return JobSpeed(SlowPattern.SLOW_START, 0, settled, lost, None, still=False)
+        lost = sum(self._head[:slow]) / slow - later
+        return JobSpeed(SlowPattern.SLOW_START, 0, later, lost, None, still=False)
 
     def speed(self) -> JobSpeed | None:
         """How the job is slower than usual in its newest windows; None where it is not."""

@@ -99,5 +99,5 @@ def line(found: StepTime) -> str:
     names = ("data", "forward", "backward", "communication", "checkpoint")
     values |= dict(zip(names, found.phases, strict=True))
     values |= {"gc": found.gc, "delay": found.delay, "faults": found.faults, "memory": found.memory}
-    return json.dumps({key: value for key, value in values.items() if value is not None and value != ""
+    return json.dumps({key: value for key, value in values.items() if value is not None and (key, value) != ("role", "")
                        and not (isinstance(value, float) and math.isnan(value))}, separators=(",", ":"))

@@ -33,8 +33,8 @@ _MEGATRON = re.compile(r"\biteration\s{1,12}(\d{1,15})/\s{0,12}\d{1,15} \|[^\n]{
                        rf"elapsed time per iteration \(ms\): {_NUMBER}")
 _NEMO = re.compile(rf"train_step_timing in s[:=] ?{_NUMBER}")
 _NEMO_STEP = re.compile(rf"global_step[:=] ?{_NUMBER}")
-_STEP = re.compile(r"(?:^|[^\w.])(?:global[_ ]step|train[_ ]step|step|iteration|iter)\b[\]\s:=#]{1,6}(\d{1,15})\b",
-                   re.IGNORECASE)
+_STEP = re.compile(r"(?:^|[^\w.])(?:global[_ ]step|train[_ ]step|step|iteration|iter)\b[\]\s:=#]{1,6}"
+                   r"(\d{1,15})\b", re.IGNORECASE)
 # A duration: its unit, or a name that is one. Rates ("1.2 s/it" is one), and what is left to do, are none.
 _TIMED = re.compile(rf"(?<![\w./]){_NUMBER} ?(ms|msec|s|sec|secs|seconds|milliseconds)(?![\w/])",
                     re.IGNORECASE)
@@ -121,7 +121,7 @@ class StepLog:
             if self._block.take(text):
                 return
             yield from self._closed()
-        if (score := self._scores.line(text)) is not None:
+        if self._scores.line(text) is not None:
             self.forms.add("nvrx")
             return
         found = _RANK.match(text)
@@ -206,12 +206,17 @@ def _step_of(text: str) -> tuple[str, int, float | None] | None:
     if (found := _STEP.search(text)) is None:
         return None
     named = _NAMED.search(text, found.end())
-    if named is not None and (unit := named[4] or named[2]) and _NOT_ONE.search(text, 0, named.start()) is None:
+    if named is not None and (unit := named[4] or named[2]) and not _is_other(text, named.start()):
         return "plain", int(found[1]), _bounded(_seconds(named[3], unit))
     for timed in _TIMED.finditer(text, found.end()):
-        if _NOT_ONE.search(text[max(0, timed.start() - 20):timed.start()]) is None:
+        if not _is_other(text, timed.start()):
             return "plain", int(found[1]), _bounded(_seconds(timed[1], timed[2]))
     return "plain", int(found[1]), None
+
+
+def _is_other(text: str, at: int) -> bool:
+    """Whether the words before a duration say that it is none of a step."""
+    return _NOT_ONE.search(text[max(0, at - 20):at]) is not None
 
 
 def _seconds(number: str, unit: str) -> float:

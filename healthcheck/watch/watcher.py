@@ -296,7 +296,7 @@ class JobWatch:
         hosts = tuple(dict.fromkeys(filter(None, values.hosts)))
         words = [f"a step takes {speed.usual_s + speed.lost_s:.3g} s, usually {speed.usual_s:.3g} s"]
         if speed.phase is None and seen.phases[COMMUNICATION] != seen.phases[COMMUNICATION]:
-            words.append("with step times alone it cannot be told which rank the others wait for: each waits "
+            words.append("with step times alone it is not known which rank the others wait for: each waits "
                          "for the slowest")
         run = LateRun(since=speed.since, windows=max(1, self._number - speed.since + 1))
         slowness = Slowness(WatchLevel.JOB, hosts, self._begin(speed.since), values.time, speed.pattern,

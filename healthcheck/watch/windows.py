@@ -91,7 +91,7 @@ class Windows:
             attempt, place = key
             top = newest[attempt]
             after = self._open.get((attempt, place + 1))
-            # Nobody is far ahead in synchronous training: whoever lacks then writes late, or no more.
+            # No rank is far ahead in synchronous training: whoever lacks then writes late, or no more.
             if (attempt < last and last in newest) or place + 2 <= top \
                     or (after is not None and after.count >= self._open[key].count):
                 yield self._values(key)
