@@ -34,7 +34,7 @@ _BRINGS = {WatchCause.HOST_MEMORY: (WatchCause.STORAGE, WatchCause.CPU),
 class Slowness:
     """What is to be explained: who, since when (epoch seconds, by the job's clock) and until when, in which
     phase. `of_gc`, `of_delay` (shares of the excess) and `faults` (a step) are what the ranks measured
-    themselves, beyond their peers."""
+    themselves, beyond their peers. `waits_known`: they time communication apart."""
 
     level: WatchLevel
     hosts: Collection[str]
@@ -45,6 +45,7 @@ class Slowness:
     of_gc: float = 0.0
     of_delay: float = 0.0
     faults: float = 0.0
+    waits_known: bool = False
 
 
 @dataclass
@@ -109,7 +110,7 @@ class _Case:
 def _by_signals(slowness: Slowness, store: SignalStore) -> dict[WatchCause, _Case]:
     found: dict[WatchCause, _Case] = defaultdict(_Case)
     for kind in store.kinds():
-        if slowness.phase is not None and slowness.phase not in kind.phases:
+        if not _fits(kind, slowness):
             continue
         strongest = _strongest(kind, {short(host) for host in slowness.hosts}, slowness, store)
         if strongest is None or strongest.value < kind.least:
@@ -133,6 +134,14 @@ def _by_signals(slowness: Slowness, store: SignalStore) -> dict[WatchCause, _Cas
         part = f" ({strongest.part})" if strongest.part else ""
         case.words.append(f"{strongest.host}{part}: {kind.shown(strongest.value)}{beside}")
     return dict(found)
+
+
+def _fits(kind: SignalKind, slowness: Slowness) -> bool:
+    """Whether the signal can slow that phase. Where ranks do not time communication, it hides in other
+    phases; where they do, a link slows no rank's own work."""
+    if kind.cause is WatchCause.LINK and slowness.level is not WatchLevel.JOB:
+        return not slowness.waits_known
+    return slowness.phase is None or slowness.phase in kind.phases
 
 
 def _strongest(kind: SignalKind, hosts: Collection[str], slowness: Slowness,

@@ -25,13 +25,9 @@ class SignalKind(Enum):
     POWER_CAP = ("time below full clocks at the power cap", WatchCause.POWER, 0.20, _COMPUTE, "%")
     CLOCKS = ("clocks below those of the other GPUs", WatchCause.POWER, 0.07, _COMPUTE, "%")
     CORRECTED = ("corrected memory errors", WatchCause.CORRECTED_MEMORY, 1.0, _HOST, "/s")
-    LINK_DOWN = ("link downs", WatchCause.LINK, 1 / 3600, (StepPhase.COMMUNICATION, StepPhase.BACKWARD), "/s")
-    LINK_ERRORS = ("errors on a link", WatchCause.LINK, 0.1,
-                   (StepPhase.COMMUNICATION, StepPhase.BACKWARD), "/s")
-    RETRANSMITS = ("segments sent again by TCP", WatchCause.LINK, 0.002,
-                   (StepPhase.COMMUNICATION, StepPhase.BACKWARD), "%")
-    LINK_DELAY = ("packets that wait to be sent", WatchCause.LINK, 0.05,
-                  (StepPhase.COMMUNICATION, StepPhase.BACKWARD), "%")
+    LINK_DOWN = ("link downs", WatchCause.LINK, 1 / 3600, (StepPhase.COMMUNICATION,), "/s")
+    LINK_ERRORS = ("errors on a link", WatchCause.LINK, 0.1, (StepPhase.COMMUNICATION,), "/s")
+    RETRANSMITS = ("segments sent again by TCP", WatchCause.LINK, 0.002, (StepPhase.COMMUNICATION,), "%")
     PCIE = ("PCIe link below its own best", WatchCause.PCIE, 0.25, _HOST, "%")
     PCIE_REPLAYS = ("PCIe replays", WatchCause.PCIE, 1.0, _HOST, "/s")
     MEMORY_PRESSURE = ("time with tasks stalled for memory", WatchCause.HOST_MEMORY, 0.05, _HOST, "%")

@@ -99,5 +99,7 @@ def line(found: StepTime) -> str:
     names = ("data", "forward", "backward", "communication", "checkpoint")
     values |= dict(zip(names, found.phases, strict=True))
     values |= {"gc": found.gc, "delay": found.delay, "faults": found.faults, "memory": found.memory}
-    return json.dumps({key: value for key, value in values.items() if value is not None and (key, value) != ("role", "")
-                       and not (isinstance(value, float) and math.isnan(value))}, separators=(",", ":"))
+    left_out = {key for key, value in values.items() if value is None or (key, value) == ("role", "")
+                or (isinstance(value, float) and math.isnan(value))}
+    return json.dumps({key: value for key, value in values.items() if key not in left_out},
+                      separators=(",", ":"))

@@ -125,10 +125,18 @@ class JobWatch:
         if heard or not self._heard:
             self._heard = now
             return WatchUpdate(update.windows, (*update.findings, *self._end("hang")))
+        if not self.silent(now):
+            return update
+        before = self.findings.get(self._open.get("hang", ""))
+        found = self._hangs(now, log)
+        if before is not None and _shown(before) == _shown(found):
+            return update
+        return WatchUpdate(update.windows, (*update.findings, found))
+
+    def silent(self, now: float) -> bool:
+        """Whether no line has come for so long that the job hangs."""
         usual = self._series.usual()
-        if usual == usual and hang.hangs(now - self._heard, usual, usual * self.input.per):
-            return WatchUpdate(update.windows, (*update.findings, *self._hangs(now, log)))
-        return update
+        return usual == usual and hang.hangs(now - self._heard, usual, usual * self.input.per)
 
     def finish(self) -> WatchUpdate:
         """Closes all that is left, at the end of finished logs."""
@@ -235,7 +243,7 @@ class JobWatch:
         slowness = Slowness(
             group.level, group.hosts, self._begin(first.since), values.time, pattern, phase,
             sum(late.gc for late in lates) / excess, sum(late.delay for late in lates) / excess,
-            max(late.faults / late.windows for late in lates))
+            max(late.faults / late.windows for late in lates), seen.basis is OwnBasis.WAITS)
         return self._put(group.subject, slowness, group.level, tuple(one.rank for one in group.accused),
                          group.hosts, values, first, max(one.excess for one in group.accused), seen.seconds,
                          tuple(evidence))
@@ -304,7 +312,7 @@ class JobWatch:
         return self._put(what, slowness, WatchLevel.JOB, (), (), values, run, speed.lost_s, speed.usual_s,
                          tuple(words))
 
-    def _hangs(self, now: float, log: JobLog | None) -> tuple[WatchFinding, ...]:
+    def _hangs(self, now: float, log: JobLog | None) -> WatchFinding:
         progress = {rank: one.step for rank, one in self.input.attempts.ranks.items() if rank is not None
                     and one.attempt == self.input.attempts.newest}
         hosts = {rank: host for rank, host in zip(self.ranks, self.hosts, strict=True) if rank is not None}
@@ -328,16 +336,15 @@ class JobWatch:
             id_, level, "the job" if level is WatchLevel.JOB else what, ranks, hosts, slowness.pattern,
             slowness.phase, self._attempt, since[0], since[1], values.time, run.windows, lost,
             lost / usual if usual > 0 else 0.0, True, cause_of(slowness, self.signals), evidence)
-        self._changed(finding)
-        return finding
+        return self._changed(finding)
 
-    def _changed(self, finding: WatchFinding) -> tuple[WatchFinding, ...]:
+    def _changed(self, finding: WatchFinding) -> WatchFinding:
         self.findings[finding.id] = finding
         while len(self.findings) > KEPT_FINDINGS:
             gone = next(iter(self.findings))
             del self.findings[gone]
             self._open = {what: id_ for what, id_ in self._open.items() if id_ != gone}
-        return (finding,)
+        return finding
 
     def _end(self, what: str) -> list[WatchFinding]:
         id_ = self._open.pop(what, None)
