@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 # A log that no one has written to for so long is of a job that is over.
 FINISHED_S = 600.0
-_ENDED = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE",
-          "PREEMPTED")
+_ENDED = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL",
+          "DEADLINE", "PREEMPTED")
 _HANG_S = 30.0          # between readings of what the logs say of a hang
 _ASK_S = 60.0           # between questions to the scheduler whether the job goes on
 
@@ -62,8 +62,8 @@ def watch(
     """Watch a running job: which ranks, hosts or racks slow it, since when, in which phase and why.
 
     Reads step times from the job's logs (muster help watch shows the form, and a callback for PyTorch), and
-    asks the job's nodes what they measure. It does nothing to the job. It ends with the job, with --replay, or
-    by Ctrl-C.
+    asks the job's nodes what they measure. It does nothing to the job. It ends with the job, with --replay,
+    or by Ctrl-C.
 
     \b
     muster watch 4711

@@ -23,6 +23,7 @@ from inventory.text import clean, short
 PIECE = 16 << 10            # bytes of a file that are read at once
 MOST_FILES = 65_536
 _DEPTH = 8
+_NO_TEXT = (b"\x80", b"PK\x03\x04", b"\x7fELF", b"\x1f\x8b")     # pickles, checkpoints, programs, gzip
 _MOST_DUMP = 64 << 20
 _TAIL = 1 << 20             # of a log, for what it says of a hang
 _MOST_TAILS = 64
@@ -67,14 +68,15 @@ class _Cursor:
                 piece = file.read(PIECE)
         except OSError:
             return b""
-        if self.offset == 0 and (b"\0" in piece[:1024] or piece[:2] == b"\x80\x02"):
+        if self.offset == 0 and piece.startswith(_NO_TEXT):
             self.skip = True
             return b""
         self.offset += len(piece)
         return piece
 
     def _take(self, piece: bytes, *, last: bool) -> None:
-        text = self._rest + piece
+        # A log that was cut while its writer went on begins with NUL bytes.
+        text = self._rest + piece.replace(b"\0", b"")
         whole, newline, self._rest = text.rpartition(b"\n")
         if last or len(self._rest) > 4 * PIECE:
             whole, newline, self._rest = text, b"\n", b""
@@ -138,8 +140,8 @@ class JobLogs:
     def caveats(self) -> tuple[str, ...]:
         """What could not be read, a line each."""
         bad = [cursor for cursor in self._cursors.values() if cursor.log.unread]
-        found = [f"{clean(cursor.path.name, 100)}: {cursor.log.unread} lines of step times could not be read; "
-                 f"the first: {cursor.log.why}" for cursor in bad[:4]]
+        found = [f"{clean(cursor.path.name, 100)}: {cursor.log.unread} lines of step times could not be "
+                 f"read; the first: {cursor.log.why}" for cursor in bad[:4]]
         if len(bad) > 4:
             found.append(f"{len(bad) - 4} other files have lines that could not be read, too")
         if self.foreign:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from inventory.transport.base import Limits, Transport
 
 # Where the callback writes unless it is given another folder.
-STEPS = Probe("watch.steps", ProbeKind.FILES, paths=("/run/muster/steps/*.jsonl",), limit=1024 * KIB, tail=True)
+STEPS = Probe("watch.steps", ProbeKind.FILES, paths=("/run/muster/steps/*.jsonl",), limit=1024 * KIB,
+              tail=True)
 
 
 class NodeSampler:
@@ -93,8 +94,9 @@ class NodeSampler:
 
     def _sampled(self, recording: Recording) -> None:
         if recording.host is None:
+            why = recording.failure.reason if recording.failure is not None else "no answer"
             with self._lock:
-                self._failures[recording.node] = recording.failure.reason if recording.failure else "no answer"
+                self._failures[recording.node] = why
             return
         before = self._before.get(recording.node)
         found = signals_between(before, recording, recording.host.hostname) if before is not None else []

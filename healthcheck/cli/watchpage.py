@@ -1,4 +1,5 @@
-"""What `muster watch` shows: a table that is drawn anew on a terminal, plain lines elsewhere, or JSON lines."""
+"""What `muster watch` shows: a table that is drawn again and again on a terminal, plain lines elsewhere, or
+JSON lines."""
 
 from __future__ import annotations
 
