@@ -166,9 +166,9 @@ def quota(job: GlooJob, rank: int) -> Iterator[None]:
             (group / "tasks").write_text(task.name)
         yield
     finally:
-        for task in (group / "tasks").read_text().split():
+        for number in (group / "tasks").read_text().split():
             with contextlib.suppress(OSError):
-                (CPU / "tasks").write_text(task)
+                (CPU / "tasks").write_text(number)
         group.rmdir()
 
 

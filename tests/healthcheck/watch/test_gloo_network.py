@@ -12,11 +12,12 @@ from healthcheck.cli.watchlogs import JobLogs
 from healthcheck.watch.model import WatchCause, WatchFinding
 from healthcheck.watch.nodeload import load_of
 from healthcheck.watch.nodesignals import load_signals
-from healthcheck.watch.signals import NodeSignal
+from healthcheck.watch.signals import NodeSignal, SignalKind
 from healthcheck.watch.watcher import JobWatch, WatchSettings
 from tests.healthcheck.watch.gloojob import RANKS, GlooJob, impaired, running, sent
 from tests.testbed.namespaces import namespaces
 
+SNMP = "/proc/net/snmp"
 FAULTS = {"loss": ("loss", "5%"), "delay": ("delay", "15ms"), "rate": ("rate",)}
 # What a delay or a rate does is in no counter of the host.
 RIGHT = {"loss": {WatchCause.LINK, WatchCause.UNKNOWN}, "delay": {WatchCause.UNKNOWN}, "rate": {WatchCause.UNKNOWN, WatchCause.LINK}}
@@ -26,9 +27,10 @@ def signals(before: list[str], after: list[str], since: float, until: float) -> 
     """What the hosts' counters of TCP say of the time between."""
     found: list[NodeSignal] = []
     for rank, (one, other) in enumerate(zip(before, after, strict=True)):
-        loads = [load_of(["/proc/net/snmp"], lambda _, text=text: text) for text in (one, other)]
-        found += load_signals(*loads, until - since,
-                              lambda kind, value, part="", rank=rank: NodeSignal(f"gpu{rank}", kind, value, since, until, part))
+        def made(kind: SignalKind, value: float, part: str = "", host: str = f"gpu{rank}") -> NodeSignal:
+            return NodeSignal(host, kind, value, since, until, part)
+
+        found += load_signals(load_of([SNMP], {SNMP: one}.get), load_of([SNMP], {SNMP: other}.get), until - since, made)
     return found
 
 
