@@ -60,6 +60,7 @@ COMMANDS = {
     "burnin": ("provisioning.cli.burnin:burnin", "Burn nodes in, and name the faulty ones."),
     "certificate": ("healthcheck.cli.certificate:certificate", "Manage signed burn-in results and keys."),
     "blame": ("healthcheck.cli.blame:blame", "Find the node that killed a job."),
+    "watch": ("healthcheck.cli.watch:watch", "Watch a running job: who slows it, and why."),
     "explain": ("healthcheck.cli.explain:explain", "Explain a rule, an Xid, a policy or a log file."),
     "rules": ("healthcheck.cli.rules:rules", "List the rules, or show one for nodes of a SKU."),
     "agent": ("provisioning.cli.agent:agent",
@@ -82,7 +83,7 @@ COMMANDS = {
 
 # The headings of `muster --help`: what one wants to do -> the commands for it.
 SECTIONS = {
-    "Look": ("check", "nodes", "report", "history", "exporter"),
+    "Look": ("check", "nodes", "watch", "report", "history", "exporter"),
     "Decide": ("triage", "incident", "gate", "silence", "unsilence"),
     "Act": ("cordon", "uncordon", "remediate", "reboot", "lease", "repaired", "ticket", "rma"),
     "Bring up": ("bringup", "os", "bmc", "firmware", "images"),
