@@ -12,9 +12,9 @@ from inventory.times import ago
 SOURCES = ("checkpoint interval: Young, Communications of the ACM 17(9), 1974; Daly, Future Generation "
            "Computer Systems 22(3), 2006")
 DEFINITIONS = (
-    "interruptions: failures of nodes by themselves, as counted here, each taken to end the job; of incidents "
-    "each that meets the job is one more; what ends a job without a node's failure (its program, a time "
-    "limit, another job's) is in none of this, and nodes count as alike and independent",
+    "interruptions: failures of nodes by themselves, as counted here, each taken to end the job; of "
+    "incidents each that meets the job is one more; what ends a job without a node's failure (its program, "
+    "a time limit, another job's) is in none of this, and nodes count as alike and independent",
     SOURCES + "; its share lost is to first order, without the restarts themselves",
 )
 
