@@ -27,6 +27,9 @@ _LATEST = 253_402_300_800.0     # the year 10000
 LONGEST_S = 31 * 86400.0       # of one step
 
 
+_DECODE = json.JSONDecoder().raw_decode     # for lines without blanks before them, as `looks_like` takes
+
+
 class NoStepLine(ValueError):
     """A line that claims to be of this form and is not; the text names the key and what is expected."""
 
@@ -41,7 +44,9 @@ def parse(line: str) -> StepTime:
     if len(line) > LONGEST:
         raise NoStepLine(f"the line is longer than {LONGEST} characters")
     try:
-        found = json.loads(line)
+        found, end = _DECODE(line)
+        if end != len(line) and line[end:].strip():
+            raise ValueError(line[end:end + 1])
     except (ValueError, RecursionError):
         raise NoStepLine("it is cut, or no JSON") from None
     if type(found) is not dict or found.get("schema") != SCHEMA:

@@ -204,7 +204,7 @@ class JobWatch:
             if rank is not None and f"place {place}" not in self._open:
                 accused.append(Accused(slot, rank, values.hosts[slot], place, late.excess / late.windows))
         groups = grouped(accused, [(values.hosts[slot], self._places.get(short(values.hosts[slot]), ""))
-                                   for slot in seen.slots])
+                                   for slot in seen.slots]) if accused else []
         found = [self._of_group(group, values, seen) for group in groups]
         going_on = {group.subject for group in groups}
         for what in [what for what in self._open if what.startswith(("rank ", "host ", "ranks "))]:

@@ -7,6 +7,7 @@ import math
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from operator import truediv
 
 from healthcheck.watch.attempts import Attempts
 from healthcheck.watch.model import NOT_MEASURED, PHASES, StepTime
@@ -183,8 +184,12 @@ class Windows:
         if len(self._closed) > _MOST_OPEN:
             del self._closed[min(self._closed)]
         steps = window.steps
-        means = [[total / done if done else NOT_MEASURED for total, done in zip(column, steps, strict=True)]
-                 for column in window.sums]
+        if 0 in steps:
+            means = [[total / done if done else NOT_MEASURED for total, done
+                      in zip(column, steps, strict=True)]
+                     for column in window.sums]
+        else:
+            means = [list(map(truediv, column, steps)) for column in window.sums]
         number = len(steps)
         return RankValues(key[0], window.first, window.last, window.time, tuple(self._ranks[:number]),
                           tuple(self._hosts[:number]), tuple(self._roles[:number]), means[0],
