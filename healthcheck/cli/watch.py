@@ -32,7 +32,32 @@ _HANG_S = 30.0          # between readings of what the logs say of a hang
 _ASK_S = 60.0           # between questions to the scheduler whether the job goes on
 
 
-@click.command()
+PLACES = {
+    "report": ("healthcheck.cli.watchreport:report", "A page on a job for its team: goodput, MFU, losses."),
+}
+
+
+class _Watch(click.Command):
+    """A command whose first argument may be a subcommand; no job is called so."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: object,
+    ) -> click.Context:
+        if args and args[0] in PLACES:
+            from importlib import import_module
+
+            module, _, name = PLACES[args[0]][0].partition(":")
+            command: click.Command = getattr(import_module(module), name)
+            return command.make_context(f"{info_name} {args[0]}", args[1:], parent)
+        return super().make_context(info_name, args, parent, **extra)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_options(ctx, formatter)
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in PLACES.items()])
+
+
+@click.command(cls=_Watch)
 @click.argument("job", required=False, metavar="JOBID")
 @click.option("--log", "logs", metavar="PATH", multiple=True,
               help="A folder or file with step times, such as the job's output; repeatable. Default: the "
@@ -70,6 +95,7 @@ def watch(
     muster watch --log /shared/run7/steps --nodes 'gpu[001-064]'
     muster watch --log /shared/run7/steps --format json | jq -c 'select(.kind == "finding")'
     muster watch --replay --log /shared/run7/steps
+    muster watch report 4711
 
     Exit: 0 nothing slows it, 1 something does (or did to the end), 2 usage, 3 no step times, 130 interrupted.
     """
