@@ -1,7 +1,7 @@
 """How often a job of so many nodes is interrupted, by the fleet's own failures, and how often it should
 write a checkpoint then. Pure.
 
-A job of N nodes meets N times the failures of one node (Poisson, nodes alike and independent). The interval
+A job of N nodes meets N times the failures of one node (Poisson, nodes equal and independent). The interval
 between checkpoints is that of J. W. Young, "A first order approximation to the optimum checkpoint interval",
 Communications of the ACM 17(9), 1974, and of J. T. Daly, "A higher order estimate of the optimum checkpoint
 interval for restart dumps", Future Generation Computer Systems 22(3), 2006.

@@ -30,7 +30,7 @@ class WatchStore:
 
     def keep(self, job: str, watch: JobWatch, update: WatchUpdate, now: float, *, last: bool = False) -> None:
         """Writes what is new, and from time to time what lasts; `last` ends all. A store that cannot be
-        written is told of once, and watching goes on."""
+        written is reported once, and watching goes on."""
         changed = {one.id: one for one in update.findings}
         if last or now - self._written >= _EVERY_S:
             changed |= {one.id: one for one in watch.findings.values() if one.still}

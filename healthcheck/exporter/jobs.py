@@ -1,4 +1,5 @@
-"""Metrics of jobs that are watched: what slows them, by job, rank and cause. Bounded, whatever jobs there are.
+"""Metrics of jobs that are watched: what slows them, by job, rank and cause. Their
+number is bounded, whatever jobs there are.
 
 The label is `jobid`, as `job` is that of the scrape."""
 

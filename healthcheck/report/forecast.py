@@ -14,7 +14,7 @@ SOURCES = ("checkpoint interval: Young, Communications of the ACM 17(9), 1974; D
 DEFINITIONS = (
     "interruptions: failures of nodes by themselves, as counted here, each taken to end the job; of "
     "incidents each that meets the job is one more; what ends a job without a node's failure (its program, "
-    "a time limit, another job's) is in none of this, and nodes count as alike and independent",
+    "a time limit, another job's) is in none of this, and nodes count as equal and independent",
     SOURCES + "; its share lost is to first order, without the restarts themselves",
 )
 

@@ -58,6 +58,7 @@ LEFT_ALONE: Mapping[str, str] = {
     "silence.until": "a person may have typed the date",
     "problem.at": "the node's own time",
     "incident.likelihood": "no time",
+    "watched.share": "no time",
     "bringup.again": "cleared where the look before it was of the future",
     "lease.until": "as long after the start as it was",
 }

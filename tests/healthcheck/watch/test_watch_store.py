@@ -11,13 +11,17 @@ import pytest
 from healthcheck.blame.evidence import JobWindow, Weight
 from healthcheck.blame.stored import stored_evidence
 from healthcheck.cli.watchstore import WatchStore, rows_of
+from healthcheck.config.rulesfolder import folders
 from healthcheck.exporter.jobs import MOST, samples
-from healthcheck.model.faultkind import Isolation
+from healthcheck.model.faultkind import Isolation, Of
 from healthcheck.model.outcome import Severity
+from healthcheck.ruleset.rulenames import read_rule_names
 from healthcheck.store import history, watched
 from healthcheck.store.file import opened
 from healthcheck.triage.faults import faults
 from healthcheck.triage.gather import gather
+from healthcheck.triage.policy import TriagePolicy
+from healthcheck.triage.policyload import load_policy
 from healthcheck.watch.model import (
     CauseVerdict,
     Certainty,
@@ -31,7 +35,13 @@ from healthcheck.watch.watcher import JobWatch, WatchUpdate
 from inventory.model import Node
 from tests.command import muster
 from tests.healthcheck.accounting.test_summary import swept
-from tests.healthcheck.triage.made import NOW, policy
+from tests.healthcheck.triage.made import NOW
+
+
+def _packaged() -> TriagePolicy:
+    found = folders(None)
+    return load_policy(found, read_rule_names(found))
+
 
 ROW = watched.WatchedNode("4711", "a", "n1", (5,), "step_down", "thermal", "likely", 0.3, "rank 5 is hot",
                           NOW - 600, NOW)
@@ -59,7 +69,7 @@ def test_a_finding_is_kept_once_and_is_over_with_its_end_or_when_no_one_watches(
 def test_triage_is_told_and_isolates_only_where_the_policy_says_so(
     tmp_path: Path, isolation: str, expected: Isolation,
 ) -> None:
-    rules = policy()
+    rules = _packaged()
     rules = replace(rules, kinds=tuple(replace(kind, isolation=Isolation(isolation))
                                        if kind.id == "slows-a-job" else kind for kind in rules.kinds))
     with opened(tmp_path, make=True) as store:
@@ -74,9 +84,7 @@ def test_triage_is_told_and_isolates_only_where_the_policy_says_so(
 
 
 def test_the_packaged_policy_isolates_no_node_that_slows_a_job() -> None:
-    from healthcheck.model.faultkind import Of
-
-    kind = policy().kind(Of.FAIL, watched.SLOWS, Severity.WARNING)
+    kind = _packaged().kind(Of.FAIL, watched.SLOWS, Severity.WARNING)
     assert kind is not None and kind.isolation is Isolation.NONE
 
 
