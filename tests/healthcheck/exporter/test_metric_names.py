@@ -31,6 +31,7 @@ BOUNDED = {
     "the hardware, at most 64 of a kind on a node": {"gpu", "model", "pci", "port", "serial", "uuid", "vbios"},
     "one value of a node at a time": {"boot_id", "bundle", "driver", "kernel", "python", "rules", "version"},
     "64 numbers on a node": {"xid"},
+    "256 findings of watched jobs": {"certainty", "jobid", "rank"},
 }
 
 
