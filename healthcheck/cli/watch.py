@@ -136,7 +136,7 @@ class _Watching:
                  window: float, every: float, *, replay: bool, kept: WatchStore | None = None) -> None:
         self._job, self._watch, self._logs, self._sampler, self._view = job, one, logs, sampler, shown
         self._window, self._every, self._replay, self._kept = window, every, replay, kept
-        self._asked = time.monotonic()
+        self._asked = -_ASK_S
         self._of_hang: JobLog | None = None
         self._read_hang = 0.0
 

@@ -110,18 +110,19 @@ class JobLogs:
         """All step times that there are and were not read, in slices of time; `whole`: the logs grow no
         more."""
         while True:
-            ready = [cursor for cursor in self._cursors.values() if cursor.fill(whole=whole)]
+            ready = [cursor for cursor in self._cursors.values()
+                     if cursor.pending is not None or cursor.fill(whole=whole)]
             if not ready:
                 return
             until = min(one.pending.time for one in ready if one.pending is not None) + seconds
             found: list[StepTime] = []
             for cursor in ready:
-                fill = cursor.fill
-                while (line := cursor.pending) is not None and line.time <= until:
+                line = cursor.pending
+                while line is not None and line.time <= until:
                     found.append(line)
-                    cursor.pending = next(cursor.lines, None)
-                    if cursor.pending is None and not fill(whole=whole):
-                        break
+                    line = cursor.pending = next(cursor.lines, None)
+                    if line is None and cursor.fill(whole=whole):
+                        line = cursor.pending
             yield self._ours(found)
 
     def finish(self) -> list[StepTime]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from healthcheck.model.probes import KIB, Probe, ProbeKind, ProbeSet
 from healthcheck.watch.nodesignals import probes, signals_between
 from healthcheck.watch.steplines import NoStepLine, looks_like, parse
+from inventory.errors import MusterError
 
 if TYPE_CHECKING:
     from healthcheck.model.recording import Recording
@@ -64,13 +65,19 @@ class NodeSampler:
             failed = dict(self._failures)
         if not failed:
             return ()
+        if "all" in failed:
+            return (f"the nodes could not be asked: {failed['all']}",)
         node, why = next(iter(failed.items()))
         return (f"{len(failed)} of {len(self._nodes)} nodes gave no measurements; {node}: {why}",)
 
     def _run(self) -> None:
         while not self._over.is_set():
             began = time.monotonic()
-            self.round()
+            try:
+                self.round()
+            except MusterError as error:        # the next round may find what this one lacks
+                with self._lock:
+                    self._failures["all"] = str(error)
             self._over.wait(max(1.0, self._every - (time.monotonic() - began)))
 
     def round(self) -> None:

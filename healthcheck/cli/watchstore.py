@@ -57,4 +57,4 @@ def rows_of(job: str, one: WatchFinding, nodes: Mapping[str, str], now: float, *
         yield watched.WatchedNode(
             job, one.id, name, one.ranks[:8], one.pattern.name.lower(), one.verdict.cause.name.lower(),
             one.verdict.certainty.value, one.share, sentence(one), one.since, now,
-            None if one.still and not over else now)
+            None if one.still and not over else min(now, max(one.since, one.last)))

@@ -23,6 +23,9 @@ SCHEMA = "muster.step/1"
 LONGEST = 4096              # characters of a line
 MOST_RANK = 1_048_576
 MOST_STEPS = 100_000        # that one line may cover
+_PHASES = ("data", "forward", "backward", "communication", "checkpoint")
+_EXTRA = ("role", "gc", "delay", "faults", "memory")
+_NO_EXTRA = ("", *(NOT_MEASURED,) * 4)
 _LATEST = 253_402_300_800.0     # the year 10000
 LONGEST_S = 31 * 86400.0       # of one step
 
@@ -61,14 +64,18 @@ def parse(line: str) -> StepTime:
         raise NoStepLine(f"steps: expected a whole number from 1 to {MOST_STEPS}")
     if attempt is not None and (type(attempt) is not int or not 0 <= attempt < 1_000_000):
         raise NoStepLine("attempt: expected a whole number, 0 or more")
-    return StepTime(
-        _text(get("job"), "job"), rank, _text(get("host"), "host"), attempt, step, steps,
-        _number(get("time"), "time", _LATEST), _number(get("seconds"), "seconds", LONGEST_S),
-        (_optional(get("data"), "data"), _optional(get("forward"), "forward"),
-         _optional(get("backward"), "backward"), _optional(get("communication"), "communication"),
-         _optional(get("checkpoint"), "checkpoint")),
+    timed = (get("data", NOT_MEASURED), get("forward", NOT_MEASURED), get("backward", NOT_MEASURED),
+             get("communication", NOT_MEASURED), get("checkpoint", NOT_MEASURED))
+    for value in timed:
+        if type(value) is not float or value < 0 or value > LONGEST_S:
+            timed = tuple([_optional(get(name), name) for name in _PHASES])  # type: ignore[assignment]
+            break
+    extra = _NO_EXTRA if found.keys().isdisjoint(_EXTRA) else (
         _text(get("role", ""), "role"), _optional(get("gc"), "gc"), _optional(get("delay"), "delay"),
         _optional(get("faults"), "faults", 1e12), _optional(get("memory"), "memory", 1e18))
+    return StepTime(
+        _text(get("job"), "job"), rank, _text(get("host"), "host"), attempt, step, steps,
+        _number(get("time"), "time", _LATEST), _number(get("seconds"), "seconds", LONGEST_S), timed, *extra)
 
 
 _cleaned = lru_cache(1 << 16)(clean)     # names are few, and come again in each line
@@ -101,8 +108,7 @@ def line(found: StepTime) -> str:
     values: dict[str, Any] = {"schema": SCHEMA, "job": found.job, "rank": found.rank, "host": found.host,
                               "attempt": found.attempt, "step": found.step, "steps": found.steps,
                               "time": found.time, "seconds": found.seconds, "role": found.role}
-    names = ("data", "forward", "backward", "communication", "checkpoint")
-    values |= dict(zip(names, found.phases, strict=True))
+    values |= dict(zip(_PHASES, found.phases, strict=True))
     values |= {"gc": found.gc, "delay": found.delay, "faults": found.faults, "memory": found.memory}
     left_out = {key for key, value in values.items() if value is None or (key, value) == ("role", "")
                 or (isinstance(value, float) and math.isnan(value))}

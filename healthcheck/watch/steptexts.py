@@ -27,6 +27,8 @@ from healthcheck.watch import nvrx, steplines
 from healthcheck.watch.model import NOT_MEASURED, PHASES, StepPhase, StepTime
 from healthcheck.watch.nvrx import RankScore
 
+_OURS = '{"schema":'
+_OUR_FORM = re.compile(r'\{"schema": ?"muster\.step/')
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
 _NUMBER = r"(\d{1,15}(?:\.\d{1,9})?(?:e[+-]?\d{1,3})?)"
 _MEGATRON = re.compile(r"\biteration\s{1,12}(\d{1,15})/\s{0,12}\d{1,15} \|[^\n]{0,4000}?"
@@ -93,6 +95,13 @@ class StepLog:
         if self._prefixes is None and any(line[:1] != "{" for line in lines):
             self._prefixes = Prefixes([_plain(line) for line in lines], self._clock, self._nodes)
         for line in lines:
+            if line[:10] == _OURS:      # nearly all, in logs of our form
+                try:
+                    yield steplines.parse(line)
+                    self.forms.add("muster")
+                    continue
+                except steplines.NoStepLine:
+                    pass
             yield from self._of_line(line)
 
     def finish(self) -> Iterator[StepTime]:
@@ -104,10 +113,10 @@ class StepLog:
         return self._scores.take()
 
     def _of_line(self, line: str) -> Iterator[StepTime]:
-        at = line.find('{"schema":"muster.step/') if "muster.step/" in line else -1
-        if at >= 0 or steplines.looks_like(line):
+        ours = _OUR_FORM.search(line) if "muster.step/" in line else None
+        if ours is not None or steplines.looks_like(line):
             try:
-                yield steplines.parse(line[max(at, 0):])
+                yield steplines.parse(line[ours.start() if ours is not None else 0:])
                 self.forms.add("muster")
             except steplines.NoStepLine as error:
                 self.unread += 1
