@@ -20,7 +20,8 @@ SCHEMA = "muster.watch.report/1"
 _BARS = "▁▂▃▄▅▆▇█"
 DEFINITIONS = (
     "goodput: time in steps that were kept, at the job's usual speed, by the time from its first step to its "
-    "last; the usual speed is that of the fastest quarter of its windows; what is not known is not useful",
+    "last; the usual speed is that of the fastest quarter of its windows, without what findings, data and "
+    "checkpoints cost; what is not known is not useful",
     "mfu: model operations by what the GPUs' data sheet allows (dense), 6 N + 12 L H S a token: Chowdhery et "
     "al., PaLM, 2022, appendix B",
 )
@@ -90,7 +91,8 @@ def text(page: JobReport, sentences: Sequence[str]) -> Iterator[str]:
 
 
 def _goodput(found: JobGoodput) -> Iterator[str]:
-    yield f"goodput: {found.goodput:.1%} of {ago(found.wall_s)}; the usual step takes {found.usual_s:.3g} s"
+    yield (f"goodput: {found.goodput:.1%} of {ago(found.wall_s)}; the usual step takes {found.usual_s:.3g} s "
+           "without the rest")
     for name, seconds in parts(found):
         if seconds is None:
             yield f"  {name:<44} not measured"

@@ -86,42 +86,42 @@ def goodput(
     """The goodput of a watched job; None where no steps are known."""
     if not attempts or not windows:
         return None
-    ordered = sorted(one.seconds for one in windows)
-    usual = ordered[int(_USUAL * (len(ordered) - 1))]
     hangs: dict[int, float] = defaultdict(float)
     for one in findings:
         if one.pattern is SlowPattern.HANG:
             hangs[one.attempt] += one.last - one.since
     end = max([attempts[-1].ended, *(one.last for one in findings if one.pattern is SlowPattern.HANG
                                      and one.attempt == attempts[-1].number)])
-    mean = _means(windows, usual)
+    mean = _means(windows)
     restarts = tuple(_restart(before, one, hangs, mean) for before, one in pairwise(attempts))
-    parts = _Parts(usual, findings)
+    parts = _Parts(findings)
     hung = sum(one.hang_s for one in restarts)
+    whole = sum(mean.values()) / len(mean)
     between = unknown = 0.0
     for attempt in attempts:
         until = end if attempt.number == attempts[-1].number else attempt.ended
         of_steps, missing = parts.attempt(attempt, [one for one in windows if one.attempt == attempt.number])
-        missing_s = min(missing * mean.get(attempt.number, usual), max(0.0, until - attempt.began - of_steps))
+        missing_s = min(missing * mean.get(attempt.number, whole), max(0.0, until - attempt.began - of_steps))
         rest = max(0.0, until - attempt.began - of_steps - missing_s)
         here = min(hangs[attempt.number], rest)
         hangs[attempt.number] -= here
         hung, unknown, between = hung + here, unknown + missing_s, between + rest - here
     again = sum(one.again_s for one in restarts)
+    usual, slow = parts.slow()
     wall = sum(one.idle_s for one in restarts) + hung + between + unknown + parts.steps
-    useful = max(0.0, parts.useful - again)
+    useful = max(0.0, parts.left - slow - again)
     return JobGoodput(wall, useful, restarts, hung, parts.checkpoint, parts.data, dict(parts.causes),
-                      parts.slow, between, unknown, usual) if wall > 0 else None
+                      slow, between, unknown, usual) if wall > 0 else None
 
 
-def _means(windows: Sequence[StepWindow], usual: float) -> dict[int, float]:
+def _means(windows: Sequence[StepWindow]) -> dict[int, float]:
     """By attempt the mean step."""
     steps: dict[int, int] = defaultdict(int)
     seconds: dict[int, float] = defaultdict(float)
     for one in windows:
         steps[one.attempt] += one.last - one.first + 1
         seconds[one.attempt] += (one.last - one.first + 1) * one.seconds
-    return {attempt: seconds[attempt] / count if count else usual for attempt, count in steps.items()}
+    return {attempt: seconds[attempt] / count for attempt, count in steps.items() if count}
 
 
 def _restart(before: JobAttempt, one: JobAttempt, hangs: dict[int, float],
@@ -136,10 +136,10 @@ def _restart(before: JobAttempt, one: JobAttempt, hangs: dict[int, float],
 class _Parts:
     """Sums the parts of windows."""
 
-    def __init__(self, usual: float, findings: Sequence[WatchFinding]) -> None:
-        self._usual = usual
+    def __init__(self, findings: Sequence[WatchFinding]) -> None:
         self._findings = [one for one in findings if one.pattern is not SlowPattern.HANG]
-        self.steps = self.useful = self.slow = 0.0
+        self._rest: list[tuple[float, int]] = []        # of each window, what is left of a step; its steps
+        self.steps = self.left = 0.0
         self.checkpoint: float | None = None
         self.data: float | None = None
         self.causes: dict[WatchCause, float] = defaultdict(float)
@@ -175,6 +175,10 @@ class _Parts:
                 self.checkpoint = (self.checkpoint or 0.0) + count * took
             else:
                 self.data = (self.data or 0.0) + count * took
-        slow = max(0.0, left - self._usual)
-        self.slow += count * slow
-        self.useful += count * (left - slow)
+        self._rest.append((left, count))
+        self.left += count * left
+
+    def slow(self) -> tuple[float, float]:
+        """The usual step without what is accounted for, and the seconds in steps slower than that."""
+        usual = sorted(left for left, _ in self._rest)[int(_USUAL * (len(self._rest) - 1))]
+        return usual, sum(count * max(0.0, left - usual) for left, count in self._rest)
