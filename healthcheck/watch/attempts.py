@@ -46,30 +46,31 @@ class Attempts:
     def of(self, line: StepTime) -> int:
         """The attempt of this line, from 0 in order of their begin; -1 where the line was read before (a
         rotated or copied log), or is older than what is known of its rank."""
-        progress = self.ranks.get(line.rank)
+        _, rank, _, name, step, steps, time, _, _, _, _, _, _, _ = line
+        progress = self.ranks.get(rank)
         if progress is None:
             number = self._joined(line)
-            self.ranks[line.rank] = RankPosition(number, line.step, line.time)
+            self.ranks[rank] = RankPosition(number, step, time)
             attempt = self._attempts[number]
             attempt.ranks += 1
         else:
             number = progress.attempt
-            if line.time <= progress.time and line.step <= progress.step:
+            if time <= progress.time and step <= progress.step:
                 return -1
-            if line.attempt is not None or line.step <= progress.step or number < len(self._attempts) - 1:
+            if name is not None or step <= progress.step or number < len(self._attempts) - 1:
                 number = self._continued(line, progress)
                 if number < progress.attempt:
                     return -1
                 if number != progress.attempt:
                     self._attempts[number].ranks += 1
             attempt = self._attempts[number]
-            progress.attempt, progress.step, progress.time = number, line.step, line.time
-        if line.step > attempt.last:
-            attempt.last = line.step
-        elif (first := line.step - line.steps + 1) < attempt.first:
+            progress.attempt, progress.step, progress.time = number, step, time
+        if step > attempt.last:
+            attempt.last = step
+        elif (first := step - steps + 1) < attempt.first:
             attempt.first = first
-        if line.time > attempt.ended:
-            attempt.ended = line.time
+        if time > attempt.ended:
+            attempt.ended = time
         return number
 
     def all(self) -> tuple[JobAttempt, ...]:

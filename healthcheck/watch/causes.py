@@ -25,9 +25,9 @@ _AS_BEFORE = 0.7        # a signal that was nearly as high before explains no ch
 _CLEARLY = 4.0          # times as strong as the next cause, each in parts of what counts
 _OWN = 0.5              # share of the excess that a rank's own measurement must explain
 _FAULTS = 5.0           # major page faults a step beyond the peers
-# What the first brings about by itself: swapping reads disks and stops tasks.
+# What the first brings about by itself: swapping reads disks and stops tasks, collecting garbage wants a CPU.
 _BRINGS = {WatchCause.HOST_MEMORY: (WatchCause.STORAGE, WatchCause.CPU),
-           WatchCause.STORAGE: (WatchCause.DATA_LOADING,)}
+           WatchCause.GARBAGE_COLLECTION: (WatchCause.CPU,), WatchCause.STORAGE: (WatchCause.DATA_LOADING,)}
 
 
 @dataclass(frozen=True)

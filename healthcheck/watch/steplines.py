@@ -73,9 +73,9 @@ def parse(line: str) -> StepTime:
     extra = _NO_EXTRA if found.keys().isdisjoint(_EXTRA) else (
         _text(get("role", ""), "role"), _optional(get("gc"), "gc"), _optional(get("delay"), "delay"),
         _optional(get("faults"), "faults", 1e12), _optional(get("memory"), "memory", 1e18))
-    return StepTime(
+    return StepTime._make((
         _text(get("job"), "job"), rank, _text(get("host"), "host"), attempt, step, steps,
-        _number(get("time"), "time", _LATEST), _number(get("seconds"), "seconds", LONGEST_S), timed, *extra)
+        _number(get("time"), "time", _LATEST), _number(get("seconds"), "seconds", LONGEST_S), timed, *extra))
 
 
 _cleaned = lru_cache(1 << 16)(clean)     # names are few, and come again in each line

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.testbed import torches
+from tests.testbed.namespaces import MBIT, Net
 from tests.testbed.ports import free_port
 from tests.testbed.require import require
 
@@ -30,7 +31,7 @@ CPU = Path("/sys/fs/cgroup/cpu")
 # Two thirds of a step are sleep and a third is work of the CPU: a quota stretches only the latter.
 PROGRAM = '''
 import datetime, sys, torch, torch.distributed as dist
-dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{sys.argv[2]}", rank=int(os.environ["RANK"]), world_size=4, timeout=datetime.timedelta(seconds=60))
+dist.init_process_group("gloo", init_method=f"tcp://{sys.argv[2]}", rank=int(os.environ["RANK"]), world_size=4, timeout=datetime.timedelta(seconds=60))
 socket.gethostname = lambda: "gpu" + os.environ["RANK"]
 folder, leak, slow = sys.argv[1], os.environ["RANK"] == os.environ.get("LEAK"), 0.0
 steps, grads, kept = Steps(folder), torch.zeros(1024), []
@@ -100,19 +101,22 @@ class GlooJob:
 
 
 @contextlib.contextmanager
-def running(folder: Path) -> Iterator[GlooJob]:
-    """The job, which is killed at the end if it has not ended."""
+def running(folder: Path, net: Net | None = None) -> Iterator[GlooJob]:
+    """The job, which is killed at the end if it has not ended; in `net` each rank has a namespace of its own."""
     python, port = torches.python(), free_port()
     folder.mkdir(parents=True)
     program = folder / "train.py"
     program.write_text(callback() + PROGRAM)
     started = []
+    address = f"{net.address('n0') if net is not None else '127.0.0.1'}:{port}"
     try:
         for rank in range(RANKS):
+            inside = ["ip", "netns", "exec", net.spaces[f"n{rank}"]] if net is not None else []
             with (folder / f"{rank}.err").open("wb") as err:
                 started.append(subprocess.Popen(
-                    [python, str(program), str(folder), str(port)], stdin=subprocess.DEVNULL, stdout=err, stderr=err,
-                    env={**os.environ, "RANK": str(rank), "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}))
+                    [*inside, python, str(program), str(folder), address], stdin=subprocess.DEVNULL, stdout=err, stderr=err,
+                    env={**os.environ, "RANK": str(rank), "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore",
+                         **({"GLOO_SOCKET_IFNAME": "eth0"} if net is not None else {})}))
         job = GlooJob(folder, tuple(started))
         job.wait(5)
         yield job
@@ -162,9 +166,9 @@ def quota(job: GlooJob, rank: int) -> Iterator[None]:
             (group / "tasks").write_text(task.name)
         yield
     finally:
-        for task in (group / "tasks").read_text().split():
+        for number in (group / "tasks").read_text().split():
             with contextlib.suppress(OSError):
-                (CPU / "tasks").write_text(task)
+                (CPU / "tasks").write_text(number)
         group.rmdir()
 
 
@@ -177,6 +181,27 @@ def flagged(job: GlooJob, name: str) -> Iterator[None]:
         yield
     finally:
         path.unlink()
+
+
+@contextlib.contextmanager
+def impaired(net: Net, rank: int, *words: str) -> Iterator[None]:
+    """What the rank sends goes through netem, such as ("loss", "5%"); ("rate",) makes its NIC carry 1 Mbit/s, each way."""
+    name = f"n{rank}"
+    inside = ("ip", "netns", "exec", net.spaces[name], "tc", "qdisc", "replace", "dev", "eth0", "root")
+    if words == ("rate",):
+        net.nic(name, 1)
+    else:
+        done = subprocess.run([*inside, "netem", *words], capture_output=True, text=True, check=False)
+        require(done.returncode == 0, f"no netem on this machine: {done.stderr.strip()}")
+    try:
+        yield
+    finally:
+        net.nic(name, MBIT)
+
+
+def sent(job: GlooJob, rank: int) -> str:
+    """The rank's own /proc/net/snmp."""
+    return Path(f"/proc/{job.processes[rank].pid}/net/snmp").read_text()
 
 
 def planted(kind: str, job: GlooJob, rank: int) -> contextlib.AbstractContextManager[None]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Iterator
 
 from healthcheck.cli.watchnodes import NodeSampler
 from healthcheck.watch.signals import SignalKind
 from inventory.errors import UsageError
 from inventory.model import Node
-from inventory.transport.base import Limits
+from inventory.transport.base import Limits, Program, Reply
 from inventory.transport.local import LocalTransport
 
 
@@ -26,7 +27,7 @@ def test_two_rounds_give_signals_and_a_node_that_cannot_be_asked_is_named() -> N
 
 def test_a_transport_that_refuses_as_a_whole_ends_no_watching() -> None:
     class Refusing(LocalTransport):
-        def run(self, *_: object) -> object:  # type: ignore[override]
+        def run(self, nodes: Iterable[Node], program: Program, limits: Limits) -> Iterator[Reply]:
             sampler.stop()
             raise UsageError("no key")
 
