@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from healthcheck.cli import completing
-from healthcheck.cli.options import INVENTORY, RULES, TIMEOUT
+from healthcheck.cli.options import INVENTORY, RULES, STATE, TIMEOUT
 from healthcheck.cli.via import VIA, remote_transport
 from inventory.cli.formatted import formats
 from inventory.cli.limits import FANOUT, LIMIT
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from healthcheck.cli.watchlogs import JobLogs
     from healthcheck.cli.watchnodes import NodeSampler
     from healthcheck.cli.watchpage import WatchView
+    from healthcheck.cli.watchstore import WatchStore
     from healthcheck.joblog.model import JobLog
     from healthcheck.watch.watcher import JobWatch
     from inventory.model import Node
@@ -32,7 +33,32 @@ _HANG_S = 30.0          # between readings of what the logs say of a hang
 _ASK_S = 60.0           # between questions to the scheduler whether the job goes on
 
 
-@click.command()
+PLACES = {
+    "report": ("healthcheck.cli.watchreport:report", "A page on a job for its team: goodput, MFU, losses."),
+}
+
+
+class _Watch(click.Command):
+    """A command whose first argument may be a subcommand; no job is called so."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: object,
+    ) -> click.Context:
+        if args and args[0] in PLACES:
+            from importlib import import_module
+
+            module, _, name = PLACES[args[0]][0].partition(":")
+            command: click.Command = getattr(import_module(module), name)
+            return command.make_context(f"{info_name} {args[0]}", args[1:], parent)
+        return super().make_context(info_name, args, parent, **extra)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_options(ctx, formatter)
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in PLACES.items()])
+
+
+@click.command(cls=_Watch)
 @click.argument("job", required=False, metavar="JOBID")
 @click.option("--log", "logs", metavar="PATH", multiple=True,
               help="A folder or file with step times, such as the job's output; repeatable. Default: the "
@@ -49,6 +75,9 @@ _ASK_S = 60.0           # between questions to the scheduler whether the job goe
               help="How often the logs are read.")
 @click.option("--sample", metavar="SPAN", default="60s", show_default=True, callback=span(1, 3600),
               help="How often the nodes are asked.")
+@click.option("--store", "keep", is_flag=True,
+              help="Keep what is found in the store, for triage, muster blame and the exporter.")
+@STATE
 @click.option("--from-agent", is_flag=True, help="Take what the nodes' agents recorded; run no probes.")
 @TIMEOUT
 @LIMIT
@@ -56,8 +85,8 @@ _ASK_S = 60.0           # between questions to the scheduler whether the job goe
 @VIA
 def watch(
     job: str | None, logs: tuple[str, ...], nodes: str | None, inventory: str | None, rules: str | None,
-    fmt: str, replay: bool, window: float, every: float, sample: float, from_agent: bool,
-    timeout: float | None, fanout: int, via: str,
+    fmt: str, replay: bool, window: float, every: float, sample: float, keep: bool,
+    state: str | None, from_agent: bool, timeout: float | None, fanout: int, via: str,
 ) -> int:
     """Watch a running job: which ranks, hosts or racks slow it, since when, in which phase and why.
 
@@ -70,6 +99,7 @@ def watch(
     muster watch --log /shared/run7/steps --nodes 'gpu[001-064]'
     muster watch --log /shared/run7/steps --format json | jq -c 'select(.kind == "finding")'
     muster watch --replay --log /shared/run7/steps
+    muster watch report 4711
 
     Exit: 0 nothing slows it, 1 something does (or did to the end), 2 usage, 3 no step times, 130 interrupted.
     """
@@ -82,6 +112,10 @@ def watch(
     if replay and (nodes is not None or from_agent):
         raise UsageError(f"{'--nodes' if nodes is not None else '--from-agent'} does not go with --replay, "
                          "which asks no node")
+    if keep and replay:
+        raise UsageError("--store does not go with --replay: what is kept is what slows a job now")
+    if state is not None and not keep:
+        raise UsageError("--state goes with --store")
     names, places = _of_scheduler(job, logs, nodes, replay)
     if replay and not places:
         raise UsageError("--replay needs --log")
@@ -91,16 +125,17 @@ def watch(
     if chosen and not replay:
         sampler = _sampler(chosen, via, timeout, fanout, sample, from_agent=from_agent, steps=not places)
     one = JobWatch(WatchSettings(window_s=window), {node.name: node.rack for node in chosen if node.rack})
-    return _Watching(job or "", one, found, sampler, view(fmt), window, every, replay=replay).run()
+    return _Watching(job or "", one, found, sampler, view(fmt), window, every, replay=replay,
+                     kept=_kept(state, chosen) if keep else None).run()
 
 
 class _Watching:
     """One run of the command."""
 
     def __init__(self, job: str, one: JobWatch, logs: JobLogs, sampler: NodeSampler | None, shown: WatchView,
-                 window: float, every: float, *, replay: bool) -> None:
+                 window: float, every: float, *, replay: bool, kept: WatchStore | None = None) -> None:
         self._job, self._watch, self._logs, self._sampler, self._view = job, one, logs, sampler, shown
-        self._window, self._every, self._replay = window, every, replay
+        self._window, self._every, self._replay, self._kept = window, every, replay, kept
         self._asked = -_ASK_S
         self._of_hang: JobLog | None = None
         self._read_hang = 0.0
@@ -158,6 +193,8 @@ class _Watching:
         elif self._of_hang is None or now - self._read_hang >= _HANG_S:
             self._of_hang, self._read_hang = self._logs.of_hang(now), now
         update = self._watch.settle(now, self._of_hang, heard=heard)
+        if self._kept is not None:
+            self._kept.keep(self._name, self._watch, update, now)
         if update.windows or update.findings:
             self._view.show(self._name, self._watch, update)
 
@@ -165,6 +202,8 @@ class _Watching:
         for line in self._logs.finish():
             self._watch.add(line)
         update = self._watch.finish()
+        if self._kept is not None:
+            self._kept.keep(self._name, self._watch, update, time.time(), last=True)
         if update.windows or update.findings:
             self._view.show(self._name, self._watch, update)
 
@@ -215,6 +254,13 @@ def _nodes(names: str | None, inventory: str | None, rules: str | None, *, repla
     if names is None and (not replay or find_inventory(inventory) is None):
         return ()
     return choose(names, inventory, False, False, load_ruleset(rulesfolder.folders(rules)))
+
+
+def _kept(state: str | None, nodes: Sequence[Node]) -> WatchStore:
+    from healthcheck.cli.watchstore import WatchStore
+    from inventory.locate import state_dir
+
+    return WatchStore(state_dir(state), {node.name.partition(".")[0]: node.name for node in nodes})
 
 
 def _sampler(nodes: Sequence[Node], via: str, timeout: float | None, fanout: int, every: float, *,
