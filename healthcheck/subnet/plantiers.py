@@ -36,17 +36,16 @@ def with_tiers(plan: CablingPlan, said: Collection[str], source: str) -> Cabling
 
     Raises InventoryError where nothing shows which devices are hosts.
     """
-    if len(said) == len(plan.devices):
-        return plan
     tiers: dict[str, Tier] = {name: plan.devices[name].tier for name in said}
-    for cable in plan.cables:
+    for cable in () if len(said) == len(plan.devices) else plan.cables:
         for end in (cable.a, cable.b):
             if end.device not in tiers and is_adapter(end.port):
                 tiers[end.device] = Tier.HOST
     if Tier.HOST not in tiers.values():
         raise InventoryError(f"{source}: nothing shows which devices are hosts: name their ports by PCI address, "
                              "or give tier (host, leaf, spine, core)")
-    _climb(plan, tiers)
+    if len(tiers) < len(plan.devices):
+        _climb(plan, tiers)
     left = next((name for name in plan.devices if name not in tiers), None)
     if left is not None:
         raise InventoryError(f"{source}: no cable leads from a host to {clean(left)}: give its tier")
