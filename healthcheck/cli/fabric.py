@@ -8,8 +8,14 @@ from inventory.cli.lazy import LazyGroup
 
 COMMANDS = {
     "plan": ("healthcheck.cli.fabricplan:plan", "Check a cabling plan, or generate one from counts."),
-    "diff": ("healthcheck.cli.fabricdiff:diff", "Compare the plan with what is cabled; list the moves that repair it."),
-    "map": ("healthcheck.cli.fabricmap:map_", "Write what follows from the fabric: Slurm's topology, host order, a drawing."),
+    "diff": (
+        "healthcheck.cli.fabricdiff:diff",
+        "Compare the plan with what is cabled; list the moves that repair it.",
+    ),
+    "map": (
+        "healthcheck.cli.fabricmap:map_",
+        "Write what follows from the fabric: Slurm's topology, host order, a drawing.",
+    ),
 }
 
 

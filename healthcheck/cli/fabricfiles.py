@@ -19,7 +19,11 @@ if TYPE_CHECKING:
     from inventory.model import Node
 
 PLAN: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
-    "--plan", "plan", metavar="FILE", help="The cabling plan: CSV, or a muster.fabric.plan/1; - for standard input.")
+    "--plan",
+    "plan",
+    metavar="FILE",
+    help="The cabling plan: CSV, or a muster.fabric.plan/1; - for standard input.",
+)
 
 
 def read_plan(name: str) -> CablingPlan:

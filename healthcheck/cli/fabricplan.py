@@ -26,37 +26,76 @@ _MOST_PORTS = 64
 
 @click.command(short_help="Check a cabling plan, or generate one from counts.")
 @click.argument("nodes", required=False, shell_complete=completing.node_set)
-@click.option("--from", "source", metavar="FILE", help="Take the plan in this file: CSV, or JSON as printed here.")
-@click.option("--layout", type=click.Choice(("rails", "tree")), default="rails", show_default=True,
-              help="rails: a leaf per rail for a group of hosts; tree: all ports of a host at one leaf.")
+@click.option(
+    "--from", "source", metavar="FILE", help="Take the plan in this file: CSV, or JSON as printed here."
+)
+@click.option(
+    "--layout",
+    type=click.Choice(("rails", "tree")),
+    default="rails",
+    show_default=True,
+    help="rails: a leaf per rail for a group of hosts; tree: all ports of a host at one leaf.",
+)
 @click.option("--tiers", type=int, default=2, show_default=True, help="Tiers of switches, 1 to 3.")
 @click.option("--radix", type=int, default=64, show_default=True, help="Ports of a switch.")
 @click.option("--hosts-per-leaf", type=int, help="Default: as many as leave room for the uplinks.")
-@click.option("--uplinks", type=int, help="Ports of a leaf that go up. Default: what --oversubscription asks for.")
-@click.option("--oversubscription", type=float, default=1.0, show_default=True, help="Ports down by ports up.")
+@click.option(
+    "--uplinks", type=int, help="Ports of a leaf that go up. Default: what --oversubscription asks for."
+)
+@click.option(
+    "--oversubscription", type=float, default=1.0, show_default=True, help="Ports down by ports up."
+)
 @click.option("--leaves-per-pod", type=int, help="With --tiers 3. Default: half the radix.")
-@click.option("--planes", type=int, default=1, show_default=True,
-              help="Networks beside each other; port n of an adapter belongs to plane n.")
-@click.option("--ports", type=int, help="Ports of a host, named mlx5_0 and on. Default: those of the inventory or SKU.")
+@click.option(
+    "--planes",
+    type=int,
+    default=1,
+    show_default=True,
+    help="Networks beside each other; port n of an adapter belongs to plane n.",
+)
+@click.option(
+    "--ports", type=int, help="Ports of a host, named mlx5_0 and on. Default: those of the inventory or SKU."
+)
 @click.option("--sku", metavar="SKU", help="What the hosts are, where the inventory does not say.")
 @click.option("--cages", is_flag=True, help="Name switch ports by cage and port in it: 1/12/2.")
 @click.option("--speed", metavar="RATE", help="Of a lane: HDR, NDR, XDR.")
 @click.option("--width", type=int, help="Lanes of a link.")
 @click.option("--plane", metavar="NAME", help="With --format topology: the plane to write.")
-@formats("csv", "topology", text="csv: the plan; json: muster.fabric.plan/1; topology: as ibnetdiscover and ibsim have it.")
-@click.option("--rules", metavar="DIR", help="Site rules, as for muster check; SKUs say what ports hosts have.")
+@formats(
+    "csv",
+    "topology",
+    text="csv: the plan; json: muster.fabric.plan/1; topology: as ibnetdiscover and ibsim have it.",
+)
+@click.option(
+    "--rules", metavar="DIR", help="Site rules, as for muster check; SKUs say what ports hosts have."
+)
 @click.option("--inventory", "-i", "inventory", metavar="FILE", help="Default: as for muster check.")
 def plan(
-    nodes: str | None, source: str | None, layout: str, tiers: int, radix: int, hosts_per_leaf: int | None,
-    uplinks: int | None, oversubscription: float, leaves_per_pod: int | None, planes: int, ports: int | None,
-    sku: str | None, cages: bool, speed: str | None, width: int | None, plane: str | None, fmt: str,
-    rules: str | None, inventory: str | None,
+    nodes: str | None,
+    source: str | None,
+    layout: str,
+    tiers: int,
+    radix: int,
+    hosts_per_leaf: int | None,
+    uplinks: int | None,
+    oversubscription: float,
+    leaves_per_pod: int | None,
+    planes: int,
+    ports: int | None,
+    sku: str | None,
+    cages: bool,
+    speed: str | None,
+    width: int | None,
+    plane: str | None,
+    fmt: str,
+    rules: str | None,
+    inventory: str | None,
 ) -> int:
     """Check the cabling plan in --from FILE, or generate one for NODES (default: all of the inventory).
 
     The table has a row for each cable: device, port, device, port, and where it is known plane, speed, width,
-    gigabits, metres, serial, part, and for each end tier, rack, unit and guid. A generated plan depends on the
-    counts alone: the same counts give the same plan.
+    gigabits, metres, serial, part, and for each end tier, rack, unit and guid. A generated plan depends on
+    the counts alone: the same counts give the same plan.
 
     \b
     muster fabric plan --from cabling.csv
@@ -85,10 +124,23 @@ def plan(
     if source is not None:
         made = read_plan(source)
     else:
-        shape = FabricShape(FabricLayout(layout), tiers, radix, hosts_per_leaf, uplinks, oversubscription, planes,
-                            leaves_per_pod, cages, _speed(speed), _width(width))
+        shape = FabricShape(
+            FabricLayout(layout),
+            tiers,
+            radix,
+            hosts_per_leaf,
+            uplinks,
+            oversubscription,
+            planes,
+            leaves_per_pod,
+            cages,
+            _speed(speed),
+            _width(width),
+        )
         made = generate(_ports(hosts, ports, skus), shape)
-    rates = {node.name: rate for node in hosts if (rate := number_of_sku(node, skus, "port_rate_gbps")) is not None}
+    rates = {
+        node.name: rate for node in hosts if (rate := number_of_sku(node, skus, "port_rate_gbps")) is not None
+    }
     wrong = faults(made, rates)
     if fmt == "table":
         for line in _text(made, wrong):
@@ -106,7 +158,7 @@ def plan(
 
 
 def _nodes(
-    text: str | None, inventory: str | None, sku: str | None, skus: Mapping[str, Sku], *, needed: bool,
+    text: str | None, inventory: str | None, sku: str | None, skus: Mapping[str, Sku], *, needed: bool
 ) -> list[Node]:
     """The nodes that are meant: of the inventory, or names alone."""
     from dataclasses import replace
@@ -139,13 +191,17 @@ def _ports(nodes: Sequence[Node], count: int | None, skus: Mapping[str, Sku]) ->
         named = compute_ports(node, skus) if count is None else ()
         many = count if count is not None else number_of_sku(node, skus, "port_count")
         if not named and not many:
-            raise UsageError(f"{node.name}: neither inventory nor SKU says what ports it has: give --ports or --sku")
-        made.append(HostPorts(node.name, named or tuple(f"mlx5_{at}" for at in range(int(many or 0))), node.rack))
+            raise UsageError(
+                f"{node.name}: neither inventory nor SKU says what ports it has: give --ports or --sku"
+            )
+        made.append(
+            HostPorts(node.name, named or tuple(f"mlx5_{at}" for at in range(int(many or 0))), node.rack)
+        )
     return made
 
 
 def _speed(text: str | None) -> str | None:
-    from healthcheck.subnet.plancsv import SPEEDS
+    from healthcheck.subnet.plancells import SPEEDS
 
     if text is not None and text.upper() not in SPEEDS:
         raise UsageError(f"--speed {text}: expected one of {', '.join(SPEEDS)}")
@@ -153,7 +209,7 @@ def _speed(text: str | None) -> str | None:
 
 
 def _width(lanes: int | None) -> int | None:
-    from healthcheck.subnet.plancsv import WIDTHS
+    from healthcheck.subnet.plancells import WIDTHS
 
     if lanes is not None and lanes not in WIDTHS:
         raise UsageError(f"--width {lanes}: expected one of {', '.join(map(str, WIDTHS))}")
@@ -168,12 +224,16 @@ def _text(made: CablingPlan, wrong: Sequence[PlanFault]) -> list[str]:
 
     plural = {Tier.HOST: "hosts", Tier.LEAF: "leaves", Tier.SPINE: "spines", Tier.CORE: "cores"}
     tiers = Counter(device.tier for device in made.devices.values())
-    counts = [f"{tiers[tier]} {plural[tier] if tiers[tier] != 1 else tier.value}" for tier in Tier if tiers[tier]]
+    counts = [
+        f"{tiers[tier]} {plural[tier] if tiers[tier] != 1 else tier.value}" for tier in Tier if tiers[tier]
+    ]
     lines = [f"{', '.join(counts)}; {many(len(made.cables), 'cable')}"]
     planes = sorted({cable.plane for cable in made.cables} - {""})
     if planes:
         lines.append(f"planes: {', '.join(map(clean, planes))}")
-    between = Counter((made.devices[cable.a.device].tier, made.devices[cable.b.device].tier) for cable in made.cables)
+    between = Counter(
+        (made.devices[cable.a.device].tier, made.devices[cable.b.device].tier) for cable in made.cables
+    )
     for (lower, upper), count in between.items():
         lines.append(f"{lower.value} to {upper.value}: {many(count, 'cable')}, {_each(made, lower, upper)}")
     lines += [f"{one.kind.value}: {clean(one.subject)}: {clean(one.what)}" for one in wrong]
@@ -185,7 +245,10 @@ def _each(made: CablingPlan, lower: object, upper: object) -> str:
     """How many of such cables a device of the lower tier has: "8 each" or "4 to 8 each"."""
     from collections import Counter
 
-    each = Counter(cable.a.device for cable in made.cables
-                   if made.devices[cable.a.device].tier is lower and made.devices[cable.b.device].tier is upper)
+    each = Counter(
+        cable.a.device
+        for cable in made.cables
+        if made.devices[cable.a.device].tier is lower and made.devices[cable.b.device].tier is upper
+    )
     least, most = min(each.values()), max(each.values())
     return f"{most} each" if least == most else f"{least} to {most} each"

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from healthcheck.subnet.cabled import SeenCable, fits, joins
 from healthcheck.subnet.cabling import PlannedCable, PlannedEnd
 
-_PLUG, _NEW, _SERIAL = 10**12, 10**9, 10**6     # one of each outweighs all below it, within a chain
+_PLUG, _NEW, _SERIAL = 10**12, 10**9, 10**6  # one of each outweighs all below it, within a chain
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,10 @@ Rack = Callable[[str], object]
 
 
 def chains(
-    links: Sequence[PlannedCable], cables: Sequence[SeenCable], rack: Rack, wanted: Callable[[PlannedCable], bool],
+    links: Sequence[PlannedCable],
+    cables: Sequence[SeenCable],
+    rack: Rack,
+    wanted: Callable[[PlannedCable], bool],
 ) -> Iterator[CableChain]:
     """Every chain and circle, those of one link with its own fitting cable too. `rack` gives a device's
     rack; `wanted` says whether a link that is left without a cable is known to have none."""
@@ -68,7 +71,7 @@ Item = PlannedCable | SeenCable
 
 
 def _walk(
-    start: PlannedCable, at_link: Mapping[PlannedEnd, PlannedCable], at_cable: Mapping[PlannedEnd, SeenCable],
+    start: PlannedCable, at_link: Mapping[PlannedEnd, PlannedCable], at_cable: Mapping[PlannedEnd, SeenCable]
 ) -> tuple[list[Item], bool]:
     """The links and cables of a chain in order, from one end of it to the other; of a circle from `start`."""
     forth = [*_from(start, start.b, at_link, at_cable)]
@@ -79,7 +82,9 @@ def _walk(
 
 
 def _from(
-    start: PlannedCable, end: PlannedEnd, at_link: Mapping[PlannedEnd, PlannedCable],
+    start: PlannedCable,
+    end: PlannedEnd,
+    at_link: Mapping[PlannedEnd, PlannedCable],
     at_cable: Mapping[PlannedEnd, SeenCable],
 ) -> Iterator[Item]:
     """What follows at a port of `start`, up to the chain's end, or to `start` itself."""
@@ -96,7 +101,7 @@ def _from(
 
 
 def _solved(
-    walked: tuple[list[Item], bool], done: set[int], rack: Rack, wanted: Callable[[PlannedCable], bool],
+    walked: tuple[list[Item], bool], done: set[int], rack: Rack, wanted: Callable[[PlannedCable], bool]
 ) -> CableChain:
     items, circle = walked
     done.update(map(id, items))
@@ -107,18 +112,20 @@ def _solved(
         return CableChain(links, cables, pairs, True)
     gains = [_gain(items[at], items[(at + 1) % len(items)], rack) for at in range(len(items) - (not circle))]
     losses = [-_NEW if isinstance(item, PlannedCable) and wanted(item) else 0 for item in items]
-    chosen, best = _chosen(gains[:len(items) - 1], losses)
+    chosen, best = _chosen(gains[: len(items) - 1], losses)
     if circle and (last := gains[-1]) is not None:
         inner, value = _chosen(gains[1:-2], losses[1:-1])
         if value + last > best:
             chosen = [len(items) - 1, *(at + 1 for at in inner)]
-    return CableChain(links, cables, tuple(_pair(items[at], items[(at + 1) % len(items)]) for at in sorted(chosen)), circle)
+    return CableChain(
+        links, cables, tuple(_pair(items[at], items[(at + 1) % len(items)]) for at in sorted(chosen)), circle
+    )
 
 
 def _chosen(gains: Sequence[int | None], losses: Sequence[int]) -> tuple[list[int], int]:
     """Which gains to take, no two of them beside each other, and their value: gain i joins the items i and
     i + 1, and an item that is in none has its loss. None: may not be joined."""
-    best = [0, losses[0] if losses else 0]      # of the first 0, 1, ... items
+    best = [0, losses[0] if losses else 0]  # of the first 0, 1, ... items
     taken = [False, False]
     for at in range(1, len(losses)):
         without = best[-1] + losses[at]

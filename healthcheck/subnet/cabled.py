@@ -48,7 +48,7 @@ def fits(cable: SeenCable, planned: PlannedCable) -> bool:
 
 
 def known_to_fit(cable: SeenCable, planned: PlannedCable) -> bool:
-    """Whether nothing that the plan asks for is left to be measured: a length that is not known may not do."""
+    """Whether it fits, and nothing that the plan asks for is unmeasured: an unknown length may not do."""
     return fits(cable, planned) and (planned.metres is None or cable.metres is not None)
 
 

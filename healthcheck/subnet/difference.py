@@ -1,5 +1,5 @@
-"""How the cabling that is there differs from the plan: what went wrong in words of whoever plugs cables, and the
-steps that repair it; pure.
+"""How the cabling that is there differs from the plan: what went wrong, in words of whoever plugs cables, and
+the steps that repair it; pure.
 
 What is not seen is not missing: a link is missing where both its devices were seen without one, in a subnet
 that was read to its end. A link that is down looks the same as one without a cable, and is named so.
@@ -7,7 +7,7 @@ that was read to its end. A link that is down looks the same as one without a ca
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -63,13 +63,6 @@ class CablingComparison:
         """How many ends the repair plugs in."""
         return sum(step.plugs for one in self.differences for step in one.steps)
 
-    @property
-    def work(self) -> tuple[tuple[CablingDifference, CableStep], ...]:
-        """All steps in an order that can be carried out: first what is pulled, then what moves, chain by
-        chain, then what is plugged into ports that have become free."""
-        found = [(one, step) for one in self.differences for step in one.steps]
-        return tuple(sorted(found, key=lambda pair: _turn(pair[1])))
-
 
 def compare(plan: CablingPlan, there: CabledFabric) -> CablingComparison:
     """The plan against what is there. The steps plug in as few ends as any repair does."""
@@ -87,18 +80,12 @@ def compare(plan: CablingPlan, there: CabledFabric) -> CablingComparison:
     for chain in odd:
         found += _of_chain(chain, plan, state, reuse, reused)
     order = {kind: at for at, kind in enumerate(DifferenceKind)}
-    merged = [*_unknown([one for one in found if one.kind is DifferenceKind.UNKNOWN]),
-              *_shifted([one for one in found if one.kind is not DifferenceKind.UNKNOWN])]
+    merged = [
+        *_unknown([one for one in found if one.kind is DifferenceKind.UNKNOWN]),
+        *_shifted([one for one in found if one.kind is not DifferenceKind.UNKNOWN]),
+    ]
     merged.sort(key=lambda one: (order[one.kind], natural(one.what)))
     return CablingComparison(tuple(merged), same, len(plan.cables), there.notes)
-
-
-def _turn(step: CableStep) -> int:
-    """Pulled cables first, loose ends last: a held end is plugged in within its chain."""
-    if step.action is CableAction.PULL:
-        return 0
-    loose = step.action in (CableAction.CONNECT, CableAction.REPLACE) or (step.start is None and step.stays is None)
-    return 2 if loose else 1
 
 
 class _States:
@@ -124,8 +111,11 @@ class _States:
 
     def why_unknown(self, link: PlannedCable) -> str:
         """Why nothing is known of a link."""
-        unseen = [end.device for end in (link.a, link.b)
-                  if end not in self._used and end.device not in self._there.devices]
+        unseen = [
+            end.device
+            for end in (link.a, link.b)
+            if end not in self._used and end.device not in self._there.devices
+        ]
         return f"{' and '.join(unseen)} not seen" if unseen else "the subnet was not read to its end"
 
 
@@ -149,10 +139,18 @@ def _reuse(odd: Sequence[CableChain], state: _States) -> Mapping[int, SeenCable]
                 named_one = by_serial.get(link.serial) if link.serial is not None else None
                 near = [named_one] if named_one is not None else []
             else:
-                near = sorted((*by_device.get(link.a.device, ()), *by_device.get(link.b.device, ())),
-                              key=lambda cable: -_devices(cable, link))
-            match = next((cable for cable in near if id(cable) in spare and known_to_fit(cable, link)
-                          and not joins(cable, link)), None)
+                near = sorted(
+                    (*by_device.get(link.a.device, ()), *by_device.get(link.b.device, ())),
+                    key=lambda cable: -_devices(cable, link),
+                )
+            match = next(
+                (
+                    cable
+                    for cable in near
+                    if id(cable) in spare and known_to_fit(cable, link) and not joins(cable, link)
+                ),
+                None,
+            )
             if match is not None:
                 found[id(link)] = match
                 del spare[id(match)]
@@ -165,7 +163,11 @@ def _devices(cable: SeenCable, link: PlannedCable) -> int:
 
 
 def _of_chain(
-    chain: CableChain, plan: CablingPlan, state: _States, reuse: Mapping[int, SeenCable], reused: frozenset[int],
+    chain: CableChain,
+    plan: CablingPlan,
+    state: _States,
+    reuse: Mapping[int, SeenCable],
+    reused: frozenset[int],
 ) -> list[CablingDifference]:
     unserved = chain.unserved
     wanted = [link for link in unserved if state.missing(link) and id(link) not in reuse]
@@ -182,26 +184,54 @@ def _of_chain(
     for link in unserved:
         if id(link) in reuse:
             cable = reuse[id(link)]
-            found.append(CablingDifference(
-                DifferenceKind.MISPLACED, f"the cable of {named(link.a)} and {named(link.b)} joins {named(cable.a)} and "
-                f"{named(cable.b)}", (link,), (cable,), laid(cable, link)))
+            found.append(
+                CablingDifference(
+                    DifferenceKind.MISPLACED,
+                    f"the cable of {named(link.a)} and {named(link.b)} joins {named(cable.a)} and "
+                    f"{named(cable.b)}",
+                    (link,),
+                    (cable,),
+                    laid(cable, link),
+                )
+            )
     found += [_missing(link, state) for link in wanted]
-    found += [CablingDifference(DifferenceKind.EXTRA, f"{named(cable.a)} to {named(cable.b)} is not planned", (), (cable,),
-                                (CableStep(CableAction.PULL, cable),))
-              for cable in chain.left if id(cable) not in reused]
+    found += [
+        CablingDifference(
+            DifferenceKind.EXTRA,
+            f"{named(cable.a)} to {named(cable.b)} is not planned",
+            (),
+            (cable,),
+            (CableStep(CableAction.PULL, cable),),
+        )
+        for cable in chain.left
+        if id(cable) not in reused
+    ]
     return found
 
 
-_KINDS = {Misplugged.CROSSED: DifferenceKind.CROSSED, Misplugged.SWAPPED: DifferenceKind.SWAPPED,
-          Misplugged.SHIFTED: DifferenceKind.SHIFTED, Misplugged.CIRCLE: DifferenceKind.CIRCLE,
-          Misplugged.MISPLACED: DifferenceKind.MISPLACED}
+_KINDS = {
+    Misplugged.CROSSED: DifferenceKind.CROSSED,
+    Misplugged.SWAPPED: DifferenceKind.SWAPPED,
+    Misplugged.SHIFTED: DifferenceKind.SHIFTED,
+    Misplugged.CIRCLE: DifferenceKind.CIRCLE,
+    Misplugged.MISPLACED: DifferenceKind.MISPLACED,
+}
 
 
 def _missing(link: PlannedCable, state: _States) -> CablingDifference:
     taken = [end for end in (link.a, link.b) if not state.empty(end, link.plane)]
-    why = f", {' and '.join(map(named, taken))} has another cable" if taken else " is seen: no cable, an end unplugged, or down"
-    return CablingDifference(DifferenceKind.MISSING, f"{named(link.a)} to {named(link.b)}: no link{why}", (link,), (),
-                             (CableStep(CableAction.CONNECT, planned=link),))
+    why = (
+        f", {' and '.join(map(named, taken))} has another cable"
+        if taken
+        else " is seen: no cable, an end unplugged, or down"
+    )
+    return CablingDifference(
+        DifferenceKind.MISSING,
+        f"{named(link.a)} to {named(link.b)}: no link{why}",
+        (link,),
+        (),
+        (CableStep(CableAction.CONNECT, planned=link),),
+    )
 
 
 def _wrong_cable(chain: CableChain) -> CablingDifference:
@@ -211,8 +241,13 @@ def _wrong_cable(chain: CableChain) -> CablingDifference:
         said.append(f"part {cable.part}, planned {link.part}")
     if cable.metres is not None and link.metres is not None and cable.metres < link.metres:
         said.append(f"{cable.metres:g} m, planned {link.metres:g} m")
-    return CablingDifference(DifferenceKind.WRONG_CABLE, f"{named(link.a)} to {named(link.b)}: {' and '.join(said)}", (link,),
-                             (cable,), (CableStep(CableAction.REPLACE, cable, planned=link),))
+    return CablingDifference(
+        DifferenceKind.WRONG_CABLE,
+        f"{named(link.a)} to {named(link.b)}: {' and '.join(said)}",
+        (link,),
+        (cable,),
+        (CableStep(CableAction.REPLACE, cable, planned=link),),
+    )
 
 
 def _unknown(found: Sequence[CablingDifference]) -> list[CablingDifference]:
@@ -220,7 +255,9 @@ def _unknown(found: Sequence[CablingDifference]) -> list[CablingDifference]:
     by_reason: dict[str, list[PlannedCable]] = defaultdict(list)
     for one in found:
         by_reason[one.what] += one.planned
-    return [CablingDifference(DifferenceKind.UNKNOWN, reason, tuple(links)) for reason, links in by_reason.items()]
+    return [
+        CablingDifference(DifferenceKind.UNKNOWN, reason, tuple(links)) for reason, links in by_reason.items()
+    ]
 
 
 @dataclass
@@ -242,29 +279,13 @@ def _shifted(found: Sequence[CablingDifference]) -> list[CablingDifference]:
     for what, shift in shifts.items():
         parts = shift.parts
         planned = tuple(link for part in parts for link in part.planned)
-        others.append(replace(parts[0], what=f"{what} ({len(planned)} cables)", planned=planned,
-                              seen=tuple(cable for part in parts for cable in part.seen),
-                              steps=tuple(step for part in parts for step in part.steps)))
+        others.append(
+            replace(
+                parts[0],
+                what=f"{what} ({len(planned)} cables)",
+                planned=planned,
+                seen=tuple(cable for part in parts for cable in part.seen),
+                steps=tuple(step for part in parts for step in part.steps),
+            )
+        )
     return others
-
-
-def racks_of(one: CablingDifference, plan: CablingPlan) -> tuple[str, ...]:
-    """The racks in which its steps plug something in, by how much, the most first; "" where a device has none."""
-    counts: Counter[str] = Counter()
-    for step in one.steps:
-        for end in _ends(step):
-            known = plan.devices.get(end.device)
-            counts[(known.rack or "") if known is not None else ""] += 1
-    return tuple(rack for rack, _ in sorted(counts.items(), key=lambda item: (-item[1], natural(item[0]))))
-
-
-def _ends(step: CableStep) -> tuple[PlannedEnd, ...]:
-    """The ports at which a step is done."""
-    if step.stop is not None:
-        return (step.stop,)
-    if step.planned is not None and step.action in (CableAction.CONNECT, CableAction.REPLACE):
-        return (step.planned.a, step.planned.b)
-    if step.start is not None:
-        return (step.start,)
-    return step.cable.ends if step.cable is not None else ()
-

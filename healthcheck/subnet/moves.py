@@ -1,5 +1,5 @@
-"""What a technician does to bring a chain of cables as planned, in an order in which every port is free when an
-end is plugged into it; pure.
+"""What a technician does to bring a chain of cables as planned, in an order in which every port is free when
+an end is plugged into it; pure.
 
 A circle has no free port to begin with: one end is pulled and held, and plugged in last.
 """
@@ -18,11 +18,11 @@ from healthcheck.subnet.cabling import PlannedCable, PlannedEnd
 class CableAction(Enum):
     """What is done to a cable, and how many ends that plugs in."""
 
-    PULL = "pull"           # both ends out: it is extra, or is to be laid elsewhere
-    HOLD = "hold"           # one end out of its port and held, to be plugged in later
-    MOVE = "move"           # one end into another port: one plug
-    CONNECT = "connect"     # a link without a cable: both ends of one that is there, or of a new one: two plugs
-    REPLACE = "replace"     # both ends of another cable in the place of one that does not fit: two plugs
+    PULL = "pull"  # both ends out: it is extra, or is to be laid elsewhere
+    HOLD = "hold"  # one end out of its port and held, to be plugged in later
+    MOVE = "move"  # one end into another port: one plug
+    CONNECT = "connect"  # a link without a cable: both ends of one that is there, or of a new one: two plugs
+    REPLACE = "replace"  # both ends of another cable in the place of one that does not fit: two plugs
 
 
 _PLUGS = {CableAction.MOVE: 1, CableAction.CONNECT: 2, CableAction.REPLACE: 2}
@@ -47,7 +47,9 @@ class CableStep:
         return _PLUGS.get(self.action, 0)
 
 
-def steps(chain: CableChain, wanted: Sequence[PlannedCable], reused: frozenset[int] = frozenset()) -> tuple[CableStep, ...]:
+def steps(
+    chain: CableChain, wanted: Sequence[PlannedCable], reused: frozenset[int] = frozenset()
+) -> tuple[CableStep, ...]:
     """The actions for one chain, in order. `wanted` are those of its links that get another cable; `reused`
     has the ids of left cables that another chain gets (`laid`), which are pulled there."""
     if chain.circle and len(chain.links) == 1 and not chain.pairs:
@@ -62,8 +64,10 @@ def laid(cable: SeenCable, link: PlannedCable) -> tuple[CableStep, ...]:
     """A cable that shares no port with its link: both its ends change places."""
     straight = cable.a.device == link.a.device or cable.b.device == link.b.device
     ends = (link.a, link.b) if straight or cable.a.device != link.b.device else (link.b, link.a)
-    return (CableStep(CableAction.PULL, cable, planned=link),
-            *(CableStep(CableAction.MOVE, cable, None, stop, link) for stop in ends))
+    return (
+        CableStep(CableAction.PULL, cable, planned=link),
+        *(CableStep(CableAction.MOVE, cable, None, stop, link) for stop in ends),
+    )
 
 
 def _move(cable: SeenCable, link: PlannedCable) -> CableStep:
@@ -78,7 +82,7 @@ def _ordered(moves: Sequence[CableStep]) -> Iterator[CableStep]:
     fills = {move.stop: move for move in moves}
     done: set[int] = set()
     for first in moves:
-        if first.stop not in leaves:        # its port is free: then whatever waits for the port that it leaves
+        if first.stop not in leaves:  # its port is free: then whatever waits for the port that it leaves
             yield from _following(first, fills, done)
     for first in moves:
         if id(first) in done:
@@ -89,7 +93,9 @@ def _ordered(moves: Sequence[CableStep]) -> Iterator[CableStep]:
         yield replace(first, start=None)
 
 
-def _following(first: CableStep, fills: dict[PlannedEnd | None, CableStep], done: set[int]) -> Iterator[CableStep]:
+def _following(
+    first: CableStep, fills: dict[PlannedEnd | None, CableStep], done: set[int]
+) -> Iterator[CableStep]:
     move: CableStep | None = first
     while move is not None and id(move) not in done:
         done.add(id(move))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from healthcheck.subnet.cabled import CabledFabric, SeenCable
 from healthcheck.subnet.cabling import CablingPlan, PlannedCable, PlannedDevice, PlannedEnd, Tier
 from healthcheck.subnet.difference import compare
+from healthcheck.subnet.worklist import work_list
 from tests.healthcheck.subnet.bruteforce import fewest
 from tests.healthcheck.subnet.technician import Board
 
@@ -25,8 +26,8 @@ def planned(count: int) -> CablingPlan:
 def repaired(plan: CablingPlan, cables: tuple[SeenCable, ...]) -> Board:
     """The board after all steps of the comparison."""
     board = Board(cables)
-    for _, step in compare(plan, CabledFabric(cables, frozenset(plan.devices))).work:
-        board.do(step)
+    for item in work_list(compare(plan, CabledFabric(cables, frozenset(plan.devices))), plan):
+        board.do(item.step)
     return board
 
 
