@@ -29,8 +29,8 @@ class PlanRow:
             if not (held := cell.strip()):
                 continue
             if at > len(columns):
-                raise InventoryError(f"{short(cell)} is in a column without a name: is a delimiter left unquoted?",
-                                     Mark(source, line, at))
+                raise InventoryError(f"{short(cell)} is in a column without a name: is a delimiter left "
+                                     "unquoted?", Mark(source, line, at))
             self._values[columns[at - 1]] = held.removeprefix("'")
 
     def wrong(self, key: str, what: str) -> InventoryError:
@@ -68,8 +68,8 @@ class PlanRow:
             if (text := self._values.get(key)) is None:
                 continue
             if text.upper() not in SPEEDS:
-                raise self.wrong(key, f"{short(text)} is no speed of a lane: expected one of {', '.join(SPEEDS)}; "
-                                 "give Ethernet's rate as gigabits")
+                raise self.wrong(key, f"{short(text)} is no speed of a lane: expected one of "
+                                 f"{', '.join(SPEEDS)}; give Ethernet's rate as gigabits")
             found[key] = text.upper()
         if len(set(found.values())) > 1:
             raise self.wrong(list(found)[-1], f"the ends differ in speed: {' and '.join(found.values())}")
