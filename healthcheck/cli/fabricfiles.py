@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from healthcheck.ruleset.sku import Sku
     from healthcheck.subnet.cabling import CablingPlan
+    from healthcheck.subnet.model import Subnet
     from inventory.model import Node
 
 PLAN: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
@@ -41,6 +42,42 @@ def read_plan(name: str) -> CablingPlan:
     except UnicodeDecodeError as error:
         raise UsageError(f"{source}: is no UTF-8 text, at byte {error.start}") from None
     return plandocument.read(text, source) if text.lstrip()[:1] == "{" else plancsv.parse(text, source)
+
+
+def saved_subnets(name: str) -> list[Subnet]:
+    """The subnets whose tools' outputs lie in a folder: one, or one for each folder in it, which has the
+    plane's name. Raises UsageError where there is none."""
+    from healthcheck.subnet.merge import merge
+    from healthcheck.subnet.readers.every import SOURCES, source_of
+
+    folder = Path(name)
+    try:
+        inside = sorted(folder.iterdir())
+    except OSError as error:
+        raise UsageError(f"--from {name}: {error.strerror}") from None
+    planes = [path for path in inside if path.is_dir()]
+    subnets = []
+    for plane, files in [("", inside), *((path.name, sorted(path.iterdir())) for path in planes)]:
+        readings = []
+        for source in SOURCES:
+            for file in files:
+                if file.is_file() and source_of(file.name) is source:
+                    readings.append(source.read(_output(file), False))
+        if readings:
+            subnets.append(merge(plane, readings))
+    if not subnets:
+        known = ", ".join(source.name for source in SOURCES)
+        raise UsageError(
+            f"--from {name}: holds no output that is known by the beginning of its name: {known}"
+        )
+    return subnets
+
+
+def _output(file: Path) -> str:
+    try:
+        return file.read_text(errors="replace")
+    except OSError as error:
+        raise UsageError(f"{file}: {error.strerror}") from None
 
 
 def compute_ports(node: Node, skus: Mapping[str, Sku]) -> tuple[str, ...]:

@@ -1,5 +1,5 @@
-"""A fabric as a drawing for Graphviz (graphviz.org/doc/info/lang.html): tiers as ranks, racks in words, links by
-state.
+"""A fabric as a drawing for Graphviz (graphviz.org/doc/info/lang.html): tiers as ranks, racks in words, links
+by state.
 
 Parallel cables between two devices are one line with their number. A state is shown by colour, by the form of
 the line and by a word, so that it can be read without colours.
@@ -13,16 +13,24 @@ from collections.abc import Mapping
 from healthcheck.subnet.cabling import CablingPlan, PlannedCable, Tier
 from healthcheck.subnet.linkstates import SHOWN_STATES, LinkLook
 
-_FORMS = {LinkLook.AS_PLANNED: ("#1a7f37", "solid"), LinkLook.PLANNED: ("#57606a", "solid"),
-          LinkLook.WRONG: ("#9a6700", "dashed"), LinkLook.MISSING: ("#cf222e", "dotted"),
-          LinkLook.UNKNOWN: ("#8250df", "dotted")}
+_FORMS = {
+    LinkLook.AS_PLANNED: ("#1a7f37", "solid"),
+    LinkLook.PLANNED: ("#57606a", "solid"),
+    LinkLook.WRONG: ("#9a6700", "dashed"),
+    LinkLook.MISSING: ("#cf222e", "dotted"),
+    LinkLook.UNKNOWN: ("#8250df", "dotted"),
+}
 _TIERS = (Tier.CORE, Tier.SPINE, Tier.LEAF, Tier.HOST)
 
 
 def dot(plan: CablingPlan, states: Mapping[PlannedCable, LinkLook]) -> str:
     """The drawing; a cable that `states` does not have was only planned."""
-    lines = ["graph fabric {", "  rankdir=TB; ranksep=1.2; splines=line;",
-             '  node [shape=box, fontname="sans-serif"];', '  edge [fontname="sans-serif", fontsize=9];']
+    lines = [
+        "graph fabric {",
+        "  rankdir=TB; ranksep=1.2; splines=line;",
+        '  node [shape=box, fontname="sans-serif"];',
+        '  edge [fontname="sans-serif", fontsize=9];',
+    ]
     by_tier: dict[Tier, list[str]] = defaultdict(list)
     for device in plan.devices.values():
         by_tier[device.tier].append(device.name)
@@ -49,6 +57,6 @@ def _form(look: LinkLook, count: int) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A string of the DOT language: the quotation mark is escaped, a backslash doubled, a line break made one."""
+    """A string of the DOT language."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'

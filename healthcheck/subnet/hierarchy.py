@@ -15,7 +15,7 @@ from healthcheck.subnet.cabling import CablingPlan, Tier
 from healthcheck.subnet.portlabel import number_of
 from inventory.nodeset import natural
 
-_FAR = 1 << 20      # behind every port: a label without a number
+_FAR = 1 << 20  # behind every port: a label without a number
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def hierarchy(plan: CablingPlan) -> FabricHierarchy:
     """The hierarchy of a plan, which may be one made of what is there. A name that a group or pod is given
     counts from 1 in the order of leaves, the same each time."""
     tiers = {name: device.tier for name, device in plan.devices.items()}
-    leaves: dict[str, dict[str, int]] = defaultdict(dict)     # host -> leaf -> its lowest port there
+    leaves: dict[str, dict[str, int]] = defaultdict(dict)  # host -> leaf -> its lowest port there
     spines: dict[str, set[str]] = defaultdict(set)
     for cable in plan.cables:
         lower, upper = tiers[cable.a.device], tiers[cable.b.device]
@@ -76,7 +76,7 @@ def hierarchy(plan: CablingPlan) -> FabricHierarchy:
 
 
 def _groups(
-    together: Mapping[frozenset[str], Sequence[str]], leaves: Mapping[str, Mapping[str, int]],
+    together: Mapping[frozenset[str], Sequence[str]], leaves: Mapping[str, Mapping[str, int]]
 ) -> list[HostGroup]:
     ordered = sorted((tuple(sorted(at, key=natural)), hosts) for at, hosts in together.items())
     ordered.sort(key=lambda item: [natural(leaf) for leaf in item[0]])
@@ -93,10 +93,14 @@ def _pods(groups: Sequence[HostGroup], spines: Mapping[str, set[str]]) -> tuple[
     for group in groups:
         above = set().union(*(spines.get(leaf, set()) for leaf in group.leaves))
         touching = [pod for pod in pods if pod[1] & above]
-        merged = ([*(each for pod in touching for each in pod[0]), group],
-                  above.union(*(pod[1] for pod in touching)))
+        merged = (
+            [*(each for pod in touching for each in pod[0]), group],
+            above.union(*(pod[1] for pod in touching)),
+        )
         first = min((pods.index(pod) for pod in touching), default=len(pods))
         pods = [pod for pod in pods if pod not in touching]
         pods.insert(first, merged)
-    return tuple(FabricPod(f"pod{number:02d}", tuple(inside), tuple(sorted(above, key=natural)))
-                 for number, (inside, above) in enumerate(pods, 1))
+    return tuple(
+        FabricPod(f"pod{number:02d}", tuple(inside), tuple(sorted(above, key=natural)))
+        for number, (inside, above) in enumerate(pods, 1)
+    )

@@ -12,9 +12,9 @@ from healthcheck.subnet.difference import CablingComparison, DifferenceKind
 class LinkLook(Enum):
     """A planned cable as it is shown, in words."""
 
-    PLANNED = "planned"         # not compared with anything
+    PLANNED = "planned"  # not compared with anything
     AS_PLANNED = "as planned"
-    WRONG = "wrong"             # swapped, shifted, misplaced, or a cable that does not fit
+    WRONG = "wrong"  # swapped, shifted, misplaced, or a cable that does not fit
     MISSING = "missing"
     UNKNOWN = "unknown"
 

@@ -6,21 +6,23 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from healthcheck.subnet.cabled import CabledFabric, SeenCable
 from healthcheck.subnet.cabling import CablingPlan, PlannedEnd
+from healthcheck.subnet.endnames import EndNames
 from healthcheck.subnet.model import CableModule, FabricEnd, FabricLink, Subnet
 from healthcheck.subnet.plancheck import named
 
+_MOST_NOTES = 20  # lines of a subnet that could not be read
 
-def cabled(
-    plan: CablingPlan, subnets: Sequence[Subnet], names: Mapping[FabricEnd, PlannedEnd]
-) -> CabledFabric:
-    """The cables of all subnets; `names` has the planned name of each end that a link has.
+
+def cabled(plan: CablingPlan, subnets: Sequence[Subnet], named_ends: EndNames) -> CabledFabric:
+    """The cables of all subnets, by the names of their ends.
 
     A link one of whose ends has no name, and two links at one port, are notes: neither is a cable, and what
     the plan has there is not known to be missing.
     """
     planes = {cable.plane for cable in plan.cables}
     partial: set[str | None] = set()
-    notes: list[str] = []
+    names = named_ends.names
+    notes = [*named_ends.notes, *(line for subnet in subnets for line in subnet.unread[:_MOST_NOTES])]
     cables: dict[FabricLink, SeenCable] = {}
     used: dict[PlannedEnd, SeenCable] = {}
     for subnet in subnets:

@@ -61,8 +61,14 @@ def _check(found: FabricHierarchy) -> None:
     if not found.hosts:
         raise UsageError("no host of the plan is cabled to a leaf: there is no topology to write")
     groups: Collection[HostGroup] = [group for pod in found.pods for group in pod.groups]
-    for name in (*found.hosts, *(group.name for group in groups), *(leaf for group in groups for leaf in group.leaves),
-                 *(spine for pod in found.pods for spine in pod.spines)):
+    for name in (
+        *found.hosts,
+        *(group.name for group in groups),
+        *(leaf for group in groups for leaf in group.leaves),
+        *(spine for pod in found.pods for spine in pod.spines),
+    ):
         if not NAME.fullmatch(name):
-            raise UsageError(f"{short(name)}: is no name that topology.conf can hold; expected letters, digits, "
-                             "'.', '-' and '_'")
+            raise UsageError(
+                f"{short(name)}: is no name that topology.conf can hold; expected letters, digits, "
+                "'.', '-' and '_'"
+            )
