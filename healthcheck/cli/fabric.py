@@ -13,7 +13,7 @@ COMMANDS = {
         "Compare the plan with what is cabled; list the moves that repair it.",
     ),
     "map": (
-        "healthcheck.cli.fabricmap:map_",
+        "provisioning.cli.fabricmap:map_",
         "Write what follows from the fabric: Slurm's topology, host order, a drawing.",
     ),
 }
