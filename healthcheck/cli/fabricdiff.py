@@ -6,7 +6,8 @@ import json
 
 import click
 
-from healthcheck.cli.fabricfiles import PLAN, read_plan, saved_subnets
+from healthcheck.cli.fabricfiles import PLAN, read_plan, seen_cabling
+from healthcheck.cli.options import STATE
 from inventory.cli.formatted import formats
 from inventory.errors import UsageError
 
@@ -20,7 +21,8 @@ from inventory.errors import UsageError
     help="Saved outputs of ibnetdiscover, iblinkinfo and others; a folder of its own for each plane.",
 )
 @formats("csv", text="csv: the steps for the data centre; json: muster.fabric.diff/1.")
-def diff(plan: str | None, source: str | None, fmt: str) -> int:
+@STATE
+def diff(plan: str | None, source: str | None, fmt: str, state: str | None) -> int:
     """Compare the cabling plan in --plan FILE with what the outputs in --from FOLDER show.
 
     Swapped pairs, crossed rails, a tray shifted by one, cables in wrong ports, missing and extra ones are
@@ -36,9 +38,7 @@ def diff(plan: str | None, source: str | None, fmt: str) -> int:
     """
     from healthcheck.subnet import diffpage
     from healthcheck.subnet.difference import compare
-    from healthcheck.subnet.endnames import end_names
     from healthcheck.subnet.plancheck import FaultOfPlan, faults
-    from healthcheck.subnet.seencabling import cabled
     from healthcheck.subnet.worklist import as_csv, work_list
 
     if plan is None or source is None:
@@ -47,9 +47,7 @@ def diff(plan: str | None, source: str | None, fmt: str) -> int:
     for one in faults(planned):
         if one.kind in (FaultOfPlan.PORT_TWICE, FaultOfPlan.SAME_DEVICE, FaultOfPlan.UNKNOWN_DEVICE):
             raise UsageError(f"{plan}: {one.subject}: {one.what}")
-    subnets = saved_subnets(source)
-    names = end_names(planned, subnets)
-    found = compare(planned, cabled(planned, subnets, names))
+    found = compare(planned, seen_cabling(planned, source, state))
     if fmt == "json":
         click.echo(json.dumps(diffpage.document(found, planned), indent=1))
     elif fmt == "csv":

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
+    from healthcheck.model.hardware import Hardware
     from healthcheck.ruleset.sku import Sku
+    from healthcheck.subnet.cabled import CabledFabric
     from healthcheck.subnet.cabling import CablingPlan
     from healthcheck.subnet.model import Subnet
     from inventory.model import Node
@@ -71,6 +73,30 @@ def saved_subnets(name: str) -> list[Subnet]:
             f"--from {name}: holds no output that is known by the beginning of its name: {known}"
         )
     return subnets
+
+
+def seen_cabling(plan: CablingPlan, source: str, state: str | None) -> CabledFabric:
+    """What the outputs in a folder show, by the names of the plan: adapters by the node GUIDs that nodes in
+    the store state, else by what they call themselves."""
+    from healthcheck.subnet.join import join, known_adapters, planned_names
+    from healthcheck.subnet.seencabling import cabled
+
+    subnets = saved_subnets(source)
+    joined = join(subnets, known_adapters(_hardware(state)))
+    return cabled(plan, subnets, planned_names(plan, subnets, joined))
+
+
+def _hardware(state: str | None) -> Mapping[str, Hardware]:
+    """The newest hardware of every node in the store; nothing where there is none."""
+    from healthcheck.store.file import NAME, opened
+    from healthcheck.store.hardware import newest_hardware
+    from inventory.locate import state_dir
+
+    folder = state_dir(state)
+    if not (folder / NAME).exists():
+        return {}
+    with opened(folder) as store:
+        return {node: seen.hardware for node, (_, seen) in newest_hardware(store).items()}
 
 
 def _output(file: Path) -> str:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from healthcheck.cli.fabricfiles import PLAN, read_plan, saved_subnets
+from healthcheck.cli.fabricfiles import PLAN, read_plan, seen_cabling
+from healthcheck.cli.options import STATE
 from inventory.cli.formatted import formats
 from inventory.errors import UsageError
 
@@ -45,8 +46,9 @@ if TYPE_CHECKING:
 )
 @click.option("--rules", metavar="DIR", help="Site rules, as for muster check; SKUs say what ports are for.")
 @click.option("--inventory", "-i", "file", metavar="FILE", help="Default: as for muster check.")
+@STATE
 def map_(
-    plan: str | None, source: str | None, fmt: str, apply: bool, rules: str | None, file: str | None
+    plan: str | None, source: str | None, fmt: str, apply: bool, rules: str | None, file: str | None, state: str | None,
 ) -> int:
     """Show the groups of hosts that the leaves and spines of --plan FILE make, or write them for others.
 
@@ -75,7 +77,7 @@ def map_(
     found = hierarchy(planned)
     if fmt == "labels":
         return _labels(planned, found, plan, apply, rules, file)
-    states = link_states(planned, _compared(planned, source) if source is not None else None)
+    states = link_states(planned, _compared(planned, source, state) if source is not None else None)
     if fmt == "json":
         click.echo(json.dumps(mapdocument.document(found, planned, states), indent=1))
     elif fmt == "dot":
@@ -91,13 +93,10 @@ def map_(
     return 0
 
 
-def _compared(planned: CablingPlan, source: str) -> CablingComparison:
+def _compared(planned: CablingPlan, source: str, state: str | None) -> CablingComparison:
     from healthcheck.subnet.difference import compare
-    from healthcheck.subnet.endnames import end_names
-    from healthcheck.subnet.seencabling import cabled
 
-    subnets = saved_subnets(source)
-    return compare(planned, cabled(planned, subnets, end_names(planned, subnets)))
+    return compare(planned, seen_cabling(planned, source, state))
 
 
 def _labels(
