@@ -48,7 +48,8 @@ if TYPE_CHECKING:
 @click.option("--inventory", "-i", "file", metavar="FILE", help="Default: as for muster check.")
 @STATE
 def map_(
-    plan: str | None, source: str | None, fmt: str, apply: bool, rules: str | None, file: str | None, state: str | None,
+    plan: str | None, source: str | None, fmt: str, apply: bool, rules: str | None, file: str | None,
+    state: str | None,
 ) -> int:
     """Show the groups of hosts that the leaves and spines of --plan FILE make, or write them for others.
 
