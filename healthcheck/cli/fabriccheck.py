@@ -55,10 +55,10 @@ def check(
 ) -> int:
     """Check the fabric as its subnet shows it to NODE, which needs infiniband-diags; or from saved outputs.
 
-    One master subnet manager and a standby; GUIDs and descriptions unique; switches, hosts and uplinks of the
-    plan; links that are down, not active, lead elsewhere, are narrow or slow; error counters as what was
-    added since the earlier check; temperature, light, fans and power supplies where a source shows them (a file
-    ibdiagnet2.db_csv in --from FOLDER). What was not measured is unknown.
+    One master subnet manager and a standby; GUIDs and descriptions unique; switches, hosts and uplinks of
+    the plan; links that are down, not active, lead elsewhere, are narrow or slow; error counters as what was
+    added since the earlier check; temperature, light, fans and power supplies where a source shows them (a
+    file ibdiagnet2.db_csv in --from FOLDER). What was not measured is unknown.
 
     \b
     muster fabric check gpu001 --plan cabling.csv

@@ -90,8 +90,9 @@ def _cable(seen: SeenSubnet, cable: PlannedCable, named: set[str]) -> Iterator[F
     ports = _ports(seen, cable)
     elsewhere = [port for port in ports if port.peer is not None and not _leads(seen, port, cable)]
     if elsewhere:
-        # Where both ends are elsewhere, as in a swap, the upper one says it: the other is another's upper end.
-        elsewhere = [port for port in elsewhere if seen.planned_name[port.end] == cable.b] or elsewhere
+        # Where both ends are elsewhere, as in a swap, the upper one says it.
+        upper = [port for port in elsewhere if seen.planned_name[port.end] == cable.b]
+        elsewhere = upper or elsewhere
         for port in elsewhere:
             assert port.peer is not None  # noqa: S101  (chosen so)
             own = seen.planned_name[port.end]
@@ -159,8 +160,9 @@ def states(seen: SeenSubnet) -> Iterator[FabricFinding]:
     if seen.before is not None and seen.plan is None and not seen.subnet.partial:
         for link in sorted(seen.before.links - seen.subnet.links):
             if all(one not in seen.at_end for one in (link.a, link.b)):
-                yield FabricFinding(FabricRule.LINK, seen.at_link(link.a, link.b),
-                                    "gone since the earlier sample", "up", plane=plane, owner=Owner.DATACENTRE)
+                yield FabricFinding(
+                    FabricRule.LINK, seen.at_link(link.a, link.b), "gone since the earlier sample", "up",
+                    plane=plane, owner=Owner.DATACENTRE)
 
 
 def rates(seen: SeenSubnet) -> Iterator[FabricFinding]:

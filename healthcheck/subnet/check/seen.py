@@ -113,9 +113,12 @@ class SeenSubnet:
         return f"{name} port {port.label if port is not None and port.label else end.number}"
 
     def node_of(self, end: FabricEnd) -> str | None:
-        """The node whose adapter it is."""
+        """The node whose adapter it is, by the inventory or by the plan."""
         place = self.joined.adapters.get(end.guid)
-        return place.node if place is not None else None
+        if place is not None:
+            return place.node
+        name = self.planned_name.get(end)
+        return name.device if name is not None and self.is_host(name.device) else None
 
     def at_port(self, end: FabricEnd) -> FabricPlace:
         """The place of a port."""
@@ -124,8 +127,9 @@ class SeenSubnet:
                            self._leaf(end))
 
     def at_link(self, end: FabricEnd, peer: FabricEnd) -> FabricPlace:
-        """The place of a link, the switch's end first."""
-        first, second = sorted((end, peer), key=lambda one: (self.kind(one) is not DeviceKind.SWITCH, one))
+        """The place of a link, a leaf's end first, then another switch's."""
+        first, second = sorted((end, peer), key=lambda one: (
+            self.kind(one) is not DeviceKind.SWITCH, one.guid not in self.leaves, one))
         nodes = tuple(sorted({node for one in (first, second) if (node := self.node_of(one)) is not None}))
         return FabricPlace(PlaceKind.LINK, f"{self.port_name(first)} to {self.port_name(second)}",
                            (first, second), nodes, self._leaf(first) or self._leaf(second))
