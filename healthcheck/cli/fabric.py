@@ -7,6 +7,8 @@ import click
 from inventory.cli.lazy import LazyGroup
 
 COMMANDS = {
+    "check": ("healthcheck.cli.fabriccheck:check",
+              "Check subnet managers, links, counters and parts as the subnet shows them."),
     "plan": ("healthcheck.cli.fabricplan:plan", "Check a cabling plan, or generate one from counts."),
     "diff": (
         "healthcheck.cli.fabricdiff:diff",
@@ -24,6 +26,7 @@ def fabric() -> None:
     """Look at the fabric as its subnet does: what is planned, what is there, and what repairs it.
 
     \b
+    muster fabric check gpu001 --plan cabling.csv          what is wrong, as gpu001's subnet shows it
     muster fabric plan --from cabling.csv                  check the plan of the data centre
     muster fabric diff --plan cabling.csv --saved outputs  compare it with what is there
     muster fabric map --plan cabling.csv --format slurm    topology.conf
