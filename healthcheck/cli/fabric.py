@@ -28,6 +28,6 @@ def fabric() -> None:
     \b
     muster fabric check gpu001 --plan cabling.csv          what is wrong, as gpu001's subnet shows it
     muster fabric plan --from cabling.csv                  check the plan of the data centre
-    muster fabric diff --plan cabling.csv --saved outputs  compare it with what is there
+    muster fabric diff --plan cabling.csv --from outputs   compare it with what is there
     muster fabric map --plan cabling.csv --format slurm    topology.conf
     """

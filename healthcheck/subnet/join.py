@@ -195,6 +195,7 @@ def planned_names(plan: CablingPlan, subnets: Sequence[Subnet],
         ports[end.device][end.port] = end.port
         if plan.devices[end.device].tier is not Tier.HOST and (number := number_of(end.port)) is not None:
             ports[end.device].setdefault(str(number), end.port)
+    hosts = {name for name, planned in plan.devices.items() if planned.tier is Tier.HOST}
     found: dict[FabricEnd, PlannedEnd] = {}
     for subnet in subnets:
         switches = switch_names(plan, subnet)
@@ -210,7 +211,7 @@ def planned_names(plan: CablingPlan, subnets: Sequence[Subnet],
                 continue
             place = joined.adapters.get(device.guid)
             if place is None:
-                place = _by_plan(device, plan)
+                place = _by_plan(device, hosts)
             if place is None:
                 continue
             names = [word for word in (place.pci, place.device) if word is not None]
@@ -223,8 +224,7 @@ def planned_names(plan: CablingPlan, subnets: Sequence[Subnet],
     return found
 
 
-def _by_plan(device: FabricDevice, plan: CablingPlan) -> AdapterPlace | None:
+def _by_plan(device: FabricDevice, hosts: Collection[str]) -> AdapterPlace | None:
     """A host of the plan that the inventory does not know, by the adapter's description."""
-    hosts = {name for name, planned in plan.devices.items() if planned.tier is Tier.HOST}
     node, shown = _described(device, hosts)
     return AdapterPlace(node, JoinedBy.DESCRIPTION, device=shown or None) if node is not None else None
