@@ -2,8 +2,8 @@
 
 `PortXmitWait` counts the ticks in which a port had data to send and could not (InfiniBand Architecture
 Specification, volume 1, PortCounters); how long a tick is depends on the device. So no number of its own is
-judged: ticks by unit of data sent are compared between ports that lead from the same tier to the same tier and
-sent about as much in the same time.
+judged: ticks by unit of data sent are compared between ports that lead from the same tier to the same tier
+and sent about as much in the same time.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ LEAST_SENT = 1 << 20    # units of four octets: an idle port's few waits are no 
 
 @dataclass(frozen=True)
 class PortLoad:
-    """A port between two samples: `between` says what it joins ("leaf to host"), which only equal ports share;
-    `wait` and `sent` are by how much its counters grew, None where they were not read twice, or fell."""
+    """A port between two samples: `between` says what it joins ("leaf to host"), which only equal ports
+    share; `wait` and `sent` are by how much its counters grew, None where they were not read twice, or
+    fell."""
 
     end: PlannedEnd
     between: str

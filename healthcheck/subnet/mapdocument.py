@@ -13,6 +13,7 @@ from inventory.nodeset import fold
 from inventory.text import clean, many
 
 SCHEMA = "muster.fabric.map/1"
+FILE = "fabric-map.json"        # of the state folder, which the status page shows
 
 
 def document(

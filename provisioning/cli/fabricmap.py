@@ -4,7 +4,7 @@ drawing, and leaves for the inventory."""
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -44,12 +44,24 @@ if TYPE_CHECKING:
     is_flag=True,
     help="With --format labels, write the new values. Without this, nothing changes.",
 )
+@click.option(
+    "--store",
+    "store",
+    is_flag=True,
+    help="Keep the links' states for the status page (muster report --html).",
+)
 @click.option("--rules", metavar="DIR", help="Site rules, as for muster check; SKUs say what ports are for.")
 @click.option("--inventory", "-i", "file", metavar="FILE", help="Default: as for muster check.")
 @STATE
 def map_(
-    plan: str | None, source: str | None, fmt: str, apply: bool, rules: str | None, file: str | None,
+    plan: str | None,
+    source: str | None,
+    fmt: str,
+    apply: bool,
+    rules: str | None,
+    file: str | None,
     state: str | None,
+    store: bool,
 ) -> int:
     """Show the groups of hosts that the leaves and spines of --plan FILE make, or write them for others.
 
@@ -79,6 +91,8 @@ def map_(
     if fmt == "labels":
         return _labels(planned, found, plan, apply, rules, file)
     states = link_states(planned, _compared(planned, source, state) if source is not None else None)
+    if store:
+        _keep(mapdocument.document(found, planned, states), state)
     if fmt == "json":
         click.echo(json.dumps(mapdocument.document(found, planned, states), indent=1))
     elif fmt == "dot":
@@ -92,6 +106,16 @@ def map_(
     else:
         click.echo(slurmtopology.tree(found) if fmt == "slurm" else slurmtopology.blocks(found), nl=False)
     return 0
+
+
+def _keep(document: dict[str, Any], state: str | None) -> None:
+    from healthcheck.config.files import make_folder, write_whole
+    from healthcheck.subnet.mapdocument import FILE
+    from inventory.locate import state_dir
+
+    folder = state_dir(state)
+    make_folder(folder, "the state folder")
+    write_whole(folder / FILE, json.dumps(document, separators=(",", ":")).encode())
 
 
 def _compared(planned: CablingPlan, source: str, state: str | None) -> CablingComparison:
