@@ -38,7 +38,7 @@ def newest(state: Path) -> dict[str, Any] | None:
 
 
 def _shown(found: dict[str, Any]) -> dict[str, Any]:
-    """Racks with their switches, those with something wrong first; `more` switches are left out."""
+    """Racks with their switches, those with something wrong first in both; `more` switches are left out."""
     devices = {one["name"]: one for one in found["devices"]}
     links: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for link in found["links"]:
@@ -48,14 +48,22 @@ def _shown(found: dict[str, Any]) -> dict[str, Any]:
             if devices[link[end]]["tier"] != "host":
                 links[link[end]].append(link)
     switches = [_switch(devices[name], links[name]) for name in links]
-    switches.sort(key=lambda one: (not one["wrong"], natural(one["rack"]), natural(one["name"])))
+    sick = {one["rack"] for one in switches if one["wrong"]}
+    switches.sort(
+        key=lambda one: (
+            one["rack"] not in sick,
+            natural(one["rack"]),
+            not one["wrong"],
+            natural(one["name"]),
+        )
+    )
     racks: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for one in switches[:_MOST_SWITCHES]:
         racks[one["rack"]].append(one)
     counts = Counter(link["state"] for link in found["links"])
     return {
         "counts": [[state, counts[state]] for state in _STATES if counts[state]],
-        "racks": [{"name": name, "switches": racks[name]} for name in sorted(racks, key=natural)],
+        "racks": [{"name": name, "switches": racks[name]} for name in racks],
         "more": max(0, len(switches) - _MOST_SWITCHES),
     }
 
