@@ -131,6 +131,16 @@ def test_a_subnet_manager_where_none_is_wanted_is_named(bed: Fabric) -> None:
         [(one.rule, one.place.name) for one in report.findings] == [(FabricRule.STRANGE_MANAGER, "gpu005 mlx5_0")]
 
 
+def test_two_masters_that_ignore_each_other_are_found(tmp_path: Path) -> None:
+    require_fabric()
+    with fabric(tmp_path / "f", two_tiers(8, 4, 2), managers=("gpu001",)) as bed:
+        before = look(bed)
+        plant.stray_master(bed, "gpu005")
+        report = checked(bed, before, look(bed))
+    assert FabricRule.STRANGE_MANAGER in rules(report), report.findings
+    assert report.exit_code == 1
+
+
 def test_without_a_standby_there_is_a_warning(tmp_path: Path) -> None:
     require_fabric()
     with fabric(tmp_path / "f", two_tiers(8, 4, 2), managers=("gpu001",)) as bed:
