@@ -21,8 +21,8 @@ _BY_NAME = {called: key for key, names in _CALLED.items() for called in names}
 
 
 def parse(text: str, source: str) -> Mapping[str, PartLot]:
-    """The lots by serial number in capital letters. A column that is not known is passed over; a serial number
-    and a part number have to be there.
+    """The lots by serial number in capital letters. Columns that are not known are passed over; serial number
+    and part number have to be there.
 
     Raises InventoryError with file, line and column for what is no such table, for two rows of one serial
     number, and for a row without one.
