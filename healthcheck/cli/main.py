@@ -71,6 +71,8 @@ COMMANDS = {
                  "Compare firmware versions with what is wanted."),
     "images": ("provisioning.cli.images:images",
                "Show and pull container images by digest, over a fleet."),
+    "fabric": ("healthcheck.cli.fabric:fabric",
+               "Compare the fabric's cables and links with the plan; list what repairs them."),
     "privilege": ("healthcheck.cli.privilege:privilege",
                   "Print the setup for checks without root and for Kubernetes."),
     "init": ("healthcheck.cli.init:init",
@@ -83,7 +85,7 @@ COMMANDS = {
 
 # The headings of `muster --help`: what one wants to do -> the commands for it.
 SECTIONS = {
-    "Look": ("check", "nodes", "watch", "report", "history", "exporter"),
+    "Look": ("check", "nodes", "fabric", "watch", "report", "history", "exporter"),
     "Decide": ("triage", "incident", "gate", "silence", "unsilence"),
     "Act": ("cordon", "uncordon", "remediate", "reboot", "lease", "repaired", "ticket", "rma"),
     "Bring up": ("bringup", "os", "bmc", "firmware", "images"),
