@@ -169,7 +169,7 @@ def _place(node: str, by: JoinedBy, adapter: KnownAdapter, nodes: Mapping[str, N
 
 def switch_names(plan: CablingPlan, subnet: Subnet) -> Mapping[str, str]:
     """The planned name of each switch of a subnet, by GUID: by the GUID that the plan has, or by what the
-    switch calls itself. A name that two switches of one subnet give is nobody's."""
+    switch calls itself. A name that two switches of one subnet give is given to none."""
     by_guid = {guid: device.name for device in plan.devices.values()
                if device.guid is not None and (guid := guid_of(device.guid)) is not None}
     switches = [device for device in subnet.devices.values() if device.kind is DeviceKind.SWITCH]

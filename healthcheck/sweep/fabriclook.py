@@ -37,6 +37,8 @@ COMMANDS: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "saquery-issm": ("saquery", "-s"),
     "sminfo": ("sminfo",),
 })
+# The status is the number of ports with errors (infiniband-diags/ibqueryerrors.c).
+_COUNTS_IN_STATUS = frozenset({"ibqueryerrors"})
 
 
 class ToolOutput(NamedTuple):
@@ -90,17 +92,17 @@ def ask(node: Node, transport: Transport, devices: Sequence[str] = ("",)) -> Ite
             failure = recording.failure
             raise UsageError(f"{node.name}: {failure.stage.value}: {clean(failure.reason)}")
         for device, those in by_device.items():
-            yield _look(recording, device, those)
+            yield of_recording(recording, device, those)
 
 
-def _look(recording: Recording, device: str, those: Mapping[str, Probe]) -> FabricLook:
+def of_recording(recording: Recording, device: str, those: Mapping[str, Probe]) -> FabricLook:
+    """The look in the captures of these probes; what could not be captured is missing."""
     outputs: dict[str, ToolOutput] = {}
     missing: list[str] = []
     for name, probe in those.items():
         capture = recording.captures.get(probe.id)
-        # Some end with a status that is not 0 where they found errors; what they printed counts.
         if capture is None or capture.outcome not in (Outcome.DONE, Outcome.TRUNCATED) or (
-                capture.exit not in (0, None) and not capture.text.strip()):
+                capture.exit not in (0, None) and not (name in _COUNTS_IN_STATUS and capture.text.strip())):
             missing.append(clean(why(probe, capture)))
             continue
         outputs[name] = ToolOutput(capture.text, capture.outcome is Outcome.TRUNCATED)

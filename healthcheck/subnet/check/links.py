@@ -139,14 +139,16 @@ def states(seen: SeenSubnet) -> Iterator[FabricFinding]:
     """Ports between down and active, ports whose other end does not answer, and, without a plan, links that
     were up at the earlier sample."""
     plane = seen.subnet.name
-    told: set[FabricEnd] = set()
+    reported: set[FabricEnd] = set()
     for port in seen.subnet.ports():
-        if port.end in told:
+        if port.end in reported:
             continue
         if port.state in (LinkState.INITIALIZE, LinkState.ARMED):
             if port.peer is not None:
-                told.add(port.peer)
-            place = seen.at_link(port.end, port.peer) if port.peer is not None else seen.at_port(port.end)
+                reported.add(port.peer)
+            cable = seen.planned.get(seen.planned_name.get(port.end, PlannedEnd("", "")))
+            place = (seen.at_link(port.end, port.peer) if port.peer is not None
+                     else seen.at_planned(cable) if cable is not None else seen.at_port(port.end))
             yield FabricFinding(FabricRule.STATE, place, f"{port.state.value}: the subnet manager has not "
                                 "brought it up", "active", plane=plane)
         elif (port.state is LinkState.ACTIVE and port.peer is None

@@ -69,12 +69,12 @@ def _sources(subnet: Subnet) -> Iterator[FabricFinding]:
 
 
 def _absent(joined: FabricJoin, in_service: Sequence[str] | None, partial: bool,
-            told: set[str]) -> Iterator[FabricFinding]:
+            reported: set[str]) -> Iterator[FabricFinding]:
     """Adapters that nodes in service state and no subnet shows; of a node of which others are shown, as an
     adapter may rightly be in no subnet (Ethernet, storage)."""
     nodes = {place.node for place in joined.adapters.values()}
     for one in joined.absent:
-        if (in_service is None or one.node in in_service) and one.node in nodes and one.node not in told:
+        if (in_service is None or one.node in in_service) and one.node in nodes and one.node not in reported:
             yield FabricFinding(
                 FabricRule.ADAPTER, FabricPlace(PlaceKind.NODE, f"{one.node} {one.device or one.pci}",
                                                 nodes=(one.node,)),
@@ -82,12 +82,13 @@ def _absent(joined: FabricJoin, in_service: Sequence[str] | None, partial: bool,
 
 
 def _without_shadows(found: Sequence[FabricFinding]) -> Iterator[FabricFinding]:
-    """Leaves out what another finding explains: a missing host's link that is down, and a link that is told
-    as silent."""
+    """Leaves out what another finding explains: a missing host's link that is down, and a link that is
+    reported as silent."""
     gone = {name for one in found if one.rule is FabricRule.HOST and not one.unknown
             for name in one.place.nodes}
-    silent = {end for one in found if one.rule is FabricRule.SILENT for end in one.place.ends}
-    hosts_of_silent = {node for one in found if one.rule is FabricRule.SILENT for node in one.place.nodes}
+    mute = [one.place for one in found if one.rule in (FabricRule.SILENT, FabricRule.STATE)]
+    silent = {end for place in mute for end in place.ends}
+    hosts_of_silent = {node for place in mute for node in place.nodes}
     for one in found:
         if one.rule is FabricRule.LINK and set(one.place.nodes) & gone:
             continue

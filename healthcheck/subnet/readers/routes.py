@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from healthcheck.subnet.readers.building import SubnetReading, Unread, cut_short, guid_of, numbered
+from healthcheck.subnet.readers.building import SubnetReading, UnreadLines, cut_short, guid_of, numbered
 
 TOOL = "dump_fts"
 _SWITCH = re.compile(r"Unicast lids \[.*\] of switch .* guid 0x([0-9a-f]{1,16}) \(.*\):")
@@ -21,7 +21,7 @@ _NOWHERE = 255
 def read(text: str, cut: bool = False) -> SubnetReading:
     """The unicast tables in an output; `cut`: whether whoever captured it dropped its end."""
     tables: dict[str, dict[int, int]] = {}
-    unread = Unread(TOOL)
+    unread = UnreadLines(TOOL)
     table: dict[int, int] | None = None
     for number, line in numbered(text):
         if (switch := _SWITCH.fullmatch(line)) is not None:

@@ -12,7 +12,15 @@ from healthcheck.subnet.check.counted import beyond_chance, counted, threshold
 from healthcheck.subnet.check.findings import FabricFinding, FabricRule
 from healthcheck.subnet.check.seen import CountedBefore, SeenSubnet
 from healthcheck.subnet.join import FabricJoin
-from healthcheck.subnet.model import DeviceKind, FabricDevice, FabricEnd, FabricPort, LinkState, PortCounters, Subnet
+from healthcheck.subnet.model import (
+    DeviceKind,
+    FabricDevice,
+    FabricEnd,
+    FabricPort,
+    LinkState,
+    PortCounters,
+    Subnet,
+)
 from healthcheck.subnet.samples import before, read, write
 
 A, B = FabricEnd("0" * 15 + "1", 1), FabricEnd("0" * 15 + "2", 1)

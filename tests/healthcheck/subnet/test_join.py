@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from healthcheck.subnet.join import AdapterPlace, JoinedBy, join, known_adapters, planned_names, switch_names, system_name
+from healthcheck.subnet.join import (
+    AdapterPlace,
+    JoinedBy,
+    join,
+    known_adapters,
+    planned_names,
+    switch_names,
+    system_name,
+)
 from healthcheck.subnet.merge import merge
 from healthcheck.subnet.model import FabricEnd, Subnet
 from healthcheck.subnet.readers import topology
