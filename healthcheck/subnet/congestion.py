@@ -16,7 +16,7 @@ from statistics import median
 from healthcheck.subnet.cabling import PlannedEnd
 
 WAIT, SENT = "PortXmitWait", "PortXmitData"
-LIKE = 2.0          # loads that differ by less than this factor are alike
+LIKE = 2.0          # loads that differ by less than this factor are equally
 PEERS = 8           # fewer equals say nothing of what is usual
 TIMES = 4.0         # a hot port waits so many times as long as half of its equals
 LEAST_SENT = 1 << 20    # units of four octets: an idle port's few waits are no congestion
