@@ -12,6 +12,7 @@ import contextlib
 import os
 import secrets
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -203,7 +204,15 @@ class Fabric:
             states = [line.rpartition(".")[2] for line in self.run("saquery", "SMIR").stdout.splitlines() if "SMState" in line]
             return "LinkUp" in shown and "Initialize/" not in shown and "Armed/" not in shown and sorted(states) == [
                 *["2"] * (len(states) - 1), "3"] and len(states) >= len(self._managers)
-        wait_until(up, seconds=60, what="the subnet")
+
+        def up_or_asked() -> bool:
+            if up():
+                return True
+            # A master that missed another's notice does not look again by itself: SIGHUP makes it (opensm(8)).
+            for process in self._managers.values():
+                process.send_signal(signal.SIGHUP)
+            return False
+        wait_until(up_or_asked, seconds=60, what="the subnet")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
