@@ -31,10 +31,13 @@ LONGEST = (
     "tests/provisioning/burnin/test_nccltests_engine.py",
     "tests/provisioning/bringup/test_run_command.py",
     "tests/provisioning/bringup/test_command.py",
-    "tests/healthcheck/help/test_commands_run.py",
+    "tests/healthcheck/help/test_commands_run.py",         # 230
+    "tests/provisioning/firmware/test_update.py",           # 92
+    "tests/inventory/transport/test_slow_nodes.py",         # 113
     "tests/provisioning/bringup/steps/test_onmachine_steps.py",   # 70
     "tests/provisioning/demo/test_demo.py",                      # 67
     "tests/provisioning/triage/test_kill.py",
+    "tests/provisioning/bringup/test_os_kill.py",           # 36
     "tests/provisioning/triage/test_incidents.py",
     "tests/provisioning/burnin/test_consequences.py",
     "tests/healthcheck/test_docker_live.py",                # 65
