@@ -98,11 +98,12 @@ class Quiet:
 
 @dataclass
 class Lent:
-    """A node that a burn-in has for itself until then by the head's clock. `dead`: its process is gone. `order` is that
-    of its beginning, `ended` that of its end, if it gave the node back."""
+    """A node that a burn-in has for itself from and until then by the head's clock. `dead`: its process is gone. `order` is
+    that of its beginning, `ended` that of its end, if it gave the node back."""
 
     node: str
     name: str
+    began: float
     until: float
     dead: bool
     order: int

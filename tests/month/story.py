@@ -356,7 +356,7 @@ class Story:
         name = self.world.lease(node, minutes, killed=killed)
         if not name:
             return
-        lent = Lent(node, name, self.world.now + minutes * 60, killed, self.operator.tick())
+        lent = Lent(node, name, self.world.now, self.world.now + minutes * 60, killed, self.operator.tick())
         self.operator.lent.append(lent)
         for key in self.world.marks().keys() - before.keys():
             self._given(node, self.world.marks()[key])
@@ -485,8 +485,12 @@ class Story:
         assert (self.world.held(), self.world.rows_of("cordon"), self.world.rows_of("silence")) == before
 
     def clock_jumps(self, hours: float) -> None:
-        """The head's, forwards or backwards."""
+        """The head's, forwards or backwards. What was lent in what is now the future lasts as long as it was to, from now."""
         self.world.now += hours * HOUR
+        for lent in self.operator.lent:
+            early = lent.began - self.world.now
+            if early > 0 and not lent.ended:
+                lent.began, lent.until = lent.began - early, lent.until - early
         self.operator.jumped = self.operator.tick()
 
     def rules_change(self, *, strict: bool) -> None:
