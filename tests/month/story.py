@@ -419,6 +419,7 @@ class Story:
 
     def repaired(self, node: str) -> Done:
         """A person says so."""
+        self.world.now += 60      # who repaired it came after the look
         done = self.world.muster("repaired", node, "--reason", "reseated")
         self.operator.pages[node].repaired = self.operator.tick()
         return done
