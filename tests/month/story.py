@@ -421,6 +421,8 @@ class Story:
         """A person says so."""
         self.world.now += 60      # who repaired it came after the look
         done = self.world.muster("repaired", node, "--reason", "reseated")
+        if "--component is missing" in done.text:
+            done = self.world.muster("repaired", node, "--component", "all", "--reason", "reseated")
         self.operator.pages[node].repaired = self.operator.tick()
         return done
 
