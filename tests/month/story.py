@@ -211,7 +211,8 @@ class Story:
                 again = [one for one in _NEXT.findall(done.text) if one != command]
                 if left != mark or not again:
                     break
-                command = again[-1]     # to leave a node to whoever has it is named last
+                # To leave a node to whoever has it is named last, before what other back ends hold it with.
+                command = next((one for one in reversed(again) if one.startswith("cordon forget")), again[-1])
             assert left != mark, f"{mark} on {node} is not ended: {said}"
             # What others hold it with besides, or another back end, it says.
             assert done.code == 0 or any(name == node for _, name in copy.held()), said
