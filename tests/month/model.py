@@ -242,8 +242,9 @@ class Operator:
         return any(one.node == node and not one.outcome and not one.closed for one in self.returns)
 
     def forgotten(self, node: str) -> bool:
-        """Whether by the copy that took the store's place a part of it may be at the vendor."""
-        return any(one.node == node and one.forgotten for one in self.returns)
+        """Whether by the copy that took the store's place a part of it, or one that sits in it now, may be at the vendor."""
+        seats = self.seats()
+        return any(one.forgotten and node in (one.node, seats.get(one.serial, ("", ""))[0]) for one in self.returns)
 
     # ---- what follows
 
