@@ -98,11 +98,12 @@ class Quiet:
 
 @dataclass
 class Lent:
-    """A node that a burn-in has for itself until then by the head's clock. `dead`: its process is gone. `order` is that
-    of its beginning, `ended` that of its end, if it gave the node back."""
+    """A node that a burn-in has for itself from and until then by the head's clock. `dead`: its process is gone. `order` is
+    that of its beginning, `ended` that of its end, if it gave the node back."""
 
     node: str
     name: str
+    began: float
     until: float
     dead: bool
     order: int
@@ -212,15 +213,16 @@ class Operator:
                     later.number > one.number and later.serial == one.serial for later in self.returns):
                 return f"{one.serial} is to be at the vendor's, and sits in {node}"
             if not one.outcome or one.closed or not one.serial or any(
-                    later.order > one.order and (later.serial == one.serial or (later.node, later.slot) == (one.node, one.slot))
-                    for later in self.returns):
+                    later.order > one.order and later.serial == one.serial for later in self.returns):
                 continue
+            if one.outcome != "same" and at is not None and at[0] == node and self._after(one.serial, one.order):
+                return f"{one.serial} was said to be exchanged, and sits in {node}"
             page = self.pages.get(one.node, Page())
             seen = next((look for look in reversed(page.looks) if look.reached), None)
             here = seen.parts.get(one.slot, "") if seen is not None and seen.order > one.order else ""
-            if one.outcome != "same" and at is not None and at[0] == node and self._after(one.serial, one.order):
-                return f"{one.serial} was said to be exchanged, and sits in {node}"
-            if one.node != node or not here or here == one.serial:
+            # What is announced for a slot counts until something else is announced for it.
+            if one.node != node or not here or here == one.serial or any(
+                    later.order > one.order and (later.node, later.slot) == (one.node, one.slot) for later in self.returns):
                 continue
             # What was announced, and did sit there, is another matter when it leaves.
             came = one.serial if one.outcome == "same" else one.outcome
@@ -240,8 +242,9 @@ class Operator:
         return any(one.node == node and not one.outcome and not one.closed for one in self.returns)
 
     def forgotten(self, node: str) -> bool:
-        """Whether by the copy that took the store's place a part of it may be at the vendor."""
-        return any(one.node == node and one.forgotten for one in self.returns)
+        """Whether by the copy that took the store's place a part of it, or one that sits in it now, may be at the vendor."""
+        seats = self.seats()
+        return any(one.forgotten and node in (one.node, seats.get(one.serial, ("", ""))[0]) for one in self.returns)
 
     # ---- what follows
 

@@ -211,7 +211,8 @@ class Story:
                 again = [one for one in _NEXT.findall(done.text) if one != command]
                 if left != mark or not again:
                     break
-                command = again[-1]     # to leave a node to whoever has it is named last
+                # To leave a node to whoever has it is named last, before what other back ends hold it with.
+                command = next((one for one in reversed(again) if one.startswith("cordon forget")), again[-1])
             assert left != mark, f"{mark} on {node} is not ended: {said}"
             # What others hold it with besides, or another back end, it says.
             assert done.code == 0 or any(name == node for _, name in copy.held()), said
@@ -339,13 +340,17 @@ class Story:
         return done
 
     def mark_ends(self, node: str) -> None:
-        """A person ends the very mark that keeps jobs from the node in the main back end, and no other hold."""
+        """A person ends the very mark that keeps jobs from the node in the main back end, and no other hold. What another
+        wrote beside it stays, until someone says whose it is."""
         mark = self.world.marks().get((self.world.main, node))
         if mark is None or self.operator.leased(node, self.world.now):
             return
         before = self.world.held()
         done = self.world.muster("uncordon", "--mark", mark, "--reason", "looked at")
         assert done.code in (0, 1), done.text
+        if "mine now" in before[self.world.main, node]:
+            assert done.code == 1 and "cordon adopt" in done.text and self.world.held() == before, done.text
+            return
         assert mark not in self.world.marks().values(), done.text
         assert {key: words for key, words in before.items() if key[1] != node}.items() <= self.world.held().items(), done.text
         self.operator.pages[node].freed = self.operator.tick()
@@ -356,7 +361,7 @@ class Story:
         name = self.world.lease(node, minutes, killed=killed)
         if not name:
             return
-        lent = Lent(node, name, self.world.now + minutes * 60, killed, self.operator.tick())
+        lent = Lent(node, name, self.world.now, self.world.now + minutes * 60, killed, self.operator.tick())
         self.operator.lent.append(lent)
         for key in self.world.marks().keys() - before.keys():
             self._given(node, self.world.marks()[key])
@@ -415,7 +420,10 @@ class Story:
 
     def repaired(self, node: str) -> Done:
         """A person says so."""
+        self.world.now += 60      # who repaired it came after the look
         done = self.world.muster("repaired", node, "--reason", "reseated")
+        if "--component is missing" in done.text:
+            done = self.world.muster("repaired", node, "--component", "all", "--reason", "reseated")
         self.operator.pages[node].repaired = self.operator.tick()
         return done
 
@@ -485,8 +493,12 @@ class Story:
         assert (self.world.held(), self.world.rows_of("cordon"), self.world.rows_of("silence")) == before
 
     def clock_jumps(self, hours: float) -> None:
-        """The head's, forwards or backwards."""
+        """The head's, forwards or backwards. What was lent in what is now the future lasts as long as it was to, from now."""
         self.world.now += hours * HOUR
+        for lent in self.operator.lent:
+            early = lent.began - self.world.now
+            if early > 0 and not lent.ended:
+                lent.began, lent.until = lent.began - early, lent.until - early
         self.operator.jumped = self.operator.tick()
 
     def rules_change(self, *, strict: bool) -> None:

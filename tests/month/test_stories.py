@@ -93,6 +93,17 @@ def test_a_copy_is_put_back_whole_beside_the_journal_of_a_writer_that_was_killed
     assert story.world.held_by_muster("gpu01") and "gpu01" in story.world.muster("cordon").out
 
 
+def test_a_lease_that_a_head_took_with_its_clock_ahead_lasts_as_long_as_it_was_to(story: Story) -> None:
+    story.clock_jumps(24)
+    story.lease("gpu11", 600)
+    story.turn(2)
+    story.clock_jumps(-24)
+    story.turn(9, minutes=60)
+    assert story.world.held_by_muster("gpu11")
+    story.turn(3, minutes=60)
+    assert not story.world.held_by_muster("gpu11")
+
+
 def test_a_silence_gives_no_node_back(story: Story) -> None:
     story.node_fails("gpu11", "host-memory")
     story.turn(2)
