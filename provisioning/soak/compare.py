@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from healthcheck.model.outcome import Owner, Status
 from healthcheck.model.trouble import Trouble
 from inventory.text import clean
+from provisioning.soak.boottimes import LEAST_OTHERS
 from provisioning.soak.record import BootRecord, SoakRecord
 
 _KINDS = {"gpu": "gpu", "hca": "nic", "nvme": "drive", "disk": "drive", "dimm": "dimm", "board": "node",
@@ -164,13 +165,16 @@ def _rules(record: SoakRecord, first: BootRecord, boots: Sequence[BootRecord]) -
 def _forms(
     record: SoakRecord, first: BootRecord, boots: Sequence[BootRecord], cohort: Sequence[SoakRecord],
 ) -> Iterator[Trouble]:
-    """Errors in the kernel's log that neither the boot before nor any other machine wrote. Where that boot's
-    log had lost its beginning, the first restart's stands in for it."""
+    """Errors in the kernel's log that neither the boot before nor most other machines wrote: what one other
+    wrote, too, may be its fault as well. Where that boot's log had lost its beginning, the first restart's
+    stands in for it."""
     unread = [number for number, one in enumerate(boots, 1) if one.log is None]
     if unread and first.log is not None:
         yield Trouble(f"its kernel log could not be read {when(record, unread)}", Owner.OPERATOR,
                       "run muster check there, and see why it cannot be read")
-    known = set(first.forms) | {form for one in cohort for boot in one.boots for form in boot.forms}
+    wrote = Counter(form for one in cohort for form in {form for boot in one.boots for form in boot.forms})
+    usual = {form for form, many in wrote.items() if len(cohort) >= LEAST_OTHERS and 2 * many > len(cohort)}
+    known = set(first.forms) | usual
     if not first.log and boots:
         known |= set(boots[0].forms)
     seen: dict[str, list[int]] = {}

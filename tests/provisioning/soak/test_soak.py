@@ -17,7 +17,8 @@ from healthcheck.store.bringups import TroubleLine
 from healthcheck.store.file import opened
 from provisioning.bringup.steps import soak as soakstep
 from provisioning.soak.record import read
-from tests.provisioning.soak.soakworld import DESIRED, NAME, WELL, Died, World, soak
+from tests.provisioning.bringup.scripted import Died
+from tests.provisioning.soak.soakworld import DESIRED, NAME, WELL, World, soak
 
 RESTARTS = ["cold", "cold", "warm", "warm"]
 
