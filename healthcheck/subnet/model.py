@@ -103,6 +103,7 @@ class ManagerState(Enum):
     DISCOVERING = "discovering"
     STANDBY = "standby"
     MASTER = "master"
+    UNKNOWN = "unknown"         # its port is marked as a manager's (IsSM), and no source shows its state
 
 
 @dataclass(frozen=True)
@@ -116,18 +117,79 @@ class SubnetManager:
 
 
 @dataclass(frozen=True)
+class PortCounters:
+    """Counters of ports at one time, by the names of the InfiniBand Architecture Specification
+    ("SymbolErrorCounter", "LinkDownedCounter").
+
+    With `zeros`, the tool asked every port that is up and left out counters that are 0; `unasked` are ports
+    that it could not ask. Without it, a counter that is not there is not known.
+    """
+
+    values: Mapping[FabricEnd, Mapping[str, int]] = field(default_factory=lambda: MappingProxyType({}))
+    zeros: bool = False
+    unasked: frozenset[FabricEnd] = frozenset()
+
+    def of(self, end: FabricEnd) -> Mapping[str, int] | None:
+        """The counters of a port, None where they are not known; with `zeros` those that are not in it are
+        0."""
+        if end in self.unasked:
+            return None
+        return self.values.get(end, {} if self.zeros else None)
+
+
+@dataclass(frozen=True)
+class SubnetSensor:
+    """A reading of a part of a device: `what` is "temperature" (degrees Celsius), "rx power" and "tx power"
+    (dBm, `lane` from 1), "fan" (revolutions a minute) or "power supply" (no value). `end` is the port whose
+    optics it is, with number 0 for the device itself.
+
+    `low` and `high` are the limits that the part itself states, `ok` its own verdict, None where it states
+    none. `part` names one of several ("fan 3").
+    """
+
+    end: FabricEnd
+    what: str
+    part: str = ""
+    value: float | None = None
+    lane: int | None = None
+    low: float | None = None
+    high: float | None = None
+    ok: bool | None = None
+
+
+@dataclass(frozen=True)
+class CableModule:
+    """What a cable or an optical module states of itself at one port."""
+
+    vendor: str = ""
+    part: str = ""
+    serial: str = ""
+    revision: str = ""
+    date: str = ""
+    kind: str = ""
+    metres: float | None = None
+
+
+@dataclass(frozen=True)
 class Subnet:
     """One subnet (one plane of a multi-plane fabric) as it was seen once.
 
     `name` is the plane's; `devices` are by GUID; `managers` is None where none of the sources shows subnet
     managers, which is not the same as that there are none. `unread` names what could not be read, with the
     reason, and `partial` is whether a tool's output ended early: what is missing from a partial subnet is
-    not known to be absent.
+    not known to be absent. `counters`, `sensors`, `modules` and `routes` are what tools showed of ports and
+    parts: None, or nothing there, is not measured. `routes` has a switch's port for each LID, by the switch's
+    GUID. `tools` are the sources that were read.
     """
 
     name: str
     devices: Mapping[str, FabricDevice]
     managers: tuple[SubnetManager, ...] | None = None
+    counters: PortCounters | None = None
+    sensors: tuple[SubnetSensor, ...] = ()
+    modules: Mapping[FabricEnd, CableModule] = field(default_factory=lambda: MappingProxyType({}))
+    routes: Mapping[str, Mapping[int, int]] = field(default_factory=lambda: MappingProxyType({}))
+    tools: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
     partial: bool = False
 

@@ -1,0 +1,124 @@
+"""Several tools' readings of one subnet become one picture.
+
+An adapter that one tool knows by its port's GUID and another by its node's is one device, where any of them
+shows both. Where two tools differ over one thing, the one that was read first holds, and it is noted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from healthcheck.subnet.model import (
+    CableModule,
+    FabricDevice,
+    FabricEnd,
+    FabricPort,
+    ManagerState,
+    PortCounters,
+    Subnet,
+    SubnetManager,
+    SubnetSensor,
+)
+from healthcheck.subnet.readers.building import SubnetReading
+
+_FIELDS = ("state", "physical", "width", "speed", "gigabits", "lid", "port_guid", "label", "peer")
+
+
+def merge(name: str, readings: Sequence[SubnetReading]) -> Subnet:
+    """The subnet of this name; readings that know more of a thing should come first."""
+    owners = _owners(readings)
+    devices: dict[str, FabricDevice] = {}
+    ports: dict[str, dict[int, FabricPort]] = {}
+    unread = [line for reading in readings for line in reading.unread]
+    for reading in readings:
+        for device in reading.devices.values():
+            guid = owners.get(device.guid, device.guid)
+            devices[guid] = _device(devices.get(guid), replace(device, guid=guid, ports={}))
+            held = ports.setdefault(guid, {})
+            for port in device.ports.values():
+                moved = replace(port, end=FabricEnd(guid, port.end.number), peer=_moved(port.peer, owners))
+                held[port.end.number] = _port(held.get(port.end.number), moved)
+    whole = {guid: replace(device, ports=dict(sorted(ports[guid].items())))
+             for guid, device in devices.items()}
+    return Subnet(
+        name, whole, managers=_managers(readings), counters=_counters(readings, owners),
+        sensors=tuple(_sensors(readings, owners)), modules=_modules(readings, owners),
+        routes={owners.get(guid, guid): table for reading in readings
+                for guid, table in reading.routes.items()},
+        tools=tuple(reading.tool for reading in readings), unread=tuple(unread),
+        partial=any(reading.partial for reading in readings))
+
+
+def _owners(readings: Iterable[SubnetReading]) -> Mapping[str, str]:
+    """The node GUID of each port GUID that differs from it."""
+    return {port.port_guid: device.guid for reading in readings for device in reading.devices.values()
+            for port in device.ports.values()
+            if port.port_guid is not None and port.port_guid != device.guid}
+
+
+def _moved(end: FabricEnd | None, owners: Mapping[str, str]) -> FabricEnd | None:
+    return end if end is None or end.guid not in owners else FabricEnd(owners[end.guid], end.number)
+
+
+def _device(known: FabricDevice | None, shown: FabricDevice) -> FabricDevice:
+    if known is None:
+        return shown
+    return replace(known, description=known.description or shown.description,
+                   system=known.system or shown.system,
+                   port_count=shown.port_count if known.port_count is None else known.port_count)
+
+
+def _port(known: FabricPort | None, shown: FabricPort) -> FabricPort:
+    if known is None:
+        return shown
+    missing = {name: getattr(shown, name) for name in _FIELDS
+               if getattr(known, name) is None and getattr(shown, name) is not None}
+    return replace(known, **missing) if missing else known
+
+
+def _managers(readings: Sequence[SubnetReading]) -> tuple[SubnetManager, ...] | None:
+    """Every manager once, the busiest state of those that tools show; with those whose ports are marked."""
+    if all(reading.managers is None for reading in readings):
+        return None
+    found: dict[str, SubnetManager] = {}
+    for manager in (manager for reading in readings for manager in reading.managers or ()):
+        held = found.get(manager.port_guid)
+        if held is None or _ORDER.index(manager.state) > _ORDER.index(held.state):
+            found[manager.port_guid] = manager
+    marked = {guid for reading in readings for guid in reading.manager_ports} - set(found)
+    return (*found.values(), *(SubnetManager(guid, ManagerState.UNKNOWN) for guid in sorted(marked)))
+
+
+_ORDER = (ManagerState.UNKNOWN, ManagerState.NOT_ACTIVE, ManagerState.DISCOVERING, ManagerState.STANDBY,
+          ManagerState.MASTER)
+
+
+def _counters(readings: Sequence[SubnetReading], owners: Mapping[str, str]) -> PortCounters | None:
+    """The counters of all of them; zeros are known where one of them asked every port."""
+    shown = [reading.counters for reading in readings if reading.counters is not None]
+    if not shown:
+        return None
+    values: dict[FabricEnd, dict[str, int]] = {}
+    for counters in shown:
+        for end, named in counters.values.items():
+            held = values.setdefault(FabricEnd(owners.get(end.guid, end.guid), end.number), {})
+            for name, value in named.items():
+                held.setdefault(name, value)
+    unasked = {FabricEnd(owners.get(end.guid, end.guid), end.number)
+               for counters in shown for end in counters.unasked}
+    return PortCounters(values, any(counters.zeros for counters in shown),
+                        frozenset(unasked - set(values)))
+
+
+def _sensors(readings: Sequence[SubnetReading], owners: Mapping[str, str]) -> list[SubnetSensor]:
+    return [replace(sensor, end=_moved(sensor.end, owners) or sensor.end)
+            for reading in readings for sensor in reading.sensors]
+
+
+def _modules(readings: Sequence[SubnetReading], owners: Mapping[str, str]) -> Mapping[FabricEnd, CableModule]:
+    found: dict[FabricEnd, CableModule] = {}
+    for reading in readings:
+        for end, module in reading.modules.items():
+            found.setdefault(_moved(end, owners) or end, module)
+    return found
