@@ -93,6 +93,7 @@ class _Search:
         self.best = [0.0] * len(ways.rates)
         self.rounds: list[list[tuple[int, int]]] = []
         self.load: list[float] = []
+        self.value = 0.0        # how much of what is open this round covers, a channel at most 1
         self.partner: dict[int, int] = {}
         self.users: list[set[int]] = []
 
@@ -101,7 +102,7 @@ class _Search:
         that load nothing twice."""
         self._drop_hopeless()
         while self.open:
-            self.load = [0.0] * len(self.need)
+            self.load, self.value = [0.0] * len(self.need), 0.0
             self.users = [set() for _ in self.need]
             self.partner = {}
             first, *others = self._order()
@@ -179,22 +180,29 @@ class _Search:
     def _put(self, a: int, b: int) -> None:
         self.partner[a], self.partner[b] = b, a
         for at, load in self.ways.loads(a, b):
-            self.load[at] += load
+            self._change(at, load)
             self.users[at].add(min(a, b))
 
     def _take_back(self, a: int) -> tuple[int, int]:
         b = self.partner.pop(a)
         del self.partner[b]
         for at, load in self.ways.loads(a, b):
-            self.load[at] = max(0.0, self.load[at] - load)
+            self._change(at, -load)
             self.users[at].discard(min(a, b))
         return min(a, b), max(a, b)
+
+    def _change(self, channel: Channel, load: float) -> None:
+        before = self.load[channel]
+        self.load[channel] = after = max(0.0, before + load)
+        if channel in self.open:
+            need = self.need[channel]
+            self.value += (min(after, need) - min(before, need)) / need
 
     def _exchange(self, channel: Channel, pairs: Sequence[tuple[int, int]]) -> bool:
         """Takes pairs back for one that loads this channel, where the round then covers more; what lost its
         partner gets another one if there is one."""
         for a, b in pairs[:_SWAPS]:
-            before = self._value()
+            before = self.value
             out = [self._take_back(end) for end in (a, b) if end in self.partner]
             over = {user for at, load in self.ways.loads(a, b) for user in self.users[at]
                     if self.load[at] + load > self.ways.rates[at] * (1 + _ODD)}
@@ -205,7 +213,7 @@ class _Search:
                 self._put(a, b)
                 put.append((a, b))
                 put += self._placed_again([end for pair in out for end in pair if end not in (a, b)])
-            if put and self._value() > before + _ODD:
+            if put and self.value > before + _ODD:
                 return True
             for one, _ in put:
                 self._take_back(one)
@@ -223,10 +231,6 @@ class _Search:
                     self._put(a, b)
                     put.append((a, b))
         return put
-
-    def _value(self) -> float:
-        """How much of what is open this round covers."""
-        return sum(min(1.0, self.load[at] / self.need[at]) for at in self.open)
 
     def plan(self) -> LinkBurnPlan:
         """The plan that was found."""

@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Protocol
 
-from healthcheck.subnet.lft import ForwardingTables
 from healthcheck.subnet.model import DeviceKind, FabricEnd, FabricPort, LinkState, Subnet
 
 # Switches on one way, at most: a fat tree of three tiers has five, a dragonfly's longest way six.
@@ -42,12 +41,12 @@ def usable(port: FabricPort | None) -> bool:
 
 
 class TableRoutes:
-    """Static routing: what is for a LID leaves each switch by one port."""
+    """Static routing: what is for a LID leaves each switch by one port (`Subnet.routes`)."""
 
     expected = False
 
-    def __init__(self, subnet: Subnet, tables: ForwardingTables) -> None:
-        self._subnet, self._tables = subnet, tables
+    def __init__(self, subnet: Subnet) -> None:
+        self._subnet = subnet
 
     def shares(self, switch: str, target: FabricEnd) -> Shares:
         """As the protocol says; every share is 1."""
@@ -57,7 +56,7 @@ class TableRoutes:
         found: dict[FabricEnd, float] = {}
         at = switch
         while len(found) < MOST_HOPS:
-            table = self._tables.of.get(at)
+            table = self._subnet.routes.get(at)
             if table is None:
                 raise NoRouteError(f"the forwarding table of {_name(self._subnet, at)} is not known")
             number = table.get(port.lid)
@@ -83,6 +82,7 @@ class EvenRoutes:
     def __init__(self, subnet: Subnet) -> None:
         self._subnet = subnet
         self._steps: dict[str, Mapping[str, int]] = {}
+        self._between: dict[tuple[str, str], Shares] = {}
         self._leaving = {
             device.guid: tuple(port for port in device.ports.values()
                                if port.peer is not None and usable(port) and _is_switch(subnet, port.peer))
@@ -94,6 +94,12 @@ class EvenRoutes:
         if last is None or last.peer is None or last.peer.guid not in self._leaving:
             raise NoRouteError(f"{target.guid} port {target.number} is on no switch")
         goal = last.peer.guid
+        if (switch, goal) not in self._between:
+            self._between[switch, goal] = self._spread(switch, goal)
+        return {**self._between[switch, goal], last.peer: 1.0}
+
+    def _spread(self, switch: str, goal: str) -> Shares:
+        """The shares between two switches."""
         steps = self._steps_to(goal)
         if switch not in steps:
             raise NoRouteError(f"{_name(self._subnet, switch)} has no way to {_name(self._subnet, goal)}")
@@ -109,7 +115,7 @@ class EvenRoutes:
                     if port.peer is not None:
                         ahead[port.peer.guid] = ahead.get(port.peer.guid, 0.0) + share / len(ports)
             front = ahead
-        return {**found, last.peer: 1.0}
+        return found
 
     def _steps_to(self, goal: str) -> Mapping[str, int]:
         """By switch how many links it is from `goal`."""
