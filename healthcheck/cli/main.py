@@ -68,6 +68,8 @@ COMMANDS = {
     "bmc": ("provisioning.cli.bmc:bmc", "Query BMCs: power, hardware, firmware, event log."),
     "firmware": ("provisioning.cli.firmware:firmware",
                  "Compare firmware versions with what is wanted."),
+    "fabric": ("healthcheck.cli.fabric:fabric",
+               "Compare the fabric's cables and links with the plan; list what repairs them."),
     "privilege": ("healthcheck.cli.privilege:privilege",
                   "Print the setup for checks without root and for Kubernetes."),
     "init": ("healthcheck.cli.init:init",
@@ -80,7 +82,7 @@ COMMANDS = {
 
 # The headings of `muster --help`: what one wants to do -> the commands for it.
 SECTIONS = {
-    "Look": ("check", "nodes", "report", "history", "exporter"),
+    "Look": ("check", "nodes", "fabric", "report", "history", "exporter"),
     "Decide": ("triage", "incident", "gate", "silence", "unsilence"),
     "Act": ("cordon", "uncordon", "remediate", "reboot", "lease", "repaired", "ticket", "rma"),
     "Bring up": ("bringup", "os", "bmc", "firmware"),

@@ -3,7 +3,8 @@ versions that run on the node.
 
 GPUs and adapters are identified by PCI address ("gpu 0000:18:00.0", "nic 0000:1a:00.0"); the machine is
 "board". sysfs has no serial number of an adapter, so the GUID in the first entry of its port's GID table,
-which is set at manufacture, stands for it.
+which is set at manufacture, stands for it. An adapter's node GUID and display name ("mlx5_0") stand beside
+it, so that the subnet's view of the fabric can be joined with nodes.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def hardware_of(recording: Recording, captures: Captures | None = None) -> Now:
     found: dict[str, dict[str, str]] = {}
     whole = set()
     for kind, builder, keys in (("gpu", gpus, {"serial": "serial", "uuid": "uuid", "firmware": "vbios"}),
-                                ("nic", hcas, {"firmware": "firmware"})):
+                                ("nic", hcas, {"firmware": "firmware", "guid": "guid", "device": "device"})):
         subjects, all_of_them = _subjects(captures, builder)
         guids = _guids(captures) if kind == "nic" else {}
         for subject in subjects[:COMPONENTS]:

@@ -1,14 +1,15 @@
 """RDMA adapters: firmware, board, PCI Express link and user-space devices of each, and the adapters on the
 bus without an RDMA device.
 
-Formats: Documentation/ABI/stable/sysfs-class-infiniband (fw_ver, board_id, infiniband_verbs, infiniband_mad)
-and Documentation/ABI/testing/sysfs-bus-pci (current_link_speed "32.0 GT/s PCIe", max_link_width). `device/..`
+Formats: Documentation/ABI/stable/sysfs-class-infiniband (fw_ver, board_id, node_guid, sys_image_guid,
+infiniband_verbs, infiniband_mad) and Documentation/ABI/testing/sysfs-bus-pci (current_link_speed "32.0 GT/s PCIe", max_link_width). `device/..`
 is the port that the adapter is plugged into: an adapter of generation 5 in a slot of generation 4 rightly
 runs at 4.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import CapturedFiles
 from healthcheck.facts.gpu import PCI, uevent
-from healthcheck.facts.parsing import natural, pcie_lanes, pcie_speed, said
+from healthcheck.facts.parsing import matched, natural, pcie_lanes, pcie_speed, said
 from healthcheck.facts.pci import PASSED_ON
 from healthcheck.facts.port import BASE, SYSFS, VIRTUAL, card, device_id, is_lag, pci_of, slot
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread, partial_if
@@ -28,7 +29,7 @@ _LINK = ("current_link_width", "current_link_speed", "max_link_width", "max_link
 HCA = Probe(
     "hca.sysfs", ProbeKind.FILES,
     paths=(
-        f"{BASE}/*/fw_ver", f"{BASE}/*/board_id", *(f"{BASE}/*/device/{name}" for name in _LINK),
+        f"{BASE}/*/fw_ver", f"{BASE}/*/board_id", f"{BASE}/*/node_guid", f"{BASE}/*/sys_image_guid", *(f"{BASE}/*/device/{name}" for name in _LINK),
         f"{BASE}/*/device/../max_link_width", f"{BASE}/*/device/../max_link_speed", f"{_VERBS}/*/ibdev",
         f"{_MAD}/umad*/ibdev",
         f"{BASE}/*/device/uevent", f"{BASE}/*/device/physfn/uevent",
@@ -54,6 +55,8 @@ class Hca(Fact):
     firmware: str
     board: str
     model: str
+    guid: str
+    system_guid: str
     width: int
     width_best: int
     gigatransfers: float
@@ -111,6 +114,8 @@ def _hca(files: CapturedFiles, name: str, users: dict[str, list[Any]]) -> Hca:
         firmware=files.optional(f"{at}/fw_ver", _firmware),
         board=board,
         model=kind if board is UNSUPPORTED else board,
+        guid=files.optional(f"{at}/node_guid", _guid),
+        system_guid=files.optional(f"{at}/sys_image_guid", _guid),
         width=files.optional(f"{at}/device/current_link_width", pcie_lanes),
         width_best=_best(files, at, "max_link_width", pcie_lanes),
         gigatransfers=files.optional(f"{at}/device/current_link_speed", pcie_speed),
@@ -134,6 +139,17 @@ def _firmware(text: str) -> Any:
     """UNSUPPORTED where it is empty: a device of software, as rxe, has none (ib_get_device_fw_str in
     drivers/infiniband/core/device.c)."""
     return text or UNSUPPORTED
+
+
+_GUID = re.compile(r"[0-9a-fA-F]{4}(:[0-9a-fA-F]{4}){3}")
+
+
+def _guid(text: str) -> Any:
+    """ "a088c20300000001" of "a088:c203:0000:0001"; UNSUPPORTED where the driver gives none, which is all
+    zeros."""
+    matched(_GUID, text)
+    digits = text.replace(":", "").lower()
+    return digits if digits.strip("0") else UNSUPPORTED
 
 
 def _number(names: list[Any], device: str) -> Any:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from healthcheck.subnet.model import (
     CableModule,
+    DeviceKind,
     FabricDevice,
     FabricEnd,
     FabricPort,
@@ -42,7 +43,7 @@ def merge(name: str, readings: Sequence[SubnetReading]) -> Subnet:
     whole = {guid: replace(device, ports=dict(sorted(ports[guid].items())))
              for guid, device in devices.items()}
     return Subnet(
-        name, whole, managers=_managers(readings), counters=_counters(readings, owners),
+        name, whole, managers=_managers(readings, whole), counters=_counters(readings, owners, whole),
         sensors=tuple(_sensors(readings, owners)), modules=_modules(readings, owners),
         routes={owners.get(guid, guid): table for reading in readings
                 for guid, table in reading.routes.items()},
@@ -77,16 +78,19 @@ def _port(known: FabricPort | None, shown: FabricPort) -> FabricPort:
     return replace(known, **missing) if missing else known
 
 
-def _managers(readings: Sequence[SubnetReading]) -> tuple[SubnetManager, ...] | None:
+def _managers(readings: Sequence[SubnetReading],
+              devices: Mapping[str, FabricDevice]) -> tuple[SubnetManager, ...] | None:
     """Every manager once, the busiest state of those that tools show; with those whose ports are marked."""
     if all(reading.managers is None for reading in readings):
         return None
+    at = _lids(devices)
     found: dict[str, SubnetManager] = {}
     for manager in (manager for reading in readings for manager in reading.managers or ()):
         held = found.get(manager.port_guid)
         if held is None or _ORDER.index(manager.state) > _ORDER.index(held.state):
             found[manager.port_guid] = manager
-    marked = {guid for reading in readings for guid in reading.manager_ports} - set(found)
+    marked = {_port_guid(devices, at[lid]) for reading in readings for lid in reading.manager_lids or ()
+              if lid in at} - set(found)
     return (*found.values(), *(SubnetManager(guid, ManagerState.UNKNOWN) for guid in sorted(marked)))
 
 
@@ -94,9 +98,31 @@ _ORDER = (ManagerState.UNKNOWN, ManagerState.NOT_ACTIVE, ManagerState.DISCOVERIN
           ManagerState.MASTER)
 
 
-def _counters(readings: Sequence[SubnetReading], owners: Mapping[str, str]) -> PortCounters | None:
+def _lids(devices: Mapping[str, FabricDevice]) -> Mapping[int, FabricEnd]:
+    """Whose LID it is: an adapter's port, or a switch with number 0."""
+    return {port.lid: port.end if device.kind is not DeviceKind.SWITCH else FabricEnd(device.guid, 0)
+            for device in devices.values() for port in device.ports.values() if port.lid is not None}
+
+
+def _port_guid(devices: Mapping[str, FabricDevice], end: FabricEnd) -> str:
+    port = devices[end.guid].ports.get(end.number)
+    return port.port_guid if port is not None and port.port_guid is not None else end.guid
+
+
+def _by_lid(reading: SubnetReading, at: Mapping[int, FabricEnd]) -> PortCounters | None:
+    """Counters that a tool shows by LID, of the ports whose LIDs are known."""
+    if not reading.by_lid:
+        return None
+    return PortCounters({FabricEnd(at[lid].guid, number): named
+                         for (lid, number), named in reading.by_lid.items() if lid in at})
+
+
+def _counters(readings: Sequence[SubnetReading], owners: Mapping[str, str],
+              devices: Mapping[str, FabricDevice]) -> PortCounters | None:
     """The counters of all of them; zeros are known where one of them asked every port."""
-    shown = [reading.counters for reading in readings if reading.counters is not None]
+    at = _lids(devices)
+    shown = [counters for reading in readings
+             for counters in (reading.counters, _by_lid(reading, at)) if counters is not None]
     if not shown:
         return None
     values: dict[FabricEnd, dict[str, int]] = {}
@@ -107,8 +133,12 @@ def _counters(readings: Sequence[SubnetReading], owners: Mapping[str, str]) -> P
                 held.setdefault(name, value)
     unasked = {FabricEnd(owners.get(end.guid, end.guid), end.number)
                for counters in shown for end in counters.unasked}
+    full: dict[FabricEnd, frozenset[str]] = {}
+    for end, names in ((end, names) for counters in shown for end, names in counters.full.items()):
+        moved = FabricEnd(owners.get(end.guid, end.guid), end.number)
+        full[moved] = full.get(moved, frozenset()) | names
     return PortCounters(values, any(counters.zeros for counters in shown),
-                        frozenset(unasked - set(values)))
+                        frozenset(unasked - set(values)), full)
 
 
 def _sensors(readings: Sequence[SubnetReading], owners: Mapping[str, str]) -> list[SubnetSensor]:

@@ -122,12 +122,14 @@ class PortCounters:
     ("SymbolErrorCounter", "LinkDownedCounter").
 
     With `zeros`, the tool asked every port that is up and left out counters that are 0; `unasked` are ports
-    that it could not ask. Without it, a counter that is not there is not known.
+    that it could not ask. Without it, a counter that is not there is not known. `full` are counters that
+    stand at the highest value that they can show.
     """
 
     values: Mapping[FabricEnd, Mapping[str, int]] = field(default_factory=lambda: MappingProxyType({}))
     zeros: bool = False
     unasked: frozenset[FabricEnd] = frozenset()
+    full: Mapping[FabricEnd, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))
 
     def of(self, end: FabricEnd) -> Mapping[str, int] | None:
         """The counters of a port, None where they are not known; with `zeros` those that are not in it are

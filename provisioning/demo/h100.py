@@ -195,7 +195,7 @@ def _hca(machine: DemoMachine, index: int, address: str, rng: random.Random) -> 
     }
     device = {
         "fw_ver": "28.39.1002", "board_id": "MT_0000000838", "hca_type": "MT4129", "node_type": "1: CA",
-        "node_guid": ":".join(guid[i:i + 4] for i in range(0, 16, 4)),
+        **dict.fromkeys(("node_guid", "sys_image_guid"), ":".join(guid[i:i + 4] for i in range(0, 16, 4))),
     }
     for path, value in device.items():
         machine.files[f"{at}/{path}"] = f"{value}\n"

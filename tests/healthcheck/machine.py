@@ -152,8 +152,8 @@ def hcas(count: int = 8, **changes: str) -> Capture:
     files = {}
     for n in range(count):
         base = f"/sys/class/infiniband/mlx5_{n}"
-        texts = {"fw_ver": "28.39.1002\n", "board_id": "MT_0000000838\n",
-                 "device/uevent": f"DRIVER=mlx5_core\nPCI_ID=15B3:1021\nPCI_SLOT_NAME=0000:{0x40 + n:02x}:00.0\n"}
+        texts = {"fw_ver": "28.39.1002\n", "board_id": "MT_0000000838\n", "node_guid": f"a088:c203:0000:{n:04x}\n",
+                 "sys_image_guid": f"a088:c203:0000:{n:04x}\n", "device/uevent": f"DRIVER=mlx5_core\nPCI_ID=15B3:1021\nPCI_SLOT_NAME=0000:{0x40 + n:02x}:00.0\n"}
         for which in ("current", "max"):
             texts |= {f"device/{which}_link_width": "16\n", f"device/{which}_link_speed": "32.0 GT/s PCIe\n"}
         texts |= {"device/../max_link_width": "16\n", "device/../max_link_speed": "32.0 GT/s PCIe\n"}

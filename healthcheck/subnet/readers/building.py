@@ -38,12 +38,16 @@ _GUID = re.compile(r"(?:0x)?([0-9a-fA-F]{1,16})")
 @dataclass(frozen=True)
 class SubnetReading:
     """What one tool's output showed. Adapters stand under the GUID that the tool prints, which is the port's
-    with some tools and the node's with others: `healthcheck.subnet.merge` brings them together."""
+    with some tools and the node's with others: `healthcheck.subnet.merge` brings them together.
+    `manager_lids` are LIDs of ports that are marked as a subnet manager's (IsSM), None where the tool does
+    not show that."""
 
     tool: str
     devices: Mapping[str, FabricDevice] = field(default_factory=lambda: MappingProxyType({}))
+    # Counters of ports that the tool names by LID and port number
+    by_lid: Mapping[tuple[int, int], Mapping[str, int]] = field(default_factory=lambda: MappingProxyType({}))
     managers: tuple[SubnetManager, ...] | None = None
-    manager_ports: frozenset[str] = frozenset()
+    manager_lids: frozenset[int] | None = None
     counters: PortCounters | None = None
     sensors: tuple[SubnetSensor, ...] = ()
     modules: Mapping[FabricEnd, CableModule] = field(default_factory=lambda: MappingProxyType({}))
@@ -147,7 +151,14 @@ class Building:
         """A port that was shown already."""
         return self._ports.get(end.guid, {}).get(end.number)
 
+    def finish_switches(self) -> None:
+        """Takes from switches' ports the GUID that a tool repeats for each: they have none of their own."""
+        for guid, device in self._devices.items():
+            if device.kind is DeviceKind.SWITCH:
+                self._ports[guid] = {number: replace(port, port_guid=None)
+                                     for number, port in self._ports[guid].items()}
+
     def devices(self) -> Mapping[str, FabricDevice]:
-        """Everything, by GUID."""
+        """Every device that was named, by GUID, with its ports."""
         return {guid: replace(device, ports=dict(sorted(self._ports[guid].items())))
                 for guid, device in self._devices.items()}

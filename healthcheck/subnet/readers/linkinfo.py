@@ -26,7 +26,8 @@ from healthcheck.subnet.readers.building import (
 TOOL = "iblinkinfo --line"
 _STATES = {"Down": LinkState.DOWN, "Initialize": LinkState.INITIALIZE, "Init": LinkState.INITIALIZE,
            "Armed": LinkState.ARMED, "Active": LinkState.ACTIVE}
-_NEAR = re.compile(r'\s*0x([0-9a-f]{16}) "([^"]*)"\s+(\d{1,6})\s+(\d{1,3})\[ *(\d*) *\] ==\((.*?)\)==>\s*(.*)')
+_NEAR = re.compile(
+    r'\s*0x([0-9a-f]{16}) "([^"]*)"\s+(\d{1,6})\s+(\d{1,3})\[ *(\d*) *\] ==\((.*?)\)==>\s*(.*)')
 _UP = re.compile(r"\s*(\S+)\s+(.*?)\s+(\w+)/\s*(\w+)")
 _DOWN = re.compile(r"\s*(\w+)/\s*(\w+)")
 _FAR = re.compile(r'0x([0-9a-f]{16})\s+(\d{1,6})\s+(\d{1,3})\[ *(\d*) *\] "([^"]*)" \(.*\)\s*')

@@ -44,7 +44,7 @@ def read(text: str, cut: bool = False) -> SubnetReading:
     own: str | None = None
     kind, own_lid = DeviceKind.SWITCH, 0
     for number, line in numbered(text):
-        if line.startswith("#") or line.startswith(("Chassis ", "Non-Chassis", " ")):
+        if line.startswith(("#", "Chassis ", "Non-Chassis", " ")):
             continue
         if (value := _VALUE.fullmatch(line)) is not None:
             if value[1] == "sysimgguid":

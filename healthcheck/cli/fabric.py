@@ -1,0 +1,30 @@
+"""`muster fabric`: cables, links and switches as their subnet sees them; commands load on use."""
+
+from __future__ import annotations
+
+import click
+
+from inventory.cli.lazy import LazyGroup
+
+COMMANDS = {
+    "plan": ("healthcheck.cli.fabricplan:plan", "Check a cabling plan, or generate one from counts."),
+    "diff": (
+        "healthcheck.cli.fabricdiff:diff",
+        "Compare the plan with what is cabled; list the moves that repair it.",
+    ),
+    "map": (
+        "healthcheck.cli.fabricmap:map_",
+        "Write what follows from the fabric: Slurm's topology, host order, a drawing.",
+    ),
+}
+
+
+@click.group(cls=LazyGroup, places=COMMANDS)
+def fabric() -> None:
+    """Look at the fabric as its subnet does: what is planned, what is there, and what repairs it.
+
+    \b
+    muster fabric plan --from cabling.csv                  check the plan of the data centre
+    muster fabric diff --plan cabling.csv --saved outputs  compare it with what is there
+    muster fabric map --plan cabling.csv --format slurm    topology.conf
+    """
