@@ -32,6 +32,7 @@ SOURCES = (
     Source("saquery", sa.read, "saquery"),
     Source("sminfo", sa.read_sminfo, "sminfo"),
     Source("dump_fts", routes.read, "dump_fts"),
+    Source("dump_lfts", routes.read, "dump_lfts"),
     Source("ibroute", routes.read, "ibroute"),
 )
 BY_NAME: Mapping[str, Source] = {source.name: source for source in SOURCES}

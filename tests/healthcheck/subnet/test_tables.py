@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from healthcheck.subnet.model import FabricEnd
-from healthcheck.subnet.readers import tables
+from healthcheck.subnet.readers import routes as tables
 from healthcheck.subnet.routes import EvenRoutes, NoRouteError, TableRoutes
 from tests.healthcheck.subnet.trees import Tree, host, leaf, spine
 
@@ -38,7 +38,7 @@ def test_records_of_the_sa_are_read_by_the_switches_lids() -> None:
 def test_a_table_without_its_end_or_with_another_count_is_not_believed() -> None:
     lines = recorded("ibroute.txt").splitlines(keepends=True)
     cut = tables.read("".join(lines[:-3]))
-    assert not cut.routes and cut.partial and cut.unread == ("dump_lfts: the table of switch 0000000000200007 has no end",)
+    assert not cut.routes and cut.partial and cut.unread == ("dump_fts: the table of switch 0000000000200007 has no end",)
     short = tables.read("".join([*lines[:5], *lines[6:]]))
     assert not short.routes and "says that it has 24 LIDs, and 23 were read" in short.unread[0]
 
