@@ -6,9 +6,10 @@ when in one round each of its channels is to carry the asked share of its rate. 
 there are; the search for few rounds is here.
 
 The first try begins with hosts of opposite switches in order, which is the whole answer in a well-wired fat
-tree with routes by destination. A round is filled with the channels first that fewest pairs reach. Where no pair is free that loads such a
-channel, one or two pairs are taken back if that covers more than it loses (a chain of such exchanges is what
-Kuhn's matching does, "The Hungarian Method", 1955; here channels are shared, so it is a heuristic).
+tree with routes by destination. A round is filled with the channels first that fewest pairs reach. Where no
+pair is free that loads such a channel, one or two pairs are taken back if that covers more than it loses (a
+chain of such exchanges is what Kuhn's matching does, "The Hungarian Method", 1955; here channels are shared,
+so it is a heuristic).
 """
 
 from __future__ import annotations
@@ -143,7 +144,8 @@ class _Search:
         while not self._covered(channel):
             if self.together is not None and len(self.partner) >= 2 * self.together:
                 return
-            free, taken = [], []
+            free: list[tuple[int, int]] = []
+            taken: list[tuple[int, int]] = []
             for a, b in self.ways.candidates(channel, self.random, _CANDIDATES):
                 (taken if a in self.partner or b in self.partner else free).append((a, b))
             if not self._best_free(free) and not (self.swap and self._exchange(channel, taken)):

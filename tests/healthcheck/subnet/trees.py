@@ -56,9 +56,9 @@ class Tree:
         devices = {}
         for guid in lids:
             adapter = int(guid, 16) >= HOSTS
-            own = {end.number: FabricPort(end, state, "linkup", 4, rate, lid=lids[guid], peer=peer)
+            shown = {end.number: FabricPort(end, state, "linkup", 4, rate, lid=lids[guid], peer=peer)
                    for end, (peer, rate) in sorted(ends.items()) if end.guid == guid}
-            devices[guid] = FabricDevice(guid, DeviceKind.ADAPTER if adapter else DeviceKind.SWITCH, guid.lstrip("0"), ports=own)
+            devices[guid] = FabricDevice(guid, DeviceKind.ADAPTER if adapter else DeviceKind.SWITCH, guid.lstrip("0"), ports=shown)
         return Subnet("", devices, routes={**{leaf(at): self._of_leaf(at, lids, up) for at in range(self.leaves)},
                                            **{spine(at): self._of_spine(at, lids, down) for at in range(self.spines)}})
 
