@@ -26,6 +26,7 @@ _ID = re.compile(r"[0-9]{1,10}(?:_[0-9]{1,10})?(?:\+[0-9]{1,4})?")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
 _SHOWN = re.compile(r"^(?:   )?(JobState|UserId|Requeue|SubmitTime|StartTime|NodeList|FailedNode)=",
                     re.MULTILINE)
+_OUTPUT = re.compile(r"^   Std(?:Out|Err)=([^\n]{1,4096})$", re.MULTILINE)
 _WORD = re.compile(r"(?:^|\s)(JobState|Reason|UserId|Restarts|ExitCode|SubmitTime|StartTime|EndTime|NodeList|"
                    r"FailedNode)=(\S*)")
 
@@ -155,6 +156,16 @@ def parse_scontrol(text: str, number: str) -> Job:
                _time(found.get("StartTime", "")), _time(found.get("EndTime", "")), clean(user, 64),
                _nodes(found.get("NodeList", "")), _nodes(found.get("FailedNode", "")), "",
                int(restarts) if restarts.isdecimal() else 0, (), "scontrol show job")
+
+
+def output_files(number: str, run: Run | None = None) -> tuple[str, ...]:
+    """Where a running job writes what it prints, by `scontrol show job`; empty where it does not say. Raises
+    UsageError where slurmctld knows no such job."""
+    if _ID.fullmatch(number) is None:
+        raise UsageError(f"{short(number)} is not a job id, expected one such as 4711 or 4711_3")
+    text = output(("scontrol", "show", "job", number), run).decode("utf-8", "backslashreplace")
+    found = (match[1].strip() for match in _OUTPUT.finditer(text))
+    return tuple(dict.fromkeys(path for path in found if path.startswith("/") and path != "/dev/null"))
 
 
 def _state(text: str) -> tuple[str, str]:

@@ -16,15 +16,17 @@ from click.testing import CliRunner
 
 from healthcheck.cli.gate import PLACES
 from healthcheck.cli.main import ended
+from healthcheck.cli.watch import PLACES as WATCH
 from tests.badinputs import BadInput, bad_inputs, fill, needed, sampled
 from tests.command import muster
 from tests.test_one_way import OPTIONS, TREE
 
 # `gate NODES` decides, and its words publish and push are commands of their own.
-EVERY = {**TREE, **{f"gate {word}": resolve_name(place) for word, (place, _) in PLACES.items()}}
+EVERY = {**TREE, **{f"gate {word}": resolve_name(place) for word, (place, _) in PLACES.items()},
+         **{f"watch {word}": resolve_name(place) for word, (place, _) in WATCH.items()}}
 CODES = {0, 1, 2, 3, 4, 130}
 # What would go on until it is ended gets, behind all else, what ends it.
-ENDED_BY = {"demo": ("--nodes=0",), "exporter": ("--listen=nowhere",), "os serve": ("--listen=nowhere",)}
+ENDED_BY = {"demo": ("--nodes=0",), "exporter": ("--listen=nowhere",), "os serve": ("--listen=nowhere",), "watch": ("--replay",)}
 # What takes a lock for as long as its process lives is run in one of its own.
 ALONE = {"agent run"}
 # A control character, or one that turns the direction of writing, that came from the command line.

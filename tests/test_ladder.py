@@ -34,10 +34,10 @@ LADDERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("actions",),
         ("lease",),
         ("agent", "bmc", "burnin", "triage"),
-        ("base", "discover", "remediate", "rename"),
-        ("osinstall",),             # asks a machine as base does
+        ("base", "console", "discover", "remediate", "rename"),
+        ("osinstall", "soak"),      # they ask a machine as base does
         ("bringup",),
-        ("gate", "demo", "firmware"),
+        ("gate", "demo", "firmware", "images"),
         ("cli",),
     ),
     "provisioning.bringup": (

@@ -19,6 +19,7 @@ WORDS = {
     "certificate revoke": (MANY, "--reason", "leak"), "bringup skip": (MANY, "--step", "bios", "--reason", "x"),
     "bringup retry": (MANY,), "os disarm": (MANY,), "agent install": (MANY,), "agent rollback": (MANY,), "agent uninstall": (MANY,),
     "agent upgrade": (MANY,), "gate push": (MANY, "--trust", "--no-snapshot"),
+    "images pull": (MANY, "--image", f"host.site/app@sha256:{'1' * 64}"),
 }
 # These ask about each change of the inventory file, or whatever the number of nodes, or have a test of their own.
 OTHERWISE = {

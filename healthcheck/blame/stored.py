@@ -22,6 +22,7 @@ from healthcheck.model.problem import Problem
 from healthcheck.store.file import Store
 from healthcheck.store.history import problems
 from healthcheck.store.ledger import lines
+from healthcheck.store.watched import HANG, LIKELY, SLOWS, between
 
 AFTER = 24 * 3600.0         # of a job: a sweep that came later says little of it
 BEFORE = 7 * 86400.0        # of a job's start: what a problem is looked for that was there before
@@ -80,6 +81,7 @@ def stored_evidence(store: Store, window: JobWindow) -> StoreEvidence:
     evidence += _booted(boots, window)
     evidence += _counted(store, window)
     evidence += _done(store, window)
+    evidence += _watched(store, window)
     unmeasured = [*_unlooked(sweeps, window),
                   *(_blind(reason, names) for reason, names in sorted(blind.items()))]
     seen = sorted(node for node in window.nodes if sweeps.get(node))
@@ -175,6 +177,18 @@ def _done(store: Store, window: JobWindow) -> Iterator[Evidence]:
                        line.time, line.why[:_LONGEST], Owner.OPERATOR,
                        "Ask who ordered it; muster waits for jobs to end before a reboot."
                        if weight is Weight.ACTION else "", group=line.action)
+
+
+def _watched(store: Store, window: JobWindow) -> Iterator[Evidence]:
+    """What slowed a job there, or who did not come: it ends no job by itself, but a hang shows where."""
+    for one in between(store, window.start, window.end):
+        if one.node in window.nodes:
+            hang = one.pattern == HANG
+            yield Evidence(one.node, Weight.LEAD if hang else Weight.ODD,
+                           f"job {one.job} waited for it in a hang" if hang else f"it slowed job {one.job}",
+                           "muster watch", one.began, one.began, one.said[:_LONGEST], Owner.OPERATOR,
+                           f"muster watch report {one.job}", sure=one.certainty == LIKELY, group=SLOWS,
+                           rank=one.ranks[0] if one.ranks else None)
 
 
 def _incidents(store: Store, window: JobWindow) -> Iterator[SharedPlace]:

@@ -175,6 +175,12 @@ class BurninRules:
                   and replace(one, watts=0).holds(setting)]
         return self.believed * max(bounds) if bounds else None
 
+    def datasheet(self, figure: str, gpu: str) -> PublishedFigure | None:
+        """The entry with the data sheet's figure for a product name; None without one."""
+        fits = [one for one in self.published if one.peak is not None and one.figure == figure and one.gpu
+                and is_model(gpu, one.gpu) and not any(is_model(gpu, word) for word in one.but)]
+        return max(fits, key=lambda one: one.peak or 0.0, default=None)
+
     def accepts(self, setting: Setting) -> bool:
         """Whether the site accepts such a figure that nothing judged."""
         return unjudged(setting.figure, setting.learned_from.stage) in self.accept.get(setting.backend, ())

@@ -56,7 +56,7 @@ def explain(rule: str | None, number: str | None, rules: str | None, fmt: str) -
     from healthcheck.config import rulesfolder
     from healthcheck.report.rule import document, text
     from healthcheck.ruleset.ruleset import load_ruleset
-    from healthcheck.store.accused import RULES
+    from healthcheck.store import accused, watched
 
     folders = rulesfolder.folders(rules)
     ruleset = load_ruleset(folders)
@@ -93,13 +93,18 @@ def explain(rule: str | None, number: str | None, rules: str | None, fmt: str) -
             echo(f"{known.id:<{width}}  {known.severity.value:<8}  "
                        f"{known.checked.summary.splitlines()[0]}")
         return 0
-    if rule in RULES:
+    judged_elsewhere = {
+        **{name: f"{said}. Only muster burnin run judges it. It ends when a burn-in of the same length "
+           "passes the same stages there, when the part is replaced, or with `muster repaired`."
+           for name, said in accused.RULES.items()},
+        **{name: f"{said}. No sweep judges it. It ends with the slowness or the job, or 15 minutes after the "
+           "last watch." for name, said in watched.RULES.items()}}
+    if rule in judged_elsewhere:
+        summary = {**accused.RULES, **watched.RULES}[rule]
         if fmt == "json":
-            click.echo(json.dumps({"id": rule, "summary": RULES[rule]}, indent=1))
+            click.echo(json.dumps({"id": rule, "summary": summary}, indent=1))
         else:
-            echo(f"{rule}\n{RULES[rule]}. Only muster burnin run judges it. It ends when a burn-in of the "
-                 "same length passes the same stages there, when the part is replaced, or with `muster "
-                 "repaired`.")
+            echo(f"{rule}\n{judged_elsewhere[rule]}")
         return 0
     if rule not in by_id:
         close = difflib.get_close_matches(rule, by_id, n=1)

@@ -7,13 +7,15 @@ import click
 from inventory.cli.lazy import LazyGroup
 
 COMMANDS = {
+    "check": ("healthcheck.cli.fabriccheck:check",
+              "Check subnet managers, links, counters and parts as the subnet shows them."),
     "plan": ("healthcheck.cli.fabricplan:plan", "Check a cabling plan, or generate one from counts."),
     "diff": (
         "healthcheck.cli.fabricdiff:diff",
         "Compare the plan with what is cabled; list the moves that repair it.",
     ),
     "map": (
-        "healthcheck.cli.fabricmap:map_",
+        "provisioning.cli.fabricmap:map_",
         "Write what follows from the fabric: Slurm's topology, host order, a drawing.",
     ),
 }
@@ -24,7 +26,8 @@ def fabric() -> None:
     """Look at the fabric as its subnet does: what is planned, what is there, and what repairs it.
 
     \b
+    muster fabric check gpu001 --plan cabling.csv          what is wrong, as gpu001's subnet shows it
     muster fabric plan --from cabling.csv                  check the plan of the data centre
-    muster fabric diff --plan cabling.csv --saved outputs  compare it with what is there
+    muster fabric diff --plan cabling.csv --from outputs   compare it with what is there
     muster fabric map --plan cabling.csv --format slurm    topology.conf
     """

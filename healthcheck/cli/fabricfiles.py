@@ -14,8 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
+    from healthcheck.model.hardware import Hardware
     from healthcheck.ruleset.sku import Sku
+    from healthcheck.subnet.cabled import CabledFabric
     from healthcheck.subnet.cabling import CablingPlan
+    from healthcheck.subnet.model import Subnet
     from inventory.model import Node
 
 PLAN: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
@@ -41,6 +44,66 @@ def read_plan(name: str) -> CablingPlan:
     except UnicodeDecodeError as error:
         raise UsageError(f"{source}: is no UTF-8 text, at byte {error.start}") from None
     return plandocument.read(text, source) if text.lstrip()[:1] == "{" else plancsv.parse(text, source)
+
+
+def saved_subnets(name: str) -> list[Subnet]:
+    """The subnets whose tools' outputs lie in a folder: one, or one for each folder in it, which has the
+    plane's name. Raises UsageError where there is none."""
+    from healthcheck.subnet.merge import merge
+    from healthcheck.subnet.readers.every import SOURCES, source_of
+
+    folder = Path(name)
+    try:
+        inside = sorted(folder.iterdir())
+    except OSError as error:
+        raise UsageError(f"--from {name}: {error.strerror}") from None
+    planes = [path for path in inside if path.is_dir()]
+    subnets = []
+    for plane, files in [("", inside), *((path.name, sorted(path.iterdir())) for path in planes)]:
+        readings = []
+        for source in SOURCES:
+            for file in files:
+                if file.is_file() and source_of(file.name) is source:
+                    readings.append(source.read(_output(file), False))
+        if readings:
+            subnets.append(merge(plane, readings))
+    if not subnets:
+        known = ", ".join(source.name for source in SOURCES)
+        raise UsageError(
+            f"--from {name}: holds no output that is known by the beginning of its name: {known}"
+        )
+    return subnets
+
+
+def seen_cabling(plan: CablingPlan, source: str, state: str | None) -> CabledFabric:
+    """What the outputs in a folder show, by the names of the plan: adapters by the node GUIDs that nodes in
+    the store state, else by what they call themselves."""
+    from healthcheck.subnet.join import join, known_adapters, planned_names
+    from healthcheck.subnet.seencabling import cabled
+
+    subnets = saved_subnets(source)
+    joined = join(subnets, known_adapters(_hardware(state)))
+    return cabled(plan, subnets, planned_names(plan, subnets, joined))
+
+
+def _hardware(state: str | None) -> Mapping[str, Hardware]:
+    """The newest hardware of every node in the store; nothing where there is none."""
+    from healthcheck.store.file import NAME, opened
+    from healthcheck.store.hardware import newest_hardware
+    from inventory.locate import state_dir
+
+    folder = state_dir(state)
+    if not (folder / NAME).exists():
+        return {}
+    with opened(folder) as store:
+        return {node: seen.hardware for node, (_, seen) in newest_hardware(store).items()}
+
+
+def _output(file: Path) -> str:
+    try:
+        return file.read_text(errors="replace")
+    except OSError as error:
+        raise UsageError(f"{file}: {error.strerror}") from None
 
 
 def compute_ports(node: Node, skus: Mapping[str, Sku]) -> tuple[str, ...]:

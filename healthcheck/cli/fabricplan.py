@@ -164,14 +164,13 @@ def _nodes(
     from dataclasses import replace
 
     from inventory.discover import from_names
-    from inventory.load import parse_with_origins
+    from inventory.load import load_inventory
     from inventory.locate import find_inventory
     from inventory.select import select
 
     path = find_inventory(inventory)
     if path is not None:
-        there = parse_with_origins(path.read_text(), str(path), skus).inventory
-        found = list(select(there, text))
+        found = list(select(load_inventory(path, skus), text))
     elif text is not None:
         found = list(from_names(text))
     elif needed:

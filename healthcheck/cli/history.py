@@ -47,6 +47,10 @@ _LINES_AT_ONCE = 5000
 @click.option("--summary", "summed", is_flag=True, help="A summary: rates, times, repeat offenders.")
 @click.option("--by", type=click.Choice(BY),
               help="With --summary: group by this.  [default: by cause, and by component]")
+@click.option("--job-nodes", metavar="N", type=click.IntRange(1, 1_000_000),
+              help="With --summary: expected interruptions a day of a job of so many nodes.")
+@click.option("--checkpoint-seconds", metavar="S", type=click.FloatRange(0.001, 86400),
+              help="With --job-nodes: what one checkpoint costs; gives the interval between them.")
 @formats("jsonl", "csv", text="json and csv are for the summary, jsonl is for all else.")
 @click.option("--rules", metavar="DIR",
               help="With --summary: a folder of site rules and policy, which define a failure.")
@@ -55,9 +59,8 @@ _LINES_AT_ONCE = 5000
 @STATE
 def history(
     nodes: str | None, since: float | None, rule: tuple[str, ...], still: bool, components: bool,
-    serial: str | None, changed: bool, summed: bool, by: str | None, fmt: str, rules: str | None,
-    inventory: str | None,
-    state: str | None,
+    serial: str | None, changed: bool, summed: bool, by: str | None, job_nodes: int | None,
+    checkpoint_seconds: float | None, fmt: str, rules: str | None, inventory: str | None, state: str | None,
 ) -> None:
     """Show what was wrong with nodes and since when, from the sweeps stored by `muster check --store`.
 
@@ -70,16 +73,25 @@ def history(
     muster history --changes --since 7d          what nodes were judged by, and from when
     muster history --summary --since 90d         failures per 100 nodes and week, times, repeat offenders
     muster history --summary --by rack --format csv > racks.csv
+    muster history --summary --job-nodes 512 --checkpoint-seconds 30
     """
     if summed:
         if (nodes is not None or rule or still or components or changed or serial is not None
                 or fmt == "jsonl"):
-            raise UsageError("--summary covers the whole fleet: it goes only with --since, --by, --format "
-                             "json or csv, --rules, -i and --state")
-        print_summary(by, fmt, since if since is not None else 90 * _DAY, rules, inventory, state)
+            raise UsageError("--summary covers the whole fleet: it goes only with --since, --by, "
+                             "--job-nodes, --checkpoint-seconds, --format json or csv, --rules, -i and "
+                             "--state")
+        if checkpoint_seconds is not None and job_nodes is None:
+            raise UsageError("--checkpoint-seconds goes with --job-nodes")
+        if job_nodes is not None and fmt == "csv":
+            raise UsageError("--job-nodes goes with --format table or json: a forecast is no row of a table")
+        print_summary(by, fmt, since if since is not None else 90 * _DAY, rules, inventory, state, job_nodes,
+                      checkpoint_seconds)
         return
-    if by is not None or rules is not None or inventory is not None or fmt in ("json", "csv"):
-        raise UsageError("--by, --rules, -i, and the formats json and csv are for muster history --summary")
+    if (by is not None or rules is not None or inventory is not None or job_nodes is not None
+            or checkpoint_seconds is not None or fmt in ("json", "csv")):
+        raise UsageError("--by, --job-nodes, --checkpoint-seconds, --rules, -i, and the formats json and csv "
+                         "are for muster history --summary")
     from healthcheck.store import history as past
     from healthcheck.store.clock import head_clock
     from healthcheck.store.file import opened

@@ -20,11 +20,15 @@ BY = ("cause", "component", "rack", "sku")
 
 def print_summary(
     by: str | None, fmt: str, since: float, rules: str | None, inventory: str | None, state: str | None,
+    job_nodes: int | None = None, checkpoint_s: float | None = None,
 ) -> None:
-    """Prints the summary of the nodes in service; without an inventory, of all nodes that the store knows."""
+    """Prints the summary of the nodes in service; without an inventory, of all nodes that the store knows.
+    With `job_nodes` also the forecast for a job of so many nodes."""
+    from healthcheck.accounting.forecast import forecast
     from healthcheck.accounting.read import read
     from healthcheck.accounting.summary import summary
     from healthcheck.config.rulesfolder import folders
+    from healthcheck.report import forecast as forecast_words
     from healthcheck.report import summary as report
     from healthcheck.ruleset.rulenames import read_rule_names
     from healthcheck.store.file import opened
@@ -46,14 +50,17 @@ def print_summary(
                        ("cause", "component") if by is None else (by,))
     away = {name: node.lifecycle.state.value for name, node in (nodes or {}).items() if not node.in_service}
     words = report.definitions(policy.repeat.apart_hours, policy.fresh_hours)
+    job = forecast(made.total.rate, job_nodes, checkpoint_s) if job_nodes is not None else None
+    if job is not None:
+        words += forecast_words.DEFINITIONS
     if nodes is None:
         click.echo("note: no inventory found: every node in the store counts as in service", err=True)
     if fmt == "json":
-        click.echo(json.dumps(report.document(made, away, words), indent=1))
+        click.echo(json.dumps(report.document(made, away, words, job), indent=1))
     elif fmt == "csv":
         click.echo(report.as_csv(made), nl=False)
     else:
-        for line in report.text(made, fold, away, words):
+        for line in report.text(made, fold, away, words, job):
             echo(line)
 
 

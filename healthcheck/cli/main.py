@@ -60,6 +60,7 @@ COMMANDS = {
     "burnin": ("provisioning.cli.burnin:burnin", "Burn nodes in, and name the faulty ones."),
     "certificate": ("healthcheck.cli.certificate:certificate", "Manage signed burn-in results and keys."),
     "blame": ("healthcheck.cli.blame:blame", "Find the node that killed a job."),
+    "watch": ("healthcheck.cli.watch:watch", "Watch a running job: who slows it, and why."),
     "explain": ("healthcheck.cli.explain:explain", "Explain a rule, an Xid, a policy or a log file."),
     "rules": ("healthcheck.cli.rules:rules", "List the rules, or show one for nodes of a SKU."),
     "agent": ("provisioning.cli.agent:agent",
@@ -68,6 +69,8 @@ COMMANDS = {
     "bmc": ("provisioning.cli.bmc:bmc", "Query BMCs: power, hardware, firmware, event log."),
     "firmware": ("provisioning.cli.firmware:firmware",
                  "Compare firmware versions with what is wanted."),
+    "images": ("provisioning.cli.images:images",
+               "Show and pull container images by digest, over a fleet."),
     "fabric": ("healthcheck.cli.fabric:fabric",
                "Compare the fabric's cables and links with the plan; list what repairs them."),
     "privilege": ("healthcheck.cli.privilege:privilege",
@@ -82,10 +85,10 @@ COMMANDS = {
 
 # The headings of `muster --help`: what one wants to do -> the commands for it.
 SECTIONS = {
-    "Look": ("check", "nodes", "fabric", "report", "history", "exporter"),
+    "Look": ("check", "nodes", "fabric", "watch", "report", "history", "exporter"),
     "Decide": ("triage", "incident", "gate", "silence", "unsilence"),
     "Act": ("cordon", "uncordon", "remediate", "reboot", "lease", "repaired", "ticket", "rma"),
-    "Bring up": ("bringup", "os", "bmc", "firmware"),
+    "Bring up": ("bringup", "os", "bmc", "firmware", "images"),
     "Prove": ("burnin", "certificate", "baseline", "change"),
     "Ask why": ("explain", "blame", "rules", "evidence", "record"),
     "Set up": ("init", "inventory", "sku", "agent", "store", "privilege", "demo", "help"),

@@ -9,7 +9,7 @@ from inventory.errors import UsageError
 
 # Data files beside the rules that have readers of their own.
 NOT_RULES = ("policy.yaml", "gate.yaml", "certificate.yaml", "xid.yaml", "sxid.yaml", "burnin.yaml",
-             "burnin-floors.yaml", "bringup.yaml", "pxe.yaml")
+             "burnin-floors.yaml", "bringup.yaml", "pxe.yaml", "images.yaml")
 
 
 def packaged() -> Path:

@@ -2,7 +2,8 @@
 bus without an RDMA device.
 
 Formats: Documentation/ABI/stable/sysfs-class-infiniband (fw_ver, board_id, node_guid, sys_image_guid,
-infiniband_verbs, infiniband_mad) and Documentation/ABI/testing/sysfs-bus-pci (current_link_speed "32.0 GT/s PCIe", max_link_width). `device/..`
+infiniband_verbs, infiniband_mad) and Documentation/ABI/testing/sysfs-bus-pci (current_link_speed "32.0 GT/s
+PCIe", max_link_width). `device/..`
 is the port that the adapter is plugged into: an adapter of generation 5 in a slot of generation 4 rightly
 runs at 4.
 """
@@ -29,7 +30,8 @@ _LINK = ("current_link_width", "current_link_speed", "max_link_width", "max_link
 HCA = Probe(
     "hca.sysfs", ProbeKind.FILES,
     paths=(
-        f"{BASE}/*/fw_ver", f"{BASE}/*/board_id", f"{BASE}/*/node_guid", f"{BASE}/*/sys_image_guid", *(f"{BASE}/*/device/{name}" for name in _LINK),
+        f"{BASE}/*/fw_ver", f"{BASE}/*/board_id", f"{BASE}/*/node_guid", f"{BASE}/*/sys_image_guid",
+        *(f"{BASE}/*/device/{name}" for name in _LINK),
         f"{BASE}/*/device/../max_link_width", f"{BASE}/*/device/../max_link_speed", f"{_VERBS}/*/ibdev",
         f"{_MAD}/umad*/ibdev",
         f"{BASE}/*/device/uevent", f"{BASE}/*/device/physfn/uevent",
@@ -39,7 +41,9 @@ HCA = Probe(
 
 class Hca(Fact):
     """One RDMA device ("mlx5_0 (0000:18:00.0)"). `kind` is its PCI vendor and device ("15b3:1021"), `board`
-    its PSID, which few drivers show; `model` is its PSID, or else `kind`.
+    its PSID, which few drivers show; `model` is its PSID, or else `kind`. `guid` is its node GUID and
+    `system_guid` the one that it shares with the other devices of its card, as 16 hexadecimal digits: by them
+    the subnet knows it.
 
     `width` (lanes) and `gigatransfers` (GT/s a lane) are those of its PCI Express link now, the `_best` ones
     what adapter and slot support. `verbs` and `mads` count its user-space devices (uverbsN, one umadN a

@@ -11,7 +11,9 @@ from types import MappingProxyType
 KINDS = ("bios", "bmc", "hgx", "vbios", "hca", "nvme", "nvswitch", "psu")
 # Those that a sweep reads on the node itself.
 IN_BAND = ("bios", "vbios", "hca", "nvme")
-SWEEP, BMC = "sweep", "bmc"     # who reported
+# Who reported: sweeps, controllers, and tools of the machine's own operating system.
+SWEEP, BMC, FWUPD, MLXFWMANAGER = "sweep", "bmc", "fwupd", "mlxfwmanager"
+LISTS_ALL = frozenset({BMC, FWUPD, MLXFWMANAGER})      # what one of these does not tell of is not there
 MOST_COMPONENTS = 512           # of one machine and one source: the largest tell of some 150
 
 

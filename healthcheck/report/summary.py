@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
+from healthcheck.accounting.forecast import InterruptionForecast
 from healthcheck.accounting.summary import HeldTime, Rate, Summary, SummaryRow, Worst
 from healthcheck.accounting.times import DurationStats
+from healthcheck.report import forecast
 from inventory.text import clean
 from inventory.times import ago, utc
 
@@ -42,9 +44,10 @@ DEFINITIONS = (
 )
 
 
-def text(found: Summary, fold: Fold, away: Mapping[str, str], definitions: Iterable[str]) -> Iterator[str]:
+def text(found: Summary, fold: Fold, away: Mapping[str, str], definitions: Iterable[str],
+         job: InterruptionForecast | None = None) -> Iterator[str]:
     """The summary, line by line. `away` are the nodes that are not in service by the inventory,
-    with their lifecycle."""
+    with their lifecycle; `job` is what a job has to expect."""
     total = found.total
     weeks = total.rate.node_weeks
     yield f"since {utc(found.since)}: {_count(found.nodes, 'node')}, {weeks:,.1f} node-weeks"
@@ -79,6 +82,9 @@ def text(found: Summary, fold: Fold, away: Mapping[str, str], definitions: Itera
         states.setdefault(state, []).append(node)
     for state, nodes in sorted(states.items()):
         yield f"not in service, and not counted: {fold(nodes)} ({state})"
+    if job is not None:
+        yield ""
+        yield from forecast.text(job, found.shared)
     yield ""
     yield from definitions
 
@@ -155,7 +161,8 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'s' * (number != 1)}"
 
 
-def document(found: Summary, away: Mapping[str, str], definitions: Iterable[str]) -> dict[str, Any]:
+def document(found: Summary, away: Mapping[str, str], definitions: Iterable[str],
+             job: InterruptionForecast | None = None) -> dict[str, Any]:
     """The summary as one JSON document; durations in seconds."""
     return {
         "schema": "muster.summary/1", "since": _iso(found.since), "until": _iso(found.now),
@@ -171,6 +178,7 @@ def document(found: Summary, away: Mapping[str, str], definitions: Iterable[str]
         "held_seconds": asdict(found.held),
         "out_now": [{"node": held.node, "since": _iso(held.began)} for held in found.out],
         "not_in_service": dict(away), "definitions": list(definitions),
+        "forecast": forecast.document(job) if job is not None else None,
     }
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from healthcheck.model.outcome import Status
 from healthcheck.model.problem import Problem
-from healthcheck.statuspage import burnins, changes, ready
+from healthcheck.statuspage import burnins, changes, fabric, ready
 from healthcheck.statuspage.entry import MoreOfNodes, by_node, entry
 from healthcheck.statuspage.findings import Findings
 from healthcheck.statuspage.read import FleetRead, read_fleet
@@ -64,6 +64,7 @@ def document(
         "work": work(read, known), "counts": dict(Counter(one.state for one in read.rows if one.in_service)),
         "incidents": [incident(one, read) for one in known if one.ended is None],
         "novelties": _novelties(found, names), "logs_not_judged": _not_judged(found, read), "burnin": burnin,
+        "fabric": fabric.newest(state),
         "findings": shown.texts, "nodes": [entry(one, read, beside) for one in read.rows],
     }
 

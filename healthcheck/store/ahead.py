@@ -27,6 +27,7 @@ _WRITTEN_ANY_TIME: Mapping[str, tuple[str, ...]] = {
     "stray": ("seen",),
     "left_out": ("swept", "at"),
     "screened": ("at",),
+    "watched": ("began", "seen", "ended"),
 }
 # Large, and written by sweeps and triage alone: only where one of those was in the future is there anything.
 _WRITTEN_BY_SWEEPS: Mapping[str, tuple[str, ...]] = {
@@ -57,6 +58,7 @@ LEFT_ALONE: Mapping[str, str] = {
     "silence.until": "a person may have typed the date",
     "problem.at": "the node's own time",
     "incident.likelihood": "no time",
+    "watched.share": "no time",
     "bringup.again": "cleared where the look before it was of the future",
     "lease.until": "as long after the start as it was",
 }

@@ -11,7 +11,14 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from healthcheck.model.firmware import BMC, MOST_COMPONENTS, ComponentVersion, FirmwareLook, MachineFirmware
+from healthcheck.model.firmware import (
+    BMC,
+    LISTS_ALL,
+    MOST_COMPONENTS,
+    ComponentVersion,
+    FirmwareLook,
+    MachineFirmware,
+)
 from healthcheck.store.clock import AHEAD_S
 from healthcheck.store.file import Store
 
@@ -22,8 +29,8 @@ def write_look(
     """Adds what one look reported to what is kept, inside a transaction.
 
     A version that this look could not read stays, with the time of its own reading. A component that was not
-    seen is gone where all of its kind were seen, or where a controller listed all that it has. A look that is
-    older than the one kept changes nothing, unless that is later than `latest`: a clock was ahead.
+    seen is gone where all of its kind were seen, or where a controller or tool listed all that it has. A look
+    that is older than the one kept changes nothing, unless that is later than `latest`: a clock was ahead.
     """
     row = db.execute("SELECT read FROM firmware WHERE node = ?", (node,)).fetchone()
     before = _from_document(json.loads(row[0])) if row is not None else MachineFirmware()
@@ -34,19 +41,22 @@ def write_look(
                "time = excluded.time, read = excluded.read", (node, time, text))
 
 
-def write_controller(store: Store, node: str, time: float, look: FirmwareLook) -> None:
-    """Keeps what a node's management controller reported. Raises StoreError."""
+def write_controller(
+    store: Store, node: str, time: float, look: FirmwareLook, source: str = BMC,
+) -> None:
+    """Keeps what a node's management controller, or another `source` that lists all it has, reported. Raises
+    StoreError."""
     with store.writing() as db:
         db.execute("INSERT INTO node (name) VALUES (?) ON CONFLICT (name) DO NOTHING", (node,))
         (number,) = db.execute("SELECT id FROM node WHERE name = ?", (node,)).fetchone()
-        write_look(db, number, BMC, time, look, time + AHEAD_S)
+        write_look(db, number, source, time, look, time + AHEAD_S)
 
 
 def merged(before: MachineFirmware, source: str, time: float, look: FirmwareLook) -> MachineFirmware:
     """What is known after this look; nothing in it is later than `time`, whatever a clock said before."""
     kept = {(one.source, one.name): replace(one, time=min(one.time, time)) for one in before.versions}
     for key in [key for key, one in kept.items() if one.source == source
-                and (source == BMC or one.kind in look.whole)]:
+                and (source in LISTS_ALL or one.kind in look.whole)]:
         if key[1] not in {one.name for one in look.versions}:
             del kept[key]
     for one in look.versions[:MOST_COMPONENTS]:

@@ -12,8 +12,8 @@ from healthcheck.store.file import Store
 
 @dataclass(frozen=True)
 class FirmwareStep:
-    """A step that was begun: `send`, `off` or `on`. `done` is None where it is not known whether the
-    controller took it, and `ended` where whoever began it was killed. Times are epoch seconds."""
+    """A step that was begun: `send`, `off`, `on` or `restart`. `done` is None where it is not
+    known whether it was taken, and `ended` where whoever began it was killed. Times are epoch seconds."""
 
     id: int
     node: str
@@ -68,6 +68,15 @@ def end_step(store: Store, number: int, done: bool | None, message: str, now: fl
         line = db.execute("SELECT line FROM firmware_step WHERE id = ?", (number,)).fetchone()[0]
         if done is not None:
             ledger.finish(db, line, message or ("done" if done else "not done"), now)
+
+
+def void_step(store: Store, number: int, message: str, now: float) -> None:
+    """Has a step count no more that was written down and certainly never made. Raises StoreError."""
+    with store.writing() as db:
+        db.execute("UPDATE firmware_step SET ended = coalesce(ended, ?), done = 0, message = ?, counts = 0 "
+                   "WHERE id = ? AND done IS NULL", (now, message, number))
+        line = db.execute("SELECT line FROM firmware_step WHERE id = ?", (number,)).fetchone()[0]
+        ledger.finish(db, line, message, now)
 
 
 def begin_anew(store: Store, updates: Collection[tuple[str, str]], who: str, now: float) -> int:

@@ -159,6 +159,7 @@ def prune(store: Store, before: float) -> int:
         gone += db.execute("DELETE FROM newest WHERE time < ?", (before,)).rowcount
         gone += db.execute("DELETE FROM look WHERE time < ?", (before,)).rowcount
         gone += db.execute("DELETE FROM left_out WHERE swept < ?", (before,)).rowcount
+        gone += db.execute("DELETE FROM watched WHERE seen < ?", (before,)).rowcount
         gone += db.execute("DELETE FROM triage_run WHERE finished < ? AND id < (SELECT max(id) "
                            "FROM triage_run)", (before,)).rowcount
         for table in ("spell", "problem"):

@@ -95,6 +95,22 @@ def another_machines(store: Store) -> dict[str, AnotherMachine]:
             for name, one in found.items()}
 
 
+# Parts that have left a node, of kinds of which a later one sits there now.
+_LEFT = (
+    "SELECT component.kind, max(old.seen) FROM seat AS old JOIN component ON component.id = old.component "
+    "WHERE old.node = (SELECT id FROM node WHERE name = ?) AND old.ended IS NOT NULL AND NOT EXISTS "
+    "(SELECT 1 FROM seat AS here WHERE here.node = old.node AND here.component = old.component "
+    "AND here.ended IS NULL) AND EXISTS (SELECT 1 FROM seat AS new JOIN component AS part "
+    "ON part.id = new.component WHERE new.node = old.node AND new.ended IS NULL AND new.id > old.id "
+    "AND part.kind = component.kind) GROUP BY component.kind")
+
+
+def exchanged(store: Store, node: str) -> dict[str, float]:
+    """By kind of part when one that has left this node for another one was last seen in it (epoch seconds):
+    what was done until then was not done to all that is there now. Raises StoreError."""
+    return {row[0]: row[1] for row in store.rows(_LEFT, node)}
+
+
 def _came(parts: Sequence[_Taken]) -> set[int]:
     return {part.came for part in parts if part.came is not None}
 

@@ -380,6 +380,18 @@ _FIRMWARE = (
     "CREATE INDEX firmware_step_node ON firmware_step (node)",
 )
 
+# What muster watch found of running jobs, by node ('' for what is of no single node); `ended` is NULL while
+# it lasts.
+_WATCHED = (
+    """CREATE TABLE watched (
+        job TEXT NOT NULL, finding TEXT NOT NULL, node TEXT NOT NULL, ranks TEXT NOT NULL,
+        pattern TEXT NOT NULL, cause TEXT NOT NULL, certainty TEXT NOT NULL, share REAL NOT NULL,
+        said TEXT NOT NULL, began REAL NOT NULL, seen REAL NOT NULL, ended REAL,
+        PRIMARY KEY (job, finding, node)
+    ) WITHOUT ROWID""",
+    "CREATE INDEX watched_seen ON watched (seen)",
+)
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH,
                                            _EIGHTH, _NINTH, _TENTH, _ELEVENTH, _TWELFTH, _PARTS, _RESTORE,
-                                           _CHANGED, _LOOK, _CORDON_FILE, _FIRMWARE)
+                                           _CHANGED, _LOOK, _CORDON_FILE, _FIRMWARE, _WATCHED)

@@ -1,8 +1,8 @@
 """The number that a subnet gives a switch's port, from what is printed beside it.
 
-NVIDIA's switches print cage and port in it: Quantum-2 (QM9700) has 32 cages of two ports, "1/12/2" being port
-24 of the subnet (NVIDIA Quantum-2 user manual, "Port numbering"; MLNX-OS, `show interfaces ib`). A cage of
-one port is printed "1/12" and has the cage's number.
+Each OSFP cage of NVIDIA's Quantum-2 switches has two InfiniBand ports (QM97XX user manual, "Interfaces"),
+which its system software calls 1/cage/port. Their numbers in the subnet are taken to run through the cages in
+order, so that "1/12/2" is port 24. A cage of one port is printed "1/12" and has the cage's number.
 """
 
 from __future__ import annotations

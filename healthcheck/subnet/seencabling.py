@@ -9,18 +9,21 @@ from healthcheck.subnet.cabling import CablingPlan, PlannedEnd
 from healthcheck.subnet.model import CableModule, FabricEnd, FabricLink, Subnet
 from healthcheck.subnet.plancheck import named
 
+_MOST_NOTES = 20  # lines of a subnet that could not be read
+
 
 def cabled(
-    plan: CablingPlan, subnets: Sequence[Subnet], names: Mapping[FabricEnd, PlannedEnd]
+    plan: CablingPlan, subnets: Sequence[Subnet], names: Mapping[FabricEnd, PlannedEnd],
 ) -> CabledFabric:
-    """The cables of all subnets; `names` has the planned name of each end that a link has.
+    """The cables of all subnets; `names` has the planned name of each port that has one
+    (`healthcheck.subnet.join.planned_names`).
 
-    A link one of whose ends has no name, and two links at one port, are notes: neither is a cable, and what
-    the plan has there is not known to be missing.
+    An end without a name keeps what its device calls itself, with its GUID, so that it is no device of the
+    plan. Of two links at one port the second is a note and no cable: one of them is a mistake.
     """
     planes = {cable.plane for cable in plan.cables}
     partial: set[str | None] = set()
-    notes: list[str] = []
+    notes = [line for subnet in subnets for line in subnet.unread[:_MOST_NOTES]]
     cables: dict[FabricLink, SeenCable] = {}
     used: dict[PlannedEnd, SeenCable] = {}
     for subnet in subnets:
@@ -32,11 +35,7 @@ def cabled(
         for link in sorted(subnet.links):
             if link in cables:
                 continue
-            ends = [names.get(end) for end in (link.a, link.b)]
-            if ends[0] is None or ends[1] is None:
-                nameless = link.a if ends[0] is None else link.b
-                notes.append(f"no name of the plan for {_described(subnet, nameless)}")
-                continue
+            ends = [names.get(end) or _nameless(subnet, end) for end in (link.a, link.b)]
             cable = _cable(ends[0], ends[1], [subnet.modules.get(end) for end in (link.a, link.b)])
             taken = next((end for end in cable.ends if end in used), None)
             if taken is not None:
@@ -64,10 +63,10 @@ def _devices(subnets: Iterable[Subnet], names: Mapping[FabricEnd, PlannedEnd]) -
                 yield name.device
 
 
-def _described(subnet: Subnet, end: FabricEnd) -> str:
+def _nameless(subnet: Subnet, end: FabricEnd) -> PlannedEnd:
     device = subnet.devices.get(end.guid)
-    what = device.description if device is not None and device.description else "a device without a name"
-    return f"{what} ({end.guid}) port {end.number}"
+    said = f"{device.description} " if device is not None and device.description else ""
+    return PlannedEnd(f"{said}({end.guid})", str(end.number))
 
 
 def _cable(a: PlannedEnd, b: PlannedEnd, modules: Sequence[CableModule | None]) -> SeenCable:

@@ -6,18 +6,19 @@ from healthcheck.facts.base import FACTS
 from healthcheck.facts.lldp import LLDP
 from healthcheck.model.probes import Effect, Probe, ProbeKind, ProbeSet
 from healthcheck.ruleset import plugins
+from healthcheck.sweep import fabriclook
 from healthcheck.sweep.agents import PROBE
 
 
 def root_probes() -> tuple[Probe, ...]:
     """Every passive probe that needs root, plug-ins' included, and those that no fact is made of: of the
-    agent's recording and of lldpd's neighbours; by id.
+    agent's recording, of lldpd's neighbours and of the fabric; by id.
 
     None is disruptive: the helper cannot know whether a node is idle.
     """
     plugins.load()
-    known = {PROBE.id: PROBE, LLDP.id: LLDP} | {probe.id: probe for spec in FACTS.values()
-                                 for probe in (*spec.probes, *spec.besides)}
+    of_facts = (probe for spec in FACTS.values() for probe in (*spec.probes, *spec.besides))
+    known = {probe.id: probe for probe in (PROBE, LLDP, *fabriclook.probes().values(), *of_facts)}
     rooted = [probe for probe in known.values() if probe.root and probe.kind is not ProbeKind.NVML
               and probe.effect is Effect.PASSIVE]
     return ProbeSet.of(rooted).probes

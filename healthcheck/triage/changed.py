@@ -201,8 +201,8 @@ def difference(change: VersionChange) -> str:
 
 
 def _differences(said: Mapping[str, Any], says: Mapping[str, Any]) -> Iterator[tuple[str, object, object]]:
-    """By key what was said and what is said now, those of what they hold one by one."""
-    for key in said.keys() & says.keys() if said and says else ():
+    """By key, in their order, what was said and what is said now, those of what they hold one by one."""
+    for key in sorted(said.keys() & says.keys()):
         was, now = said[key], says[key]
         if isinstance(was, dict) and isinstance(now, dict):
             for inner in sorted(was.keys() | now.keys()):

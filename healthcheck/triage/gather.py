@@ -12,6 +12,7 @@ from typing import Any
 from healthcheck.model.faultkind import FaultKind, Isolation
 from healthcheck.model.problem import Problem
 from healthcheck.model.verdict import RMA
+from healthcheck.store import watched
 from healthcheck.store.bringupnotes import DONE
 from healthcheck.store.clock import AHEAD_S, in_future
 from healthcheck.store.cordons import CordonState
@@ -163,7 +164,7 @@ class _Memory:
         self._here: dict[str, set[int]] = defaultdict(set)
         self._left: dict[str, float] = defaultdict(float)
         self._chassis: dict[str, float] = {}
-        self._read_problems(store, policy, since)
+        self._read_problems(store, policy, since, now)
         self._boots = _lists(store.rows(_BOOTS, since))
         self._repaired = _repaired(store, since)
         self._away = self._read_rmas(store, since)
@@ -187,7 +188,7 @@ class _Memory:
         self._leased = {node: f"it is leased as {entry.name}: {entry.why}"
                         for node, entry in leased_nodes(store).items()}
 
-    def _read_problems(self, store: Store, policy: TriagePolicy, since: float) -> None:
+    def _read_problems(self, store: Store, policy: TriagePolicy, since: float, now: float) -> None:
         for name, component in store.rows(_SEATS, since):
             self._here[name].add(component)
         self._chassis.update(tuple(row) for row in store.rows(_CHASSIS))
@@ -206,6 +207,8 @@ class _Memory:
                 left[problem.node] = max(left[problem.node], problem.ended)
             if component is not None:
                 of[component].append(problem)
+        for problem in watched.problems(store, now):
+            (self._silent if self._silences(problem) else self._problems)[problem.node].append(problem)
 
     def _read_looks(self, store: Store, profile: str, now: float) -> Mapping[str, list[RequalifySnapshot]]:
         found: dict[str, list[RequalifySnapshot]] = defaultdict(list)

@@ -71,6 +71,23 @@ class Halt:
         callback()
 
 
+class Turns(Protocol):
+    """Which nodes may be in work at one time. It is called under a lock, so that it must return at once."""
+
+    def may_begin(self, node: Node) -> bool:
+        """Whether this node may begin now; asked of one node after the other until one may. Where none is in
+        work, the first begins anyway."""
+        ...
+
+    def begins(self, node: Node) -> None:
+        """Its work begins: for a second try again."""
+        ...
+
+    def ends(self, node: Node) -> None:
+        """Its work has ended, however."""
+        ...
+
+
 # Beyond the program's own time: for what it had measured to come back.
 RETURN_S = 5.0
 
@@ -85,7 +102,7 @@ class Limits:
     multiplies those before the program, for when all nodes start at once. At most `fanout` nodes are in work,
     and of these `logins` (None: by the cores) on their way to the program, see `inventory.transport.watch`.
     With `twice`, a node that did not get so far in time is tried again at the end. `halt` ends the run
-    sooner.
+    sooner. `turns` holds nodes back whose turn has not come, as where a rack may have only so many in work.
     """
 
     sweep_s: float = 120.0
@@ -101,6 +118,7 @@ class Limits:
     patience: float = 1.0
     logins: int | None = None
     twice: bool = True
+    turns: Turns | None = None
 
     def of(self, node: Node) -> Limits:
         """These limits with the node's own; `node_s` grows and shrinks with them."""

@@ -339,12 +339,24 @@ class _Workers:
             if (self._over or not self._waiting or len(self._jobs) >= self._limits.fanout
                 or len(self._entering) >= self._logins):
                 return None
-            node, first = self._waiting.popleft()
+            if (at := self._next()) is None:
+                return None
+            node, first = self._waiting[at]
+            del self._waiting[at]
+            if self._limits.turns is not None:
+                self._limits.turns.begins(node)
             job = NodeJob(node, self._watch, time.monotonic() + self._limits.of(node).node_s, self._answer,
                           self._begun, first)
             self._jobs.add(job)
             self._entering.add(job)
             return job
+
+    def _next(self) -> int | None:
+        """Which of the waiting is next; None where all must wait. Where none is in work there is one."""
+        turns = self._limits.turns
+        if turns is None or not self._jobs:
+            return 0
+        return next((at for at, (node, _) in enumerate(self._waiting) if turns.may_begin(node)), None)
 
     def _begun(self, job: NodeJob) -> None:
         with self._lock:
@@ -387,6 +399,8 @@ class _Workers:
             job.answered = True
             self._jobs.discard(job)
             self._entering.discard(job)
+            if self._limits.turns is not None:
+                self._limits.turns.ends(job.node)
             reply = job.reply(body, failure)
             withheld = (self._limits.twice and not self._over and job.first is None
                         and reply.failure is not None and reply.failure.stuck is not None

@@ -14,6 +14,8 @@ COMMANDS = {
     "bios": ("provisioning.cli.bmcshow:bios", "Show the settings, and those pending until the next reset."),
     "log": ("provisioning.cli.bmcshow:log", "Show the events that are still active."),
     "sensors": ("provisioning.cli.bmcshow:sensors", "Show temperatures, fans, voltages and power."),
+    "console": (
+        "provisioning.cli.bmcconsole:console", "Show what a machine wrote to its serial console."),
     "check": ("provisioning.cli.bmcshow:check", "Judge event log and sensors by the rules."),
     "power": ("provisioning.cli.bmcchange:power", "Turn machines on or off."),
     "boot": ("provisioning.cli.bmcchange:boot", "Set what machines boot from next."),

@@ -16,6 +16,7 @@ from inventory.cli.chosen import who
 from inventory.errors import UsageError
 from provisioning.bringup.engine.model import ORDER
 from provisioning.bringup.engine.site import LOCK, LOGIN_STEP
+from provisioning.cli.bringupconsole import stuck_consoles
 from provisioning.cli.bringupshow import painted, progress_of
 from provisioning.cli.bringupsite import Surroundings
 from provisioning.lease.runlock import taken
@@ -128,6 +129,8 @@ def _acted(
     with live(observe, fold, quiet=quiet) as shown:
         outcome = work(lambda event: shown.on_event(event.node, event.step, event.stand, event.message))
     found = observe()
+    if policy.consoles.capture:
+        found = stuck_consoles(site.folder, site.rules)(found)
     with suppress(BrokenPipeError):
         for line in lines(found, fold, painted()):
             click.echo(line)
@@ -179,8 +182,10 @@ def _prepared(
     from provisioning.bringup.engine.idle import idle
     from provisioning.bringup.engine.run import run
     from provisioning.bringup.engine.site import RunContext, no_jobs
+    from provisioning.bringup.steps.console import ending_with_steps, with_consoles
     from provisioning.bringup.steps.context import StepContext
     from provisioning.bringup.steps.executors import executors
+    from provisioning.console.capture import ConsoleCaptures
 
     name = f"bringup ({who()})"
     context = StepContext(site.folder, site.path, site.inventory, site.ruleset, site.rules, RemoteTransport,
@@ -188,5 +193,15 @@ def _prepared(
     # A dry run disturbs no job, so the scheduler is not asked.
     may = no_jobs if dry else idle(site.folder, site.inventory, [node.name for node in nodes], site.path)
     made = executors(context, policy)
-    return lambda on_event: run(
-        RunContext(site.folder, name, time.time, idle=may), nodes, made, policy, on_event, dry=dry)
+    run_context = RunContext(site.folder, name, time.time, idle=may)
+    if dry or not policy.consoles.capture:
+        return lambda on_event: run(run_context, nodes, made, policy, on_event, dry=dry)
+
+    def captured(on_event: _OnEvent) -> BringupOutcome:
+        captures = ConsoleCaptures(site.folder, policy.consoles.at_once)
+        try:
+            return run(run_context, nodes, with_consoles(made, captures), policy,
+                       ending_with_steps(captures, on_event))
+        finally:
+            captures.close()
+    return captured

@@ -64,6 +64,7 @@ def status(
     from provisioning.bringup.pages.progress import code
     from provisioning.bringup.pages.status import lines
     from provisioning.bringup.policy.load import load
+    from provisioning.cli.bringupconsole import no_consoles, stuck_consoles
     from provisioning.cli.bringupsite import begun
 
     if watch and as_json:
@@ -72,8 +73,10 @@ def status(
     owners = {name: step.owner for name, step in policy.steps.items()}
     folder = state_dir(state)
 
+    consoles = stuck_consoles(folder, folders(rules)) if policy.consoles.capture else no_consoles
+
     def observe() -> BringupStatus:
-        return progress_of(folder, names, owners)
+        return consoles(progress_of(folder, names, owners))
 
     with begun(folder) as store:
         names = known(store, nodes, inventory)

@@ -10,7 +10,7 @@ COMMANDS = {
     "status": ("provisioning.cli.firmwarestatus:status",
                "Compare the firmware of machines with what is wanted of it."),
     "update": ("provisioning.cli.firmwareupdate:update",
-               "Bring machines to the wanted firmware, over Redfish.")}
+               "Bring machines to the wanted firmware, over Redfish or by their own tools.")}
 
 
 @click.group(cls=LazyGroup, places=COMMANDS)

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 @click.argument("nodes", required=False, shell_complete=completing.node_set)
 @click.option("--read", "read", is_flag=True,
               help="Ask the controllers now, over Redfish or IPMI, and keep their answers in the store.")
+@click.option("--tools", "tools", is_flag=True,
+              help="Ask fwupd and mlxfwmanager on the nodes now, over SSH as root, and keep their answers.")
 @click.option("--max-age", metavar="SPAN", callback=span(1, 3660 * 86400),
               help="Take what was read longer ago for unknown. Default: any age counts, and is shown.")
 @click.option("--all", "every", is_flag=True, help="List every version that is known, wanted or not.")
@@ -37,13 +39,14 @@ if TYPE_CHECKING:
 @format_option("json: muster.firmware/1.")
 @bmc_options
 def status(
-    nodes: str | None, read: bool, max_age: float | None, every: bool, rules: str | None, sku: str | None,
-    as_json: bool, file: str | None, state: str | None, timeout: float | None, fanout: int,
+    nodes: str | None, read: bool, tools: bool, max_age: float | None, every: bool, rules: str | None,
+    sku: str | None, as_json: bool, file: str | None, state: str | None, timeout: float | None, fanout: int,
 ) -> int:
     """Compare the firmware of NODES (default: all but retired ones) with what bringup.yaml wants of it.
 
-    Versions come from the store: from sweeps (BIOS, GPUs, adapters, NVMe drives) and from controllers that
-    --read has asked (all else). Their age is shown. What was never read is unknown, not as wanted.
+    Versions come from the store: from sweeps (BIOS, GPUs, adapters, NVMe drives), from controllers that
+    --read has asked (all else), and from the machines' own tools (--tools). Their age is shown. What was
+    never read is unknown, not as wanted.
 
     \b
     muster firmware status
@@ -56,9 +59,11 @@ def status(
     from healthcheck.store.file import NAME, opened
     from inventory.model import LifecycleState
     from inventory.select import select
+    from inventory.transport.remote import RemoteTransport
     from provisioning.bmc.ask import connector
     from provisioning.cli.bringupsite import surroundings
     from provisioning.firmware.drift import Drift, groups, judged, wanted
+    from provisioning.firmware.inband.read import read_tools
     from provisioning.firmware.page import FirmwareReport, document, lines, reported
     from provisioning.firmware.read import read_now
 
@@ -66,10 +71,14 @@ def status(
     named = (select(site.inventory, nodes) if nodes is not None else [
         one for one in site.inventory.nodes.values() if one.lifecycle.state is not LifecycleState.RETIRED])
     unanswered: dict[str, str] = {}
-    there = read or (site.folder / NAME).exists()
-    with opened(site.folder, make=read) if there else nullcontext() as store:
+    asks = read or tools
+    there = asks or (site.folder / NAME).exists()
+    with opened(site.folder, make=asks) if there else nullcontext() as store:
         if read and store is not None:
             unanswered = read_now(store, named, connector(site.folder, timeout or SECONDS), fanout)
+        if tools and store is not None:
+            for name, why in read_tools(store, named, RemoteTransport(), fanout).items():
+                unanswered[name] = f"{unanswered[name]}; {why}" if name in unanswered else why
         machines = fleet(site, named, store)
     now = time.time()
     fresh = 0.0 if max_age is None else now - max_age

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
@@ -16,14 +16,17 @@ from inventory.nodeset import fold
 from inventory.text import clean
 
 if TYPE_CHECKING:
-    from inventory.model import Node
+    from inventory.model import Inventory, Node
+    from inventory.transport.base import Transport
     from provisioning.bmc.base import FirmwareImage
     from provisioning.cli.bringupsite import Surroundings
+    from provisioning.firmware.inband.update import BandTools
     from provisioning.firmware.plan import UpdatePlan
 
 _SECONDS = 1800.0       # to send a package of some 100 MB over a controller's slow network, and for its task
 _LOCK = "firmware.lock"
 _AWAY_S = 1200.0        # a controller takes minutes to write its own flash and to start
+_AGAIN_S = 10.0
 
 
 @click.command()
@@ -49,7 +52,8 @@ def update(
     The plan is by the store: read it anew with `muster firmware status NODES --read`. Payloads are compared
     with their digests first. One machine goes first, then as many at once, and of one power domain or rack,
     as step bios of bring-up. A machine in service must be cordoned by muster, and none that may have a job is
-    touched. Interrupted, type the same again: nothing is sent twice.
+    touched. Versions come over Redfish, or by fwupd or mlxfwmanager there (`by:`). Interrupted, type the same
+    again: nothing is sent twice.
 
     \b
     muster firmware update @rack7
@@ -126,7 +130,8 @@ def _made(
         return False
     tools = UpdateTools(
         site.folder, who(), lambda node: controller(node, folder=site.folder, seconds=seconds),
-        _forbidden(site), images, UpdateTimes(2 * seconds, _AWAY_S, site.policy.power))
+        _forbidden(site), images, UpdateTimes(2 * seconds, _AWAY_S, site.policy.power), again_s=_AGAIN_S,
+        band=_band(site, seconds))
     failed = False
     # A bring-up would reset the same machines.
     with alone(site.folder, _LOCK, "firmware update"), alone(site.folder, BRINGUP, "bringup run"):
@@ -142,7 +147,54 @@ def _made(
 
 
 def _forbidden(site: Surroundings) -> Callable[[Node], str]:
-    """Why a machine may not be disturbed now; "" where it may. Asked before each step."""
+    """Why a machine may not be disturbed now; "" where it may. Asked before each step, of the inventory as it
+    is then: a run takes hours, and people put machines into service meanwhile."""
     from provisioning.bmc.permission import why_not
 
-    return lambda node: why_not(site.inventory, [node], off=True).get(node.name, "")
+    def why(node: Node) -> str:
+        now = _now(site)
+        there = now.nodes.get(node.name)
+        if there is None:
+            return f"{site.path} does not name it any more"
+        return why_not(now, [there], off=True).get(node.name, "")
+
+    return why
+
+
+def _now(site: Surroundings) -> Inventory:
+    """The inventory as its file stands now. Raises ConfigError."""
+    from inventory.load import load_inventory
+
+    return load_inventory(site.path, site.ruleset.skus, site.ruleset.profiles)
+
+
+def _band(site: Surroundings, seconds: float) -> BandTools:
+    """What updates by the machines' own tools need."""
+    import time
+    from contextlib import contextmanager
+
+    from healthcheck.triage.remediation import RemediationStep
+    from inventory.transport.remote import RemoteTransport
+    from provisioning.firmware.inband.decide import BandTimes
+    from provisioning.firmware.inband.hold import MachineHold
+    from provisioning.firmware.inband.update import BandTools
+    from provisioning.remediate.send import StepReport, send
+
+    hold = MachineHold(site.folder, who(), RemoteTransport, site.ruleset.skus, site.default_sku)
+
+    @contextmanager
+    def held(node: Node, term: float) -> Iterator[Transport]:
+        now = _now(site)
+        with hold.held(now, now.nodes.get(node.name, node), term) as transport:
+            yield transport
+
+    def restart(node: Node, key: str, transport: Transport) -> StepReport:
+        (done,) = send({key: node}, RemediationStep.REBOOT, transport, 1)
+        return done
+
+    def restarted(node: Node, key: str, transport: Transport) -> StepReport:
+        (done,) = send({key: node}, None, transport, 1)
+        return done
+
+    return BandTools(site.folder, who(), RemoteTransport, held, restart, restarted,
+                     BandTimes(seconds, site.policy.power.bios_s), _AGAIN_S, time.time, time.sleep)

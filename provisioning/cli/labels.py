@@ -104,7 +104,7 @@ def labels(
         for line in text(found):
             click.echo(line)
     if apply:
-        found = _applied(found, given, quiet=as_json)
+        found = applied(found, given, quiet=as_json)
     elif not as_json and found.exit_code == 1 and any(one.state.value == "new" for one in found.proposals):
         click.echo("Nothing changed. Run again with --apply to write what is new (+).")
     if as_json:
@@ -162,7 +162,7 @@ def _evidence(one: Commissioned) -> LabelEvidence:
     return LabelEvidence(one.node, "MAAS", found, one.pci, one.racks, said, unread)
 
 
-def _applied(found: FoundLabels, given: InventoryFile, *, quiet: bool) -> FoundLabels:
+def applied(found: FoundLabels, given: InventoryFile, *, quiet: bool) -> FoundLabels:
     """Writes the new values into the inventory, and shows the difference unless `quiet`."""
     from dataclasses import replace
 

@@ -21,6 +21,7 @@ class Next(Enum):
     SEND = "send"
     OFF = "off"
     ON = "on"
+    RESTART = "restart"     # by the machine itself, where no controller is asked
     WAIT = "wait"
     FAILED = "failed"
 
@@ -57,6 +58,9 @@ class UpdateDecision:
 
 _LOOK = ("look at its BMC's tasks and log; when nothing is under way, begin anew: "
          "muster firmware update {node} --again --apply")
+_CUT_OFF = ("if its BMC's log shows no update since then, the image never arrived: send it with muster "
+            "firmware update {node} --again --apply; if it shows one, wait for its end, then type the same "
+            "again")
 
 
 def decide(
@@ -85,13 +89,22 @@ def decide(
     if send.done is False:
         return _failed(f"it did not take it: {send.message}", node)
     if send.done is None:
-        why = f": {send.message}" if send.message else ""
-        return _failed(f"it is not known whether it took it{why}", node)
+        return _unknown(look, send, node)
     if own:
         if now > _since(send, now) + times.bmc_s:
             return _failed(f"it took it, and still runs {look.versions}", node)
         return UpdateDecision(Next.WAIT, "takes its new firmware")
     return _reset(look, off, on, node, times, now)
+
+
+def _unknown(look: UpdateLook, send: FirmwareStep, node: str) -> UpdateDecision:
+    """A run that was cut off as it sent may have sent all of it; a person sees whether anything arrived."""
+    if send.ended is not None or send.message:
+        why = f": {send.message}" if send.message else ""
+        return _failed(f"it is not known whether it took it{why}", node)
+    return UpdateDecision(
+        Next.FAILED, "it is not known whether it took it: the run was cut off as it sent; its BMC tells of "
+        f"no task, and still runs {look.versions}", _CUT_OFF.format(node=node))
 
 
 def _reset(

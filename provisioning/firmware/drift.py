@@ -10,7 +10,7 @@ from enum import Enum
 
 from healthcheck.model.firmware import BMC, IN_BAND, SWEEP, ComponentVersion, MachineFirmware
 from healthcheck.model.outcome import Owner
-from provisioning.bringup.policy.model import BringupPolicy, DesiredFirmware, FirmwarePayload
+from provisioning.bringup.policy.model import BringupPolicy, DesiredFirmware, FirmwarePayload, UpdateRoute
 from provisioning.bringup.steps.versions import OWN, as_desired, is_for
 
 
@@ -96,12 +96,13 @@ class WantedFirmware:
     skus: tuple[str, ...]
     owner: Owner
     payload: FirmwarePayload | None
+    by: UpdateRoute = UpdateRoute.REDFISH
 
 
 def wanted(entries: Iterable[DesiredFirmware]) -> tuple[WantedFirmware, ...]:
     """The entries of a policy."""
     return tuple(WantedFirmware(one.id, one.component, one.at_least, one.exactly, one.of.vendor, one.of.skus,
-                                one.owner, one.payload) for one in entries)
+                                one.owner, one.payload, one.by) for one in entries)
 
 
 def judged(machine: FleetMachine, policy: BringupPolicy) -> JudgedMachine:
@@ -181,9 +182,11 @@ def _components(
 
 def _reported(entry: DesiredFirmware, known: MachineFirmware) -> list[ComponentVersion]:
     """The versions that count. Of BIOS and BMC that is the newest that could be read. What a controller
-    reported of parts that a later sweep has seen all of is past."""
-    mine = [one for one in known.versions if is_for(entry, one.name, one.kind)
-            and (one.source == BMC or one.kind == entry.component)]
+    reported of parts that a later sweep has seen all of is past. Sweeps and tools use the same names, and
+    the newest reading counts; a glob is over the names of whoever brings the version."""
+    names_by = BMC if entry.by is UpdateRoute.REDFISH else entry.by.value
+    mine = _newest([one for one in known.versions if is_for(entry, one.name, one.kind)
+                    and (one.source == names_by or one.kind == entry.component)])
     if entry.component in OWN:
         readable = [one for one in mine if one.version is not None]
         return [max(readable or mine, key=lambda one: one.time)] if mine else []
@@ -192,7 +195,21 @@ def _reported(entry: DesiredFirmware, known: MachineFirmware) -> list[ComponentV
     return [one for one in mine if seen is None or not swept or one.source == SWEEP or one.time > seen]
 
 
+def _newest(found: Iterable[ComponentVersion]) -> list[ComponentVersion]:
+    """Of those of one name that are not of controllers, the newest that could be read."""
+    kept: dict[tuple[bool, str], ComponentVersion] = {}
+    for one in found:
+        key = one.source == BMC, one.name
+        other = kept.get(key)
+        if other is None or (one.version is not None, one.time) > (other.version is not None, other.time):
+            kept[key] = one
+    return list(kept.values())
+
+
 def _never(entry: DesiredFirmware, looked: Mapping[str, float]) -> str:
+    if entry.by is not UpdateRoute.REDFISH and entry.component not in IN_BAND:
+        return (f"its {entry.by.value} tells of no such component" if entry.by.value in looked
+                else f"its {entry.by.value} was never asked")
     if not looked:
         return "never read"
     if entry.component in IN_BAND:
@@ -210,5 +227,6 @@ def _one(entry: DesiredFirmware, one: ComponentVersion, fresh: float) -> JudgedC
                                one.source)
     fits = as_desired(entry, one.version)
     state = Drift.UNKNOWN if fits is None else Drift.AS_WANTED if fits else Drift.DRIFT
-    why = "cannot be compared with what is wanted" if fits is None else ""
+    # What else there is to say of one that is read: that another one waits for a restart.
+    why = "cannot be compared with what is wanted" if fits is None else one.why
     return JudgedComponent(entry.id, one.name, state, one.version, why, one.time, one.source)

@@ -12,6 +12,7 @@ from inventory.nodeset import fold
 from inventory.reasons import fold_reasons
 from inventory.text import clean
 from inventory.times import ago
+from provisioning.bringup.policy.model import UpdateRoute
 from provisioning.firmware.drift import Drift, DriftGroup, JudgedMachine, WantedFirmware
 
 SCHEMA = "muster.firmware/1"
@@ -108,7 +109,14 @@ def _next(report: FirmwareReport) -> Iterator[str]:
     if unread:
         names = shlex.quote(fold(unread))
         yield (f"next: to read what is unknown: muster firmware status {names} --read, and for GPUs, "
-               f"adapters and drives: muster check {names} --store")
+               f"adapters and drives: muster check {names} --store{_tools(report, names)}")
+
+
+def _tools(report: FirmwareReport, names: str) -> str:
+    """How what only the machines' own tools tell comes to be known, where something is wanted of it."""
+    if all(one.by is UpdateRoute.REDFISH for one in report.wanted):
+        return ""
+    return f", and for what is updated there: muster firmware status {names} --tools"
 
 
 def _nodes(report: FirmwareReport, state: Drift) -> list[str]:
@@ -129,7 +137,8 @@ def _wanted(one: WantedFirmware) -> dict[str, Any]:
         "file": None if one.payload.file is None else str(one.payload.file), "url": one.payload.url,
         "sha256": one.payload.sha256}
     return {"id": one.id, "component": one.component, "at_least": one.at_least, "exactly": one.exactly,
-            "vendor": one.vendor, "skus": list(one.skus), "owner": one.owner.value, "payload": payload}
+            "vendor": one.vendor, "skus": list(one.skus), "owner": one.owner.value, "payload": payload,
+            "by": one.by.value}
 
 
 def _group(one: DriftGroup) -> dict[str, Any]:

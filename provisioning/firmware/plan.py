@@ -9,8 +9,9 @@ from fnmatch import fnmatchcase
 
 from inventory.model import Node, Speaks
 from provisioning.bringup.engine.site import domain_of
-from provisioning.bringup.policy.model import BringupPolicy, DesiredFirmware
+from provisioning.bringup.policy.model import BringupPolicy, DesiredFirmware, UpdateRoute
 from provisioning.firmware.drift import Drift, JudgedMachine
+from provisioning.remediate.steps import rootless
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,8 @@ def planned(
 def _why_not(node: Node, entry: DesiredFirmware) -> str:
     if entry.payload is None:
         return "no `payload:` says by which file"
+    if entry.by is not UpdateRoute.REDFISH:
+        return rootless(node)
     if node.bmc is None:
         return "the inventory names no controller for it (`bmc:`)"
     if node.bmc.speaks is Speaks.IPMI:

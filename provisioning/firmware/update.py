@@ -13,19 +13,21 @@ from pathlib import Path
 from healthcheck.model.firmware import BMC, MachineFirmware
 from healthcheck.store.file import opened
 from healthcheck.store.firmware import merged, write_controller
-from healthcheck.store.firmwaresteps import FirmwareStep, begin_step, end_step, firmware_steps, left_off
+from healthcheck.store.firmwaresteps import begin_step, end_step, left_off
 from inventory.errors import MusterError
 from inventory.model import Node
 from inventory.text import clean
 from provisioning.bmc.ask import Connect
 from provisioning.bmc.base import BmcError, BmcErrorReason, Controller, FirmwareImage, PowerAction
 from provisioning.bmc.redfish.update import WHAT
-from provisioning.bringup.policy.model import BringupPolicy, DesiredFirmware
+from provisioning.bringup.policy.model import BringupPolicy, DesiredFirmware, UpdateRoute
 from provisioning.bringup.steps.versions import wanted_version
 from provisioning.firmware.decide import SEND, Next, UpdateDecision, UpdateLook, UpdateTimes, decide, ended_by
 from provisioning.firmware.drift import Drift, FleetMachine, judged
+from provisioning.firmware.inband.update import BandTools, BandUpdate, band_entry
 from provisioning.firmware.plan import MachineUpdate, UpdatePlan
 from provisioning.firmware.read import look
+from provisioning.firmware.steps import counting
 
 # A controller that takes new firmware of its own is away for some minutes; others are slow or busy meanwhile.
 _AWAY = frozenset({BmcErrorReason.UNREACHABLE, BmcErrorReason.TIMEOUT, BmcErrorReason.BUSY,
@@ -48,7 +50,8 @@ class UpdateOutcome:
 @dataclass(frozen=True)
 class UpdateTools:
     """What updates need: how controllers are reached, whether a machine may be disturbed ("" where it may),
-    the images by entry, and clocks. `again_s` is between two looks."""
+    the images by entry, and clocks. `again_s` is between two looks. `band` is for entries whose version comes
+    by a tool of the machine."""
 
     folder: Path
     who: str
@@ -59,6 +62,7 @@ class UpdateTools:
     again_s: float = 10.0
     clock: Callable[[], float] = time.time
     sleep: Callable[[float], None] = field(default=time.sleep)
+    band: BandTools | None = None
 
 
 def run(plan: UpdatePlan, policy: BringupPolicy, tools: UpdateTools) -> Iterator[UpdateOutcome]:
@@ -90,7 +94,8 @@ def _machine(
 ) -> Iterator[UpdateOutcome]:
     """The versions of one machine, one after the other; what comes after one that failed is left."""
     for entry in update.entries:
-        outcome = _entry(update.node, entry, policy, tools, stopped)
+        made = _entry if entry.by is UpdateRoute.REDFISH else _by_tool
+        outcome = made(update.node, entry, policy, tools, stopped)
         yield outcome
         if not outcome.done:
             return
@@ -100,6 +105,18 @@ def target_of(entry: DesiredFirmware) -> str:
     """What a machine is brought to: the version and the payload."""
     assert entry.payload is not None  # noqa: S101  (planned only with one)
     return f"{clean(wanted_version(entry), 60)} {entry.payload.sha256[:16]}"
+
+
+def _by_tool(
+    node: Node, entry: DesiredFirmware, policy: BringupPolicy, tools: UpdateTools, stopped: threading.Event,
+) -> UpdateOutcome:
+    image = tools.images[entry.id]
+    # The loader asks for a file, and who makes the plan's updates for the tools.
+    assert tools.band is not None and entry.payload is not None and image.data is not None  # noqa: S101
+    wanted = BandUpdate(node, entry, target_of(entry), image.name, image.data, entry.payload.sha256)
+    ended = band_entry(wanted, policy, tools.band, tools.forbidden, stopped)
+    return UpdateOutcome(node.name, entry.id, ended.next is Next.DONE, clean(ended.message, _MOST),
+                         ended.hand)
 
 
 def _entry(
@@ -145,12 +162,12 @@ def _once(
     target = target_of(entry)
     changes = controller.earlier()
     with opened(tools.folder, make=True) as store:
-        steps = firmware_steps(store, node.name, entry.id, target)
+        steps = counting(store, node.name, entry, target)
         sent = next((one for one in steps if one.step == SEND and one.done is None), None)
         if sent is not None and (ended := ended_by(changes, WHAT, sent.began)) is not None:
             # Before all else: a controller reports an end once.
             end_step(store, sent.id, *ended, tools.clock())
-            steps = firmware_steps(store, node.name, entry.id, target)
+            steps = counting(store, node.name, entry, target)
         is_off = (node.name, entry.id) in left_off(store)
     seen = replace(_look(node, entry, policy, tools, controller), changes=changes)
     decision = decide(seen, steps, node.name, tools.times, tools.clock(), own=entry.component == "bmc",
@@ -203,5 +220,5 @@ def _look(
 def _newest(node: Node, entry: DesiredFirmware, tools: UpdateTools) -> float:
     """When the newest step of it was made; 0 for never."""
     with opened(tools.folder, make=True) as store:
-        steps: tuple[FirmwareStep, ...] = firmware_steps(store, node.name, entry.id, target_of(entry))
+        steps = counting(store, node.name, entry, target_of(entry))
     return max((min(tools.clock(), one.ended or one.began) for one in steps), default=0.0)

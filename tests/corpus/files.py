@@ -40,9 +40,9 @@ USES = {
     "kernel/faults/*.yaml": Use.EVENTS, "kernel/novel/*": Use.LINES,
     "demo-sweep/**/*": Use.SWEPT, "rdma-rxe/recording.json": Use.SWEPT,
     "blame/slurm-recorded/*.sacct": Use.JOB, "blame/slurm-recorded/*.scontrol": Use.JOB,
-    # What was done to the machines whose logs lie beside; where real logs are published; formats of lines; inventories.
+    # What was done to the machines whose logs lie beside; where real logs are published; formats of lines; inventories; tools.
     "kernel/vm/*.yaml": Use.ELSEWHERE, "kernel/healthy/logs.yaml": Use.ELSEWHERE, "kernel/quoting/*": Use.ELSEWHERE, "slurm/*": Use.ELSEWHERE,
-    "nvml/*": Use.ELSEWHERE, "lldp/*": Use.ELSEWHERE,
+    "nvml/*": Use.ELSEWHERE, "lldp/*": Use.ELSEWHERE, "firmware/*": Use.ELSEWHERE,
 }
 
 

@@ -41,6 +41,11 @@ SUBJECTS = {
         "correlate", "episodes", "faults", "gather", "gather_store", "ours", "windows"))),
     # What reads the policy and what else a sweep is judged by: each of these tests loads all rules.
     "policy": ("healthcheck/triage/*.py", ("healthcheck/triage/test_policy*.py", "healthcheck/store/test_versions.py")),
+    # What tells people of changes, swaps, repairs and their tickets, and what is taken back: also by what the commands show of it.
+    "told": ("healthcheck/triage/*.py", ("healthcheck/triage/test_ticket.py", "healthcheck/triage/test_whole.py",
+                                         "healthcheck/triage/test_changed.py", "healthcheck/triage/test_undo.py",
+                                         "healthcheck/triage/test_machines.py", "provisioning/triage/test_changed.py",
+                                         "provisioning/remediate/test_promises.py", "provisioning/remediate/test_choose.py")),
     # So here: by what they keep in memory or in files. Real schedulers take minutes to notice a change that these notice in seconds.
     "cordon": ("provisioning/actions/cordon.py", ("provisioning/actions/test_cordon*.py", "provisioning/actions/test_backends.py")),
     "lease": ("provisioning/lease/*.py", tuple(f"provisioning/lease/test_{name}.py" for name in (

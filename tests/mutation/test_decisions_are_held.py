@@ -22,6 +22,7 @@ MODULES = {
     "decisions": ("breaker", "decide", "faults", "incidents", "plan", "requalify", "suspect"),
     "grounds": ("correlate", "episodes", "gather", "likelihood", "ours", "past", "symptom", "windows"),
     "policy": ("decidedby", "digest", "judgedby", "policy", "policyform", "policylists", "policyload"),
+    "told": ("changed", "ticket", "undo", "whole"),     # nothing of remediation can be changed: it is values alone
     "cordon": ("cordon",),
     "lease": ("check", "cordoned", "giveway", "holder", "idle", "jobs", "reservation", "take", "watch"),
 }

@@ -1,7 +1,8 @@
 """A simulated InfiniBand fabric: ibsim with the topology of a cabling plan, opensm and infiniband-diags on it, without any hardware.
 
 ibsim 0.10 reads ibnetdiscover's own form, with traps of which the form below keeps clear: GUIDs must be given (`switchguid=`, `caguid=`), as it
-takes none from the node's id; and a line's width and rate are read only after a description and a LID (`# "x" lid 0 4xHDR`): SDR, DDR, QDR,
+takes none from the node's id; the library makes a folder `sys-<pid>`
+where a tool runs, which stays if the tool is killed; and a line's width and rate are read only after a description and a LID (`# "x" lid 0 4xHDR`): SDR, DDR, QDR,
 FDR10, FDR, EDR and HDR; NDR comes up as SDR.
 """
 
@@ -159,7 +160,7 @@ class Fabric:
 
     def run(self, *words: str, host: str | None = None) -> subprocess.CompletedProcess[str]:
         """One tool's output, on the host that looks at the fabric."""
-        return subprocess.run(words, capture_output=True, text=True, errors="surrogateescape", timeout=120, check=False,
+        return subprocess.run(words, capture_output=True, text=True, errors="surrogateescape", timeout=120, check=False, cwd=self.folder,
                               env=self.environment(host or self.observer))
 
     @property
@@ -184,7 +185,7 @@ class Fabric:
         guid = f"0x{int(self.adapter(host).node.removeprefix('H-'), 16) + 1:x}"
         process = subprocess.Popen(
             ["opensm", "-g", guid, "-p", str(priority), "-F", str(config), "-f", str(log), "-s", "1", *more], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL, env={**self.environment(host), "OSM_CACHE_DIR": f"{folder}/", "OSM_TMP_DIR": f"{folder}/"})
+            stderr=subprocess.DEVNULL, cwd=folder, env={**self.environment(host), "OSM_CACHE_DIR": f"{folder}/", "OSM_TMP_DIR": f"{folder}/"})
         self._managers[host] = process
         self._stack.callback(_end, process)
         wait_until(lambda: process.poll() is not None or (log.exists() and state in log.read_text(errors="replace")), seconds=60,

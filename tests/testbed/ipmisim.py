@@ -80,8 +80,10 @@ class IpmiSim:
 
 
 @contextlib.contextmanager
-def ipmi_sim(folder: Path, address: str = "127.0.0.1", port: int | None = None, *, serial: str = SERIAL, records: bool = True) -> Iterator[IpmiSim]:
-    """A controller at the address, with a machine that has no power; without `records` its repository of sensors is empty. Stopped whatever happens."""
+def ipmi_sim(folder: Path, address: str = "127.0.0.1", port: int | None = None, *, serial: str = SERIAL, records: bool = True,
+             console: str = "") -> Iterator[IpmiSim]:
+    """A controller at the address, with a machine that has no power; without `records` its repository of sensors is empty. `console` is where the
+    machine's serial port is, as tcp:ADDRESS:PORT. Stopped whatever happens."""
     folder.mkdir(exist_ok=True)
     (folder / "state").mkdir(exist_ok=True)
     (folder / "power").write_text("0\n")
@@ -90,7 +92,7 @@ def ipmi_sim(folder: Path, address: str = "127.0.0.1", port: int | None = None, 
     chassis.write_text(_CHASSIS)
     chassis.chmod(0o700)
     taken = port if port is not None else free_port(address, socket.SOCK_DGRAM)
-    (folder / "lan.conf").write_text(_configuration(chassis, address, taken))
+    (folder / "lan.conf").write_text(_configuration(chassis, address, taken, console))
     (folder / "emu.cmd").write_text(_commands(serial, records))
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(["ipmi_sim", "-c", str(folder / "lan.conf"), "-f", str(folder / "emu.cmd"), "-s", str(folder / "state"),
@@ -104,7 +106,7 @@ def ipmi_sim(folder: Path, address: str = "127.0.0.1", port: int | None = None, 
         process.wait()
 
 
-def _configuration(chassis: Path, address: str, port: int) -> str:
+def _configuration(chassis: Path, address: str, port: int, console: str) -> str:
     levels = "\n".join(f"    allowed_auths_{level} none md2 md5 straight" for level in ("callback", "user", "operator", "admin"))
     return f"""name "muster"
 set_working_mc 0x20
@@ -114,6 +116,7 @@ set_working_mc 0x20
 {levels}
     guid a123456789abcdefa123456789abcdef
   endlan
+{f'  sol "{console}" 115200' if console else ''}
   chassis_control "{chassis}"
   user 1 false "" "" user 10 none
   user 2 true "{USER}" "{PASSWORD}" admin 10 none md2 md5 straight

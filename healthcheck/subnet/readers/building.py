@@ -87,7 +87,7 @@ def rate(text: str) -> str | None:
     return LANE_SPEEDS.get(words[0]) if words[1] == "Gbps" else None
 
 
-class Unread:
+class UnreadLines:
     """Lines that were not understood: the first few by number and text, the others counted."""
 
     def __init__(self, tool: str) -> None:
@@ -125,7 +125,7 @@ def cut_short(text: str) -> bool:
 
 
 class Building:
-    """Devices and ports as an output names them, bit by bit; what is told later adds to what is there."""
+    """Devices and ports as an output names them, bit by bit; what is given later adds to what is there."""
 
     def __init__(self) -> None:
         self._devices: dict[str, FabricDevice] = {}

@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping
 
 from healthcheck.subnet.model import FabricEnd, PortCounters
-from healthcheck.subnet.readers.building import SubnetReading, Unread, guid_of, numbered
+from healthcheck.subnet.readers.building import SubnetReading, UnreadLines, guid_of, numbered
 from healthcheck.subnet.readers.dotted import pair
 
 ERRORS, PERFQUERY = "ibqueryerrors", "perfquery"
@@ -43,7 +43,7 @@ def read_errors(text: str, cut: bool = False) -> SubnetReading:
     """The counters in ibqueryerrors' output; `cut`: whether whoever captured it dropped its end."""
     values: dict[FabricEnd, dict[str, int]] = {}
     full: dict[FabricEnd, set[str]] = {}
-    unread = Unread(ERRORS)
+    unread = UnreadLines(ERRORS)
     ended, failures, bounded, data_only = False, 0, "", False
     for number, line in numbered(text):
         if (found := _PORT.fullmatch(line)) is not None:
@@ -80,7 +80,7 @@ def read_errors(text: str, cut: bool = False) -> SubnetReading:
 def read_perfquery(text: str, cut: bool = False) -> SubnetReading:
     """The counters in one or more outputs of perfquery; it knows ports by LID."""
     values: dict[tuple[int, int], dict[str, int]] = {}
-    unread = Unread(PERFQUERY)
+    unread = UnreadLines(PERFQUERY)
     at: tuple[int, int] | None = None
     for number, line in numbered(text):
         if (found := _QUERY.fullmatch(line)) is not None:
@@ -90,10 +90,10 @@ def read_perfquery(text: str, cut: bool = False) -> SubnetReading:
                 unread.note(f"line {number}: the sum of all ports is not read")
             elif at is not None:
                 values.setdefault(at, {})
-        elif (told := pair(line)) is None:
+        elif (parts := pair(line)) is None:
             unread.add(number, line)
-        elif at is not None and told[1].isascii() and told[1].isdigit() and len(told[1]) <= 20 \
-                and told[0] not in ("PortSelect", "CounterSelect", "CounterSelect2"):
-            values[at][told[0]] = int(told[1])
+        elif at is not None and parts[1].isascii() and parts[1].isdigit() and len(parts[1]) <= 20 \
+                and parts[0] not in ("PortSelect", "CounterSelect", "CounterSelect2"):
+            values[at][parts[0]] = int(parts[1])
     return SubnetReading(PERFQUERY, by_lid=values, unread=unread.lines(),
                          partial=cut or (text != "" and not text.endswith("\n")))

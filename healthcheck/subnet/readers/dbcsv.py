@@ -29,7 +29,7 @@ from healthcheck.subnet.readers.building import (
     MOST_TEXT,
     Building,
     SubnetReading,
-    Unread,
+    UnreadLines,
     guid_of,
     name_of,
 )
@@ -65,7 +65,7 @@ class _Found:
 
 def read(text: str, cut: bool = False) -> SubnetReading:
     """The tables of a file; `cut`: whether whoever captured it dropped its end."""
-    unread, found = Unread(TOOL), _Found()
+    unread, found = UnreadLines(TOOL), _Found()
     sections: set[str] = set()
     last = ""
     for section, ended, columns, rows in _sections(text):
@@ -266,10 +266,10 @@ def _supply(found: _Found, row: Row) -> bool:
         return False
     if _first(row, "ispresent", "present").lower() in ("0", "no", "false", "not present"):
         return True         # an empty slot is no fault by itself
-    told = [_first(row, name).lower() for name in ("dcstate", "dc_state", "alertstate", "alert_state",
+    words = [_first(row, name).lower() for name in ("dcstate", "dc_state", "alertstate", "alert_state",
                                                    "fanstate", "fan_state", "state") if name in row]
-    ok = False if any(word in _BAD for word in told) else \
-        True if told and all(word in _GOOD for word in told) else None
+    ok = False if any(word in _BAD for word in words) else \
+        True if words and all(word in _GOOD for word in words) else None
     found.sensors.append(SubnetSensor(FabricEnd(guid, 0), "power supply",
                                       f"power supply {_first(row, 'psuindex', 'index')[:8]}", ok=ok))
     return True

@@ -13,7 +13,7 @@ from healthcheck.subnet.readers import counters, dbcsv, linkinfo, ports, routes,
 from healthcheck.subnet.readers.building import SubnetReading
 
 
-class Source(NamedTuple):
+class FabricSource(NamedTuple):
     """A source of readings: how its file's name begins, its reader, and the command that prints it."""
 
     name: str
@@ -22,23 +22,23 @@ class Source(NamedTuple):
 
 
 SOURCES = (
-    Source("ibdiagnet2.db_csv", dbcsv.read, "ibdiagnet"),
-    Source("iblinkinfo", linkinfo.read, "iblinkinfo --line"),
-    Source("ibnetdiscover-p", ports.read, "ibnetdiscover -p"),
-    Source("ibnetdiscover", topology.read, "ibnetdiscover"),
-    Source("ibqueryerrors", counters.read_errors, "ibqueryerrors"),
-    Source("perfquery", counters.read_perfquery, "perfquery -x"),
-    Source("smpquery", smp.read, "smpquery"),
-    Source("saquery", sa.read, "saquery"),
-    Source("sminfo", sa.read_sminfo, "sminfo"),
-    Source("dump_fts", routes.read, "dump_fts"),
-    Source("dump_lfts", routes.read, "dump_lfts"),
-    Source("ibroute", routes.read, "ibroute"),
+    FabricSource("ibdiagnet2.db_csv", dbcsv.read, "ibdiagnet"),
+    FabricSource("iblinkinfo", linkinfo.read, "iblinkinfo --line"),
+    FabricSource("ibnetdiscover-p", ports.read, "ibnetdiscover -p"),
+    FabricSource("ibnetdiscover", topology.read, "ibnetdiscover"),
+    FabricSource("ibqueryerrors", counters.read_errors, "ibqueryerrors"),
+    FabricSource("perfquery", counters.read_perfquery, "perfquery -x"),
+    FabricSource("smpquery", smp.read, "smpquery"),
+    FabricSource("saquery", sa.read, "saquery"),
+    FabricSource("sminfo", sa.read_sminfo, "sminfo"),
+    FabricSource("dump_fts", routes.read, "dump_fts"),
+    FabricSource("dump_lfts", routes.read, "dump_lfts"),
+    FabricSource("ibroute", routes.read, "ibroute"),
 )
-BY_NAME: Mapping[str, Source] = {source.name: source for source in SOURCES}
+BY_NAME: Mapping[str, FabricSource] = {source.name: source for source in SOURCES}
 
 
-def source_of(file: str) -> Source | None:
+def source_of(file: str) -> FabricSource | None:
     """The source of a file of this name, the longest that fits; None where there is none."""
     fitting = [source for source in SOURCES if file.startswith(source.name)]
     return max(fitting, key=lambda source: len(source.name), default=None)

@@ -14,7 +14,7 @@ from healthcheck.subnet.model import DeviceKind, FabricEnd, FabricPort, LinkStat
 from healthcheck.subnet.readers.building import (
     Building,
     SubnetReading,
-    Unread,
+    UnreadLines,
     cut_short,
     guid_of,
     lanes,
@@ -40,7 +40,7 @@ def read(text: str, cut: bool = False) -> SubnetReading:
     The output does not say what a device is. A switch's ports share its GUID and are all shown, an adapter's
     have one each: a GUID with several ports is a switch's.
     """
-    building, unread = Building(), Unread(TOOL)
+    building, unread = Building(), UnreadLines(TOOL)
     rows = [(number, line, _NEAR.match(line)) for number, line in numbered(text)]
     several = Counter(found[1] for _, _, found in rows if found is not None)
     for number, line, found in rows:

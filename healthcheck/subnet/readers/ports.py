@@ -13,7 +13,7 @@ from healthcheck.subnet.model import DeviceKind, FabricEnd, FabricPort
 from healthcheck.subnet.readers.building import (
     Building,
     SubnetReading,
-    Unread,
+    UnreadLines,
     cut_short,
     guid_of,
     lanes,
@@ -31,7 +31,7 @@ _BETWEEN = "' - '"
 
 def read(text: str, cut: bool = False) -> SubnetReading:
     """The ports in an output; `cut`: whether whoever captured it dropped its end."""
-    building, unread = Building(), Unread(TOOL)
+    building, unread = Building(), UnreadLines(TOOL)
     for number, line in numbered(text):
         found = _LINE.fullmatch(line)
         if found is None:
@@ -44,11 +44,11 @@ def read(text: str, cut: bool = False) -> SubnetReading:
         own, other = found[12] or "", ""
         peer: FabricEnd | None = None
         if found[7] is not None:
-            # A description that holds the separator cannot be told from two: then neither is taken.
+            # A description that holds the separator cannot be distinguished from two: then neither is taken.
             names = found[11].split(_BETWEEN)
             own, other = (names[0], names[1]) if len(names) == 2 else ("", "")
             if len(names) != 2:
-                unread.note(f"line {number}: the descriptions cannot be told apart")
+                unread.note(f"line {number}: the descriptions cannot be distinguished")
             far = guid_of(found[10])
             if far is not None and _device(building, found[7], found[10], name_of(other)) is not None:
                 peer = FabricEnd(far, int(found[9]))

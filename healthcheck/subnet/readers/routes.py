@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from healthcheck.subnet.readers.building import SubnetReading, Unread, cut_short, guid_of, numbered
+from healthcheck.subnet.readers.building import SubnetReading, UnreadLines, cut_short, guid_of, numbered
 
 TOOL, RECORDS_TOOL = "dump_fts", "saquery LFTR"
 # Unicast LIDs are below (InfiniBand Architecture Specification, 4.1.3); no switch has more than 254 ports,
@@ -29,7 +29,7 @@ _RECORD_TITLES = re.compile(r"\s*(?:LFT Record dump:|Block\.{2,}\d+|LFT:|LID\s+P
 def read(text: str, cut: bool = False) -> SubnetReading:
     """The tables of `dump_fts` or `ibroute`. A table whose end is missing, or that counts other LIDs than
     were read, is noted and left out."""
-    unread = Unread(TOOL)
+    unread = UnreadLines(TOOL)
     routes: dict[str, Mapping[int, int]] = {}
     guid: str | None = None
     table: dict[int, int] = {}
@@ -58,7 +58,7 @@ def read(text: str, cut: bool = False) -> SubnetReading:
 
 def read_records(text: str, switches: Mapping[int, str], cut: bool = False) -> SubnetReading:
     """The tables of `saquery LFTR`, whose records name a switch by its LID: `switches` are GUIDs by LID."""
-    unread = Unread(RECORDS_TOOL)
+    unread = UnreadLines(RECORDS_TOOL)
     routes: dict[str, dict[int, int]] = {}
     table: dict[int, int] | None = None
     for number, line in numbered(text):

@@ -14,7 +14,7 @@ from healthcheck.subnet.model import DeviceKind, FabricEnd, FabricPort, ManagerS
 from healthcheck.subnet.readers.building import (
     Building,
     SubnetReading,
-    Unread,
+    UnreadLines,
     cut_short,
     guid_of,
     name_of,
@@ -35,7 +35,7 @@ _IS_SM = 1 << 1         # PortInfo.CapabilityMask, bit 1
 
 def read(text: str, cut: bool = False) -> SubnetReading:
     """The records in an output; `cut`: whether whoever captured it dropped its end."""
-    building, unread = Building(), Unread(TOOL)
+    building, unread = Building(), UnreadLines(TOOL)
     managers: list[SubnetManager] = []
     shown, marks = False, "IsSM ports" in text[:2000]
     lids: set[int] = set()
@@ -61,22 +61,22 @@ def read(text: str, cut: bool = False) -> SubnetReading:
         partial=cut or cut_short(text))
 
 
-def _records(text: str, unread: Unread) -> Iterator[tuple[str, Mapping[str, str]]]:
+def _records(text: str, unread: UnreadLines) -> Iterator[tuple[str, Mapping[str, str]]]:
     kind, record = "", dict[str, str]()
     for at, line in numbered(text):
         if (found := _RECORD.fullmatch(line.strip())) is not None:
             if kind:
                 yield kind, record
             kind, record = found[1], {}
-        elif (told := pair(line)) is not None:
-            record.setdefault(told[0], told[1])
+        elif (parts := pair(line)) is not None:
+            record.setdefault(parts[0], parts[1])
         elif kind == "" and line.strip() not in ("IsSM ports", "IsSMdisabled ports"):
             unread.add(at, line)
     if kind:
         yield kind, record
 
 
-def _node(building: Building, record: Mapping[str, str], unread: Unread) -> None:
+def _node(building: Building, record: Mapping[str, str], unread: UnreadLines) -> None:
     guid, port_guid = guid_of(record.get("node_guid", "")), guid_of(record.get("port_guid", ""))
     kind = _KINDS.get(record.get("node_type", ""))
     if guid is None or kind is None:
@@ -92,7 +92,7 @@ def _node(building: Building, record: Mapping[str, str], unread: Unread) -> None
 
 def read_sminfo(text: str, cut: bool = False) -> SubnetReading:
     """The manager that answered; several outputs may follow each other."""
-    unread, managers = Unread(SMINFO), []
+    unread, managers = UnreadLines(SMINFO), []
     for at, line in numbered(text):
         found = _SMINFO.fullmatch(line.strip())
         guid = guid_of(found[2]) if found is not None else None

@@ -14,7 +14,7 @@ from healthcheck.subnet.model import DeviceKind, FabricEnd, FabricPort, LinkStat
 from healthcheck.subnet.readers.building import (
     Building,
     SubnetReading,
-    Unread,
+    UnreadLines,
     cut_short,
     guid_of,
     lanes,
@@ -35,7 +35,7 @@ _EXTENDED = ("LinkSpeedExtActive2", "LinkSpeedExtActive", "LinkSpeedActive")
 
 def read(text: str, cut: bool = False) -> SubnetReading:
     """What the outputs show; `cut`: whether whoever captured them dropped their end."""
-    building, unread = Building(), Unread(TOOL)
+    building, unread = Building(), UnreadLines(TOOL)
     nodes: dict[int, str] = {}
     last: str | None = None
     for kind, lid, port, values in _parts(text, unread):
@@ -61,7 +61,7 @@ def read(text: str, cut: bool = False) -> SubnetReading:
     return SubnetReading(TOOL, building.devices(), unread=unread.lines(), partial=cut or cut_short(text))
 
 
-def _parts(text: str, unread: Unread) -> Iterator[tuple[str, int, int | None, Mapping[str, str]]]:
+def _parts(text: str, unread: UnreadLines) -> Iterator[tuple[str, int, int | None, Mapping[str, str]]]:
     kind, lid, port, values = "", 0, None, dict[str, str]()
     for at, line in numbered(text):
         if (found := _HEADER.fullmatch(line)) is not None:
@@ -73,8 +73,8 @@ def _parts(text: str, unread: Unread) -> Iterator[tuple[str, int, int | None, Ma
                 yield kind, lid, port, values
             yield "Description", lid, None, {"text": named[1]}
             kind = ""
-        elif (told := pair(line)) is not None:
-            values.setdefault(told[0], told[1])
+        elif (parts := pair(line)) is not None:
+            values.setdefault(parts[0], parts[1])
         elif not line.startswith("\t"):         # the names of set bits of a mask are indented
             unread.add(at, line)
     if kind:

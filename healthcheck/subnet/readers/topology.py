@@ -14,7 +14,7 @@ from healthcheck.subnet.model import DeviceKind, FabricEnd, FabricPort
 from healthcheck.subnet.readers.building import (
     Building,
     SubnetReading,
-    Unread,
+    UnreadLines,
     cut_short,
     guid_of,
     lanes,
@@ -39,7 +39,7 @@ _PREFIX = {"S": DeviceKind.SWITCH, "H": DeviceKind.ADAPTER, "R": DeviceKind.ROUT
 
 def read(text: str, cut: bool = False) -> SubnetReading:
     """The devices and links in an output; `cut`: whether whoever captured it dropped its end."""
-    building, unread = Building(), Unread(TOOL)
+    building, unread = Building(), UnreadLines(TOOL)
     system: str | None = None
     own: str | None = None
     kind, own_lid = DeviceKind.SWITCH, 0

@@ -8,6 +8,7 @@ again by this object: accounts lock.
 
 from __future__ import annotations
 
+import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -214,6 +215,27 @@ class IpmiController:
         """What a command for accounts says, or a script of one line. Raises BmcError."""
         return self._run(
             words, PrivilegeLevel.ADMINISTRATOR, time.monotonic() + self._seconds, script).out
+
+    def console_session(self) -> int:
+        """The id of the session that has the serial console now, 0 for none (IPMI 2.0, 24.5, Get Payload
+        Instance Info, of instance 1 of SOL). Raises BmcError; UNSUPPORTED where it does not tell."""
+        words = self._query(
+            ("raw", "0x06", "0x4b", "0x01", "0x01"), time.monotonic() + self._seconds).split()
+        try:
+            return int.from_bytes(bytes(int(word, 16) for word in words[:4]), "little")
+        except ValueError:
+            raise BmcError(
+                BmcErrorReason.BROKEN, "ipmitool's payload instance is not of its form") from None
+
+    def attach_console(self, level: PrivilegeLevel) -> subprocess.Popen[bytes]:
+        """Begins a session on the serial console; its output comes from the process, which ends it when its
+        standard input is closed. Raises BmcError."""
+        door, account = self._logged_in(time.monotonic() + self._seconds)
+        return tool.attached(self._program, door, *account, ("sol", "activate"), level)
+
+    def detach_console(self) -> None:
+        """Ends whichever session has the serial console. Raises BmcError."""
+        self._change(("sol", "deactivate"), time.monotonic() + self._seconds)
 
     def close(self) -> None:
         """Forgets the password; each command was a session of its own."""

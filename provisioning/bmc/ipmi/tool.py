@@ -88,9 +88,18 @@ def run(
         return _ended(_begun(program, door, user, password, words, level, verbose, script, pipes), end)
 
 
+def attached(
+    program: str, door: Door, user: str, password: str, words: Sequence[str], level: PrivilegeLevel,
+) -> subprocess.Popen[bytes]:
+    """`ipmitool words` that goes on: its output is in pipes, and its standard input stays open for as long as
+    this process lives and keeps it."""
+    with contextlib.ExitStack() as pipes:
+        return _begun(program, door, user, password, words, level, False, None, pipes, subprocess.PIPE)
+
+
 def _begun(
     program: str, door: Door, user: str, password: str, words: Sequence[str], level: PrivilegeLevel,
-    verbose: bool, script: Hidden | None, pipes: contextlib.ExitStack,
+    verbose: bool, script: Hidden | None, pipes: contextlib.ExitStack, stdin: int = subprocess.DEVNULL,
 ) -> subprocess.Popen[bytes]:
     def written(text: str) -> int:
         """The reading end of a pipe that has this in it: far less than a pipe holds."""
@@ -109,7 +118,7 @@ def _begun(
             "3", *words)
     # Times as the controller keeps them; a session of its own has no terminal on which to ask for anything.
     return subprocess.Popen(
-        argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, pass_fds=tuple(ours),
+        argv, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, pass_fds=tuple(ours),
         start_new_session=True, env={"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC0"})
 
 

@@ -33,6 +33,7 @@ from provisioning.bmc.credentials import Hidden
 from provisioning.bmc.redfish import hardware, log, sensors, state, task, update
 from provisioning.bmc.redfish.answers import Document
 from provisioning.bmc.redfish.changes import Changes
+from provisioning.bmc.redfish.console import RedfishConsole, console
 from provisioning.bmc.redfish.crawl import KeptDocuments
 from provisioning.bmc.redfish.leftover import OpenSessions
 from provisioning.bmc.redfish.pending import PendingTask, PendingTasks
@@ -212,6 +213,11 @@ class RedfishController:
         """All sensors."""
         with self.session.call():
             return sensors.bmc_sensors(self._service)
+
+    def console(self) -> RedfishConsole:
+        """What there is of the machine's serial console."""
+        with self.session.call():
+            return console(self._service)
 
     def close(self) -> None:
         """Logs out."""

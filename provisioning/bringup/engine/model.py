@@ -161,5 +161,5 @@ class JointExecutor(Executor, Protocol):
 
 
 ORDER = ("bmc", "credentials", "hardware", "bios", "boot", "os", "ssh", "base", "agent", "checks", "kernel",
-         "leased", "burnin", "certificate", "service")
+         "soak", "leased", "burnin", "certificate", "service")
 """The names of the steps, in the order in which a machine goes through them."""

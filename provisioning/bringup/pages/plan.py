@@ -26,7 +26,7 @@ def lines(
 ) -> Iterator[str]:
     """The plan; `why` is by machine and step what someone said when they had it skipped."""
     for names, ahead in _equal(chosen.plans):
-        yield f"{fold(names)}: {_span(ahead)}"
+        yield f"{fold(names)}: {_span(ahead, without)}"
     if chosen.plans:
         yield ""
         yield from table(chosen.plans, steps)
@@ -146,12 +146,12 @@ def _equal(plans: Sequence[MachinePlan]) -> Iterator[tuple[list[str], tuple[str,
         yield names, ahead
 
 
-def _span(ahead: Sequence[str]) -> str:
-    """Steps in words: a range where none is left out between the first and the last."""
+def _span(ahead: Sequence[str], without: Collection[str]) -> str:
+    """Steps in words: a range where the policy alone leaves any out between the first and the last."""
     if not ahead:
         return "no step left"
-    first, last = ORDER.index(ahead[0]), ORDER.index(ahead[-1])
-    if len(ahead) > 2 and len(ahead) == last - first + 1:
+    between = ORDER[ORDER.index(ahead[0]):ORDER.index(ahead[-1]) + 1]
+    if len(ahead) > 2 and list(ahead) == [step for step in between if step not in without]:
         return f"{ahead[0]} to {ahead[-1]}, {len(ahead)} steps"
     return f"{', '.join(ahead)}"
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from healthcheck.model.outcome import Owner
@@ -20,6 +21,7 @@ from provisioning.bringup.engine.model import ORDER
 
 if TYPE_CHECKING:
     from healthcheck.store.bringups import MachineProgress, SkipLine, StepLine, TroubleLine
+    from provisioning.console.view import ConsoleView
 
 STANDS = (QUEUED, WAITING, TROUBLE, DONE, LEFT)
 SERIAL = "serial"       # what a look keeps of the whole machine
@@ -91,12 +93,13 @@ class Count:
 @dataclass(frozen=True)
 class BringupStatus:
     """All machines in natural order. `running` says whether a muster is at work on them now, None where no
-    one can tell."""
+    one can tell. `consoles` are those of machines that are stuck in a step that starts them."""
 
     now: float
     spots: tuple[Spot, ...]
     counts: tuple[Count, ...]
     running: bool | None = None
+    consoles: Mapping[str, ConsoleView] = field(default_factory=lambda: MappingProxyType({}))
 
     def number(self, stand: str) -> int:
         """How many machines stand so."""
@@ -180,7 +183,7 @@ def document(progress: BringupStatus) -> dict[str, Any]:
             "here": {stand: one.here.get(stand, 0) for stand in (QUEUED, WAITING, TROUBLE)},
             "oldest": {"node": one.oldest.node, "since": one.oldest.since} if one.oldest is not None
                 else None} for one in progress.counts],
-        "machines": [_machine(spot) for spot in progress.spots]}
+        "machines": [_machine(spot, progress.consoles.get(spot.node)) for spot in progress.spots]}
 
 
 def code(progress: BringupStatus) -> int:
@@ -197,12 +200,12 @@ def past(spot: Spot, until: str | None) -> bool:
         until is not None and spot.step in ORDER and ORDER.index(spot.step) > ORDER.index(until))
 
 
-def _machine(spot: Spot) -> dict[str, Any]:
+def _machine(spot: Spot, console: ConsoleView | None) -> dict[str, Any]:
     return {
         "node": spot.node, "step": spot.step, "stand": spot.stand, "since": spot.since, "said": spot.message,
         "owner": spot.owner.value if spot.owner is not None else None, "hand": spot.hand, "began": spot.began,
         "who": spot.who, "looked": spot.looked, "again": spot.again, "ended": spot.ended,
-        "serial": spot.serial,
+        "serial": spot.serial, "console": console.document() if console is not None else None,
         "troubles": [
             {"step": one.step, "since": one.since, **vars(one.trouble), "owner": one.trouble.owner.value}
             for one in spot.troubles], "skipped": [vars(one) for one in spot.skipped]}

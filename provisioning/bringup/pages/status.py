@@ -55,6 +55,8 @@ def lines(progress: BringupStatus, fold: Fold, paint: Paint) -> Iterator[str]:
         yield paint(row, stuck[number - 1].stand if number else "head")
         if number and stuck[number - 1].hand:
             yield f"    next: {stuck[number - 1].hand}"
+        if number:
+            yield from _console(stuck[number - 1], progress)
 
 
 def summary(progress: BringupStatus) -> str:
@@ -98,6 +100,16 @@ def counted(one: Count, now: float) -> tuple[str, ...]:
         one.through, one.skipped, one.here.get(QUEUED, 0), one.here.get(WAITING, 0), one.here.get(TROUBLE, 0))
     longest = f"{one.oldest.node}, {ago(now - one.oldest.since)}" if one.oldest is not None else "-"
     return (one.step, *(str(number) if number else "-" for number in numbers), longest)
+
+
+def _console(group: MachineGroup, progress: BringupStatus) -> Iterator[str]:
+    """What the first of these machines wrote, for the others have the same trouble."""
+    name = next((node for node in group.nodes if node in progress.consoles), None)
+    if name is None:
+        return
+    of = f"{name} " if len(group.nodes) > 1 else ""
+    for line in progress.consoles[name].lines():
+        yield f"    {line if line.startswith(' ') else of + line}"
 
 
 class _Group(NamedTuple):

@@ -27,11 +27,13 @@ from provisioning.bmc.base import BootTarget
 from provisioning.bmc.compare import KINDS
 from provisioning.bmc.passwords import LEAST, MOST
 from provisioning.bmc.redfish.state import no_image
-from provisioning.bringup.policy.model import MissingAttribute
+from provisioning.bringup.policy.model import MissingAttribute, UpdateRoute
 
 RANDOM = "random"       # each controller has a password that no other has
 _BURNIN_STAGES = ("node", "rail", "leaf-pairs", "cross-pairs", "all", "train", "soak")
 _MOST_MINUTES, _MOST_AT_ONCE, _MOST_TEXT, _MOST_SETTINGS, _MOST_WORDS = 60 * 24 * 14, 4096, 200, 200, 32
+
+_MOST_RESTARTS = 1000
 
 
 def words(name: str, members: Iterable[str]) -> type[Enum]:
@@ -125,6 +127,7 @@ DESIRED: Mapping[str, Mapping[str, ValueType]] = {
         **_OF, "settings": ValueType(f"a map of 1 to {_MOST_SETTINGS} attributes", _settings),
         "absent": choice(MissingAttribute), "source": TEXT},
     "firmware": {**_OF, "component": _LINE, "at_least": _LINE, "exactly": _LINE, "owner": choice(Owner),
+        "by": choice(UpdateRoute),
         "payload": ValueType("{file: PATH, sha256: DIGEST} or {url: ADDRESS, sha256: DIGEST}, the address "
                              "without a user or a password, the digest of 64 hex digits", _payload)}}
 SECTIONS: Mapping[str, Mapping[str, ValueType]] = {
@@ -152,6 +155,11 @@ SECTIONS: Mapping[str, Mapping[str, ValueType]] = {
         "stages": ValueType(f"stages by commas ({', '.join(_BURNIN_STAGES)}), or null for all of the length",
                        _burnin_stages)},
     "checks": {"profile": NAME, "looks": integer(1, 100), "between_seconds": number(0, 86400)},
+    "soak": {
+        "cold": integer(0, _MOST_RESTARTS), "warm": integer(0, _MOST_RESTARTS),
+        "off_seconds": number(1, 3600), "boot_minutes": number(0.1, 24 * 60),
+        "settle_seconds": number(0, 3600), "slow": number(1.05, 100), "slow_seconds": number(0, 3600)},
+    "console": {"capture": FLAG, "at_once": integer(1, _MOST_AT_ONCE)},
     "leased": {"rules": list_of("globs over ids of rules", GLOB)}}
 
 

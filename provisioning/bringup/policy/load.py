@@ -17,6 +17,7 @@ from typing import Any
 
 from healthcheck.config.entry import Entry, entry_of, kind_of, known_keys, overlay
 from healthcheck.config.valuetypes import NAME, ValueType, choice, parse_value
+from healthcheck.model.firmware import KINDS as FIRMWARE_KINDS
 from healthcheck.model.outcome import Owner
 from inventory.errors import Mark, RulesError
 from inventory.located import LocatedList, LocatedMap, load_yaml
@@ -33,14 +34,17 @@ from provisioning.bringup.policy.model import (
     DesiredBios,
     DesiredBurnIn,
     DesiredChecks,
+    DesiredConsoles,
     DesiredFirmware,
     DesiredLeased,
+    DesiredSoak,
     FirmwarePayload,
     Machines,
     MissingAttribute,
     Parts,
     PowerTimes,
     Stop,
+    UpdateRoute,
 )
 from provisioning.osinstall.registry import chosen
 from provisioning.osinstall.section import OsSection
@@ -86,13 +90,15 @@ def load(folders: Iterable[Path]) -> BringupPolicy:
     if not draft.os:
         raise RulesError("os is missing: expected a map with by", end)
     run, stop, power, parts = held["run"], held["stop"], held["power"], held["parts"]
-    burnin, checks = held["burnin"], held["checks"]
+    burnin, checks, soak, consoles = held["burnin"], held["checks"], held["soak"], held["console"]
+    # What restarts no machine proves nothing of its restarts.
+    idle = frozenset() if soak["cold"] or soak["warm"] else frozenset(("soak",))
     target, installer = BootTarget(held["boot"]["target"]), chosen(OsSection(draft.os))
     if target not in _BOOTS_BY.get(installer.by, (target,)):
         raise RulesError(f"boot: target: {target.value} leads past os: by: {installer.by}, which sets what "
                          "it needs by itself: expected none", draft.marks["boot", "target"])
     return BringupPolicy(
-        MappingProxyType({name: _step(name, draft.steps[name]) for name in ORDER}), draft.without,
+        MappingProxyType({name: _step(name, draft.steps[name]) for name in ORDER}), draft.without | idle,
         run["width"], run["grace_seconds"], Stop(stop["share"], stop["least"], stop["refused_logins"]),
         PowerTimes(power["off_seconds"], power["on_seconds"], power["bios_minutes"] * 60,
                    power["answer_minutes"] * 60), target,
@@ -100,6 +106,9 @@ def load(folders: Iterable[Path]) -> BringupPolicy:
         DesiredBurnIn(burnin["length"], burnin["stages"]),
         DesiredChecks(checks["profile"], checks["looks"], checks["between_seconds"]),
         DesiredLeased(held["leased"]["rules"]),
+        DesiredSoak(soak["cold"], soak["warm"], soak["off_seconds"], soak["boot_minutes"] * 60,
+                    soak["settle_seconds"], soak["slow"], soak["slow_seconds"]),
+        DesiredConsoles(consoles["capture"], consoles["at_once"]),
         tuple(_bios(entry) for entry in _there(draft, "bios")),
         tuple(_firmware(entry) for entry in _there(draft, "firmware")), _path(draft, "delivery", "file"),
         draft.base, tuple(draft.files), _path(draft, "ssh", "host_keys", FIRST), installer,
@@ -240,8 +249,25 @@ def _firmware(entry: Entry) -> DesiredFirmware:
     if ("at_least" in held) == ("exactly" in held):
         raise RulesError(f"firmware: {entry.name}: at_least is missing: expected either at_least or exactly",
                          entry.marks.get("at_least", entry.mark))
+    by = held.get("by", UpdateRoute.REDFISH)
+    if wrong := _not_by(by, held["component"]):
+        raise RulesError(f"firmware: {entry.name}: component: {wrong}", entry.marks["component"])
+    payload = _payload(entry)
+    if by is not UpdateRoute.REDFISH and payload is not None and payload.file is None:
+        raise RulesError(f"firmware: {entry.name}: payload: {by.value} is sent a file: expected "
+                         "{file: PATH, sha256: DIGEST}", entry.marks["payload"])
     return DesiredFirmware(entry.name, _of(entry), held["component"], held.get("at_least"),
-                           held.get("exactly"), held.get("owner", Owner.OPERATOR), _payload(entry))
+                           held.get("exactly"), held.get("owner", Owner.OPERATOR), payload, by)
+
+
+def _not_by(by: UpdateRoute, component: str) -> str:
+    """Why these components do not get their firmware by this tool; "" where they may. fwupd has other
+    versions for BIOSes than these say themselves."""
+    if by is UpdateRoute.MLXFWMANAGER and component != "hca":
+        return "mlxfwmanager updates adapters: expected hca"
+    if by is UpdateRoute.FWUPD and component in FIRMWARE_KINDS and component != "nvme":
+        return "fwupd: expected nvme or a glob over the names of its devices, such as 'System Firmware'"
+    return ""
 
 
 def _payload(entry: Entry) -> FirmwarePayload | None:

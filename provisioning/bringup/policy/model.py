@@ -34,6 +34,7 @@ STEPS: Mapping[str, tuple[str, StepEffect, bool]] = {
     "agent": ("agent installed", StepEffect.PASSIVE, False),
     "checks": ("node checks", StepEffect.PASSIVE, True),
     "kernel": ("kernel log known", StepEffect.PASSIVE, True),
+    "soak": ("comes back the same from restarts", StepEffect.DISRUPTIVE, False),
     "leased": ("rules under a lease", StepEffect.DISRUPTIVE, True),
     "burnin": ("burn-in", StepEffect.DISRUPTIVE, True),
     "certificate": ("certificate signed", StepEffect.PASSIVE, True),
@@ -102,11 +103,21 @@ class FirmwarePayload:
     sha256: str
 
 
+class UpdateRoute(Enum):
+    """Who brings a version to a component: its controller, or a tool of the machine's own operating system.
+    The value is also the source of what a tool reports (`healthcheck.model.firmware`)."""
+
+    REDFISH = "redfish"
+    FWUPD = "fwupd"
+    MLXFWMANAGER = "mlxfwmanager"
+
+
 @dataclass(frozen=True)
 class DesiredFirmware:
     """A version that a component must have, exactly or at least. `component` is a kind
-    (`healthcheck.model.firmware`), or a glob over names of the firmware inventory; `bios` and `bmc` are the
-    machine's BIOS and its controller's own firmware."""
+    (`healthcheck.model.firmware`), or a glob over names of the firmware inventory, or of fwupd's devices
+    where the version comes by that; `bios` and `bmc` are the machine's BIOS and its controller's own
+    firmware."""
 
     id: str
     of: Machines
@@ -115,6 +126,7 @@ class DesiredFirmware:
     exactly: str | None
     owner: Owner
     payload: FirmwarePayload | None = None
+    by: UpdateRoute = UpdateRoute.REDFISH
 
 
 @dataclass(frozen=True)
@@ -153,6 +165,35 @@ class DesiredLeased:
 
 
 @dataclass(frozen=True)
+class DesiredSoak:
+    """How often a machine is restarted to see whether it comes back the same: first `cold` times by its
+    power, which is off for `off_s`, then `warm` times by its operating system. It has `boot_s` to come back,
+    and is looked at when it is up for `settle_s`. A boot that takes `slow` times the median and `slow_s`
+    seconds more is named."""
+
+    cold: int
+    warm: int
+    off_s: float
+    boot_s: float
+    settle_s: float
+    slow: float
+    slow_s: float
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """What each restart is, in their order."""
+        return ("cold",) * self.cold + ("warm",) * self.warm
+
+
+@dataclass(frozen=True)
+class DesiredConsoles:
+    """Whether consoles are captured in steps that start machines, and of how many at a time."""
+
+    capture: bool
+    at_once: int
+
+
+@dataclass(frozen=True)
 class BringupPolicy:
     """All of it. `steps` are by name in their order; those in `without` a site leaves out, which is shown and
     never a pass.
@@ -174,6 +215,8 @@ class BringupPolicy:
     burnin: DesiredBurnIn
     checks: DesiredChecks
     leased: DesiredLeased
+    soak: DesiredSoak
+    consoles: DesiredConsoles
     bios: tuple[DesiredBios, ...] = ()
     firmware: tuple[DesiredFirmware, ...] = ()
     delivery: Path | None = None

@@ -28,7 +28,7 @@ from provisioning.bringup.engine.model import (
     StepEffect,
     StepState,
 )
-from provisioning.bringup.policy.model import BringupPolicy, DesiredFirmware
+from provisioning.bringup.policy.model import BringupPolicy, DesiredFirmware, UpdateRoute
 from provisioning.bringup.steps.bmcstep import (
     Controllers,
     OfBmc,
@@ -125,7 +125,8 @@ class Credentials(OfBmc):
             unknown.append("whose machine it is, and versions are set by maker")
         by_sweeps: list[str] = []
         for entry in desired:
-            if entry.component in IN_BAND and not _named(entry, versions):
+            if entry.by is not UpdateRoute.REDFISH or (
+                    entry.component in IN_BAND and not _named(entry, versions)):
                 by_sweeps.append(f"{entry.component} ({entry.id})")
                 continue
             for each in _judged(entry, versions, machine.name, unreported):

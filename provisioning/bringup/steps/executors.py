@@ -31,6 +31,8 @@ from provisioning.bringup.steps.leased import Leased
 from provisioning.bringup.steps.os import OsInstalled
 from provisioning.bringup.steps.osproof import OsProof
 from provisioning.bringup.steps.service import ServiceStep
+from provisioning.bringup.steps.soak import Soak
+from provisioning.bringup.steps.soaklook import NodeBoots
 from provisioning.bringup.steps.ssh import Ssh
 from provisioning.osinstall.registry import OsTools
 from provisioning.osinstall.sshlook import SshLook
@@ -76,6 +78,8 @@ def executors(context: StepContext, policy: BringupPolicy) -> dict[str, Executor
         Base(step["base"], context.transport, desired(policy.base), fanout=context.fanout), agent,
         Checks(step["checks"], context, policy.checks.profile, policy.checks.looks, policy.checks.between_s),
         Kernel(step["kernel"], context, policy.checks.profile),
+        Soak(step["soak"], context.folder, NodeBoots(context, policy.checks.profile), controllers,
+             policy.soak, policy.power, context.sku),
         Leased(step["leased"], context, policy.checks.profile, policy.leased.rules),
         BurnInStep(step["burnin"], context, policy.burnin.length, policy.burnin.stages),
         Certify(step["certificate"], context), ServiceStep(step["service"], context, agent))

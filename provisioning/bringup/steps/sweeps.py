@@ -4,7 +4,7 @@ machine at this step."""
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 
 from healthcheck.judge.nodereport import worst_first
@@ -34,12 +34,12 @@ PARTS = {"gpu": "gpu", "nvme": "drive", "chassis": "node", "port": "port"}
 
 def swept(
     context: StepContext, machines: Sequence[Machine], profiles: tuple[str, ...], only: tuple[str, ...] = (),
-    skip: tuple[str, ...] = (),
+    skip: tuple[str, ...] = (), each: Callable[[Recording], None] = lambda recording: None,
 ) -> tuple[tuple[NodeReport, ...], Mapping[str, NodeReadings]]:
-    """One sweep of these machines, which is in the store afterwards."""
+    """One sweep of these machines, which is in the store afterwards; `each` gets what was recorded."""
     plan = _plan(context, machines, profiles, only, skip)
     bounds = sweep.limits(None, context.fanout, plan.nodes)
-    return _stored(context, plan, context.transport(), bounds, None)
+    return _stored(context, plan, context.transport(), bounds, None, each)
 
 
 def under_lease(
@@ -66,12 +66,13 @@ def _plan(
 
 def _stored(
     context: StepContext, plan: sweep.SweepPlan, transport: Transport, bounds: Limits,
-    lease: Lease | None,
+    lease: Lease | None, each: Callable[[Recording], None] = lambda recording: None,
 ) -> tuple[tuple[NodeReport, ...], Mapping[str, NodeReadings]]:
     found: dict[str, NodeReadings] = {}
 
     def keep(recording: Recording) -> None:
         found[recording.node] = readings(recording)
+        each(recording)
 
     began = time.time()
     outcome = sweep.live(

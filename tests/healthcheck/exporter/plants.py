@@ -12,7 +12,7 @@ from typing import Any
 
 from healthcheck.burnin.document import Burnin, write
 from healthcheck.model.recording import Recording
-from healthcheck.store import incidents, ledger, runs, verdicts
+from healthcheck.store import incidents, ledger, runs, verdicts, watched
 from healthcheck.store.file import NAME, opened
 from tests.healthcheck import machine
 from tests.healthcheck.burnin import faulty as faulty_burnin
@@ -319,3 +319,24 @@ def no_burn_in_is_run_any_more(head: Head) -> Iterator[int]:
     _burnt(head, made_burnin.burnin(), "20260101T000500-1")
     yield 80
     _burnt(head, made_burnin.burnin(), "20260101T012000-1")
+
+
+@_of("MusterJobHangs", "MusterJobSlowed")
+def a_job_hangs_and_a_node_slows_another(head: Head) -> Iterator[int]:
+    def seen(ended: float | None = None) -> None:
+        with opened(head.state) as store:
+            watched.write(store, [
+                watched.WatchedNode("4711", "a", "gpu001", (5,), "hang", "unknown", "cannot tell", 1.0, "it hangs", began, head.seconds, ended),
+                watched.WatchedNode("4712", "b", "gpu002", (9, 10), "step_down", "thermal", "likely", 0.3, "hot", began, head.seconds, ended)])
+
+    yield 5
+    began = head.seconds
+    seen()
+    yield 10
+    seen()
+    head.answers = False
+    yield 13
+    head.answers = True
+    yield 20
+    seen(head.seconds)
+    yield 30

@@ -11,14 +11,15 @@ import pytest
 
 from healthcheck.agent import metrics as agent
 from healthcheck.burnin import metrics as burnin
-from healthcheck.exporter import fleet, nodes
+from healthcheck.exporter import fleet, jobs, nodes
 from healthcheck.model.exposition import COUNTER, MetricFamily
 from tests.healthcheck import machine
 from tests.healthcheck.exporter import plants
 from tests.healthcheck.exporter.test_alerts import promtool
 from tests.testbed.scrapes import Head
 
-FAMILIES = {family.name: family for family in (*nodes.FAMILIES, *fleet.FAMILIES, *burnin.FAMILIES, *agent.FAMILIES)}
+FAMILIES = {family.name: family for family in (*nodes.FAMILIES, *fleet.FAMILIES, *burnin.FAMILIES, *jobs.FAMILIES,
+                                           *agent.FAMILIES)}
 UNITS = ("seconds", "bytes", "celsius", "watts", "per_second")
 OTHER_UNITS = re.compile(r"_(ms|us|ns|milli\w*|micro\w*|minutes|hours|days|k|m|g)?(b|bits|kb|mb|gb|mib|gib|mhz|ghz|kw|mw|percent|gbps)?(_|$)")
 # What holds down how many values each label has.
@@ -30,6 +31,7 @@ BOUNDED = {
     "the hardware, at most 64 of a kind on a node": {"gpu", "model", "pci", "port", "serial", "uuid", "vbios"},
     "one value of a node at a time": {"boot_id", "bundle", "driver", "kernel", "python", "rules", "version"},
     "64 numbers on a node": {"xid"},
+    "256 findings of watched jobs": {"certainty", "jobid", "rank"},
 }
 
 

@@ -10,10 +10,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from healthcheck.watch import steplines
 from inventory.nodeset import fold
 from provisioning.demo.fleet import DemoFleet
 from tests.command import muster
 from tests.healthcheck.help.pages import FOLDER, ROOT, blocks
+from tests.healthcheck.watch.simulated import Planted, SimulatedJob
 
 RECORDINGS = ROOT / "tests" / "recordings"
 
@@ -96,6 +98,21 @@ def _blame(world: World) -> None:
     shutil.copy(RECORDINGS / "explain" / "gpu-ecc.torchrun.log", world.home / "slurm-4711.out")
 
 
+def _watch(world: World) -> None:
+    """The step times of a job that ended long ago."""
+    folder = world.home / "steps"
+    folder.mkdir()
+    job = SimulatedJob(8, 100, 1, (Planted("compute", (3,), 1.3, since=40),))
+    by_rank: dict[int | None, list[str]] = {}
+    for _, lines in job.passes():
+        for line in lines:
+            by_rank.setdefault(line.rank, []).append(steplines.line(line) + "\n")
+    for rank, texts in by_rank.items():
+        path = folder / f"rank_{rank}.jsonl"
+        path.write_text("".join(texts))
+        os.utime(path, (1_000_000_000, 1_000_000_000))
+
+
 def _other_checkers(world: World) -> None:
     (world.home / "nhc.conf").write_text("# NHC's\n* || check_hw_cpuinfo 2 112 224\n{gpu[001-064]} || check_hw_ib 400\n"
                                          "* || check_fs_free / 10%\n* || check_file_test -r -w -x -d -k /tmp\n")
@@ -136,6 +153,6 @@ def _triage(world: World) -> None:
 
 
 WORLDS: Mapping[str, Callable[[World], None]] = {
-    "README": _readme, "inventory": _inventory, "importing": _importing, "kernel-log": _kernel_log, "baseline": _baseline, "explain": _explain, "blame": _blame,
+    "README": _readme, "inventory": _inventory, "importing": _importing, "kernel-log": _kernel_log, "baseline": _baseline, "explain": _explain, "blame": _blame, "watch": _watch,
     "ssh": _ssh, "other-checkers": _other_checkers, "history": _stored, "status-page": _stored, "incidents": _stored, "nodes": _held, "cordon": _cordon, "triage": _triage, "remediate": _stored, "disruptive": _stored,
 }

@@ -67,10 +67,7 @@ def test_rails_of_one_host_that_are_crossed_are_named_by_host_and_adapters() -> 
 
 def test_a_tray_shifted_by_one_is_one_thing_and_every_cable_moves_once() -> None:
     plan = rails(hosts=16, ports=2, per_leaf=16)
-    cables = [replace(cable, b=PlannedEnd(cable.b.device, str(int(cable.b.port) + 40))) if cable.b.device == "spine001" else cable
-              for cable in as_planned(plan) if cable.a.device != "leaf001"]
-    cables = [replace(cable, b=PlannedEnd("leaf001", str(int(cable.b.port) + 1))) if cable.b.device == "leaf001" else cable for cable in cables]
-    cables = [cable for cable in cables if cable.b.device == "leaf001"]
+    cables = [replace(cable, b=PlannedEnd("leaf001", str(int(cable.b.port) + 1))) for cable in as_planned(plan) if cable.b.device == "leaf001"]
     found = compare(plan, there(plan, cables))
     shifted = [one for one in found.differences if one.kind is DifferenceKind.SHIFTED]
     assert len(shifted) == 1 and shifted[0].what == "leaf001: cables are 1 port too high (16 cables)"

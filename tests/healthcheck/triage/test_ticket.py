@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from healthcheck.model.faultkind import FaultKind, Isolation, Of
 from healthcheck.model.outcome import Owner, Repair
 from healthcheck.model.problem import Problem
-from healthcheck.model.verdict import Fault, Verdict
+from healthcheck.model.verdict import RMA, Fault, Verdict
 from healthcheck.store.history import ComponentLocation
 from healthcheck.store.ledger import LedgerEntry
 from healthcheck.triage.past import NodeHistory, OpenVerdict, Repaired
@@ -159,6 +159,111 @@ def test_the_document_holds_the_same() -> None:
     assert (told["schema"], told["node"], told["owner"], told["repair"], told["bundle"]) == (
         "muster.ticket/1", "gpu017", "vendor", "replace", bundle)
     assert told["text"] == markdown(said) and told["where"]["BMC"] == "10.9.0.17"
+
+
+def faulty(*repairs: Repair, owner: Owner = Owner.VENDOR, began: float = T0) -> tuple[Fault, ...]:
+    """Faults of one owner, each with the repair it asks for, an hour after the other."""
+    (fault,) = CASES["worn-gpu"][0].faults
+    return tuple(replace(fault, repair=repair, owner=owner, began=began + at * HOUR) for at, repair in enumerate(repairs))
+
+
+def test_without_an_owner_it_is_the_operators_who_are_asked_to_find_the_cause() -> None:
+    said = ticket(replace(CASES["worn-gpu"][0], owner=None, repair=Repair.INSPECT, faults=()), NodeHistory("gpu017"), (), (), NODE)
+    assert said.owner is Owner.OPERATOR and said.asked == "Please look at it, find the cause, and say what was done."
+
+
+def test_of_several_repairs_of_an_owner_the_greatest_is_asked_for_but_where_an_incident_or_an_rma_says_which() -> None:
+    base = replace(CASES["worn-gpu"][0], repair=Repair.REPLACE, faults=faulty(Repair.RESET_GPU, Repair.REBOOT, Repair.WATCH))
+    past = NodeHistory("gpu017")
+
+    def repair(**more: object) -> Repair:
+        return ticket(replace(base, **more), past, (), (), NODE).repair     # type: ignore[arg-type]
+
+    assert repair() is Repair.REBOOT
+    assert repair(incident=3) is Repair.REPLACE and repair(fault=RMA) is Repair.REPLACE
+
+
+def test_what_was_tried_is_told_since_the_first_of_the_faults_began_and_the_newest_of_many() -> None:
+    judged = replace(CASES["worn-gpu"][0], faults=faulty(Repair.REPLACE, Repair.REPLACE))
+
+    def lines(*times: float) -> list[LedgerEntry]:
+        return [LedgerEntry(at, time, "ops", f"try {at}", "gpu017", "x", "", "done", time) for at, time in enumerate(times)]
+
+    past = NodeHistory("gpu017", boots=(T0 - 9, T0 - 1, T0, T0 + 5), repaired=(Repaired(T0 - 1, "early"), Repaired(T0, "reset")))
+    said = ticket(judged, past, (), lines(T0 - 1, T0, T0 + 60), NODE).tried
+    assert [text.partition("Z ")[2].partition(" by")[0] for text in said] == [
+        "done: reset", "the node had been restarted, and was looked at again", "try 1", "the node had been restarted, and was looked at again", "try 2"]
+    text = markdown(ticket(judged, NodeHistory("gpu017"), (), lines(*(T0 + at for at in range(9))), NODE))
+    shown = text[text.index("What was tried:"):].splitlines()[1:10]
+    assert shown[0] == "- and 1 before" and "try 1" in shown[1] and "try 8" in shown[8]
+    assert "before" not in markdown(ticket(judged, NodeHistory("gpu017"), (), lines(*(T0 + at for at in range(8))), NODE)).partition("What was tried:")[2]
+
+
+def test_of_many_remedies_the_first_are_told_and_the_others_counted() -> None:
+    def helps(number: int) -> list[str]:
+        found = tuple(problem("a-rule", f"GPU {at}", remedy=f"do {at}") for at in range(number))
+        text = markdown(ticket(verdict("k", found, Repair.REPLACE, Owner.VENDOR), NodeHistory("gpu017"), (), (), NODE))
+        return [line for line in text.partition("What helps:")[2].splitlines() if line.startswith("- ")]
+
+    assert helps(3) == ["- do 0", "- do 1", "- do 2"] and helps(4) == ["- do 0", "- do 1", "- do 2", "- and 1 more"]
+
+
+def test_long_words_are_cut_where_the_reader_has_enough() -> None:
+    long = problem("a-rule", "s" * 200, remedy="[r]" + "r" * 500)
+    judged = verdict("k", (long,), Repair.REPLACE, Owner.VENDOR)
+    text = markdown(ticket(judged, NodeHistory("gpu017"), (), (), NODE, bundle="/" + "b" * 400))
+    spans = re.findall("`([^`]+)`", text)
+    assert max(len(one) for one in spans if "rrr" in one) == 400 and max(len(one) for one in spans if "bbb" in one) == 300
+    assert len(ticket(judged, NodeHistory("gpu017"), (), (), NODE).title) == len("gpu017: k, ") + 80
+    numbered = verdict("k", (problem("a-rule", "s" * 200, kind="gpu", serial="9"),), Repair.REPLACE, Owner.VENDOR)
+    seat = ComponentLocation("gpu", "9", "gpu017", "slot", T0, T0, None)
+    assert len(ticket(numbered, NodeHistory("gpu017"), (seat,), (), NODE).title) == len("gpu017: k, ") + 120
+
+
+def test_a_part_is_where_it_sits_now_else_where_it_was_seen_last() -> None:
+    judged = CASES["worn-gpu"][0]
+
+    def slot(*seats: ComponentLocation) -> str:
+        return dict(ticket(judged, NodeHistory("gpu017"), seats, (), NODE).where)["Part"]
+
+    was = ComponentLocation("gpu", "1650721", "gpu017", "old", T0 - 9, T0 + 50, T0 + 60)
+    now = ComponentLocation("gpu", "1650721", "gpu017", "new", T0 - 5, T0, None)
+    assert "slot new" in slot(was, now) and "slot new" in slot(now, was)
+    assert "slot old" in slot(was, replace(now, ended=T0 + 1))
+
+
+def test_the_chassis_is_that_of_this_node_which_is_there_now() -> None:
+    judged = CASES["worn-gpu"][0]
+
+    def serial(*seats: ComponentLocation) -> str:
+        return dict(ticket(judged, NodeHistory("gpu017"), seats, (), NODE).where)["Chassis serial"]
+
+    assert serial(replace(CHASSIS, node="gpu018", serial="X"), replace(CHASSIS, ended=T0, serial="Y"), replace(CHASSIS, kind="board", serial="Z"), CHASSIS) == "C0017"
+    assert serial(replace(CHASSIS, ended=T0)) == "not known"
+
+
+@pytest.mark.parametrize(("number", "told"), [(3, "GPU 0, GPU 1, GPU 2 (no serial number known)"), (4, "GPU 0, GPU 1, GPU 2 and 1 more (no serial number known)")])
+def test_parts_without_a_number_are_told_by_name_and_counted(number: int, told: str) -> None:
+    found = tuple(problem("a-rule", f"GPU {at}") for at in range(number))
+    assert dict(ticket(verdict("k", found, Repair.REPLACE, Owner.VENDOR), NodeHistory("gpu017"), (), (), NODE).where)["Part"] == told
+
+
+@pytest.mark.parametrize(("number", "more"), [(3, None), (4, "and 1 more like these")])
+def test_of_many_faults_so_many_parts_are_told(number: int, more: str | None) -> None:
+    judged = replace(CASES["worn-gpu"][0], faults=faulty(*[Repair.REPLACE] * number))
+    assert dict(ticket(judged, NodeHistory("gpu017"), (), (), NODE).where).get("Parts") == more
+
+
+@pytest.mark.parametrize(("number", "label"), [(3, "r0, r1, r2"), (4, "r0, r1, r2 and 1 more rules")])
+def test_rules_that_say_the_same_are_one_line(number: int, label: str) -> None:
+    found = tuple(problem(f"r{at}", status="unknown", reason="the tool hangs") for at in range(number))
+    assert [rules for rules, _ in ticket(verdict("k", found, Repair.REBOOT, Owner.OPERATOR), NodeHistory("gpu017"), (), (), NODE).evidence] == [label]
+
+
+def test_of_a_part_without_a_number_nothing_is_told_from_elsewhere() -> None:
+    judged = verdict("k", (problem("a-rule", "GPU 3", kind="gpu"),), Repair.REPLACE, Owner.VENDOR)
+    moved = NodeHistory("gpu017", moved=(problem("b-rule", node="gpu004", kind="gpu"),))
+    assert ticket(judged, moved, (), (), NODE).elsewhere == ()
 
 
 NASTY = st.text(max_size=60) | st.sampled_from([

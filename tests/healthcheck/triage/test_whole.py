@@ -17,7 +17,7 @@ from healthcheck.model.verdict import Incident, IncidentMember, StoredIncident
 from healthcheck.triage.incidents import IncidentUpdate, live
 from healthcheck.triage.past import FleetHistory, NodeHistory
 from healthcheck.triage.policy import Causes, IncidentKind, IncidentPolicy, TriagePolicy
-from healthcheck.triage.whole import nearly_all
+from healthcheck.triage.whole import WholePlace, listed, nearly_all, title, wholly
 from tests.healthcheck.triage.made import NOW, at, policy, problem
 
 KINDS = {"rack": IncidentKind(Owner.DATACENTRE, True), "leaf": IncidentKind(Owner.NETWORK, True),
@@ -308,3 +308,42 @@ def test_whatever_is_wrong_with_whom_incidents_are_of_nodes_in_service_that_show
         if each.likelihood < 1000:
             # Only as a whole: of those that have a say one at most does not show it.
             assert sum(what not in kinds[number] for number in there) <= 1
+
+
+# ---- how many are nearly all, and how places are told
+
+@pytest.mark.parametrize(("hits", "size", "is_so"), [(1, 1, False), (2, 2, True), (2, 3, False), (3, 4, True), (3, 5, False), (14, 16, True), (13, 16, False)])
+def test_one_may_be_missing_of_three_and_more_and_one_in_eight_of_many(hits: int, size: int, is_so: bool) -> None:
+    assert nearly_all(hits, size) is is_so
+
+
+def found_in(concerned: Mapping[str, float], kinds: Iterable[str] = ("rack",), window: float = 60.0, out: Iterable[str] = ()) -> list[WholePlace]:
+    """Of four racks of four, in a batch."""
+    nodes = tuple(NodeHistory(name(number), state="healthy", in_service=name(number) not in out, domains={**racks(number), "batch": (f"b{number // 4}",)})
+                  for number in range(16))
+    return wholly(FleetHistory(NOW, nodes), concerned, tuple(kinds), window)
+
+
+def test_only_places_of_the_kinds_that_are_asked_for_and_that_can_fail_as_one_are_found() -> None:
+    dark_rack = dict.fromkeys(map(name, range(4)), 100.0)
+    assert [(one.kind, one.place) for one in found_in(dark_rack)] == [("rack", "r0")]
+    assert {one.kind for one in found_in(dark_rack, ("rack", "power"))} == {"rack", "power"} and found_in(dark_rack, ("batch",)) == []
+
+
+def test_one_out_of_service_counts_where_it_began_within_the_window_before_the_first_that_serves() -> None:
+    def before(seconds: float) -> int:
+        (place,) = found_in({name(0): 100.0 - seconds, name(1): 100.0, name(2): 500.0, name(3): 100.0}, out=(name(0),))
+        return place.before
+
+    assert before(60) == 0 and before(60.5) == 1
+
+
+def places(number: int, kind: str = "rack", *nodes: str) -> list[WholePlace]:
+    return [WholePlace(kind, f"r{at}", frozenset(nodes or (f"n{at}a", f"n{at}b")), 2) for at in range(number)]
+
+
+def test_so_many_places_are_listed_and_the_others_counted() -> None:
+    assert "more" not in listed(places(6)) and listed(places(7)).endswith(" and 1 places more")
+    assert "more" not in title(places(6)) and title(places(7)).endswith(" and 1 more")
+    assert title(places(4, "rack", "a", "b")) == "rack r0, r1, r2, r3"
+    assert title(places(5, "rack", "a", "b")) == "rack r0, r1, r2, r3 and 1 more"

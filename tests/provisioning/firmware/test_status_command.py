@@ -104,7 +104,8 @@ def test_controllers_are_asked_and_kept_and_one_that_gives_no_answer_is_named(
     firmware: Command, bed: Bed, tmp_path: Path,
 ) -> None:
     entries = "".join(f"  {one.name}: {{bmc: {bed.entry(one.name, 'ca')}}}\n" for one in MACHINES) + "  gpu004:\n"
-    done = firmware("--read", entries=entries)
+    # A controller of one process beside other tests: how long it may take is not what is tried here.
+    done = firmware("--read", "--timeout", "5m", entries=entries)
     assert done.returncode == 1
     shown = done.stdout.splitlines()
     assert shown[1].startswith("  drift         1  gpu002  bios: 2.0.1, read ")
@@ -116,6 +117,15 @@ def test_controllers_are_asked_and_kept_and_one_that_gives_no_answer_is_named(
     asked = len(bed.log())
     assert firmware("@rack7", entries=entries).stdout.splitlines()[-1] == "2 machines: 1 drift, 1 as wanted"
     assert len(bed.log()) == asked
-    document = json.loads(firmware("--read", "--format", "json", entries=entries).stdout)
+    document = json.loads(firmware("--read", "--timeout", "5m", "--format", "json", entries=entries).stdout)
     validate(document, "firmware-1")
     assert [one["node"] for one in document["unanswered"]] == ["gpu003", "gpu004"]
+
+
+def test_tools_on_machines_that_do_not_answer_tell_nothing_and_that_is_said(firmware: Command, tmp_path: Path) -> None:
+    rules = 'firmware: [{id: fw, component: "System Firmware", at_least: "1.0", by: fwupd}]\n'
+    done = firmware("gpu001", "--tools", entries="  gpu001: {address: 127.0.0.1, port: 1, user: root}\n  gpu002:\n", rules=rules)
+    assert done.returncode == 3
+    shown = done.stdout.splitlines()
+    assert shown[:2] == ["fw: System Firmware at least 1.0", "  unknown       1  gpu001  its fwupd was never asked"]
+    assert shown[2].startswith("not read now  gpu001  connect: ") and "muster firmware status gpu001 --tools" in shown[3]

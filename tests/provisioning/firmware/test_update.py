@@ -17,6 +17,8 @@ from healthcheck.store import ledger
 from healthcheck.store.file import opened
 from healthcheck.store.firmware import known_firmware
 from healthcheck.store.firmwaresteps import begin_anew, begin_step, end_step, firmware_steps, left_off
+from healthcheck.store.parts import ControllerPart, by_controller
+from healthcheck.store.sweeps import SweepRecord, record
 from inventory.model import Bmc, Node, Secret, SecretFrom
 from provisioning.bmc.base import BmcError, BmcErrorReason, Controller, FirmwareImage
 from provisioning.bmc.connect import controller
@@ -277,7 +279,9 @@ def test_the_end_of_an_older_update_is_never_taken_for_that_of_one_that_was_not_
         with opened(tmp_path / "state", make=True) as store:
             begin_step(store, "ops", "gx01", "new", target_of(bed.policy().firmware[0]), "send", "", time.time())
         outcome = bed.run()
-        assert not outcome.done and outcome.message == "it is not known whether it took it" and "--again" in outcome.hand
+        assert not outcome.done and outcome.message == ("it is not known whether it took it: the run was cut off as it sent; "
+                                                        "its BMC tells of no task, and still runs bios 2.1.5")
+        assert "log shows no update" in outcome.hand and "gx01 --again --apply" in outcome.hand
         assert bed.steps() == [("send", None)] and bed.service.documents[bed.service.system]["PowerState"] == "On"
 
 
@@ -288,3 +292,40 @@ def test_a_machine_is_not_reset_while_no_task_tells_whether_its_image_is_written
         assert not outcome.done and "it is not known whether it took it" in outcome.message and "no task tells" in outcome.message
         assert bed.steps() == [("send", None)] and "--again" in outcome.hand
         assert not bed.run().done and len(bed.service.pushed) == 1
+
+
+def exchange(folder: Path, kind: str, *serials: str) -> None:
+    """One part after the other sat in one place of the machine."""
+    with opened(folder / "state", make=True) as store:
+        record(store, SweepRecord(1.0, 2.0, False, "test", "digest"), [])
+        for at, serial in enumerate(serials):
+            by_controller(store, "gx01", [ControllerPart(kind, kind, serial)], time.time() + at)
+
+
+@pytest.mark.parametrize(("kind", "counts"), [("board", False), ("gpu", True)])
+def test_what_was_sent_to_a_board_that_has_left_does_not_keep_its_successor_from_an_update(tmp_path: Path, kind: str, counts: bool) -> None:
+    with bed_of(tmp_path, "multipart") as bed:
+        assert bed.run().done and len(bed.service.pushed) == 1
+        exchange(tmp_path, kind, "B1", "B2")
+        bed.service.documents[bed.service.system] |= {"BiosVersion": "2.1.5"}
+        outcome = bed.run(bios_s=0.1)
+        assert outcome.done is not counts and len(bed.service.pushed) == (1 if counts else 2)
+
+
+def test_what_was_sent_after_the_old_board_was_last_seen_may_have_been_sent_to_the_new_one_and_counts(tmp_path: Path) -> None:
+    with bed_of(tmp_path, "multipart") as bed:
+        with opened(tmp_path / "state", make=True) as store:
+            record(store, SweepRecord(1.0, 2.0, False, "test", "digest"), [])
+            by_controller(store, "gx01", [ControllerPart("board", "board", "B1")], time.time())
+        bed.service.when_pushed = lambda: exchange(tmp_path, "board", "B2")
+        assert bed.run().done and len(bed.service.pushed) == 1
+        bed.service.documents[bed.service.system] |= {"BiosVersion": "2.1.5"}
+        assert not bed.run(bios_s=0.1).done and len(bed.service.pushed) == 1
+
+
+def test_what_may_have_been_sent_counts_though_the_board_was_exchanged(tmp_path: Path) -> None:
+    with bed_of(tmp_path, "multipart") as bed:
+        with opened(tmp_path / "state", make=True) as store:
+            begin_step(store, "ops", "gx01", "new", target_of(bed.policy().firmware[0]), "send", "", time.time() - 60)
+        exchange(tmp_path, "board", "B1", "B2")
+        assert not bed.run().done and bed.service.pushed == []

@@ -137,3 +137,35 @@ def test_a_machine_in_service_that_is_not_cordoned_is_not_touched(home: Path, se
     done = muster("firmware", "update", "gpu001", "--rules", "rules", "--apply", home=home)
     assert done.returncode == 1 and "not touched: it is in service, and we do not hold it; first: muster cordon gpu001" in done.stdout
     assert not services["gpu001"].pushed
+
+
+def test_a_machine_that_comes_into_service_meanwhile_is_left_with_a_line(home: Path, services: dict[str, Updating]) -> None:
+    """The first takes long; the second is put into service by then."""
+    inventory = home / "muster.yaml"
+
+    def into_service() -> None:
+        text = inventory.read_text()
+        inventory.write_text(text.replace("gpu002: {bmc", "gpu002: {lifecycle: service, bmc").replace("version: 1\n", "version: 1\ncordon: {hostfile: bad}\n"))
+    (home / "bad").touch()
+    services["gpu001"].when_pushed = into_service
+    done = muster("firmware", "update", "@rack7", "--rules", "rules", "--apply", home=home)
+    assert done.returncode == 1 and "gpu001  new: as wanted: bios 2.2.0" in done.stdout
+    assert "gpu002  new: not touched: it is in service, and we do not hold it" in done.stdout
+    assert [len(one.pushed) for one in services.values()] == [1, 0]
+
+
+def test_a_version_by_a_tool_of_the_machine_needs_no_controller_and_one_that_does_not_answer_is_said(home: Path) -> None:
+    digest = hashlib.sha256(b"BIOS 2.2.0").hexdigest()
+    (home / "rules" / "bringup.yaml").write_text(
+        "power: {bios_minutes: 0.01}\n"
+        f"firmware: [{{id: cx7, component: hca, exactly: '28.43.1014', by: mlxfwmanager, payload: {{file: image.bin, sha256: {digest}}}}}]\n")
+    (home / "muster.yaml").write_text("version: 1\ndefaults: {lifecycle: bringup}\nnodes:\n  gpu009: {address: 127.0.0.1, port: 1, user: root}\n")
+    with opened(home / "state") as store:
+        write_controller(store, "gpu009", time.time() - 60, FirmwareLook(
+            "", (ComponentVersion("hca 0000:18:00.0", "hca", "28.39.1002", 0.0, ""),), frozenset()), "mlxfwmanager")
+    plan = muster("firmware", "update", "gpu009", "--rules", "rules", home=home)
+    assert plan.stdout.splitlines()[:2] == ["wave 1: gpu009", "gpu009: cx7: hca 0000:18:00.0 28.39.1002 -> 28.43.1014"]
+    done = muster("firmware", "update", "gpu009", "--rules", "rules", "--apply", home=home)
+    assert done.returncode == 1 and done.stdout.startswith("gpu009  cx7: it does not answer: connect: ")
+    with opened(home / "state") as store:
+        assert firmware_steps(store, "gpu009", "cx7", f"28.43.1014 {digest[:16]}") == ()

@@ -80,6 +80,7 @@ class Service:
     asked: list[tuple[str, str, int]] = field(default_factory=list)
     fails: str = ""                 # the message of each task's end, "" for a good one
     tasks: dict[str, list[Any]] = field(default_factory=dict)
+    host_log: tuple[str, list[str]] | None = None       # where the entries of the console's log are, and its lines
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def __post_init__(self) -> None:
@@ -175,6 +176,8 @@ class Service:
     def _get(self, path: str, query: str) -> Said:
         if path in self.tasks:
             return self._task(path)
+        if self.host_log is not None and path == self.host_log[0]:
+            return self._host_log(query)
         if path == SERVICE:
             return Said(200, self._service())
         if path == self.ways.accounts:
@@ -185,6 +188,19 @@ class Service:
             return error(404, "Base.1.8.ResourceMissingAtURI", "There is none.") if found is None else Said(
                 200, found, self._tag(path))
         return self._found(path, query)
+
+    def _host_log(self, query: str) -> Said:
+        """As bmcweb gives its HostLogger: $skip and $top, a count of all, and the next page."""
+        assert self.host_log is not None
+        path, lines = self.host_log
+        asked = dict(part.partition("=")[::2] for part in query.split("&") if part)
+        skip, top = int(asked.get("$skip", 0)), min(50, int(asked.get("$top", 50)))
+        document = {"@odata.id": path, "Members@odata.count": len(lines), "Members": [
+            {"@odata.id": f"{path}/{at}", "Id": str(at), "Name": "Host Logger Entry", "EntryType": "Oem", "Message": line}
+            for at, line in enumerate(lines[skip:skip + top], skip)]}
+        if skip + top < len(lines) and document["Members"]:
+            document["Members@odata.nextLink"] = f"{path}?$skip={skip + top}"
+        return Said(200, document)
 
     def _found(self, path: str, query: str) -> Said:
         document = self.documents.get(path)

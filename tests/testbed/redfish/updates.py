@@ -11,7 +11,7 @@ from __future__ import annotations
 import email
 import email.policy
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +27,7 @@ class Updating(Service):
     """`pushed` are the images that came, `served` what is at each URL. `wrong_image`: each is refused. `away` is for
     how many requests it does not answer after it has taken firmware of its own. `untold`: no answer names a task.
     `hidden`: no one may look at a task.
+    `when_pushed` happens as an image has come.
     `early`: what waits for a reset is shown as soon as the power is off. `stays_off`: it says yes, and has no power."""
 
     manner: str = ""
@@ -41,6 +42,7 @@ class Updating(Service):
     hidden: bool = False
     early: bool = False
     stays_off: bool = False
+    when_pushed: Callable[[], None] = lambda: None
 
     def _answer(self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes) -> Said:
         if self.gone:
@@ -68,6 +70,7 @@ class Updating(Service):
         if self.wrong_image:
             return error(400, "Update.1.0.VerificationFailed", "The image is not for this board.")
         self.pushed.append(image)
+        self.when_pushed()
         if image.startswith("BMC "):
             self.gone = self.away
             self._current(image)

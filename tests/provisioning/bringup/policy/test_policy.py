@@ -38,8 +38,33 @@ def site(tmp_path: Path, text: str) -> Path:
     return folder
 
 
-def test_the_packaged_policy_has_every_step_in_its_order_and_leaves_none_out() -> None:
-    assert tuple(POLICY.steps) == ORDER == tuple(STEPS) and not POLICY.without
+def test_the_packaged_policy_has_every_step_in_its_order_and_leaves_out_none_but_restarts() -> None:
+    assert tuple(POLICY.steps) == ORDER == tuple(STEPS) and POLICY.without == {"soak"}
+    assert not POLICY.soak.kinds and not POLICY.consoles.capture
+
+
+def test_a_site_that_asks_for_restarts_has_the_step_and_may_leave_it_out_all_the_same(tmp_path: Path) -> None:
+    some = load([packaged(), site(tmp_path, "soak: {cold: 2, warm: 1, off_seconds: 45}")])
+    assert some.without == frozenset() and some.soak.kinds == ("cold", "cold", "warm")
+    assert (some.soak.off_s, some.soak.boot_s) == (45, 1800)
+    without = load([packaged(), tmp_path / "rules", _more(tmp_path, "without: [soak]")])
+    assert without.without == {"soak"}
+
+
+def _more(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "more.yaml"
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize(("text", "wrong"), [
+    ("soak: {cold: -1}", "soak: cold"), ("soak: {off_seconds: 0}", "soak: off_seconds"), ("soak: {hot: 1}", "hot"),
+    ("console: {capture: maybe}", "console: capture"), ("console: {at_once: 0}", "console: at_once"),
+])
+def test_a_wrong_figure_of_restarts_or_consoles_is_one_line_with_its_place(tmp_path: Path, text: str, wrong: str) -> None:
+    with pytest.raises(RulesError) as raised:
+        load([packaged(), site(tmp_path, text)])
+    assert wrong in str(raised.value) and "bringup.yaml:1:" in str(raised.value)
     assert POLICY.steps["bmc"].owner is Owner.DATACENTRE and POLICY.steps["bmc"].seconds == 900
     assert {name for name, step in POLICY.steps.items() if step.together} == {
         "checks", "kernel", "leased", "burnin", "certificate", "service"}
@@ -83,7 +108,7 @@ def test_a_site_changes_what_it_names_and_keeps_the_rest(tmp_path: Path) -> None
     assert policy.steps["bmc"].seconds == 120 and policy.steps[
         "bmc"].owner is Owner.DATACENTRE and policy.steps["bmc"].in_parallel == 64
     assert policy.steps["os"].owner is Owner.VENDOR and policy.steps["os"].domain_at_once == 3
-    assert policy.without == {
+    assert policy.without - {"soak"} == {
         "bios", "boot"} and policy.stop.share == 0.5 and policy.stop.least == POLICY.stop.least
     assert (policy.power.bios_s == 90 and policy.power.off_s == POLICY.power.off_s
             and policy.boot is BootTarget.PXE)

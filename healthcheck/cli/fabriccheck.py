@@ -1,0 +1,205 @@
+"""`muster fabric check`: what is wrong with the fabric, as its subnets show it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from healthcheck.cli import completing
+from healthcheck.cli.fabricfiles import PLAN, read_plan
+from healthcheck.cli.options import INVENTORY, RULES, STATE
+from inventory.cli.formatted import as_json as format_option
+from inventory.errors import UsageError
+from inventory.text import clean
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from healthcheck.subnet.check.seen import CountedBefore
+    from healthcheck.subnet.join import FabricJoin
+    from healthcheck.subnet.model import Subnet
+    from healthcheck.sweep.fabriclook import FabricLook
+    from inventory.model import Inventory, PortPlan
+
+_RATES = ("SDR", "DDR", "QDR", "FDR10", "FDR", "EDR", "HDR", "NDR", "XDR")
+_FOLDER = "fabric"
+
+
+@click.command(short_help="Check subnet managers, links, counters and parts as the subnet shows them.")
+@click.argument("node", required=False, shell_complete=completing.node_set)
+@click.option("--via", "devices", metavar="DEVICE", multiple=True,
+              help="Ask through this RDMA device of NODE (mlx5_0); repeatable, one for each plane.")
+@click.option("--from", "source", metavar="FOLDER",
+              help="Saved outputs of the fabric's tools instead of NODE; a folder in it for each plane.")
+@click.option("--since", metavar="FOLDER",
+              help="Earlier outputs, with which --from FOLDER is compared. With NODE: the last check.")
+@click.option("--save", metavar="FOLDER", help="Save the outputs, as --from reads them.")
+@PLAN
+@click.option("--width", type=click.Choice(("1", "2", "4", "8", "12")),
+              help="Lanes that every link is to have, where the plan does not say.")
+@click.option("--speed", type=click.Choice(_RATES),
+              help="Rate that every link is to have, where the plan does not say.")
+@click.option("--manager", "managers", metavar="NAME", multiple=True,
+              help="A node or switch on which a subnet manager may run; repeatable. [anywhere]")
+@INVENTORY
+@RULES
+@STATE
+@format_option("json: muster.fabric.check/1.")
+def check(
+    node: str | None, devices: tuple[str, ...], source: str | None, since: str | None, save: str | None,
+    plan: str | None, width: str | None, speed: str | None, managers: tuple[str, ...],
+    inventory: str | None, rules: str | None, state: str | None, as_json: bool,
+) -> int:
+    """Check the fabric as its subnet shows it to NODE, which needs infiniband-diags; or from saved outputs.
+
+    One master subnet manager and a standby; GUIDs and descriptions unique; switches, hosts and uplinks of
+    the plan; links that are down, not active, lead elsewhere, are narrow or slow; error counters as what was
+    added since the earlier check; temperature, light, fans and power supplies where a source shows them (a
+    file ibdiagnet2.db_csv in --from FOLDER). What was not measured is unknown.
+
+    \b
+    muster fabric check gpu001 --plan cabling.csv
+    muster fabric check --from outputs --since yesterday --plan cabling.csv
+    muster fabric check gpu001 --via mlx5_0 --via mlx5_1 --speed NDR
+
+    Exit: 0 nothing is wrong, 1 a warning or critical finding, 2 usage, 3 something was not measured.
+    """
+    from healthcheck.subnet.check import page
+    from healthcheck.subnet.check.seen import FabricWanted
+    from healthcheck.subnet.check.whole import check_fabric
+    from healthcheck.sweep import fabriclook
+    from inventory.locate import state_dir
+
+    if (node is None) == (source is None):
+        raise UsageError("give NODE, or --from FOLDER")
+    if source is None and since is not None:
+        raise UsageError("--since goes with --from FOLDER; with NODE the last check is compared with")
+    if source is not None and (devices or save is not None):
+        raise UsageError("--via and --save go with NODE")
+    planned = read_plan(plan) if plan is not None else None
+    known = _inventory(inventory)
+    folder = state_dir(state)
+    looks = (fabriclook.saved(Path(source)) if source is not None
+             else _asked(node or "", known, devices))
+    if save is not None:
+        fabriclook.save(looks, Path(save))
+    subnets = [(look.subnet(), look.time) for look in looks]
+    before = _of_folder(Path(since)) if since is not None else \
+        _kept(folder, subnets) if source is None else {}
+    joined = _joined([subnet for subnet, _ in subnets], known, folder, rules)
+    report = check_fabric(
+        subnets, joined, planned,
+        FabricWanted(int(width) if width is not None else None, speed, frozenset(managers)), before,
+        [one.name for one in known if one.in_service] if known is not None else None)
+    if source is None:
+        _keep(folder, subnets)
+    if as_json:
+        click.echo(json.dumps(page.document(report), indent=1))
+    else:
+        for line in page.lines(report):
+            click.echo(line)
+    return report.exit_code
+
+
+def _inventory(file: str | None) -> Inventory | None:
+    from inventory.load import load_inventory
+    from inventory.locate import find_inventory
+
+    path = find_inventory(file)
+    return load_inventory(path) if path is not None else None
+
+
+def _asked(name: str, known: Inventory | None, devices: Sequence[str]) -> tuple[FabricLook, ...]:
+    """The outputs on one node; without an inventory, by its name in ssh_config."""
+    from healthcheck.sweep import fabriclook
+    from inventory.discover import from_names
+    from inventory.select import select
+    from inventory.transport.remote import RemoteTransport
+
+    for device in devices:
+        if not device.isascii() or not device.replace("_", "").replace("-", "").isalnum():
+            raise UsageError(f"--via {clean(device, 60)}: no name of a device, such as mlx5_0")
+    chosen = list(select(known if known is not None else from_names(name), name))
+    if len(chosen) != 1:
+        raise UsageError(f"{clean(name, 60)}: names {len(chosen)} nodes, expected one that sees the fabric")
+    return tuple(fabriclook.ask(chosen[0], RemoteTransport(), devices or ("",)))
+
+
+def _joined(subnets: Sequence[Subnet], known: Inventory | None, folder: Path,
+            rules: str | None) -> FabricJoin:
+    """Whose each adapter is, by what sweeps stored of nodes, the inventory and its SKUs."""
+    from healthcheck.config.rulesfolder import folders
+    from healthcheck.ruleset.ruleset import load_ruleset
+    from healthcheck.store.file import NAME, opened
+    from healthcheck.store.hardware import newest_hardware
+    from healthcheck.subnet.join import join, known_adapters
+
+    hardware = {}
+    if (folder / NAME).exists():
+        with opened(folder) as store:
+            hardware = {name: seen.hardware for name, (_, seen) in newest_hardware(store).items()
+                        if known is None or name in known.nodes}
+    usual: dict[str, Mapping[str, PortPlan]] = {}
+    if known is not None and any(node.sku is not None for node in known):
+        skus = load_ruleset(folders(rules)).skus
+        usual = {node.name: skus[node.sku].ports for node in known
+                 if node.sku is not None and node.sku in skus}
+    return join(subnets, known_adapters(hardware), known.nodes if known is not None else None, usual)
+
+
+def _of_folder(folder: Path) -> Mapping[str, CountedBefore]:
+    """The sample in earlier saved outputs, by subnet."""
+    from healthcheck.subnet.samples import sample
+    from healthcheck.sweep import fabriclook
+
+    found = {}
+    for look in fabriclook.saved(folder):
+        if look.time is not None and (made := sample(look.subnet(), look.time)) is not None:
+            found[look.name] = made
+    return found
+
+
+def _file(folder: Path, subnet: Subnet) -> Path:
+    return folder / _FOLDER / f"{subnet.name or 'subnet'}.json"
+
+
+def _samples(folder: Path, subnet: Subnet) -> tuple[CountedBefore, ...]:
+    """The samples that were kept; none where there is no readable file: the next check begins anew."""
+    from healthcheck.subnet.samples import read
+
+    try:
+        return read(_file(folder, subnet).read_bytes())
+    except (OSError, ValueError):
+        return ()
+
+
+def _kept(folder: Path, subnets: Sequence[tuple[Subnet, float | None]]) -> Mapping[str, CountedBefore]:
+    from healthcheck.subnet.samples import before
+
+    found = {}
+    for subnet, at in subnets:
+        earlier = before(_samples(folder, subnet), at) if at is not None else None
+        if earlier is not None:
+            found[subnet.name] = earlier
+    return found
+
+
+def _keep(folder: Path, subnets: Sequence[tuple[Subnet, float | None]]) -> None:
+    """Adds this check's samples to those that are kept; those that claim to be later are dropped, as a clock
+    was ahead."""
+    from healthcheck.config.files import make_folder, write_whole
+    from healthcheck.subnet.samples import sample, write
+
+    for subnet, at in subnets:
+        made = sample(subnet, at) if at is not None else None
+        if made is None:
+            continue
+        kept = [one for one in _samples(folder, subnet) if one.time < made.time]
+        try:
+            make_folder(folder / _FOLDER, "--state")
+            write_whole(_file(folder, subnet), write([*kept, made]))
+        except OSError as error:
+            click.echo(f"muster: counters could not be kept in {clean(folder)}: {error.strerror}", err=True)

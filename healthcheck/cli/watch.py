@@ -1,0 +1,273 @@
+"""`muster watch`: who slows a running job, since when and why; it does nothing to the job."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from healthcheck.cli import completing
+from healthcheck.cli.options import INVENTORY, RULES, STATE, TIMEOUT
+from healthcheck.cli.via import VIA, remote_transport
+from inventory.cli.formatted import formats
+from inventory.cli.limits import FANOUT, LIMIT
+from inventory.cli.span import span
+from inventory.errors import UsageError
+
+if TYPE_CHECKING:
+    from healthcheck.cli.watchlogs import JobLogs
+    from healthcheck.cli.watchnodes import NodeSampler
+    from healthcheck.cli.watchpage import WatchView
+    from healthcheck.cli.watchstore import WatchStore
+    from healthcheck.joblog.model import JobLog
+    from healthcheck.watch.watcher import JobWatch
+    from inventory.model import Node
+
+# A log that no one has written to for so long is of a job that is over.
+FINISHED_S = 600.0
+_ENDED = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL",
+          "DEADLINE", "PREEMPTED")
+_HANG_S = 30.0          # between readings of what the logs say of a hang
+_ASK_S = 60.0           # between questions to the scheduler whether the job goes on
+
+
+PLACES = {
+    "report": ("healthcheck.cli.watchreport:report", "A page on a job for its team: goodput, MFU, losses."),
+}
+
+
+class _Watch(click.Command):
+    """A command whose first argument may be a subcommand; no job is called so."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: object,
+    ) -> click.Context:
+        if args and args[0] in PLACES:
+            from importlib import import_module
+
+            module, _, name = PLACES[args[0]][0].partition(":")
+            command: click.Command = getattr(import_module(module), name)
+            return command.make_context(f"{info_name} {args[0]}", args[1:], parent)
+        return super().make_context(info_name, args, parent, **extra)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_options(ctx, formatter)
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in PLACES.items()])
+
+
+@click.command(cls=_Watch)
+@click.argument("job", required=False, metavar="JOBID")
+@click.option("--log", "logs", metavar="PATH", multiple=True,
+              help="A folder or file with step times, such as the job's output; repeatable. Default: the "
+                   "output that Slurm knows.")
+@click.option("--nodes", metavar="NODES", shell_complete=completing.node_set,
+              help="The job's nodes, for their measurements. Default: those that Slurm knows.")
+@INVENTORY
+@RULES
+@formats()
+@click.option("--replay", is_flag=True, help="Read what the logs hold, and end; asks no node.")
+@click.option("--window", metavar="SPAN", default="10s", show_default=True, callback=span(0.1, 3600),
+              help="How much of the job is judged at once.")
+@click.option("--every", metavar="SPAN", default="5s", show_default=True, callback=span(0.1, 3600),
+              help="How often the logs are read.")
+@click.option("--sample", metavar="SPAN", default="60s", show_default=True, callback=span(1, 3600),
+              help="How often the nodes are asked.")
+@click.option("--store", "keep", is_flag=True,
+              help="Keep what is found in the store, for triage, muster blame and the exporter.")
+@STATE
+@click.option("--from-agent", is_flag=True, help="Take what the nodes' agents recorded; run no probes.")
+@TIMEOUT
+@LIMIT
+@FANOUT
+@VIA
+def watch(
+    job: str | None, logs: tuple[str, ...], nodes: str | None, inventory: str | None, rules: str | None,
+    fmt: str, replay: bool, window: float, every: float, sample: float, keep: bool,
+    state: str | None, from_agent: bool, timeout: float | None, fanout: int, via: str,
+) -> int:
+    """Watch a running job: which ranks, hosts or racks slow it, since when, in which phase and why.
+
+    Reads step times from the job's logs (muster help watch shows the form, and a callback for PyTorch), and
+    asks the job's nodes what they measure. It does nothing to the job. It ends with the job, with --replay,
+    or by Ctrl-C.
+
+    \b
+    muster watch 4711
+    muster watch --log /shared/run7/steps --nodes 'gpu[001-064]'
+    muster watch --log /shared/run7/steps --format json | jq -c 'select(.kind == "finding")'
+    muster watch --replay --log /shared/run7/steps
+    muster watch report 4711
+
+    Exit: 0 nothing slows it, 1 something does (or did to the end), 2 usage, 3 no step times, 130 interrupted.
+    """
+    from healthcheck.cli.watchlogs import JobLogs
+    from healthcheck.cli.watchpage import view
+    from healthcheck.watch.watcher import JobWatch, WatchSettings
+
+    if job is None and not logs and nodes is None:
+        raise UsageError("no job named: muster watch JOBID, or muster watch --log DIR")
+    if replay and (nodes is not None or from_agent):
+        raise UsageError(f"{'--nodes' if nodes is not None else '--from-agent'} does not go with --replay, "
+                         "which asks no node")
+    if keep and replay:
+        raise UsageError("--store does not go with --replay: what is kept is what slows a job now")
+    if state is not None and not keep:
+        raise UsageError("--state goes with --store")
+    names, places = _of_scheduler(job, logs, nodes, replay)
+    if replay and not places:
+        raise UsageError("--replay needs --log")
+    chosen = _nodes(names, inventory, rules, replay=replay)
+    found = JobLogs(places, job or "", time.time())
+    sampler = None
+    if chosen and not replay:
+        sampler = _sampler(chosen, via, timeout, fanout, sample, from_agent=from_agent, steps=not places)
+    one = JobWatch(WatchSettings(window_s=window), {node.name: node.rack for node in chosen if node.rack})
+    return _Watching(job or "", one, found, sampler, view(fmt), window, every, replay=replay,
+                     kept=_kept(state, chosen) if keep else None).run()
+
+
+class _Watching:
+    """One run of the command."""
+
+    def __init__(self, job: str, one: JobWatch, logs: JobLogs, sampler: NodeSampler | None, shown: WatchView,
+                 window: float, every: float, *, replay: bool, kept: WatchStore | None = None) -> None:
+        self._job, self._watch, self._logs, self._sampler, self._view = job, one, logs, sampler, shown
+        self._window, self._every, self._replay, self._kept = window, every, replay, kept
+        self._asked = -_ASK_S
+        self._of_hang: JobLog | None = None
+        self._read_hang = 0.0
+
+    def run(self) -> int:
+        """Goes on until the job is over; the exit code."""
+        interrupted = False
+        if self._sampler is not None:
+            self._sampler.start()
+        try:
+            self._passes()
+        except KeyboardInterrupt:
+            interrupted = True
+        finally:
+            if self._sampler is not None:
+                self._sampler.stop()
+        self._ended()
+        code = 130 if interrupted else self._code()
+        caveats = (*self._logs.caveats(), *(self._sampler.caveats() if self._sampler is not None else ()))
+        self._view.end(self._name, self._watch, caveats, code)
+        for line in caveats:
+            click.echo(f"muster: {line}", err=True)
+        return code
+
+    @property
+    def _name(self) -> str:
+        return self._job or self._logs.named
+
+    def _passes(self) -> None:
+        while True:
+            newest = self._logs.scan()
+            over = self._replay or self._is_over(newest)
+            heard = False
+            for lines in self._logs.slices(self._window, whole=over):
+                for line in lines:
+                    self._watch.add(line)
+                heard = heard or bool(lines)
+                self._settle(heard=True)
+            if over:
+                return
+            if self._sampler is not None:
+                signals, lines = self._sampler.take()
+                self._watch.add_signals(signals)
+                for line in lines:
+                    self._watch.add(line)
+                heard = heard or bool(lines)
+            self._settle(heard=heard)
+            time.sleep(self._every)
+
+    def _settle(self, *, heard: bool) -> None:
+        self._watch.add_scores(self._logs.scores())
+        now = time.time()
+        if heard or not self._watch.silent(now):
+            self._of_hang = None
+        elif self._of_hang is None or now - self._read_hang >= _HANG_S:
+            self._of_hang, self._read_hang = self._logs.of_hang(now), now
+        update = self._watch.settle(now, self._of_hang, heard=heard)
+        if self._kept is not None:
+            self._kept.keep(self._name, self._watch, update, now)
+        if update.windows or update.findings:
+            self._view.show(self._name, self._watch, update)
+
+    def _ended(self) -> None:
+        for line in self._logs.finish():
+            self._watch.add(line)
+        update = self._watch.finish()
+        if self._kept is not None:
+            self._kept.keep(self._name, self._watch, update, time.time(), last=True)
+        if update.windows or update.findings:
+            self._view.show(self._name, self._watch, update)
+
+    def _is_over(self, newest: float) -> bool:
+        """Whether the job is: by the scheduler, or as no one writes to its logs."""
+        if self._job and time.monotonic() - self._asked >= _ASK_S:
+            from inventory.jobs import job as asked
+
+            self._asked = time.monotonic()
+            try:
+                return asked(self._job).state.startswith(_ENDED)
+            except UsageError:
+                return bool(newest) and time.time() - newest > FINISHED_S
+        return not self._job and bool(newest) and time.time() - newest > FINISHED_S
+
+    def _code(self) -> int:
+        if not self._watch.windows:
+            return 3
+        return 1 if any(one.still for one in self._watch.findings.values()) else 0
+
+
+def _of_scheduler(job: str | None, logs: Sequence[str], nodes: str | None,
+                  replay: bool) -> tuple[str | None, tuple[str, ...]]:
+    """The node set and the logs, as given or as Slurm knows them."""
+    if job is None or (logs and (nodes is not None or replay)):
+        return nodes, tuple(logs)
+    from inventory.jobs import job as asked
+    from inventory.jobs import output_files
+    from inventory.nodeset import fold
+
+    try:
+        record = asked(job)
+    except UsageError:
+        if logs or nodes is not None:       # what was given is enough
+            return nodes, tuple(logs)
+        raise
+    files = tuple(logs) or output_files(job)
+    return nodes if nodes is not None else fold(record.nodes) if record.nodes else None, files
+
+
+def _nodes(names: str | None, inventory: str | None, rules: str | None, *, replay: bool) -> Sequence[Node]:
+    """The nodes to ask, and to know the racks of; of an inventory all, where none is named."""
+    from healthcheck.cli.check import choose
+    from healthcheck.config import rulesfolder
+    from healthcheck.ruleset.ruleset import load_ruleset
+    from inventory.locate import find_inventory
+
+    if names is None and (not replay or find_inventory(inventory) is None):
+        return ()
+    return choose(names, inventory, False, False, load_ruleset(rulesfolder.folders(rules)))
+
+
+def _kept(state: str | None, nodes: Sequence[Node]) -> WatchStore:
+    from healthcheck.cli.watchstore import WatchStore
+    from inventory.locate import state_dir
+
+    return WatchStore(state_dir(state), {node.name.partition(".")[0]: node.name for node in nodes})
+
+
+def _sampler(nodes: Sequence[Node], via: str, timeout: float | None, fanout: int, every: float, *,
+             from_agent: bool, steps: bool) -> NodeSampler:
+    from healthcheck.cli.watchnodes import NodeSampler
+    from healthcheck.sweep import sweep
+    from healthcheck.sweep.agents import Agents
+
+    return NodeSampler(nodes, remote_transport(via, every), sweep.limits(timeout, fanout, nodes), every,
+                       Agents() if from_agent else None, steps=steps)

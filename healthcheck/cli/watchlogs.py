@@ -1,0 +1,198 @@
+"""Reads the logs of a running job as they grow: all files of a folder, by time, each from where it was left.
+
+Files may appear, be cut and rotated. Old ones are read in slices of time over all files, so that ranks are
+compared in the order in which they ran; memory is bounded by a piece of each file.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from healthcheck.joblog import flight
+from healthcheck.joblog.model import JobLog, LogClock
+from healthcheck.joblog.read import merged, read_one
+from healthcheck.watch.model import StepTime
+from healthcheck.watch.nvrx import RankScore
+from healthcheck.watch.steptexts import StepLog, rank_of_file
+from inventory.errors import UsageError
+from inventory.text import clean, short
+
+PIECE = 16 << 10            # bytes of a file that are read at once
+MOST_FILES = 65_536
+_DEPTH = 8
+_NO_TEXT = (b"\x80", b"PK\x03\x04", b"\x7fELF", b"\x1f\x8b")     # pickles, checkpoints, programs, gzip
+_MOST_DUMP = 64 << 20
+_TAIL = 1 << 20             # of a log, for what it says of a hang
+_MOST_TAILS = 64
+
+
+class _Cursor:
+    """One file: how far it was read, and the next of its lines."""
+
+    def __init__(self, path: Path, job: str, near: float) -> None:
+        self.path, self.offset, self.inode = path, 0, -1
+        attempt = next((int(part[8:16]) for part in path.parts if part.startswith("attempt_")
+                        and part[8:16].isdecimal()), None)
+        self.log = StepLog(job, LogClock(near), rank=rank_of_file(path.name), attempt=attempt)
+        self._rest = b""
+        self.lines: Iterator[StepTime] = iter(())
+        self.pending: StepTime | None = None
+        self.skip = False       # no text of a log: a dump, a checkpoint
+
+    def fill(self, *, whole: bool) -> bool:
+        """Makes `pending` the next step time, if there is one; `whole` takes a last line without its end.
+        Whether there is one."""
+        while self.pending is None and not self.skip:
+            self.pending = next(self.lines, None)
+            if self.pending is not None:
+                break
+            piece = self._read()
+            if not piece and not (whole and self._rest):
+                return False
+            self._take(piece, last=not piece)
+        return self.pending is not None
+
+    def _read(self) -> bytes:
+        try:
+            with self.path.open("rb") as file:
+                found = os.fstat(file.fileno())
+                if found.st_ino != self.inode or found.st_size < self.offset:
+                    # A new file of this name, or one that was cut, begins again.
+                    self.inode, self.offset, self._rest = found.st_ino, 0, b""
+                if found.st_size <= self.offset:
+                    return b""
+                file.seek(self.offset)
+                piece = file.read(PIECE)
+        except OSError:
+            return b""
+        if self.offset == 0 and piece.startswith(_NO_TEXT):
+            self.skip = True
+            return b""
+        self.offset += len(piece)
+        return piece
+
+    def _take(self, piece: bytes, *, last: bool) -> None:
+        # A log that was cut while its writer went on begins with NUL bytes.
+        text = self._rest + piece.replace(b"\0", b"")
+        whole, newline, self._rest = text.rpartition(b"\n")
+        if last or len(self._rest) > 4 * PIECE:
+            whole, newline, self._rest = text, b"\n", b""
+        if newline:
+            self.lines = self.log.read(whole.decode("utf-8", "replace").split("\n"))
+
+
+class JobLogs:
+    """The files of some folders and single files. `job`: only its lines count, where they name one."""
+
+    def __init__(self, places: Sequence[str], job: str, near: float) -> None:
+        self._places, self._job, self._near = [Path(place) for place in places], job, near
+        self._cursors: dict[Path, _Cursor] = {}
+        self.foreign = 0
+        self.named = job
+        for path in self._places:
+            if not path.exists():
+                raise UsageError(f"--log {short(str(path))}: there is no such file or folder")
+
+    def scan(self) -> float:
+        """Looks for new files; gives when the newest of all was written, in epoch seconds, 0 for none."""
+        newest = 0.0
+        for place in self._places:
+            for path, found in _files(place, _DEPTH):
+                newest = max(newest, found.st_mtime)
+                if path not in self._cursors and len(self._cursors) < MOST_FILES:
+                    self._cursors[path] = _Cursor(path, self._job, self._near)
+        return newest
+
+    def slices(self, seconds: float, *, whole: bool) -> Iterator[list[StepTime]]:
+        """All step times that there are and were not read, in slices of time; `whole`: the logs grow no
+        more."""
+        while True:
+            ready = [cursor for cursor in self._cursors.values()
+                     if cursor.pending is not None or cursor.fill(whole=whole)]
+            if not ready:
+                return
+            until = min(one.pending.time for one in ready if one.pending is not None) + seconds
+            found: list[StepTime] = []
+            for cursor in ready:
+                line = cursor.pending
+                while line is not None and line.time <= until:
+                    found.append(line)
+                    line = cursor.pending = next(cursor.lines, None)
+                    if line is None and cursor.fill(whole=whole):
+                        line = cursor.pending
+            yield self._ours(found)
+
+    def finish(self) -> list[StepTime]:
+        """What the ends of the logs complete."""
+        return self._ours([line for cursor in self._cursors.values() for line in cursor.log.finish()])
+
+    def scores(self) -> list[RankScore]:
+        """What nvrx said of ranks since the last call."""
+        return [score for cursor in self._cursors.values() for score in cursor.log.scores()]
+
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """What was recognised."""
+        return tuple(sorted({form for cursor in self._cursors.values() for form in cursor.log.forms}))
+
+    def caveats(self) -> tuple[str, ...]:
+        """What could not be read, a line each."""
+        bad = [cursor for cursor in self._cursors.values() if cursor.log.unread]
+        found = [f"{clean(cursor.path.name, 100)}: {cursor.log.unread} lines of step times could not be "
+                 f"read; the first: {cursor.log.why}" for cursor in bad[:4]]
+        if len(bad) > 4:
+            found.append(f"{len(bad) - 4} other files have lines that could not be read, too")
+        if self.foreign:
+            found.append(f"{self.foreign} lines are of other jobs than {clean(self.named, 80)}")
+        if len(self._cursors) >= MOST_FILES:
+            found.append(f"only {MOST_FILES} files are read")
+        return tuple(found)
+
+    def of_hang(self, near: float) -> JobLog:
+        """What dumps of the flight recorder and the ends of the logs say of who did not come."""
+        logs, tails = [], 0
+        for path in list(self._cursors):
+            try:
+                size = path.stat().st_size
+                with path.open("rb") as file:
+                    head = file.read(4096)
+                    if head[:1] == b"{" or head[:1] == b"\x80":
+                        data = head + file.read(_MOST_DUMP) if size <= _MOST_DUMP else b""
+                        if data and flight.looks_like(data):
+                            logs.append(read_one(path.name, data, LogClock(near)))
+                            continue
+                    if tails < _MOST_TAILS and b"muster.step/" not in head:
+                        tails += 1
+                        file.seek(max(0, size - _TAIL))
+                        logs.append(read_one(path.name, file.read(_TAIL), LogClock(near)))
+            except OSError:
+                continue
+        return merged(logs)
+
+    def _ours(self, lines: list[StepTime]) -> list[StepTime]:
+        """Those of our job: the one that is asked for, or the first that a line names."""
+        if not self.named:
+            self.named = next((line.job for line in lines if line.job), "")
+        kept = [line for line in lines if not line.job or line.job == self.named]
+        self.foreign += len(lines) - len(kept)
+        return kept
+
+
+def _files(place: Path, depth: int) -> Iterator[tuple[Path, os.stat_result]]:
+    """The plain files below a folder, links to files included; a single file itself."""
+    try:
+        found = place.stat()
+        if stat.S_ISREG(found.st_mode):
+            yield place, found
+        elif stat.S_ISDIR(found.st_mode) and depth:
+            with os.scandir(place) as entries:
+                for entry in sorted(entries, key=lambda one: one.name):
+                    if entry.is_file():
+                        yield Path(entry.path), entry.stat()
+                    elif entry.is_dir(follow_symlinks=False):
+                        yield from _files(Path(entry.path), depth - 1)
+    except OSError:
+        return

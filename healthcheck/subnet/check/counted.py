@@ -1,0 +1,130 @@
+"""Error counters, as what was added between two samples.
+
+Thresholds and their sources:
+- Bit errors. Symbol errors of a link divided by the bits that it carries in the time, at its lanes'
+  signalling rate. Beyond 1e-14 for FDR and faster, whose symbol errors are those that error correction left;
+  1e-12 for QDR and slower. Sources: NVIDIA, InfiniBand Cluster Bring-up Procedure, UFM Telemetry (symbol BER
+  of NDR: normal 1e-15, error 1e-14); InfiniBand Architecture Specification (1e-12), which is ibdiagnet's
+  --ber_thresh. A few errors in a short time prove no rate: one is reported where chance gives so many at the
+  threshold less often than once in a million.
+- Flapping. A link that went down once since the earlier sample is reported, and twice or more within a day is
+  critical (the same page: at least 2 link-down occurrences within 24 hours need investigation).
+- Errors that a sound link never has: LinkErrorRecoveryCounter, LocalLinkIntegrityErrors,
+  ExcessiveBufferOverrunErrors (InfiniBand Architecture Specification, volume 1, 7.12 and PortCounters).
+- PortRcvErrors: more than 10 an hour; packets with an error that this link's receiver met.
+- PortXmitDiscards: more than 100 a second is a warning (congestion, or a receiver that stands still).
+PortRcvRemotePhysicalErrors, PortRcvSwitchRelayErrors and VL15Dropped are side effects of other faults or of
+normal work (ibqueryerrors --suppress-common) and are not judged.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+from healthcheck.model.outcome import Owner, Severity
+from healthcheck.subnet.check.findings import FabricFinding, FabricPlace, FabricRule, PlaceKind
+from healthcheck.subnet.check.seen import SeenSubnet
+from healthcheck.subnet.model import FabricEnd, FabricPort, LinkState
+from healthcheck.subnet.readers.building import LANE_SPEEDS
+
+_LANE: Mapping[str, float] = {**{name: float(rate) * 1e9 for rate, name in LANE_SPEEDS.items()},
+                              "FDR10": 10.3125e9}
+_SLOW = frozenset({"SDR", "DDR", "QDR", "FDR10"})
+_CHANCE = 1e-6
+_DAY, _HOUR = 86400.0, 3600.0
+_NEVER = ("LinkErrorRecoveryCounter", "LocalLinkIntegrityErrors", "ExcessiveBufferOverrunErrors")
+JUDGED = ("SymbolErrorCounter", "LinkDownedCounter", "PortRcvErrors", "PortXmitDiscards", *_NEVER)
+
+
+def threshold(speed: str) -> float:
+    """The bit-error rate beyond which a link of this rate is reported."""
+    return 1e-12 if speed in _SLOW else 1e-14
+
+
+def beyond_chance(count: int, usual: float) -> bool:
+    """Whether chance gives so many less often than once in a million where `usual` are expected (Poisson)."""
+    if count <= usual:
+        return False
+    # The tail is at most its first term times a geometric series, as the ratio of terms is usual/(count+1).
+    first = math.exp(-usual + count * math.log(usual) - math.lgamma(count + 1)) if usual > 0 else 0.0
+    return first / (1.0 - usual / (count + 1)) < _CHANCE
+
+
+def counted(seen: SeenSubnet) -> Iterator[FabricFinding]:
+    """Ports whose counters grew beyond what is allowed; and what could not be compared."""
+    plane = seen.subnet.name
+    whole = FabricPlace(PlaceKind.SUBNET, f"subnet {plane}".strip())
+    now, before = seen.subnet.counters, seen.before
+    reason = ("no source shows counters (ibqueryerrors)" if now is None else
+              "there is no earlier sample of counters; check again later" if before is None else
+              "the time of a sample is not known" if seen.at is None else
+              "the earlier sample is not earlier" if seen.at <= before.time else "")
+    if reason or now is None or before is None or seen.at is None:
+        yield FabricFinding(FabricRule.ERRORS, whole, reason, severity=Severity.WARNING, plane=plane,
+                            unknown=True)
+        return
+    seconds = seen.at - before.time
+    unknown: dict[str, list[FabricEnd]] = {}
+    for port in seen.subnet.ports():
+        if port.peer is None and port.state is not LinkState.ACTIVE and port.end not in now.values:
+            continue        # nothing is joined to it
+        first, second = before.of(port.end), now.of(port.end)
+        if first is None or second is None:
+            unknown.setdefault("counters were not read at both samples", []).append(port.end)
+            continue
+        if now.full.get(port.end, frozenset()) & before.full.get(port.end, frozenset()) & set(JUDGED):
+            unknown.setdefault("a counter stands at its highest value", []).append(port.end)
+        added = {name: second.get(name, 0) - first.get(name, 0) for name in JUDGED}
+        if any(value < 0 for value in added.values()):
+            unknown.setdefault("counters were reset between the samples", []).append(port.end)
+            continue
+        yield from _port(seen, port, added, seconds)
+    for words, ends in unknown.items():
+        names = ", ".join(seen.port_name(end) for end in ends[:3]) + (" ..." if len(ends) > 3 else "")
+        yield FabricFinding(FabricRule.ERRORS, FabricPlace(PlaceKind.SUBNET, whole.name, tuple(ends)),
+                            f"{words}: {len(ends)} ports ({names})", severity=Severity.WARNING, plane=plane,
+                            unknown=True)
+
+
+def _port(seen: SeenSubnet, port: FabricPort, added: Mapping[str, int],
+          seconds: float) -> Iterator[FabricFinding]:
+    place = seen.at_link(port.end, port.peer) if port.peer is not None else seen.at_port(port.end)
+    plane = seen.subnet.name
+    at = f"at {seen.port_name(port.end)}"
+    symbols = added["SymbolErrorCounter"]
+    if symbols:
+        peer = seen.subnet.port(port.peer) if port.peer is not None else None
+        width = port.width or (peer.width if peer is not None else None)
+        speed = port.speed or (peer.speed if peer is not None else None)
+        if width is not None and speed is not None and speed in _LANE:
+            bits = seconds * width * _LANE[speed]
+            if beyond_chance(symbols, threshold(speed) * bits):
+                yield FabricFinding(
+                    FabricRule.ERRORS, place,
+                    f"{symbols} symbol errors in {_span(seconds)} {at}: bit-error rate {symbols / bits:.1e}",
+                    f"at most {threshold(speed):.0e} for {speed}", owner=Owner.DATACENTRE, plane=plane)
+        else:
+            yield FabricFinding(FabricRule.ERRORS, place, f"{symbols} symbol errors {at}, and its width and "
+                                "rate are not known", plane=plane, severity=Severity.WARNING, unknown=True)
+    downs = added["LinkDownedCounter"]
+    if downs:
+        often = downs > 1 and seconds <= _DAY * max(1.0, downs / 2)
+        yield FabricFinding(
+            FabricRule.FLAPPING, place, f"went down {downs} times in {_span(seconds)} ({at[3:]})", "not",
+            Severity.CRITICAL if often else Severity.WARNING, Owner.DATACENTRE, plane)
+    found = {name: added[name] for name in _NEVER if added[name]}
+    if added["PortRcvErrors"] > max(1.0, 10 * seconds / _HOUR):
+        found["PortRcvErrors"] = added["PortRcvErrors"]
+    if found:
+        words = ", ".join(f"{name} +{value}" for name, value in found.items())
+        yield FabricFinding(FabricRule.ERRORS, place, f"{words} in {_span(seconds)} {at}", "none",
+                            Severity.WARNING, Owner.DATACENTRE, plane)
+    if added["PortXmitDiscards"] > 100 * seconds:
+        yield FabricFinding(FabricRule.DISCARDS, place, f"{added['PortXmitDiscards']} packets discarded in "
+                            f"{_span(seconds)} {at}", "at most 100 a second", Severity.WARNING, plane=plane)
+
+
+def _span(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min" if seconds < 7200 else \
+        f"{seconds / 3600:.0f} h"

@@ -1,0 +1,230 @@
+"""Links: those that are missing or lead elsewhere, their states, width and rate."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+from healthcheck.model.outcome import Owner, Severity
+from healthcheck.subnet.cabling import PlannedCable, PlannedEnd, Tier
+from healthcheck.subnet.check.findings import FabricFinding, FabricPlace, FabricRule, PlaceKind
+from healthcheck.subnet.check.seen import SeenSubnet
+from healthcheck.subnet.model import DeviceKind, FabricEnd, FabricPort, LinkState
+
+# Where no plan says what a link should have, it is compared with its equals: this many at least, of which
+# this share agree.
+_LEAST_EQUALS, _SHARE = 4, 0.8
+
+
+def missing(seen: SeenSubnet) -> Iterator[FabricFinding]:
+    """Planned switches and hosts of which nothing is there, and uplinks of each leaf; adapters of nodes that
+    no subnet shows are `absent_adapters`'."""
+    if seen.plan is None:
+        return
+    plane, partial = seen.subnet.name, seen.subnet.partial
+    there = {name.device for end, name in seen.planned_name.items()
+             if (port := seen.subnet.port(end)) is None or port.peer is not None
+             or seen.kind(end) is DeviceKind.SWITCH}
+    named = {name.device for name in seen.planned_name.values()}
+    gone = {end.device for cable in seen.cables for end in (cable.a, cable.b)} - there
+    for name in sorted(gone):
+        host = seen.is_host(name)
+        kind = PlaceKind.NODE if host else PlaceKind.SWITCH
+        place = FabricPlace(kind, name, nodes=(name,) if host else (),
+                            leaf=name if seen.plan.devices[name].tier is Tier.LEAF else None)
+        words = (f"none of its adapters is in the subnet{_far(seen, name)}" if host
+                 else "is not in the subnet")
+        yield FabricFinding(FabricRule.HOST if host else FabricRule.SWITCH, place,
+                            "not seen, and the subnet was read in part" if partial else words, "planned",
+                            owner=Owner.OPERATOR if host else Owner.NETWORK, plane=plane, unknown=partial)
+    yield from _uplinks(seen, gone)
+    for cable in seen.cables:
+        if not {cable.a.device, cable.b.device} & gone:
+            yield from _cable(seen, cable, named)
+
+
+def _far(seen: SeenSubnet, host: str) -> str:
+    """How the switches' ports at which a host should be are."""
+    there = [(other, seen.subnet.port(seen.ends[other])) for cable in seen.cables
+             for end, other in ((cable.a, cable.b), (cable.b, cable.a))
+             if end.device == host and other in seen.ends]
+    words = [f"{seen.words(other)} is {port.state.value}" + (f" ({port.physical})" if port.physical else "")
+             for other, port in there if port is not None and port.state is not None]
+    return f"; {', '.join(words[:4])}" if words else ""
+
+
+def _uplinks(seen: SeenSubnet, gone: set[str]) -> Iterator[FabricFinding]:
+    wanted: dict[str, list[PlannedCable]] = defaultdict(list)
+    if seen.plan is None:
+        return
+    for cable in seen.cables:
+        if not seen.is_host(cable.a.device) and not seen.is_host(cable.b.device):
+            for end in (cable.a, cable.b):
+                if seen.plan.devices[end.device].tier is Tier.LEAF and end.device not in gone:
+                    wanted[end.device].append(cable)
+    for leaf, cables in sorted(wanted.items()):
+        up = sum(_is_up(seen, cable) for cable in cables)
+        if up < len(cables):
+            ends = tuple(seen.ends[end] for cable in cables for end in (cable.a, cable.b)
+                         if end.device == leaf and end in seen.ends)
+            yield FabricFinding(
+                FabricRule.UPLINKS, FabricPlace(PlaceKind.LEAF, leaf, ends, leaf=leaf),
+                f"{up} of {len(cables)} uplinks are up", f"{len(cables)}",
+                Severity.CRITICAL if up * 2 <= len(cables) else Severity.WARNING, plane=seen.subnet.name,
+                unknown=seen.subnet.partial)
+
+
+def _ports(seen: SeenSubnet, cable: PlannedCable) -> list[FabricPort]:
+    return [port for end in (cable.a, cable.b) if end in seen.ends
+            and (port := seen.subnet.port(seen.ends[end])) is not None]
+
+
+def _is_up(seen: SeenSubnet, cable: PlannedCable) -> bool:
+    return any(port.peer is not None and port.state is not LinkState.DOWN for port in _ports(seen, cable))
+
+
+def _cable(seen: SeenSubnet, cable: PlannedCable, named: set[str]) -> Iterator[FabricFinding]:
+    """One planned cable: down, elsewhere, or not measured."""
+    plane = seen.subnet.name
+    place = seen.at_planned(cable)
+    ports = _ports(seen, cable)
+    elsewhere = [port for port in ports if port.peer is not None and not _leads(seen, port, cable)]
+    if elsewhere:
+        # Where both ends are elsewhere, as in a swap, the upper one says it.
+        upper = [port for port in elsewhere if seen.planned_name[port.end] == cable.b]
+        elsewhere = upper or elsewhere
+        for port in elsewhere:
+            assert port.peer is not None  # noqa: S101  (chosen so)
+            own = seen.planned_name[port.end]
+            other = cable.b if own == cable.a else cable.a
+            yield FabricFinding(FabricRule.CABLE, seen.at_port(port.end),
+                                f"its cable leads to {seen.port_name(port.peer)}", f"to {seen.words(other)}",
+                                owner=Owner.DATACENTRE, plane=plane)
+        return
+    if any(port.peer is not None for port in ports):
+        return
+    silent = [port for port in ports if port.state is LinkState.ACTIVE]
+    if silent:
+        return          # `states` names it
+    if not ports:
+        if not seen.subnet.partial:
+            ends = [end for end in (cable.a, cable.b) if end.device in named]
+            words = " and ".join(map(seen.words, ends))
+            yield FabricFinding(FabricRule.LINK, place, f"{words}: no such port is shown", "up", plane=plane,
+                                owner=Owner.OPERATOR)
+        else:
+            yield FabricFinding(FabricRule.LINK, place, "not shown, and the subnet was read in part",
+                                plane=plane, unknown=True)
+        return
+    if any(port.state is LinkState.DOWN for port in ports) or not seen.subnet.partial:
+        state = next((port.physical for port in ports if port.physical not in (None, "linkup")), None)
+        yield FabricFinding(FabricRule.LINK, place, f"down ({state})" if state else "down", "up", plane=plane,
+                            owner=Owner.NETWORK if state == "disabled" else Owner.DATACENTRE)
+    else:
+        yield FabricFinding(FabricRule.LINK, place, "not shown, and the subnet was read in part",
+                            plane=plane, unknown=True)
+
+
+def _leads(seen: SeenSubnet, port: FabricPort, cable: PlannedCable) -> bool:
+    """Whether a port's cable ends where the plan says; an end without a planned name is not elsewhere where
+    only the node is known."""
+    assert port.peer is not None  # noqa: S101  (asked of linked ports)
+    own = seen.planned_name[port.end]
+    other = cable.b if own == cable.a else cable.a
+    name = seen.planned_name.get(port.peer)
+    return name == other if name is not None else seen.node_of(port.peer) == other.device
+
+
+def states(seen: SeenSubnet) -> Iterator[FabricFinding]:
+    """Ports between down and active, ports whose other end does not answer, and, without a plan, links that
+    were up at the earlier sample."""
+    plane = seen.subnet.name
+    reported: set[FabricEnd] = set()
+    for port in seen.subnet.ports():
+        if port.end in reported:
+            continue
+        if port.state in (LinkState.INITIALIZE, LinkState.ARMED):
+            if port.peer is not None:
+                reported.add(port.peer)
+            cable = seen.planned.get(seen.planned_name.get(port.end, PlannedEnd("", "")))
+            place = (seen.at_link(port.end, port.peer) if port.peer is not None
+                     else seen.at_planned(cable) if cable is not None else seen.at_port(port.end))
+            yield FabricFinding(FabricRule.STATE, place, f"{port.state.value}: the subnet manager has not "
+                                "brought it up", "active", plane=plane)
+        elif (port.state is LinkState.ACTIVE and port.peer is None
+              and seen.kind(port.end) is DeviceKind.SWITCH):
+            planned = seen.planned.get(seen.planned_name.get(port.end, PlannedEnd("", "")))
+            where = seen.at_planned(planned) if planned is not None else seen.at_port(port.end)
+            yield FabricFinding(
+                FabricRule.SILENT, where,
+                "up, but the device at its other end does not answer management packets", "answers",
+                plane=plane)
+    if seen.before is not None and seen.plan is None and not seen.subnet.partial:
+        for link in sorted(seen.before.links - seen.subnet.links):
+            if all(one not in seen.at_end for one in (link.a, link.b)):
+                yield FabricFinding(
+                    FabricRule.LINK, seen.at_link(link.a, link.b), "gone since the earlier sample", "up",
+                    plane=plane, owner=Owner.DATACENTRE)
+
+
+def rates(seen: SeenSubnet) -> Iterator[FabricFinding]:
+    """Width and rate of each link against the plan, or what was wanted of all, or its equals."""
+    usual = _usual(seen)
+    unmeasured = 0
+    without = 0
+    for a, b in seen.pairs:
+        if LinkState.DOWN in (a.state, b.state):
+            continue
+        cable = seen.planned.get(seen.planned_name.get(a.end, PlannedEnd("", "")))
+        width, speed = a.width or b.width, a.speed or b.speed
+        if width is None or speed is None:
+            unmeasured += 1
+        of_plan = (cable.width, cable.speed) if cable is not None else (None, None)
+        equals = usual.get(_class(seen, a.end, b.end), (None, None))
+        for rule, there, planned, wanted, like in (
+                (FabricRule.WIDTH, width, of_plan[0], seen.wanted.width, equals[0]),
+                (FabricRule.SPEED, speed, of_plan[1], seen.wanted.speed, equals[1])):
+            source = planned or wanted or like
+            if source is None:
+                without += 1
+            elif there is not None and there != source:
+                lanes = "x" if rule is FabricRule.WIDTH else ""
+                yield FabricFinding(
+                    rule, seen.at_link(a.end, b.end), f"{there}{lanes}",
+                    f"{source}{lanes}" + ("" if planned or wanted else ", as links of its kind have"),
+                    plane=seen.subnet.name, owner=Owner.DATACENTRE)
+    whole = FabricPlace(PlaceKind.SUBNET, f"subnet {seen.subnet.name}".strip())
+    if unmeasured:
+        yield FabricFinding(FabricRule.SPEED, whole, f"width or rate of {unmeasured} links is not shown",
+                            severity=Severity.WARNING, plane=seen.subnet.name, unknown=True)
+    if without:
+        yield FabricFinding(FabricRule.SPEED, whole, "nothing says which width and rate links should have: "
+                            "--plan, or --width and --speed", severity=Severity.WARNING,
+                            plane=seen.subnet.name, unknown=True)
+
+
+def _class(seen: SeenSubnet, a: FabricEnd, b: FabricEnd) -> tuple[str, ...]:
+    """Links of one class are equals: both between switches, or to an adapter of one rail."""
+    kinds = sorted(str(seen.kind(end)) for end in (a, b))
+    places = [seen.joined.adapters[end.guid] for end in (a, b) if end.guid in seen.joined.adapters]
+    return (*kinds, *(str(place.rail if place.rail is not None else place.device) for place in places))
+
+
+def _usual(seen: SeenSubnet) -> dict[tuple[str, ...], tuple[int | None, str | None]]:
+    widths: dict[tuple[str, ...], Counter[int]] = defaultdict(Counter)
+    speeds: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
+    for a, b in seen.pairs:
+        which = _class(seen, a.end, b.end)
+        width, speed = a.width or b.width, a.speed or b.speed
+        if width is not None and speed is not None and LinkState.DOWN not in (a.state, b.state):
+            widths[which][width] += 1
+            speeds[which][speed] += 1
+    found: dict[tuple[str, ...], tuple[int | None, str | None]] = {}
+    for which in widths:
+        total = widths[which].total()
+        width, many = widths[which].most_common(1)[0]
+        speed, often = speeds[which].most_common(1)[0]
+        enough = total >= _LEAST_EQUALS
+        found[which] = (width if enough and many >= _SHARE * total else None,
+                        speed if enough and often >= _SHARE * total else None)
+    return found

@@ -1,0 +1,93 @@
+"""Subnet managers, and identities that must be unique."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from healthcheck.model.outcome import Owner, Severity
+from healthcheck.subnet.check.findings import FabricFinding, FabricPlace, FabricRule, PlaceKind
+from healthcheck.subnet.check.seen import SeenSubnet
+from healthcheck.subnet.model import DeviceKind, FabricEnd, ManagerState, SubnetManager
+
+
+def managers(seen: SeenSubnet) -> Iterator[FabricFinding]:
+    """Exactly one master, a standby, and none where none is wanted."""
+    plane = seen.subnet.name
+    whole = FabricPlace(PlaceKind.SUBNET, f"subnet {plane}".strip())
+    found = seen.subnet.managers
+    if found is None:
+        yield FabricFinding(
+            FabricRule.MANAGER, whole, "no source shows subnet managers (saquery SMIR, sminfo)",
+            severity=Severity.WARNING, plane=plane, unknown=True)
+        return
+    masters = [one for one in found if one.state is ManagerState.MASTER]
+    if not masters:
+        yield FabricFinding(FabricRule.MANAGER, whole, "no subnet manager is master", "one", plane=plane)
+    elif len(masters) > 1:
+        names = ", ".join(sorted(_where(seen, one) for one in masters))
+        yield FabricFinding(FabricRule.MANAGER, whole, f"{len(masters)} subnet managers are master: {names}",
+                            "one", plane=plane)
+    if masters and not any(one.state is ManagerState.STANDBY for one in found):
+        yield FabricFinding(FabricRule.STANDBY, whole, "no subnet manager stands by", "at least one",
+                            Severity.WARNING, plane=plane)
+    for one in found:
+        where = _where(seen, one)
+        place = _place(seen, one)
+        if one.state is ManagerState.UNKNOWN:
+            yield FabricFinding(
+                FabricRule.STRANGE_MANAGER, place,
+                "its port is marked as a subnet manager's, and the master does not know that manager",
+                "known to the master, or none", plane=plane, owner=Owner.OPERATOR)
+        elif seen.wanted.managers and not seen.wanted.managers & {where, *place.nodes}:
+            yield FabricFinding(FabricRule.STRANGE_MANAGER, place,
+                                f"a subnet manager runs here ({one.state.value})", "none", plane=plane,
+                                owner=Owner.OPERATOR)
+
+
+def _end(seen: SeenSubnet, manager: SubnetManager) -> FabricEnd | None:
+    device = seen.subnet.devices.get(manager.port_guid)
+    if device is not None and device.kind is DeviceKind.SWITCH:
+        return FabricEnd(device.guid, 0)
+    return next((port.end for port in seen.subnet.ports() if port.port_guid == manager.port_guid), None)
+
+
+def _where(seen: SeenSubnet, manager: SubnetManager) -> str:
+    end = _end(seen, manager)
+    return seen.device_name(end.guid) if end is not None else f"0x{manager.port_guid}"
+
+
+def _place(seen: SeenSubnet, manager: SubnetManager) -> FabricPlace:
+    end = _end(seen, manager)
+    if end is None:
+        return FabricPlace(PlaceKind.PORT, f"port GUID 0x{manager.port_guid}")
+    device = seen.subnet.devices[end.guid]
+    return seen.at_device(device) if device.kind is DeviceKind.SWITCH else seen.at_port(end)
+
+
+def identities(seen: SeenSubnet) -> Iterator[FabricFinding]:
+    """No GUID in two places, no description twice, and no adapter of two nodes."""
+    plane = seen.subnet.name
+    for end, ports in seen.at_end.items():
+        if len(ports) > 1:
+            where = ", ".join(sorted(seen.port_name(port) for port in ports))
+            yield FabricFinding(FabricRule.GUID, seen.at_port(end),
+                                f"GUID 0x{end.guid} is seen at {len(ports)} places: {where}", "at one",
+                                plane=plane, owner=Owner.VENDOR)
+    named: dict[str, list[str]] = defaultdict(list)
+    for device in seen.subnet.devices.values():
+        if device.description:
+            named[device.description].append(device.guid)
+    for name, guids in named.items():
+        if len(guids) > 1:
+            shown = ", ".join(f"0x{guid}" for guid in sorted(guids)[:4]) + (" ..." if len(guids) > 4 else "")
+            yield FabricFinding(
+                FabricRule.NAME,
+                FabricPlace(PlaceKind.SUBNET, name, tuple(FabricEnd(guid, 0) for guid in sorted(guids))),
+                f"{len(guids)} devices call themselves {name}: {shown}", "one", Severity.WARNING,
+                Owner.OPERATOR, plane)
+    for conflict in seen.joined.conflicts:
+        known = seen.subnet.devices.get(conflict.guid)
+        if known is not None:
+            yield FabricFinding(FabricRule.IDENTITY, seen.at_device(known), conflict.observed,
+                                conflict.expected, Severity.WARNING, Owner.OPERATOR, plane)

@@ -1,0 +1,83 @@
+"""Temperature, optical power, fans and power supplies, where a source shows them, and routes.
+
+Where a part states no limits of its own: optical modules 70 degrees Celsius (the upper end of the commercial
+case temperature range of pluggable modules, 0 to 70); received light below -10.3 dBm, the least of
+100GBASE-SR4 (IEEE 802.3bm, average receive power of each lane). A switch's chip is judged by limits that a
+source states, a fan by the least speed that the switch states and by whether it turns.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from healthcheck.model.outcome import Owner, Severity
+from healthcheck.subnet.check.findings import FabricFinding, FabricPlace, FabricRule
+from healthcheck.subnet.check.seen import SeenSubnet
+from healthcheck.subnet.model import DeviceKind, SubnetSensor
+
+_MODULE_C, _LIGHT_DBM = 70.0, -10.3
+# An uplink of a leaf with so many times the routes of another is out of balance.
+_UNBALANCED, _LEAST_ROUTES = 2.0, 8
+
+
+def parts(seen: SeenSubnet) -> Iterator[FabricFinding]:
+    """Parts that are beyond their limits."""
+    for sensor in seen.subnet.sensors:
+        device = seen.subnet.devices.get(sensor.end.guid)
+        if device is None:
+            continue
+        place = seen.at_port(sensor.end) if sensor.end.number else seen.at_device(device)
+        yield from _sensor(sensor, place, seen.subnet.name)
+
+
+def _sensor(sensor: SubnetSensor, place: FabricPlace, plane: str) -> Iterator[FabricFinding]:
+    value, lane = sensor.value, f" of lane {sensor.lane}" if sensor.lane else ""
+    if sensor.what == "temperature" and value is not None:
+        most = sensor.high if sensor.high is not None else _MODULE_C if sensor.end.number else None
+        if most is not None and value >= most:
+            yield FabricFinding(FabricRule.TEMPERATURE, place, f"{value:g} °C", f"below {most:g} °C",
+                                Severity.WARNING, Owner.DATACENTRE, plane)
+    elif sensor.what == "rx power" and value is not None:
+        least = sensor.low if sensor.low is not None else _LIGHT_DBM
+        if value < least:
+            yield FabricFinding(FabricRule.OPTICS, place, f"received light{lane} {value:g} dBm",
+                                f"at least {least:g} dBm", Severity.WARNING, Owner.DATACENTRE, plane)
+    elif sensor.what == "fan" and value is not None:
+        if value <= 0 or (sensor.low is not None and value < sensor.low):
+            yield FabricFinding(FabricRule.FAN, place, f"{sensor.part} turns at {value:g} a minute",
+                                f"at least {sensor.low:g}" if sensor.low else "turns",
+                                Severity.CRITICAL, Owner.DATACENTRE, plane)
+    elif sensor.what == "power supply" and sensor.ok is False:
+        yield FabricFinding(FabricRule.SUPPLY, place, f"{sensor.part} is not well", "well",
+                            Severity.WARNING, Owner.DATACENTRE, plane)
+
+
+def routes(seen: SeenSubnet) -> Iterator[FabricFinding]:
+    """Switches without a route to an adapter's LID, and leaves whose uplinks carry very different numbers of
+    routes. Without tables nothing is said: they are not asked for by default."""
+    tables, plane = seen.subnet.routes, seen.subnet.name
+    lids = {port.lid: port.end for device in seen.subnet.devices.values()
+            if device.kind is DeviceKind.ADAPTER for port in device.ports.values()
+            if port.lid is not None and port.peer is not None}
+    for guid, table in sorted(tables.items()):
+        device = seen.subnet.devices.get(guid)
+        if device is None:
+            continue
+        lost = sorted(lid for lid in lids if lid not in table)
+        if lost:
+            names = ", ".join(seen.port_name(lids[lid]) for lid in lost[:3])
+            names += " ..." if len(lost) > 3 else ""
+            yield FabricFinding(FabricRule.ROUTE, seen.at_device(device), f"has no route to {len(lost)} "
+                                f"adapters: {names}", "to all", plane=plane)
+        if guid not in seen.leaves:
+            continue
+        ups = {port.end.number for port in device.ports.values()
+               if port.peer is not None and seen.kind(port.peer) is DeviceKind.SWITCH}
+        used = Counter(table[lid] for lid in lids if table.get(lid) in ups)
+        most, least = max(used.values(), default=0), min((used[number] for number in ups), default=0)
+        if len(ups) > 1 and most >= _LEAST_ROUTES and most > _UNBALANCED * max(least, 1):
+            yield FabricFinding(
+                FabricRule.BALANCE, seen.at_device(device),
+                f"one uplink carries {most} routes and another {least}", "about as many each",
+                Severity.WARNING, plane=plane)

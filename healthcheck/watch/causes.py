@@ -1,0 +1,189 @@
+"""Why: weighs what nodes say against what step times show. An accusation needs evidence that its alternatives
+do not explain as well; where two causes fit equally, the answer is 'cannot tell' with both."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from healthcheck.joblog.prefix import short
+from healthcheck.watch.model import (
+    CauseVerdict,
+    Certainty,
+    SlowPattern,
+    StepPhase,
+    WatchCause,
+    WatchLevel,
+)
+from healthcheck.watch.robust import median
+from healthcheck.watch.signals import NodeSignal, SignalKind
+
+KEPT = 512              # signals of one kind and host
+_BEYOND = 2.0           # times the median of the other nodes
+_AS_BEFORE = 0.7        # a signal that was nearly as high before explains no change
+_CLEARLY = 4.0          # times as strong as the next cause, each in parts of what counts
+_OWN = 0.5              # share of the excess that a rank's own measurement must explain
+_FAULTS = 5.0           # major page faults a step beyond the peers
+# What the first brings about by itself: swapping reads disks and stops tasks, collecting garbage wants a CPU.
+_BRINGS = {WatchCause.HOST_MEMORY: (WatchCause.STORAGE, WatchCause.CPU),
+           WatchCause.GARBAGE_COLLECTION: (WatchCause.CPU,), WatchCause.STORAGE: (WatchCause.DATA_LOADING,)}
+
+
+@dataclass(frozen=True)
+class Slowness:
+    """What is to be explained: who, since when (epoch seconds, by the job's clock) and until when, in which
+    phase. `of_gc`, `of_delay` (shares of the excess) and `faults` (a step) are what the ranks measured
+    themselves, beyond their peers. `waits_known`: they time communication apart."""
+
+    level: WatchLevel
+    hosts: Collection[str]
+    since: float
+    until: float
+    pattern: SlowPattern
+    phase: StepPhase | None
+    of_gc: float = 0.0
+    of_delay: float = 0.0
+    faults: float = 0.0
+    waits_known: bool = False
+
+
+@dataclass
+class SignalStore:
+    """The newest signals of all hosts, by kind; bounded."""
+
+    _by: dict[SignalKind, dict[str, deque[NodeSignal]]] = field(default_factory=dict)
+    _heard: dict[str, float] = field(default_factory=dict)
+
+    def add(self, signals: Iterable[NodeSignal]) -> None:
+        """Takes signals; those of one host and kind in order of time."""
+        for signal in signals:
+            host = short(signal.host)
+            self._heard[host] = signal.until
+            by_host = self._by.setdefault(signal.kind, {})
+            by_host.setdefault(host, deque(maxlen=KEPT)).append(signal)
+
+    @property
+    def hosts(self) -> Collection[str]:
+        """Those that said anything."""
+        return self._heard.keys()
+
+    def of(self, kind: SignalKind, host: str, since: float, until: float) -> list[NodeSignal]:
+        """One host's signals whose time overlaps this span."""
+        found = self._by.get(kind, {}).get(host, ())
+        return [one for one in found if one.since <= until and one.until >= since]
+
+    def kinds(self) -> Collection[SignalKind]:
+        """Those that there are."""
+        return self._by.keys()
+
+
+def cause_of(slowness: Slowness, store: SignalStore) -> CauseVerdict:
+    """Why, as far as is known."""
+    found = _by_signals(slowness, store)
+    found = {cause: one for cause, one in found.items() if slowness.level is not WatchLevel.JOB
+             or cause in (WatchCause.LINK, WatchCause.STORAGE, WatchCause.HOST_MEMORY)}
+    _own_measurements(slowness, found)
+    for cause in list(found):
+        for brought in _BRINGS.get(cause, ()):
+            found.pop(brought, None)
+    ranked = sorted(found.items(), key=lambda one: -one[1].strength)
+    if len(ranked) == 1 or (ranked and ranked[0][1].strength >= _CLEARLY * ranked[1][1].strength):
+        cause, case = ranked[0]
+        return CauseVerdict(cause, Certainty.LIKELY, tuple(case.words), tuple(one for one, _ in ranked[1:]),
+                            tuple(case.hosts))
+    if ranked:
+        words = tuple(word for _, case in ranked for word in case.words)
+        return CauseVerdict(WatchCause.UNKNOWN, Certainty.NONE, words, tuple(one for one, _ in ranked))
+    return _by_phase(slowness, store)
+
+
+@dataclass
+class _Case:
+    """What speaks for a cause: its strongest signal in parts of what counts, and all in words."""
+
+    strength: float = 0.0
+    words: list[str] = field(default_factory=list)
+    hosts: dict[str, None] = field(default_factory=dict)
+
+
+def _by_signals(slowness: Slowness, store: SignalStore) -> dict[WatchCause, _Case]:
+    found: dict[WatchCause, _Case] = defaultdict(_Case)
+    for kind in store.kinds():
+        if not _fits(kind, slowness):
+            continue
+        strongest = _strongest(kind, {short(host) for host in slowness.hosts}, slowness, store)
+        if strongest is None or strongest.value < kind.least:
+            continue
+        # What slows the whole job may come from one node, which then stands out from all others.
+        own = ({short(strongest.host)} if slowness.level is WatchLevel.JOB
+               else {short(host) for host in slowness.hosts})
+        others = [host for host in store.hosts if host not in own]
+        usual = median([_most(store.of(kind, host, slowness.since, slowness.until)) for host in others])
+        if usual == usual and strongest.value < max(_BEYOND * usual, usual + kind.least):
+            continue
+        before = _most(store.of(kind, short(strongest.host), float("-inf"), slowness.since - 1.0), 0.0,
+                       until=slowness.since)
+        if slowness.pattern is not SlowPattern.STEADY and before >= _AS_BEFORE * strongest.value:
+            continue
+        case = found[kind.cause]
+        case.strength = max(case.strength, strongest.value / kind.least)
+        case.hosts[strongest.host] = None
+        top = _top(kind, others, slowness, store) if others else ""
+        beside = f", {len(others)} other nodes at most {top}" if others else ""
+        part = f" ({strongest.part})" if strongest.part else ""
+        case.words.append(f"{strongest.host}{part}: {kind.shown(strongest.value)}{beside}")
+    return dict(found)
+
+
+def _fits(kind: SignalKind, slowness: Slowness) -> bool:
+    """Whether the signal can slow that phase. Where ranks do not time communication, it hides in other
+    phases; where they do, a link slows no rank's own work."""
+    if kind.cause is WatchCause.LINK and slowness.level is not WatchLevel.JOB:
+        return not slowness.waits_known
+    return slowness.phase is None or slowness.phase in kind.phases
+
+
+def _strongest(kind: SignalKind, hosts: Collection[str], slowness: Slowness,
+               store: SignalStore) -> NodeSignal | None:
+    signals = [one for host in hosts for one in store.of(kind, host, slowness.since, slowness.until)]
+    return max(signals, key=lambda one: one.value, default=None)
+
+
+def _most(signals: Sequence[NodeSignal], none: float = 0.0, until: float = float("inf")) -> float:
+    return max((one.value for one in signals if one.until <= until), default=none)
+
+
+def _top(kind: SignalKind, hosts: Sequence[str], slowness: Slowness, store: SignalStore) -> str:
+    most = max((_most(store.of(kind, host, slowness.since, slowness.until)) for host in hosts), default=0.0)
+    return f"{100 * most:.3g} %" if kind.unit == "%" else f"{most:.3g}"
+
+
+def _own_measurements(slowness: Slowness, found: dict[WatchCause, _Case]) -> None:
+    """What ranks measured of themselves in their own process: nothing else explains those seconds."""
+    measured: Mapping[WatchCause, tuple[float, float, str]] = {
+        WatchCause.GARBAGE_COLLECTION: (slowness.of_gc, _OWN, "in Python's garbage collector"),
+        WatchCause.CPU: (slowness.of_delay, _OWN, "waiting for a CPU, by the rank's own count"),
+    }
+    for cause, (share, least, words) in measured.items():
+        if share >= least:
+            case = found.setdefault(cause, _Case())
+            case.strength = max(case.strength, 10 * share / least)
+            case.words.append(f"{100 * min(share, 1.0):.0f} % of the lost time is {words}")
+    if slowness.faults >= _FAULTS:
+        case = found.setdefault(WatchCause.HOST_MEMORY, _Case())
+        case.strength = max(case.strength, 2 * slowness.faults / _FAULTS)
+        case.words.append(f"{slowness.faults:.3g} major page faults a step more than its peers")
+
+
+def _by_phase(slowness: Slowness, store: SignalStore) -> CauseVerdict:
+    """Without a signal that stands out, the phase alone."""
+    heard = {short(host) for host in slowness.hosts} & set(store.hosts)
+    beside = ("no measurement of the node stands out" if heard else "nothing is measured of the node")
+    if slowness.phase is StepPhase.DATA:
+        return CauseVerdict(WatchCause.DATA_LOADING, Certainty.POSSIBLE,
+                            ("the time is lost while it waits for data", beside), (WatchCause.STORAGE,))
+    if slowness.phase is StepPhase.CHECKPOINT:
+        return CauseVerdict(WatchCause.STORAGE, Certainty.POSSIBLE,
+                            ("the time is lost while it writes checkpoints", beside))
+    return CauseVerdict(evidence=(beside,))

@@ -1,0 +1,53 @@
+"""A job that makes no steps any more: who did not come, by dumps of the flight recorder or by progress."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from healthcheck.joblog.absent import absent
+from healthcheck.joblog.model import JobLog
+
+FACTOR = 10.0       # times the usual step without any line
+LEAST_S = 30.0
+# Of a few ranks behind one says who; of many, that their lines are late.
+_SHARE = 0.25
+
+
+@dataclass(frozen=True)
+class HangVerdict:
+    """Whom the others wait for; `ranks` is empty where it is not known."""
+
+    ranks: tuple[int, ...]
+    hosts: tuple[str, ...]
+    sure: bool
+    evidence: tuple[str, ...]
+
+
+def hangs(quiet_s: float, usual_s: float, line_s: float = 0.0) -> bool:
+    """Whether it is longer quiet than steps take; `line_s` is the time that the lines of a rank are apart."""
+    return quiet_s > max(FACTOR * usual_s, LEAST_S) + 2 * line_s
+
+
+def who(progress: Mapping[int, int], hosts: Mapping[int, str], log: JobLog | None,
+        nodes: Collection[str] = ()) -> HangVerdict:
+    """Who did not come, of ranks whose newest step is given; `log` is what the job's own logs and its flight
+    recorder say."""
+    missing = absent(log, nodes) if log is not None else []
+    if missing:
+        ranks = tuple(one.rank for one in missing if one.rank is not None)
+        named = tuple(dict.fromkeys(one.node or hosts.get(one.rank if one.rank is not None else -1, "")
+                                    for one in missing))
+        words = tuple(one.why + (f" ({one.op} {one.work} of group {one.group})" if one.work else "")
+                      for one in missing[:8])
+        return HangVerdict(ranks, tuple(filter(None, named)), all(one.sure for one in missing), words)
+    newest = max(progress.values(), default=0)
+    behind = sorted(rank for rank, step in progress.items() if step < newest)
+    if behind and len(behind) <= max(1, _SHARE * len(progress)) and len(progress) > 2:
+        words = tuple(f"rank {rank} reported step {progress[rank]} last, {len(progress) - len(behind)} ranks "
+                      f"step {newest}" for rank in behind[:8])
+        return HangVerdict(tuple(behind), tuple(dict.fromkeys(filter(None, map(hosts.get, behind)))), False,
+                           words)
+    return HangVerdict((), (), False, (
+        f"all {len(progress)} ranks that report are at step {newest}; dumps of the flight recorder "
+        "(TORCH_NCCL_DUMP_ON_TIMEOUT=1) in the log folder would tell who did not come",))

@@ -1,0 +1,64 @@
+"""What a node says beside a job's step times: signals, each a measurement over some time, with what it
+counts for.
+
+A signal speaks for a cause only where it is more than its `least`, and well beyond that of the job's other
+nodes: a whole fleet at its power cap explains no straggler.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from healthcheck.watch.model import StepPhase, WatchCause
+
+_COMPUTE = (StepPhase.FORWARD, StepPhase.BACKWARD)
+_HOST = (StepPhase.DATA, *_COMPUTE)
+
+
+class SignalKind(Enum):
+    """What is measured: its words, the cause that it speaks for, from how much on, the phases that it can
+    slow, and its unit. Shares are of time, rates of the time between two samples."""
+
+    THERMAL = ("time in thermal slowdown", WatchCause.THERMAL, 0.05, _COMPUTE, "%")
+    POWER_BRAKE = ("time in hardware power slowdown", WatchCause.POWER, 0.05, _COMPUTE, "%")
+    POWER_CAP = ("time below full clocks at the power cap", WatchCause.POWER, 0.20, _COMPUTE, "%")
+    CLOCKS = ("clocks below those of the other GPUs", WatchCause.POWER, 0.07, _COMPUTE, "%")
+    CORRECTED = ("corrected memory errors", WatchCause.CORRECTED_MEMORY, 1.0, _HOST, "/s")
+    LINK_DOWN = ("link downs", WatchCause.LINK, 1 / 3600, (StepPhase.COMMUNICATION,), "/s")
+    LINK_ERRORS = ("errors on a link", WatchCause.LINK, 0.1, (StepPhase.COMMUNICATION,), "/s")
+    RETRANSMITS = ("segments sent again by TCP", WatchCause.LINK, 0.002, (StepPhase.COMMUNICATION,), "%")
+    PCIE = ("PCIe link below its own best", WatchCause.PCIE, 0.25, _HOST, "%")
+    PCIE_REPLAYS = ("PCIe replays", WatchCause.PCIE, 1.0, _HOST, "/s")
+    MEMORY_PRESSURE = ("time with tasks stalled for memory", WatchCause.HOST_MEMORY, 0.05, _HOST, "%")
+    SWAPPING = ("pages swapped in", WatchCause.HOST_MEMORY, 50.0, _HOST, "/s")
+    CPU_PRESSURE = ("time with tasks waiting for a CPU", WatchCause.CPU, 0.20, _HOST, "%")
+    CPU_STEAL = ("CPU time stolen by the hypervisor", WatchCause.CPU, 0.05, _HOST, "%")
+    CPU_QUOTA = ("time throttled by a CPU quota", WatchCause.CPU, 0.05, _HOST, "%")
+    IO_PRESSURE = ("time with tasks stalled for disks", WatchCause.STORAGE, 0.10,
+                   (StepPhase.DATA, StepPhase.CHECKPOINT), "%")
+    DISK_LATENCY = ("time of a disk request", WatchCause.STORAGE, 0.05,
+                    (StepPhase.DATA, StepPhase.CHECKPOINT), "s")
+
+    def __init__(self, words: str, cause: WatchCause, least: float, phases: tuple[StepPhase, ...],
+                 unit: str) -> None:
+        self.words, self.cause, self.least, self.phases, self.unit = words, cause, least, phases, unit
+
+    def shown(self, value: float) -> str:
+        """The value in words, such as `time in thermal slowdown 34 %`."""
+        if self.unit == "%":
+            return f"{self.words}: {100 * value:.3g} %"
+        return f"{self.words}: {value:.3g}{self.unit if self.unit == '/s' else ' ' + self.unit}"
+
+
+@dataclass(frozen=True)
+class NodeSignal:
+    """One measurement of one host between two times (epoch seconds); `part` names the device. A share has
+    the value 1 for all of the time."""
+
+    host: str
+    kind: SignalKind
+    value: float
+    since: float
+    until: float
+    part: str = ""

@@ -1,0 +1,244 @@
+"""Step times in the logs that training programs write for people.
+
+    iteration      100/  500000 | consumed samples: ... | elapsed time per iteration (ms): 1234.5 | ...
+    times across ranks (ms):            Megatron-LM with --timing-log-option all: phases of each rank
+      forward-compute:
+         rank  0: 312.10
+    Training epoch 0, iteration 28/99 | ... global_step: 28 | ... train_step_timing in s: 0.189 | NeMo 2
+    Epoch 0: ... [06:19<07:13, global_step=5.000, train_step_timing in s=49.50]                   NeMo 1
+    [rank0]:[titan] 2025-06-04 08:51:58,557 - root - INFO - step: 10  loss: 10.7  ...            torchtitan
+    iter 10: loss 3.4512, time 250.12ms                                                     plain logs
+
+What launchers put before a line is taken off as in other logs of jobs (`healthcheck.joblog.prefix`). Where a
+line has a step and no duration, the times of two lines tell it. Formats: github.com/NVIDIA/Megatron-LM
+megatron/training/training.py (training_log) and megatron/core/timers.py; github.com/NVIDIA/NeMo
+nemo/lightning/pytorch/callbacks/progress_printer.py; github.com/pytorch/torchtitan
+torchtitan/components/metrics.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from healthcheck.joblog.model import LONGEST_LINE, LogClock
+from healthcheck.joblog.prefix import Prefix, Prefixes, stamp
+from healthcheck.watch import nvrx, steplines
+from healthcheck.watch.model import NOT_MEASURED, PHASES, StepPhase, StepTime
+from healthcheck.watch.nvrx import RankScore
+
+_OURS = '{"schema":'
+_OUR_FORM = re.compile(r'\{"schema": ?"muster\.step/')
+_ESCAPE = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
+_NUMBER = r"(\d{1,15}(?:\.\d{1,9})?(?:e[+-]?\d{1,3})?)"
+_MEGATRON = re.compile(r"\biteration\s{1,12}(\d{1,15})/\s{0,12}\d{1,15} \|[^\n]{0,4000}?"
+                       rf"elapsed time per iteration \(ms\): {_NUMBER}")
+_NEMO = re.compile(rf"train_step_timing in s[:=] ?{_NUMBER}")
+_NEMO_STEP = re.compile(rf"global_step[:=] ?{_NUMBER}")
+_STEP = re.compile(r"(?:^|[^\w.])(?:global[_ ]step|train[_ ]step|step|iteration|iter)\b[\]\s:=#]{1,6}"
+                   r"(\d{1,15})\b", re.IGNORECASE)
+# A duration: its unit, or a name that is one. Rates ("1.2 s/it" is one), and what is left to do, are none.
+_TIMED = re.compile(rf"(?<![\w./]){_NUMBER} ?(ms|msec|s|sec|secs|seconds|milliseconds)(?![\w/])",
+                    re.IGNORECASE)
+_NAMED = re.compile(r"\b(step[_ ]?time|iter(?:ation)?[_ ]?time|time[_ ]per[_ ]step|time|took|dt|elapsed)"
+                    rf"(?:[_ ]?\(?(ms|s|sec|seconds)\)?)?[ :=]{{1,3}}{_NUMBER} ?(ms|s|sec|seconds)?(?![\w/])",
+                    re.IGNORECASE)
+_NOT_ONE = re.compile(r"\b(?:eta|remaining|left|total|since|timeout)\W{1,3}$", re.IGNORECASE)
+_RANK = re.compile(r"^\[[Rr]ank ?(\d{1,7})\]:? ?")
+_BLOCK = re.compile(r"(?<!\) )\btimes across ranks \(ms\):\s*$")
+_TIMER = re.compile(r"(?:^|\s)([a-z][a-z0-9-]{1,60}):\s*$")
+_OF_RANK = re.compile(rf"(?:^|\s)rank {{1,6}}(\d{{1,7}}): {_NUMBER}\s*$")
+_FILE = re.compile(r"(?:^|[^a-z])(?:rank|worker|task)[-_.]?(\d{1,7})(?=\D|$)", re.IGNORECASE)
+_MOST_STEPS = 1000          # between two lines of one log
+_MOST_RANKS = 200_000
+
+# Megatron-LM's timers by phase; those that hold others (forward-backward) are left out.
+_TIMERS: Mapping[str, StepPhase] = {
+    "batch-generator": StepPhase.DATA,
+    "forward-compute": StepPhase.FORWARD,
+    "backward-compute": StepPhase.BACKWARD,
+    **dict.fromkeys(("forward-recv", "forward-send", "backward-recv", "backward-send",
+                     "forward-send-forward-recv", "forward-send-backward-recv", "backward-send-forward-recv",
+                     "backward-send-backward-recv", "forward-backward-send-forward-backward-recv",
+                     "layernorm-grads-all-reduce", "embedding-grads-all-reduce", "all-grads-sync",
+                     "params-all-gather"), StepPhase.COMMUNICATION),
+    "save-checkpoint": StepPhase.CHECKPOINT,
+}
+
+
+def rank_of_file(name: str) -> int | None:
+    """The rank that a file's name tells, such as rank_3.log; None where it tells none."""
+    found = _FILE.search(name)
+    return int(found[1]) if found is not None else None
+
+
+class StepLog:
+    """Reads one log, in pieces of whole lines; its state is bounded."""
+
+    def __init__(self, job: str, clock: LogClock, *, host: str = "", rank: int | None = None,
+                 attempt: int | None = None, nodes: Sequence[str] = ()) -> None:
+        """`host`, `rank` and `attempt` are those of lines that name none."""
+        self._job, self._clock, self._nodes = job, clock, nodes
+        self._host, self._rank, self._attempt = host, rank, attempt
+        self._prefixes: Prefixes | None = None
+        self._last: dict[int | None, tuple[int, float]] = {}    # step and time, by rank
+        self._newest: StepTime | None = None
+        self._time = clock.near
+        self._block: _Block | None = None
+        self._scores = nvrx.ScoreReader()
+        self.forms: set[str] = set()
+        self.unread = 0             # lines that claim to be of our form and are not
+        self.why = ""               # the first of them, and why
+
+    def read(self, lines: Sequence[str]) -> Iterator[StepTime]:
+        """The step times in the next lines of the log."""
+        if self._prefixes is None and any(line[:1] != "{" for line in lines):
+            self._prefixes = Prefixes([_plain(line) for line in lines], self._clock, self._nodes)
+        for line in lines:
+            if line[:10] == _OURS:      # nearly all, in logs of our form
+                try:
+                    yield steplines.parse(line)
+                    self.forms.add("muster")
+                    continue
+                except steplines.NoStepLine:
+                    pass
+            yield from self._of_line(line)
+
+    def finish(self) -> Iterator[StepTime]:
+        """What the end of the log completes."""
+        yield from self._closed()
+
+    def scores(self) -> list[RankScore]:
+        """What NVIDIA's resiliency extension said of ranks since the last call."""
+        return self._scores.take()
+
+    def _of_line(self, line: str) -> Iterator[StepTime]:
+        ours = _OUR_FORM.search(line) if "muster.step/" in line else None
+        if ours is not None or steplines.looks_like(line):
+            try:
+                yield steplines.parse(line[ours.start() if ours is not None else 0:])
+                self.forms.add("muster")
+            except steplines.NoStepLine as error:
+                self.unread += 1
+                self.why = self.why or str(error)
+            return
+        if self._prefixes is None:
+            return
+        text, prefix = self._prefixes.split(_plain(line))
+        prefix = prefix or Prefix()
+        if self._block is not None:
+            if self._block.take(text):
+                return
+            yield from self._closed()
+        if self._scores.line(text) is not None:
+            self.forms.add("nvrx")
+            return
+        found = _RANK.match(text)
+        rank = int(found[1]) if found is not None else prefix.task if prefix.task is not None else self._rank
+        if found is not None:
+            text = text[found.end():]
+        time = self._prefixes.time(prefix)
+        time = time if time is not None else stamp(text, self._clock)
+        one = self._step(text, rank, prefix.node or self._host, time)
+        if one is not None:
+            self._time, self._newest = one.time, one
+            yield one
+        elif _BLOCK.search(text) is not None and self._newest is not None:
+            self._block = _Block()
+
+    def _step(self, text: str, rank: int | None, host: str, time: float | None) -> StepTime | None:
+        named = _step_of(text)
+        if named is None:
+            return None
+        form, step, seconds = named
+        before = self._last.get(rank)
+        passed = step - before[0] if before is not None else 1
+        steps = passed if 1 <= passed <= _MOST_STEPS else 1
+        if seconds is None:
+            # Without a duration of its own only the time since the line before tells.
+            if before is None or time is None or time <= before[1] or passed != steps:
+                self._remember(rank, step, time)
+                return None
+            seconds = (time - before[1]) / steps
+        if time is None:
+            time = self._time + seconds * steps
+        self._remember(rank, step, time)
+        self.forms.add(form)
+        return StepTime(self._job, rank, host, self._attempt, step, steps, time, seconds,
+                        (NOT_MEASURED,) * len(PHASES))
+
+    def _remember(self, rank: int | None, step: int, time: float | None) -> None:
+        if len(self._last) < _MOST_RANKS or rank in self._last:
+            self._last[rank] = (step, time if time is not None else self._time)
+
+    def _closed(self) -> Iterator[StepTime]:
+        """The phases of each rank that a block of Megatron-LM's timers gave, at the newest step."""
+        block, self._block = self._block, None
+        if block is None or self._newest is None:
+            return
+        for rank, phases in block.ranks.items():
+            yield self._newest._replace(rank=rank, host="", phases=tuple(phases))
+
+
+class _Block:
+    """Megatron-LM's times across ranks, as far as they were read."""
+
+    def __init__(self) -> None:
+        self.ranks: dict[int, list[float]] = {}
+        self._phase: StepPhase | None = None
+
+    def take(self, text: str) -> bool:
+        """Whether the line belongs to it."""
+        if (value := _OF_RANK.search(text)) is not None:
+            rank = int(value[1])
+            if self._phase is not None and (len(self.ranks) < _MOST_RANKS or rank in self.ranks):
+                phases = self.ranks.setdefault(rank, [NOT_MEASURED] * len(PHASES))
+                place = PHASES.index(self._phase)
+                so_far = phases[place] if phases[place] == phases[place] else 0.0
+                phases[place] = so_far + float(value[2]) / 1000
+            return True
+        if (name := _TIMER.search(text)) is not None:
+            self._phase = _TIMERS.get(name[1])
+            return True
+        return False
+
+
+def _step_of(text: str) -> tuple[str, int, float | None] | None:
+    """The form of the line, its step, and the seconds of one step where it says so."""
+    if (found := _MEGATRON.search(text)) is not None:
+        return "Megatron-LM", int(found[1]), _bounded(float(found[2]) / 1000)
+    if (found := _NEMO.search(text)) is not None:
+        step = _NEMO_STEP.search(text)
+        if step is None or (number := float(step[1])) > 1e15:
+            return None
+        return "NeMo", int(number), _bounded(float(found[1]))
+    if (found := _STEP.search(text)) is None:
+        return None
+    named = _NAMED.search(text, found.end())
+    if named is not None and (unit := named[4] or named[2]) and not _is_other(text, named.start()):
+        return "plain", int(found[1]), _bounded(_seconds(named[3], unit))
+    for timed in _TIMED.finditer(text, found.end()):
+        if not _is_other(text, timed.start()):
+            return "plain", int(found[1]), _bounded(_seconds(timed[1], timed[2]))
+    return "plain", int(found[1]), None
+
+
+def _is_other(text: str, at: int) -> bool:
+    """Whether the words before a duration say that it is none of a step."""
+    return _NOT_ONE.search(text[max(0, at - 20):at]) is not None
+
+
+def _seconds(number: str, unit: str) -> float:
+    return float(number) / (1000 if unit.lower().startswith("m") else 1)
+
+
+def _bounded(seconds: float) -> float | None:
+    return seconds if 0 < seconds <= steplines.LONGEST_S else None
+
+
+def _plain(line: str) -> str:
+    """The newest drawing of a progress bar, without colours."""
+    line = line.rstrip("\r\n")
+    if len(line) > LONGEST_LINE or "\r" in line:
+        line = line[line.rfind("\r") + 1:][:LONGEST_LINE]
+    return _ESCAPE.sub("", line) if "\x1b" in line else line

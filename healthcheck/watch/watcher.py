@@ -1,0 +1,363 @@
+"""Watches one job: takes its lines and its nodes' signals as they come, and says what is found. It knows no
+clock: the time is given."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from healthcheck.joblog.model import JobLog
+from healthcheck.joblog.prefix import short
+from healthcheck.watch import hang
+from healthcheck.watch.causes import SignalStore, Slowness, cause_of
+from healthcheck.watch.groups import Accused, Group, grouped
+from healthcheck.watch.jobwide import JobSeries, JobSpeed
+from healthcheck.watch.late import EFFECT, SIGMAS, LateRank, LateWindow, OwnBasis, late_ranks
+from healthcheck.watch.model import (
+    COMMUNICATION,
+    PHASES,
+    JobAttempt,
+    SlowPattern,
+    StepPhase,
+    StepWindow,
+    WatchFinding,
+    WatchLevel,
+)
+from healthcheck.watch.nvrx import RankScore
+from healthcheck.watch.places import late_places
+from healthcheck.watch.robust import median
+from healthcheck.watch.signals import NodeSignal
+from healthcheck.watch.track import History, LateRun, Tracker, false_accusations, pattern_of
+from healthcheck.watch.windows import RankValues, Windows
+
+KEPT_WINDOWS = 20_000
+KEPT_FINDINGS = 1_000
+_EXPLAINED = 0.5        # share of what the job lost that late ranks explain
+_SCORE_LOW = 0.7        # nvrx's own default threshold
+
+
+@dataclass(frozen=True)
+class WatchSettings:
+    """How a job is watched. `window_s`: seconds of a window at the job's usual speed."""
+
+    window_s: float = 10.0
+    least_steps: int = 5
+    effect: float = EFFECT
+    sigmas: float = SIGMAS
+
+
+@dataclass(frozen=True)
+class WatchUpdate:
+    """What a pass brought: windows that closed, and findings that are new or changed."""
+
+    windows: tuple[StepWindow, ...] = ()
+    findings: tuple[WatchFinding, ...] = ()
+
+
+@dataclass(slots=True)
+class _Late:
+    """The newest description of a rank that is late, and sums over its windows."""
+
+    rank: LateRank
+    windows: int = 0
+    excess: float = 0.0
+    gc: float = 0.0
+    delay: float = 0.0
+    faults: float = 0.0
+    phases: dict[StepPhase | None, int] = field(default_factory=dict)
+
+
+class JobWatch:
+    """One job. `places` gives the rack or other place of a host."""
+
+    def __init__(self, settings: WatchSettings = WatchSettings(),
+                 places: Mapping[str, str] | None = None) -> None:
+        self._settings = settings
+        self._places = {short(host): place for host, place in (places or {}).items()}
+        self.input = Windows(settings.window_s, settings.least_steps)
+        self.add = self.input.add
+        self.signals = SignalStore()
+        self.windows: deque[StepWindow] = deque(maxlen=KEPT_WINDOWS)
+        self.findings: dict[str, WatchFinding] = {}
+        self.scores: dict[int, RankScore] = {}
+        self.basis: OwnBasis | None = None
+        self.last: LateWindow | None = None
+        self.ranks: tuple[int | None, ...] = ()
+        self.hosts: tuple[str, ...] = ()
+        self._tracker: Tracker[int] = Tracker()
+        self._place_tracker: Tracker[str] = Tracker()
+        self._history = History()
+        self._series = JobSeries()
+        self._late: dict[int, _Late] = {}
+        self._steps: dict[int, tuple[int, float]] = {}      # by window of this attempt: first step, its begin
+        self._attempt, self._number = -1, -1
+        self._cells, self._late_cells = 0, 0
+        self._open: dict[str, str] = {}                     # what is going on -> id of its finding
+        self._heard = 0.0
+
+    @property
+    def attempts(self) -> tuple[JobAttempt, ...]:
+        """The starts of the job so far."""
+        return self.input.attempts.all()
+
+    @property
+    def expected_false(self) -> float:
+        """How many healthy ranks would be accused in all windows so far, had all that was late in single
+        windows been chance (`track.false_accusations`)."""
+        q = self._late_cells / self._cells if self._cells else 0.0
+        count = max(1, len(self.ranks))
+        return false_accusations(q, count, self._cells // count)
+
+    def add_signals(self, signals: Iterable[NodeSignal]) -> None:
+        """Takes what nodes say."""
+        self.signals.add(signals)
+
+    def add_scores(self, scores: Iterable[RankScore]) -> None:
+        """Takes scores of NVIDIA's resiliency extension; the newest of each rank counts."""
+        for score in scores:
+            self.scores[score.rank] = score
+
+    def settle(self, now: float, log: JobLog | None = None, *, heard: bool = True) -> WatchUpdate:
+        """Closes what is complete, after a pass over all logs at `now` (epoch seconds). `heard`: whether any
+        line came in this pass; a job that is silent for long hangs, and `log` says who did not come."""
+        update = self._taken(self.input.settle())
+        if heard or not self._heard:
+            self._heard = now
+            return WatchUpdate(update.windows, (*update.findings, *self._end("hang")))
+        if not self.silent(now):
+            return update
+        before = self.findings.get(self._open.get("hang", ""))
+        found = self._hangs(now, log)
+        if before is not None and _shown(before) == _shown(found):
+            return update
+        return WatchUpdate(update.windows, (*update.findings, found))
+
+    def silent(self, now: float) -> bool:
+        """Whether no line has come for so long that the job hangs."""
+        usual = self._series.usual()
+        return usual == usual and hang.hangs(now - self._heard, usual, usual * self.input.per)
+
+    def finish(self) -> WatchUpdate:
+        """Closes all that is left, at the end of finished logs."""
+        return self._taken(self.input.finish())
+
+    def _taken(self, closed: Iterator[RankValues]) -> WatchUpdate:
+        windows: list[StepWindow] = []
+        findings: dict[str, WatchFinding] = {}
+        before = {id_: _shown(one) for id_, one in self.findings.items()}
+        for values in closed:
+            window, found = self._window(values)
+            windows.append(window)
+            findings |= {one.id: one for one in found if before.get(one.id) != _shown(one)}
+        return WatchUpdate(tuple(windows), tuple(findings.values()))
+
+    def _window(self, values: RankValues) -> tuple[StepWindow, list[WatchFinding]]:
+        found: list[WatchFinding] = []
+        if values.attempt != self._attempt:
+            found += self._restarted(values.attempt)
+        self._number += 1
+        seen = late_ranks(values, self._settings.effect, self._settings.sigmas)
+        self.last, self.basis, self.ranks, self.hosts = seen, seen.basis, values.ranks, values.hosts
+        began = values.time - seen.seconds * (values.last - values.first + 1)
+        self._steps[self._number] = (values.first, began)
+        self._steps.pop(self._number - KEPT_WINDOWS, None)
+        self._history.add(list(seen.excess))
+        self._cells += seen.judged
+        self._late_cells += len(seen.late)
+        gc = sum(value for value in values.gc if value == value)
+        self._series.add(self._number, seen.seconds, seen.phases, gc)
+        window = StepWindow(values.attempt, values.first, values.last, values.time, len(seen.slots),
+                            seen.seconds, {phase: value for phase, value in
+                                           zip(PHASES, seen.phases, strict=True) if value == value},
+                            seen.own, seen.worst, seen.gc)
+        self.windows.append(window)
+        found += self._of_places(values, seen)
+        found += self._of_ranks(values, seen)
+        found += self._of_job(values, seen)
+        return window, found
+
+    def _restarted(self, attempt: int) -> list[WatchFinding]:
+        """Findings end with the attempt that they are of."""
+        self._tracker.clear()
+        self._place_tracker.clear()
+        self._history.clear()
+        self._series.clear()
+        self._late.clear()
+        self._steps.clear()
+        self._attempt, self._number = attempt, -1
+        return [one for what in list(self._open) for one in self._end(what)]
+
+    def _of_ranks(self, values: RankValues, seen: LateWindow) -> list[WatchFinding]:
+        for one in seen.late:
+            self._noted(one)
+        self._tracker.window(self._number, {one.slot: one.excess for one in seen.late})
+        for slot in list(self._late):
+            if slot not in self._tracker.runs:
+                del self._late[slot]
+        accused = []
+        for slot, run in self._tracker.runs.items():
+            if not run.accused:
+                continue
+            rank, late = values.ranks[slot], self._late[slot]
+            place = self._places.get(short(values.hosts[slot]), "")
+            if rank is not None and f"place {place}" not in self._open:
+                accused.append(Accused(slot, rank, values.hosts[slot], place, late.excess / late.windows))
+        groups = grouped(accused, [(values.hosts[slot], self._places.get(short(values.hosts[slot]), ""))
+                                   for slot in seen.slots]) if accused else []
+        found = [self._of_group(group, values, seen) for group in groups]
+        going_on = {group.subject for group in groups}
+        for what in [what for what in self._open if what.startswith(("rank ", "host ", "ranks "))]:
+            if what not in going_on:
+                found += self._end(what)
+        return found
+
+    def _noted(self, late: LateRank) -> None:
+        one = self._late.setdefault(late.slot, _Late(late))
+        one.rank, one.windows = late, one.windows + 1
+        one.excess += late.excess
+        one.gc += late.of_gc if late.of_gc == late.of_gc else 0.0
+        one.delay += late.of_delay if late.of_delay == late.of_delay else 0.0
+        one.faults += late.faults if late.faults == late.faults else 0.0
+        one.phases[late.phase] = one.phases.get(late.phase, 0) + 1
+
+    def _of_group(self, group: Group, values: RankValues, seen: LateWindow) -> WatchFinding:
+        lates = [self._late[one.slot] for one in group.accused]
+        runs = [self._tracker.runs[one.slot] for one in group.accused]
+        first = min(runs, key=lambda run: run.since)
+        worst = max(group.accused, key=lambda one: one.excess)
+        pattern = pattern_of(first, self._history.of(worst.slot), self._number)
+        votes: dict[StepPhase | None, int] = defaultdict(int)
+        for late in lates:
+            for phase, count in late.phases.items():
+                votes[phase] += count
+        phase = max(votes, key=lambda one: votes[one])
+        excess = sum(late.excess for late in lates)
+        evidence = [self._measured(group, lates, seen)]
+        waits = [late.rank.waits for late in lates if late.rank.waits == late.rank.waits]
+        if waits and median(waits) < 0:
+            evidence.append(f"it waits {-median(waits):.3g} s a step less for others than its peers do")
+        if seen.basis is OwnBasis.TOTALS:
+            evidence.append("only step times are known, no phases")
+        evidence += self._score_words([one.rank for one in group.accused])
+        slowness = Slowness(
+            group.level, group.hosts, self._begin(first.since), values.time, pattern, phase,
+            sum(late.gc for late in lates) / excess, sum(late.delay for late in lates) / excess,
+            max(late.faults / late.windows for late in lates), seen.basis is OwnBasis.WAITS)
+        return self._put(group.subject, slowness, group.level, tuple(one.rank for one in group.accused),
+                         group.hosts, values, first, max(one.excess for one in group.accused), seen.seconds,
+                         tuple(evidence))
+
+    def _measured(self, group: Group, lates: Sequence[_Late], seen: LateWindow) -> str:
+        worst = max(lates, key=lambda late: late.excess / late.windows)
+        return (f"{worst.excess / worst.windows:.3g} s a step beyond the median of its peers "
+                f"({worst.rank.sigmas:.0f} deviations, by {seen.basis.value}) in {worst.windows} windows")
+
+    def _score_words(self, ranks: Sequence[int]) -> list[str]:
+        low = [(rank, score) for rank in ranks if (score := self.scores.get(rank)) is not None
+               and (score.warned or (score.score is not None and score.score < _SCORE_LOW))]
+        return [f"nvrx: rank {rank} {'is slow' if score.score is None else f'scores {score.score:.2f}'}"
+                for rank, score in low[:4]]
+
+    def _of_places(self, values: RankValues, seen: LateWindow) -> list[WatchFinding]:
+        if not self._places:
+            return []
+        of = {slot: self._places.get(short(values.hosts[slot]), "") for slot in seen.slots}
+        late = late_places(of, values.hosts, seen)
+        self._place_tracker.window(self._number, late)
+        found, going_on = [], set()
+        for place, run in self._place_tracker.runs.items():
+            if not run.accused:
+                continue
+            slots = [slot for slot, where in of.items() if where == place]
+            hosts = tuple(dict.fromkeys(values.hosts[slot] for slot in slots))
+            excess = run.total / run.windows
+            going_on.add(f"place {place}")
+            words = (f"the median of its {len(slots)} ranks is {excess:.3g} s a step beyond that of the "
+                     f"other places, in {run.windows} windows",)
+            slowness = Slowness(WatchLevel.PLACE, hosts, self._begin(run.since), values.time,
+                                SlowPattern.STEADY if run.since <= 1 else SlowPattern.STEP_DOWN, None)
+            found.append(self._put(f"place {place}", slowness, WatchLevel.PLACE,
+                                   tuple(rank for slot in slots if (rank := values.ranks[slot]) is not None),
+                                   hosts, values, run, excess, seen.seconds, words))
+        for what in [what for what in self._open if what.startswith("place ") and what not in going_on]:
+            found += self._end(what)
+        return found
+
+    def _of_job(self, values: RankValues, seen: LateWindow) -> list[WatchFinding]:
+        found = []
+        start = self._series.slow_start()
+        if start is not None:
+            found.append(self._of_speed("slow start", start, values, seen))
+            found += self._end("slow start")
+        speed = self._series.speed()
+        if speed is None or self._explained(speed):
+            return found + self._end("the job")
+        return [*found, self._of_speed("the job", speed, values, seen)]
+
+    def _explained(self, speed: JobSpeed) -> bool:
+        """Whether ranks or places that are accused cost the job about as much as it lost."""
+        return any(self.findings[id_].lost_s >= _EXPLAINED * speed.lost_s for what, id_ in self._open.items()
+                   if what not in ("the job", "hang"))
+
+    def _of_speed(self, what: str, speed: JobSpeed, values: RankValues, seen: LateWindow) -> WatchFinding:
+        hosts = tuple(dict.fromkeys(filter(None, values.hosts)))
+        words = [f"a step takes {speed.usual_s + speed.lost_s:.3g} s, usually {speed.usual_s:.3g} s"]
+        if speed.phase is None and seen.phases[COMMUNICATION] != seen.phases[COMMUNICATION]:
+            words.append("with step times alone it is not known which rank the others wait for: each waits "
+                         "for the slowest")
+        run = LateRun(since=speed.since, windows=max(1, self._number - speed.since + 1))
+        slowness = Slowness(WatchLevel.JOB, hosts, self._begin(speed.since), values.time, speed.pattern,
+                            speed.phase, speed.of_gc / speed.lost_s if speed.lost_s > 0 else 0.0)
+        return self._put(what, slowness, WatchLevel.JOB, (), (), values, run, speed.lost_s, speed.usual_s,
+                         tuple(words))
+
+    def _hangs(self, now: float, log: JobLog | None) -> WatchFinding:
+        progress = {rank: one.step for rank, one in self.input.attempts.ranks.items() if rank is not None
+                    and one.attempt == self.input.attempts.newest}
+        hosts = {rank: host for rank, host in zip(self.ranks, self.hosts, strict=True) if rank is not None}
+        verdict = hang.who(progress, hosts, log)
+        newest = max(progress.values(), default=0)
+        id_ = self._open.setdefault("hang", f"{self._attempt}-hang-{newest}")
+        what = ", ".join(f"rank {rank}" for rank in verdict.ranks[:4]) or ", ".join(verdict.hosts[:4])
+        finding = WatchFinding(
+            id_, WatchLevel.RANK if verdict.ranks else WatchLevel.JOB, what or "the job", verdict.ranks,
+            verdict.hosts, SlowPattern.HANG, StepPhase.COMMUNICATION if log is not None and verdict.sure
+            and verdict.ranks else None, self._attempt, newest, self._heard, now, 0, now - self._heard, 1.0,
+            True, evidence=(f"no line for {now - self._heard:.0f} s", *verdict.evidence))
+        return self._changed(finding)
+
+    def _put(self, what: str, slowness: Slowness, level: WatchLevel, ranks: tuple[int, ...],
+             hosts: tuple[str, ...], values: RankValues, run: LateRun, lost: float, usual: float,
+             evidence: tuple[str, ...]) -> WatchFinding:
+        since = self._steps.get(run.since, (values.first, values.time))
+        id_ = self._open.setdefault(what, f"{self._attempt}-{what.replace(' ', '-')}-{since[0]}")
+        finding = WatchFinding(
+            id_, level, "the job" if level is WatchLevel.JOB else what, ranks, hosts, slowness.pattern,
+            slowness.phase, self._attempt, since[0], since[1], values.time, run.windows, lost,
+            lost / usual if usual > 0 else 0.0, True, cause_of(slowness, self.signals), evidence)
+        return self._changed(finding)
+
+    def _changed(self, finding: WatchFinding) -> WatchFinding:
+        self.findings[finding.id] = finding
+        while len(self.findings) > KEPT_FINDINGS:
+            gone = next(iter(self.findings))
+            del self.findings[gone]
+            self._open = {what: id_ for what, id_ in self._open.items() if id_ != gone}
+        return finding
+
+    def _end(self, what: str) -> list[WatchFinding]:
+        id_ = self._open.pop(what, None)
+        if id_ is None or id_ not in self.findings:
+            return []
+        self.findings[id_] = replace(self.findings[id_], still=False)
+        return [self.findings[id_]]
+
+    def _begin(self, number: int) -> float:
+        return self._steps.get(number, (0, 0.0))[1]
+
+
+def _shown(finding: WatchFinding) -> tuple[object, ...]:
+    """What makes a finding worth showing again, where it changes."""
+    return (finding.pattern, finding.phase, finding.ranks, finding.verdict.cause, finding.verdict.certainty,
+            finding.still)

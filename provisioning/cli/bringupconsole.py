@@ -1,0 +1,44 @@
+"""What machines that are stuck in a step which starts them wrote to their consoles, for the pages of a
+bring-up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from healthcheck.baseline.catalogue import Catalogue
+    from provisioning.bringup.pages.progress import BringupStatus
+
+_MOST = 200     # machines of which the files are read
+
+
+def no_consoles(found: BringupStatus) -> BringupStatus:
+    """Where no consoles are captured."""
+    return found
+
+
+def stuck_consoles(folder: Path, rules: Iterable[Path]) -> Callable[[BringupStatus], BringupStatus]:
+    """Adds them to a status; `folder` is the state folder. The catalogue of these folders is loaded once it
+    is needed."""
+    from provisioning.bringup.steps.console import STEPS
+    from provisioning.console.view import view
+
+    folders = tuple(rules)
+
+    @cache
+    def catalogue() -> Catalogue | None:
+        from healthcheck.ruleset.ruleset import load_ruleset
+
+        kernel = load_ruleset(folders).kernel
+        return kernel.catalogue if kernel is not None else None
+
+    def added(found: BringupStatus) -> BringupStatus:
+        stuck = [spot for spot in found.stuck if spot.step in STEPS][:_MOST]
+        return replace(found, consoles=MappingProxyType({
+            spot.node: view(folder, spot.node, spot.began, catalogue) for spot in stuck}))
+    return added

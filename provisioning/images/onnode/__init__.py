@@ -1,0 +1,1 @@
+"""What runs on a node when its container images are looked at or pulled: one program. Python 3.8."""

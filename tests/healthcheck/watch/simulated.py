@@ -1,0 +1,114 @@
+"""Jobs as training writes them, with planted faults: synchronous, so that each step takes as long as its slowest rank.
+
+Distributions: a rank's own time varies by about 1 % from step to step, with rare pauses (a share `PAUSES` of steps takes 3 to 10 % longer:
+kernel, network and storage interrupts); the same rank differs from its peers by 1 % for good (chips are not equal: Llama 3, arXiv 2407.21783,
+reports 1-2 % with the temperature of the day). Severities are from published stragglers: 10 % in the same forward computation (MegaScale, NSDI
+2024, section 6.3), 1.34 on average and from 1.1 on (Falcon, arXiv 2410.12588), up to twice as long.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from healthcheck.watch.model import NOT_MEASURED, StepTime
+
+PAUSES = 0.01
+COMPUTE_S, DATA_S, COMMUNICATION_S = 0.8, 0.02, 0.15
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A fault: its kind, whom it is on, how much longer that takes, and from which step on (to which)."""
+
+    kind: str       # compute, data, oscillation, drift, rack, checkpoint, loading, network, gc, start
+    ranks: tuple[int, ...] = ()
+    factor: float = 1.0
+    since: int = 0
+    until: int = 1 << 40
+
+
+@dataclass
+class SimulatedJob:
+    """`steps` steps of `ranks` ranks, one line for each `every` of them; `phases`: whether ranks time them."""
+
+    ranks: int
+    steps: int
+    seed: int
+    faults: tuple[Planted, ...] = ()
+    every: int = 1
+    phases: bool = True
+    per_host: int = 8
+    per_place: int = 4      # hosts
+    measured: bool = True   # whether ranks measure garbage collection
+    began: float = 1_800_000_000.0
+    _rng: random.Random = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._rng = random.Random(self.seed)
+        self._chip = [1 + abs(self._rng.gauss(0, 0.01)) for _ in range(self.ranks)]
+
+    def host(self, rank: int) -> str:
+        return f"gpu{rank // self.per_host:04}"
+
+    def places(self) -> dict[str, str]:
+        return {self.host(rank): f"rack {rank // self.per_host // self.per_place}" for rank in range(self.ranks)}
+
+    def passes(self) -> Iterator[tuple[float, list[StepTime]]]:
+        """The lines of all ranks, `every` steps at a time, with the time at their end."""
+        now = self.began
+        for last in range(self.every, self.steps + 1, self.every):
+            lines, now = self._lines(last, now)
+            yield now, lines
+
+    def _lines(self, last: int, now: float) -> tuple[list[StepTime], float]:
+        gauss, uniform, count = self._rng.gauss, self._rng.random, self.every
+        own, data, gc = [], [], [0.0] * self.ranks
+        for rank in range(self.ranks):
+            noise = 1 + gauss(0, 0.01 / count**0.5)
+            pauses = sum(uniform() < PAUSES for _ in range(count)) if count < 20 else gauss(PAUSES * count, (PAUSES * count)**0.5)
+            own.append(COMPUTE_S * (self._chip[rank] * noise + max(0.0, pauses) * (0.03 + 0.07 * uniform()) / count))
+            data.append(DATA_S * (0.5 + uniform()))
+        common = checkpoint = 0.0
+        for fault in self.faults:
+            active = fault.since <= last < fault.until
+            if not active:
+                continue
+            more = fault.factor - 1
+            if fault.kind == "compute" or (fault.kind == "oscillation" and last // (4 * self.every) % 2):
+                for rank in fault.ranks:
+                    own[rank] += more * COMPUTE_S
+            elif fault.kind == "data":
+                for rank in fault.ranks:
+                    data[rank] += more * COMPUTE_S
+            elif fault.kind == "drift":
+                for rank in fault.ranks:
+                    own[rank] += more * COMPUTE_S * min(1.0, (last - fault.since) / 400)
+            elif fault.kind == "loading":
+                data = [one + more * COMPUTE_S for one in data]
+            elif fault.kind == "network":
+                common += more * COMPUTE_S
+            elif fault.kind == "checkpoint":
+                checkpoint += more * COMPUTE_S
+            elif fault.kind == "start":
+                own = [one + more * COMPUTE_S for one in own]
+            elif fault.kind == "gc":
+                # Each rank collects in its own steps, so that in more and more steps some rank does: all wait for it.
+                share = min(1.0, (last - fault.since) / 400)
+                gc = [more * COMPUTE_S * share / self.ranks * (0.8 + 0.4 * uniform()) for _ in range(self.ranks)]
+                own = [one + pause for one, pause in zip(own, gc, strict=True)]
+                common += more * COMPUTE_S * share
+        most = max(one + two for one, two in zip(own, data, strict=True))
+        step = most + COMMUNICATION_S + common + checkpoint
+        now += step * count
+        lines = []
+        for rank in range(self.ranks):
+            if self.phases:
+                forward = own[rank] / 3
+                values = (data[rank], forward, own[rank] - forward, step - own[rank] - data[rank] - checkpoint, checkpoint)
+            else:
+                values = (NOT_MEASURED,) * 5
+            lines.append(StepTime("4711", rank, self.host(rank), None, last, count, now, step, values, "",
+                                  gc[rank] if self.measured else NOT_MEASURED))
+        return lines, now
