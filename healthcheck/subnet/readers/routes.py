@@ -33,20 +33,23 @@ def read(text: str, cut: bool = False) -> SubnetReading:
     routes: dict[str, Mapping[int, int]] = {}
     guid: str | None = None
     table: dict[int, int] = {}
+    entries = 0     # with those that lead nowhere: the tools count them too
     for number, line in numbered(text):
         if (head := _SWITCH.fullmatch(line)) is not None:
             if guid is not None:
                 unread.note(f"the table of switch {guid} has no end")
-            guid, table = guid_of(head[1]), {}
+            guid, table, entries = guid_of(head[1]), {}, 0
         elif (end := _END.fullmatch(line)) is not None:
-            if guid is not None and int(end[1]) == len(table):
+            if guid is not None and int(end[1]) == entries:
                 routes[guid] = table
             elif guid is not None:
                 unread.note(f"the table of switch {guid} says that it has {int(end[1])} LIDs, and "
-                            f"{len(table)} were read")
+                            f"{entries} were read")
             guid = None
         elif (entry := _ENTRY.fullmatch(line)) is not None and guid is not None:
-            if not _noted(table, int(entry[1], 16), int(entry[2])):
+            if _noted(table, int(entry[1], 16), int(entry[2])):
+                entries += 1
+            else:
                 unread.add(number, line)
         elif _TITLES.fullmatch(line) is None:
             unread.add(number, line)
