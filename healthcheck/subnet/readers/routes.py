@@ -59,23 +59,21 @@ def read(text: str, cut: bool = False) -> SubnetReading:
                          partial=cut or cut_short(text) or guid is not None)
 
 
-def read_records(text: str, switches: Mapping[int, str], cut: bool = False) -> SubnetReading:
-    """The tables of `saquery LFTR`, whose records name a switch by its LID: `switches` are GUIDs by LID."""
+def read_records(text: str, cut: bool = False) -> SubnetReading:
+    """The tables of `saquery LFTR`, whose records name a switch by its LID."""
     unread = UnreadLines(RECORDS_TOOL)
-    routes: dict[str, dict[int, int]] = {}
+    routes: dict[int, dict[int, int]] = {}
     table: dict[int, int] | None = None
     for number, line in numbered(text):
         if (head := _RECORD_LID.fullmatch(line)) is not None:
-            guid = switches.get(int(head[1]))
-            if guid is None:
-                unread.note(f"no switch has the LID {int(head[1])}")
-            table = None if guid is None else routes.setdefault(guid, {})
+            table = routes.setdefault(int(head[1]), {})
         elif (entry := _RECORD_ENTRY.fullmatch(line)) is not None:
             if table is not None and not _noted(table, int(entry[1]), int(entry[2])):
                 unread.add(number, line)
         elif _RECORD_TITLES.fullmatch(line) is None:
             unread.add(number, line)
-    return SubnetReading(RECORDS_TOOL, routes=routes, unread=unread.lines(), partial=cut or cut_short(text))
+    return SubnetReading(RECORDS_TOOL, routes_by_lid=routes, unread=unread.lines(),
+                         partial=cut or cut_short(text))
 
 
 def _noted(table: dict[int, int], lid: int, port: int) -> bool:

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from healthcheck.subnet.model import FabricEnd
+from healthcheck.subnet.merge import merge
+from healthcheck.subnet.model import DeviceKind, FabricDevice, FabricEnd, FabricPort
 from healthcheck.subnet.readers import routes as tables
+from healthcheck.subnet.readers.building import SubnetReading
 from healthcheck.subnet.routes import EvenRoutes, NoRouteError, TableRoutes
 from tests.healthcheck.subnet.trees import Tree, host, leaf, spine
 
@@ -30,9 +32,10 @@ def test_dump_lfts_gives_every_switch_and_ibroute_the_same_for_one() -> None:
 
 def test_records_of_the_sa_are_read_by_the_switches_lids() -> None:
     every = tables.read(recorded("dump_lfts.txt")).routes
-    found = tables.read_records(recorded("saquery-lftr.txt"), {1: "0000000000200000"})
-    assert found.routes == {"0000000000200000": every["0000000000200000"]}
-    assert found.unread == ("saquery LFTR: no switch has the LID 2",)
+    found = tables.read_records(recorded("saquery-lftr.txt"))
+    switch = FabricDevice("0000000000200000", DeviceKind.SWITCH, ports={1: FabricPort(FabricEnd("0000000000200000", 1), lid=1)})
+    subnet = merge("", [SubnetReading("x", {switch.guid: switch}), found])
+    assert subnet.routes == {"0000000000200000": every["0000000000200000"]} and not found.unread and 2 in found.routes_by_lid
 
 
 def test_a_table_without_its_end_or_with_another_count_is_not_believed() -> None:
@@ -45,8 +48,8 @@ def test_a_table_without_its_end_or_with_another_count_is_not_believed() -> None
 
 @given(st.text() | st.builds(lambda head, tail: f"Unicast lids [0x0-0x1] of switch Lid 1 guid 0x1 (a):\n{head}\n0x0001 {tail}", st.text(), st.text()))
 def test_any_text_is_read_without_an_error(text: str) -> None:
-    for found in (tables.read(text), tables.read_records(text, {1: "a" * 16})):
-        assert all(0 < lid < tables.MOST_LIDS and 0 <= port < tables.NO_PORT for table in found.routes.values() for lid, port in table.items())
+    for found in (tables.read(text), tables.read_records(text)):
+        assert all(0 < lid < tables.MOST_LIDS and 0 <= port < tables.NO_PORT for table in (*found.routes.values(), *found.routes_by_lid.values()) for lid, port in table.items())
         assert len(found.unread) <= 22 and all(line.isprintable() for line in found.unread)
 
 
