@@ -29,15 +29,17 @@ def lines(planes: Sequence[BurnPlane]) -> Iterator[str]:
                f"{many(made.pairs, 'pair')}")
         for number, pairs in enumerate(made.rounds, plane.first):
             yield from _round(plane, number, pairs)
-        yield f"{expected(plane)} of {many(made.links, 'link')} loaded to {made.share:.0%} each way, {_by(plane)}"
+        yield (f"{expected(plane)} of {many(made.links, 'link')} loaded to {made.share:.0%} each way, "
+               f"{_by(plane)}")
         yield from short([f"not covered: {clean(plane.link(one.link), 160)}: {clean(one.why, 160)}"
                           for one in made.uncovered])
         yield from short([f"note: {clean(text, 160)}" for text in sorted(plane.ways.lost)])
 
 
 def _by(plane: BurnPlane) -> str:
-    return ("as expected of adaptive routing that spreads evenly: only counters prove it" if plane.plan.modelled
-            else "by the forwarding tables")
+    if plane.plan.modelled:
+        return "as expected of adaptive routing that spreads evenly: only counters prove it"
+    return "by the forwarding tables"
 
 
 def expected(plane: BurnPlane) -> int:

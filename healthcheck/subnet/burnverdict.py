@@ -65,7 +65,7 @@ class LinkSuspects:
 
     def __init__(self, ways: BurnWays, tests: Iterable[BurnTest]) -> None:
         self._ways = ways
-        self._numbers = {port: at for at, port in enumerate(ways.ports)}
+        self._numbers = ways.numbers
         self._link = {ways.channels[end]: link for link in ways.links for end in (link.a, link.b)}
         self._tests = [test for test in tests if test.slow is not None]
         self._cleared: dict[Channel, float] = {}
@@ -179,7 +179,7 @@ def _groups(left: Mapping[str, frozenset[FabricLink]]) -> list[tuple[str, ...]]:
 
 def carried(ways: BurnWays, pairs: Iterable[tuple[BurnPort, BurnPort, float]]) -> dict[FabricEnd, float]:
     """By channel what these flows put on it: each pair with what it sent each way, in any unit."""
-    numbers = {port: at for at, port in enumerate(ways.ports)}
+    numbers = ways.numbers
     names: Sequence[FabricEnd] = list(ways.channels)
     found: dict[FabricEnd, float] = {}
     for one, other, amount in pairs:

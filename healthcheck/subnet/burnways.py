@@ -33,7 +33,8 @@ class BurnWays:
 
     def __init__(self, subnet: Subnet, routes: RouteModel, ports: Iterable[BurnPort]) -> None:
         self.subnet, self.routes = subnet, routes
-        self.ports = tuple(sorted(ports))
+        self.ports = tuple(sorted(ports, key=lambda port: (port.node, port.end)))
+        self.numbers = {port: number for number, port in enumerate(self.ports)}
         self.links = subnet.links
         self.channels = {end: at for at, end in enumerate(sorted(
             end for link in self.links for end in (link.a, link.b)))}
@@ -97,6 +98,19 @@ class BurnWays:
     def rate(self, a: int, b: int) -> float:
         """Gb/s that each of the pair is to send."""
         return dict(self.loads(a, b))[self.channels[self.ports[a].end]]
+
+    def possible(self, a: BurnPort, b: BurnPort) -> bool:
+        """Whether two ports that take part can be a pair."""
+        one, two = self.numbers[a], self.numbers[b]
+        return one in self._at and two in self._at and self.may(one, two)
+
+    def pair_rate(self, a: BurnPort, b: BurnPort) -> float:
+        """Gb/s that each of these two is to send."""
+        return self.rate(self.numbers[a], self.numbers[b])
+
+    def rate_of(self, end: FabricEnd) -> float:
+        """Gb/s of a channel, 0 where nothing can be planned over it."""
+        return self.rates[self.channels[end]]
 
     def candidates(self, channel: Channel, order: random.Random, most: int) -> Iterator[tuple[int, int]]:
         """Pairs that load this channel, at most so many of them, chosen at random."""

@@ -71,7 +71,7 @@ def test_without_tables_only_an_expectation_is_planned(home: Path) -> None:
 
 def test_the_inventory_names_who_takes_part_and_only_who_is_in_service(home: Path) -> None:
     (home / "muster.yaml").write_text(
-        "version: 1\nnodes:\n  gpu[001-008]: {}\n  gpu003: {lifecycle: {state: repair}}\n")
+        "version: 1\nnodes:\n  gpu[001-008]: {}\n  gpu003: {lifecycle: {state: rma}}\n")
     done = muster("fabric", "burn", "--from", "outputs", home=home)
     assert done.returncode == 3 and "gpu003 mlx5_0 port 1 takes no part" in done.stdout, done.stderr
 
