@@ -13,6 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from healthcheck.subnet.burnresults import read
+from healthcheck.subnet.model import DeviceKind
+from healthcheck.sweep.fabriclook import saved
 from inventory.errors import UsageError
 from tests.command import muster
 from tests.documents import validate
@@ -76,6 +78,34 @@ def test_of_adaptive_routing_only_counters_prove_coverage(home: Path) -> None:
     shutil.copytree(home / "outputs", home / "after")
     done = muster("fabric", "burn", "gpu[001-016]", "--from", "after", "--since", "outputs", "--results", "rates.csv", home=home)
     assert done.returncode == 3 and "was not read before and after" in done.stdout
+
+
+def counted(folder: Path, sent: dict[str, int], host: int) -> None:
+    """Adds what each port of a switch counted, and each host's port."""
+    (look,) = saved(folder)
+    found = []
+    for port in look.subnet().ports():
+        kind = look.subnet().devices[port.end.guid].kind
+        value = sent.get(port.end.guid, host if kind is DeviceKind.ADAPTER else sent[""])
+        found.append(f"   GUID 0x{port.end.guid} port {port.end.number}:  [PortXmitData == {value} (1.0 GB)]\n")
+    (folder / "ibqueryerrors-data.txt").write_text("".join(found) + "## Summary: 1 nodes checked, 0 bad nodes found\n"
+                                                   "##          1 ports checked, 0 ports have errors beyond threshold\n")
+
+
+def test_counters_prove_adaptive_coverage_and_contradict_tables(home: Path) -> None:
+    rows = planned(home, "--adaptive")
+    shutil.copytree(home / "outputs", home / "after")
+    full = int(len({row["round"] for row in rows}) * 10 * 390e9 / 32)
+    counted(home / "outputs", {"": 0}, 0)
+    counted(home / "after", {"": full}, full)
+    words = ("fabric", "burn", "gpu[001-016]", "--from", "after", "--since", "outputs", "--results", "rates.csv")
+    write(home, rows)
+    done = muster(*words, "--adaptive", home=home)
+    assert "32 of 32 links proven" in done.stdout and done.returncode == 0, done.stdout
+    write(home, planned(home))
+    counted(home / "after", {"": 1}, full)
+    done = muster(*words, home=home)
+    assert done.returncode == 3 and "counted 0% of what the tables say it sent" in done.stdout
 
 
 @pytest.mark.parametrize(("text", "said"), [
