@@ -19,7 +19,7 @@ def confirming(results: Sequence[BurnResult], last: int) -> list[tuple[BurnPlane
 
 
 def lines(results: Sequence[BurnResult], last: int) -> Iterator[str]:
-    """Slow links, what cannot be told, what was not measured or proven, and the pairs that tell more."""
+    """Slow links, what stays unclear, what was not measured or proven, and the pairs that tell more."""
     for result in results:
         plane, verdict, name = result.plane, result.verdict, result.plane.subnet.name
         proven = plane.plan.links - len(result.unproven)

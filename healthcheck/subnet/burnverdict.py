@@ -100,8 +100,8 @@ class LinkSuspects:
                   for link in sorted(named)]
         unclear = [UnclearLinks(tuple(sorted(set().union(*(left[test] for test in group)))), group)
                    for group in _groups(left)]
-        told = set(named).union(*(each.links for each in unclear))
-        hidden = sorted(set().union(*slow.values()) - told)
+        suspected = set(named).union(*(each.links for each in unclear))
+        hidden = sorted(set().union(*slow.values()) - suspected)
         ends = {end for test in self._tests for end in self._ends(test)}
         measured = frozenset(link for link in self._ways.links if link.a in ends and link.b in ends)
         return BurnVerdict(tuple(proven), tuple(unclear), noise, tuple(hidden), measured - set(hidden))
