@@ -14,6 +14,10 @@ COMMANDS = {
         "healthcheck.cli.fabricdiff:diff",
         "Compare the plan with what is cabled; list the moves that repair it.",
     ),
+    "burn": (
+        "healthcheck.cli.fabricburn:burn",
+        "Plan traffic that loads every link; judge the rates that were measured.",
+    ),
     "map": (
         "provisioning.cli.fabricmap:map_",
         "Write what follows from the fabric: Slurm's topology, host order, a drawing.",
@@ -29,5 +33,6 @@ def fabric() -> None:
     muster fabric check gpu001 --plan cabling.csv          what is wrong, as gpu001's subnet shows it
     muster fabric plan --from cabling.csv                  check the plan of the data centre
     muster fabric diff --plan cabling.csv --from outputs   compare it with what is there
+    muster fabric burn --from outputs                      pairs of hosts that load every link
     muster fabric map --plan cabling.csv --format slurm    topology.conf
     """

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from healthcheck.cli import completing
-from healthcheck.cli.fabricfiles import PLAN, read_plan
+from healthcheck.cli.fabricfiles import PLAN, inventory_of, joined_adapters, read_plan
 from healthcheck.cli.options import INVENTORY, RULES, STATE
 from inventory.cli.formatted import as_json as format_option
 from inventory.errors import UsageError
@@ -19,10 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from healthcheck.subnet.check.seen import CountedBefore
-    from healthcheck.subnet.join import FabricJoin
     from healthcheck.subnet.model import Subnet
     from healthcheck.sweep.fabriclook import FabricLook
-    from inventory.model import Inventory, PortPlan
+    from inventory.model import Inventory
 
 _RATES = ("SDR", "DDR", "QDR", "FDR10", "FDR", "EDR", "HDR", "NDR", "XDR")
 _FOLDER = "fabric"
@@ -80,7 +79,7 @@ def check(
     if source is not None and (devices or save is not None):
         raise UsageError("--via and --save go with NODE")
     planned = read_plan(plan) if plan is not None else None
-    known = _inventory(inventory)
+    known = inventory_of(inventory)
     folder = state_dir(state)
     looks = (fabriclook.saved(Path(source)) if source is not None
              else _asked(node or "", known, devices))
@@ -89,7 +88,7 @@ def check(
     subnets = [(look.subnet(), look.time) for look in looks]
     before = _of_folder(Path(since)) if since is not None else \
         _kept(folder, subnets) if source is None else {}
-    joined = _joined([subnet for subnet, _ in subnets], known, folder, rules)
+    joined = joined_adapters([subnet for subnet, _ in subnets], known, folder, rules)
     report = check_fabric(
         subnets, joined, planned,
         FabricWanted(int(width) if width is not None else None, speed, frozenset(managers)), before,
@@ -102,14 +101,6 @@ def check(
         for line in page.lines(report):
             click.echo(line)
     return report.exit_code
-
-
-def _inventory(file: str | None) -> Inventory | None:
-    from inventory.load import load_inventory
-    from inventory.locate import find_inventory
-
-    path = find_inventory(file)
-    return load_inventory(path) if path is not None else None
 
 
 def _asked(name: str, known: Inventory | None, devices: Sequence[str]) -> tuple[FabricLook, ...]:
@@ -126,28 +117,6 @@ def _asked(name: str, known: Inventory | None, devices: Sequence[str]) -> tuple[
     if len(chosen) != 1:
         raise UsageError(f"{clean(name, 60)}: names {len(chosen)} nodes, expected one that sees the fabric")
     return tuple(fabriclook.ask(chosen[0], RemoteTransport(), devices or ("",)))
-
-
-def _joined(subnets: Sequence[Subnet], known: Inventory | None, folder: Path,
-            rules: str | None) -> FabricJoin:
-    """Whose each adapter is, by what sweeps stored of nodes, the inventory and its SKUs."""
-    from healthcheck.config.rulesfolder import folders
-    from healthcheck.ruleset.ruleset import load_ruleset
-    from healthcheck.store.file import NAME, opened
-    from healthcheck.store.hardware import newest_hardware
-    from healthcheck.subnet.join import join, known_adapters
-
-    hardware = {}
-    if (folder / NAME).exists():
-        with opened(folder) as store:
-            hardware = {name: seen.hardware for name, (_, seen) in newest_hardware(store).items()
-                        if known is None or name in known.nodes}
-    usual: dict[str, Mapping[str, PortPlan]] = {}
-    if known is not None and any(node.sku is not None for node in known):
-        skus = load_ruleset(folders(rules)).skus
-        usual = {node.name: skus[node.sku].ports for node in known
-                 if node.sku is not None and node.sku in skus}
-    return join(subnets, known_adapters(hardware), known.nodes if known is not None else None, usual)
 
 
 def _of_folder(folder: Path) -> Mapping[str, CountedBefore]:

@@ -11,15 +11,16 @@ import click
 from inventory.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from healthcheck.model.hardware import Hardware
     from healthcheck.ruleset.sku import Sku
     from healthcheck.subnet.cabled import CabledFabric
     from healthcheck.subnet.cabling import CablingPlan
+    from healthcheck.subnet.join import FabricJoin
     from healthcheck.subnet.model import Subnet
-    from inventory.model import Node
+    from inventory.model import Inventory, Node, PortPlan
 
 PLAN: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
     "--plan",
@@ -97,6 +98,38 @@ def _hardware(state: str | None) -> Mapping[str, Hardware]:
         return {}
     with opened(folder) as store:
         return {node: seen.hardware for node, (_, seen) in newest_hardware(store).items()}
+
+
+def inventory_of(file: str | None) -> Inventory | None:
+    """The inventory, None where there is none."""
+    from inventory.load import load_inventory
+    from inventory.locate import find_inventory
+
+    path = find_inventory(file)
+    return load_inventory(path) if path is not None else None
+
+
+def joined_adapters(
+    subnets: Sequence[Subnet], known: Inventory | None, folder: Path, rules: str | None
+) -> FabricJoin:
+    """Whose each adapter is, by what sweeps stored of nodes, the inventory and its SKUs."""
+    from healthcheck.config.rulesfolder import folders
+    from healthcheck.ruleset.ruleset import load_ruleset
+    from healthcheck.store.file import NAME, opened
+    from healthcheck.store.hardware import newest_hardware
+    from healthcheck.subnet.join import join, known_adapters
+
+    hardware = {}
+    if (folder / NAME).exists():
+        with opened(folder) as store:
+            hardware = {name: seen.hardware for name, (_, seen) in newest_hardware(store).items()
+                        if known is None or name in known.nodes}
+    usual: dict[str, Mapping[str, PortPlan]] = {}
+    if known is not None and any(node.sku is not None for node in known):
+        skus = load_ruleset(folders(rules)).skus
+        usual = {node.name: skus[node.sku].ports for node in known
+                 if node.sku is not None and node.sku in skus}
+    return join(subnets, known_adapters(hardware), known.nodes if known is not None else None, usual)
 
 
 def _output(file: Path) -> str:

@@ -45,8 +45,7 @@ def merge(name: str, readings: Sequence[SubnetReading]) -> Subnet:
     return Subnet(
         name, whole, managers=_managers(readings, whole), counters=_counters(readings, owners, whole),
         sensors=tuple(_sensors(readings, owners)), modules=_modules(readings, owners),
-        routes={owners.get(guid, guid): table for reading in readings
-                for guid, table in reading.routes.items()},
+        routes=_routes(readings, owners, whole),
         tools=tuple(reading.tool for reading in readings), unread=tuple(unread),
         partial=any(reading.partial for reading in readings))
 
@@ -139,6 +138,16 @@ def _counters(readings: Sequence[SubnetReading], owners: Mapping[str, str],
         full[moved] = full.get(moved, frozenset()) | names
     return PortCounters(values, any(counters.zeros for counters in shown),
                         frozenset(unasked - set(values)), full)
+
+
+def _routes(readings: Sequence[SubnetReading], owners: Mapping[str, str],
+            devices: Mapping[str, FabricDevice]) -> Mapping[str, Mapping[int, int]]:
+    """The forwarding table of each switch; tables by LID of the switches whose LIDs are known."""
+    at = _lids(devices)
+    by_lid = {at[lid].guid: table for reading in readings for lid, table in reading.routes_by_lid.items()
+              if lid in at}
+    return {**by_lid, **{owners.get(guid, guid): table for reading in readings
+                         for guid, table in reading.routes.items()}}
 
 
 def _sensors(readings: Sequence[SubnetReading], owners: Mapping[str, str]) -> list[SubnetSensor]:

@@ -52,6 +52,7 @@ class SubnetReading:
     sensors: tuple[SubnetSensor, ...] = ()
     modules: Mapping[FabricEnd, CableModule] = field(default_factory=lambda: MappingProxyType({}))
     routes: Mapping[str, Mapping[int, int]] = field(default_factory=lambda: MappingProxyType({}))
+    routes_by_lid: Mapping[int, Mapping[int, int]] = field(default_factory=lambda: MappingProxyType({}))
     unread: tuple[str, ...] = ()
     partial: bool = False
 

@@ -32,6 +32,8 @@ SOURCES = (
     FabricSource("saquery", sa.read, "saquery"),
     FabricSource("sminfo", sa.read_sminfo, "sminfo"),
     FabricSource("dump_fts", routes.read, "dump_fts"),
+    FabricSource("dump_lfts", routes.read, "dump_lfts"),
+    FabricSource("saquery-lftr", routes.read_records, "saquery LFTR"),
     FabricSource("ibroute", routes.read, "ibroute"),
 )
 BY_NAME: Mapping[str, FabricSource] = {source.name: source for source in SOURCES}

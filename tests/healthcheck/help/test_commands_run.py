@@ -42,6 +42,7 @@ ELSEWHERE: Mapping[str, Mapping[tuple[str, ...], str]] = {
     "discover": {("inventory", "discover"): "tests/provisioning/discover/test_command.py",
                  ("inventory", "labels"): "tests/provisioning/discover/test_labels_command.py"},
     "disruptive": {("check", "gpu[001-004]", "--disruptive"): "tests/provisioning/lease/test_disruptive.py"},
+    "fabric-burn": {("fabric",): "tests/healthcheck/subnet/test_fabric_burn_command.py"},
     "fabric-plan": {("fabric",): "tests/healthcheck/subnet/test_fabric_commands.py"},
     "firmware": {("firmware", "status"): "tests/provisioning/firmware/test_status_command.py",
                  ("firmware", "update"): "tests/provisioning/firmware/test_update_command.py"},

@@ -1,0 +1,82 @@
+"""A second count of what a link burn's rounds load, by other means than the planner's: flow by flow, hop by hop. Shares no code with it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+
+from healthcheck.subnet.burnplan import BurnPair
+from healthcheck.subnet.model import DeviceKind, FabricEnd, Subnet
+
+_GIGABITS = {"SDR": 8, "HDR": 200, "NDR": 400, "XDR": 800}   # of four lanes
+Loads = dict[FabricEnd, float]
+
+
+def by_tables(subnet: Subnet, pairs: Iterable[BurnPair]) -> Loads:
+    """Gb/s on each channel of one round."""
+    loads: Loads = defaultdict(float)
+    for pair in pairs:
+        for source, target in ((pair.a.end, pair.b.end), (pair.b.end, pair.a.end)):
+            lid = subnet.devices[target.guid].ports[target.number].lid
+            assert lid is not None
+            at = source
+            for _ in range(20):
+                loads[at] += pair.gbps
+                arrived = subnet.devices[at.guid].ports[at.number].peer
+                assert arrived is not None
+                if arrived == target:
+                    break
+                at = FabricEnd(arrived.guid, subnet.routes[arrived.guid][lid])
+            else:
+                raise AssertionError("a flow does not arrive")
+    return loads
+
+
+def by_even_spread(subnet: Subnet, pairs: Iterable[BurnPair]) -> Loads:
+    """The same where each switch spreads evenly over its shortest ways: by going through all of them."""
+    loads: Loads = defaultdict(float)
+    for pair in pairs:
+        for source, target in ((pair.a.end, pair.b.end), (pair.b.end, pair.a.end)):
+            loads[source] += pair.gbps
+            first = subnet.devices[source.guid].ports[source.number].peer
+            assert first is not None
+            for end, share in _spread(subnet, first.guid, target, Fraction(1)):
+                loads[end] += float(share) * pair.gbps
+    return loads
+
+
+def _spread(subnet: Subnet, switch: str, target: FabricEnd, share: Fraction) -> list[tuple[FabricEnd, Fraction]]:
+    away = _away(subnet, switch, target, 8)
+    assert away is not None
+    found = []
+    nearer = [port for port in subnet.devices[switch].ports.values() if port.peer is not None and (
+        port.peer == target if away == 1 else subnet.devices[port.peer.guid].kind is DeviceKind.SWITCH
+        and _away(subnet, port.peer.guid, target, away - 1) == away - 1)]
+    for port in nearer:
+        found.append((port.end, share / len(nearer)))
+        if port.peer is not None and port.peer != target:
+            found += _spread(subnet, port.peer.guid, target, share / len(nearer))
+    return found
+
+
+def _away(subnet: Subnet, switch: str, target: FabricEnd, most: int) -> int | None:
+    """Links from a switch to the target, None for more than `most`."""
+    peers = [port.peer for port in subnet.devices[switch].ports.values() if port.peer is not None]
+    if target in peers:
+        return 1
+    if most < 2:
+        return None
+    onward = [_away(subnet, peer.guid, target, most - 1) for peer in peers if subnet.devices[peer.guid].kind is DeviceKind.SWITCH]
+    return min((steps + 1 for steps in onward if steps is not None), default=None)
+
+
+def rate(subnet: Subnet, end: FabricEnd) -> float:
+    """Gb/s of a port of four lanes."""
+    return _GIGABITS[subnet.devices[end.guid].ports[end.number].speed or ""]
+
+
+def best_shares(subnet: Subnet, rounds: Sequence[Loads]) -> dict[FabricEnd, float]:
+    """By channel the largest share of its rate that a round loads."""
+    ends = {end for link in subnet.links for end in (link.a, link.b)}
+    return {end: max((loads.get(end, 0.0) / rate(subnet, end) for loads in rounds), default=0.0) for end in ends}
