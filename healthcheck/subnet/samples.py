@@ -7,12 +7,14 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from healthcheck.subnet.check.congestion import SENT, WAIT
 from healthcheck.subnet.check.counted import JUDGED
 from healthcheck.subnet.check.seen import CountedBefore
 from healthcheck.subnet.model import FabricEnd, FabricLink, Subnet
 
 SCHEMA = "muster.fabric.samples/1"
 MOST = 8
+_KEPT = frozenset({*JUDGED, WAIT})
 
 
 def sample(subnet: Subnet, at: float) -> CountedBefore | None:
@@ -20,7 +22,8 @@ def sample(subnet: Subnet, at: float) -> CountedBefore | None:
     counters = subnet.counters
     if counters is None:
         return None
-    kept = {end: {name: value for name, value in named.items() if name in JUDGED and value}
+    # What a port sent is kept where it is nothing, too: a port whose load no one read has none.
+    kept = {end: {name: value for name, value in named.items() if (name in _KEPT and value) or name == SENT}
             for end, named in counters.values.items()}
     return CountedBefore(at, kept, counters.zeros, counters.full, counters.unasked, subnet.links)
 

@@ -33,6 +33,7 @@ class FabricRule(Enum):
     ERRORS = "link-errors"
     FLAPPING = "link-flapping"
     DISCARDS = "discards"
+    CONGESTION = "congestion"           # waits far longer to send than its equals
     TEMPERATURE = "temperature"
     OPTICS = "optics-power"
     FAN = "fan"

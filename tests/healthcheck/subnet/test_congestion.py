@@ -5,48 +5,69 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from healthcheck.subnet.cabling import PlannedEnd
-from healthcheck.subnet.congestion import PEERS, SENT, WAIT, Congestion, PortLoad, congestion, grown
+from healthcheck.model.outcome import Severity
+from healthcheck.subnet.check.congestion import (
+    PEERS,
+    SENT,
+    WAIT,
+    Congestion,
+    PortLoad,
+    congested,
+    congestion,
+    grown,
+)
+from healthcheck.subnet.check.findings import FabricRule
+from healthcheck.subnet.check.seen import CountedBefore, SeenSubnet
+from healthcheck.subnet.join import FabricJoin
+from healthcheck.subnet.model import (
+    DeviceKind,
+    FabricDevice,
+    FabricEnd,
+    FabricPort,
+    LinkState,
+    PortCounters,
+    Subnet,
+)
+from healthcheck.subnet.samples import read, sample, write
 
 BUSY = 10**9
 
 
-def end(at: int) -> PlannedEnd:
-    return PlannedEnd("leaf01", str(at))
+def end(at: int) -> FabricEnd:
+    return FabricEnd("b8cef60000000100", at)
 
 
 def loads(waits: list[int], sent: int = BUSY, between: str = "leaf to host", first: int = 1) -> list[PortLoad]:
     return [PortLoad(end(first + at), between, wait, sent) for at, wait in enumerate(waits)]
 
 
-def hot(found: Congestion) -> list[str]:
-    return [spot.end.port for spot in found.spots]
+def hot(found: Congestion) -> list[int]:
+    return [spot.end.number for spot in found.spots]
 
 
-def test_a_port_that_waits_many_times_as_long_as_its_equals_is_hot_and_names_its_jobs() -> None:
+def test_a_port_that_waits_many_times_as_long_as_its_equals_is_hot() -> None:
     waits = [BUSY // 20] * 12
     waits[4] = BUSY
-    found = congestion(loads(waits), {end(5): ["4711"], end(6): ["4712"]})
-    assert hot(found) == ["5"] and found.spots[0].jobs == ("4711",) and found.spots[0].times == 20 and found.spots[0].peers == 11
-    assert found.by_job == {"4711": 20.0, "4712": 1.0}
+    found = congestion(loads(waits))
+    assert hot(found) == [5] and found.spots[0].times == 20 and found.spots[0].peers == 11
 
 
 def test_equal_waiting_everywhere_is_no_hot_spot_however_long_it_is() -> None:
-    assert not congestion(loads([BUSY * 50] * 12), {}).spots
+    assert not congestion(loads([BUSY * 50] * 12)).spots
 
 
 def test_a_port_under_another_load_is_not_compared_with_the_others() -> None:
-    found = congestion([*loads([BUSY // 20] * 12), *loads([BUSY], sent=BUSY * 10, first=20)], {})
+    found = congestion([*loads([BUSY // 20] * 12), *loads([BUSY], sent=BUSY * 10, first=20)])
     assert not found.spots and found.unlike == (end(20),)
 
 
 def test_ports_between_other_tiers_are_no_equals() -> None:
-    found = congestion([*loads([BUSY // 20] * 12), *loads([BUSY], between="leaf to spine", first=20)], {})
+    found = congestion([*loads([BUSY // 20] * 12), *loads([BUSY], between="leaf to spine", first=20)])
     assert not found.spots and found.unlike == (end(20),)
 
 
 def test_a_port_that_was_not_read_twice_or_was_reset_is_unmeasured_and_an_idle_one_is_not_hot() -> None:
-    found = congestion([*loads([0] * 12), PortLoad(end(20), "leaf to host", None, 5), PortLoad(end(21), "leaf to host", 900, 10)], {})
+    found = congestion([*loads([0] * 12), PortLoad(end(20), "leaf to host", None, 5), PortLoad(end(21), "leaf to host", 900, 10)])
     assert found.unmeasured == (end(20),) and not found.spots
     assert grown({WAIT: 5}, {WAIT: 9}, WAIT) == 4 and grown({WAIT: 9}, {WAIT: 5}, WAIT) is None and grown({}, {SENT: 1}, SENT) is None
 
@@ -54,8 +75,41 @@ def test_a_port_that_was_not_read_twice_or_was_reset_is_unmeasured_and_an_idle_o
 @given(st.lists(st.tuples(st.integers(0, 10**12), st.integers(0, 10**12)), max_size=40))
 def test_every_port_is_compared_unmeasured_unlike_or_idle(values: list[tuple[int, int]]) -> None:
     given_loads = [PortLoad(end(at), "leaf to host", wait, sent) for at, (wait, sent) in enumerate(values)]
-    found = congestion(given_loads, {})
+    found = congestion(given_loads)
     for load in given_loads:
         peers = [other for other in given_loads if other is not load and other.share is not None and load.share is not None
                  and max(other.sent or 0, load.sent or 0) <= 2 * min(other.sent or 0, load.sent or 0)]
         assert (load.end in found.unlike) == (load.share is not None and len(peers) < PEERS)
+
+
+def fabric(waits: list[int], *, zeros: bool = True, sent: bool = True) -> SeenSubnet:
+    """A leaf with so many hosts, of which the switch's ports waited so long since the sample before."""
+    leaf = "b8cef60000000100"
+    hosts = [f"a088c2030000{at:04x}" for at in range(len(waits))]
+    devices = {leaf: FabricDevice(leaf, DeviceKind.SWITCH, "leaf01", ports={
+        at: FabricPort(end(at), LinkState.ACTIVE, "linkup", 4, "NDR", peer=FabricEnd(guid, 1)) for at, guid in enumerate(hosts, 1)})}
+    for at, guid in enumerate(hosts, 1):
+        devices[guid] = FabricDevice(guid, DeviceKind.ADAPTER, f"gpu{at:03d} mlx5_0", ports={
+            1: FabricPort(FabricEnd(guid, 1), LinkState.ACTIVE, "linkup", 4, "NDR", peer=end(at))})
+    counted = {end(at): {**({WAIT: wait} if wait else {}), **({SENT: BUSY} if sent else {})} for at, wait in enumerate(waits, 1)}
+    earlier = CountedBefore(1000.0, {one: {SENT: 0} if sent else {} for one in counted}, zeros)
+    return SeenSubnet(Subnet("", devices, counters=PortCounters(counted, zeros=zeros)), FabricJoin(), before=earlier, at=1600.0)
+
+
+def test_a_check_names_the_link_that_waits_as_information_and_nothing_where_equals_wait_equally() -> None:
+    waits = [BUSY // 20] * 12
+    waits[4] = BUSY
+    (one,) = congested(fabric(waits))
+    assert (one.rule, one.severity, one.unknown) == (FabricRule.CONGESTION, Severity.INFO, False)
+    assert "leaf01 port 5" in one.observed and "20.0 times" in one.observed and "leaf to host" in one.observed
+    assert list(congested(fabric([BUSY // 20] * 12))) == []
+
+
+def test_without_what_ports_sent_no_congestion_is_stated() -> None:
+    assert list(congested(fabric([BUSY] + [0] * 11, sent=False))) == []
+
+
+def test_what_is_kept_for_the_next_check_has_what_ports_sent_and_waited() -> None:
+    seen = fabric([BUSY] * 2)
+    kept = sample(seen.subnet, 1600.0)
+    assert kept is not None and read(write([kept]))[0].of(end(1)) == {WAIT: BUSY, SENT: BUSY}

@@ -1,4 +1,4 @@
-"""Ports that wait to send far more than their equals under like load: hot spots, by port and by job; pure.
+"""Ports that wait to send far more than their equals under like load: hot spots; pure.
 
 `PortXmitWait` counts the ticks in which a port had data to send and could not (InfiniBand Architecture
 Specification, volume 1, PortCounters); how long a tick is depends on the device. So no number of its own is
@@ -9,11 +9,14 @@ and sent about as much in the same time.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from healthcheck.subnet.cabling import PlannedEnd
+from healthcheck.model.outcome import Owner, Severity
+from healthcheck.subnet.check.findings import FabricFinding, FabricRule
+from healthcheck.subnet.check.seen import SeenSubnet
+from healthcheck.subnet.model import DeviceKind, FabricEnd, FabricPort
 
 WAIT, SENT = "PortXmitWait", "PortXmitData"
 LIKE = 2.0          # loads that differ by less than this factor are equally
@@ -28,7 +31,7 @@ class PortLoad:
     share; `wait` and `sent` are by how much its counters grew, None where they were not read twice, or
     fell."""
 
-    end: PlannedEnd
+    end: FabricEnd
     between: str
     wait: int | None
     sent: int | None
@@ -43,25 +46,22 @@ class PortLoad:
 
 @dataclass(frozen=True)
 class HotSpot:
-    """A port that waits `times` as long as half of its `peers` equals do; `jobs` are those behind it."""
+    """A port that waits `times` as long as half of its `peers` equals do."""
 
-    end: PlannedEnd
+    end: FabricEnd
     between: str
     times: float
     peers: int
-    jobs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Congestion:
     """The hot spots, the hottest first. `unmeasured` ports were not read, `unlike` had too few equals under
-    like load to be compared: neither is known to be free of congestion. `by_job` has the median of `times`
-    of all ports to the hosts of a job."""
+    like load to be compared: neither is known to be free of congestion."""
 
     spots: tuple[HotSpot, ...]
-    unmeasured: tuple[PlannedEnd, ...]
-    unlike: tuple[PlannedEnd, ...]
-    by_job: Mapping[str, float]
+    unmeasured: tuple[FabricEnd, ...]
+    unlike: tuple[FabricEnd, ...]
 
 
 def grown(before: Mapping[str, int], after: Mapping[str, int], name: str) -> int | None:
@@ -70,15 +70,50 @@ def grown(before: Mapping[str, int], after: Mapping[str, int], name: str) -> int
     return None if first is None or last is None or last < first else last - first
 
 
-def congestion(loads: Sequence[PortLoad], jobs: Mapping[PlannedEnd, Iterable[str]]) -> Congestion:
-    """What two samples show. `jobs` has the jobs on the hosts behind a port."""
+def congested(seen: SeenSubnet) -> Iterator[FabricFinding]:
+    """Hot spots since the earlier sample. Where nothing shows what ports sent, none is known."""
+    now, before = seen.subnet.counters, seen.before
+    if now is None or before is None or seen.at is None or seen.at <= before.time:
+        return      # `counted` reports that
+    loads = []
+    for port in seen.subnet.ports():
+        first, last = before.of(port.end), now.of(port.end)
+        if first is None or last is None or (between := _between(seen, port)) is None:
+            continue
+        zeros = {WAIT: 0} if now.zeros and before.zeros else {}
+        full = WAIT in now.full.get(port.end, frozenset())
+        loads.append(PortLoad(port.end, between,
+                              None if full else grown({**zeros, **first}, {**zeros, **last}, WAIT),
+                              grown(first, last, SENT)))
+    for spot in congestion(loads).spots:
+        shown = seen.subnet.port(spot.end)
+        place = (seen.at_link(spot.end, shown.peer) if shown is not None and shown.peer is not None
+                 else seen.at_port(spot.end))
+        yield FabricFinding(
+            FabricRule.CONGESTION, place,
+            f"{seen.port_name(spot.end)} waits to send {spot.times:.1f} times as long as half of the "
+            f"{spot.peers} other ports {spot.between} under like load", f"less than {TIMES:g} times",
+            Severity.INFO, Owner.NETWORK, seen.subnet.name)
+
+
+def _between(seen: SeenSubnet, port: FabricPort) -> str | None:
+    """From what to what a port leads, None for one that leads nowhere that is known."""
+    if port.peer is None:
+        return None
+    ends = [seen.subnet.devices.get(end.guid) for end in (port.end, port.peer)]
+    names = ["host" if one.kind is DeviceKind.ADAPTER else "leaf" if one.guid in seen.leaves else "spine"
+             for one in ends if one is not None]
+    return " to ".join(names) if len(names) == len(ends) else None
+
+
+def congestion(loads: Sequence[PortLoad]) -> Congestion:
+    """What two samples show."""
     equal: dict[str, list[PortLoad]] = defaultdict(list)
     for load in loads:
         if load.share is not None:
             equal[load.between].append(load)
     spots: list[HotSpot] = []
-    unlike: list[PlannedEnd] = []
-    of_job: dict[str, list[float]] = defaultdict(list)
+    unlike: list[FabricEnd] = []
     for between, group in equal.items():
         group.sort(key=lambda load: load.sent or 0)
         for load, peers in _with_peers(group):
@@ -88,15 +123,11 @@ def congestion(loads: Sequence[PortLoad], jobs: Mapping[PlannedEnd, Iterable[str
             usual = median(peers)
             # Where half of the equals never wait, one tick in a hundred units is the least that counts.
             times = (load.share or 0.0) / max(usual, 0.01)
-            named = tuple(sorted(jobs.get(load.end, ())))
-            for job in named:
-                of_job[job].append(times)
             if times >= TIMES:
-                spots.append(HotSpot(load.end, between, times, len(peers), named))
+                spots.append(HotSpot(load.end, between, times, len(peers)))
     unmeasured = tuple(load.end for load in loads if load.wait is None or load.sent is None)
     spots.sort(key=lambda spot: (-spot.times, spot.end))
-    return Congestion(tuple(spots), unmeasured, tuple(unlike),
-                      {job: median(times) for job, times in sorted(of_job.items())})
+    return Congestion(tuple(spots), unmeasured, tuple(unlike))
 
 
 def _with_peers(group: Sequence[PortLoad]) -> Iterable[tuple[PortLoad, list[float]]]:
