@@ -55,6 +55,7 @@ def test_a_healthy_fabric_gives_nothing(bed: Fabric) -> None:
     assert report.subnets == (("", 6, 32, 40),)
 
 
+@pytest.mark.slow      # beside much other work a simulated manager loses packets
 def test_an_uplink_that_is_down_is_named_with_its_leaf(bed: Fabric) -> None:
     before, cable = look(bed), plant.uplink(bed, "leaf02")
     plant.pull(bed, cable)
@@ -68,6 +69,7 @@ def test_an_uplink_that_is_down_is_named_with_its_leaf(bed: Fabric) -> None:
     assert (link.place.name, link.observed) == ("leaf02 port 9 to spine01 port 2", "down (polling)")
 
 
+@pytest.mark.slow      # beside much other work a simulated manager loses packets
 def test_a_host_that_is_gone_is_named_with_the_port_where_it_should_be(bed: Fabric) -> None:
     before, cable = look(bed), plant.host_cable(bed, "gpu011")
     plant.pull(bed, cable)
@@ -80,6 +82,7 @@ def test_a_host_that_is_gone_is_named_with_the_port_where_it_should_be(bed: Fabr
     assert "leaf02 port 3 is down (polling)" in found.observed
 
 
+@pytest.mark.slow      # beside much other work a simulated manager loses packets
 def test_swapped_cables_are_named_at_both_ports(bed: Fabric) -> None:
     before, one, other = look(bed), plant.host_cable(bed, "gpu011"), plant.host_cable(bed, "gpu020")
     plant.swap(bed, one, other)
@@ -107,6 +110,7 @@ def test_counters_are_judged_by_what_was_added(bed: Fabric) -> None:
     assert "400 symbol errors" in report.findings[0].observed
 
 
+@pytest.mark.slow      # beside much other work a simulated manager loses packets
 def test_a_host_whose_management_packets_are_lost_is_named(bed: Fabric) -> None:
     before = look(bed)
     plant.deaf(bed, "gpu010")
@@ -118,6 +122,7 @@ def test_a_host_whose_management_packets_are_lost_is_named(bed: Fabric) -> None:
     assert [(one.rule, one.place.name) for one in report.findings] == [(FabricRule.SILENT, "leaf02 port 2 to gpu010 mlx5_0")]
 
 
+@pytest.mark.slow      # beside much other work a simulated manager loses packets
 def test_a_subnet_manager_where_none_is_wanted_is_named(bed: Fabric) -> None:
     before = look(bed)
     bed.manager("gpu005", 3, state="Entering STANDBY state")
@@ -194,6 +199,7 @@ def test_a_cut_output_makes_nothing_missing(bed: Fabric) -> None:
 FAULTS = ("down", "swap", "symbols", "flap", "deaf")
 
 
+@pytest.mark.slow      # beside much other work a simulated manager loses packets
 @settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.sampled_from(FAULTS), st.integers(3, 31)), min_size=1, max_size=3, unique_by=lambda one: one[1]))
 def test_random_faults_are_all_named_and_nothing_else(bed: Fabric, planted: list[tuple[str, int]]) -> None:
