@@ -117,10 +117,10 @@ def _followed(node: Node, state: str | None) -> int:
     """Prints until interrupted; 3 where nothing can be captured."""
     from provisioning.bringup.engine.signals import stop_signals
     from provisioning.console.capture import ConsoleCapture
-    from provisioning.console.log import captured, tail
+    from provisioning.console.log import ConsoleFollow, captured
 
-    folder, stop, printed = state_folder(state), threading.Event(), 0
-    since = time.time()
+    folder, stop = state_folder(state), threading.Event()
+    follow = ConsoleFollow(folder, node.name)
     others = captured(folder, node.name)
     capture = ConsoleCapture(node, folder)
     if others:
@@ -131,14 +131,13 @@ def _followed(node: Node, state: str | None) -> int:
     with stop_signals(stop.set), suppress(BrokenPipeError):
         while True:
             ended = stop.is_set() or not (capture.running or (others and captured(folder, node.name)))
-            found = tail(folder, node.name, since)
-            for one in found[printed:]:
+            for one in follow.new():
                 wrote |= one.mark is None
                 click.echo(_shown(one))
-            printed = len(found)
             if ended:
                 break
             stop.wait(_LOOK_S)
+    follow.close()
     capture.end()
     if not others:
         capture.join(10.0)

@@ -59,9 +59,11 @@ class ConsoleCapture:
 
     def _run(self) -> None:
         try:
-            log = ConsoleLog(self._folder, self.node.name)
+            log = self._log()
         except (OSError, MusterError):
-            return          # another process captures it, or nothing can be written here
+            return          # nothing can be written here
+        if log is None:
+            return
         try:
             self._capture(log)
         except OSError:
@@ -70,6 +72,16 @@ class ConsoleCapture:
             self._unavailable(log, f"a defect of muster: {type(error).__name__}", begun=False)
         finally:
             log.close()
+
+    def _log(self) -> ConsoleLog | None:
+        """The log, once no other process has it: one that captures this machine, or looks whether one does.
+        None where the end came first. Raises UsageError, OSError."""
+        while not self._stop.is_set():
+            try:
+                return ConsoleLog(self._folder, self.node.name)
+            except BlockingIOError:
+                self._stop.wait(_FIRST_S)
+        return None
 
     def _capture(self, log: ConsoleLog) -> None:
         pause, begun = _FIRST_S, False

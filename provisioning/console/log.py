@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import BinaryIO
 
 from healthcheck.config.files import make_folder
 from inventory.text import clean
@@ -122,6 +123,54 @@ def tail(folder: Path, node: str, since: float = 0.0, most: int = 2000) -> list[
             break
     lines = [line for row in found.decode("utf-8", "replace").split("\n") if (line := _read(row)) is not None]
     return [line for line in lines if line.time >= since - 1.0][-most:]
+
+
+class ConsoleFollow:
+    """The lines that are saved of a machine from now on, each once, over changes of files."""
+
+    def __init__(self, folder: Path, node: str) -> None:
+        self._path = folder / FOLDER / f"{node}.log"
+        self._torn = b""
+        self._file = self._opened()
+        if self._file is not None:
+            self._file.seek(0, os.SEEK_END)
+
+    def new(self) -> list[ConsoleLine]:
+        """Those since the last look. Raises no error: what cannot be read is not there."""
+        data = self._read()
+        if self._moved():
+            data += self._read()        # what was written before it was set aside
+            self.close()
+            self._file = self._opened()
+            data += self._read()
+        *rows, self._torn = (self._torn + data).split(b"\n")
+        return [line for row in rows if (line := _read(row.decode("utf-8", "replace"))) is not None]
+
+    def close(self) -> None:
+        """Ends it."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _opened(self) -> BinaryIO | None:
+        try:
+            return self._path.open("rb")
+        except OSError:
+            return None
+
+    def _read(self) -> bytes:
+        try:
+            return self._file.read(MOST_BYTES) if self._file is not None else b""
+        except OSError:
+            return b""
+
+    def _moved(self) -> bool:
+        """Whether another file has the name now."""
+        try:
+            there = self._path.stat()
+            return self._file is None or not os.path.samestat(os.fstat(self._file.fileno()), there)
+        except OSError:
+            return False
 
 
 def _end(path: Path, most: int) -> bytes:

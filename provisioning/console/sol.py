@@ -196,7 +196,11 @@ def _opened(node: Node, ours: OwnSession, seconds: float) -> SolSession:
         # Most controllers give the console to an operator, some to an administrator alone.
         for level in (PrivilegeLevel.OPERATOR, PrivilegeLevel.ADMINISTRATOR):
             session = SolSession(controller.attach_console(level))
-            found = _answered(session, controller)
+            try:
+                found = _answered(session, controller)
+            except BaseException:
+                session.stop()
+                raise
             if found is not None:
                 ours.began(found)
                 session.ours = ours

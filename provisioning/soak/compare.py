@@ -29,7 +29,7 @@ def differences(record: SoakRecord, cohort: Sequence[SoakRecord], place: str) ->
     first, boots = record.boots[0], record.boots[1:]
     return [*_each(record, first, boots, _parts, _part_trouble, place),
             *_each(record, first, boots, _pci, _pci_trouble, place),
-            *_each(record, first, boots, _amounts, _amount_trouble, place),
+            *_each(record, first, boots, amounts, _amount_trouble, place),
             *_rules(record, first, boots), *_forms(record, first, boots, cohort)]
 
 
@@ -98,6 +98,11 @@ def _pci(first: BootRecord, boot: BootRecord) -> Iterator[tuple[str, ...]]:
         yield "gone", *what, str(number)
     for what, number in (now - before).items():
         yield "new", *what, str(number)
+    yield from pci_links(first, boot)
+
+
+def pci_links(first: BootRecord, boot: BootRecord) -> Iterator[tuple[str, ...]]:
+    """The links of the same functions that are narrower or slower: which of both, address, ids, old, new."""
     for at, values in sorted(first.pci.items()):
         later = boot.pci.get(at)
         if later is None or later[:3] != values[:3]:
@@ -121,7 +126,8 @@ def _pci_trouble(what: tuple[str, ...], after: str, place: str) -> Trouble:
                    "that comes back", "node", at)
 
 
-def _amounts(first: BootRecord, boot: BootRecord) -> Iterator[tuple[str, ...]]:
+def amounts(first: BootRecord, boot: BootRecord) -> Iterator[tuple[str, ...]]:
+    """Memory (MiB) and processors, where they are others: which, old, new or "unknown"."""
     if first.memory is not None:
         if boot.memory is None:
             yield "memory", str(first.memory >> 10), "unknown"
@@ -156,7 +162,7 @@ def _rules(record: SoakRecord, first: BootRecord, boots: Sequence[BootRecord]) -
     for rule, numbers in failed.items():
         _, owner, words = last[rule]
         yield Trouble(f"{rule} fails {when(record, numbers)}, and did not before: {words}",
-                      _owner(owner), f"see muster explain {rule}; repair that")
+                      owner_of(owner), f"see muster explain {rule}; repair that")
     for rule, numbers in unknown.items():
         yield Trouble(f"{rule} could not be judged {when(record, numbers)}, and passed before: "
                       f"{last[rule][2]}", Owner.OPERATOR, f"see muster explain {rule}")
@@ -190,7 +196,8 @@ def _forms(
                       "see what it means (muster explain, the vendor's list), and repair that")
 
 
-def _owner(name: str) -> Owner:
+def owner_of(name: str) -> Owner:
+    """The owner of this name, the operator for any other."""
     return Owner(name) if name in {one.value for one in Owner} else Owner.OPERATOR
 
 

@@ -53,7 +53,8 @@ class BootRecord:
 @dataclass(frozen=True)
 class SoakRecord:
     """All boots of one try, the one before all restarts first. `coming` is the boot that is up and not judged
-    yet, with when it first answered."""
+    yet, with when it first answered; `earlier` the boot with which the try before this one began, so that a
+    fault that stayed is not taken for what the machine was like."""
 
     node: str
     sku: str
@@ -61,22 +62,28 @@ class SoakRecord:
     kinds: tuple[str, ...]
     boots: tuple[BootRecord, ...] = ()
     coming: tuple[str, float | None] | None = None
+    earlier: BootRecord | None = None
 
     def with_boot(self, boot: BootRecord) -> SoakRecord:
         """With one more."""
         return replace(self, boots=(*self.boots, boot), coming=None)
 
 
+def path_of(folder: Path, node: str) -> Path:
+    """Where the record of this machine lies."""
+    return folder / FOLDER / f"{node}.json"
+
+
 def write(folder: Path, record: SoakRecord) -> None:
     """Keeps it. Raises UsageError, OSError."""
     make_folder(folder / FOLDER, "records of restarts")
     document = {"schema": SCHEMA, **asdict(record)}
-    write_whole(folder / FOLDER / f"{record.node}.json", json.dumps(document).encode())
+    write_whole(path_of(folder, record.node), json.dumps(document).encode())
 
 
 def read(folder: Path, node: str) -> SoakRecord | None:
     """The newest of this machine; None where there is none that can be read."""
-    return _read(folder / FOLDER / f"{node}.json")
+    return _read(path_of(folder, node))
 
 
 def others(folder: Path, node: str, sku: str) -> Iterator[SoakRecord]:
@@ -94,11 +101,12 @@ def _read(path: Path) -> SoakRecord | None:
             document = json.loads(file.read(_MOST_BYTES))
         if document["schema"] != SCHEMA:
             return None
-        coming = document["coming"]
+        coming, earlier = document["coming"], document.get("earlier")
         return SoakRecord(
             str(document["node"]), str(document["sku"]), str(document["tried"]), tuple(document["kinds"]),
             tuple(_boot(one) for one in document["boots"]),
-            (str(coming[0]), coming[1]) if coming is not None else None)
+            (str(coming[0]), coming[1]) if coming is not None else None,
+            _boot(earlier) if earlier is not None else None)
     except (OSError, ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError):
         return None
 

@@ -33,7 +33,8 @@ _NOT_BEGUN = (Stage.RESOLVE, Stage.CONNECT, Stage.HOST_KEY, Stage.AUTH, Stage.LO
 @dataclass(frozen=True)
 class BootLook:
     """What a node says of its boot: its id ("" where it was not reached, and `message` says why), for how
-    many seconds it is up, memory in kB, processors, and by PCI address class, ids, link width and speed."""
+    many seconds it is up, memory in kB, processors, and by PCI address class, ids, link width and speed.
+    `stage` is where its answer was lost, None where it has said itself why there is none."""
 
     boot: str = ""
     uptime: float = 0.0
@@ -57,6 +58,8 @@ def restart(node: Node, transport: Transport, boot: str) -> tuple[bool | None, s
         begun = reply.failure.stage not in _NOT_BEGUN
         return None if begun else False, clean(f"{reply.failure.stage.value}: {reply.failure.reason}", 300)
     found = _read(reply)
+    if found.stage is not None:     # it may have gone down while it answered
+        return None, found.message
     return found.message == "", found.message or "it restarts"
 
 
@@ -75,7 +78,7 @@ def _read(reply: Reply) -> BootLook:
     try:
         report = json.loads(zlib.decompressobj().decompress(reply.body or b"", _MOST))
         if report["ok"] is not True:
-            return BootLook(message=clean(report["said"], 300) or "it says no reason", stage=Stage.REPLY)
+            return BootLook(message=clean(report["said"], 300) or "it says no reason")
         uptime, boot = float(report["uptime"]), clean(report["boot"], 64)
         if not math.isfinite(uptime) or uptime < 0 or not boot:
             raise ValueError

@@ -35,6 +35,7 @@ from provisioning.bringup.steps.power import off, on
 from provisioning.bringup.steps.soaklook import Boots, BootTimes
 from provisioning.console.view import last_lines
 from provisioning.soak import boottimes, record
+from provisioning.soak.baseline import uncompared, unfit
 from provisioning.soak.compare import differences
 from provisioning.soak.record import BEFORE, BootRecord, SoakRecord
 from provisioning.soak.send import BootLook
@@ -45,6 +46,7 @@ _WATCHED_S = 45.0           # a first answer is dated where the look before it i
 _REBOOT = "reboot:"
 _REFUSED = "it was not restarted: "
 _MOST = 300
+_MOST_TROUBLES = 40
 
 
 class Soak(OfBmc):
@@ -184,11 +186,23 @@ class Soak(OfBmc):
         if found.record is None:
             return Observation(StepState.UNKNOWN, clean(f"boot {number}: {found.message}", _MOST),
                                again_s=15.0)
+        if not number and (wrong := self._unfit(machine, kept, found.record)):
+            return wrong
         if waits := self._waits(kept, found.record, look):
             return Observation(StepState.WAIT, waits, again_s=15.0)
         kept = kept.with_boot(found.record)
         record.write(self._folder, kept)
         return Observation(StepState.WAIT, f"boot {number} of {len(kept.kinds)} is recorded", again_s=0.05)
+
+    def _unfit(self, machine: Machine, kept: SoakRecord, first: BootRecord) -> Observation | None:
+        """Why no restart is made; None where the boot before is fit to compare with."""
+        again = f"then: muster bringup retry {machine.name}"
+        hand = (f"{place(machine)}: repair it; if it is to be so from now on, remove "
+                f"{record.path_of(self._folder, machine.name)}")
+        troubles = [replace(one, hand=clean(f"{one.hand}; {again}", 400))
+                    for one in unfit(first, kept.earlier, hand)]
+        return Observation(StepState.TROUBLE, f"not restarted: {len(troubles)} things are wrong already",
+                           troubles=tuple(troubles[:_MOST_TROUBLES])) if troubles else None
 
     def _waits(self, kept: SoakRecord, boot: BootRecord, look: BootLook) -> str:
         """What may yet be measured of it, such as by services that are about to start."""
@@ -207,12 +221,12 @@ class Soak(OfBmc):
             boottimes.slow(kept, cohort, self._desired.slow, self._desired.slow_s,
                            "see where it waits (muster bmc console, and its BMC's log)"))]
         made = f"{kept.kinds.count('cold')} cold and {kept.kinds.count('warm')} warm restarts"
-        keep = {"soak": f"{made}; {boottimes.words(kept)}"}
+        unseen = uncompared(kept.boots[0])
+        left = f"; not compared, as not read before: {', '.join(unseen)}" if unseen else ""
+        keep = {"soak": clean(f"{made}; {boottimes.words(kept)}{left}", _MOST)}
         if troubles:
             return Observation(StepState.TROUBLE, f"{len(troubles)} things came back differently from {made}",
-                               troubles=tuple(troubles[:40]), keep=keep)
-        unseen = sorted(set(_PARTS) - set(kept.boots[0].whole))
-        left = f"; not compared, as not read before: {', '.join(unseen)}" if unseen else ""
+                               troubles=tuple(troubles[:_MOST_TROUBLES]), keep=keep)
         so = f"came back the same from {made}; {boottimes.words(kept)}{left}"
         return Observation(StepState.SO, clean(so, _MOST), keep=keep)
 
@@ -223,8 +237,10 @@ class Soak(OfBmc):
         found = record.read(self._folder, machine.name)
         if found is not None and found.tried == try_of(machine) and found.kinds == self._desired.kinds:
             return found
-        return SoakRecord(machine.name, self._sku(machine.node) or "", try_of(machine),
-                          self._desired.kinds)
+        sku, earlier = self._sku(machine.node) or "", None
+        if found is not None and found.sku == sku:
+            earlier = found.boots[0] if found.boots else found.earlier
+        return SoakRecord(machine.name, sku, try_of(machine), self._desired.kinds, earlier=earlier)
 
     def _ahead(self, machine: Machine, number: int) -> bool:
         """Whether restarts were made that the record does not have."""
@@ -242,7 +258,6 @@ class Soak(OfBmc):
         return None
 
 
-_PARTS = ("gpu", "hca", "nvme", "dimm")
 _STAGES = ("resolve", "connect", "host key", "auth", "login", "become", "python", "turn")
 
 

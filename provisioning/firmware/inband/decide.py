@@ -10,7 +10,7 @@ from healthcheck.store.firmwaresteps import FirmwareStep
 from provisioning.firmware.decide import SEND, Next, UpdateDecision
 
 RESTART = "restart"
-_SLACK_S = 3.0      # between the head's clock at an answer, and the machine's time since its start in it
+SLACK_S = 3.0      # between the head's clock at an answer, and the machine's time since its start in it
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def decide(
         if send is not None and now > send.began + times.write_s:
             return _failed(f"it is not at its end: {running}", _AGAIN, node, tool)
         return UpdateDecision(Next.WAIT, running)
-    if restart is not None and restart.done is not False and look.started <= restart.began - _SLACK_S:
+    if restart is not None and restart.done is not False and look.started <= restart.began - SLACK_S:
         if now > _since(restart, now) + times.back_s:
             return _failed("it was asked to restart, and has not", _AGAIN, node, tool)
         return UpdateDecision(Next.WAIT, "restarts")

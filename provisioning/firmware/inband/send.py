@@ -4,10 +4,12 @@ of that; over the usual transport, one program a node."""
 from __future__ import annotations
 
 import json
+import math
 import secrets
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -20,7 +22,7 @@ from inventory.transport.base import Limits, Program, Reply, Stage, Transport
 from inventory.transport.deadline import bounded
 from provisioning.bringup.policy.model import UpdateRoute
 from provisioning.firmware.inband import fwupd, mlxfwmanager
-from provisioning.firmware.inband.device import BandDevice, ToolOutputError
+from provisioning.firmware.inband.device import MOST_DEVICES, BandDevice, ToolOutputError
 
 _PARTS = (Path(__file__).parents[1] / "onnode" / "operations.py",)
 _MOST = 32 << 20
@@ -146,7 +148,7 @@ def _looked(reply: Reply, tools: Collection[UpdateRoute]) -> NodeLook:
                         clean(f"{reply.failure.stage.value}: {reply.failure.reason}", 300))
     found = _document(reply)
     up, said = found.get("up"), found.get("tools")
-    if not isinstance(up, float) or not isinstance(said, dict):
+    if not isinstance(up, float) or not 0 <= up < math.inf or not isinstance(said, dict):
         why = found.get("said")
         return NodeLook(reply.node, {}, {}, None,
                         clean(why, 300) if isinstance(why, str) else "its answer cannot be read")
@@ -177,7 +179,7 @@ def _devices(tool: UpdateRoute, said: Any) -> tuple[BandDevice, ...]:
             return fwupd.devices(text)
         except ToolOutputError as error:
             raise ToolOutputError(f"fwupdmgr: {error}") from None
-    return tuple(_adapter(pci, output) for pci, output in outputs.items())
+    return tuple(_adapter(pci, output) for pci, output in islice(outputs.items(), MOST_DEVICES))
 
 
 def _adapter(pci: str, output: Any) -> BandDevice:

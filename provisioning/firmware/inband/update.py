@@ -21,7 +21,7 @@ from provisioning.bringup.policy.model import BringupPolicy, DesiredFirmware
 from provisioning.bringup.steps.versions import as_desired
 from provisioning.firmware.decide import SEND, Next, UpdateDecision
 from provisioning.firmware.drift import Drift, FleetMachine, judged
-from provisioning.firmware.inband.decide import RESTART, BandLook, BandTimes, decide
+from provisioning.firmware.inband.decide import RESTART, SLACK_S, BandLook, BandTimes, decide
 from provisioning.firmware.inband.device import look_of
 from provisioning.firmware.inband.read import keep
 from provisioning.firmware.inband.send import ALL_OF_IT, BandOrder, BandPlace, install, look, settle
@@ -79,7 +79,7 @@ def band_entry(
     began = tools.clock()
     while not stopped.is_set():
         try:
-            decision = _once(wanted, policy, tools, forbidden, began)
+            decision = _once(wanted, policy, tools, forbidden, began, stopped)
         except MusterError as error:
             return UpdateDecision(Next.FAILED, str(error), "mend that, then type the same again")
         if decision.next in (Next.DONE, Next.FAILED):
@@ -90,7 +90,7 @@ def band_entry(
 
 def _once(
     wanted: BandUpdate, policy: BringupPolicy, tools: BandTools, forbidden: Callable[[Node], str],
-    began: float,
+    began: float, stopped: threading.Event,
 ) -> UpdateDecision:
     """One look, and one step where one is due. Raises MusterError."""
     node, tool = wanted.node, wanted.entry.by
@@ -107,7 +107,7 @@ def _once(
     if decision.next in (Next.SEND, Next.RESTART):
         if why := forbidden(node):
             return UpdateDecision(Next.FAILED, f"not touched: {why}", "mend that, then type the same again")
-        if ended := _made(wanted, decision, seen.addresses, tools):
+        if ended := _made(wanted, decision, seen.addresses, tools, stopped):
             return ended
     return decision
 
@@ -131,12 +131,35 @@ def _recovered(wanted: BandUpdate, tools: BandTools) -> str:
         else:
             asked = tools.restarted(wanted.node, _key(step), tools.transport())
             never, done, message = asked.ok is False and not asked.touched, asked.ok, asked.message
+            if never:
+                # Its note of a restart does not outlive one, so that it may have been made all the same.
+                started = _started(wanted, tools)
+                if started is None:
+                    continue
+                if started > step.began - SLACK_S:
+                    never, done, message = False, None, "it has started since"
         with opened(tools.folder, make=True) as store:
             if never:
                 void_step(store, step.id, clean(message, _MOST), tools.clock())
             else:
                 end_step(store, step.id, done, clean(message, _MOST), tools.clock())
     return ""
+
+
+def _started(wanted: BandUpdate, tools: BandTools) -> float | None:
+    """When the machine started (this head's epoch seconds); None where it does not answer."""
+    (found,) = look([wanted.node], (), tools.transport(), 1, tools.place)
+    return None if found.up is None else tools.clock() - found.up
+
+
+def _back(wanted: BandUpdate, began: float, tools: BandTools, stopped: threading.Event) -> None:
+    """Waits until the machine has started since then, or takes too long: who had it before would run jobs on
+    a machine that is going down."""
+    while not stopped.is_set() and tools.clock() < began + tools.times.back_s:
+        started = _started(wanted, tools)
+        if started is not None and started > began - SLACK_S:
+            return
+        tools.sleep(tools.again_s)
 
 
 def _key(step: FirmwareStep) -> str:
@@ -174,11 +197,12 @@ def _maker(entry: DesiredFirmware) -> str:
 
 def _made(
     wanted: BandUpdate, decision: UpdateDecision, addresses: tuple[str, ...], tools: BandTools,
+    stopped: threading.Event,
 ) -> UpdateDecision | None:
-    """Holds the machine, writes the step down, makes it, and writes down what became of it; an end of the
-    update where it certainly was not begun. Raises MusterError."""
-    node = wanted.node
-    with tools.held(node, tools.times.write_s) as transport:
+    """Holds the machine, writes the step down, makes it, and writes down what became of it; one that restarts
+    is held until it is back. An end of the update where it certainly was not begun. Raises MusterError."""
+    node, times = wanted.node, tools.times
+    with tools.held(node, times.write_s if decision.next is Next.SEND else times.back_s) as transport:
         with opened(tools.folder, make=True) as store:
             now = tools.clock()
             number = begin_step(store, tools.who, node.name, wanted.entry.id, wanted.target,
@@ -196,6 +220,8 @@ def _made(
                 void_step(store, number, clean(message, _MOST), tools.clock())
             else:
                 end_step(store, number, done, clean(message, _MOST), tools.clock())
+        if decision.next is Next.RESTART and not never and done is not False:
+            _back(wanted, now, tools, stopped)
     if never:
         return UpdateDecision(Next.FAILED, f"not begun: {message}", "mend that, then type the same again")
     return None

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
 from provisioning.console.log import CaptureMark, ConsoleLog
-from tests.command import muster
+from tests.command import MUSTER, environment, muster
 from tests.documents import validate
 
 PANIC = "[    3.000000] Kernel panic - not syncing: VFS: Unable to mount root fs on unknown-block(0,0)"
@@ -47,3 +49,22 @@ def test_what_was_never_captured_is_no_success(home: Path) -> None:
 def test_a_wrong_call_is_one_line(home: Path, words: tuple[str, ...], said: str) -> None:
     done = muster("bmc", "console", *words, home=home)
     assert done.returncode == 2 and said in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.timeout(60)
+def test_follow_prints_each_line_once_however_many_there_are_and_over_a_change_of_files(home: Path) -> None:
+    log = ConsoleLog(home / "state", "n1")
+    following = subprocess.Popen([str(MUSTER), "bmc", "console", "n1", "--follow"], cwd=home, env=environment(home), text=True,
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    with following:
+        try:
+            assert following.stdout is not None and following.stderr is not None
+            assert "another muster captures n1" in following.stderr.readline()
+            for first in range(0, 3000, 500):
+                wanted = [f"{at:05d} {'x' * 200}" for at in range(first, first + 500)]
+                log.write(wanted, time.time())
+                assert [following.stdout.readline().rstrip("\n").partition(" | ")[2] for _ in wanted] == wanted
+            log.close()
+            assert following.stdout.read() == "" and following.wait() == 0
+        finally:
+            following.kill()

@@ -20,8 +20,8 @@ from provisioning.bringup.pages.progress import document, progress
 from provisioning.bringup.pages.status import lines
 from provisioning.bringup.steps.console import ending_with_steps, with_consoles
 from provisioning.cli.bringupconsole import stuck_consoles
-from provisioning.console.capture import ConsoleCaptures
-from provisioning.console.log import CaptureMark, tail
+from provisioning.console.capture import ConsoleCapture, ConsoleCaptures
+from provisioning.console.log import CaptureMark, ConsoleLog, tail
 from provisioning.console.source import ConsoleSource
 from tests.documents import validate
 from tests.provisioning.bringup.scripted import SO, Acts, Plan, node, step, trouble
@@ -104,3 +104,18 @@ def test_a_stuck_machine_of_which_nothing_was_captured_says_so(tmp_path: Path) -
     with opened(tmp_path) as store:
         found = progress(bringups.progress(store), bringups.troubles(store), (), (), time.time(), owners={})
     assert "    console: not captured" in list(lines(stuck_consoles(tmp_path, [packaged()])(found), fold, lambda text, kind: text))
+
+
+def test_a_capture_waits_for_whoever_has_the_log_and_then_begins(tmp_path: Path) -> None:
+    other = ConsoleLog(tmp_path, "n1")
+    capture = ConsoleCapture(Node("n1"), tmp_path, open_source=opens)
+    capture.start()
+    try:
+        capture.join(0.3)
+        assert capture.running
+        other.close()
+        wait_until(lambda: any(one.mark is CaptureMark.BEGUN for one in tail(tmp_path, "n1")), 20, "it never began")
+    finally:
+        capture.end()
+        capture.join(20)
+    assert not capture.running

@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ def made(folder: Path) -> list[str]:
 
 
 def shows(folder: Path, boots: dict[str, dict[str, Any]]) -> None:
-    (folder / "world").mkdir(parents=True)
+    (folder / "world").mkdir(parents=True, exist_ok=True)
     (folder / "world/shows.json").write_text(json.dumps(boots))
 
 
@@ -96,6 +97,56 @@ def test_what_comes_back_differently_is_trouble_with_its_owner(tmp_path: Path, b
 def test_what_differs_by_itself_is_no_trouble(tmp_path: Path, boots: dict[str, dict[str, Any]]) -> None:
     shows(tmp_path, boots)
     assert soak(tmp_path).done == (NAME,) and not troubles(tmp_path)
+
+
+def again(folder: Path) -> None:
+    with opened(folder / "state") as store:
+        bringups.retry(store, [NAME], "ada", time.time())
+
+
+@pytest.mark.parametrize(("less", "words"), [
+    (gone("gpu 0000:2a:00.0"), "1 gpu, and 2 before"),
+    ({"whole": ["nvme"]}, "its gpu parts cannot be read, and could before"),
+    ({"pci": {"0000:18:00.0": WELL["pci"]["0000:18:00.0"]}}, "0 PCI functions of class 0x0207, and 1 before"),
+    ({"pci": {**WELL["pci"], "0000:3b:00.0": ["0x020700", "0x15b3", "0x1021", "8", "32.0 GT/s PCIe"]}}, "PCI link width of 0000:3b:00.0 is 8, and was 16"),
+    ({"memory": 937_500}, "915 MiB of memory, and 976 before"), ({"cpus": 6}, "6 processors, and 8 before"),
+])
+def test_a_fault_that_stays_is_not_what_a_retry_compares_with(tmp_path: Path, less: dict[str, Any], words: str) -> None:
+    shows(tmp_path, {str(number): less for number in range(2, 30)})
+    assert soak(tmp_path).trouble == (NAME,) and made(tmp_path) == RESTARTS
+    for _ in range(2):
+        again(tmp_path)
+        assert soak(tmp_path).trouble == (NAME,) and made(tmp_path) == RESTARTS
+        (one,) = troubles(tmp_path)
+        assert words in one.what and one.owner == "vendor" and "soak/n1.json" in one.hand
+    shows(tmp_path, {})
+    again(tmp_path)
+    assert soak(tmp_path).done == (NAME,) and made(tmp_path) == RESTARTS * 2
+
+
+def test_another_part_in_the_place_of_one_that_was_lost_is_a_repair(tmp_path: Path) -> None:
+    repaired = {"parts": {**WELL["parts"], "gpu 0000:2a:00.0": "G7"}}
+    shows(tmp_path, {"4": gone("gpu 0000:2a:00.0")})
+    assert soak(tmp_path).trouble == (NAME,)
+    shows(tmp_path, {str(number): repaired for number in range(4, 30)})
+    again(tmp_path)
+    assert soak(tmp_path).done == (NAME,) and made(tmp_path) == RESTARTS * 2
+
+
+def test_a_machine_on_which_a_rule_fails_already_is_not_restarted(tmp_path: Path) -> None:
+    shows(tmp_path, {"0": {"rules": {**WELL["rules"], "mounts": ["fail", "operator", "/data: not mounted"]}}})
+    assert soak(tmp_path).trouble == (NAME,) and made(tmp_path) == []
+    (one,) = troubles(tmp_path)
+    assert one.owner == "operator" and one.what == "mounts fails before any restart: /data: not mounted"
+
+
+def test_what_was_not_read_before_is_said_to_be_not_compared(tmp_path: Path) -> None:
+    shows(tmp_path, {"0": {"pci": {}, "memory": None, "cpus": None, "log": None, "whole": ["gpu"],
+                           "rules": {**WELL["rules"], "mounts": ["unknown", "operator", "timeout"]}}})
+    assert soak(tmp_path).done == (NAME,)
+    with opened(tmp_path / "state") as store:
+        said = bringups.progress(store)[0].kept["soak"]
+    assert said.endswith("not compared, as not read before: dimm, hca, nvme, PCI functions, memory, processors, kernel log, mounts")
 
 
 def test_what_was_measured_before_and_is_not_afterwards_is_waited_for_and_then_trouble(tmp_path: Path) -> None:

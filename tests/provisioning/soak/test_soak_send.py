@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from inventory.model import Node
-from inventory.transport.base import Reply
+from inventory.transport.base import Limits, Program, Reply
 from inventory.transport.local import LocalTransport
 from provisioning.soak import send
 from provisioning.soak.record import SoakRecord, read, write
@@ -46,3 +48,18 @@ def test_a_record_that_cannot_be_read_is_none(data: bytes) -> None:
         assert read(Path(folder), "n1") == SoakRecord("n1", "gx8", "1.0", ("cold",))
         (Path(folder) / "soak/n1.json").write_bytes(data)
         assert read(Path(folder), "n1") is None
+
+
+class Answers:
+    """A transport to a node that answers this."""
+
+    def __init__(self, body: bytes) -> None:
+        self.body = body
+
+    def run(self, nodes: Sequence[Node], program: Program, limits: Limits) -> Iterator[Reply]:
+        yield from (Reply(node.name, self.body, None, 0.0, 0.0) for node in nodes)
+
+
+@pytest.mark.parametrize("body", [b"", b"torn", zlib.compress(b"{}"), zlib.compress(b'{"ok": true}')])
+def test_after_an_answer_that_cannot_be_read_it_is_not_known_whether_it_restarts(body: bytes) -> None:
+    assert send.restart(NODE, Answers(body), "a boot") == (None, "its answer cannot be read")

@@ -55,6 +55,8 @@ class BandBed:
         self.restarts: list[str] = []
         self.held: list[Node] = []
         self.does_restart: Callable[[], None] = machine.restart
+        self.given_back: Callable[[Node], None] = lambda node: None
+        self.note_lost = False
         self.no_lease = ""
 
     def policy(self, text: str = "") -> BringupPolicy:
@@ -68,6 +70,7 @@ class BandBed:
             raise NotHeldError(self.no_lease)
         self.held.append(node)
         yield LocalTransport()
+        self.given_back(node)
         self.held.remove(node)
 
     def restart(self, node: Node, key: str, transport: Transport) -> StepReport:
@@ -77,7 +80,8 @@ class BandBed:
         return StepReport(node.name, True, True, "it restarts")
 
     def restarted(self, node: Node, key: str, transport: Transport) -> StepReport:
-        return StepReport(node.name, key in self.restarts, key in self.restarts, "it restarts" if key in self.restarts else "it never began here")
+        there = key in self.restarts and not self.note_lost
+        return StepReport(node.name, there, there, "it restarts" if there else "it never began here")
 
     def tools(self, policy: BringupPolicy, data: bytes, forbidden: str = "", back_s: float = 5.0) -> UpdateTools:
         (entry,) = policy.firmware
@@ -206,6 +210,41 @@ def test_a_machine_that_does_not_restart_is_said_and_not_asked_again(bed: BandBe
     outcome = bed.run(back_s=0.5)
     assert not outcome.done and outcome.message == "it was asked to restart, and has not"
     assert not bed.run(back_s=0.5).done and len(bed.restarts) == 1
+
+
+def test_it_is_held_until_it_is_back_from_its_restart(bed: BandBed) -> None:
+    started: list[float] = []
+
+    def at_end(node: Node) -> None:
+        started.append(float((bed.machine.root / "proc/uptime").read_text().split()[0]))
+
+    bed.given_back = at_end
+    bed.does_restart = lambda: threading.Timer(0.5, bed.machine.restart).start()
+    assert bed.run().done and len(bed.restarts) == 1
+    assert started[0] > 1000 > started[1], "it was given back before it had gone down"
+
+
+def test_a_restart_of_which_the_machine_lost_its_note_is_not_made_again(bed: BandBed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The note lies in /run, which is empty after a restart."""
+    bed.machine.keeps_old()
+    ends: list[int] = []
+
+    def end_step(*given: object) -> None:
+        ends.append(1)
+        if len(ends) == 2:      # the first is that of the payload
+            raise Killed
+        real(*given)  # type: ignore[arg-type]
+
+    real = band.end_step
+    monkeypatch.setattr(band, "end_step", end_step)
+    with pytest.raises(Killed):
+        bed.run()
+    monkeypatch.setattr(band, "end_step", real)
+    bed.held.clear()
+    bed.note_lost = True
+    outcome = bed.run()
+    assert len(bed.restarts) == 1 and bed.steps() == [("send", True), ("restart", None)]
+    assert not outcome.done and outcome.message.startswith("it was restarted, and still runs")
 
 
 def test_an_adapter_that_cannot_be_read_after_the_restart_is_not_as_wanted(bed: BandBed) -> None:

@@ -24,6 +24,7 @@ from inventory.text import clean
 from inventory.transport.base import Limits, Program, Reply
 from inventory.transport.local import LocalTransport
 from provisioning.bringup.policy.model import UpdateRoute
+from provisioning.firmware.inband import send
 from provisioning.firmware.inband.send import (
     BandAnswer,
     BandOrder,
@@ -272,3 +273,16 @@ def test_the_real_fwupd_writes_a_cabinet_stages_it_and_says_what_it_refuses(daem
     daemon.stop()
     (lost,) = look([machine.node], [FWUPD], LocalTransport(), 1, there)
     assert FWUPD not in lost.devices and lost.lost[FWUPD].startswith("fwupdmgr: ")
+
+
+@pytest.mark.parametrize("up", ["NaN", "Infinity", "-1.0", "true", "null"])
+def test_a_machine_that_does_not_say_for_how_long_it_is_up_has_not_answered(up: str) -> None:
+    body = zlib.compress(f'{{"up": {up}, "tools": {{"fwupd": {{}}}}}}'.encode())
+    found = send._looked(Reply("gx01", body, None, 0.0, 0.0), [UpdateRoute.FWUPD])
+    assert found.up is None and found.failure == "its answer cannot be read"
+
+
+def test_of_a_machine_that_tells_of_very_many_adapters_a_bounded_number_is_kept() -> None:
+    said = {"up": 1.0, "tools": {"mlxfwmanager": {"said": {f"{at:04x}:00:00.0": {} for at in range(5000)}}}}
+    found = send._looked(Reply("gx01", zlib.compress(json.dumps(said).encode()), None, 0.0, 0.0), [UpdateRoute.MLXFWMANAGER])
+    assert len(found.devices[UpdateRoute.MLXFWMANAGER]) == 128
