@@ -1,36 +1,27 @@
 """Edits the text of an inventory in as few places as possible: comments, order, spacing and quotes stay.
 
+That is why no library writes it: ruamel.yaml keeps comments and quotes, and puts every line into its own
+spacing (of the 19 files of nodes and rules that come with muster, 15 differ after reading and writing).
+
 `rewrite` takes the text and the document that it should hold afterwards, and splices the difference in at the
 places that the YAML parser names. The result is read back until it equals that document. What cannot be
 edited so (an alias, an anchor or a tag in the way) is an error that asks the user to edit by hand.
-`InventoryFile` reads and writes the file itself.
 """
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
 import re
-import stat
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from inventory.errors import InventoryError, Mark
-from inventory.located import MAX_BYTES, LocatedList, LocatedMap, parse_yaml
-from inventory.lock import locked
+from inventory.located import LocatedList, LocatedMap, parse_yaml
+from inventory.yamltext import flow, key_text, section, value_text
 
 Document = dict[str, Any]
 
 _ROUNDS = 100       # of reading again; one is enough but where several keys leave one map in braces
-_PLAIN = re.compile(r"[A-Za-z0-9_./~][A-Za-z0-9_./~@%+=-]*")
-_PLAIN_IN_BLOCK = re.compile(r"[A-Za-z0-9_./~](?:[A-Za-z0-9_./~@%+=,!&^-]|\[[0-9,/-]+\])*")
-_PCI = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
-_YAML_1_1 = frozenset({"y", "n", "yes", "no", "on", "off"})      # text in YAML 1.2, booleans in YAML 1.1
-_NUMBER_1_1 = re.compile(r"[-+]?[0-9][0-9_]*(?:\.[0-9_]*)?")
 _COLON = re.compile(r"\s*:")
 _COMMA = re.compile(r"\s*,")
 _COMMENT = re.compile(r"#[^\r\n\x85\u2028\u2029]*")
@@ -81,62 +72,7 @@ def equal(one: Any, other: Any) -> bool:
     return type(one) is type(other) and repr(one) == repr(other)
 
 
-def render(document: Document) -> str:
-    """A whole new file: sections as blocks, one line for each entry."""
-    return "".join(_section(key, value, "\n") + "\n" for key, value in document.items())
 
-
-def flow(value: Any) -> str:
-    """A value on one line, as in {rack: r01, leaf: [leaf01, leaf02]}."""
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_key(key, in_flow=True)}: {flow(inner)}"
-                               for key, inner in value.items()) + "}"
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(map(flow, value)) + "]"
-    return _scalar(value, in_flow=True)
-
-
-def _section(key: str, value: Any, line_end: str) -> str:
-    if not isinstance(value, dict) or not value or key == "defaults":
-        return f"{key}: {flow(value)}"
-    lines = (f"  {_key(inner, in_flow=False)}: {_value(held, in_flow=False)}"
-             for inner, held in value.items())
-    return line_end.join((f"{key}:", *lines))
-
-
-def _value(value: Any, *, in_flow: bool) -> str:
-    return flow(value) if isinstance(value, (dict, list)) else _scalar(value, in_flow=in_flow)
-
-
-def _key(key: str, *, in_flow: bool) -> str:
-    safe = (_PLAIN if in_flow else _PLAIN_IN_BLOCK).fullmatch(key) or _PCI.fullmatch(key)
-    return key if safe and key != "~" else _quoted(key)
-
-
-def _scalar(value: Any, *, in_flow: bool) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if not isinstance(value, str):
-        return str(value)
-    safe = (_PLAIN if in_flow else _PLAIN_IN_BLOCK).fullmatch(value)
-    return (value if safe and value.lower() not in _YAML_1_1 and not _NUMBER_1_1.fullmatch(value)
-            and _is_text(value) else _quoted(value))
-
-
-def _is_text(word: str) -> bool:
-    # so are most; the parser need not be asked
-    if word[0].isalpha() and word.lower() not in ("true", "false", "null"):
-        return True
-    return isinstance(parse_yaml(f"- {word}", "value")[0], str)
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
-
-
-# where things stand in the text
 
 @dataclass
 class _Item:
@@ -301,13 +237,13 @@ class _Round:
         if key.kind != "scalar" or key.marked:
             raise self._by_hand(key, "there is an anchor, an alias or a tag here")
         self.group += 1
-        self._splice(key.start, key.end, _key(name, in_flow=item.flow), depth)
+        self._splice(key.start, key.end, key_text(name, in_flow=item.flow), depth)
 
     def _replace(self, item: _Item, key: _Item, value: _Item, wanted: Any, depth: int) -> None:
         if any(part.marked for part in value.all()):
             raise self._by_hand(value, "there is an anchor or a tag here")
         self.group += 1
-        text = _value(wanted, in_flow=item.flow)
+        text = value_text(wanted, in_flow=item.flow)
         end = self._end(value)
         if value.start == value.end or value.block_text or (value.children and not value.flow):
             start = _after_colon(self.text, key)
@@ -328,8 +264,8 @@ class _Round:
         if depth == 0 and "nodes" in names[1:] and set(added) <= {"defaults", "groups"}:
             last = pairs[names.index("nodes") - 1]
         lines = [
-            _section(name, value, self.line_end) if depth == 0
-            else f"{indent}{_key(name, in_flow=False)}: {_value(value, in_flow=False)}"
+            section(name, value, self.line_end) if depth == 0
+            else f"{indent}{key_text(name, in_flow=False)}: {value_text(value, in_flow=False)}"
             for name, value in added.items()
         ]
         at = self._line_end(max(self._end(last[1]), last[0].end))
@@ -337,7 +273,7 @@ class _Round:
 
     def _add_to_flow(self, item: _Item, added: Document, depth: int) -> None:
         pairs = list(item.pairs())
-        words = [f"{_key(name, in_flow=True)}: {flow(value)}" for name, value in added.items()]
+        words = [f"{key_text(name, in_flow=True)}: {flow(value)}" for name, value in added.items()]
         if not pairs:
             self._splice(item.start + 1, item.start + 1, ", ".join(words), depth)
             return
@@ -425,108 +361,3 @@ class _Round:
     def _line_end(self, at: int) -> int:
         found = _LINE_END.search(self.text, at)
         return found.start() if found else len(self.text)
-
-
-# the file itself
-
-@dataclass(frozen=True)
-class InventoryFile:
-    """A file as it was read: `path` as named, the bytes, and their text without a byte order mark."""
-
-    path: Path
-    data: bytes
-    text: str
-
-    @classmethod
-    def read(cls, path: Path) -> InventoryFile:
-        """Reads a regular file; raises InventoryError for what is none, too large, or not UTF-8."""
-        try:
-            if not stat.S_ISREG(path.stat().st_mode):
-                raise InventoryError(f"{path}: not a regular file, so it cannot be edited")
-            with path.open("rb") as file:
-                data = file.read(MAX_BYTES + 1)
-        except OSError as problem:
-            raise InventoryError(f"{path}: cannot be read: {problem.strerror}") from None
-        if len(data) > MAX_BYTES:
-            raise InventoryError(f"{path}: is over the size limit of {MAX_BYTES} bytes")
-        try:
-            return cls(path, data, data.decode("utf-8-sig"))
-        except UnicodeDecodeError as problem:
-            raise InventoryError(f"{path}: is not UTF-8 text at byte {problem.start + 1}") from None
-
-    def write(self, text: str) -> None:
-        """Afterwards the file holds `text`, with its mode and owner; a symbolic link stays one.
-        Whoever reads meanwhile finds old or new.
-
-        Raises InventoryError, and changes nothing, when the file is no longer what was read, is another's,
-        or cannot be written.
-        """
-        real = Path(os.path.realpath(self.path))
-        mark = b"\xef\xbb\xbf" if self.data.startswith(b"\xef\xbb\xbf") else b""
-        try:
-            with locked(real) as status:
-                _replace(real, mark + text.encode(), status, self._unchanged)
-        except OSError as problem:
-            raise InventoryError(f"{self.path}: cannot be written: {problem.strerror}") from None
-
-    def _unchanged(self) -> None:
-        with Path(self.path).open("rb") as file:
-            if file.read(len(self.data) + 1) != self.data:
-                raise InventoryError(
-                    f"{self.path}: someone else changed it meanwhile; check it and try again")
-
-
-def write_new(path: Path, text: str) -> None:
-    """Afterwards a new file holds `text`, all of it. Raises InventoryError when there is one already,
-    or it cannot be made."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    try:
-        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(text.encode())
-                file.flush()
-                os.fchmod(file.fileno(), 0o666 & ~mask)
-                os.fsync(file.fileno())
-            os.link(name, path)     # unlike a rename, never over a file that someone made meanwhile
-            _sync_folder(path.parent)
-        finally:
-            Path(name).unlink()
-    except FileExistsError:
-        raise InventoryError(f"{path}: exists already; name it with --inventory to import into it") from None
-    except OSError as problem:
-        raise InventoryError(f"{path}: cannot be written: {problem.strerror}") from None
-
-
-def _replace(real: Path, data: bytes, status: os.stat_result, unchanged: Callable[[], None]) -> None:
-    descriptor, name = tempfile.mkstemp(prefix=f".{real.name}.", dir=real.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            made = os.fstat(file.fileno())
-            if (made.st_uid, made.st_gid) != (status.st_uid, status.st_gid):
-                try:
-                    os.fchown(file.fileno(), status.st_uid, status.st_gid)
-                except PermissionError:
-                    raise InventoryError(
-                        f"{real}: belongs to another user or group; edit it as that user") from None
-            os.fchmod(file.fileno(), stat.S_IMODE(status.st_mode))
-            os.fsync(file.fileno())
-        unchanged()
-        Path(name).replace(real)
-        _sync_folder(real.parent)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            Path(name).unlink()
-        raise
-
-
-def _sync_folder(folder: Path) -> None:
-    """Makes a rename in the folder survive a loss of power."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -16,7 +16,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Any
 
-from inventory.edit import Document, flow, read_document, render
+from inventory.edit import Document, read_document
 from inventory.entry import pci_address, undefined
 from inventory.errors import InventoryError
 from inventory.importers.base import Imported
@@ -24,6 +24,7 @@ from inventory.load import LoadedInventory, parse_with_origins
 from inventory.model import Bmc, Inventory, Lifecycle, LifecycleState, Node, PortPlan
 from inventory.nodeset import fold
 from inventory.place import MAX_KEY, NOTHING, DesiredValues, Path, change, sets_of
+from inventory.yamltext import flow, render
 
 _NESTED = ("labels", "ports", "burnin", "bmc")        # their keys merge one by one
 _BMC = {"protocol": "speaks", "password": "secret"}     # what the model calls them

@@ -203,7 +203,7 @@ def _write_inventory(
     if there:
         _replace(place, text)
     else:
-        from inventory.edit import write_new
+        from inventory.inventoryfile import write_new
 
         write_new(place, text)
     click.echo(f"Inventory: {place} written, with {many(len(named.nodes), 'node')}, "
@@ -239,7 +239,7 @@ def _text(source: Imported, place: Path, ruleset: Ruleset) -> str:
 def _replace(place: Path, text: str) -> None:
     """Writes the file anew, whole; the old one stays beside it."""
     from healthcheck.config.files import write_whole
-    from inventory.edit import InventoryFile
+    from inventory.inventoryfile import InventoryFile
 
     given = InventoryFile.read(place)
     old = place.with_name(f"{place.name}.old")

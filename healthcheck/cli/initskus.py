@@ -16,9 +16,9 @@ from healthcheck.model.recording import Recording
 from healthcheck.ruleset.ruleset import Ruleset
 from healthcheck.sweep.kinds import MachineKind, kinds
 from healthcheck.sweep.skulearn import as_yaml, differences
-from inventory.edit import InventoryFile
 from inventory.errors import UsageError
 from inventory.importers.base import Imported
+from inventory.inventoryfile import InventoryFile
 from inventory.merge import merge
 from inventory.nodeset import fold
 from inventory.text import clean

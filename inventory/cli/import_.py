@@ -14,9 +14,9 @@ import click
 
 from inventory.cli.propose import dry_run_option, propose, yes_option
 from inventory.cli.show import _file, _known_skus
-from inventory.edit import InventoryFile, write_new
 from inventory.errors import UsageError
 from inventory.importers.base import MAX_BYTES, Imported, decode, read
+from inventory.inventoryfile import InventoryFile, write_new
 from inventory.locate import find_inventory
 from inventory.merge import merge, new_file
 from inventory.model import Node

@@ -14,8 +14,9 @@ import click
 from inventory.cli import completing
 from inventory.cli.propose import dry_run_option, propose, yes_option
 from inventory.cli.show import _file, _format, _found, _known_skus
-from inventory.edit import InventoryFile, read_document
+from inventory.edit import read_document
 from inventory.errors import UsageError
+from inventory.inventoryfile import InventoryFile
 from inventory.load import LoadedInventory, parse_with_origins
 from inventory.model import Inventory, Lifecycle, LifecycleState, Node
 from inventory.nodeset import did_you_mean, fold, natural

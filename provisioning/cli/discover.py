@@ -151,7 +151,7 @@ def _inventory(
     ctx: click.Context, file: str | None, state: str | None, login: bool,
 ) -> tuple[Inventory | None, Bmc | None, Path]:
     """The inventory if there is one, its default account for controllers, and the state folder."""
-    from inventory.edit import InventoryFile
+    from inventory.inventoryfile import InventoryFile
     from inventory.load import parse_with_origins
     from inventory.locate import find_inventory, state_dir
     from provisioning.discover.login import default_account
@@ -214,7 +214,7 @@ def _progress(many: int) -> Callable[[int], None]:
 
 def _write(ctx: click.Context, target: str, found: Imported, *, yes: bool, dry_run: bool) -> None:
     """Shows what would change in the inventory, asks, and writes."""
-    from inventory.edit import InventoryFile, write_new
+    from inventory.inventoryfile import InventoryFile, write_new
     from inventory.merge import merge, new_file
 
     path = Path(target)

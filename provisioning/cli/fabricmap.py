@@ -129,7 +129,7 @@ def _labels(
 ) -> int:
     from healthcheck.config import rulesfolder
     from healthcheck.ruleset.ruleset import load_ruleset
-    from inventory.edit import InventoryFile
+    from inventory.inventoryfile import InventoryFile
     from inventory.load import parse_with_origins
     from inventory.locate import find_inventory
     from provisioning.discover import fabriclabels

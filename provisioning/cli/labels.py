@@ -18,7 +18,7 @@ from inventory.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from inventory.edit import InventoryFile
+    from inventory.inventoryfile import InventoryFile
     from inventory.model import Node
     from provisioning.discover.labels import LabelEvidence
     from provisioning.discover.labelspage import FoundLabels
@@ -71,7 +71,7 @@ def labels(
     """
     from healthcheck.config import rulesfolder
     from healthcheck.ruleset.ruleset import load_ruleset
-    from inventory.edit import InventoryFile
+    from inventory.inventoryfile import InventoryFile
     from inventory.load import parse_with_origins
     from inventory.locate import find_inventory
     from inventory.select import select

@@ -57,7 +57,7 @@ def rename(
     """
     from healthcheck.config.rulesfolder import folders
     from inventory.cli.show import _known_skus
-    from inventory.edit import InventoryFile
+    from inventory.inventoryfile import InventoryFile
     from inventory.load import parse_with_origins
     from inventory.locate import find_inventory, state_dir
     from inventory.rename import check_name, renamed

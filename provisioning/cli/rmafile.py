@@ -10,8 +10,8 @@ import click
 from inventory.cli.lifecycle import _lifecycle_text, edited
 from inventory.cli.propose import propose
 from inventory.cli.show import _found, _known_skus
-from inventory.edit import InventoryFile
 from inventory.errors import UsageError
+from inventory.inventoryfile import InventoryFile
 from inventory.load import LoadedInventory, parse_with_origins
 from inventory.model import Lifecycle, Node
 from inventory.select import select

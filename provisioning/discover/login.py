@@ -13,11 +13,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from inventory.edit import read_document, render
+from inventory.edit import read_document
 from inventory.errors import InventoryError, MusterError
 from inventory.load import parse_with_origins
 from inventory.model import Bmc, Node, Speaks
 from inventory.text import clean
+from inventory.yamltext import render
 from provisioning.bmc.base import BmcError, BmcErrorReason, Controller, MachineIdentity
 from provisioning.discover.model import FoundController, macs, number
 

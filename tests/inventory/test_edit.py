@@ -16,8 +16,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from inventory.edit import InventoryFile, equal, read_document, render, rewrite, write_new
+from inventory.edit import equal, read_document, rewrite
 from inventory.errors import InventoryError
+from inventory.inventoryfile import InventoryFile, write_new
+from inventory.yamltext import render
 from tests.inventory.test_load import ENTRY, WORD
 
 FILE = """\
@@ -281,7 +283,7 @@ def test_a_file_that_someone_changed_meanwhile_is_left_alone(tmp_path: Path) -> 
 _ADDS_LINES = """
 import sys
 from pathlib import Path
-from inventory.edit import InventoryFile
+from inventory.inventoryfile import InventoryFile
 from inventory.errors import InventoryError
 done = 0
 while done < 150:

@@ -15,8 +15,8 @@ from pathlib import Path
 from healthcheck.model.outcome import Owner
 from healthcheck.model.trouble import Trouble
 from inventory.cli.lifecycle import edited
-from inventory.edit import InventoryFile
 from inventory.errors import InventoryError, MusterError
+from inventory.inventoryfile import InventoryFile
 from inventory.load import parse_with_origins
 from inventory.model import Lifecycle, LifecycleState, Node
 from inventory.text import clean, short

@@ -32,8 +32,8 @@ from healthcheck.triage.gather import gather
 from healthcheck.triage.past import FleetHistory
 from healthcheck.triage.plan import make
 from healthcheck.triage.policyload import load_policy
-from inventory.edit import InventoryFile
 from inventory.errors import MusterError, UsageError
+from inventory.inventoryfile import InventoryFile
 from inventory.load import load_inventory
 from inventory.model import LifecycleState
 from provisioning.cli.rma import rma as command

@@ -22,8 +22,8 @@ from healthcheck.store import renaming
 from healthcheck.store.cordons import open_cordons
 from healthcheck.store.file import Store, opened
 from healthcheck.sweep.snapshots import KeptSnapshots
-from inventory.edit import InventoryFile
 from inventory.errors import MusterError
+from inventory.inventoryfile import InventoryFile
 from inventory.load import load_inventory
 from inventory.rename import renamed
 from provisioning.actions.base import Backend, Holder
