@@ -12,7 +12,8 @@ from inventory.errors import MusterError
 from inventory.expect import Expectations
 from inventory.hostkeys import HostKeyFiles, KnownHost, RevokedKeys
 from inventory.model import Node
-from inventory.sshconfig import SshConfig, SshTarget, options_for, own_known_hosts, resolve
+from inventory.sshconfig import SshConfig
+from inventory.sshtarget import SshTarget, options_for, own_known_hosts, resolve
 
 _NOT_YET = Decision(EnrolmentOutcome.UNREACHED)
 _DONE = {EnrolmentOutcome.PIN: ("to pin", "pinned"), EnrolmentOutcome.ADD: ("to add to", "added to"),

@@ -16,7 +16,7 @@ from inventory.limits import EXPECTED, STAGES, seconds
 from inventory.located import LocatedList, LocatedMap
 from inventory.model import Lifecycle, LifecycleState, PortPlan, Privilege, Secret, SecretFrom, Speaks, Via
 from inventory.nodeset import did_you_mean
-from inventory.sshconfig import parse_jump
+from inventory.sshjump import parse_jump
 from inventory.text import short
 
 _PCI = re.compile(r"(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}):([01][0-9a-fA-F])\.([0-7])")

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from inventory.errors import ConfigError, UsageError
 from inventory.hostkeys import KnownHost, KnownHosts, fingerprint, key_type
-from inventory.sshconfig import SshTarget
+from inventory.sshtarget import SshTarget
 from inventory.text import short
 
 MAX_BYTES = 64 * 1024 * 1024

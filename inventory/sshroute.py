@@ -12,9 +12,11 @@ from pathlib import Path
 from inventory.errors import ConfigError
 from inventory.hostkeys import KnownHosts, RevokedKeys
 from inventory.model import Node, Via
-from inventory.sshconfig import SshConfig, SshTarget, parse_jump, target_for
+from inventory.sshconfig import SshConfig
+from inventory.sshjump import parse_jump
 from inventory.sshkeyfile import only_ssh_uses
 from inventory.sshneeds import CIPHERS, HOST_KEYS, KEX_EVERYWHERE, MACS, allowed
+from inventory.sshtarget import SshTarget, target_for
 
 MOST_HOPS = 8
 _AUTHORITY = b"@cert-authority"

@@ -25,7 +25,9 @@ from inventory.limits import limited
 from inventory.model import Inventory, Node
 from inventory.nodeset import expand, fold
 from inventory.reasons import fold_reasons
-from inventory.sshconfig import SshConfig, default_config, parse_jump, target_for
+from inventory.sshconfig import SshConfig, default_config
+from inventory.sshjump import parse_jump
+from inventory.sshtarget import target_for
 from inventory.text import clean
 
 

@@ -19,7 +19,7 @@ from inventory.errors import ConfigError, InventoryError, Mark
 from inventory.importers.ansible_files import AnsibleReader
 from inventory.importers.ansible_tree import SECRET, Tree, Var, Vars
 from inventory.importers.base import Collected, Imported
-from inventory.sshconfig import parse_jump
+from inventory.sshjump import parse_jump
 from inventory.text import clean, short
 
 _TEMPLATE = re.compile(r"\{\{|\{%|\{#")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from inventory.errors import UsageError
 from inventory.importers.base import Collected, Imported
 from inventory.nodeset import NAME
-from inventory.sshconfig import SshConfig, parse_jump
+from inventory.sshconfig import SshConfig
+from inventory.sshjump import parse_jump
 
 SOURCE = "~/.ssh/config"
 

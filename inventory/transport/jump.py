@@ -10,8 +10,9 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from inventory.model import Node
-from inventory.sshconfig import SshConfig, SshTarget
+from inventory.sshconfig import SshConfig
 from inventory.sshroute import TooManyHops, hops_to
+from inventory.sshtarget import SshTarget
 from inventory.transport.base import Failure, Limits, Stage
 from inventory.transport.link import SshConnection
 from inventory.transport.watch import Expired, TaskFailed, Watchdog, WatchedTask

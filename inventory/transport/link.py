@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from inventory.hostkeys import KnownHosts, RevokedKeys
-from inventory.sshconfig import SshTarget
 from inventory.sshneeds import CIPHERS, HOST_KEYS, KEX, MACS, allowed
+from inventory.sshtarget import SshTarget
 from inventory.transport import hostproof, trust
 from inventory.transport.base import Failure, Limits, Stage
 from inventory.transport.keys import Identities, SshIdentity

@@ -25,14 +25,9 @@ from pathlib import Path
 
 from inventory.errors import ConfigError
 from inventory.model import Node
-from inventory.sshconfig import (
-    DEFAULT_GLOBAL_KNOWN_HOSTS,
-    SYSTEM_CONFIG,
-    Hop,
-    SshConfig,
-    own_known_hosts,
-    parse_jump,
-)
+from inventory.sshconfig import SYSTEM_CONFIG, SshConfig
+from inventory.sshjump import Hop, parse_jump
+from inventory.sshtarget import DEFAULT_GLOBAL_KNOWN_HOSTS, own_known_hosts
 from inventory.transport.base import Failure, Limits, Program, Reply, Stage
 from inventory.transport.frame import shell_command
 from inventory.transport.mux import MuxError, MuxSession

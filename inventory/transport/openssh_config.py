@@ -21,7 +21,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import IO
 
-from inventory.sshconfig import DEFAULT_GLOBAL_KNOWN_HOSTS, DEFAULT_KEYS, SYSTEM_CONFIG
+from inventory.sshconfig import SYSTEM_CONFIG
+from inventory.sshtarget import DEFAULT_GLOBAL_KNOWN_HOSTS, DEFAULT_KEYS
 from inventory.transport.base import Limits, Stage
 from inventory.transport.watch import TaskFailed
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from inventory.sshconfig import Hop
+from inventory.sshjump import Hop
 from inventory.transport.base import Failure, Stage
 from inventory.transport.openssh_log import OpenSshLog, Reached
 from inventory.transport.pipes import kill_group

@@ -6,7 +6,7 @@ from __future__ import annotations
 import resource
 import threading
 
-from inventory.sshconfig import SshTarget
+from inventory.sshtarget import SshTarget
 from inventory.transport.jump import Route
 from inventory.transport.link import SshConnection
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from inventory.errors import ConfigError
 from inventory.hostkeys import key_type
 from inventory.model import Node, Via
-from inventory.sshconfig import SshConfig, SshTarget
+from inventory.sshconfig import SshConfig
 from inventory.sshneeds import HOST_KEYS
+from inventory.sshtarget import SshTarget
 from inventory.transport.base import Failure, Limits, Program, Stage
 from inventory.transport.jump import Route, route_to
 from inventory.transport.link import SshConnection

@@ -11,8 +11,9 @@ from typing import TypeAlias
 from inventory.errors import ConfigError
 from inventory.hostkeys import HostKeyFiles, RevokedKeys
 from inventory.model import Node
-from inventory.sshconfig import SshConfig, SshTarget, default_config
+from inventory.sshconfig import SshConfig, default_config
 from inventory.sshroute import SshRoute, TooManyHops, route_for
+from inventory.sshtarget import SshTarget
 from inventory.transport.base import Failure, Limits, Program, Reply, Stage
 from inventory.transport.frame import shell_command
 from inventory.transport.jump import Jumps, Route, refuse_command

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 
 from inventory.hostkeys import KnownHost, KnownKey, RevokedKeys, fingerprint, key_type
-from inventory.sshconfig import SshTarget
+from inventory.sshtarget import SshTarget
 
 _RSA = ("rsa-sha2-512", "rsa-sha2-256")
 

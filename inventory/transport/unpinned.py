@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from inventory.model import Node
-from inventory.sshconfig import SshConfig, SshTarget, default_config
+from inventory.sshconfig import SshConfig, default_config
+from inventory.sshtarget import SshTarget
 from inventory.transport.base import Failure, Limits, Program, Reply
 from inventory.transport.jump import Jumps, Route
 from inventory.transport.link import SshConnection, Trust

@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from inventory.errors import MusterError
 from inventory.model import Node
-from inventory.sshconfig import SshConfig, SshTarget, default_config, target_for
+from inventory.sshconfig import SshConfig, default_config
+from inventory.sshtarget import SshTarget, target_for
 from inventory.text import clean
 
 # What connect(2) reports where this machine, and not the other, lacks something.

@@ -13,7 +13,8 @@ from inventory.errors import ConfigError, MusterError
 from inventory.expect import console, read_expected
 from inventory.hostkeys import fingerprint
 from inventory.model import Node
-from inventory.sshconfig import SshConfig, target_for
+from inventory.sshconfig import SshConfig
+from inventory.sshtarget import target_for
 from tests.inventory.test_pins import RSA, A, B, text
 from tests.testbed.sshd import hashed, make_key, public
 

@@ -25,8 +25,9 @@ from inventory.enrolment import decided, subject_of
 from inventory.hostcache import HostCache
 from inventory.hostkeys import HostKeyFiles, KnownHost, KnownHosts
 from inventory.model import Node, Via
-from inventory.sshconfig import SshConfig, target_for
+from inventory.sshconfig import SshConfig
 from inventory.sshroute import route_for
+from inventory.sshtarget import target_for
 from inventory.transport.trust import objection
 from tests.inventory.test_hostkeys import RSA, A, B, C, blob, text
 from tests.testbed.require import require

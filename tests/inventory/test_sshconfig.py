@@ -12,17 +12,9 @@ from hypothesis import strategies as st
 
 from inventory.errors import ConfigError
 from inventory.model import Node
-from inventory.sshconfig import (
-    DEFAULT_GLOBAL_KNOWN_HOSTS,
-    Hop,
-    SshConfig,
-    SshOptions,
-    options_for,
-    own_known_hosts,
-    parse_jump,
-    resolve,
-    target_for,
-)
+from inventory.sshconfig import SshConfig, SshOptions
+from inventory.sshjump import Hop, parse_jump
+from inventory.sshtarget import DEFAULT_GLOBAL_KNOWN_HOSTS, options_for, own_known_hosts, resolve, target_for
 from tests.testbed.require import require
 
 TEXTS = {

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from inventory import hashednames
-from inventory.sshconfig import own_known_hosts
+from inventory.sshtarget import own_known_hosts
 from inventory.transport.base import Stage
 from tests.inventory.transport.sweeps import refusal
 from tests.inventory.transport.ways import Way

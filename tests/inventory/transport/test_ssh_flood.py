@@ -17,7 +17,8 @@ from paramiko.common import cMSG_IGNORE, cMSG_USERAUTH_BANNER
 
 from inventory.hostkeys import KnownHosts
 from inventory.model import Node
-from inventory.sshconfig import SshConfig, target_for
+from inventory.sshconfig import SshConfig
+from inventory.sshtarget import target_for
 from inventory.transport.base import Failure, Limits, Stage
 from inventory.transport.keys import Identities
 from inventory.transport.link import SshConnection, Trust
