@@ -15,6 +15,7 @@ from enum import Enum
 from healthcheck.subnet.assign import CableChain, chains
 from healthcheck.subnet.cabled import CabledFabric, SeenCable, joins, known_to_fit
 from healthcheck.subnet.cabling import CablingPlan, PlannedCable, PlannedEnd
+from healthcheck.subnet.exchanged import exchanged
 from healthcheck.subnet.misplugged import Misplugged, describe
 from healthcheck.subnet.moves import CableAction, CableStep, laid, steps
 from healthcheck.subnet.plancheck import named
@@ -51,12 +52,14 @@ class CablingDifference:
 @dataclass(frozen=True)
 class CablingComparison:
     """All that differs, in the order of its kinds; `same` is how many links are as planned, `planned` of how
-    many. `notes` are what could not be joined or read."""
+    many. `notes` are what could not be joined or read; `exchanged` circles of devices, each in the place of
+    the next."""
 
     differences: tuple[CablingDifference, ...]
     same: int
     planned: int
     notes: tuple[str, ...] = ()
+    exchanged: tuple[tuple[str, ...], ...] = ()
 
     @property
     def plugs(self) -> int:
@@ -85,7 +88,8 @@ def compare(plan: CablingPlan, there: CabledFabric) -> CablingComparison:
         *_shifted([one for one in found if one.kind is not DifferenceKind.UNKNOWN]),
     ]
     merged.sort(key=lambda one: (order[one.kind], natural(one.what)))
-    return CablingComparison(tuple(merged), same, len(plan.cables), there.notes)
+    return CablingComparison(tuple(merged), same, len(plan.cables), there.notes,
+                             exchanged(plan, there.cables))
 
 
 class _States:

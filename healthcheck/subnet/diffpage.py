@@ -38,6 +38,8 @@ def text(comparison: CablingComparison, plan: CablingPlan) -> Iterator[str]:
         beyond = "; the network is as planned" if one.harmless else ""
         links = f" ({many(len(one.planned), 'link')})" if one.kind is DifferenceKind.UNKNOWN else ""
         yield clean(f"{one.kind.value}: {one.what}{links}{beyond}", 1000)
+    for circle in comparison.exchanged:
+        yield clean(_exchanged(circle), 500)
     items = work_list(comparison, plan)
     rack: object = ""
     for item in items:
@@ -48,6 +50,14 @@ def text(comparison: CablingComparison, plan: CablingPlan) -> Iterator[str]:
     for note in comparison.notes:
         yield f"note: {clean(note, 500)}"
     yield _sum(comparison)
+
+
+def _exchanged(circle: Sequence[str]) -> str:
+    if len(circle) == 2:
+        how = f"{circle[0]} and {circle[1]} are in each other's place"
+    else:
+        how = f"{', '.join(circle)}: each is in the place of the next, the last in that of the first"
+    return f"exchanged: {how}; if the machines or their names are exchanged, put that right, not the cables"
 
 
 def _words(item: WorkItem) -> str:
@@ -98,6 +108,7 @@ def document(comparison: CablingComparison, plan: CablingPlan) -> dict[str, Any]
         "planned": comparison.planned,
         "same": comparison.same,
         "plugs": comparison.plugs,
+        "exchanged": [list(circle) for circle in comparison.exchanged],
         "notes": [clean(note, 500) for note in comparison.notes],
         "differences": [_difference(one, plan, numbers.get(id(one), ())) for one in comparison.differences],
     }

@@ -12,6 +12,7 @@ from healthcheck.subnet.moves import CableAction
 from healthcheck.subnet.worklist import as_csv, work_list
 from tests.documents import validate
 from tests.healthcheck.subnet.made import as_planned, rails, swap, there
+from tests.testbed.ibfabric import two_tiers
 
 PLAN = rails(hosts=8, ports=4, per_leaf=4)      # cable 4 * host + rail
 
@@ -216,3 +217,33 @@ def test_the_lines_for_a_terminal_go_rack_by_rack_and_end_with_a_sum() -> None:
     assert [line for line in lines if line.startswith("rack")] == ["rack r1:", "rack r2:"]
     assert "  2. gpu01 port mlx5_1 -> gpu01 port mlx5_2, the cable to leaf003 port 1" in lines
     assert lines[-1] == f"{len(PLAN.cables) - 4} of {len(PLAN.cables)} links as planned; 2 crossed rails; the repair plugs in 4 ends"
+
+
+def renamed(names: dict[str, str], plan: CablingPlan = PLAN) -> list[SeenCable]:
+    def end(one: PlannedEnd) -> PlannedEnd:
+        return replace(one, device=names.get(one.device, one.device))
+    return [replace(cable, a=end(cable.a), b=end(cable.b)) for cable in as_planned(plan)]
+
+
+def test_two_hosts_that_stand_in_each_others_place_are_said_to_be_exchanged() -> None:
+    found = differences(renamed({"gpu01": "gpu02", "gpu02": "gpu01"}))
+    assert found.exchanged == (("gpu01", "gpu02"),) and len(found.differences) == 4
+    assert [line for line in text(found, PLAN) if line.startswith("exchanged: ")] == [
+        "exchanged: gpu01 and gpu02 are in each other's place; if the machines or their names are exchanged, put that right, not the cables"]
+
+
+def test_three_hosts_in_a_circle_and_two_spines_are_exchanged() -> None:
+    plan = two_tiers(hosts=8, per_leaf=4, spines=2, rails=2)
+    found = differences(renamed({"gpu001": "gpu002", "gpu002": "gpu003", "gpu003": "gpu001", "spine01": "spine02", "spine02": "spine01"}, plan), plan)
+    assert found.exchanged == (("gpu001", "gpu003", "gpu002"), ("spine01", "spine02"))
+
+
+def test_one_cable_of_two_hosts_that_is_swapped_exchanges_no_hosts() -> None:
+    cables = as_planned(PLAN)
+    swap(cables, 0, 4)
+    assert differences(cables).exchanged == ()
+
+
+def test_a_host_in_the_place_of_one_that_is_not_there_is_not_exchanged_with_it() -> None:
+    cables = [cable for cable in renamed({"gpu01": "gpu02", "gpu02": "gone"}) if "gone" not in (cable.a.device, cable.b.device)]
+    assert differences(cables, unseen=("gpu01",)).exchanged == ()
