@@ -163,8 +163,8 @@ def problems(found: Iterable[FabricTrouble]) -> Iterator[Problem]:
             for node in finding.nodes:
                 yield Problem(node, one.rule, finding.place, Status.FAIL.value, Severity.WARNING.value, None,
                               finding.owner.value, finding.observed, finding.expected or "none",
-                              one.unmeasured, remedy(finding), one.began, one.seen, None, one.checks, None,
-                              None)
+                              one.unmeasured, remedy(finding), one.began, one.seen, one.ended, one.checks,
+                              None, None)
 
 
 def remedy(finding: KeptFinding) -> str:

@@ -247,8 +247,8 @@ class _Places:
         plan = self._seen.plan
         planned = plan.devices.get(name) if plan is not None else None
         node = next(self._nodes((end,)), None) if end is not None else None
-        rack = (planned.rack if planned is not None else None) or self._racks.get(name) or (
-            self._racks.get(node) if node is not None else None)
+        known = self._racks.get(name) or (self._racks.get(node) if node is not None else None)
+        rack = known or (planned.rack if planned is not None else None)
         unit = f" U{planned.unit}" if planned is not None and planned.unit is not None else ""
         return f"rack {rack}{unit}" if rack else ""
 

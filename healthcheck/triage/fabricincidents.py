@@ -194,7 +194,7 @@ def _words(spot: FabricSpot, own: Sequence[Problem], began: float, seen: float) 
              f"{unread[0].unmeasured}"] if len(unread) == len(spot.troubles) else [])
     hand = f"next: {remedy(spot.troubles[0].finding)}"
     where = "" if spot.kind in (LINK, PORT) else f"{spot.kind} "
-    said = "; ".join([*lines[:_SHOWN], *more, *at_nodes, f"since {minute(began)}", *lost, hand])
+    said = "; ".join([*lines[:_SHOWN], *more, *at_nodes, *lost, hand, f"since {minute(began)}"])
     return f"{where}{spot.place}: {said}"[:_LONGEST]
 
 
