@@ -99,8 +99,8 @@ def explain(rule: str | None, number: str | None, rules: str | None, fmt: str) -
            for name, said in accused.RULES.items()},
         **{name: f"{said}. No sweep judges it. It ends with the slowness or the job, or 15 minutes after "
            "the last watch." for name, said in watched.RULES.items()},
-        **{name: f"{said}. No sweep judges it. It ends when a later check of that subnet measures it and does "
-           "not show it; what is not measured stays open. See: muster help fabric."
+        **{name: f"{said}. No sweep judges it. It ends when a later check of that subnet measures it and "
+           "does not show it; what is not measured stays open. See: muster help fabric."
            for name, said in fabricfindings.RULES.items()}}
     if rule in judged_elsewhere:
         summary = {**accused.RULES, **watched.RULES, **fabricfindings.RULES}[rule]

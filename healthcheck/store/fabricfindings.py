@@ -45,8 +45,8 @@ _MOST = 16_384      # rows that are read at once
 @dataclass(frozen=True)
 class FabricTrouble:
     """A finding as stored. Times are epoch seconds: it `began` with the first check that showed it, `seen` is
-    the last that measured and showed it; `missed` is the newest check where that could not measure it, for the
-    reason in `unmeasured`; `ended` is None while it lasts. `checks` have shown it."""
+    the last that measured and showed it; `missed` is the newest check where that could not measure it, for
+    the reason in `unmeasured`; `ended` is None while it lasts. `checks` have shown it."""
 
     id: int
     finding: KeptFinding
@@ -65,8 +65,8 @@ class FabricTrouble:
 
 @dataclass(frozen=True)
 class SubnetChecked:
-    """One subnet of a check, seen at `at`: what is wrong there, and by `not_measured` why the check cannot say
-    of a finding that it does not show whether it is over (empty: it is). `guids` are its switches'."""
+    """One subnet of a check, seen at `at`: what is wrong there, and by `not_measured` why the check cannot
+    say of a finding that it does not show whether it is over (empty: it is). `guids` are its switches'."""
 
     plane: str
     guids: frozenset[str]
@@ -76,7 +76,7 @@ class SubnetChecked:
 
 
 @dataclass(frozen=True)
-class Stored:
+class FabricStored:
     """How many findings began, go on, ended, and were not measured; and the names of subnets of which a newer
     check is stored, which were left as they are."""
 
@@ -87,7 +87,7 @@ class Stored:
     older: tuple[str, ...] = ()
 
 
-def write(store: Store, checked: Iterable[SubnetChecked], now: float) -> Stored:
+def write(store: Store, checked: Iterable[SubnetChecked], now: float) -> FabricStored:
     """Writes a check down, in one transaction; written twice it is as if written once. What claims to be
     later than now is of now. Raises StoreError."""
     began = lasting = ended = missed = 0
@@ -130,7 +130,7 @@ def write(store: Store, checked: Iterable[SubnetChecked], now: float) -> Stored:
                     ended += 1
                     db.execute("UPDATE fabric_finding SET ended = max(?, seen), missed = NULL, "
                                "unmeasured = '' WHERE id = ?", (at, each.id))
-    return Stored(began, lasting, ended, missed, tuple(older))
+    return FabricStored(began, lasting, ended, missed, tuple(older))
 
 
 def lasting(store: Store) -> list[FabricTrouble]:

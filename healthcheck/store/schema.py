@@ -392,10 +392,10 @@ _WATCHED = (
     "CREATE INDEX watched_seen ON watched (seen)",
 )
 
-# What muster fabric check found. A subnet is known by its switches' GUIDs, as its name is how it was asked for;
-# `checked` is when it was last seen. Of a finding `seen` is when a check last measured and showed it; `missed`
-# is the newest check that could not measure it (then `unmeasured` says why), NULL where the newest did. Lists
-# are JSON.
+# What muster fabric check found. A subnet is known by its switches' GUIDs, as its name is how it was asked
+# for; `checked` is when it was last seen. Of a finding `seen` is when a check last measured and showed it;
+# `missed` is the newest check that could not measure it (then `unmeasured` says why), NULL where the newest
+# did. Lists are JSON.
 _FABRIC = (
     "CREATE TABLE fabric_subnet (id INTEGER PRIMARY KEY, plane TEXT NOT NULL, guids TEXT NOT NULL, "
     "checked REAL NOT NULL)",

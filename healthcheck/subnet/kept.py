@@ -42,8 +42,8 @@ class TouchedDevice:
 class KeptFinding:
     """One thing that is wrong at one place. `plane` is its subnet's name; `place` its place in words;
     `nodes` those that it touches, with `parts` the PCI addresses and display names of their adapters there,
-    and their `rails`. `gone` are switches to which the missing uplinks of a leaf lead. `where` says for people
-    where the ends and the cable are."""
+    and their `rails`. `gone` are switches to which the missing uplinks of a leaf lead. `where` says for
+    people where the ends and the cable are."""
 
     rule: FabricRule
     kind: PlaceKind

@@ -93,7 +93,7 @@ def fabric_incidents(
 
 def owed(verdict: Verdict, found: FabricIncidents) -> Verdict:
     """The verdict, with the incident of the link that its first fault is about: who mends the cable is asked,
-    and nobody twice. Whether jobs are kept away stays as it is."""
+    and no one twice. Whether jobs are kept away stays as it is."""
     if verdict.incident or not verdict.faults:
         return verdict
     first = verdict.faults[0]
@@ -108,7 +108,7 @@ def owed(verdict: Verdict, found: FabricIncidents) -> Verdict:
 
 
 def _closed(each: FabricTrouble, closed: Iterable[StoredIncident]) -> bool:
-    """Whether a person closed the incident of what goes on since: it is known, and nobody is asked again."""
+    """Whether a person closed the incident of what goes on since: it is known, and no one is asked again."""
     return any(one.ended is not None and each.began <= one.ended and each.rule in one.symptoms
                and (each.finding.place == one.place or _first_end(each.finding.place) == _first_end(one.place)
                     or any(device.name == one.place for device in each.finding.touched))
@@ -158,8 +158,8 @@ def _within(spot: FabricSpot, shared: Sequence[Incident]) -> int | None:
 
 def _with(one: Incident, spot: FabricSpot) -> Incident:
     """An incident that nodes share with what the subnet shows; of many links the first are named."""
-    base, _, told = one.why.partition(_BESIDE)
-    items = [each for each in told.split("; ") if each]
+    base, _, before = one.why.partition(_BESIDE)
+    items = [each for each in before.split("; ") if each]
     first = spot.troubles[0].finding
     said = f"{first.rule.value} at {spot.place}".replace("; ", ", ")
     if said not in items:

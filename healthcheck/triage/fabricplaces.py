@@ -93,7 +93,7 @@ def _kind(one: FabricTrouble) -> str:
 
 
 def _expected(one: FabricTrouble, out: Collection[str]) -> bool:
-    """Whether it is a link that is down to nodes that nobody uses now."""
+    """Whether it is a link that is down to nodes that no one uses now."""
     nodes = one.finding.nodes
     return one.finding.rule in DOWN and bool(nodes) and all(node in out for node in nodes)
 

@@ -212,11 +212,11 @@ class _Memory:
             (self._silent if self._silences(problem) else self._problems)[problem.node].append(problem)
         self.fabric: list[FabricTrouble] = []
         for one in fabricfindings.lasting(store):
-            told = list(fabricfindings.problems([one]))
-            quiet_ones = [self._silences(problem) for problem in told]
-            for problem, quiet in zip(told, quiet_ones, strict=True):
+            of_nodes = [(problem, self._silences(problem)) for problem in fabricfindings.problems([one])]
+            for problem, quiet in of_nodes:
                 (self._silent if quiet else self._problems)[problem.node].append(problem)
-            if not told or not all(quiet_ones):     # what people want to hear of no node, they do of no link
+            # What people want to hear of none of its nodes, they do not of the link.
+            if not of_nodes or not all(quiet for _, quiet in of_nodes):
                 self.fabric.append(one)
 
     def _read_looks(self, store: Store, profile: str, now: float) -> Mapping[str, list[RequalifySnapshot]]:
