@@ -13,7 +13,15 @@ from healthcheck.blame.evidence import JobWindow, Weight
 from healthcheck.blame.stored import stored_evidence
 from healthcheck.exporter.fabric import MOST, MOST_SUBNETS, samples
 from healthcheck.model.outcome import Owner, Severity
-from healthcheck.store.fabricfindings import WHOLE, FabricTrouble, SubnetChecked, checked, lasting, remedy, write
+from healthcheck.store.fabricfindings import (
+    WHOLE,
+    FabricTrouble,
+    SubnetChecked,
+    checked,
+    lasting,
+    remedy,
+    write,
+)
 from healthcheck.store.file import opened
 from healthcheck.subnet.check.findings import FabricRule, PlaceKind
 from healthcheck.subnet.check.seen import FabricWanted, SeenSubnet
