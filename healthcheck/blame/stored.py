@@ -19,6 +19,8 @@ from itertools import pairwise
 from healthcheck.blame.evidence import Evidence, JobWindow, SharedPlace, Weight
 from healthcheck.model.outcome import Owner, Severity, Status
 from healthcheck.model.problem import Problem
+from healthcheck.store.fabricfindings import between as fabric_between
+from healthcheck.store.fabricfindings import remedy
 from healthcheck.store.file import Store
 from healthcheck.store.history import problems
 from healthcheck.store.ledger import lines
@@ -82,6 +84,7 @@ def stored_evidence(store: Store, window: JobWindow) -> StoreEvidence:
     evidence += _counted(store, window)
     evidence += _done(store, window)
     evidence += _watched(store, window)
+    evidence += _fabric(store, window)
     unmeasured = [*_unlooked(sweeps, window),
                   *(_blind(reason, names) for reason, names in sorted(blind.items()))]
     seen = sorted(node for node in window.nodes if sweeps.get(node))
@@ -189,6 +192,21 @@ def _watched(store: Store, window: JobWindow) -> Iterator[Evidence]:
                            "muster watch", one.began, one.began, one.said[:_LONGEST], Owner.OPERATOR,
                            f"muster watch report {one.job}", sure=one.certainty == LIKELY, group=SLOWS,
                            rank=one.ranks[0] if one.ranks else None)
+
+
+def _fabric(store: Store, window: JobWindow) -> Iterator[Evidence]:
+    """What the subnet showed of links, ports and leaves that the job's nodes used: it began at some time
+    before the check that was the first to show it. What the newest check did not measure is not sure."""
+    for one in fabric_between(store, window.start, window.end + AFTER):
+        finding = one.finding
+        for node in sorted(set(finding.nodes) & set(window.nodes)):
+            grave = finding.severity is Severity.CRITICAL
+            yield Evidence(
+                node, Weight.NETWORK if grave else Weight.ODD, f"{finding.place}: {finding.rule.value}",
+                "muster fabric check", min(window.start, one.began) - BEFORE, one.began,
+                (f"{finding.observed}" + (f", expected {finding.expected}" if finding.expected else "")
+                 + (f"; not measured since: {one.unmeasured}" if one.missed is not None else ""))[:_LONGEST],
+                finding.owner, remedy(finding), sure=one.missed is None, group=one.rule)
 
 
 def _incidents(store: Store, window: JobWindow) -> Iterator[SharedPlace]:

@@ -56,7 +56,7 @@ def explain(rule: str | None, number: str | None, rules: str | None, fmt: str) -
     from healthcheck.config import rulesfolder
     from healthcheck.report.rule import document, text
     from healthcheck.ruleset.ruleset import load_ruleset
-    from healthcheck.store import accused, watched
+    from healthcheck.store import accused, fabricfindings, watched
 
     folders = rulesfolder.folders(rules)
     ruleset = load_ruleset(folders)
@@ -97,10 +97,13 @@ def explain(rule: str | None, number: str | None, rules: str | None, fmt: str) -
         **{name: f"{said}. Only muster burnin run judges it. It ends when a burn-in of the same length "
            "passes the same stages there, when the part is replaced, or with `muster repaired`."
            for name, said in accused.RULES.items()},
-        **{name: f"{said}. No sweep judges it. It ends with the slowness or the job, or 15 minutes after the "
-           "last watch." for name, said in watched.RULES.items()}}
+        **{name: f"{said}. No sweep judges it. It ends with the slowness or the job, or 15 minutes after "
+           "the last watch." for name, said in watched.RULES.items()},
+        **{name: f"{said}. No sweep judges it. It ends when a later check of that subnet measures it and "
+           "does not show it; what is not measured stays open. See: muster help fabric."
+           for name, said in fabricfindings.RULES.items()}}
     if rule in judged_elsewhere:
-        summary = {**accused.RULES, **watched.RULES}[rule]
+        summary = {**accused.RULES, **watched.RULES, **fabricfindings.RULES}[rule]
         if fmt == "json":
             click.echo(json.dumps({"id": rule, "summary": summary}, indent=1))
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,13 +44,15 @@ _FOLDER = "fabric"
               help="Rate that every link is to have, where the plan does not say.")
 @click.option("--manager", "managers", metavar="NAME", multiple=True,
               help="A node or switch on which a subnet manager may run; repeatable. [anywhere]")
+@click.option("--store", "stored", is_flag=True,
+              help="Keep the findings in the store, for triage, blame and the exporter.")
 @INVENTORY
 @RULES
 @STATE
 @format_option("json: muster.fabric.check/1.")
 def check(
     node: str | None, devices: tuple[str, ...], source: str | None, since: str | None, save: str | None,
-    plan: str | None, width: str | None, speed: str | None, managers: tuple[str, ...],
+    plan: str | None, width: str | None, speed: str | None, managers: tuple[str, ...], stored: bool,
     inventory: str | None, rules: str | None, state: str | None, as_json: bool,
 ) -> int:
     """Check the fabric as its subnet shows it to NODE, which needs infiniband-diags; or from saved outputs.
@@ -57,17 +60,18 @@ def check(
     One master subnet manager and a standby; GUIDs and descriptions unique; switches, hosts and uplinks of
     the plan; links that are down, not active, lead elsewhere, are narrow or slow; error counters as what was
     added since the earlier check; temperature, light, fans and power supplies where a source shows them (a
-    file ibdiagnet2.db_csv in --from FOLDER). What was not measured is unknown.
+    file ibdiagnet2.db_csv in --from FOLDER). What was not measured is unknown. With --store triage makes
+    incidents of the findings.
 
     \b
-    muster fabric check gpu001 --plan cabling.csv
+    muster fabric check gpu001 --plan cabling.csv --store
     muster fabric check --from outputs --since yesterday --plan cabling.csv
     muster fabric check gpu001 --via mlx5_0 --via mlx5_1 --speed NDR
 
     Exit: 0 nothing is wrong, 1 a warning or critical finding, 2 usage, 3 something was not measured.
     """
     from healthcheck.subnet.check import page
-    from healthcheck.subnet.check.seen import FabricWanted
+    from healthcheck.subnet.check.seen import FabricWanted, SeenSubnet
     from healthcheck.subnet.check.whole import check_fabric
     from healthcheck.sweep import fabriclook
     from inventory.locate import state_dir
@@ -89,9 +93,9 @@ def check(
     before = _of_folder(Path(since)) if since is not None else \
         _kept(folder, subnets) if source is None else {}
     joined = joined_adapters([subnet for subnet, _ in subnets], known, folder, rules)
+    wanted = FabricWanted(int(width) if width is not None else None, speed, frozenset(managers))
     report = check_fabric(
-        subnets, joined, planned,
-        FabricWanted(int(width) if width is not None else None, speed, frozenset(managers)), before,
+        subnets, joined, planned, wanted, before,
         [one.name for one in known if one.in_service] if known is not None else None)
     if source is None:
         _keep(folder, subnets)
@@ -100,6 +104,13 @@ def check(
     else:
         for line in page.lines(report):
             click.echo(line)
+    if stored:
+        from healthcheck.cli import fabricstore
+
+        seen = [SeenSubnet(subnet, joined, planned, wanted, before.get(subnet.name), at, len(subnets))
+                for subnet, at in subnets]
+        racks = {one.name: one.rack for one in known if one.rack} if known is not None else {}
+        fabricstore.keep(folder, report, seen, racks, time.time())
     return report.exit_code
 
 

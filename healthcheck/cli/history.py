@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from itertools import islice
@@ -122,7 +122,8 @@ def history(
         if changed:
             _print_changes(changes, fmt)
             return
-        found = [problem for problem in past.problems(store, chosen, start, still=still)
+        found = [problem for problem in (*past.problems(store, chosen, start, still=still),
+                                         *_of_subnets(store, chosen, start, still=still))
                  if not rule or any(fnmatchcase(problem.rule, glob) for glob in rule)]
         newest = {node: spell for node, spell in past.newest_spells(store).items()
                   if spell.ended is None or spell.ended >= start}
@@ -137,6 +138,17 @@ def history(
     for line in lines(changes):
         echo(clean(line, 600))
     _print(found, newest)
+
+
+def _of_subnets(
+    store: Store, chosen: Collection[str] | None, since: float, *, still: bool,
+) -> list[Problem]:
+    """What checks of the fabric found at ports and links of these nodes, by node and time."""
+    from healthcheck.store.fabricfindings import between, problems
+
+    found = [one for one in between(store, since, time.time()) if one.ended is None or not still]
+    return sorted((one for one in problems(found) if chosen is None or one.node in chosen),
+                  key=lambda one: (one.node, one.began))
 
 
 def _changes(store: Store, since: float, rule: tuple[str, ...]) -> list[VersionChange]:

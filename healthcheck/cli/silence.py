@@ -220,11 +220,11 @@ def _known(rule: str, all_rules: bool, folder: str | None) -> tuple[str, ...]:
     from healthcheck.config import rulesfolder
     from healthcheck.config.entry import nearest
     from healthcheck.ruleset.ruleset import load_ruleset
-    from healthcheck.store import watched
+    from healthcheck.store import fabricfindings, watched
     from healthcheck.store.accused import RULES
 
     ruleset = load_ruleset(rulesfolder.folders(folder))
-    known = [*(each.id for each in ruleset.rules), *RULES, *watched.RULES]
+    known = [*(each.id for each in ruleset.rules), *RULES, *watched.RULES, *fabricfindings.RULES]
     globs = formerids.expanded([rule], ruleset.former)
     matched = [each for each in known if any(fnmatchcase(each, glob) for glob in globs)]
     if not matched:

@@ -8,9 +8,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from healthcheck.exporter import jobs
+from healthcheck.exporter import fabric, jobs
 from healthcheck.exporter.source import FleetStatus, HeadStatus, NodeNow
-from healthcheck.store import newest, runs, watched
+from healthcheck.store import fabricfindings, newest, runs, watched
 from healthcheck.store.clock import AHEAD_S
 from healthcheck.store.file import NAME, Store, opened
 from healthcheck.store.newest import Packed
@@ -84,7 +84,8 @@ class StoreSource:
             self._newer(store)
             cordons = _cordons(store)
             head = _head(store, now)
-            more = (*more, *jobs.samples(watched.lasting(store, now)))
+            more = (*more, *jobs.samples(watched.lasting(store, now)),
+                    *fabric.samples(fabricfindings.lasting(store), fabricfindings.checked(store, now)))
         except (MusterError, OSError) as error:
             self.close()
             names = self._nodes.nodes if self._nodes.nodes is not None else self._looks

@@ -7,6 +7,7 @@ from dataclasses import replace
 from healthcheck.model.verdict import StoredIncident
 from healthcheck.replay.record import StoreHistory
 from healthcheck.store.incidents import TRIAGE
+from healthcheck.triage.fabricincidents import of_fabric
 from healthcheck.triage.incidents import called
 from healthcheck.triage.plan import TriagePlan
 
@@ -16,7 +17,8 @@ class Incidents:
 
     def __init__(self, record: StoreHistory, since: float) -> None:
         self._closings = record.closings
-        self._all = {one.id: _then(one, since) for one in record.incidents if one.began <= since}
+        self._all = {one.id: _then(one, since) for one in record.incidents
+                     if one.began <= since and not of_fabric(one)}
 
     def known(self, now: float, back: float) -> tuple[tuple[StoredIncident, ...], int]:
         """As `healthcheck.store.incidents` gives them: open, or ended within so many seconds;

@@ -13,7 +13,7 @@ from healthcheck.config.rulesfolder import display_name
 from healthcheck.model.faultkind import FaultKind, Isolation, Of
 from healthcheck.model.outcome import Severity
 from healthcheck.ruleset.rule import Rule
-from healthcheck.store import watched
+from healthcheck.store import fabricfindings, watched
 from healthcheck.store.accused import RULES, SHARED
 from healthcheck.triage.correlate import minute
 from healthcheck.triage.policy import EXPLAINING, KINDS, Causes, TriagePolicy
@@ -113,9 +113,9 @@ def resolved(policy: TriagePolicy, rules: Iterable[Rule]) -> dict[str, list[str]
         for of in (Of.FAIL, Of.UNKNOWN):
             if (kind := policy.kind(of, rule.id, rule.severity)) is not None:
                 found[kind.id].append(rule.id)
-    # No sweep judges the rules of burn-in.
-    for name in (*RULES, *watched.RULES):
-        warns = name == SHARED or name in watched.RULES
+    # No sweep judges these.
+    for name in (*RULES, *watched.RULES, *fabricfindings.RULES):
+        warns = name == SHARED or name not in RULES
         kind = policy.kind(Of.FAIL, name, Severity.WARNING if warns else Severity.CRITICAL)
         if kind is not None:
             found[kind.id].append(name)

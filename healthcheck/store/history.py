@@ -160,6 +160,10 @@ def prune(store: Store, before: float) -> int:
         gone += db.execute("DELETE FROM look WHERE time < ?", (before,)).rowcount
         gone += db.execute("DELETE FROM left_out WHERE swept < ?", (before,)).rowcount
         gone += db.execute("DELETE FROM watched WHERE seen < ?", (before,)).rowcount
+        db.execute("UPDATE fabric_finding SET ended = seen WHERE ended IS NULL AND seen < ?", (before,))
+        gone += db.execute("DELETE FROM fabric_finding WHERE ended < ?", (before,)).rowcount
+        gone += db.execute("DELETE FROM fabric_subnet WHERE checked < ? AND id NOT IN "
+                           "(SELECT subnet FROM fabric_finding)", (before,)).rowcount
         gone += db.execute("DELETE FROM triage_run WHERE finished < ? AND id < (SELECT max(id) "
                            "FROM triage_run)", (before,)).rowcount
         for table in ("spell", "problem"):

@@ -392,6 +392,26 @@ _WATCHED = (
     "CREATE INDEX watched_seen ON watched (seen)",
 )
 
+# What muster fabric check found. A subnet is known by its switches' GUIDs, as its name is how it was asked
+# for; `checked` is when it was last seen. Of a finding `seen` is when a check last measured and showed it;
+# `missed` is the newest check that could not measure it (then `unmeasured` says why), NULL where the newest
+# did. Lists are JSON.
+_FABRIC = (
+    "CREATE TABLE fabric_subnet (id INTEGER PRIMARY KEY, plane TEXT NOT NULL, guids TEXT NOT NULL, "
+    "checked REAL NOT NULL)",
+    """CREATE TABLE fabric_finding (
+        id INTEGER PRIMARY KEY, subnet INTEGER NOT NULL REFERENCES fabric_subnet, plane TEXT NOT NULL,
+        rule TEXT NOT NULL, kind TEXT NOT NULL, place TEXT NOT NULL, severity TEXT NOT NULL,
+        owner TEXT NOT NULL, observed TEXT NOT NULL, expected TEXT NOT NULL, ends TEXT NOT NULL,
+        nodes TEXT NOT NULL, parts TEXT NOT NULL, rails TEXT NOT NULL, leaf TEXT, touched TEXT NOT NULL,
+        gone TEXT NOT NULL, words TEXT NOT NULL, checks INTEGER NOT NULL, began REAL NOT NULL,
+        seen REAL NOT NULL, missed REAL, unmeasured TEXT NOT NULL, ended REAL
+    )""",
+    "CREATE INDEX fabric_finding_open ON fabric_finding (subnet) WHERE ended IS NULL",
+    "CREATE INDEX fabric_finding_seen ON fabric_finding (seen)",
+)
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH,
                                            _EIGHTH, _NINTH, _TENTH, _ELEVENTH, _TWELFTH, _PARTS, _RESTORE,
-                                           _CHANGED, _LOOK, _CORDON_FILE, _FIRMWARE, _WATCHED)
+                                           _CHANGED, _LOOK, _CORDON_FILE, _FIRMWARE, _WATCHED,
+                                           _FABRIC)

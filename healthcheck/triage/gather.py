@@ -12,10 +12,11 @@ from typing import Any
 from healthcheck.model.faultkind import FaultKind, Isolation
 from healthcheck.model.problem import Problem
 from healthcheck.model.verdict import RMA
-from healthcheck.store import watched
+from healthcheck.store import fabricfindings, watched
 from healthcheck.store.bringupnotes import DONE
 from healthcheck.store.clock import AHEAD_S, in_future
 from healthcheck.store.cordons import CordonState
+from healthcheck.store.fabricfindings import FabricTrouble
 from healthcheck.store.file import Store
 from healthcheck.store.hardware import new_since
 from healthcheck.store.incidents import incidents, next_number
@@ -127,7 +128,7 @@ def gather(
         tuple(incidents(store, now - max(window, policy.incidents.reopen_days * _DAY))), next_number(store),
         changes=tuple(one for one in there.changes if one.kind not in OF_NODES),
         every_change=tuple(one for one in there.every_change if one.kind not in OF_NODES),
-        rmas=tuple(there.rmas), alarms=there.alarms)
+        rmas=tuple(there.rmas), alarms=there.alarms, fabric=tuple(there.fabric))
 
 
 def where(said: str) -> tuple[str, str]:
@@ -209,6 +210,14 @@ class _Memory:
                 of[component].append(problem)
         for problem in watched.problems(store, now):
             (self._silent if self._silences(problem) else self._problems)[problem.node].append(problem)
+        self.fabric: list[FabricTrouble] = []
+        for one in fabricfindings.lasting(store):
+            of_nodes = [(problem, self._silences(problem)) for problem in fabricfindings.problems([one])]
+            for problem, quiet in of_nodes:
+                (self._silent if quiet else self._problems)[problem.node].append(problem)
+            # What people want to hear of none of its nodes, they do not of the link.
+            if not of_nodes or not all(quiet for _, quiet in of_nodes):
+                self.fabric.append(one)
 
     def _read_looks(self, store: Store, profile: str, now: float) -> Mapping[str, list[RequalifySnapshot]]:
         found: dict[str, list[RequalifySnapshot]] = defaultdict(list)

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from healthcheck.model.faultkind import Of
 from healthcheck.model.outcome import Owner
 from healthcheck.model.problem import Problem
 from healthcheck.model.verdict import Incident, IncidentEnd, IncidentMember, StoredIncident
+from healthcheck.store.fabricfindings import RULES as FABRIC_RULES
 from healthcheck.triage.correlate import KINDS, Correlation, OutOfService, Place, correlate, domains, minute
+from healthcheck.triage.fabricincidents import FabricIncidents, fabric_incidents, of_fabric
 from healthcheck.triage.faults import of
 from healthcheck.triage.likelihood import words
 from healthcheck.triage.ours import SOMEWHERE, UNREACHED, ours
@@ -38,7 +40,8 @@ Showing = Mapping[str, Mapping[str, tuple[Problem, ...]]]
 class IncidentUpdate:
     """The incidents that are open now, those that end, and the rules whose UNKNOWN accuses no one. `shared`
     are by node the incidents that it is or was in; `of` are the open ones by number, and by the numbers of
-    those that became part of one; `waived` are by node the rules whose failing accuses it of nothing."""
+    those that became part of one; `waived` are by node the rules whose failing accuses it of nothing.
+    `fabric` has those that are of what the subnets show, which are among `incidents`, too."""
 
     incidents: tuple[Incident, ...]
     ends: tuple[IncidentEnd, ...]
@@ -46,6 +49,7 @@ class IncidentUpdate:
     shared: Mapping[str, tuple[IncidentMembership, ...]]
     of: Mapping[int, Incident]
     waived: Mapping[str, frozenset[str]]
+    fabric: FabricIncidents = field(default_factory=FabricIncidents)
 
 
 def live(fleet: FleetHistory, policy: TriagePolicy) -> IncidentUpdate:
@@ -54,7 +58,8 @@ def live(fleet: FleetHistory, policy: TriagePolicy) -> IncidentUpdate:
     newly, ours_to_explain = suspects(fleet, policy)
     showing = _showing(fleet, policy)
     waived = [(one.ended, frozenset(one.symptoms), {member.node for member in one.members})
-              for one in fleet.incidents if one.ended is not None and one.by != _TRIAGE]
+              for one in fleet.incidents
+              if one.ended is not None and one.by != _TRIAGE and not of_fabric(one)]
     came = {past.node: past.came for past in fleet.nodes if past.came}
     # What a person closed is each node's own, as long as it goes on; what came with a rule is of no place.
     fair = _without(showing, lambda name, node, problem: problem.rule in (
@@ -69,10 +74,12 @@ def live(fleet: FleetHistory, policy: TriagePolicy) -> IncidentUpdate:
     opened, ends = _ours(fleet, showing, [*wide, *newly], numbers, policy)
     places, more = _places(fleet, fair, found, numbers, policy)
     opened, ends = [*opened, *places], [*ends, *more]
+    fabric = fabric_incidents(fleet, opened, lambda *place: numbers.of(*place)[0])
+    opened, ends = [*fabric.others, *fabric.incidents], [*ends, *fabric.ends]
     by_number = {one.id: one for one in opened}
     by_number |= {end.id: by_number[end.into] for end in ends if end.into in by_number}
     return IncidentUpdate(tuple(sorted(opened, key=lambda one: one.id)), tuple(ends), excused,
-                          _shared(fleet, opened, ends), by_number, ours_to_explain)
+                          _shared(fleet, fabric.others, ends), by_number, ours_to_explain, fabric)
 
 
 def _showing(fleet: FleetHistory, policy: TriagePolicy) -> dict[str, dict[str, tuple[Problem, ...]]]:
@@ -89,6 +96,7 @@ def _shown(
         for problem in past.problems:
             lasting = of(problem) is Of.FAIL or problem.sweeps >= policy.wedged
             if (lasting and now - problem.seen <= policy.fresh_hours * 3600
+                and problem.rule not in FABRIC_RULES        # what subnets show is of a place already
                 and (name := symptom(problem))):
                 held = found[name]
                 held[past.node] = (*held.get(past.node, ()), problem)
@@ -142,7 +150,7 @@ def _ours(fleet: FleetHistory, showing: Showing, wide: Iterable[Incident], numbe
     """The incidents that are on muster, with their numbers and members;
     each is over as soon as it is not found any more."""
     before = {called(one.kind, one.place): one for one in fleet.incidents if one.ended is None
-              and not _somewhere(one)}
+              and not _somewhere(one) and not of_fabric(one)}
     found = []
     for one in wide:
         known = before.pop(called(one.kind, one.cause), None)
@@ -186,7 +194,7 @@ def called(kind: str, cause: str) -> tuple[str, str]:
 
 def _somewhere(one: StoredIncident) -> bool:
     """Whether an incident is one of a place."""
-    return one.kind in KINDS and not suspected(one.kind, one.place)
+    return one.kind in KINDS and not suspected(one.kind, one.place) and not of_fabric(one)
 
 
 def _places(
@@ -432,7 +440,8 @@ def _shared(
     found: dict[str, list[IncidentMembership]] = defaultdict(list)
     open_now = {one.id: {member.node for member in one.members} for one in opened}
     for known in fleet.incidents:
-        for member in known.members:
+        # What a node shows of its own port counts as it does without the link's incident.
+        for member in known.members if not of_fabric(known) else ():
             if member.node not in open_now.get(known.id, ()):
                 found[member.node].append(IncidentMembership(known.id, frozenset(known.symptoms),
                                                              member.began,

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from healthcheck.model.faultkind import FaultKind, Isolation
 from healthcheck.model.problem import Problem
 from healthcheck.model.verdict import StoredIncident
+from healthcheck.store.fabricfindings import FabricTrouble
 from healthcheck.store.machines import AnotherMachine
 from healthcheck.store.marks import CordonMark
 from healthcheck.store.rmas import Rma, RmaAlarm
@@ -272,7 +273,8 @@ class FleetHistory:
     when what the store remembers of faults begins. `incidents` are those that are open, and those that ended
     within the policy's windows; the next new one gets the number `next_incident`. `changes` are those of what
     nodes are judged by that hold, and `every_change` also those that changed again. `rmas` are all there are,
-    and `alarms` by their numbers what stands of them now.
+    and `alarms` by their numbers what stands of them now. `fabric` is what the subnets show and is not
+    silenced.
     """
 
     now: float
@@ -288,3 +290,4 @@ class FleetHistory:
     every_change: tuple[VersionChange, ...] = ()
     rmas: tuple[Rma, ...] = ()
     alarms: Mapping[int, RmaAlarm] = field(default_factory=dict)
+    fabric: tuple[FabricTrouble, ...] = ()

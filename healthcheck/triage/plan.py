@@ -17,6 +17,7 @@ from healthcheck.triage.breaker import NOWHERE, Breaker, Place
 from healthcheck.triage.changed import ChangeIndex, came_with, went_with
 from healthcheck.triage.correlate import minute
 from healthcheck.triage.decide import decide
+from healthcheck.triage.fabricincidents import owed
 from healthcheck.triage.incidents import live
 from healthcheck.triage.past import FleetHistory, NodeHistory, VersionChange
 from healthcheck.triage.policy import TriagePolicy
@@ -134,7 +135,7 @@ def make(fleet: FleetHistory, policy: TriagePolicy, at_most: int | None = None) 
     past_of = {past.node: replace(past, shared=life.shared.get(past.node, ()),
                                   excused=life.waived.get(past.node, frozenset())) if past.node in life.shared
                or past.node in life.waived else past for past in fleet.nodes}
-    verdicts = [verdict for past in past_of.values()
+    verdicts = [owed(verdict, life.fabric) for past in past_of.values()
                 if (verdict := decide(past, policy, fleet.now, life.excused, life.of)) is not None]
     steps: list[PlannedAction] = []
     withheld: list[Withheld] = []

@@ -34,7 +34,7 @@ from healthcheck.config.valuetypes import (
 from healthcheck.model.faultkind import FaultKind, Isolation, Of
 from healthcheck.model.outcome import Owner, Repair, Severity
 from healthcheck.ruleset.rulenames import KnownRules
-from healthcheck.store import watched
+from healthcheck.store import fabricfindings, watched
 from healthcheck.store.accused import REPAIRS, RULES
 from healthcheck.triage.policy import (
     EXPLAINING,
@@ -149,7 +149,8 @@ def load_with_origins(folders: Sequence[Path], rules: KnownRules) -> Loaded:
     draft = _Draft()
     for folder in folders:
         if (path := folder if folder.is_file() else folder / FILE).is_file():
-            known = None if packaged() in path.parents else [*rules.repairs, *RULES, *watched.RULES]
+            known = None if packaged() in path.parents else [*rules.repairs, *RULES, *watched.RULES,
+                                                             *fabricfindings.RULES]
             _read(draft, path, known, rules.former)
     if not draft.files:
         raise RulesError(f"no rules folder holds a {FILE}: looked in {', '.join(map(str, folders))}")

@@ -17,6 +17,7 @@ from healthcheck.store.file import NAME, opened
 from tests.healthcheck import machine
 from tests.healthcheck.burnin import faulty as faulty_burnin
 from tests.healthcheck.burnin import made as made_burnin
+from tests.healthcheck.subnet.faulty import FaultyFabric
 from tests.testbed.scrapes import INVENTORY, Head, Plant
 
 NODES = ("gpu001", "gpu003")      # in service, and in maintenance with the same fault
@@ -340,3 +341,23 @@ def a_job_hangs_and_a_node_slows_another(head: Head) -> Iterator[int]:
     yield 20
     seen(head.seconds)
     yield 30
+
+
+@_of("MusterFabricFault", "MusterFabricUnmeasured")
+def a_link_has_errors_that_a_later_check_does_not_measure(head: Head) -> Iterator[int]:
+    fabric = FaultyFabric()
+    yield 5
+    fabric.errors[fabric.cable("leaf001", "2")] = 5000
+    fabric.store(head.state, head.seconds)
+    yield 10
+    head.answers = False
+    yield 13
+    head.answers = True
+    yield 20
+    fabric.errors.clear()
+    fabric.counted = False
+    fabric.store(head.state, head.seconds)
+    yield 70
+    fabric.counted = True
+    fabric.store(head.state, head.seconds)
+    yield 90

@@ -14,7 +14,7 @@ import yaml
 from healthcheck.burnin import metrics as burnin
 from healthcheck.cli.help import FOLDER
 from healthcheck.config.rulesfolder import packaged
-from healthcheck.exporter import fleet, jobs, nodes
+from healthcheck.exporter import fabric, fleet, jobs, nodes
 from healthcheck.exporter.alerts import folder, together
 from healthcheck.model.outcome import Owner
 from healthcheck.ruleset.ruleset import load_ruleset
@@ -101,7 +101,7 @@ def test_the_topic_has_no_alert_that_there_is_not() -> None:
 
 def test_the_rules_ask_for_no_metric_that_the_exporter_does_not_have() -> None:
     # of a node's own agent
-    known = {family.name for family in (*nodes.FAMILIES, *fleet.FAMILIES, *burnin.FAMILIES, *jobs.FAMILIES)} | {
+    known = {family.name for family in (*nodes.FAMILIES, *fleet.FAMILIES, *burnin.FAMILIES, *jobs.FAMILIES, *fabric.FAMILIES)} | {
         "muster_agent_period_seconds", "muster_agent_writable"}
     asked = {name for rule in RULES for name in re.findall(r"(?<![:\w])muster_\w+(?![:\w])", rule["expr"])}
     assert asked <= known and len(asked) > 15

@@ -11,14 +11,14 @@ import pytest
 
 from healthcheck.agent import metrics as agent
 from healthcheck.burnin import metrics as burnin
-from healthcheck.exporter import fleet, jobs, nodes
+from healthcheck.exporter import fabric, fleet, jobs, nodes
 from healthcheck.model.exposition import COUNTER, MetricFamily
 from tests.healthcheck import machine
 from tests.healthcheck.exporter import plants
 from tests.healthcheck.exporter.test_alerts import promtool
 from tests.testbed.scrapes import Head
 
-FAMILIES = {family.name: family for family in (*nodes.FAMILIES, *fleet.FAMILIES, *burnin.FAMILIES, *jobs.FAMILIES,
+FAMILIES = {family.name: family for family in (*nodes.FAMILIES, *fleet.FAMILIES, *burnin.FAMILIES, *jobs.FAMILIES, *fabric.FAMILIES,
                                            *agent.FAMILIES)}
 UNITS = ("seconds", "bytes", "celsius", "watts", "per_second")
 OTHER_UNITS = re.compile(r"_(ms|us|ns|milli\w*|micro\w*|minutes|hours|days|k|m|g)?(b|bits|kb|mb|gb|mib|gib|mhz|ghz|kw|mw|percent|gbps)?(_|$)")
@@ -32,6 +32,8 @@ BOUNDED = {
     "one value of a node at a time": {"boot_id", "bundle", "driver", "kernel", "python", "rules", "version"},
     "64 numbers on a node": {"xid"},
     "256 findings of watched jobs": {"certainty", "jobid", "rank"},
+    "256 findings of fabrics": {"where"},
+    "64 subnets": {"subnet"},
 }
 
 

@@ -69,7 +69,8 @@ def store(tmp_path: Path) -> Any:
     with opened(tmp_path / "state", make=True) as opened_:
         with opened_.writing() as db:
             for statement in ("INSERT INTO ledger (time, who, action, node, why, evidence) VALUES (0, '', 'x', '', '', '')",
-                              "INSERT INTO component (kind, serial) VALUES ('gpu', 's')"):
+                              "INSERT INTO component (kind, serial) VALUES ('gpu', 's')",
+                              "INSERT INTO fabric_subnet (plane, guids, checked) VALUES ('', '[]', 0)"):
                 db.execute(statement)
         yield opened_
 

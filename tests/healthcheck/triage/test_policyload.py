@@ -16,7 +16,7 @@ from healthcheck.config.rulesfolder import packaged
 from healthcheck.model.faultkind import FaultKind, Isolation, Of
 from healthcheck.model.outcome import Owner, Repair, Severity
 from healthcheck.report.policy import digest, resolved
-from healthcheck.store import accused, watched
+from healthcheck.store import accused, fabricfindings, watched
 from healthcheck.triage.policy import EXPLAINING, KINDS, Causes, IncidentKind, IncidentPolicy, TriagePolicy
 from healthcheck.triage.policyload import DOMAINS, load_policy, load_with_origins
 from healthcheck.triage.remediation import Remediation, RemediationStep, Use
@@ -47,7 +47,7 @@ def refused(folder: Path, text: str) -> str:
 def test_every_glob_of_the_packaged_policy_matches_a_packaged_rule() -> None:
     for kind in PLAIN.kinds:
         for glob in kind.rules:
-            assert any(fnmatchcase(rule, glob) for rule in (*RULES, *accused.RULES, *watched.RULES)), (kind.id, glob)
+            assert any(fnmatchcase(rule, glob) for rule in (*RULES, *accused.RULES, *watched.RULES, *fabricfindings.RULES)), (kind.id, glob)
 
 
 def test_wrong_arithmetic_is_one_fault_whether_a_diagnosis_or_a_burn_in_finds_it_and_a_warning_of_either_isolates_nobody() -> None:
