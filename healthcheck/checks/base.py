@@ -141,11 +141,11 @@ class Check:
         """The facts of the earlier snapshot that it takes."""
         return (self.subject, SNAPSHOT_TIME) if self.trend else ()
 
-
     @cached_property
-    def inputs(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The facts that it takes, of the present snapshot and of the earlier one."""
-        return self.facts, self.earlier
+    def signature(self) -> str:
+        """What it is given, in one word: checks of one signature are given the same on a node."""
+        return " ".join([self.over, *(f"*{name}" if name in self.peers_of else name
+                                      for name in self.arguments)])
 
 
 @dataclass(frozen=True)

@@ -22,11 +22,10 @@ from healthcheck.judge.judge import (
     conclude,
     declared_empty,
     found_empty,
-    growth_of,
     ready,
     result,
 )
-from healthcheck.judge.nodefacts import NodeFacts, members
+from healthcheck.judge.nodefacts import NodeFacts, growth_of, members
 from healthcheck.model.outcome import Finding, Origin, Result, Status
 from healthcheck.ruleset.rule import Rule
 from healthcheck.ruleset.sku import SMALLEST_COHORT, Sku
