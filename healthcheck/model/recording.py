@@ -36,6 +36,8 @@ class Outcome(Enum):
     # Our own program lacked something (a descriptor, memory, a process, a module): says nothing of the node
     UNABLE = "unable"
 
+    __hash__ = object.__hash__      # an Enum's own is of its member's name, in Python, and slower
+
 
 _MOST_REASON = 400     # characters
 
