@@ -250,8 +250,8 @@ def _of_kind(captures: Captures, meaning: GrowthMeaning) -> Any:
     return partial_if(read[meaning], unreadable)
 
 
-def _counters(captures: Captures, files: CapturedFiles, paths: Sequence[str], port: str, device: str, pci: Any,
-              number: int, lacking: frozenset[str]) -> _ByKind:
+def _counters(captures: Captures, files: CapturedFiles, paths: Sequence[str], port: str, device: str,
+              pci: Any, number: int, lacking: frozenset[str]) -> _ByKind:
     """The counters of one port, with the files of all; ports of any snapshots share them where these are
     equal."""
     files.ignore(paths)         # one that was not read is a counter of its own that was not measured
