@@ -110,7 +110,7 @@ def _rule(plain: Mapping[str, Any]) -> Rule:
     if plain["checked"] in CHECKS:
         return rule_from_plain(plain)
     # A plug-in's check, whose code stays on the head
-    check = Check(plain["checked"], lambda: iter(()), (), {}, "", plain["fleet"])
+    check = Check(plain["checked"], lambda: iter(()), (), {}, plain["fleet"])
     return dataclasses.replace(rule_from_plain({**plain, "parameters": {}}, check), disabled="",
                                left_out=plain["left_out"] or f"{AT_HOME}: its check is a plug-in's")
 
