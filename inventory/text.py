@@ -14,7 +14,9 @@ _UNSAFE = re.compile(
 def clean(value: object, most: int = 400) -> str:
     """One line of at most `most` characters;
     what a terminal could act on is shown as an escape (ESC as \\x1b)."""
-    text = _UNSAFE.sub(_escape, str(value)[: most * 2])
+    text = str(value)[: most * 2]
+    if not (text.isascii() and text.isprintable()):     # which nearly all is
+        text = _UNSAFE.sub(_escape, text)
     return text if len(text) <= most else text[: most - 1] + "…"
 
 

@@ -38,7 +38,7 @@ DECIDING = ("model", "facts", "xid", "baseline", "checks", "ruleset", "judge", "
             "triage", "burnin", "certify")
 AT_FILES = {
     "xid/xidtableload.py", "baseline/cataloguecache.py", "baseline/catalogueload.py", "baseline/file.py",
-    "baseline/fileload.py", "ruleset/rulenames.py", "ruleset/rulesetload.py", "kernellog/emitterload.py", "joblog/messageload.py",
+    "baseline/fileload.py", "ruleset/rulenames.py", "ruleset/rulesetcache.py", "ruleset/rulesetload.py", "kernellog/emitterload.py", "joblog/messageload.py",
     "triage/policyload.py", "burnin/document.py", "burnin/documentread.py", "burnin/floors.py", "burnin/metrics.py",
     "burnin/publishedload.py", "certify/keys.py", "certify/manifest.py", "certify/pair.py", "certify/policyload.py",
     "certify/serial.py", "scrub/vocabulary.py",

@@ -16,10 +16,9 @@ from healthcheck.baseline.kernelrules import KernelRules
 from healthcheck.checks.base import CHECKS, Check
 from healthcheck.config.codec import from_plain, to_plain
 from healthcheck.config.nodeentry import plain_entry
-from healthcheck.model.outcome import Owner, Repair, Severity
-from healthcheck.model.probes import Effect
 from healthcheck.ruleset.profile import Profile
-from healthcheck.ruleset.rule import Number, Proven, Rule, UnsupportedPolicy
+from healthcheck.ruleset.rule import Rule
+from healthcheck.ruleset.ruleplain import rule_from_plain, rule_to_plain
 from healthcheck.ruleset.ruleset import Ruleset
 from healthcheck.ruleset.sku import Sku
 from healthcheck.xid.xidtable import XidTable
@@ -45,7 +44,8 @@ def compile_rules(ruleset: Ruleset) -> dict[str, Any]:
                                         else {"cpu_seconds": made.cpu_seconds}),
                                      "probes": [probe.id for probe in made.probes]}
     return {
-        "schema": SCHEMA, "digest": ruleset.digest, "rules": [_rule_to_plain(rule) for rule in ruleset.rules],
+        "schema": SCHEMA, "digest": ruleset.digest,
+        "rules": [_portable(rule_to_plain(rule)) for rule in ruleset.rules],
         "skus": {name: _portable(to_plain(ruleset.skus[name])) for name in sorted(ruleset.skus)},
         "profiles": {name: _portable(to_plain(ruleset.profiles[name])) for name in sorted(ruleset.profiles)},
         "xids": None if ruleset.xids is None else _portable(to_plain(ruleset.xids)),
@@ -77,13 +77,13 @@ def read_rules(document: Any) -> Ruleset:
     try:
         if document["schema"] != SCHEMA:
             raise ValueError(f"its schema is {ascii(document['schema'])[:60]}, expected {SCHEMA}")
+        xids = None if document["xids"] is None else from_plain(XidTable, document["xids"])
         kernel = None if document["kernel"] is None else from_plain(KernelRules, document["kernel"])
         return Ruleset(
-            tuple(_rule_from_plain(rule) for rule in document["rules"]),
+            tuple(_rule(rule) for rule in document["rules"]),
             from_plain(Mapping[str, Sku], document["skus"]), document["digest"],
             from_plain(Mapping[str, Profile], document["profiles"]),
-            None if document["xids"] is None else from_plain(XidTable, document["xids"]),
-            None if kernel is None else lambda: kernel)
+            None if xids is None else lambda: xids, None if kernel is None else lambda: kernel)
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         said = f"{type(error).__name__}: {str(error)[:200]}"
         raise UsageError(f"the compiled rules cannot be read ({said}); install the agent again") from error
@@ -106,38 +106,13 @@ def on_a_node(ruleset: Ruleset) -> Ruleset:
                                            for rule in ruleset.rules))
 
 
-def _rule_to_plain(rule: Rule) -> dict[str, Any]:
-    """The SKU's numbers among the parameters become {"number": NAME}, which no rule can set."""
-    plain = {field.name: to_plain(getattr(rule, field.name)) for field in dataclasses.fields(rule)
-             if field.name not in ("checked", "parameters")}
-    return {**_portable(plain), "checked": rule.checked.name, "fleet": rule.checked.fleet,
-            "parameters": {name: {"number": value.name} if isinstance(value, Number) else to_plain(value)
-                           for name, value in rule.parameters.items()}}
-
-
-def _rule_from_plain(plain: dict[str, Any]) -> Rule:
-    known = CHECKS.get(plain["checked"])
-    return Rule(
-        id=plain["id"], checked=known or _missing(plain), severity=Severity(plain["severity"]),
-        parameters={name: _parameter(value) for name, value in plain["parameters"].items()} if known else {},
-        unsupported=UnsupportedPolicy(plain["unsupported"]), effect=Effect(plain["effect"]),
-        remedy=plain["remedy"], source=plain["source"], proven=Proven(plain["proven"]),
-        origin_file=plain["origin_file"], owner=Owner(plain["owner"]),
-        overridden=tuple(plain["overridden"]), disabled=plain["disabled"] if known else "",
-        formerly=tuple(plain.get("formerly", ())),
-        repair=Repair(plain["repair"]) if plain.get("repair") else None,
-        left_out=plain["left_out"] if known or plain["left_out"] else f"{AT_HOME}: its check is a plug-in's")
-
-
-def _missing(plain: dict[str, Any]) -> Check:
-    """A plug-in's check, whose code stays on the head."""
-    return Check(plain["checked"], lambda: iter(()), (), {}, "", plain["fleet"])
-
-
-def _parameter(value: Any) -> Any:
-    if isinstance(value, dict):
-        return Number(value["number"])
-    return tuple(value) if isinstance(value, list) else value
+def _rule(plain: Mapping[str, Any]) -> Rule:
+    if plain["checked"] in CHECKS:
+        return rule_from_plain(plain)
+    # A plug-in's check, whose code stays on the head
+    check = Check(plain["checked"], lambda: iter(()), (), {}, plain["fleet"])
+    return dataclasses.replace(rule_from_plain({**plain, "parameters": {}}, check), disabled="",
+                               left_out=plain["left_out"] or f"{AT_HOME}: its check is a plug-in's")
 
 
 def _portable(plain: Any) -> Any:

@@ -89,6 +89,5 @@ def bmc_fan(bmc_sensors: BmcSensors) -> Iterator[Finding]:
 
 def _critical(bmc_sensors: BmcSensors, *, fans: bool) -> Iterator[Finding]:
     for sensor in bmc_sensors.sensors:
-        fan = sensor.reading.endswith("RPM") or "fan" in sensor.name.casefold()
-        if sensor.critical and fan == fans:
+        if sensor.critical and fans == (sensor.reading.endswith("RPM") or "fan" in sensor.name.casefold()):
             yield Finding(f"{sensor.reading} ({sensor.state})", "within its critical thresholds", sensor.name)

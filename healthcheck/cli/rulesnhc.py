@@ -15,7 +15,6 @@ from healthcheck.cli import completing
 from healthcheck.cli.options import RULES, check_sku
 from inventory.cli.formatted import formats
 from inventory.errors import UsageError
-from inventory.importers.base import MAX_BYTES, check_size, read
 from inventory.text import clean
 
 if TYPE_CHECKING:
@@ -51,6 +50,8 @@ def import_nhc(file: str, sku: str | None, out: str | None, rules: str | None, f
 
     ruleset = load_ruleset(rulesfolder.folders(rules))
     check_sku(sku, ruleset)
+    from inventory.importers.base import MAX_BYTES, check_size, read
+
     data = sys.stdin.buffer.read(MAX_BYTES + 1) if file == "-" else read(file)
     check_size(data, file)
     lines = read_nhc_conf(data)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, TypeVar
 
-from healthcheck.facts.cache import Content, FactCache, content_of
+from healthcheck.facts.cache import FactCache
 from healthcheck.facts.files import CapturedFiles, DeviceOutput, device_output
 from healthcheck.facts.values import Partial, Unmeasured, Unread
 from healthcheck.model.probes import Needs, Probe, ProbeKind
@@ -15,6 +15,7 @@ from healthcheck.model.recording import Capture, Host, Outcome, Recording
 
 T = TypeVar("T")
 Builder = Callable[["Captures"], Any]
+_CUT = (Outcome.TRUNCATED, Outcome.TIMEOUT)
 
 
 def hung(probe: Probe, capture: Capture | None) -> bool:
@@ -67,8 +68,9 @@ class Captures:
         self._host = recording.host
         self._captures = recording.captures
         self._cache = cache
-        self._contents: dict[str, Content | None] = {}
+        self._numbers: dict[str, int | None] = {}
         self._built: dict[Builder, Any] = {}
+        self._cut = frozenset(name for name, capture in self._captures.items() if capture.outcome in _CUT)
 
     @property
     def host(self) -> Host:
@@ -97,7 +99,7 @@ class Captures:
         spec = BY_BUILDER.get(build)
         if self._cache is None or spec is None or spec.of_snapshot:
             return build(self)
-        return self._cache.fact(spec.name, [self._content(probe) for probe in spec.everything],
+        return self._cache.fact(spec.name, [self._number(self._cache, name) for name in spec.everything],
                                 partial(build, self))
 
     def part(self, name: str, content: Hashable, make: Callable[[], T]) -> T:
@@ -105,10 +107,15 @@ class Captures:
         parts of any snapshots share it. `name` tells what is made of a part."""
         return make() if self._cache is None else self._cache.part(name, content, make)
 
-    def _content(self, probe: Probe) -> Content | None:
-        if probe.id not in self._contents:
-            self._contents[probe.id] = content_of(self._captures.get(probe.id))
-        return self._contents[probe.id]
+    def _number(self, cache: FactCache, probe: str) -> int | None:
+        if probe not in self._numbers:
+            self._numbers[probe] = cache.number(self._captures.get(probe))
+        return self._numbers[probe]
+
+    @property
+    def cut(self) -> frozenset[str]:
+        """The ids of probes that brought a part at most."""
+        return self._cut
 
     def capture(self, probe: Probe) -> Capture | None:
         """The raw capture, whatever its outcome."""
@@ -164,9 +171,9 @@ class FactSpec:
     of_snapshot: bool = False
 
     @cached_property
-    def everything(self) -> tuple[Probe, ...]:
-        """All probes that it may read."""
-        return tuple(dict.fromkeys((*self.probes, *self.besides, *self.at_hand)))
+    def everything(self) -> tuple[str, ...]:
+        """The ids of all probes that it may read."""
+        return tuple(dict.fromkeys([probe.id for probe in (*self.probes, *self.besides, *self.at_hand)]))
 
 
 FACTS: dict[str, FactSpec] = {}
@@ -209,14 +216,13 @@ def build_fact(spec: FactSpec, captures: Captures) -> Any:
         return Unmeasured(str(error), asked=error.asked)
     except Exception as error:  # noqa: BLE001  (a parser that fails on foreign bytes must cost one fact only)
         return Unmeasured(f"{spec.name} could not be read from the node's output ({type(error).__name__})")
-    if isinstance(value, (Unmeasured, Partial)):
+    if not captures.cut or isinstance(value, (Unmeasured, Partial)):
         return value
     seconds = [probe for probe in spec.probes if probe.needs is Needs.NVIDIA_UNANSWERED]
     replaced = any(captures.outcome(probe) is Outcome.DONE for probe in seconds)
     for probe in spec.probes:
         if probe in seconds or (replaced and probe.kind is ProbeKind.NVML):
             continue
-        capture = captures.capture(probe)
-        if capture is not None and capture.outcome in (Outcome.TRUNCATED, Outcome.TIMEOUT):
-            return Partial(value, why(probe, capture))
+        if probe.id in captures.cut:
+            return Partial(value, why(probe, captures.capture(probe)))
     return value

@@ -19,35 +19,51 @@ _DONE = Outcome.DONE
 
 
 class FactCache:
-    """Holds facts for at most `most` characters of captures, the most recently used ones."""
+    """Holds facts and what they were made of, of at most `most` characters: beyond that it forgets all and
+    begins anew."""
 
     def __init__(self, most: int = CACHE) -> None:
         self._most = most
         self._size = 0
-        self._facts: dict[Content, tuple[Any, int]] = {}
+        self._met = 0       # contents so far: a number stands for the same content for ever
+        self._numbers: dict[Content, int] = {}
+        self._facts: dict[tuple[Hashable, ...], Any] = {}
 
-    def fact(self, name: str, contents: Sequence[Content | None], make: Callable[[], Any]) -> Any:
-        """The fact of this name for these contents, by `make` where it is not cached; exceptions are not
-        cached."""
-        if None in contents:
-            return make()
-        key = (name, *contents)
-        known = self._facts.pop(key, None)
+    def number(self, capture: Capture | None) -> int | None:
+        """What stands here for the content of a capture; None where that is not cached."""
+        content = content_of(capture)
+        if content is None:
+            return None
+        known = self._numbers.get(content)
         if known is None:
-            size = CACHE_ENTRY + sum([content[0] for content in contents if content])
-            known = make(), size
-            self._size += size
-        self._facts[key] = known        # as the last one
-        while self._size > self._most:
-            self._size -= self._facts.pop(next(iter(self._facts)))[1]
-        return known[0]
+            self._keep(content[0] if content else 0)
+            self._met += 1
+            known = self._numbers[content] = self._met
+        return known
 
+    def fact(self, name: str, numbers: Sequence[int | None], make: Callable[[], Any]) -> Any:
+        """The fact of this name for contents of these numbers, by `make` where it is not cached; exceptions
+        are not cached."""
+        return make() if None in numbers else self.part(name, tuple(numbers), make)
 
     def part(self, name: str, content: Hashable, make: Callable[[], T]) -> T:
         """As `fact`, for facts that depend on a part of a capture alone: one GPU's links, one port's
         counters."""
-        found: T = self.fact(name, [(0, content)], make)
+        key = name, content
+        if key not in self._facts:
+            made = make()
+            self._keep(CACHE_ENTRY)
+            self._facts[key] = made
+        found: T = self._facts[key]
         return found
+
+    def _keep(self, size: int) -> None:
+        """Makes room for so many characters more."""
+        self._size += size
+        if self._size > self._most:
+            self._numbers.clear()
+            self._facts.clear()
+            self._size = size
 
 
 def content_of(capture: Capture | None) -> Content | None:

@@ -12,6 +12,7 @@ Without a performance agent, old kernels write "N/A (no PMA)".
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import chain
@@ -201,17 +202,18 @@ def _read(captures: Captures) -> tuple[_ByKind, str | None]:
     found = captures.once(ports)
     files, sysfs = captures.files(COUNTERS), captures.files(SYSFS)
     every: tuple[Port, ...] = found.value if isinstance(found, Partial) else found
-    shown = [frozenset(name for name in _NAMES if files.has(_at(port.device, port.number, name)))
-             for port in every]
+    paths = [[_at(port.device, port.number, name) for name in _NAMES] for port in every]
+    shown = [frozenset([name for name, path in zip(_NAMES, of_port, strict=True) if files.has(path)])
+             for of_port in paths]
     of_kind: dict[tuple[str, bool], frozenset[str]] = {}
     for port, names in zip(every, shown, strict=True):
         key = port.kind, port.virtual
         of_kind[key] = of_kind.get(key, _NONE) | names if port.kind else _NONE
     # Counters that no rule judges make no facts: they grow with traffic.
     of_ports = [
-        _counters(captures, files, port.name, port.device, pci_of(sysfs, port.device), port.number,
+        _counters(captures, files, of_port, port.name, port.device, pci_of(sysfs, port.device), port.number,
                   _lacking(of_kind[port.kind, port.virtual], names))
-        for port, names in zip(every, shown, strict=True)]
+        for port, of_port, names in zip(every, paths, shown, strict=True)]
     read: _ByKind = {meaning: tuple(chain.from_iterable([of_port[meaning] for of_port in of_ports]))
                      for meaning in _JUDGED}
     if isinstance(found, Partial):
@@ -248,19 +250,14 @@ def _of_kind(captures: Captures, meaning: GrowthMeaning) -> Any:
     return partial_if(read[meaning], unreadable)
 
 
-def _counters(captures: Captures, files: CapturedFiles, port: str, device: str, pci: Any, number: int,
-              lacking: frozenset[str]) -> _ByKind:
-    """The counters of one port; ports of any snapshots share them where their files are equal."""
-    paths = _paths(device, number)
+def _counters(captures: Captures, files: CapturedFiles, paths: Sequence[str], port: str, device: str,
+              pci: Any, number: int, lacking: frozenset[str]) -> _ByKind:
+    """The counters of one port, with the files of all; ports of any snapshots share them where these are
+    equal."""
     files.ignore(paths)         # one that was not read is a counter of its own that was not measured
     content = port, device, pci, number, tuple(map(files.entry, paths)), lacking
     return captures.part("counters of a port", content,
                          lambda: _of_port(files, port, device, pci, number, lacking))
-
-
-def _paths(device: str, number: int) -> list[str]:
-    """The files of a port's judged counters."""
-    return [_at(device, number, name) for name in _NAMES]
 
 
 _NONE: frozenset[str] = frozenset()

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.dimmslots import Slots
 from healthcheck.facts.files import CapturedFiles
-from healthcheck.facts.firmware import DIMMS, installed
+from healthcheck.facts.firmware import DIMMS, Dimm, installed
 from healthcheck.facts.parsing import natural, whole
 from healthcheck.facts.values import UNSUPPORTED, Fact, partial_if, readings
 from healthcheck.model.probes import MIB, Probe, ProbeKind
@@ -62,15 +63,23 @@ class MemoryPart(Fact):
 def memory_parts(captures: Captures) -> Any:
     """Every part that the drivers know, a controller after its DIMMs. A file that cannot be read costs one
     reading of one part."""
-    files = captures.files(EDAC)
-    files.require(ALWAYS)
+    captures.files(EDAC).require(ALWAYS)
+    # That file is another one in every snapshot, and the rest mostly the same.
+    entries = {path: entry for path, entry in captures.files(EDAC).items() if path != ALWAYS}
+    asked = captures.capture(DIMMS)
+    modules = (asked.outcome, asked.exit, asked.text) if asked is not None else None
+    return captures.part("memory_parts", (tuple(entries.items()), modules),
+                         lambda: _parts(CapturedFiles(entries), installed(captures)))
+
+
+def _parts(files: CapturedFiles, modules: Iterable[Dimm]) -> Any:
     held: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for path in files:
         if match := _FILE.fullmatch(path):
             held[match[1]][match[2] or ""].add(match[3])
     labels = {place: label for controller, rows in held.items() for row, names in rows.items()
               for place, label in _labels(files, f"{controller}/{row}", names).items()}
-    slots = Slots(labels, installed(captures))
+    slots = Slots(labels, modules)
     found: list[MemoryPart] = []
     for controller in sorted(held, key=natural):
         found += _controller(files, controller, held[controller], slots)

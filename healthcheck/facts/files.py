@@ -31,6 +31,10 @@ class CapturedFiles:
     def __iter__(self) -> Iterator[str]:
         return iter(self._entries)
 
+    def items(self) -> Iterable[tuple[str, FileCapture]]:
+        """Each path with its file as it was captured."""
+        return self._entries.items()
+
     def __contains__(self, path: str) -> bool:
         return path in self._entries
 

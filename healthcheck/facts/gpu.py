@@ -362,7 +362,7 @@ def _filled(
 def gpus(captures: Captures) -> Any:
     """Every GPU that the driver lists; empty where it lists none, or where there is no driver and no GPU on
     the PCI bus."""
-    found = _sourced(captures)
+    found = captures.once(_sourced)
     if isinstance(found, Partial):
         return Partial(_gpus_of(found.value), found.reason)
     return _gpus_of(found)
@@ -376,7 +376,7 @@ def _gpus_of(lines: Sequence[_Sourced]) -> tuple[Gpu, ...]:
 def silence(captures: Captures) -> str:
     """The driver's words where it lists GPUs, all of them were asked, and none answers; else empty."""
     try:
-        found = _sourced(captures)
+        found = captures.once(_sourced)
     except Unread:
         return ""
     return "" if isinstance(found, Partial) else none_answers([each.line for each in found])
@@ -387,9 +387,10 @@ def _gpu(line: Line, source: str, caveat: str, answer: GpuAnswer) -> Gpu:
     unread = handle_error(line, source)
     fields: dict[str, Any] = (dict.fromkeys(READINGS, unread) if unread is not None
                               else gpu_fields(line, source))
-    values = {"name": f"GPU {index}", "index": index, "answers": answer.answers, "trouble": answer.trouble,
-              "caveat": "; ".join(filter(None, (caveat, line.get("note")))), **fields}
-    return Gpu(**undivided({**values, "temperature_below_slowdown_c": _below_slowdown(values)}))
+    fields.update(name=f"GPU {index}", index=index, answers=answer.answers, trouble=answer.trouble,
+                  caveat="; ".join(filter(None, (caveat, line.get("note")))))
+    fields["temperature_below_slowdown_c"] = _below_slowdown(fields)
+    return Gpu(**undivided(fields))
 
 
 def _below_slowdown(values: Mapping[str, Any]) -> Any:

@@ -71,6 +71,8 @@ def answers(lines: Sequence[Line], sources: Sequence[str] | None = None) -> list
     """
     read = list(map(_readings, lines))
     sound = [of.lost is None and bool(of.good) and not _most_fail(of.good, of.failed) for of in read]
+    if all(sound):
+        return [_ANSWERS] * len(read)
     given = frozenset(key for of, answering in zip(read, sound, strict=True) if answering for key in of.good)
     named = sources or ("NVML",) * len(read)
     return [_ANSWERS if answering else _answer(line, of, given, source)
@@ -80,10 +82,14 @@ def answers(lines: Sequence[Line], sources: Sequence[str] | None = None) -> list
 def none_answers(lines: Sequence[Line]) -> str:
     """The driver's words where not one of these GPUs answers; empty where one does, where there is none,
     where an error of our own may be why, and where the only one is lost, which is its own fault."""
-    read = list(map(_readings, lines))
+    read: list[_Readings] = []
+    for line in lines:
+        read.append(_readings(line))
+        if read[-1].good:
+            return ""
     if not read or (len(read) == 1 and read[0].lost is not None):
         return ""
-    return read[0].words if all(of.errors and not of.good and not of.own for of in read) else ""
+    return read[0].words if all(of.errors and not of.own for of in read) else ""
 
 
 def _answer(line: Line, of: _Readings, given: frozenset[str], source: str) -> GpuAnswer:
@@ -111,20 +117,21 @@ def _most_fail(good: frozenset[str], failed: frozenset[str]) -> bool:
 
 
 def _readings(line: Line) -> _Readings:
-    good, failed, lacking, errors = set(), set(), set(), list[tuple[int, str]]()
     handle = error_of(line)
     if handle is not None and handle[0] in OUR_OWN:
         return _Readings(own=True)
     if handle is not None:
         return _Readings(errors=(handle,))
-    for key, value in line.items():
-        if type(value) is not dict or key in _NO_READING:
+    read = {key: value for key, value in line.items() if type(value) is dict and key not in _NO_READING}
+    good = frozenset([key for key, value in read.items() if "ok" in value])
+    if len(good) == len(read):
+        return _Readings(good)
+    lacking, errors = set(), dict[str, tuple[int, str]]()
+    for key, value in read.items():
+        if key in good:
             continue
-        if "ok" in value:
-            good.add(key)
-        elif value.get("na") is True:
+        if value.get("na") is True:
             lacking.add(key)
         elif (error := error_of(value)) is not None and error[0] not in OUR_OWN:
-            failed.add(key)
-            errors.append(error)
-    return _Readings(frozenset(good), frozenset(failed), frozenset(lacking), tuple(errors))
+            errors[key] = error
+    return _Readings(good, frozenset(errors), frozenset(lacking), tuple(errors.values()))

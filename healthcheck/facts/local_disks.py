@@ -31,9 +31,10 @@ def local_disks(captures: Captures) -> LocalDisks:
     bus = captures.once(nvme_bus)
     if isinstance(bus, Partial):
         raise Unread(bus.reason)
-    if set(bus.on_pci) - set(bus.driven) or 0 in set(_bytes(captures)):
+    counts = list(_bytes(captures))
+    if set(bus.on_pci) - set(bus.driven) or 0 in counts:
         return LocalDisks.absent("disks (a drive is there that the kernel does not have in whole)")
-    sizes = Counter(_size(count) for count in _bytes(captures))
+    sizes = Counter(map(_size, counts))
     ordered = sorted(sizes.items(), key=lambda item: -item[0][0])
     text: Any = ", ".join(f"{count} of {size[1]}" for size, count in ordered) or UNSUPPORTED
     return LocalDisks("disks", sizes=text)

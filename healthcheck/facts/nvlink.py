@@ -9,7 +9,8 @@ from __future__ import annotations
 import marshal
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
-from typing import Any, TypeVar
+from operator import attrgetter
+from typing import Any, NamedTuple, TypeVar
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.divided import LINKS, PAIRS, is_divided
@@ -156,43 +157,63 @@ def _rows(line: Line) -> Any:
     return rows
 
 
-def _by_gpu(captures: Captures, name: str, read: Sequence[str], make: Callable[[Line], Iterable[T]]) -> Any:
-    """What `make` finds in the line of a GPU. It depends on the GPU's number and the readings `read` alone:
-    GPUs with equal ones share it."""
+def _by_gpu(captures: Captures, name: str, read: Sequence[str], make: Callable[[Line], T]) -> Any:
+    """What `make` finds in the line of each GPU. It depends on the GPU's number and the readings `read`
+    alone: GPUs with equal ones share it."""
 
-    def of_gpu(line: Line) -> Iterable[T]:
+    def of_gpu(line: Line) -> T:
         # Unlike a tuple of the values, it tells 1, 1.0 and True apart; without references (version 2) equal
         # values always give equal bytes.
         content = marshal.dumps([line.get(key) for key in ("index", "error", *read)], 2)
-        return captures.part(name, content, lambda: tuple(make(line)))
+        return captures.part(name, content, lambda: make(line))
 
-    return each(captures, lambda lines: tuple(chain.from_iterable(map(of_gpu, lines))))
+    return each(captures, lambda lines: tuple(map(of_gpu, lines)))
+
+
+class _OfGpu(NamedTuple):
+    """What the rows of one GPU's links come to."""
+
+    links: tuple[GpuLinks, ...]
+    each: tuple[NvLink, ...]
+    errors: tuple[NvLinkErrors, ...]
+    errors5: tuple[NvLink5Errors, ...]
+
+
+def _of_gpus(captures: Captures) -> Any:
+    return _by_gpu(captures, "links of a GPU", ("nvlinks", "mig"), lambda line: _OfGpu(
+        (_gpu_links(line),), tuple(_links(line)), tuple(_errors(line, NvLinkErrors, _COUNTERS, _BEFORE)),
+        tuple(_errors(line, NvLink5Errors, (*_COUNTERS5, *_NEWER5), _SHORT))))
+
+
+def _chained(found: Any, of: Callable[[Any], Iterable[T]]) -> Any:
+    """Of all GPUs, one after the other."""
+    if isinstance(found, Partial):
+        return Partial(_chained(found.value, of), found.reason)
+    return tuple(chain.from_iterable(map(of, found)))
 
 
 @fact("gpu_links", NVML, PCI, each="gpu_link")
 def gpu_links(captures: Captures) -> Any:
     """How many links each GPU has."""
-    return _by_gpu(captures, "gpu_links of a GPU", ("nvlinks", "mig"), lambda line: [_gpu_links(line)])
+    return _chained(captures.once(_of_gpus), attrgetter("links"))
 
 
 @fact("nvlinks", NVML, PCI, each="nvlink")
 def nvlinks(captures: Captures) -> Any:
     """Every NVLink of every GPU."""
-    return _by_gpu(captures, "nvlinks of a GPU", ("nvlinks", "mig"), _links)
+    return _chained(captures.once(_of_gpus), attrgetter("each"))
 
 
 @fact("nvlink_errors", NVML, PCI, each="nvlink_counters")
 def nvlink_errors(captures: Captures) -> Any:
     """The error counters of every NVLink up to the fourth generation."""
-    return _by_gpu(captures, "nvlink_errors of a GPU", ("nvlinks",),
-                   lambda line: _errors(line, NvLinkErrors, _COUNTERS, _BEFORE))
+    return _chained(captures.once(_of_gpus), attrgetter("errors"))
 
 
 @fact("nvlink5_errors", NVML, PCI, each="nvlink5_counters")
 def nvlink5_errors(captures: Captures) -> Any:
     """The error counters of every NVLink of the fifth generation."""
-    return _by_gpu(captures, "nvlink5_errors of a GPU", ("nvlinks",),
-                   lambda line: _errors(line, NvLink5Errors, (*_COUNTERS5, *_NEWER5), _SHORT))
+    return _chained(captures.once(_of_gpus), attrgetter("errors5"))
 
 
 def _for_all_links(index: int, kind: type[T], names: Iterable[str], why: Any) -> T:
@@ -294,7 +315,7 @@ def bit_error_ratio(value: int) -> float:
 @fact("gpu_pairs", NVML, PCI, each="gpu_pair")
 def gpu_pairs(captures: Captures) -> Any:
     """Every pair of GPUs, in both orders."""
-    found = _by_gpu(captures, "gpu_pairs of a GPU", ("p2p",), _pairs)
+    found = _chained(_by_gpu(captures, "pairs of a GPU", ("p2p",), _pairs), tuple)
     if found == ():
         return each(captures, _alone)
     divided = each(captures, _divided)

@@ -68,9 +68,9 @@ def whereabouts(node: Node, gpus: Any) -> Mapping[int, Whereabouts]:
     inventory's, the rest is what the GPU knows."""
     found = {}
     for gpu in _members(gpus):
-        chassis, tray, module = (reading(gpu, field)
-                                 for field in ("chassis_serial", "tray_index", "module_id"))
+        tray = reading(gpu, "tray_index")
         if isinstance(tray, int):
+            chassis, module = reading(gpu, "chassis_serial"), reading(gpu, "module_id")
             of = f" of chassis {chassis}" if isinstance(chassis, str) else ""
             found[gpu.index] = Whereabouts((f"rack {node.rack}, " if node.rack else "") + f"tray {tray}{of}",
                                            module if isinstance(module, int) else None)

@@ -88,6 +88,11 @@ class Refusal(Exception):
         if recorded is not None:
             recorded.append(self)
 
+    @property
+    def said(self) -> object:
+        """All that it says of its source."""
+        return self.args[1:]
+
 
 class NotMeasured(Refusal):
     """A field that was not measured was read: its fact (None: no single one), and the reason. `asked` as in
@@ -102,6 +107,10 @@ class NotMeasured(Refusal):
 
     def __str__(self) -> str:
         return self.reason
+
+    @property
+    def said(self) -> object:
+        return self.reason, self.origin, self.asked
 
 
 class NotSupported(Refusal):

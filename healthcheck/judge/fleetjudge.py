@@ -22,11 +22,10 @@ from healthcheck.judge.judge import (
     conclude,
     declared_empty,
     found_empty,
-    growth_of,
     ready,
     result,
 )
-from healthcheck.judge.nodefacts import NodeFacts, members
+from healthcheck.judge.nodefacts import NodeFacts, growth_of, members
 from healthcheck.model.outcome import Finding, Origin, Result, Status
 from healthcheck.ruleset.rule import Rule
 from healthcheck.ruleset.sku import SMALLEST_COHORT, Sku
@@ -116,9 +115,10 @@ def _without_refused(
     check: Check, compared: dict[str, NodeFacts], refused: Iterable[Refusal], runs: Runs,
 ) -> dict[str, NodeFacts]:
     """The nodes with anything left to compare; the runs of those that refused a reading get the reason."""
-    by_source: defaultdict[object, list[Refusal]] = defaultdict(list)
+    # Each once: what many nodes share refuses for each of them.
+    by_source: defaultdict[object, dict[object, Refusal]] = defaultdict(dict)
     for one in refused:
-        by_source[one.source].append(one)
+        by_source[one.source].setdefault(one.said, one)
     if not by_source:
         return compared
     left = {}
@@ -128,7 +128,8 @@ def _without_refused(
             lacking = 0
             for fact in members(value):
                 sources = id(fact), (id(facts), id(fact))      # its own refusals, and those of its growth
-                reasons = [one for source in sources for one in by_source.get(source, ())]
+                reasons = [one for source in sources if source in by_source
+                           for one in by_source[source].values()]
                 if reasons:
                     runs[node].add_refused(reasons, check.name)
                     lacking += 1

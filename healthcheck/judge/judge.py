@@ -9,13 +9,11 @@ the refusal. FAIL outranks UNKNOWN, and both are reported.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from healthcheck.checks.base import GROWTH, Check, NotJudged, NotMeasured, NotSupported, Peers
-from healthcheck.checks.growth import Growth
-from healthcheck.facts.base import MEMBERS
+from healthcheck.checks.base import Check, NotJudged, NotMeasured, NotSupported
 from healthcheck.facts.plain import plain
 from healthcheck.facts.values import Fact, Refusal, Unmeasured, refusals
 from healthcheck.judge.limits import LONGEST_LINE, MOST_FINDINGS, MOST_LINES, MOST_RECORDS
@@ -101,11 +99,13 @@ class BoundRule:
             return result(rule, Status.SKIPPED, reason=reason)
         if self.answer is not None:
             return self.answer
-        run = CheckRun()
-        if (node.plain(check) or ready(check, node, run, lambda name: _empty(name, self.sku))) \
-                and _run(check, node, self.values, run):
-            return rule.passed
-        return conclude(rule, run)
+        run = None
+        if not node.plain(check):
+            run = CheckRun()
+            if not ready(check, node, run, lambda name: _empty(name, self.sku)):
+                return conclude(rule, run)
+        run = _run(check, node, self.values, run)
+        return rule.passed if run is None else conclude(rule, run)
 
 
 def judge(rule: Rule, node: NodeFacts, sku: Sku | None) -> Result:
@@ -185,103 +185,62 @@ def _unlearned(name: str, sku: Sku) -> bool:
     return not sku.numbers or (number is not None and sku.numbers.get(number) is None)
 
 
-def _run(check: Check, node: NodeFacts, values: Mapping[str, Any], run: CheckRun) -> bool:
-    """Runs a check, for each subject alone if it judges one at a time; whether there is nothing to report."""
-    refused: list[Refusal] = []
+def _run(check: Check, node: NodeFacts, values: Mapping[str, Any], run: CheckRun | None) -> CheckRun | None:
+    """Runs a check, for each subject alone if it judges one at a time. `run` holds what is known before; None
+    is returned where there is nothing to report."""
+    given = node.given(check)
+    refused = [*given.refused]
+    if given.failed is not None and not isinstance(given.failed, Refusal):
+        run = _check_failed(run or CheckRun(), check, given.failed)
+    function, beside = check.function, given.beside
     ended = judged = 0
     with refusals(refused):
-        try:
-            subjects = _subjects(check, node, refused)
-            others = [_argument(check, name, node) for name in check.arguments[1:]]
-        except Refusal:
-            subjects, others = [], []
-        except Exception as error:  # noqa: BLE001  (a defect of a selection costs its rules only)
-            subjects, others = [], []
-            _check_failed(run, check, error)
-        function, findings = check.function, run.findings
-        for subject in subjects:
+        for subject in given.subjects:
             before, brought = len(refused), 0
             try:
-                beside = [argument(subject) for argument in others] if others else ()
-                for found in function(subject, *beside, **values):
+                others = [of(node, subject) for of in beside] if beside else ()
+                for found in function(subject, *others, **values):
+                    run = run or CheckRun()
                     if isinstance(found, Note):
                         _add_once(run.caveats, clean(found.text))
                     else:
-                        findings.append(clean_finding(found, getattr(subject, "name", "")))
+                        run.findings.append(clean_finding(found, getattr(subject, "name", "")))
                     brought += 1
                     if brought == MOST_FINDINGS:
                         break
             except Refusal:
                 continue        # `refused` holds it
             except NotJudged as error:
-                if not findings and not refused:
+                run = run or CheckRun()
+                if not run.findings and not refused:
                     run.skipped = clean(str(error))
-                    return False
+                    return run
                 _add_once(run.caveats, clean(str(error)))    # what other subjects showed stands
             except Exception as error:  # noqa: BLE001  (a defect of a check costs its rule only)
                 if len(refused) == before:
-                    _check_failed(run, check, error)
+                    run = _check_failed(run or CheckRun(), check, error)
                 continue
             ended += 1
             judged += len(refused) == before
     if refused:
+        run = run or CheckRun()
         run.add_refused(refused, check.name)
         for one in refused:
             # Its frames hold this list: a cycle that would keep all of the node's facts
             one.__traceback__ = None
-        if check.each and subjects:
+        if check.each and given.subjects:
             run.judged = judged > 0
         else:
-            run.judged = ended == len(subjects) and not _unreadable(check, node, refused)
+            run.judged = ended == len(given.subjects) and not _unreadable(check, node, refused)
         if check.counts:
             run.findings = []
-    return not (run.findings or run.unmeasured or run.unsupported or run.caveats)
+    return run
 
 
-def _check_failed(run: CheckRun, check: Check, error: Exception) -> None:
+def _check_failed(run: CheckRun, check: Check, error: Exception) -> CheckRun:
     run.unmeasured[check.name] = Unmeasured(f"the check failed: {type(error).__name__}: {error}",
                                             Origin.MUSTER)
-
-
-def _subjects(check: Check, node: NodeFacts, refused: list[Refusal]) -> Sequence[Any]:
-    """What the check is run for: each member, or all of them at once."""
-    if check.over:
-        chosen = node.chosen(check.over, check.subject)
-        refused += chosen.refused
-        if chosen.failed is not None:
-            raise chosen.failed
-        value: Any = chosen.members
-    else:
-        value = node.input(check.subject).value
-    if check.each:
-        return members(value)
-    return (Peers(members(value)) if check.arguments[0] in check.peers_of else value,)
-
-
-def _argument(check: Check, name: str, node: NodeFacts) -> Callable[[Any], Any]:
-    """A function that gives an argument for a subject."""
-    if name == GROWTH:
-        growth = growth_of(node.growths(check.subject))
-        whole = not check.each and type(node.input(check.subject).value) is tuple
-        return (lambda _: growth) if whole else growth
-    if name in MEMBERS:
-        return lambda subject: node.joined(name, subject)
-    value = node.input(name).value
-    given = Peers(members(value)) if name in check.peers_of else value
-    return lambda _: given
-
-
-def growth_of(growths: Mapping[int, Growth[Any]]) -> Callable[[Fact], Growth[Any]]:
-    """A function that gives a subject's growth; it raises where its identity was not measured."""
-
-    def growth(subject: Fact) -> Growth[Any]:
-        known = growths.get(id(subject))
-        if known is None:
-            _ = subject.identity        # which refuses what it lacks
-            raise NotMeasured(subject, "it is there twice")
-        return known
-
-    return growth
+    return run
 
 
 def _unreadable(check: Check, node: NodeFacts, refused: Iterable[Refusal]) -> bool:

@@ -7,11 +7,11 @@ asks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from healthcheck.checks.base import SELECTIONS, SNAPSHOT_TIME, Check, NotMeasured, Peers, fact_of
+from healthcheck.checks.base import GROWTH, SELECTIONS, SNAPSHOT_TIME, Check, NotMeasured, Peers, fact_of
 from healthcheck.checks.growth import Growth
 from healthcheck.facts.base import MEMBERS
 from healthcheck.facts.plain import plain
@@ -22,8 +22,7 @@ Facts = Mapping[str, Any]
 Identity = tuple[Any, ...]
 
 
-@dataclass(frozen=True)
-class Input:
+class Input(NamedTuple):
     """One fact, or collection, before any check reads it.
 
     `value` is what was measured; `nothing` says why it was not measured at all, `partly` why not wholly.
@@ -48,10 +47,10 @@ class Input:
         if type(value) is Unmeasured:
             return cls(value, nothing=value)
         caveats: tuple[str, ...] = ()
-        if any(issubclass(kind, Fact) and ("caveat" in kind.FIELDS or kind.caveat)
-               for kind in set(map(type, members(value)))):
-            caveats = tuple(dict.fromkeys(
-                [fact.caveat for fact in members(value) if isinstance(fact, Fact) and fact.caveat]))
+        for kind in set(map(type, members(value))):
+            if issubclass(kind, Fact) and ("caveat" in kind.FIELDS or kind.caveat):
+                caveats = tuple(dict.fromkeys(
+                    [fact.caveat for fact in members(value) if isinstance(fact, Fact) and fact.caveat]))
         return cls(value, partly=partly, caveats=caveats, plain=partly is None and not caveats
                    and value != ())
 
@@ -63,6 +62,17 @@ class Selected:
     members: tuple[Any, ...]
     failed: Exception | None
     refused: tuple[Refusal, ...]
+
+
+class Given(NamedTuple):
+    """What checks of one signature are given on a node: their subjects, and by argument beside these a
+    function of node and subject. `refused` are the readings that a selection was refused, `failed` is why
+    there are no subjects."""
+
+    subjects: tuple[Any, ...]
+    beside: tuple[Callable[[NodeFacts, Any], Any], ...] = ()
+    refused: tuple[Refusal, ...] = ()
+    failed: Exception | None = None
 
 
 def members(value: Any) -> tuple[Any, ...]:
@@ -90,7 +100,8 @@ class NodeFacts:
         self.previous = previous
         self._inputs: dict[str, Input] = {}
         self._earlier: dict[str, Input] = {}
-        self._plain: dict[tuple[tuple[str, ...], tuple[str, ...]], bool] = {}
+        self._plain: dict[str, bool] = {}
+        self._given: dict[str, Given] = {}
         self._growths: dict[str, dict[int, Growth[Any]]] = {}
         self._selected: dict[str, Selected] = {}
         self._chosen: dict[tuple[str, str], Selected] = {}
@@ -101,7 +112,7 @@ class NodeFacts:
         known = self._inputs.get(name)
         if known is None:
             known = self._inputs[name] = Input.of(
-                self.facts.get(name, Unmeasured(f"{plain(name)} was not captured")))
+                self.facts[name] if name in self.facts else Unmeasured(f"{plain(name)} was not captured"))
         return known
 
     def earlier(self, name: str) -> Input | None:
@@ -115,13 +126,53 @@ class NodeFacts:
 
     def plain(self, check: Check) -> bool:
         """Whether everything a check takes was wholly measured, without caveats."""
-        known = self._plain.get(check.inputs)
+        known = self._plain.get(check.signature)
         if known is None:
-            earlier = map(self.earlier, check.earlier)
-            known = self._plain[check.inputs] = all(self.input(name).plain for name in check.facts) and all(
-                before is not None and before.nothing is None and before.partly is None
-                and before.value != () for before in earlier)
+            known = self._plain[check.signature] = self._is_plain(check)
         return known
+
+    def _is_plain(self, check: Check) -> bool:
+        for name in check.facts:
+            if not self.input(name).plain:
+                return False
+        for name in check.earlier:
+            before = self.earlier(name)
+            if before is None or before.nothing is not None or before.partly is not None \
+                    or before.value == ():
+                return False
+        return True
+
+    def given(self, check: Check) -> Given:
+        """What a check of one node is given."""
+        known = self._given.get(check.signature)
+        if known is None:
+            known = self._given[check.signature] = self._give(check)
+        return known
+
+    def _give(self, check: Check) -> Given:
+        chosen = self.chosen(check.over, check.subject) if check.over else None
+        if chosen is not None and chosen.failed is not None:
+            return Given((), refused=chosen.refused, failed=chosen.failed)
+        try:
+            value = self.input(check.subject).value if chosen is None else chosen.members
+            subjects = members(value) if check.each else (
+                Peers(members(value)) if check.arguments[0] in check.peers_of else value,)
+            beside = tuple([self._beside(check, name) for name in check.arguments[1:]])
+        except Exception as error:  # noqa: BLE001  (a defect of a fact costs its rules only)
+            return Given((), failed=error)
+        return Given(subjects, beside, chosen.refused if chosen is not None else ())
+
+    def _beside(self, check: Check, name: str) -> Callable[[NodeFacts, Any], Any]:
+        """A function that gives an argument for this node and a subject."""
+        if name == GROWTH:
+            growth = growth_of(self.growths(check.subject))
+            whole = not check.each and type(self.input(check.subject).value) is tuple
+            return (lambda _node, _subject: growth) if whole else (lambda _node, subject: growth(subject))
+        if name in MEMBERS:
+            return lambda node, subject: node.joined(name, subject)
+        value = self.input(name).value
+        given = Peers(members(value)) if name in check.peers_of else value
+        return lambda _node, _subject: given
 
     def taken(self, check: Check) -> list[Any]:
         """The facts that a check takes, of this snapshot and of the earlier one."""
@@ -184,6 +235,19 @@ class NodeFacts:
             if identity[:length] in known:
                 return known[identity[:length]]
         raise NotMeasured(subject, f"there is no {member} of the same identity")
+
+
+def growth_of(growths: Mapping[int, Growth[Any]]) -> Callable[[Fact], Growth[Any]]:
+    """A function that gives a subject's growth; it raises where its identity was not measured."""
+
+    def growth(subject: Fact) -> Growth[Any]:
+        known = growths.get(id(subject))
+        if known is None:
+            _ = subject.identity        # which refuses what it lacks
+            raise NotMeasured(subject, "it is there twice")
+        return known
+
+    return growth
 
 
 def pair(

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 
 from healthcheck.kernellog.quoting import blanked_all
 
@@ -167,9 +168,18 @@ _DIGIT_MATTERS = re.compile(r"systemd\[0\]: |Bank |failed! \(0x|0x\(____ptrval__
 _DIGIT = re.compile("[0-9]")
 _ZEROED = bytes(48 if 48 <= code < 58 else code for code in range(256))
 
-_masks = [(needle, re.compile(pattern), to.replace("0", _NUMERIC)) for _, needle, pattern, to, _ in MASKS]
-_kept = [(needle, re.compile(pattern)) for _, needle, pattern in _KEPT]
 _cache: dict[str, str] = {}
+
+
+@cache
+def _masks() -> list[tuple[str, re.Pattern[str], str]]:
+    """Compiled when the first log is read: most commands read none."""
+    return [(needle, re.compile(pattern), to.replace("0", _NUMERIC)) for _, needle, pattern, to, _ in MASKS]
+
+
+@cache
+def _kept() -> list[tuple[str, re.Pattern[str]]]:
+    return [(needle, re.compile(pattern)) for _, needle, pattern in _KEPT]
 
 
 def template(text: str) -> str:
@@ -248,11 +258,11 @@ def _masked(texts: Sequence[str]) -> list[str]:
     block = "\n" + block       # gives the first text the line feed that the others have before them
     if "*>" in block:
         block = block.replace("*>", "**>")
-    for needle, pattern, to in _masks:
+    for needle, pattern, to in _masks():
         if needle in block:
             block = pattern.sub(to, block)
     hidden = 0
-    for needle, pattern in _kept:
+    for needle, pattern in _kept():
         if needle in block:
             block, found = pattern.subn(_hide, block)
             hidden += found

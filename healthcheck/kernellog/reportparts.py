@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from enum import Enum
-from functools import lru_cache
+from functools import cache, lru_cache
 
 
 class Role(Enum):
@@ -153,7 +153,7 @@ _AER = (
     r"|Error of this Agent"
     r"|aer_layer=|aer_uncor_severity)"
 )
-_PARTS = re.compile(_any(
+_PARTS = _any(
     r"(?P<open>-{12}\[ cut here \]-{12})", r"(?P<rule>={20,80}$)", rf"(?P<stall>{_STALL})",
     rf"(?P<head>{_HEAD})", rf"(?P<weak>{_WEAK})", r"(?P<nmi>NMI backtrace for cpu \d)",
     rf"(?P<asked>{_ASKED})", rf"(?P<fault>{_FAULT})", r"(?P<code>Code: )",
@@ -167,7 +167,7 @@ _PARTS = re.compile(_any(
     r"|print_health_info:[^\n]{1,40}: (?:(?P<health_head>Health issue observed)|(?P<health_weak>synd "
     r")|(?P<health>)))",
     rf"(?P<trace>{_TRACE})", rf"(?P<oom>{_OOM})",
-), re.ASCII)
+)
 _OF = {
     "open": ReportPart(ReportFamily.TRACE, Role.OPEN),
     "rule": ReportPart(ReportFamily.TRACE, Role.OPEN, ends=True),
@@ -192,10 +192,16 @@ _OF = {
 }
 
 
+@cache
+def _parts() -> re.Pattern[str]:
+    """Compiled when the first log is read: most commands read none."""
+    return re.compile(_PARTS, re.ASCII)
+
+
 @lru_cache(maxsize=4096)
 def part_of(text: str) -> ReportPart | None:
     """What the line is, or None if it is part of no known report."""
-    found = _PARTS.match(text)
+    found = _parts().match(text)
     if found is None:
         return None
     part = _OF[found.lastgroup or ""]

@@ -36,6 +36,8 @@ class Outcome(Enum):
     # Our own program lacked something (a descriptor, memory, a process, a module): says nothing of the node
     UNABLE = "unable"
 
+    __hash__ = object.__hash__      # an Enum's own is of its member's name, in Python, and slower
+
 
 _MOST_REASON = 400     # characters
 
@@ -179,7 +181,7 @@ def _capture(name: str, value: Any) -> Capture:
     return Capture(outcome=_outcome(name, value.get("outcome")), exit=exit_status,
                    seconds=_number(value, "seconds"), bytes=_typed(value, "bytes", int),
                    text=_typed(value, "text", str, ""), stderr=_typed(value, "stderr", str, ""),
-                   files=_files(name, files), note=_typed(value, "note", str, ""))
+                   files=_files(name, files) if files else {}, note=_typed(value, "note", str, ""))
 
 
 def _files(name: str, entries: dict[str, Any]) -> dict[str, FileCapture]:
@@ -218,6 +220,8 @@ def _typed(document: dict[str, Any], key: str, kind: type, default: Any = None) 
 
 def _number(document: dict[str, Any], key: str) -> float:
     value = document.get(key)
+    if type(value) is float and isfinite(value):
+        return value
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         with suppress(OverflowError):   # a whole number past the range of a float
             if isfinite(value):

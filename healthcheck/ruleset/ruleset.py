@@ -28,16 +28,22 @@ class Ruleset:
     every file read. `baselines` are digests by file of what the kernel log is compared with, tables of Xids
     included.
 
-    `kernel_from` loads the kernel log's catalogue and baselines on demand: most commands never need them.
+    `kernel_from` loads the kernel log's catalogue and baselines on demand, `xids_from` the tables of Xids:
+    most commands never need them.
     """
 
     rules: tuple[Rule, ...]
     skus: Mapping[str, Sku]
     digest: str
     profiles: Mapping[str, Profile] = field(default_factory=lambda: MappingProxyType({}))
-    xids: XidTable | None = None
+    xids_from: Callable[[], XidTable | None] | None = None
     kernel_from: Callable[[], KernelRules] | None = None
     baselines: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def xids(self) -> XidTable | None:
+        """The tables of Xids; raises RulesError for a mistake in their files."""
+        return self.xids_from() if self.xids_from is not None else None
 
     @property
     def kernel(self) -> KernelRules | None:
@@ -124,10 +130,10 @@ class Ruleset:
 
 def load_ruleset(folders: Iterable[Path]) -> Ruleset:
     """Reads `*.yaml` of each folder and its sku, profile, kernel, baseline; raises RulesError, UsageError."""
-    # A node with compiled rules has no YAML reader.
-    from healthcheck.ruleset.rulesetload import load
+    # A node with compiled rules has neither the folders nor plug-ins.
+    from healthcheck.ruleset.rulesetcache import load
 
-    return load(folders)
+    return load(tuple(folders))
 
 
 def _nearest(word: str, known: Iterable[str]) -> str:

@@ -24,7 +24,7 @@ from healthcheck.config.entry import Entry, kind_of, nearest, overlay
 from healthcheck.config.rulesfolder import NOT_RULES, display_name
 from healthcheck.model.outcome import Owner, Repair, Severity
 from healthcheck.model.probes import Effect
-from healthcheck.ruleset import plugins, profileload
+from healthcheck.ruleset import profileload
 from healthcheck.ruleset.portplan import read_ports
 from healthcheck.ruleset.rule import Number, Proven, Rule, UnsupportedPolicy
 from healthcheck.ruleset.ruleentries import PROFILE_KEYS, RuleEntries, former_ids, member, mistake, whole_file
@@ -42,8 +42,8 @@ _NUMBER_TYPES = (int, float, bool, str, type(None))
 
 
 def load(folders: Iterable[Path]) -> Ruleset:
-    """Reads `*.yaml` of each folder and its sku, profile, kernel, baseline; raises RulesError, UsageError."""
-    plugins.load()
+    """Reads `*.yaml` of each folder and its sku, profile, kernel, baseline, by the checks that are known;
+    raises RulesError, UsageError."""
     folders = tuple(folders)
     digest = hashlib.sha256()
     rules = RuleEntries()
@@ -75,7 +75,8 @@ def load(folders: Iterable[Path]) -> Ruleset:
     _refuse_unused(skus.values(), {number for rule in loaded for number in rule.numbers} | LEARNERS.keys())
     return Ruleset(loaded, known_skus, digest.hexdigest(),
                    {name: profileload.profile(entry, loaded) for name, entry in profiles.items()},
-                   load_xid_table(folders), functools.cache(lambda: _kernel(folders)),
+                   functools.cache(lambda: load_xid_table(folders)),
+                   functools.cache(lambda: load_kernel(folders)),
                    MappingProxyType(baselines))
 
 
@@ -84,7 +85,8 @@ def _digest(baselines: Mapping[str, str], name: str, read: bytes) -> str:
     return hashlib.sha256(baselines.get(name, "").encode() + read).hexdigest()[:16]
 
 
-def _kernel(folders: Iterable[Path]) -> KernelRules:
+def load_kernel(folders: Iterable[Path]) -> KernelRules:
+    """The catalogue of kernel lines and the baselines; raises RulesError."""
     known = cached_catalogue(folders)
     today = dt.date.today().isoformat()
     return KernelRules(known, tuple(current(baseline, today) for baseline in load_baselines(folders, known)))

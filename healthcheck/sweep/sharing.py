@@ -25,6 +25,7 @@ class SharedParts:
         self._first: dict[tuple[str, ...], dict[str, Result]] = {}
         self._whole: dict[tuple[int, ...], tuple[Result, ...]] = {}
         self._facts: dict[bytes, Any] = {}
+        self._kept: dict[tuple[int, ...], Any] = {}     # by the ids of its members, or its own
 
     def result(self, result: Result) -> Result:
         """A result of this assessment's rules; one with findings is its node's own."""
@@ -35,9 +36,11 @@ class SharedParts:
 
     def results(self, results: Mapping[str, Result]) -> MutableMapping[str, Result]:
         """Results by rule: those of the first node with the same rules, and beside them what differs."""
-        own = {rule: self.result(result) for rule, result in results.items()}
-        first = self._first.setdefault(tuple(own), own)
-        return ChainMap({rule: result for rule, result in own.items() if result is not first[rule]}, first)
+        first = self._first.get(tuple(results))
+        if first is None:
+            first = self._first[tuple(results)] = {rule: self.result(one) for rule, one in results.items()}
+        differing = {rule: self.result(one) for rule, one in results.items() if one is not first[rule]}
+        return ChainMap({rule: one for rule, one in differing.items() if one is not first[rule]}, first)
 
     def whole(self, results: tuple[Result, ...]) -> tuple[Result, ...]:
         """All results of a node in the order of rules."""
@@ -51,6 +54,11 @@ class SharedParts:
         return {name: self._fact(fact) if name in FACTS else fact for name, fact in facts.items()}
 
     def _fact(self, fact: Any) -> Any:
+        # Made of what is kept it is kept itself: mostly it came from the cache of facts.
+        known = self._kept.get(_ids(fact))
+        return self._by_content(fact) if known is None else known
+
+    def _by_content(self, fact: Any) -> Any:
         try:
             content = pickle.dumps(fact, pickle.HIGHEST_PROTOCOL)
         except Exception:  # noqa: BLE001  (a plug-in's fact may hold anything; then it is its node's own)
@@ -59,5 +67,9 @@ class SharedParts:
         known = self._facts.get(key)
         if known is None:
             known = tuple(map(self._fact, fact)) if type(fact) is tuple else fact
-            self._facts[key] = known
+            self._facts[key] = self._kept[_ids(known)] = known
         return known
+
+
+def _ids(fact: Any) -> tuple[int, ...]:
+    return (0, *map(id, fact)) if type(fact) is tuple else (id(fact),)

@@ -283,7 +283,7 @@ def test_a_repeat_rule_that_a_site_disabled_is_not_judged_and_said() -> None:
         repeats = {name: replace(repeat, enabled=name not in disabled)
                    for name, repeat in TABLE.repeats.items()}
         assessment = Assessment((Node(name="gpu001", sku="hgx-h100"),),
-                                replace(RULES, xids=changed(TABLE, repeats=repeats)))
+                                replace(RULES, xids_from=lambda: changed(TABLE, repeats=repeats)))
         assessment.add(machine.recording(kernel_log=bursts))
         return next(result for result in assessment.finish().reports[0].results
                     if result.rule == "kernel-xid-repeat")
@@ -577,7 +577,7 @@ def test_an_access_port_is_told_from_a_trunk_port_by_the_gpus_that_report_with_i
 
 
 def test_without_a_table_the_rules_are_unknown_and_it_is_our_fault() -> None:
-    assessment = Assessment((Node(name="gpu001", sku="hgx-h100"),), replace(RULES, xids=None))
+    assessment = Assessment((Node(name="gpu001", sku="hgx-h100"),), replace(RULES, xids_from=None))
     assessment.add(machine.recording())
     found = [result for result in assessment.finish().reports[0].results if result.rule in OURS]
     assert {(result.status, result.reason) for result in found} == {

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.facts.base import FACTS, Captures, build_fact
-from healthcheck.facts.cache import FactCache, content_of
+from healthcheck.facts.cache import FactCache
 from healthcheck.facts.imex import DOMAIN, PATH
+from healthcheck.facts.limits import CACHE_ENTRY
 from healthcheck.facts.values import Fact, readings
 from healthcheck.kernellog.fold import LazyDigest
 from healthcheck.model.recording import SCHEMA, Capture, FileCapture, Outcome, Recording, read
@@ -196,19 +197,19 @@ def test_what_is_raised_is_not_kept() -> None:
         return made[0]
 
     with pytest.raises(ValueError, match="first"):
-        cache.fact("f", [()], make)
-    assert [cache.fact("f", [()], make) for _ in range(2)] == [2, 2]
-    assert cache.fact("g", [()], make) == 3
+        cache.fact("f", [1], make)
+    assert [cache.fact("f", [1], make) for _ in range(2)] == [2, 2]
+    assert cache.fact("g", [1], make) == 3
 
 
-def test_no_more_is_kept_than_the_bound_and_of_more_what_was_asked_for_last() -> None:
+def test_no_more_is_kept_than_the_bound_and_what_was_forgotten_is_made_again() -> None:
     cache = FactCache(most=10_000)
-    often = content_of(Capture(Outcome.DONE, text="often"))
     for number in range(50):
-        # type: ignore[misc]
-        assert cache.fact("f", [content_of(Capture(Outcome.DONE, text=str(number) * 1000))],
-                          lambda number=number: number) == number
-        assert cache.fact("f", [often], lambda number=number: number) == 0  # type: ignore[misc]
-        assert cache._size <= 10_000 and sum(size for _, size in cache._facts.values()) == cache._size
-    assert content_of(Capture(Outcome.DONE, text="x" * 40_000)) is None
+        capture = Capture(Outcome.DONE, text=str(number) * 1000)
+        assert cache.fact("f", [cache.number(capture)], lambda number=number: number) == number  # type: ignore[misc]
+        held = sum(content[0] for content in cache._numbers) + len(cache._facts) * CACHE_ENTRY
+        assert cache._size == held <= 10_000
+    first = cache.number(Capture(Outcome.DONE, text="0" * 1000))
+    assert cache.fact("f", [first], lambda: "again") == "again"
+    assert cache.number(Capture(Outcome.DONE, text="x" * 40_000)) is None
     assert cache.fact("f", [None], lambda: "made") == "made"

@@ -397,8 +397,8 @@ def partly_digits(tree: Any) -> Iterator[str]:
 
 def test_digits_are_reported_apart_in_the_forms_alone_that_are_masked_one_by_one() -> None:
     patterns = [("", masking._LETTERED.pattern), ("", masking._NUMBER.pattern),
-                *((needle, pattern.pattern) for needle, pattern in masking._kept),
-                *((needle, pattern.pattern) for needle, pattern, _ in masking._masks)]
+                *((needle, pattern.pattern) for needle, pattern in masking._kept()),
+                *((needle, pattern.pattern) for needle, pattern, _ in masking._masks())]
     found = {(needle, said) for needle, pattern in patterns
              for said in partly_digits(linear._parser.parse(pattern))}
     assert found == {("Bank ", "2367abef"), ("failed! (0x", "0"), ("(____ptrval____)", "0"),

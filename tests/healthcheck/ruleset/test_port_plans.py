@@ -7,7 +7,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from healthcheck.model.outcome import Result, Status
@@ -121,6 +121,7 @@ def test_a_node_that_only_says_which_ports_are_not_compute_has_the_others_judged
     assert failed(results(sysfs(*EIGHT[1:], *storage), **plans)) == {"port-count"}
 
 
+@settings(deadline=None)
 @given(st.randoms(use_true_random=False), st.sampled_from([(), *BLUEFIELDS.values()]),
        st.sampled_from([None, *range(8)]))
 def test_renumbering_the_devices_changes_no_verdict(order: random.Random, beside: tuple[dict[str, str], ...],

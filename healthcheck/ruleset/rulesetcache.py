@@ -1,0 +1,99 @@
+"""Caches between a user's commands what was read of the rules' YAML: reading and checking it takes most of
+the time of a command that only needs the rules. Results are never cached."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from healthcheck.baseline.kernelrules import KernelRules
+from healthcheck.checks.base import CHECKS
+from healthcheck.config import usercache
+from healthcheck.config.codec import from_plain, to_plain
+from healthcheck.facts.base import FACTS
+from healthcheck.model.probes import Effect
+from healthcheck.ruleset import plugins
+from healthcheck.ruleset.profile import Profile
+from healthcheck.ruleset.ruleplain import rule_from_plain, rule_to_plain
+from healthcheck.ruleset.ruleset import Ruleset
+from healthcheck.ruleset.sku import Sku
+from healthcheck.xid.xidtable import XidTable
+
+_FOLDERS = ("", "sku", "profile", "kernel", "emitter", "baseline")
+T = TypeVar("T")
+
+
+def load(folders: tuple[Path, ...]) -> Ruleset:
+    """What `rulesetload.load` gives; raises RulesError, UsageError."""
+    plugins.load()
+    name = usercache.digest(_parts(folders))
+    ruleset = _cached("rules", name, _read, lambda: _load(folders), _plain)
+    return replace(
+        ruleset, kernel_from=functools.cache(lambda: _kernel(folders)),
+        xids_from=functools.cache(lambda: _cached(
+            "xids", name, lambda held: from_plain(XidTable | None, held), lambda: _xids(folders), to_plain)))
+
+
+def _cached(kind: str, name: str, read: Callable[[Any], T], make: Callable[[], T],
+            plain: Callable[[T], Any]) -> T:
+    """What was kept under this name, as `read` reads it; else what `make` makes, which is kept."""
+    data = usercache.load(kind, name)
+    with contextlib.suppress(ValueError, KeyError, TypeError):
+        if data is not None:
+            return read(json.loads(data))
+    made = make()
+    usercache.save(kind, name, json.dumps(plain(made), separators=(",", ":")).encode())
+    return made
+
+
+def _load(folders: tuple[Path, ...]) -> Ruleset:
+    from healthcheck.ruleset.rulesetload import load
+
+    return load(folders)
+
+
+def _plain(ruleset: Ruleset) -> dict[str, Any]:
+    return {"rules": [rule_to_plain(rule) for rule in ruleset.rules], "skus": to_plain(ruleset.skus),
+            "digest": ruleset.digest, "profiles": to_plain(ruleset.profiles),
+            "baselines": to_plain(ruleset.baselines)}
+
+
+def _read(document: dict[str, Any]) -> Ruleset:
+    return Ruleset(tuple([rule_from_plain(rule) for rule in document["rules"]]),
+                   from_plain(Mapping[str, Sku], document["skus"]), document["digest"],
+                   from_plain(Mapping[str, Profile], document["profiles"]),
+                   baselines=from_plain(Mapping[str, str], document["baselines"]))
+
+
+def _xids(folders: tuple[Path, ...]) -> XidTable | None:
+    from healthcheck.xid.xidtableload import load_xid_table
+
+    return load_xid_table(folders)
+
+
+def _kernel(folders: tuple[Path, ...]) -> KernelRules:
+    from healthcheck.ruleset.rulesetload import load_kernel
+
+    return load_kernel(folders)
+
+
+def _parts(folders: tuple[Path, ...]) -> Iterator[bytes]:
+    """The files, their contents, the code that reads them (a checkout's version does not change), and of the
+    checks, plug-ins' included, what a rule is checked against."""
+    code = Path(__file__).parents[1]
+    for path in sorted(path for name in ("ruleset", "config", "xid") for path in (code / name).glob("*.py")):
+        yield path.read_bytes()
+    disruptive = {name for name, fact in FACTS.items() for probe in (*fact.probes, *fact.besides)
+                  if probe.effect is not Effect.PASSIVE}
+    for name, check in CHECKS.items():
+        parameters = [(held.name, held.phrase, held.required) for held in check.parameters.values()]
+        yield repr((name, check.fleet, parameters, sorted(disruptive.intersection(check.facts)))).encode()
+    for folder in folders:
+        for path in sorted(path for name in _FOLDERS for path in (folder / name).glob("*.yaml")):
+            yield str(path).encode()
+            yield path.read_bytes()

@@ -1,0 +1,123 @@
+"""Cached rules are those of the YAML, and no others: whatever changes in a file, or in a check, is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+
+from healthcheck.checks.base import CHECKS, Parameter
+from healthcheck.config import usercache
+from healthcheck.config.rulesfolder import packaged
+from healthcheck.ruleset import rulesetload
+from healthcheck.ruleset.ruleset import Ruleset, load_ruleset
+from healthcheck.xid import xidtableload
+from inventory.errors import RulesError
+
+RULE = """\
+- id: my-gpus
+  check: gpu.count
+  with: {expected: 8}
+  severity: warning
+  remedy: Look.
+  source: ours
+  proven: documented
+"""
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "muster"
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    folder = tmp_path / "site"
+    folder.mkdir()
+    (folder / "mine.yaml").write_text(RULE)
+    return folder
+
+
+def values(ruleset: Ruleset) -> list[object]:
+    """All but the functions that load more on demand, and what these load."""
+    return [*(getattr(ruleset, field.name) for field in fields(ruleset) if not field.name.endswith("_from")),
+            ruleset.xids, ruleset.kernel]
+
+
+def test_what_is_read_the_second_time_is_what_the_files_say(
+    site: Path, cache: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folders = (packaged(), site)
+    first, alone = load_ruleset(folders), rulesetload.load(folders)
+    assert values(first) == values(alone)
+    assert sorted(path.name.partition("-")[0] for path in cache.iterdir()) == ["catalogue", "rules", "xids"]
+    for module, name in ((rulesetload, "load"), (xidtableload, "load_xid_table")):
+        monkeypatch.setattr(module, name, lambda _: pytest.fail("the files were read again"))
+    second = load_ruleset(folders)
+    assert values(second) == values(first)
+    assert len(second.rules) > 300
+
+
+def add_a_rule(site: Path) -> None:
+    (site / "more.yaml").write_text(RULE.replace("my-gpus", "my-other-gpus"))
+
+
+def move(site: Path) -> None:
+    (site / "mine.yaml").rename(site / "ours.yaml")
+
+
+def change_a_number(site: Path) -> None:
+    (site / "mine.yaml").write_text(RULE.replace("8", "4"))
+
+
+def add_a_sku(site: Path) -> None:
+    (site / "sku").mkdir()
+    (site / "sku" / "mine.yaml").write_text("sku: mine\ntitle: Mine\nnumbers: {gpu_count: 3}\n")
+
+
+def add_a_profile(site: Path) -> None:
+    (site / "profile").mkdir()
+    (site / "profile" / "mine.yaml").write_text("profile: mine\ntitle: Mine\nonly: [my-gpus]\n")
+
+
+def count_longer(site: Path) -> None:
+    (site / "xid.yaml").write_text("repeats:\n- {id: same-tpc, hours: 25}\n")
+
+
+@pytest.mark.parametrize("change", [add_a_rule, move, change_a_number, add_a_sku, add_a_profile, count_longer])
+def test_whatever_changes_in_the_folders_is_read(site: Path, change: Callable[[Path], None]) -> None:
+    folders = (packaged(), site)
+    before = values(load_ruleset(folders))
+    change(site)
+    after = values(load_ruleset(folders))
+    assert after == values(rulesetload.load(folders)) != before
+
+
+def test_a_mistake_is_told_each_time_and_nothing_is_cached_for_it(site: Path, cache: Path) -> None:
+    (site / "mine.yaml").write_text(RULE.replace("expected", "expectd"))
+    for _ in range(2):
+        with pytest.raises(RulesError, match=r"mine\.yaml.*expectd"):
+            load_ruleset((packaged(), site))
+    assert not cache.exists()
+
+
+def test_a_check_that_takes_something_else_now_is_asked_again(
+    site: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    load_ruleset((packaged(), site))
+    check = CHECKS["gpu.count"]
+    parameters = {"expected": Parameter("expected", bool, required=True)}
+    monkeypatch.setitem(CHECKS, "gpu.count", replace(check, parameters=parameters))
+    with pytest.raises(RulesError, match="expected true or false"):
+        load_ruleset((packaged(), site))
+
+
+@pytest.mark.parametrize("held", [b"", b"[]", b"{}", b'{"rules": [{}]}', b"not JSON"])
+def test_a_cached_value_that_is_no_ruleset_is_made_again(
+    site: Path, held: bytes, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(usercache, "load", lambda kind, name: held)
+    assert values(load_ruleset((packaged(), site))) == values(rulesetload.load((packaged(), site)))
