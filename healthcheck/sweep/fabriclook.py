@@ -33,12 +33,13 @@ COMMANDS: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "ibnetdiscover-p": ("ibnetdiscover", "-p"),
     "ibnetdiscover": ("ibnetdiscover",),
     "ibqueryerrors": ("ibqueryerrors", "--threshold-file", "/dev/null"),
+    "ibqueryerrors-data": ("ibqueryerrors", "--counters"),
     "saquery-smir": ("saquery", "SMIR"),
     "saquery-issm": ("saquery", "-s"),
     "sminfo": ("sminfo",),
 })
 # The status is the number of ports with errors (infiniband-diags/ibqueryerrors.c).
-_COUNTS_IN_STATUS = frozenset({"ibqueryerrors"})
+_COUNTS_IN_STATUS = frozenset({"ibqueryerrors", "ibqueryerrors-data"})
 
 
 class ToolOutput(NamedTuple):
@@ -65,10 +66,12 @@ class FabricLook:
         for name, output in sorted(self.outputs.items()):
             source = source_of(name)
             if source is not None:
-                readings.append((order[source.name], source.read(output.text, output.cut)))
+                cut = output.cut or not output.text.strip()     # every tool prints something
+                readings.append((order[source.name], source.read(output.text, cut)))
         readings.sort(key=lambda one: one[0])
         made = merge(self.name, [reading for _, reading in readings])
-        return replace(made, unread=(*made.unread, *self.missing))
+        # Where no tool shows what is there, nothing is known to be absent.
+        return replace(made, unread=(*made.unread, *self.missing), partial=made.partial or not made.devices)
 
 
 def probes(device: str = "") -> Mapping[str, Probe]:

@@ -30,6 +30,7 @@ LOOK: Mapping[str, tuple[str, ...]] = {
     "ibnetdiscover-p": ("ibnetdiscover", "-p"),
     "iblinkinfo": ("iblinkinfo", "--line"),
     "ibqueryerrors": ("ibqueryerrors",),
+    "ibqueryerrors-data": ("ibqueryerrors", "--counters"),
     "saquery-smir": ("saquery", "SMIR"),
     "saquery-issm": ("saquery", "-s"),
     "sminfo": ("sminfo",),

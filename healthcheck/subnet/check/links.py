@@ -139,6 +139,12 @@ def states(seen: SeenSubnet) -> Iterator[FabricFinding]:
     """Ports between down and active, ports whose other end does not answer, and, without a plan, links that
     were up at the earlier sample."""
     plane = seen.subnet.name
+    dark = [a.end for a, b in seen.pairs if a.state is None and b.state is None]
+    if dark:
+        yield FabricFinding(
+            FabricRule.STATE, FabricPlace(PlaceKind.SUBNET, f"subnet {plane}".strip(), tuple(dark)),
+            f"the state of {len(dark)} links is not shown (iblinkinfo)", severity=Severity.WARNING,
+            plane=plane, unknown=True)
     reported: set[FabricEnd] = set()
     for port in seen.subnet.ports():
         if port.end in reported:

@@ -61,8 +61,8 @@ def test_an_adapter_known_by_port_guid_and_by_node_guid_is_one() -> None:
                                   "found\n##          2 ports checked, 1 ports have errors beyond threshold\n## Thresholds: \n## Suppressed:\n")
     subnet = merge("", [flat, full, errors])
     assert set(subnet.devices) == {node, LEAF} and len(subnet.links) == 1
-    assert subnet.counters is not None and subnet.counters.of(FabricEnd(node, 1)) == {"SymbolErrorCounter": 7}
-    assert subnet.counters.of(FabricEnd(LEAF, 2)) == {}
+    assert subnet.counters is not None and subnet.counters.count(FabricEnd(node, 1), "SymbolErrorCounter") == 7
+    assert subnet.counters.count(FabricEnd(LEAF, 2), "SymbolErrorCounter") == 0
 
 
 @pytest.mark.parametrize("tail", ["##          3 PMA query failures\n## Suppressed:\n", "## Suppressed: PortXmitWait SymbolErrorCounter\n"])
