@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from healthcheck.cli import completing
+from healthcheck.cli.deliveries import DELIVERY, delivered
 from healthcheck.cli.fabricfiles import PLAN, inventory_of, joined_adapters, read_plan
 from healthcheck.cli.options import INVENTORY, RULES, STATE
 from inventory.cli.formatted import as_json as format_option
@@ -41,6 +42,7 @@ _FOLDER = "fabric"
               help="Lanes that every link is to have, where the plan does not say.")
 @click.option("--speed", type=click.Choice(_RATES),
               help="Rate that every link is to have, where the plan does not say.")
+@DELIVERY
 @click.option("--manager", "managers", metavar="NAME", multiple=True,
               help="A node or switch on which a subnet manager may run; repeatable. [anywhere]")
 @INVENTORY
@@ -50,14 +52,15 @@ _FOLDER = "fabric"
 def check(
     node: str | None, devices: tuple[str, ...], source: str | None, since: str | None, save: str | None,
     plan: str | None, width: str | None, speed: str | None, managers: tuple[str, ...],
-    inventory: str | None, rules: str | None, state: str | None, as_json: bool,
+    inventory: str | None, rules: str | None, state: str | None, delivery: tuple[str, ...], as_json: bool,
 ) -> int:
     """Check the fabric as its subnet shows it to NODE, which needs infiniband-diags; or from saved outputs.
 
     One master subnet manager and a standby; GUIDs and descriptions unique; switches, hosts and uplinks of
     the plan; links that are down, not active, lead elsewhere, are narrow or slow; error counters as what was
     added since the earlier check; temperature, light, fans and power supplies where a source shows them (a
-    file ibdiagnet2.db_csv in --from FOLDER). What was not measured is unknown.
+    file ibdiagnet2.db_csv in --from FOLDER). Cables, optics, adapters and switches of one lot that fail far
+    more often than others are named. What was not measured is unknown.
 
     \b
     muster fabric check gpu001 --plan cabling.csv
@@ -70,6 +73,7 @@ def check(
     from healthcheck.subnet.check.seen import FabricWanted
     from healthcheck.subnet.check.whole import check_fabric
     from healthcheck.sweep import fabriclook
+    from healthcheck.triage.fabriclots import with_lots
     from inventory.locate import state_dir
 
     if (node is None) == (source is None):
@@ -79,6 +83,7 @@ def check(
     if source is not None and (devices or save is not None):
         raise UsageError("--via and --save go with NODE")
     planned = read_plan(plan) if plan is not None else None
+    lots = delivered(delivery)
     known = inventory_of(inventory)
     folder = state_dir(state)
     looks = (fabriclook.saved(Path(source)) if source is not None
@@ -93,6 +98,7 @@ def check(
         subnets, joined, planned,
         FabricWanted(int(width) if width is not None else None, speed, frozenset(managers)), before,
         [one.name for one in known if one.in_service] if known is not None else None)
+    report = with_lots(report, [subnet for subnet, _ in subnets], lots)
     if source is None:
         _keep(folder, subnets)
     if as_json:

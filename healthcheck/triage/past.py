@@ -14,6 +14,7 @@ from healthcheck.store.machines import AnotherMachine
 from healthcheck.store.marks import CordonMark
 from healthcheck.store.rmas import Rma, RmaAlarm
 from healthcheck.store.versions import POLICY, THERE
+from healthcheck.triage.lots import FleetPart
 from healthcheck.triage.symptom import symptom
 
 _EMPTY: Mapping[Any, Any] = MappingProxyType({})
@@ -272,7 +273,7 @@ class FleetHistory:
     when what the store remembers of faults begins. `incidents` are those that are open, and those that ended
     within the policy's windows; the next new one gets the number `next_incident`. `changes` are those of what
     nodes are judged by that hold, and `every_change` also those that changed again. `rmas` are all there are,
-    and `alarms` by their numbers what stands of them now.
+    and `alarms` by their numbers what stands of them now. `parts` are by node those whose lot is known.
     """
 
     now: float
@@ -288,3 +289,4 @@ class FleetHistory:
     every_change: tuple[VersionChange, ...] = ()
     rmas: tuple[Rma, ...] = ()
     alarms: Mapping[int, RmaAlarm] = field(default_factory=dict)
+    parts: Mapping[str, tuple[FleetPart, ...]] = field(default_factory=lambda: _EMPTY)
