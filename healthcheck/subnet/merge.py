@@ -51,9 +51,10 @@ def merge(name: str, readings: Sequence[SubnetReading]) -> Subnet:
         sensors=tuple(_sensors(readings, owners)), modules=_modules(readings, owners),
         routes=_routes(readings, owners, whole),
         tools=tuple(reading.tool for reading in readings), unread=(*unread, *short),
+        ethernet=bool(readings) and all(reading.ethernet for reading in readings),
         # Counters alone that were cut leave out counters, and no devices.
-        partial=any(reading.partial and (reading.devices or not (reading.counters or reading.by_lid))
-                    for reading in readings))
+        partial=any(reading.ethernet or (reading.partial and bool(
+            reading.devices or not (reading.counters or reading.by_lid))) for reading in readings))
 
 
 def _owners(readings: Iterable[SubnetReading]) -> Mapping[str, str]:

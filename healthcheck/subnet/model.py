@@ -198,6 +198,8 @@ class Subnet:
     not known to be absent. `counters`, `sensors`, `modules` and `routes` are what tools showed of ports and
     parts: None, or nothing there, is not measured. `routes` has a switch's port for each LID, by the switch's
     GUID. `tools` are the sources that were read.
+    An `ethernet` fabric has no subnet managers, GUIDs or LIDs, and is always partial: it is what those know
+    of their neighbours who were asked.
     """
 
     name: str
@@ -211,6 +213,7 @@ class Subnet:
     tools: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
     partial: bool = False
+    ethernet: bool = False
 
     @cached_property
     def links(self) -> frozenset[FabricLink]:

@@ -56,6 +56,8 @@ def counted(seen: SeenSubnet) -> Iterator[FabricFinding]:
     plane = seen.subnet.name
     whole = FabricPlace(PlaceKind.SUBNET, f"subnet {plane}".strip())
     now, before = seen.subnet.counters, seen.before
+    if seen.subnet.ethernet:
+        return          # LLDP has none: checks of nodes read their own ports
     reason = ("no source shows counters (ibqueryerrors)" if now is None else
               "there is no earlier sample of counters; check again later" if before is None else
               "the time of a sample is not known" if seen.at is None else

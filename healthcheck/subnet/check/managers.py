@@ -16,6 +16,8 @@ def managers(seen: SeenSubnet) -> Iterator[FabricFinding]:
     plane = seen.subnet.name
     whole = FabricPlace(PlaceKind.SUBNET, f"subnet {plane}".strip())
     found = seen.subnet.managers
+    if seen.subnet.ethernet:
+        return
     if found is None:
         yield FabricFinding(
             FabricRule.MANAGER, whole, "no source shows subnet managers (saquery SMIR, sminfo)",
