@@ -21,6 +21,7 @@ from healthcheck.subnet.samples import sample
 from healthcheck.sweep.fabriclook import saved
 from tests.testbed import plantfabric as plant
 from tests.testbed.ibfabric import Fabric, fabric, require_fabric, topology, two_tiers
+from tests.testbed.sshd import wait_until
 
 _FOLDERS = itertools.count()
 MANAGERS = ("gpu001", "gpu002")
@@ -67,6 +68,28 @@ def test_an_uplink_that_is_down_is_named_with_its_leaf(bed: Fabric) -> None:
     leaf, link = report.findings
     assert (leaf.place.kind, leaf.place.name, leaf.observed) == (PlaceKind.LEAF, "leaf02", "1 of 2 uplinks are up")
     assert (link.place.name, link.observed) == ("leaf02 port 9 to spine01 port 2", "down (polling)")
+
+
+def test_a_cable_that_is_pulled_is_named_when_the_manager_has_lost_its_host_and_nothing_is_wrong_when_it_is_back(tmp_path: Path) -> None:
+    """The manager itself sweeps the host away, and brings its port up again."""
+    require_fabric()
+    with fabric(tmp_path / "f", two_tiers(4, 2, 1), managers=MANAGERS) as bed:
+        before, cable = look(bed), plant.host_cable(bed, "gpu004")
+        watcher = "gpu003"      # gpu004, which looks otherwise, is the one that goes
+
+        def known() -> bool:
+            return '"gpu004 mlx5_0"' in bed.run("iblinkinfo", "--line", host=watcher).stdout
+
+        assert known()
+        plant.pull(bed, cable)
+        wait_until(lambda: "gpu004" not in bed.run("saquery", "NR", host=watcher).stdout, seconds=30, what="a sweep of the manager")
+        (found,) = saved(bed.look(bed.folder / "gone", host=watcher))
+        report = checked(bed, before, found.subnet())
+        plant.plug(bed, cable)
+        after = checked(bed, before, look(bed))
+    assert [(one.rule, one.place.nodes) for one in report.findings] == [(FabricRule.HOST, ("gpu004",))]
+    assert "leaf02 port 2 is down (polling)" in report.findings[0].observed
+    assert after.findings == ()
 
 
 @pytest.mark.slow      # beside much other work a simulated manager loses packets
