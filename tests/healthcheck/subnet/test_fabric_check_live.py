@@ -24,6 +24,7 @@ from tests.testbed.ibfabric import Fabric, fabric, require_fabric, topology, two
 from tests.testbed.sshd import wait_until
 
 _FOLDERS = itertools.count()
+_LOOKS = 4
 MANAGERS = ("gpu001", "gpu002")
 
 
@@ -34,9 +35,14 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fabric]:
         yield made
 
 
-def look(bed: Fabric) -> Subnet:
-    (found,) = saved(bed.look(bed.folder / f"look{next(_FOLDERS)}"))
-    return found.subnet()
+def look(bed: Fabric, host: str | None = None) -> Subnet:
+    """What the tools print. While the manager changes routes, the simulator loses packets, and a tool ends early: then they are asked again."""
+    for _ in range(_LOOKS):
+        (found,) = saved(bed.look(bed.folder / f"look{next(_FOLDERS)}", host=host))
+        subnet = found.subnet()
+        if not any("ends early" in line or "queries of counters failed" in line for line in subnet.unread):
+            break
+    return subnet
 
 
 def checked(bed: Fabric, before: Subnet, after: Subnet, wanted: FabricWanted | None = None, seconds: float = 60.0,
@@ -83,8 +89,7 @@ def test_a_cable_that_is_pulled_is_named_when_the_manager_has_lost_its_host_and_
         assert known()
         plant.pull(bed, cable)
         wait_until(lambda: "gpu004" not in bed.run("saquery", "NR", host=watcher).stdout, seconds=30, what="a sweep of the manager")
-        (found,) = saved(bed.look(bed.folder / "gone", host=watcher))
-        report = checked(bed, before, found.subnet())
+        report = checked(bed, before, look(bed, watcher))
         plant.plug(bed, cable)
         after = checked(bed, before, look(bed))
     assert [(one.rule, one.place.nodes) for one in report.findings] == [(FabricRule.HOST, ("gpu004",))]
@@ -223,6 +228,7 @@ FAULTS = ("down", "swap", "symbols", "flap", "deaf")
 
 
 @pytest.mark.slow      # beside much other work a simulated manager loses packets
+@pytest.mark.timeout(600)
 @settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.sampled_from(FAULTS), st.integers(3, 31)), min_size=1, max_size=3, unique_by=lambda one: one[1]))
 def test_random_faults_are_all_named_and_nothing_else(bed: Fabric, planted: list[tuple[str, int]]) -> None:
@@ -230,6 +236,7 @@ def test_random_faults_are_all_named_and_nothing_else(bed: Fabric, planted: list
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.sampled_from(FAULTS), st.integers(3, 31)), min_size=1, max_size=6, unique_by=lambda one: one[1]))
 def test_many_random_faults_are_all_named_and_nothing_else(bed: Fabric, planted: list[tuple[str, int]]) -> None:
