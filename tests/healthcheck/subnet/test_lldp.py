@@ -151,6 +151,14 @@ def test_infiniband_and_ethernet_in_one_folder_are_two_fabrics(tmp_path: Path) -
     assert (one.name, one.ethernet, one.partial, other.name, other.ethernet) == ("", False, False, "ethernet", True)
 
 
+def test_a_burn_is_not_planned_by_it(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    for name, text in written(rails()).items():
+        (tmp_path / "out" / name).write_text(text)
+    done = muster("fabric", "burn", "gpu[001-004]", "--from", "out", home=tmp_path)
+    assert done.returncode == 2 and "out: LLDP shows no routes" in done.stderr and len(done.stderr.splitlines()) == 1
+
+
 @given(st.dictionaries(st.sampled_from(["lldp-a.json0", "interfaces-a.json", "lldp-b.xml", "interfaces-b.json"]), st.one_of(
     st.text(max_size=200), st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=8), lambda inner: st.lists(inner, max_size=3)
                                         | st.dictionaries(st.sampled_from(["lldp", "interface", "name", "chassis", "port", "id", "value", "eth0", "pci", "mbps"]), inner,
