@@ -70,7 +70,10 @@ def burn(
     chosen, known = _nodes(nodes, known)
     if since is not None and results is None:
         raise UsageError("--since goes with --results FILE")
-    subnets = [look.subnet() for look in fabriclook.saved(Path(since if since is not None else source))]
+    folder = since if since is not None else source
+    subnets = [subnet for look in fabriclook.saved(Path(folder)) if not (subnet := look.subnet()).ethernet]
+    if not subnets:
+        raise UsageError(f"{folder}: LLDP shows no routes, of which a burn is planned")
     try:
         made = planes(subnets, joined_adapters(subnets, known, state_dir(state), rules), chosen,
                       share / 100, adaptive)

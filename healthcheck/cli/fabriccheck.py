@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from healthcheck.cli import completing
-from healthcheck.cli.fabricfiles import PLAN, inventory_of, joined_adapters, read_plan
+from healthcheck.cli.deliveries import DELIVERY, delivered
+from healthcheck.cli.fabricfiles import (
+    PLAN,
+    inventory_of,
+    joined_adapters,
+    looked,
+    read_plan,
+    sources,
+)
 from healthcheck.cli.options import INVENTORY, RULES, STATE
 from inventory.cli.formatted import as_json as format_option
 from inventory.errors import UsageError
@@ -21,19 +28,13 @@ if TYPE_CHECKING:
 
     from healthcheck.subnet.check.seen import CountedBefore
     from healthcheck.subnet.model import Subnet
-    from healthcheck.sweep.fabriclook import FabricLook
-    from inventory.model import Inventory
 
 _RATES = ("SDR", "DDR", "QDR", "FDR10", "FDR", "EDR", "HDR", "NDR", "XDR")
 _FOLDER = "fabric"
 
 
 @click.command(short_help="Check subnet managers, links, counters and parts as the subnet shows them.")
-@click.argument("node", required=False, shell_complete=completing.node_set)
-@click.option("--via", "devices", metavar="DEVICE", multiple=True,
-              help="Ask through this RDMA device of NODE (mlx5_0); repeatable, one for each plane.")
-@click.option("--from", "source", metavar="FOLDER",
-              help="Saved outputs of the fabric's tools instead of NODE; a folder in it for each plane.")
+@sources
 @click.option("--since", metavar="FOLDER",
               help="Earlier outputs, with which --from FOLDER is compared. With NODE: the last check.")
 @click.option("--save", metavar="FOLDER", help="Save the outputs, as --from reads them.")
@@ -42,6 +43,7 @@ _FOLDER = "fabric"
               help="Lanes that every link is to have, where the plan does not say.")
 @click.option("--speed", type=click.Choice(_RATES),
               help="Rate that every link is to have, where the plan does not say.")
+@DELIVERY
 @click.option("--manager", "managers", metavar="NAME", multiple=True,
               help="A node or switch on which a subnet manager may run; repeatable. [anywhere]")
 @click.option("--store", "stored", is_flag=True,
@@ -51,22 +53,26 @@ _FOLDER = "fabric"
 @STATE
 @format_option("json: muster.fabric.check/1.")
 def check(
-    node: str | None, devices: tuple[str, ...], source: str | None, since: str | None, save: str | None,
-    plan: str | None, width: str | None, speed: str | None, managers: tuple[str, ...], stored: bool,
-    inventory: str | None, rules: str | None, state: str | None, as_json: bool,
+    node: str | None, devices: tuple[str, ...], lldp: str | None, source: str | None, since: str | None,
+    save: str | None, plan: str | None, width: str | None, speed: str | None, delivery: tuple[str, ...],
+    managers: tuple[str, ...], stored: bool, inventory: str | None, rules: str | None, state: str | None,
+    as_json: bool,
 ) -> int:
-    """Check the fabric as its subnet shows it to NODE, which needs infiniband-diags; or from saved outputs.
+    """Check the fabric as its subnet shows it to NODE, which needs infiniband-diags; as lldpd on nodes knows
+    its neighbours (--lldp); or from saved outputs.
 
     One master subnet manager and a standby; GUIDs and descriptions unique; switches, hosts and uplinks of
     the plan; links that are down, not active, lead elsewhere, are narrow or slow; error counters as what was
     added since the earlier check; temperature, light, fans and power supplies where a source shows them (a
-    file ibdiagnet2.db_csv in --from FOLDER). What was not measured is unknown. With --store triage makes
-    incidents of the findings.
+    file ibdiagnet2.db_csv in --from FOLDER). Cables, optics, adapters and switches of one lot that fail far
+    more often than others are named. What was not measured is unknown. With --store triage makes incidents of
+    the findings.
 
     \b
     muster fabric check gpu001 --plan cabling.csv --store
     muster fabric check --from outputs --since yesterday --plan cabling.csv
     muster fabric check gpu001 --via mlx5_0 --via mlx5_1 --speed NDR
+    muster fabric check --lldp 'gpu[001-128]' --plan roce.csv
 
     Exit: 0 nothing is wrong, 1 a warning or critical finding, 2 usage, 3 something was not measured.
     """
@@ -74,19 +80,18 @@ def check(
     from healthcheck.subnet.check.seen import FabricWanted, SeenSubnet
     from healthcheck.subnet.check.whole import check_fabric
     from healthcheck.sweep import fabriclook
+    from healthcheck.triage.fabriclots import with_lots
     from inventory.locate import state_dir
 
-    if (node is None) == (source is None):
-        raise UsageError("give NODE, or --from FOLDER")
     if source is None and since is not None:
         raise UsageError("--since goes with --from FOLDER; with NODE the last check is compared with")
-    if source is not None and (devices or save is not None):
-        raise UsageError("--via and --save go with NODE")
+    if source is not None and save is not None:
+        raise UsageError("--save goes with NODE or --lldp")
     planned = read_plan(plan) if plan is not None else None
+    lots = delivered(delivery)
     known = inventory_of(inventory)
     folder = state_dir(state)
-    looks = (fabriclook.saved(Path(source)) if source is not None
-             else _asked(node or "", known, devices))
+    looks = looked(node, devices, lldp, source, known)
     if save is not None:
         fabriclook.save(looks, Path(save))
     subnets = [(look.subnet(), look.time) for look in looks]
@@ -97,6 +102,7 @@ def check(
     report = check_fabric(
         subnets, joined, planned, wanted, before,
         [one.name for one in known if one.in_service] if known is not None else None)
+    report = with_lots(report, [subnet for subnet, _ in subnets], lots)
     if source is None:
         _keep(folder, subnets)
     if as_json:
@@ -112,22 +118,6 @@ def check(
         racks = {one.name: one.rack for one in known if one.rack} if known is not None else {}
         fabricstore.keep(folder, report, seen, racks, time.time())
     return report.exit_code
-
-
-def _asked(name: str, known: Inventory | None, devices: Sequence[str]) -> tuple[FabricLook, ...]:
-    """The outputs on one node; without an inventory, by its name in ssh_config."""
-    from healthcheck.sweep import fabriclook
-    from inventory.discover import from_names
-    from inventory.select import select
-    from inventory.transport.remote import RemoteTransport
-
-    for device in devices:
-        if not device.isascii() or not device.replace("_", "").replace("-", "").isalnum():
-            raise UsageError(f"--via {clean(device, 60)}: no name of a device, such as mlx5_0")
-    chosen = list(select(known if known is not None else from_names(name), name))
-    if len(chosen) != 1:
-        raise UsageError(f"{clean(name, 60)}: names {len(chosen)} nodes, expected one that sees the fabric")
-    return tuple(fabriclook.ask(chosen[0], RemoteTransport(), devices or ("",)))
 
 
 def _of_folder(folder: Path) -> Mapping[str, CountedBefore]:

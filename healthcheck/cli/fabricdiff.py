@@ -6,24 +6,24 @@ import json
 
 import click
 
-from healthcheck.cli.fabricfiles import PLAN, read_plan, seen_cabling
-from healthcheck.cli.options import STATE
+from healthcheck.cli.fabricfiles import PLAN, inventory_of, looked, read_plan, seen_cabling, sources
+from healthcheck.cli.options import INVENTORY, STATE
 from inventory.cli.formatted import formats
 from inventory.errors import UsageError
 
 
 @click.command(short_help="Compare the plan with what is cabled; list the moves that repair it.")
 @PLAN
-@click.option(
-    "--from",
-    "source",
-    metavar="FOLDER",
-    help="Saved outputs of ibnetdiscover, iblinkinfo and others; a folder of its own for each plane.",
-)
+@sources
+@INVENTORY
 @formats("csv", text="csv: the steps for the data centre; json: muster.fabric.diff/1.")
 @STATE
-def diff(plan: str | None, source: str | None, fmt: str, state: str | None) -> int:
-    """Compare the cabling plan in --plan FILE with what the outputs in --from FOLDER show.
+def diff(
+    plan: str | None, node: str | None, devices: tuple[str, ...], lldp: str | None, source: str | None,
+    inventory: str | None, fmt: str, state: str | None,
+) -> int:
+    """Compare the cabling plan in --plan FILE with what is cabled: as its subnet shows it to NODE, as lldpd
+    on nodes knows its neighbours (--lldp), or as the outputs in --from FOLDER show.
 
     Swapped pairs, crossed rails, a tray shifted by one, cables in wrong ports, missing and extra ones are
     named, then the steps that repair them, rack by rack: no other list plugs in fewer ends. Cables of one
@@ -31,6 +31,7 @@ def diff(plan: str | None, source: str | None, fmt: str, state: str | None) -> i
     because a host is off or an output ended early, is unknown and not missing.
 
     \b
+    muster fabric diff gpu001 --plan cabling.csv
     muster fabric diff --plan cabling.csv --from outputs
     muster fabric diff --plan cabling.csv --from outputs --format csv > work.csv
 
@@ -41,13 +42,14 @@ def diff(plan: str | None, source: str | None, fmt: str, state: str | None) -> i
     from healthcheck.subnet.plancheck import FaultOfPlan, faults
     from healthcheck.subnet.worklist import as_csv, work_list
 
-    if plan is None or source is None:
-        raise UsageError("give --plan FILE and --from FOLDER")
+    if plan is None:
+        raise UsageError("give --plan FILE")
     planned = read_plan(plan)
     for one in faults(planned):
         if one.kind in (FaultOfPlan.PORT_TWICE, FaultOfPlan.SAME_DEVICE, FaultOfPlan.UNKNOWN_DEVICE):
             raise UsageError(f"{plan}: {one.subject}: {one.what}")
-    found = compare(planned, seen_cabling(planned, source, state))
+    looks = looked(node, devices, lldp, source, inventory_of(inventory))
+    found = compare(planned, seen_cabling(planned, looks, state))
     if fmt == "json":
         click.echo(json.dumps(diffpage.document(found, planned), indent=1))
     elif fmt == "csv":

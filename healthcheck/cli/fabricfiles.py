@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from healthcheck.cli import completing
 from inventory.errors import UsageError
+from inventory.text import clean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from healthcheck.subnet.cabling import CablingPlan
     from healthcheck.subnet.join import FabricJoin
     from healthcheck.subnet.model import Subnet
+    from healthcheck.sweep.fabriclook import FabricLook
     from inventory.model import Inventory, Node, PortPlan
 
 PLAN: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
@@ -47,42 +51,81 @@ def read_plan(name: str) -> CablingPlan:
     return plandocument.read(text, source) if text.lstrip()[:1] == "{" else plancsv.parse(text, source)
 
 
-def saved_subnets(name: str) -> list[Subnet]:
-    """The subnets whose tools' outputs lie in a folder: one, or one for each folder in it, which has the
-    plane's name. Raises UsageError where there is none."""
-    from healthcheck.subnet.merge import merge
-    from healthcheck.subnet.readers.every import SOURCES, source_of
-
-    folder = Path(name)
-    try:
-        inside = sorted(folder.iterdir())
-    except OSError as error:
-        raise UsageError(f"--from {name}: {error.strerror}") from None
-    planes = [path for path in inside if path.is_dir()]
-    subnets = []
-    for plane, files in [("", inside), *((path.name, sorted(path.iterdir())) for path in planes)]:
-        readings = []
-        for source in SOURCES:
-            for file in files:
-                if file.is_file() and source_of(file.name) is source:
-                    readings.append(source.read(_output(file), False))
-        if readings:
-            subnets.append(merge(plane, readings))
-    if not subnets:
-        known = ", ".join(source.name for source in SOURCES)
-        raise UsageError(
-            f"--from {name}: holds no output that is known by the beginning of its name: {known}"
-        )
-    return subnets
+def sources(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Where a command reads the fabric: NODE (`node`), --via (`devices`), --lldp (`lldp`), --from
+    (`source`)."""
+    for add in reversed((
+        click.argument("node", required=False, shell_complete=completing.node_set),
+        click.option("--via", "devices", metavar="DEVICE", multiple=True,
+                     help="Ask through this RDMA device of NODE (mlx5_0); repeatable, one for each plane."),
+        click.option("--lldp", "lldp", metavar="NODES", shell_complete=completing.node_set,
+                     help="Ask lldpd on these nodes for their neighbours (Ethernet, RoCE)."),
+        click.option("--from", "source", metavar="FOLDER",
+                     help="Saved outputs of the fabric's tools instead; a folder in it for each plane."),
+    )):
+        command = add(command)
+    return command
 
 
-def seen_cabling(plan: CablingPlan, source: str, state: str | None) -> CabledFabric:
-    """What the outputs in a folder show, by the names of the plan: adapters by the node GUIDs that nodes in
-    the store state, else by what they call themselves."""
+def looked(
+    node: str | None, devices: Sequence[str], lldp: str | None, source: str | None, known: Inventory | None,
+) -> tuple[FabricLook, ...]:
+    """The outputs that these options name. Raises UsageError where they do not go together, or a node is not
+    reached."""
+    from healthcheck.sweep import fabriclook
+
+    live = node is not None or lldp is not None
+    if live == (source is not None):
+        raise UsageError("give NODE, --lldp NODES, or --from FOLDER")
+    if devices and node is None:
+        raise UsageError("--via goes with NODE")
+    if source is not None:
+        return fabriclook.saved(Path(source))
+    found = _asked(node, known, devices) if node is not None else ()
+    return (*found, _neighbours(lldp, known, beside=bool(found))) if lldp is not None else found
+
+
+def _asked(name: str, known: Inventory | None, devices: Sequence[str]) -> tuple[FabricLook, ...]:
+    """The outputs on one node; without an inventory, by its name in ssh_config."""
+    from healthcheck.sweep import fabriclook
+    from inventory.transport.remote import RemoteTransport
+
+    for device in devices:
+        if not device.isascii() or not device.replace("_", "").replace("-", "").isalnum():
+            raise UsageError(f"--via {clean(device, 60)}: no name of a device, such as mlx5_0")
+    chosen = _chosen(name, known)
+    if len(chosen) != 1:
+        raise UsageError(f"{clean(name, 60)}: names {len(chosen)} nodes, expected one that sees the fabric")
+    return tuple(fabriclook.ask(chosen[0], RemoteTransport(), devices or ("",)))
+
+
+def _neighbours(names: str, known: Inventory | None, *, beside: bool) -> FabricLook:
+    """What lldpd on these nodes says; `beside` another fabric it has a name of its own."""
+    from healthcheck.sweep import fabriclook
+    from inventory.transport.remote import RemoteTransport
+
+    found = fabriclook.ask_neighbours(_chosen(names, known), RemoteTransport())
+    if not found.outputs:
+        more = f" ({len(found.missing)} nodes)" if len(found.missing) > 1 else ""
+        raise UsageError(f"--lldp {clean(names, 60)}: no node tells its neighbours: {found.missing[0]}{more}"
+                         if found.missing else f"--lldp {clean(names, 60)}: names no node")
+    return replace(found, name=fabriclook.ETHERNET) if beside else found
+
+
+def _chosen(names: str, known: Inventory | None) -> list[Node]:
+    from inventory.discover import from_names
+    from inventory.select import select
+
+    return list(select(known if known is not None else from_names(names), names))
+
+
+def seen_cabling(plan: CablingPlan, looks: Sequence[FabricLook], state: str | None) -> CabledFabric:
+    """What outputs show, by the names of the plan: adapters by the node GUIDs that nodes in the store state,
+    else by what they call themselves."""
     from healthcheck.subnet.join import join, known_adapters, planned_names
     from healthcheck.subnet.seencabling import cabled
 
-    subnets = saved_subnets(source)
+    subnets = [look.subnet() for look in looks]
     joined = join(subnets, known_adapters(_hardware(state)))
     return cabled(plan, subnets, planned_names(plan, subnets, joined))
 
@@ -130,13 +173,6 @@ def joined_adapters(
         usual = {node.name: skus[node.sku].ports for node in known
                  if node.sku is not None and node.sku in skus}
     return join(subnets, known_adapters(hardware), known.nodes if known is not None else None, usual)
-
-
-def _output(file: Path) -> str:
-    try:
-        return file.read_text(errors="replace")
-    except OSError as error:
-        raise UsageError(f"{file}: {error.strerror}") from None
 
 
 def compute_ports(node: Node, skus: Mapping[str, Sku]) -> tuple[str, ...]:

@@ -20,8 +20,9 @@ from inventory.text import clean, many
 
 def keep(folder: Path, report: FabricReport, seen: Sequence[SeenSubnet], racks: Mapping[str, str],
          now: float) -> None:
-    """Writes a check down. Raises StoreError."""
-    found = kept(report.findings, seen, racks)
+    """Writes a check down. What it concludes of lots is left out: triage looks for lots itself. Raises
+    StoreError."""
+    found = kept([one for one in report.findings if one.rule is not FabricRule.LOT], seen, racks)
     checked = [SubnetChecked(one.subnet.name, _guids(one.subnet), one.at,
                              [each for each in found if each.plane == one.subnet.name
                               and each.rule is not FabricRule.ADAPTER], partial(not_measured, seen=one))

@@ -19,6 +19,7 @@ from healthcheck.facts.gpu import gpus
 from healthcheck.facts.hca import hcas
 from healthcheck.facts.host import Versions, versions
 from healthcheck.facts.limits import COMPONENTS
+from healthcheck.facts.modules import plugged_modules
 from healthcheck.facts.port import BASE, SYSFS
 from healthcheck.facts.values import Partial, Unread, reading
 from healthcheck.model.hardware import Hardware, Now
@@ -26,6 +27,7 @@ from healthcheck.model.recording import Recording
 from inventory.text import clean
 
 _GID = re.compile(r"(?:[0-9a-f]{4}:){4}((?:[0-9a-f]{4}:){3}[0-9a-f]{4})")
+_OF_MODULE = ("vendor", "part", "serial", "revision", "date")
 # Placeholders that vendors leave in place of a serial number.
 _NO_NUMBER = re.compile(
     r"[0 .:-]*|n/?a|none|unknown|not (specified|available)|default string|to be filled by o\.e\.m\.|"
@@ -62,18 +64,31 @@ def hardware_of(recording: Recording, captures: Captures | None = None) -> Now:
     named = (dict(_known_values(running, {"driver": "driver", "kernel": "kernel"}))
              if isinstance(running, Versions) else {})
     boot = recording.host.boot_id if recording.host is not None else ""
-    return Now(found, frozenset(whole), clean(boot, 64), named)
+    return Now(found, frozenset(whole), clean(boot, 64), named, _parts(captures))
+
+
+def _parts(captures: Captures) -> dict[str, dict[str, str]]:
+    """By adapter what its lot and that of the module in its port are known by."""
+    found: dict[str, dict[str, str]] = {}
+    for subject in _subjects(captures, hcas)[0][:COMPONENTS]:
+        if reading(subject, "virtual") is not True and (board := dict(_known_values(subject, {
+                "adapter": "board", "guid": "guid"}))):
+            found[subject.device] = board
+    for module in _subjects(captures, plugged_modules)[0][:COMPONENTS]:
+        found.setdefault(module.name, {}).update(_known_values(module, {key: key for key in _OF_MODULE}))
+    return found
 
 
 def to_document(now: Now) -> dict[str, Any]:
     """The JSON document for the store."""
-    return {"hardware": now.hardware, "whole": sorted(now.whole), "versions": now.versions}
+    return {"hardware": now.hardware, "whole": sorted(now.whole), "versions": now.versions,
+            "parts": {name: dict(part) for name, part in now.parts.items()}}
 
 
 def from_document(document: Any, boot: str) -> Now:
     """The hardware in a document of `to_document`."""
     hardware: Hardware = document["hardware"]
-    return Now(hardware, frozenset(document["whole"]), boot, document["versions"])
+    return Now(hardware, frozenset(document["whole"]), boot, document["versions"], document.get("parts", {}))
 
 
 def _subjects(captures: Captures, builder: Any) -> tuple[tuple[Any, ...], bool]:

@@ -32,6 +32,11 @@ def write_hardware(db: sqlite3.Connection, node: int, time: float, seen: Now) ->
                                            for name, part in seen.hardware.items()}}
         document["whole"] = sorted({*before["whole"], *seen.whole})
         document["versions"] = {**before["versions"], **seen.versions}
+        # An adapter whose module could not be read now has the one that it had.
+        had = before.get("parts", {})
+        document["parts"] = {**had, **{
+            name: part if part.keys() & {"serial", "part"} else {**had.get(name, {}), **part}
+            for name, part in document["parts"].items()}}
     parts = json.dumps(document, sort_keys=True, separators=(",", ":"))
     db.execute("INSERT INTO hardware (node, time, boot, parts) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
                "time = excluded.time, boot = excluded.boot, parts = excluded.parts",

@@ -228,7 +228,7 @@ def _counted(before: PortCounters | None, after: PortCounters | None, end: Fabri
     """Bits that a port counted between two samples; None where that is not known."""
     values = []
     for sample in (before, after):
-        value = (sample.of(end) or {}).get(_DATA) if sample is not None else None
+        value = sample.count(end, _DATA) if sample is not None else None
         if sample is None or value is None or _DATA in sample.full.get(end, frozenset()):
             return None
         values.append(value)

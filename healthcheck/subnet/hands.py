@@ -36,5 +36,6 @@ HANDS: Mapping[FabricRule, str] = MappingProxyType({
     FabricRule.SUPPLY: "look at the power supply's feed, then change it",
     FabricRule.ROUTE: "have the subnet manager route anew, and look at its log",
     FabricRule.BALANCE: "look at the subnet manager's routing engine, and at uplinks that are down",
+    FabricRule.LOT: "ask the vendor about the lot, with the list of what failed",
     FabricRule.SOURCE: "look at the tools' outputs: muster fabric check --save FOLDER",
 })

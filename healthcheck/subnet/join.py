@@ -103,9 +103,11 @@ def join(subnets: Sequence[Subnet], known: Iterable[KnownAdapter],
     nodes, usual = nodes or {}, usual or {}
     claims: dict[str, list[KnownAdapter]] = defaultdict(list)
     by_name: dict[tuple[str, str], KnownAdapter] = {}
+    by_pci: dict[tuple[str, str], KnownAdapter] = {}
     for one in known:
         claims[one.guid].append(one)
         by_name[one.node, one.device] = one
+        by_pci[one.node, one.pci] = one
     conflicts = [JoinConflict(guid, f"{', '.join(sorted({one.node for one in those}))} state it",
                               "one node's adapter")
                  for guid, those in sorted(claims.items()) if len({one.node for one in those}) > 1]
@@ -123,6 +125,10 @@ def join(subnets: Sequence[Subnet], known: Iterable[KnownAdapter],
                 if described is not None and described != stated.node:
                     conflicts.append(JoinConflict(device.guid, f"calls itself {device.description}",
                                                   f"{stated.node} {stated.device or stated.pci}".strip()))
+            elif described is not None and subnet.ethernet:
+                pci = _labelled(device) or ""
+                stated = by_pci.get((described, pci), KnownAdapter(described, pci, shown, device.guid))
+                found[device.guid] = _place(described, JoinedBy.DESCRIPTION, stated, nodes, usual)
             elif described is not None:
                 adapter = by_name.get((described, shown)) if shown else None
                 if adapter is not None and device.guid not in doubted:
@@ -133,7 +139,8 @@ def join(subnets: Sequence[Subnet], known: Iterable[KnownAdapter],
                 found[device.guid] = AdapterPlace(described, JoinedBy.DESCRIPTION, device=shown or None)
     there = {guid for subnet in subnets for device in subnet.devices.values()
              for guid in (device.guid, *(port.port_guid for port in device.ports.values()))}
-    absent = tuple(one for those in claims.values() for one in those if one.guid not in there)
+    by_guid = any(not subnet.ethernet for subnet in subnets)
+    absent = tuple(one for those in claims.values() for one in those if by_guid and one.guid not in there)
     return FabricJoin(found, tuple(conflicts), absent)
 
 
@@ -173,7 +180,8 @@ def switch_names(plan: CablingPlan, subnet: Subnet) -> Mapping[str, str]:
     by_guid = {guid: device.name for device in plan.devices.values()
                if device.guid is not None and (guid := guid_of(device.guid)) is not None}
     switches = [device for device in subnet.devices.values() if device.kind is DeviceKind.SWITCH]
-    said = {device.guid: next((name for name in (device.description, system_name(device.description))
+    said = {device.guid: next((name for name in (device.description, system_name(device.description),
+                                                 *(device.description.partition(".")[:1] * subnet.ethernet))
                                if name in plan.devices and plan.devices[name].tier is not Tier.HOST), None)
             for device in switches}
     fixed = {device.guid: by_guid[device.guid] for device in switches if device.guid in by_guid}
@@ -205,7 +213,8 @@ def planned_names(plan: CablingPlan, subnets: Sequence[Subnet],
                 if name is None:
                     continue
                 for port in device.ports.values():
-                    words = (port.label, str(port.end.number))
+                    words = (port.label, str(number_of(port.label or "") if subnet.ethernet
+                                             else port.end.number))
                     known = next((ports[name][word] for word in words if word in ports[name]), None)
                     found[port.end] = PlannedEnd(name, known or port.label or str(port.end.number))
                 continue
@@ -227,4 +236,10 @@ def planned_names(plan: CablingPlan, subnets: Sequence[Subnet],
 def _by_plan(device: FabricDevice, hosts: Collection[str]) -> AdapterPlace | None:
     """A host of the plan that the inventory does not know, by the adapter's description."""
     node, shown = _described(device, hosts)
-    return AdapterPlace(node, JoinedBy.DESCRIPTION, device=shown or None) if node is not None else None
+    return (AdapterPlace(node, JoinedBy.DESCRIPTION, _labelled(device), shown or None) if node is not None
+            else None)
+
+
+def _labelled(device: FabricDevice) -> str | None:
+    """The PCI address of an adapter, where its port has it as its label: those of Ethernet do."""
+    return next((port.label for port in device.ports.values() if port.label is not None), None)

@@ -91,13 +91,13 @@ def _counters(one: KeptFinding, seen: SeenSubnet) -> str:
         return "there is no earlier sample of counters"
     ends = [end for end in one.ends if end.number]
     for end in [end for end in ends if seen.port_name(end) in one.observed] or ends:
-        port, first, last = seen.subnet.port(end), before.of(end), now.of(end)
-        if port is None or port.peer is None or first is None or last is None:
+        port = seen.subnet.port(end)
+        first, last = ([sample.count(end, name) for name in JUDGED] for sample in (before, now))
+        if port is None or port.peer is None or None in first or None in last:
             return "counters of its port were not read at both samples"
         if before.full.get(end, frozenset()) & now.full.get(end, frozenset()) & frozenset(JUDGED):
             return "a counter stands at its highest value"
-        zeros = dict.fromkeys(JUDGED, 0)
-        if any(grown({**zeros, **first}, {**zeros, **last}, name) is None for name in JUDGED):
+        if any(grown(one, other) is None for one, other in zip(first, last, strict=True)):
             return "counters were reset between the samples"
     return ""
 
@@ -155,5 +155,5 @@ _HOW: Mapping[FabricRule, Callable[[KeptFinding, SeenSubnet], str]] = {
     FabricRule.ERRORS: _counters, FabricRule.FLAPPING: _counters, FabricRule.DISCARDS: _counters,
     FabricRule.CONGESTION: _counters, FabricRule.TEMPERATURE: _sensor, FabricRule.OPTICS: _sensor,
     FabricRule.FAN: _sensor, FabricRule.SUPPLY: _sensor, FabricRule.ROUTE: _routes,
-    FabricRule.BALANCE: _routes, FabricRule.SOURCE: _whole,
+    FabricRule.BALANCE: _routes, FabricRule.SOURCE: _whole, FabricRule.LOT: _whole,
 }

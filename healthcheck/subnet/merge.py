@@ -21,6 +21,7 @@ from healthcheck.subnet.model import (
     SubnetManager,
     SubnetSensor,
 )
+from healthcheck.subnet.readers import linkinfo
 from healthcheck.subnet.readers.building import SubnetReading
 
 _FIELDS = ("state", "physical", "width", "speed", "gigabits", "lid", "port_guid", "label", "peer")
@@ -31,7 +32,8 @@ def merge(name: str, readings: Sequence[SubnetReading]) -> Subnet:
     owners = _owners(readings)
     devices: dict[str, FabricDevice] = {}
     ports: dict[str, dict[int, FabricPort]] = {}
-    unread = [line for reading in readings for line in reading.unread]
+    unread = [line for reading in readings for line in (
+        *reading.unread, *((f"{reading.tool}: the output ends early",) if reading.partial else ()))]
     for reading in readings:
         for device in reading.devices.values():
             guid = owners.get(device.guid, device.guid)
@@ -40,14 +42,23 @@ def merge(name: str, readings: Sequence[SubnetReading]) -> Subnet:
             for port in device.ports.values():
                 moved = replace(port, end=FabricEnd(guid, port.end.number), peer=_moved(port.peer, owners))
                 held[port.end.number] = _port(held.get(port.end.number), moved)
-    whole = {guid: replace(device, ports=dict(sorted(ports[guid].items())))
+    # iblinkinfo does not say what a device is: its reader guesses by the number of ports.
+    kinds = {owners.get(device.guid, device.guid): device.kind for reading in reversed(readings)
+             if reading.tool != linkinfo.TOOL for device in reading.devices.values()}
+    whole = {guid: replace(device, kind=kinds.get(guid, device.kind), ports=dict(sorted(ports[guid].items())))
              for guid, device in devices.items()}
+    counters, short = _counters(readings, owners, whole)
     return Subnet(
-        name, whole, managers=_managers(readings, whole), counters=_counters(readings, owners, whole),
+        name, whole, managers=_managers(readings, whole),
+        all_managers=any(reading.managers is not None and reading.all_managers for reading in readings),
+        counters=counters,
         sensors=tuple(_sensors(readings, owners)), modules=_modules(readings, owners),
         routes=_routes(readings, owners, whole),
-        tools=tuple(reading.tool for reading in readings), unread=tuple(unread),
-        partial=any(reading.partial for reading in readings))
+        tools=tuple(reading.tool for reading in readings), unread=(*unread, *short),
+        ethernet=bool(readings) and all(reading.ethernet for reading in readings),
+        # Counters alone that were cut leave out counters, and no devices.
+        partial=any(reading.ethernet or (reading.partial and bool(
+            reading.devices or not (reading.counters or reading.by_lid))) for reading in readings))
 
 
 def _owners(readings: Iterable[SubnetReading]) -> Mapping[str, str]:
@@ -117,13 +128,14 @@ def _by_lid(reading: SubnetReading, at: Mapping[int, FabricEnd]) -> PortCounters
 
 
 def _counters(readings: Sequence[SubnetReading], owners: Mapping[str, str],
-              devices: Mapping[str, FabricDevice]) -> PortCounters | None:
-    """The counters of all of them; zeros are known where one of them asked every port."""
+              devices: Mapping[str, FabricDevice]) -> tuple[PortCounters | None, tuple[str, ...]]:
+    """The counters of all of them; zeros are known where one of them asked every port, of as many nodes at
+    least as there are. With a line for each that asked fewer."""
     at = _lids(devices)
     shown = [counters for reading in readings
              for counters in (reading.counters, _by_lid(reading, at)) if counters is not None]
     if not shown:
-        return None
+        return None, ()
     values: dict[FabricEnd, dict[str, int]] = {}
     for counters in shown:
         for end, named in counters.values.items():
@@ -136,8 +148,10 @@ def _counters(readings: Sequence[SubnetReading], owners: Mapping[str, str],
     for end, names in ((end, names) for counters in shown for end, names in counters.full.items()):
         moved = FabricEnd(owners.get(end.guid, end.guid), end.number)
         full[moved] = full.get(moved, frozenset()) | names
-    return PortCounters(values, any(counters.zeros for counters in shown),
-                        frozenset(unasked - set(values)), full)
+    zeros = [counters.nodes for counters in shown if counters.zeros]
+    short = tuple(f"counters were asked of {asked} of {len(devices)} devices; those that are not shown are "
+                  "not known" for asked in zeros if asked is not None and asked < len(devices))
+    return PortCounters(values, len(short) < len(zeros), frozenset(unasked - set(values)), full), short
 
 
 def _routes(readings: Sequence[SubnetReading], owners: Mapping[str, str],

@@ -116,27 +116,42 @@ class SubnetManager:
     activity: int | None = None
 
 
+# Counters that ibqueryerrors shows of every port, and leaves out where they are 0 (print_errors of
+# infiniband-diags/ibqueryerrors.c). PortXmitWait is not among them: not every device has it.
+LEFT_OUT = frozenset({
+    "SymbolErrorCounter", "LinkErrorRecoveryCounter", "LinkDownedCounter", "PortRcvErrors",
+    "PortRcvRemotePhysicalErrors", "PortRcvSwitchRelayErrors", "PortXmitDiscards", "PortXmitConstraintErrors",
+    "PortRcvConstraintErrors", "LocalLinkIntegrityErrors", "ExcessiveBufferOverrunErrors", "VL15Dropped"})
+
+
+def counted_value(values: Mapping[FabricEnd, Mapping[str, int]], zeros: bool, end: FabricEnd,
+                  name: str) -> int | None:
+    """A counter of a port in a sample; with `zeros` one of `LEFT_OUT` that is not in it is 0, otherwise what
+    is not in it is not known."""
+    found = values.get(end, {}).get(name)
+    return 0 if found is None and zeros and name in LEFT_OUT else found
+
+
 @dataclass(frozen=True)
 class PortCounters:
     """Counters of ports at one time, by the names of the InfiniBand Architecture Specification
     ("SymbolErrorCounter", "LinkDownedCounter").
 
-    With `zeros`, the tool asked every port that is up and left out counters that are 0; `unasked` are ports
-    that it could not ask. Without it, a counter that is not there is not known. `full` are counters that
-    stand at the highest value that they can show.
+    With `zeros`, the tool asked every port that is up and left out counters of `LEFT_OUT` that are 0;
+    `unasked` are ports that it could not ask. Otherwise a counter that is not there is not known. `full` are
+    counters that stand at the highest value that they can show. `nodes` is of how many nodes the tool says
+    that it asked them, None where it does not say.
     """
 
     values: Mapping[FabricEnd, Mapping[str, int]] = field(default_factory=lambda: MappingProxyType({}))
     zeros: bool = False
     unasked: frozenset[FabricEnd] = frozenset()
     full: Mapping[FabricEnd, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))
+    nodes: int | None = None
 
-    def of(self, end: FabricEnd) -> Mapping[str, int] | None:
-        """The counters of a port, None where they are not known; with `zeros` those that are not in it are
-        0."""
-        if end in self.unasked:
-            return None
-        return self.values.get(end, {} if self.zeros else None)
+    def count(self, end: FabricEnd, name: str) -> int | None:
+        """A counter of a port; None where it is not known."""
+        return counted_value(self.values, self.zeros and end not in self.unasked, end, name)
 
 
 @dataclass(frozen=True)
@@ -177,16 +192,20 @@ class Subnet:
     """One subnet (one plane of a multi-plane fabric) as it was seen once.
 
     `name` is the plane's; `devices` are by GUID; `managers` is None where none of the sources shows subnet
-    managers, which is not the same as that there are none. `unread` names what could not be read, with the
+    managers, which is not the same as that there are none; `all_managers` is whether one lists all of them.
+    `unread` names what could not be read, with the
     reason, and `partial` is whether a tool's output ended early: what is missing from a partial subnet is
     not known to be absent. `counters`, `sensors`, `modules` and `routes` are what tools showed of ports and
     parts: None, or nothing there, is not measured. `routes` has a switch's port for each LID, by the switch's
     GUID. `tools` are the sources that were read.
+    An `ethernet` fabric has no subnet managers, GUIDs or LIDs, and is always partial: it is what those know
+    of their neighbours who were asked.
     """
 
     name: str
     devices: Mapping[str, FabricDevice]
     managers: tuple[SubnetManager, ...] | None = None
+    all_managers: bool = True
     counters: PortCounters | None = None
     sensors: tuple[SubnetSensor, ...] = ()
     modules: Mapping[FabricEnd, CableModule] = field(default_factory=lambda: MappingProxyType({}))
@@ -194,6 +213,7 @@ class Subnet:
     tools: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
     partial: bool = False
+    ethernet: bool = False
 
     @cached_property
     def links(self) -> frozenset[FabricLink]:

@@ -10,11 +10,11 @@ from typing import Any
 from healthcheck.subnet.check.congestion import SENT, WAIT
 from healthcheck.subnet.check.counted import JUDGED
 from healthcheck.subnet.check.seen import CountedBefore
-from healthcheck.subnet.model import FabricEnd, FabricLink, Subnet
+from healthcheck.subnet.model import LEFT_OUT, FabricEnd, FabricLink, Subnet
 
 SCHEMA = "muster.fabric.samples/1"
 MOST = 8
-_KEPT = frozenset({*JUDGED, WAIT})
+_KEPT = frozenset({*JUDGED, WAIT, SENT})
 
 
 def sample(subnet: Subnet, at: float) -> CountedBefore | None:
@@ -22,8 +22,9 @@ def sample(subnet: Subnet, at: float) -> CountedBefore | None:
     counters = subnet.counters
     if counters is None:
         return None
-    # What a port sent is kept where it is nothing, too: a port whose load no one read has none.
-    kept = {end: {name: value for name, value in named.items() if (name in _KEPT and value) or name == SENT}
+    # A 0 is kept, too, but for those that a reader of the sample knows to be 0 where they are not in it.
+    kept = {end: {name: value for name, value in named.items()
+                  if name in _KEPT and (value or not counters.zeros or name not in LEFT_OUT)}
             for end, named in counters.values.items()}
     return CountedBefore(at, kept, counters.zeros, counters.full, counters.unasked, subnet.links)
 

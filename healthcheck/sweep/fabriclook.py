@@ -11,11 +11,15 @@ from typing import NamedTuple
 
 from healthcheck.collector import program, reply
 from healthcheck.config.files import make_folder, write_whole
-from healthcheck.facts.base import why
+from healthcheck.facts.base import BY_BUILDER, Captures, build_fact, why
+from healthcheck.facts.lldp import LLDP
+from healthcheck.facts.netdev import NETDEV, netdevs
+from healthcheck.facts.values import Partial, Unread, reading
 from healthcheck.model.probes import MIB, Probe, ProbeKind, ProbeSet
 from healthcheck.model.recording import Outcome, Recording
 from healthcheck.subnet.merge import merge
 from healthcheck.subnet.model import Subnet
+from healthcheck.subnet.readers import lldp
 from healthcheck.subnet.readers.building import MOST_TEXT, SubnetReading
 from healthcheck.subnet.readers.every import SOURCES, source_of
 from inventory.errors import UsageError
@@ -24,8 +28,9 @@ from inventory.text import clean
 from inventory.transport.base import RETURN_S, Limits, Transport
 
 LOOK = "look.json"
+ETHERNET = "ethernet"       # a fabric of this name, where another lies in the same folder
 SCHEMA = "muster.fabric.look/1"
-_PROGRAM_S, _TOOL_S = 300.0, 120.0
+_PROGRAM_S, _TOOL_S, _LLDP_S = 300.0, 120.0, 30.0
 # By the name of its file, what a look runs. ibqueryerrors is given an empty file of thresholds: with the
 # site's own, counters that it does not show would not be known.
 COMMANDS: Mapping[str, tuple[str, ...]] = MappingProxyType({
@@ -33,12 +38,13 @@ COMMANDS: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "ibnetdiscover-p": ("ibnetdiscover", "-p"),
     "ibnetdiscover": ("ibnetdiscover",),
     "ibqueryerrors": ("ibqueryerrors", "--threshold-file", "/dev/null"),
+    "ibqueryerrors-data": ("ibqueryerrors", "--counters"),
     "saquery-smir": ("saquery", "SMIR"),
     "saquery-issm": ("saquery", "-s"),
     "sminfo": ("sminfo",),
 })
 # The status is the number of ports with errors (infiniband-diags/ibqueryerrors.c).
-_COUNTS_IN_STATUS = frozenset({"ibqueryerrors"})
+_COUNTS_IN_STATUS = frozenset({"ibqueryerrors", "ibqueryerrors-data"})
 
 
 class ToolOutput(NamedTuple):
@@ -62,13 +68,17 @@ class FabricLook:
         """The outputs as one picture; an output that could not be had is noted in it."""
         order = {source.name: at for at, source in enumerate(SOURCES)}
         readings: list[tuple[int, SubnetReading]] = []
+        if beside := {name: output.text for name, output in self.outputs.items() if lldp.file_of(name)}:
+            readings.append((len(order), lldp.read(beside)))
         for name, output in sorted(self.outputs.items()):
             source = source_of(name)
             if source is not None:
-                readings.append((order[source.name], source.read(output.text, output.cut)))
+                cut = output.cut or not output.text.strip()     # every tool prints something
+                readings.append((order[source.name], source.read(output.text, cut)))
         readings.sort(key=lambda one: one[0])
         made = merge(self.name, [reading for _, reading in readings])
-        return replace(made, unread=(*made.unread, *self.missing))
+        # Where no tool shows what is there, nothing is known to be absent.
+        return replace(made, unread=(*made.unread, *self.missing), partial=made.partial or not made.devices)
 
 
 def probes(device: str = "") -> Mapping[str, Probe]:
@@ -95,6 +105,40 @@ def ask(node: Node, transport: Transport, devices: Sequence[str] = ("",)) -> Ite
             yield of_recording(recording, device, those)
 
 
+def ask_neighbours(nodes: Sequence[Node], transport: Transport) -> FabricLook:
+    """What lldpd on each of these nodes says of its neighbours; changes nothing there. A node that is not
+    reached, or has no lldpd, is missing."""
+    wanted = ProbeSet.of((LLDP, NETDEV), _LLDP_S)
+    limits = Limits(fanout=64, program_s=_LLDP_S + RETURN_S, node_s=_LLDP_S + 60)
+    outputs: dict[str, ToolOutput] = {}
+    missing: list[str] = []
+    time: float | None = None
+    for answer in transport.run(nodes, program.build(wanted, nvml=False), limits):
+        recording = reply.within(reply.decode(answer), wanted)
+        time = max(time or 0.0, recording.received)
+        if recording.failure is not None:
+            failure = recording.failure
+            missing.append(f"{recording.node}: {failure.stage.value}: {clean(failure.reason)}")
+            continue
+        captures = Captures(recording)
+        try:
+            outputs[f"lldp-{recording.node}.json0"] = ToolOutput(captures.text(LLDP))
+        except Unread as error:
+            missing.append(f"{recording.node}: {clean(error)}")
+            continue
+        outputs[f"interfaces-{recording.node}.json"] = ToolOutput(json.dumps(_interfaces(captures)))
+    return FabricLook("", outputs, time, tuple(missing))
+
+
+def _interfaces(captures: Captures) -> Mapping[str, Mapping[str, object]]:
+    found = build_fact(BY_BUILDER[netdevs], captures)
+    those = found.value if isinstance(found, Partial) else found
+    return {one.interface: {key: value for key in ("pci", "link", "mbps")
+                            if isinstance(value := reading(one, key), str | int)}
+            for one in (those if isinstance(those, tuple) else ())
+            if isinstance(reading(one, "interface"), str)}
+
+
 def of_recording(recording: Recording, device: str, those: Mapping[str, Probe]) -> FabricLook:
     """The look in the captures of these probes; what could not be captured is missing."""
     outputs: dict[str, ToolOutput] = {}
@@ -115,9 +159,10 @@ def saved(folder: Path) -> tuple[FabricLook, ...]:
     if not folder.is_dir():
         raise UsageError(f"{clean(folder)}: is no folder of saved outputs")
     places = [folder, *sorted(path for path in folder.iterdir() if path.is_dir())]
-    found = [look for place in places if (look := _from_folder(place, "" if place == folder else place.name))]
+    found = [part for place in places if (look := _from_folder(place, "" if place == folder else place.name))
+             for part in _apart(look)]
     if not found:
-        names = ", ".join(source.name for source in SOURCES)
+        names = ", ".join([*(source.name for source in SOURCES), "lldp-NODE"])
         raise UsageError(f"{clean(folder)}: no file in it is called as an output of a fabric tool: {names}")
     return tuple(found)
 
@@ -127,8 +172,7 @@ def _from_folder(folder: Path, name: str) -> FabricLook | None:
     missing: list[str] = []
     times: list[float] = []
     for path in sorted(folder.iterdir()):
-        source = source_of(path.name)
-        if source is None or not path.is_file():
+        if not path.is_file() or (source_of(path.name) is None and lldp.file_of(path.name) is None):
             continue
         try:
             data = path.read_bytes()[:MOST_TEXT + 1]
@@ -140,6 +184,17 @@ def _from_folder(folder: Path, name: str) -> FabricLook | None:
     if not outputs and not missing:
         return None
     return FabricLook(name, outputs, _time(folder) or max(times, default=None), tuple(missing))
+
+
+def _apart(look: FabricLook) -> Iterator[FabricLook]:
+    """InfiniBand and Ethernet that lie in one folder are two fabrics."""
+    ethernet = {name: output for name, output in look.outputs.items() if lldp.file_of(name) is not None}
+    others = {name: output for name, output in look.outputs.items() if name not in ethernet}
+    if ethernet and others:
+        yield replace(look, outputs=others)
+        yield replace(look, name=f"{look.name} {ETHERNET}".strip(), outputs=ethernet, missing=())
+    else:
+        yield look
 
 
 def _time(folder: Path) -> float | None:
@@ -159,5 +214,6 @@ def save(looks: Sequence[FabricLook], folder: Path) -> None:
         place = folder / look.name if look.name else folder
         make_folder(place, "--save")
         for name, output in look.outputs.items():
-            write_whole(place / f"{name}.txt", output.text.encode(errors="surrogateescape"))
+            file = name if lldp.file_of(name) else f"{name}.txt"
+            write_whole(place / file, output.text.encode(errors="surrogateescape"))
         write_whole(place / LOOK, json.dumps({"schema": SCHEMA, "time": look.time}).encode() + b"\n")

@@ -18,7 +18,7 @@ from healthcheck.store.clock import AHEAD_S, in_future
 from healthcheck.store.cordons import CordonState
 from healthcheck.store.fabricfindings import FabricTrouble
 from healthcheck.store.file import Store
-from healthcheck.store.hardware import new_since
+from healthcheck.store.hardware import new_since, newest_hardware
 from healthcheck.store.incidents import incidents, next_number
 from healthcheck.store.leases import leased_nodes
 from healthcheck.store.machines import AnotherMachine, another_machines
@@ -38,6 +38,9 @@ from healthcheck.store.versions import (
 )
 from healthcheck.triage.decidedby import decided_by, faults_of
 from healthcheck.triage.faults import accuses
+from healthcheck.triage.fleetlots import RULES as LOT_RULES
+from healthcheck.triage.lots import PartLot
+from healthcheck.triage.partslist import parts_of
 from healthcheck.triage.past import (
     NONE_SILENCED,
     REPAIRED,
@@ -101,13 +104,13 @@ def _held(node: str, backend: str, mark: CordonMark) -> str:
 
 def gather(
     store: Store, nodes: Iterable[Node], policy: TriagePolicy, now: float, *, silenced: Silenced = _never,
-    lost: Lost = _held, others: Others = _no_one,
+    lost: Lost = _held, others: Others = _no_one, delivered: Mapping[str, PartLot] | None = None,
 ) -> FleetHistory:
     """The fleet as the store knows it at `now`; raises StoreError.
 
     `silenced` says of a problem whether a person wants to hear of it. `lost(node, backend, mark)` says who
     holds the node instead where the back end no longer shows our cordon, and nothing where it does;
-    `others(node)` who else keeps jobs away from it.
+    `others(node)` who else keeps jobs away from it. `delivered` is a delivery list of parts.
     """
     window = max(policy.repeat.days, policy.climb.days, policy.flap.hours / 24) * _DAY
     there = _Memory(store, policy, now, now - window, silenced, lost)
@@ -117,8 +120,11 @@ def gather(
     closed = store.rows("SELECT coalesce(max(seen), 0) FROM breaker WHERE who IS NOT NULL")[0][0]
     # What was cut short, and found undone later, may have been done and undone: it takes room.
     opened = store.rows("SELECT opened, why FROM breaker WHERE closed IS NULL")
+    histories = tuple(there.past(node, others(node.name)) for node in nodes)
+    # Lots are looked at where anything is wrong that a part can cause.
+    wrong = any(problem.rule in LOT_RULES for past in histories for problem in past.problems)
     return FleetHistory(
-        now, tuple(there.past(node, others(node.name)) for node in nodes),
+        now, histories,
         tuple(Isolated(node, began, incident, where(place)) for node, began, incident, place in store.rows(
             "SELECT cordon.node, began, coalesce(incident, 0), place FROM cordon "
             "JOIN ledger ON ledger.id = line WHERE verdict IS NOT NULL AND began > ? AND cordon.id > ? "
@@ -128,7 +134,9 @@ def gather(
         tuple(incidents(store, now - max(window, policy.incidents.reopen_days * _DAY))), next_number(store),
         changes=tuple(one for one in there.changes if one.kind not in OF_NODES),
         every_change=tuple(one for one in there.every_change if one.kind not in OF_NODES),
-        rmas=tuple(there.rmas), alarms=there.alarms, fabric=tuple(there.fabric))
+        rmas=tuple(there.rmas), alarms=there.alarms, fabric=tuple(there.fabric),
+        parts=parts_of({name: seen for name, (_, seen) in newest_hardware(store).items()}, delivered or {})
+        if wrong else {})
 
 
 def where(said: str) -> tuple[str, str]:

@@ -20,6 +20,7 @@ from healthcheck.store.fabricfindings import RULES as FABRIC_RULES
 from healthcheck.triage.correlate import KINDS, Correlation, OutOfService, Place, correlate, domains, minute
 from healthcheck.triage.fabricincidents import FabricIncidents, fabric_incidents, of_fabric
 from healthcheck.triage.faults import of
+from healthcheck.triage.fleetlots import lot_incidents
 from healthcheck.triage.likelihood import words
 from healthcheck.triage.ours import SOMEWHERE, UNREACHED, ours
 from healthcheck.triage.past import FleetHistory, IncidentMembership, NodeHistory
@@ -71,7 +72,8 @@ def live(fleet: FleetHistory, policy: TriagePolicy) -> IncidentUpdate:
         excused if of(problem) is not Of.FAIL else ours_of))
     found = correlate(fleet, fair, policy.incidents, beside)
     numbers = _Numbers(fleet, policy)
-    opened, ends = _ours(fleet, showing, [*wide, *newly], numbers, policy)
+    lots = lot_incidents(fleet, fair, found, policy.incidents)
+    opened, ends = _ours(fleet, showing, [*wide, *newly, *lots], numbers, policy)
     places, more = _places(fleet, fair, found, numbers, policy)
     opened, ends = [*opened, *places], [*ends, *more]
     fabric = fabric_incidents(fleet, opened, lambda *place: numbers.of(*place)[0])

@@ -15,6 +15,7 @@ from healthcheck.store.machines import AnotherMachine
 from healthcheck.store.marks import CordonMark
 from healthcheck.store.rmas import Rma, RmaAlarm
 from healthcheck.store.versions import POLICY, THERE
+from healthcheck.triage.lots import FleetPart
 from healthcheck.triage.symptom import symptom
 
 _EMPTY: Mapping[Any, Any] = MappingProxyType({})
@@ -274,7 +275,7 @@ class FleetHistory:
     within the policy's windows; the next new one gets the number `next_incident`. `changes` are those of what
     nodes are judged by that hold, and `every_change` also those that changed again. `rmas` are all there are,
     and `alarms` by their numbers what stands of them now. `fabric` is what the subnets show and is not
-    silenced.
+    silenced. `parts` are by node those whose lot is known.
     """
 
     now: float
@@ -291,3 +292,4 @@ class FleetHistory:
     rmas: tuple[Rma, ...] = ()
     alarms: Mapping[int, RmaAlarm] = field(default_factory=dict)
     fabric: tuple[FabricTrouble, ...] = ()
+    parts: Mapping[str, tuple[FleetPart, ...]] = field(default_factory=lambda: _EMPTY)

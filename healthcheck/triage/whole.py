@@ -10,7 +10,8 @@ from healthcheck.triage.past import FleetHistory
 from healthcheck.triage.policy import PHYSICAL
 from inventory.nodeset import natural
 
-_SAID = {"nvlink_domain": "NVLink domain", "power": "power domain", "batch": "delivery batch"}
+_SAID = {"nvlink_domain": "NVLink domain", "power": "power domain", "batch": "delivery batch",
+         "lot": "lot of"}
 _ONE_IN = 8         # of so many nodes one may be missing of a place of which nearly all is concerned
 _NAMES = 4          # of one kind: a node of a rail-optimised fabric is behind eight leaves
 _GROUPS = 6

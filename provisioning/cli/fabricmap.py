@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from healthcheck.cli.fabricfiles import PLAN, read_plan, seen_cabling
+from healthcheck.cli.fabricfiles import PLAN, inventory_of, looked, read_plan, seen_cabling, sources
 from healthcheck.cli.options import STATE
 from inventory.cli.formatted import formats
 from inventory.errors import UsageError
@@ -17,18 +17,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from healthcheck.subnet.cabling import CablingPlan
-    from healthcheck.subnet.difference import CablingComparison
     from healthcheck.subnet.hierarchy import FabricHierarchy
 
 
 @click.command(short_help="Write what follows from the fabric: Slurm's topology, host order, a drawing.")
 @PLAN
-@click.option(
-    "--from",
-    "source",
-    metavar="FOLDER",
-    help="Saved outputs of the fabric's tools: links get the states that they show.",
-)
+@sources
 @formats(
     "slurm",
     "slurm-block",
@@ -55,6 +49,9 @@ if TYPE_CHECKING:
 @STATE
 def map_(
     plan: str | None,
+    node: str | None,
+    devices: tuple[str, ...],
+    lldp: str | None,
     source: str | None,
     fmt: str,
     apply: bool,
@@ -64,6 +61,7 @@ def map_(
     store: bool,
 ) -> int:
     """Show the groups of hosts that the leaves and spines of --plan FILE make, or write them for others.
+    Links have the states that NODE's subnet, lldpd on nodes (--lldp) or saved outputs (--from) show.
 
     Hosts of the same leaves are a group, groups whose leaves share spines a pod. In the order of --format
     hosts, neighbours share leaves: give it to a launcher, so that NCCL's ring leaves a leaf seldom. With
@@ -74,11 +72,13 @@ def map_(
     muster fabric map --plan cabling.csv
     muster fabric map --plan cabling.csv --format slurm > topology.conf
     muster fabric map --plan cabling.csv --from outputs --format dot > fabric.dot
+    muster fabric map gpu001 --plan cabling.csv --store
     muster fabric map --plan cabling.csv --format labels --apply
 
     Exit: 0 printed, 1 with labels: something is new or differs, 2 usage, 3 with labels: something is unclear.
     """
     from healthcheck.subnet import drawing, mapdocument, slurmtopology
+    from healthcheck.subnet.difference import compare
     from healthcheck.subnet.hierarchy import hierarchy
     from healthcheck.subnet.linkstates import link_states
 
@@ -90,7 +90,8 @@ def map_(
     found = hierarchy(planned)
     if fmt == "labels":
         return _labels(planned, found, plan, apply, rules, file)
-    states = link_states(planned, _compared(planned, source, state) if source is not None else None)
+    shown = looked(node, devices, lldp, source, inventory_of(file)) if node or lldp or source else ()
+    states = link_states(planned, compare(planned, seen_cabling(planned, shown, state)) if shown else None)
     if store:
         _keep(mapdocument.document(found, planned, states), state)
     if fmt == "json":
@@ -116,12 +117,6 @@ def _keep(document: dict[str, Any], state: str | None) -> None:
     folder = state_dir(state)
     make_folder(folder, "the state folder")
     write_whole(folder / FILE, json.dumps(document, separators=(",", ":")).encode())
-
-
-def _compared(planned: CablingPlan, source: str, state: str | None) -> CablingComparison:
-    from healthcheck.subnet.difference import compare
-
-    return compare(planned, seen_cabling(planned, source, state))
 
 
 def _labels(

@@ -147,8 +147,8 @@ def _from_maas(
 
 
 def _evidence(one: Commissioned) -> LabelEvidence:
+    from healthcheck.facts.lldpneighbours import LldpNeighbour, neighbours
     from provisioning.discover.labels import LabelEvidence
-    from provisioning.discover.lldp import LldpNeighbour, neighbours
 
     found: tuple[LldpNeighbour, ...] = ()
     unread = one.unread

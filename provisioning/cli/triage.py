@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from healthcheck.cli.deliveries import DELIVERY, delivered
 from healthcheck.cli.wrapping import echo
 from inventory.cli.chosen import who
 from inventory.cli.formatted import formats
@@ -17,12 +18,13 @@ from inventory.errors import UsageError
 from provisioning.cli.typed import again
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from healthcheck.change.model import SiteChange
     from healthcheck.model.problem import Problem
     from healthcheck.store.file import Store
     from healthcheck.store.silences import Silence
+    from healthcheck.triage.lots import PartLot
     from healthcheck.triage.past import FleetHistory
     from healthcheck.triage.plan import TriagePlan
     from healthcheck.triage.policy import TriagePolicy
@@ -63,11 +65,12 @@ if TYPE_CHECKING:
 @click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check.")
 @click.option(
     "--state", metavar="DIR", help="Folder of the store. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+@DELIVERY
 def triage(
     act: bool, at_most: int | None, close_breaker: bool, reason: str | None, undo_since: str | None,
     take_over: str | None, replay: bool, since: float | None, policy_file: str | None,
     close_after: float | None, fmt: str, hostfile: str | None, golden: str | None, rules: str | None,
-    inventory: str | None, state: str | None,
+    inventory: str | None, state: str | None, delivery: tuple[str, ...],
 ) -> int:
     """Decide from the sweeps in the store which nodes to keep jobs away from and which to release; without
     --apply only show the plan.
@@ -78,9 +81,11 @@ def triage(
     The breaker limits new isolations, whatever their cause: to the policy's number of nodes, plus one rack,
     leaf, power or NVLink domain. Once open, it stays open until --close-breaker; releases go on. Nodes with
     one symptom that share a leaf, a rack or the like are one incident, and are isolated and released
-    together: muster incident list. What came only with a change of rules, SKU, policy or muster is said so;
-    --undo-since gives that back, once a sweep by what held before found the node fit. --replay is a trial:
-    what --apply would have done, next to what triage and people did.
+    together: muster incident list. Cables, optics and adapters of one delivery lot that fail far more often
+    than others are one incident of the vendor, which isolates no node (--delivery: what was delivered). What
+    came only with a change of rules, SKU, policy or muster is said so; --undo-since gives that back, once a
+    sweep by what held before found the node fit. --replay is a trial: what --apply would have done, next to
+    what triage and people did.
 
     \b
     muster check --store && muster triage
@@ -138,6 +143,7 @@ def triage(
                          "inventory --help")
     there = load_inventory(path)
     policy = _policy(rules, policy_file)
+    lots = delivered(delivery)
     folder = state_dir(state)
     if replay:
         from provisioning.cli.triagereplay import reported
@@ -154,10 +160,10 @@ def triage(
     if not act:
         with opened(folder) as store:
             try:
-                fleet, silences, seen = _fleet(store, there, policy, through)
+                fleet, silences, seen = _fleet(store, there, policy, through, lots)
             except MusterError as error:
                 trouble = str(error)
-                fleet, silences, seen = _fleet(store, there, policy, None)
+                fleet, silences, seen = _fleet(store, there, policy, None, lots)
             plan = _print(store, fleet, policy, fmt, silences, trouble, at_most, through, undoing)
             if through is not None and not trouble:
                 found = [*mend(store, through, "", time.time, dry=True),
@@ -189,9 +195,9 @@ def triage(
                 *applying.settle(store, through, name, time.time), *mend(store, through, name, time.time)]:
                 echo(f"{one.node}: {one.message}", err=fmt == "json")
                 done.append(one)
-            fleet, silences, seen = _fleet(store, there, policy, through, keep=True)
+            fleet, silences, seen = _fleet(store, there, policy, through, lots, keep=True)
         except ActionError as error:
-            fleet, silences, _ = _fleet(store, there, policy, None)
+            fleet, silences, _ = _fleet(store, there, policy, None, lots)
             write(store, _print(store, fleet, policy, fmt, silences, str(error), at_most, through, None),
                   opens=False)
             raise ActionError(f"{error}; the verdicts are stored and nothing was done. Run muster triage "
@@ -224,7 +230,8 @@ def _policy(rules: str | None, file: str | None) -> TriagePolicy:
 
 
 def _fleet(
-    store: Store, there: Inventory, policy: TriagePolicy, through: Backend | None, *, keep: bool = False,
+    store: Store, there: Inventory, policy: TriagePolicy, through: Backend | None,
+    lots: Mapping[str, PartLot], *, keep: bool = False,
 ) -> tuple[FleetHistory, list[Silence], BackendView | None]:
     """What is known now, the silences that hold or held until lately, and what the back end shows; `keep`
     stores that for `muster nodes`."""
@@ -241,12 +248,13 @@ def _fleet(
         return whose(problem, silences, now) is not None
 
     if through is None:
-        return gather(store, there, policy, now, silenced=quiet), silences, None
+        return gather(store, there, policy, now, silenced=quiet, delivered=lots), silences, None
     shown = applying.shown(store, through, there.nodes)
     seen = applying.view(store, through, shown)
     if keep:
         strays.keep(store, through.name, shown, seen.strays, now)
-    fleet = gather(store, there, policy, now, silenced=quiet, lost=seen.lost, others=seen.others)
+    fleet = gather(store, there, policy, now, silenced=quiet, lost=seen.lost, others=seen.others,
+                   delivered=lots)
     return fleet, silences, seen
 
 

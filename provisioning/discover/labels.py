@@ -16,12 +16,12 @@ from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Any
 
+from healthcheck.facts.lldpneighbours import LldpNeighbour
 from inventory.errors import UsageError
 from inventory.importers.base import Collected, Imported
 from inventory.model import Inventory, Node, PortPlan
 from inventory.nodeset import natural
 from inventory.text import short
-from provisioning.discover.lldp import LldpNeighbour
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,99}")
 Plans = Mapping[str, PortPlan]

@@ -8,6 +8,7 @@ from pathlib import Path
 from healthcheck.collector import program, reply
 from healthcheck.facts.base import Captures, why
 from healthcheck.facts.lldp import LLDP
+from healthcheck.facts.lldpneighbours import MOST_LETTERS, LldpNeighbour, neighbours
 from healthcheck.facts.netdev import BASE, NETDEV
 from healthcheck.facts.port import slot
 from healthcheck.facts.values import Unread
@@ -19,7 +20,6 @@ from inventory.text import clean
 from inventory.transport.base import RETURN_S, Limits, Transport
 from inventory.transport.deadline import bounded
 from provisioning.discover.labels import LabelEvidence
-from provisioning.discover.lldp import MOST_LETTERS, LldpNeighbour, neighbours
 
 _PROGRAM_S = 30.0
 _SUFFIXES = (".json", ".json0", ".xml")

@@ -75,6 +75,27 @@ def test_what_is_wrong_is_by_its_schema_and_as_it_was(tmp_path: Path, plan: Cabl
     assert host.a.device in text.stdout and len(text.stdout.splitlines()) < 20
 
 
+def test_links_of_one_lot_by_the_delivery_list_are_a_finding_of_the_vendor(tmp_path: Path) -> None:
+    plan = two_tiers(32, 8, 2)
+    plan = replace(plan, cables=tuple(replace(cable, speed="NDR") for cable in plan.cables))
+    (tmp_path / "plan.csv").write_text(plancsv.write(plan))
+    hosts = [cable for cable in plan.cables if cable.a.device.startswith("gpu")]
+    bad = {(cable.b, "LinkDownedCounter"): 2 for cable in hosts[:24:4]}
+    first, second = saved(tmp_path / "a", plan, 1000), saved(tmp_path / "b", plan, 4600, bad)
+    (adapters,) = (look.subnet().devices.values() for look in fabriclook.saved(second))
+    rows = [f"0x{one.guid},MCX75310,{'W12' if int(one.description[3:6]) % 4 == 1 else 'W20'}\n" for one in adapters if one.description.startswith("gpu")]
+    (tmp_path / "parts.csv").write_text("guid,part,lot\n" + "".join(rows))
+    words = ("--from", second, "--since", first, "--plan", tmp_path / "plan.csv")
+    done = run(tmp_path, *words, "--delivery", tmp_path / "parts.csv", "--format", "json")
+    document = json.loads(done.stdout)
+    validate(document, "fabric-check-1")
+    assert [(one["place"]["name"], one["owner"]) for one in document["findings"] if one["rule"] == "lot"] == [("adapter MCX75310 of W12", "vendor")]
+    assert "lot" not in run(tmp_path, *words).stdout
+    (tmp_path / "parts.csv").write_text("guid\n")
+    wrong = run(tmp_path, *words, "--delivery", tmp_path / "parts.csv")
+    assert wrong.returncode == 2 and "parts.csv:1:1: no column is part" in wrong.stderr and len(wrong.stderr.splitlines()) == 1
+
+
 def test_planes_are_the_folders_in_the_folder(tmp_path: Path) -> None:
     plan = two_tiers(4, 2, 1)
     for plane in ("plane1", "plane2"):
@@ -84,7 +105,7 @@ def test_planes_are_the_folders_in_the_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("words", "message"), [
-    ((), "give NODE, or --from FOLDER"), (("gpu001", "--from", "x"), "give NODE, or --from FOLDER"), (("--from", "nowhere"), "is no folder"),
+    ((), "give NODE, --lldp NODES, or --from FOLDER"), (("gpu001", "--from", "x"), "give NODE, --lldp NODES, or --from FOLDER"), (("--from", "nowhere"), "is no folder"),
     (("--from", "."), "no file in it is called"), (("gpu001", "--via", "a b"), "no name of a device"), (("gpu001", "--since", "x"), "--since goes with")])
 def test_wrong_words_are_one_line_and_exit_2(words: tuple[str, ...], message: str, tmp_path: Path) -> None:
     result = run(tmp_path, *words)

@@ -72,13 +72,15 @@ def write(plan: CablingPlan, folder: Path, errors: Mapping[tuple[PlannedEnd, str
                             f"{cable.width}x{cable.speed}")
     shown_errors = [f"   GUID 0x{_port_guid(there[end].node)} port {there[end].number}: [{name} == {value}]"
                     for (end, name), value in (errors or {}).items()]
+    data = [f"   GUID 0x{_port_guid(port.node)} port {port.number}: [PortXmitData == 0 (0.000)]" for port in there.values()]
     checked = sum(len(those) for those in links.values())
     managers = [guid for (_, port), guid in guids.items() if port][:2]
     records = [f"SMInfoRecord dump:\n\t\tRID\n\t\tLID...................{lids[guid]}\n\t\tSMInfo dump:\n"
                f"\t\tGUID..................0x{int(guid, 16) + 1:016x}\n\t\tActCount..............9\n\t\tPriority..............5\n"
                f"\t\tSMState...............{3 - at}" for at, guid in enumerate(managers)]
     folder.mkdir(parents=True)
-    for name, made in (("ibnetdiscover-p", ports), ("iblinkinfo", lines), ("ibnetdiscover", topology), ("saquery-smir", records), ("ibqueryerrors", [
+    for name, made in (("ibqueryerrors-data", ['Data Counters for 0x1 "all"', *data, "", f"## Summary: {len(guids)} nodes checked, 0 bad nodes found",
+                                               f"##          {checked} ports checked, 0 ports have errors beyond threshold"]), ("ibnetdiscover-p", ports), ("iblinkinfo", lines), ("ibnetdiscover", topology), ("saquery-smir", records), ("ibqueryerrors", [
             *shown_errors, "", f"## Summary: {len(guids)} nodes checked, {len(shown_errors)} bad nodes found",
             f"##          {checked} ports checked, {len(shown_errors)} ports have errors beyond threshold", "## Thresholds: ", "## Suppressed:"])):
         (folder / f"{name}.txt").write_text("".join(f"{line}\n" for line in made))

@@ -30,6 +30,7 @@ LOOK: Mapping[str, tuple[str, ...]] = {
     "ibnetdiscover-p": ("ibnetdiscover", "-p"),
     "iblinkinfo": ("iblinkinfo", "--line"),
     "ibqueryerrors": ("ibqueryerrors",),
+    "ibqueryerrors-data": ("ibqueryerrors", "--counters"),
     "saquery-smir": ("saquery", "SMIR"),
     "saquery-issm": ("saquery", "-s"),
     "sminfo": ("sminfo",),
@@ -169,12 +170,12 @@ class Fabric:
         """The host that has no subnet manager and asks: the last."""
         return max(end.device for end in self.there if self.plan.devices[end.device].tier is Tier.HOST)
 
-    def look(self, folder: Path, without: Sequence[str] = ()) -> Path:
-        """Saves what the tools print now: one file each, in a folder as `muster fabric check --from` reads it."""
+    def look(self, folder: Path, without: Sequence[str] = (), host: str | None = None) -> Path:
+        """Saves what the tools print now on a host, or the observer: one file each, in a folder as `muster fabric check --from` reads it."""
         folder.mkdir(parents=True)
         for name, words in LOOK.items():
             if name not in without:
-                (folder / f"{name}.txt").write_text(self.run(*words).stdout, errors="surrogateescape")
+                (folder / f"{name}.txt").write_text(self.run(*words, host=host).stdout, errors="surrogateescape")
         return folder
 
     def manager(self, host: str, priority: int, *more: str, state: str = "SUBNET UP") -> None:

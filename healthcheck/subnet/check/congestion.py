@@ -9,14 +9,15 @@ and sent about as much in the same time.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
 from healthcheck.model.outcome import Owner, Severity
-from healthcheck.subnet.check.findings import FabricFinding, FabricRule
-from healthcheck.subnet.check.seen import SeenSubnet
-from healthcheck.subnet.model import DeviceKind, FabricEnd, FabricPort
+from healthcheck.subnet.check.findings import FabricFinding, FabricPlace, FabricRule, PlaceKind
+from healthcheck.subnet.check.seen import CountedBefore, SeenSubnet
+from healthcheck.subnet.model import DeviceKind, FabricEnd, FabricPort, PortCounters
+from inventory.text import many
 
 WAIT, SENT = "PortXmitWait", "PortXmitData"
 LIKE = 2.0          # loads that differ by less than this factor are equally
@@ -56,7 +57,8 @@ class HotSpot:
 
 @dataclass(frozen=True)
 class Congestion:
-    """The hot spots, the hottest first. `unmeasured` ports were not read, `unlike` had too few equals under
+    """The hot spots, the hottest first. `unmeasured` ports were not read (of one that sent next to
+    nothing it does not matter how long it waited), `unlike` had too few equals under
     like load to be compared: neither is known to be free of congestion."""
 
     spots: tuple[HotSpot, ...]
@@ -64,28 +66,29 @@ class Congestion:
     unlike: tuple[FabricEnd, ...]
 
 
-def grown(before: Mapping[str, int], after: Mapping[str, int], name: str) -> int | None:
+def grown(first: int | None, last: int | None) -> int | None:
     """By how much a counter grew; None where it is not in both samples, or fell."""
-    first, last = before.get(name), after.get(name)
     return None if first is None or last is None or last < first else last - first
 
 
 def congested(seen: SeenSubnet) -> Iterator[FabricFinding]:
-    """Hot spots since the earlier sample. Where nothing shows what ports sent, none is known."""
+    """Hot spots since the earlier sample, and of how many ports it is not known whether they are one."""
     now, before = seen.subnet.counters, seen.before
     if now is None or before is None or seen.at is None or seen.at <= before.time:
         return      # `counted` reports that
+    joined = {port.end: between for port in seen.subnet.ports()
+              if (between := _between(seen, port)) is not None}
+    # Devices that have the counter are known by those of their kind that have waited.
+    waiting = {between for end, between in joined.items() if now.count(end, WAIT) is not None}
     loads = []
-    for port in seen.subnet.ports():
-        first, last = before.of(port.end), now.of(port.end)
-        if first is None or last is None or (between := _between(seen, port)) is None:
-            continue
-        zeros = {WAIT: 0} if now.zeros and before.zeros else {}
-        full = WAIT in now.full.get(port.end, frozenset())
-        loads.append(PortLoad(port.end, between,
-                              None if full else grown({**zeros, **first}, {**zeros, **last}, WAIT),
-                              grown(first, last, SENT)))
-    for spot in congestion(loads).spots:
+    for end, between in joined.items():
+        full = WAIT in now.full.get(end, frozenset())
+        waits = [_waits(sample, end, between in waiting) for sample in (before, now)]
+        loads.append(PortLoad(end, between, None if full else grown(*waits),
+                              grown(before.count(end, SENT), now.count(end, SENT))))
+    found = congestion(loads)
+    yield from _unknown(seen, found)
+    for spot in found.spots:
         shown = seen.subnet.port(spot.end)
         place = (seen.at_link(spot.end, shown.peer) if shown is not None and shown.peer is not None
                  else seen.at_port(spot.end))
@@ -94,6 +97,25 @@ def congested(seen: SeenSubnet) -> Iterator[FabricFinding]:
             f"{seen.port_name(spot.end)} waits to send {spot.times:.1f} times as long as half of the "
             f"{spot.peers} other ports {spot.between} under like load", f"less than {TIMES:g} times",
             Severity.INFO, Owner.NETWORK, seen.subnet.name)
+
+
+def _waits(sample: PortCounters | CountedBefore, end: FabricEnd, has: bool) -> int | None:
+    """How long a port has waited; where the tool leaves out a 0 of one that `has` the counter, 0."""
+    found = sample.count(end, WAIT)
+    return 0 if found is None and has and sample.zeros and end not in sample.unasked else found
+
+
+def _unknown(seen: SeenSubnet, found: Congestion) -> Iterator[FabricFinding]:
+    place = f"subnet {seen.subnet.name}".strip()
+    for ends, words in (
+            (found.unmeasured, "what they sent and how long they waited was not read at both samples "
+                               "(ibqueryerrors, and ibqueryerrors --counters)"),
+            (found.unlike, f"fewer than {PEERS} equals were under like load")):
+        if ends:
+            yield FabricFinding(
+                FabricRule.CONGESTION, FabricPlace(PlaceKind.SUBNET, place, ends),
+                f"not known of {many(len(ends), 'port')}: {words}", severity=Severity.INFO,
+                plane=seen.subnet.name, unknown=True)
 
 
 def _between(seen: SeenSubnet, port: FabricPort) -> str | None:
@@ -125,7 +147,8 @@ def congestion(loads: Sequence[PortLoad]) -> Congestion:
             times = (load.share or 0.0) / max(usual, 0.01)
             if times >= TIMES:
                 spots.append(HotSpot(load.end, between, times, len(peers)))
-    unmeasured = tuple(load.end for load in loads if load.wait is None or load.sent is None)
+    unmeasured = tuple(load.end for load in loads
+                       if load.sent is None or (load.wait is None and load.sent >= LEAST_SENT))
     spots.sort(key=lambda spot: (-spot.times, spot.end))
     return Congestion(tuple(spots), unmeasured, tuple(unlike))
 

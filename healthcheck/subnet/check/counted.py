@@ -56,6 +56,8 @@ def counted(seen: SeenSubnet) -> Iterator[FabricFinding]:
     plane = seen.subnet.name
     whole = FabricPlace(PlaceKind.SUBNET, f"subnet {plane}".strip())
     now, before = seen.subnet.counters, seen.before
+    if seen.subnet.ethernet:
+        return          # LLDP has none: checks of nodes read their own ports
     reason = ("no source shows counters (ibqueryerrors)" if now is None else
               "there is no earlier sample of counters; check again later" if before is None else
               "the time of a sample is not known" if seen.at is None else
@@ -67,33 +69,37 @@ def counted(seen: SeenSubnet) -> Iterator[FabricFinding]:
     seconds = seen.at - before.time
     unknown: dict[str, list[FabricEnd]] = {}
     for port in seen.subnet.ports():
-        if port.peer is None and port.state is not LinkState.ACTIVE and port.end not in now.values:
+        if (port.peer is None and port.state is not LinkState.ACTIVE
+                and not now.values.get(port.end, {}).keys() & set(JUDGED)):
             continue        # nothing is joined to it
-        first, second = before.of(port.end), now.of(port.end)
-        if first is None or second is None:
-            unknown.setdefault("counters were not read at both samples", []).append(port.end)
-            continue
-        if now.full.get(port.end, frozenset()) & before.full.get(port.end, frozenset()) & set(JUDGED):
+        added: dict[str, int] = {}
+        for name in JUDGED:
+            first, second = before.count(port.end, name), now.count(port.end, name)
+            if first is not None and second is not None:
+                added[name] = second - first
+        if len(added) < len(JUDGED):
+            names = f" ({', '.join(name for name in JUDGED if name not in added)})" if added else ""
+            unknown.setdefault(f"counters were not read at both samples{names}", []).append(port.end)
+        if now.full.get(port.end, frozenset()) & set(JUDGED):
             unknown.setdefault("a counter stands at its highest value", []).append(port.end)
-        added = {name: second.get(name, 0) - first.get(name, 0) for name in JUDGED}
         if any(value < 0 for value in added.values()):
             unknown.setdefault("counters were reset between the samples", []).append(port.end)
             continue
         yield from _port(seen, port, added, seconds)
     for words, ends in unknown.items():
-        names = ", ".join(seen.port_name(end) for end in ends[:3]) + (" ..." if len(ends) > 3 else "")
+        shown = ", ".join(seen.port_name(end) for end in ends[:3]) + (" ..." if len(ends) > 3 else "")
         yield FabricFinding(FabricRule.ERRORS, FabricPlace(PlaceKind.SUBNET, whole.name, tuple(ends)),
-                            f"{words}: {len(ends)} ports ({names})", severity=Severity.WARNING, plane=plane,
+                            f"{words}: {len(ends)} ports ({shown})", severity=Severity.WARNING, plane=plane,
                             unknown=True)
 
 
 def _port(seen: SeenSubnet, port: FabricPort, added: Mapping[str, int],
           seconds: float) -> Iterator[FabricFinding]:
+    """By how much counters grew; one that is not in `added` was reported as not read."""
     place = seen.at_link(port.end, port.peer) if port.peer is not None else seen.at_port(port.end)
     plane = seen.subnet.name
     at = f"at {seen.port_name(port.end)}"
-    symbols = added["SymbolErrorCounter"]
-    if symbols:
+    if symbols := added.get("SymbolErrorCounter"):
         peer = seen.subnet.port(port.peer) if port.peer is not None else None
         width = port.width or (peer.width if peer is not None else None)
         speed = port.speed or (peer.speed if peer is not None else None)
@@ -107,21 +113,20 @@ def _port(seen: SeenSubnet, port: FabricPort, added: Mapping[str, int],
         else:
             yield FabricFinding(FabricRule.ERRORS, place, f"{symbols} symbol errors {at}, and its width and "
                                 "rate are not known", plane=plane, severity=Severity.WARNING, unknown=True)
-    downs = added["LinkDownedCounter"]
-    if downs:
+    if downs := added.get("LinkDownedCounter"):
         often = downs > 1 and seconds <= _DAY * max(1.0, downs / 2)
         yield FabricFinding(
             FabricRule.FLAPPING, place, f"went down {downs} times in {_span(seconds)} ({at[3:]})", "not",
             Severity.CRITICAL if often else Severity.WARNING, Owner.DATACENTRE, plane)
-    found = {name: added[name] for name in _NEVER if added[name]}
-    if added["PortRcvErrors"] > max(1.0, 10 * seconds / _HOUR):
-        found["PortRcvErrors"] = added["PortRcvErrors"]
+    found = {name: added[name] for name in _NEVER if added.get(name)}
+    if (received := added.get("PortRcvErrors", 0)) > max(1.0, 10 * seconds / _HOUR):
+        found["PortRcvErrors"] = received
     if found:
         words = ", ".join(f"{name} +{value}" for name, value in found.items())
         yield FabricFinding(FabricRule.ERRORS, place, f"{words} in {_span(seconds)} {at}", "none",
                             Severity.WARNING, Owner.DATACENTRE, plane)
-    if added["PortXmitDiscards"] > 100 * seconds:
-        yield FabricFinding(FabricRule.DISCARDS, place, f"{added['PortXmitDiscards']} packets discarded in "
+    if (discards := added.get("PortXmitDiscards", 0)) > 100 * seconds:
+        yield FabricFinding(FabricRule.DISCARDS, place, f"{discards} packets discarded in "
                             f"{_span(seconds)} {at}", "at most 100 a second", Severity.WARNING, plane=plane)
 
 

@@ -40,6 +40,7 @@ class FabricRule(Enum):
     SUPPLY = "power-supply"
     ROUTE = "route-missing"
     BALANCE = "routes-unbalanced"
+    LOT = "lot"                         # parts that were made together fail far more often than others
     SOURCE = "source"                   # an output that could not be read
 
 
@@ -52,6 +53,7 @@ class PlaceKind(Enum):
     PORT = "port"
     LINK = "link"
     NODE = "node"
+    LOT = "lot"
 
 
 @dataclass(frozen=True)

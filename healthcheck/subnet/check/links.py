@@ -139,6 +139,12 @@ def states(seen: SeenSubnet) -> Iterator[FabricFinding]:
     """Ports between down and active, ports whose other end does not answer, and, without a plan, links that
     were up at the earlier sample."""
     plane = seen.subnet.name
+    dark = [a.end for a, b in seen.pairs if a.state is None and b.state is None]
+    if dark:
+        yield FabricFinding(
+            FabricRule.STATE, FabricPlace(PlaceKind.SUBNET, f"subnet {plane}".strip(), tuple(dark)),
+            f"the state of {len(dark)} links is not shown (iblinkinfo)", severity=Severity.WARNING,
+            plane=plane, unknown=True)
     reported: set[FabricEnd] = set()
     for port in seen.subnet.ports():
         if port.end in reported:
@@ -151,6 +157,12 @@ def states(seen: SeenSubnet) -> Iterator[FabricFinding]:
                      else seen.at_planned(cable) if cable is not None else seen.at_port(port.end))
             yield FabricFinding(FabricRule.STATE, place, f"{port.state.value}: the subnet manager has not "
                                 "brought it up", "active", plane=plane)
+        elif port.state is LinkState.ACTIVE and port.peer is None and (
+                seen.kind(port.end) is DeviceKind.ADAPTER
+                and (cable := seen.planned.get(seen.planned_name.get(port.end, PlannedEnd("", ""))))):
+            yield FabricFinding(
+                FabricRule.SILENT, seen.at_planned(cable), "up, and no source shows where its cable leads",
+                "to its planned end", Severity.WARNING, plane=plane, unknown=True)
         elif (port.state is LinkState.ACTIVE and port.peer is None
               and seen.kind(port.end) is DeviceKind.SWITCH):
             planned = seen.planned.get(seen.planned_name.get(port.end, PlannedEnd("", "")))
@@ -169,6 +181,9 @@ def states(seen: SeenSubnet) -> Iterator[FabricFinding]:
 
 def rates(seen: SeenSubnet) -> Iterator[FabricFinding]:
     """Width and rate of each link against the plan, or what was wanted of all, or its equals."""
+    if seen.subnet.ethernet:
+        yield from _gigabits(seen)
+        return
     usual = _usual(seen)
     unmeasured = 0
     without = 0
@@ -201,6 +216,27 @@ def rates(seen: SeenSubnet) -> Iterator[FabricFinding]:
         yield FabricFinding(FabricRule.SPEED, whole, "nothing says which width and rate links should have: "
                             "--plan, or --width and --speed", severity=Severity.WARNING,
                             plane=seen.subnet.name, unknown=True)
+
+
+def _gigabits(seen: SeenSubnet) -> Iterator[FabricFinding]:
+    """The rate of each Ethernet link against the plan's."""
+    unmeasured = unplanned = 0
+    for a, b in seen.pairs:
+        cable = seen.planned.get(seen.planned_name.get(a.end, PlannedEnd("", "")))
+        there = a.gigabits or b.gigabits
+        wanted = cable.gigabits if cable is not None else None
+        unmeasured += there is None
+        unplanned += wanted is None
+        if there is not None and wanted is not None and there != wanted:
+            yield FabricFinding(
+                FabricRule.SPEED, seen.at_link(a.end, b.end), f"{there:g} Gb/s", f"{wanted:g} Gb/s",
+                plane=seen.subnet.name, owner=Owner.DATACENTRE)
+    whole = FabricPlace(PlaceKind.SUBNET, f"subnet {seen.subnet.name}".strip())
+    for count, words in ((unmeasured, "the rate of {} links is not shown"),
+                         (unplanned, "no plan says which rate {} links should have")):
+        if count:
+            yield FabricFinding(FabricRule.SPEED, whole, words.format(count), severity=Severity.WARNING,
+                                plane=seen.subnet.name, unknown=True)
 
 
 def _class(seen: SeenSubnet, a: FabricEnd, b: FabricEnd) -> tuple[str, ...]:

@@ -16,6 +16,8 @@ def managers(seen: SeenSubnet) -> Iterator[FabricFinding]:
     plane = seen.subnet.name
     whole = FabricPlace(PlaceKind.SUBNET, f"subnet {plane}".strip())
     found = seen.subnet.managers
+    if seen.subnet.ethernet:
+        return
     if found is None:
         yield FabricFinding(
             FabricRule.MANAGER, whole, "no source shows subnet managers (saquery SMIR, sminfo)",
@@ -28,7 +30,12 @@ def managers(seen: SeenSubnet) -> Iterator[FabricFinding]:
         names = ", ".join(sorted(_where(seen, one) for one in masters))
         yield FabricFinding(FabricRule.MANAGER, whole, f"{len(masters)} subnet managers are master: {names}",
                             "one", plane=plane)
-    if masters and not any(one.state is ManagerState.STANDBY for one in found):
+    if not seen.subnet.all_managers:
+        yield FabricFinding(
+            FabricRule.MANAGER, whole,
+            "no source lists all subnet managers (saquery SMIR): there may be others",
+            severity=Severity.WARNING, plane=plane, unknown=True)
+    elif masters and not any(one.state is ManagerState.STANDBY for one in found):
         yield FabricFinding(FabricRule.STANDBY, whole, "no subnet manager stands by", "at least one",
                             Severity.WARNING, plane=plane)
     for one in found:

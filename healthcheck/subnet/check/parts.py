@@ -12,9 +12,10 @@ from collections import Counter
 from collections.abc import Iterator
 
 from healthcheck.model.outcome import Owner, Severity
-from healthcheck.subnet.check.findings import FabricFinding, FabricPlace, FabricRule
+from healthcheck.subnet.check.findings import FabricFinding, FabricPlace, FabricRule, PlaceKind
 from healthcheck.subnet.check.seen import SeenSubnet
-from healthcheck.subnet.model import DeviceKind, SubnetSensor
+from healthcheck.subnet.model import DeviceKind, FabricEnd, SubnetSensor
+from inventory.text import many
 
 _MODULE_C, _LIGHT_DBM = 70.0, -10.3
 # An uplink of a leaf with so many times the routes of another is out of balance.
@@ -22,13 +23,22 @@ _UNBALANCED, _LEAST_ROUTES = 2.0, 8
 
 
 def parts(seen: SeenSubnet) -> Iterator[FabricFinding]:
-    """Parts that are beyond their limits."""
+    """Parts that are beyond their limits, or of which that is not known."""
+    unlimited = []
     for sensor in seen.subnet.sensors:
         device = seen.subnet.devices.get(sensor.end.guid)
         if device is None:
             continue
         place = seen.at_port(sensor.end) if sensor.end.number else seen.at_device(device)
+        if sensor.what == "temperature" and sensor.end.number == 0 and sensor.high is None:
+            unlimited.append(sensor.end)
         yield from _sensor(sensor, place, seen.subnet.name)
+    if unlimited:
+        yield FabricFinding(
+            FabricRule.TEMPERATURE,
+            FabricPlace(PlaceKind.SUBNET, f"subnet {seen.subnet.name}".strip(), tuple(unlimited)),
+            f"no source states the limit of {many(len(unlimited), 'temperature')} of switches",
+            severity=Severity.INFO, owner=Owner.DATACENTRE, plane=seen.subnet.name, unknown=True)
 
 
 def _sensor(sensor: SubnetSensor, place: FabricPlace, plane: str) -> Iterator[FabricFinding]:
@@ -48,18 +58,41 @@ def _sensor(sensor: SubnetSensor, place: FabricPlace, plane: str) -> Iterator[Fa
             yield FabricFinding(FabricRule.FAN, place, f"{sensor.part} turns at {value:g} a minute",
                                 f"at least {sensor.low:g}" if sensor.low else "turns",
                                 Severity.CRITICAL, Owner.DATACENTRE, plane)
-    elif sensor.what == "power supply" and sensor.ok is False:
-        yield FabricFinding(FabricRule.SUPPLY, place, f"{sensor.part} is not well", "well",
-                            Severity.WARNING, Owner.DATACENTRE, plane)
+    elif sensor.what == "power supply" and sensor.ok is not True:
+        unknown = sensor.ok is None
+        yield FabricFinding(FabricRule.SUPPLY, place, f"{sensor.part} " + (
+            "states nothing that is understood" if unknown else "is not well"), "well",
+            Severity.WARNING, Owner.DATACENTRE, plane, unknown)
+
+
+def _untold(seen: SeenSubnet) -> Iterator[FabricFinding]:
+    """What the tables that were read do not show."""
+    devices = seen.subnet.devices.values()
+    tableless = [FabricEnd(device.guid, 0) for device in devices
+                 if device.kind is DeviceKind.SWITCH and device.guid not in seen.subnet.routes]
+    nameless = [port.end for device in devices if device.kind is DeviceKind.ADAPTER
+                for port in device.ports.values() if port.lid is None and port.peer is not None]
+    for ends, words in ((tableless, "no table was read of {} switches: {}"),
+                        (nameless, "the LIDs of {} adapters are not shown: {}")):
+        if ends:
+            names = ", ".join(sorted(seen.device_name(end.guid) for end in ends)[:3])
+            yield FabricFinding(
+                FabricRule.ROUTE,
+                FabricPlace(PlaceKind.SUBNET, f"subnet {seen.subnet.name}".strip(), tuple(ends)),
+                words.format(len(ends), names + (" ..." if len(ends) > 3 else "")), severity=Severity.WARNING,
+                plane=seen.subnet.name, unknown=True)
 
 
 def routes(seen: SeenSubnet) -> Iterator[FabricFinding]:
     """Switches without a route to an adapter's LID, and leaves whose uplinks carry very different numbers of
-    routes. Without tables nothing is said: they are not asked for by default."""
+    routes; switches without a table and adapters without a LID where other switches' tables were read.
+    Without any tables nothing is said: they are not asked for by default."""
     tables, plane = seen.subnet.routes, seen.subnet.name
     lids = {port.lid: port.end for device in seen.subnet.devices.values()
             if device.kind is DeviceKind.ADAPTER for port in device.ports.values()
             if port.lid is not None and port.peer is not None}
+    if tables:
+        yield from _untold(seen)
     for guid, table in sorted(tables.items()):
         device = seen.subnet.devices.get(guid)
         if device is None:

@@ -11,7 +11,15 @@ from types import MappingProxyType
 from healthcheck.subnet.cabling import CablingPlan, PlannedCable, PlannedEnd, Tier
 from healthcheck.subnet.check.findings import FabricPlace, PlaceKind
 from healthcheck.subnet.join import FabricJoin, planned_names, system_name
-from healthcheck.subnet.model import DeviceKind, FabricDevice, FabricEnd, FabricLink, FabricPort, Subnet
+from healthcheck.subnet.model import (
+    DeviceKind,
+    FabricDevice,
+    FabricEnd,
+    FabricLink,
+    FabricPort,
+    Subnet,
+    counted_value,
+)
 
 
 @dataclass(frozen=True)
@@ -26,11 +34,9 @@ class CountedBefore:
     unasked: frozenset[FabricEnd] = frozenset()
     links: frozenset[FabricLink] = frozenset()
 
-    def of(self, end: FabricEnd) -> Mapping[str, int] | None:
-        """The counters of a port, None where they are not known."""
-        if end in self.unasked:
-            return None
-        return self.values.get(end, {} if self.zeros else None)
+    def count(self, end: FabricEnd, name: str) -> int | None:
+        """A counter of a port; None where it is not known."""
+        return counted_value(self.values, self.zeros and end not in self.unasked, end, name)
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ def _many(subnet: Subnet, kind: DeviceKind) -> int:
 def _sources(subnet: Subnet) -> Iterator[FabricFinding]:
     """Outputs that ended early, or of which lines were not understood."""
     place = FabricPlace(PlaceKind.SUBNET, f"subnet {subnet.name}".strip())
-    if subnet.partial:
+    if subnet.partial and not subnet.ethernet and not subnet.unread:
         yield FabricFinding(FabricRule.SOURCE, place, "an output ended early: what it lacks is not known to "
                             "be absent", severity=Severity.WARNING, owner=Owner.OPERATOR, plane=subnet.name,
                             unknown=True)

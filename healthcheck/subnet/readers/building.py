@@ -39,14 +39,15 @@ _GUID = re.compile(r"(?:0x)?([0-9a-fA-F]{1,16})")
 class SubnetReading:
     """What one tool's output showed. Adapters stand under the GUID that the tool prints, which is the port's
     with some tools and the node's with others: `healthcheck.subnet.merge` brings them together.
-    `manager_lids` are LIDs of ports that are marked as a subnet manager's (IsSM), None where the tool does
-    not show that."""
+    `managers` are those that the tool shows, which with `all_managers` are all. `manager_lids` are LIDs of
+    ports that are marked as a subnet manager's (IsSM), None where the tool does not show that."""
 
     tool: str
     devices: Mapping[str, FabricDevice] = field(default_factory=lambda: MappingProxyType({}))
     # Counters of ports that the tool names by LID and port number
     by_lid: Mapping[tuple[int, int], Mapping[str, int]] = field(default_factory=lambda: MappingProxyType({}))
     managers: tuple[SubnetManager, ...] | None = None
+    all_managers: bool = True
     manager_lids: frozenset[int] | None = None
     counters: PortCounters | None = None
     sensors: tuple[SubnetSensor, ...] = ()
@@ -55,6 +56,7 @@ class SubnetReading:
     routes_by_lid: Mapping[int, Mapping[int, int]] = field(default_factory=lambda: MappingProxyType({}))
     unread: tuple[str, ...] = ()
     partial: bool = False
+    ethernet: bool = False      # of an Ethernet fabric: it shows those ends that were asked, and no others
 
 
 def guid_of(text: str) -> str | None:

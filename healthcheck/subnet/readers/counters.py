@@ -31,6 +31,7 @@ HIGHEST: Mapping[str, int] = {
 _PORT = re.compile(r"\s+GUID 0x([0-9a-f]{1,16}) port (\d{1,3}|ALL):(.*)")
 _COUNTER = re.compile(r"\[(\w{1,64}) == (\d{1,20})( \([^)\]]*\))?\]")
 _HEADER = re.compile(r'(?:Errors|Data Counters) for .*')
+_NODES = re.compile(r"## Summary: (\d{1,9}) nodes checked,.*")
 _CHECKED = re.compile(r"##\s+(\d+) ports checked,.*")
 _FAILED = re.compile(r"##\s+(\d+) PMA query failures")
 _LIST = re.compile(r"## (Thresholds|Suppressed):\s*(.*)")
@@ -45,6 +46,7 @@ def read_errors(text: str, cut: bool = False) -> SubnetReading:
     full: dict[FabricEnd, set[str]] = {}
     unread = UnreadLines(ERRORS)
     ended, failures, bounded, data_only = False, 0, "", False
+    nodes: int | None = None
     for number, line in numbered(text):
         if (found := _PORT.fullmatch(line)) is not None:
             guid = guid_of(found[1])
@@ -58,6 +60,8 @@ def read_errors(text: str, cut: bool = False) -> SubnetReading:
                         full.setdefault(end, set()).add(name)
         elif line.startswith("## "):
             ended = ended or _CHECKED.fullmatch(line) is not None
+            if (asked := _NODES.fullmatch(line)) is not None:
+                nodes = int(asked[1])
             if (failed := _FAILED.fullmatch(line)) is not None:
                 failures = int(failed[1])
             if (listed := _LIST.fullmatch(line)) is not None:
@@ -73,7 +77,7 @@ def read_errors(text: str, cut: bool = False) -> SubnetReading:
     return SubnetReading(
         ERRORS, counters=PortCounters(
             values, zeros=ended and not cut and not failures and not bounded and not data_only,
-            full={end: frozenset(names) for end, names in full.items()}),
+            full={end: frozenset(names) for end, names in full.items()}, nodes=nodes),
         unread=unread.lines(), partial=cut or not ended)
 
 

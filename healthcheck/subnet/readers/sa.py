@@ -57,6 +57,7 @@ def read(text: str, cut: bool = False) -> SubnetReading:
             _node(building, record, unread)
     return SubnetReading(
         TOOL, building.devices(), managers=tuple(managers) if shown else None,
+        all_managers=not cut and not cut_short(text),
         manager_lids=frozenset(lids) if marks or lids else None, unread=unread.lines(),
         partial=cut or cut_short(text))
 
@@ -101,5 +102,5 @@ def read_sminfo(text: str, cut: bool = False) -> SubnetReading:
             continue
         managers.append(SubnetManager(guid, STATES.get(int(found[5]), ManagerState.UNKNOWN), int(found[4]),
                                       int(found[3])))
-    return SubnetReading(SMINFO, managers=tuple(managers) or None, unread=unread.lines(),
+    return SubnetReading(SMINFO, managers=tuple(managers) or None, all_managers=False, unread=unread.lines(),
                          partial=cut or cut_short(text))

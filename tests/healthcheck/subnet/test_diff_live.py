@@ -19,7 +19,7 @@ from tests.healthcheck.subnet.made import rails
 from tests.testbed.ibfabric import Fabric, NetPort, fabric, require_fabric
 
 PLAN = rails(hosts=8, ports=4, per_leaf=4, radix=16)
-WITHOUT = ("saquery-smir", "saquery-issm", "ibqueryerrors", "sminfo")
+WITHOUT = ("saquery-smir", "saquery-issm", "ibqueryerrors", "ibqueryerrors-data", "sminfo")
 
 
 def there(end: PlannedEnd) -> NetPort:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from healthcheck.subnet.check.counted import beyond_chance, counted, threshold
+from healthcheck.subnet.check.counted import JUDGED, beyond_chance, counted, threshold
 from healthcheck.subnet.check.findings import FabricFinding, FabricRule
 from healthcheck.subnet.check.seen import CountedBefore, SeenSubnet
 from healthcheck.subnet.join import FabricJoin
@@ -21,18 +21,24 @@ from healthcheck.subnet.model import (
     PortCounters,
     Subnet,
 )
-from healthcheck.subnet.samples import before, read, write
+from healthcheck.subnet.samples import before, read, sample, write
 
 A, B = FabricEnd("0" * 15 + "1", 1), FabricEnd("0" * 15 + "2", 1)
+
+
+def link(shown: dict[str, int], speed: str | None = "NDR", full: frozenset[str] = frozenset(), zeros: bool = True) -> Subnet:
+    """A link of two switches, whose first end shows these counters; without zeros the second shows all as 0."""
+    ports = {end: FabricPort(end, LinkState.ACTIVE, "linkup", 4, speed, peer=peer) for end, peer in ((A, B), (B, A))}
+    return Subnet("", {end.guid: FabricDevice(end.guid, DeviceKind.SWITCH, f"s{end.guid[-1]}", ports={1: port}) for end, port in ports.items()},
+                  counters=PortCounters({A: shown, **({} if zeros else {B: dict.fromkeys(JUDGED, 0)})}, zeros=zeros, full={A: full} if full else {}))
 
 
 def found(first: dict[str, int] | None, second: dict[str, int], seconds: float = 3600.0, speed: str | None = "NDR",
           full: bool = False) -> list[FabricFinding]:
     """What one link gives whose first end counted so at both samples."""
-    ports = {end: FabricPort(end, LinkState.ACTIVE, "linkup", 4, speed, peer=peer) for end, peer in ((A, B), (B, A))}
-    held = {A: frozenset({"LinkDownedCounter"})} if full else {}
-    subnet = Subnet("", {end.guid: FabricDevice(end.guid, DeviceKind.SWITCH, f"s{end.guid[-1]}", ports={1: port}) for end, port in ports.items()},
-                    counters=PortCounters({A: second}, zeros=True, full=held))
+    names = frozenset({"LinkDownedCounter"}) if full else frozenset()
+    held = {A: names} if full else {}
+    subnet = link(second, speed, names)
     earlier = None if first is None else CountedBefore(1000.0, {A: first}, True, held)
     return list(counted(SeenSubnet(subnet, FabricJoin(), before=earlier, at=1000.0 + seconds)))
 
@@ -66,6 +72,43 @@ def test_a_counter_that_stands_at_its_highest_value_is_not_measured() -> None:
 def test_without_an_earlier_sample_counters_are_unknown(first: dict[str, int] | None, seconds: float, words: str) -> None:
     (one,) = found(first, {}, seconds)
     assert one.unknown and words in one.observed
+
+
+def test_a_counter_that_has_come_to_its_highest_value_may_have_grown_more_and_is_not_measured() -> None:
+    assert [one.unknown for one in found({"LinkDownedCounter": 255}, {"LinkDownedCounter": 255}, full=True)] == [True]
+    subnet = link({"PortRcvErrors": 65535}, full=frozenset({"PortRcvErrors"}))
+    earlier = CountedBefore(1000.0, {A: {"PortRcvErrors": 65530}}, True)
+    assert [one.unknown for one in counted(SeenSubnet(subnet, FabricJoin(), before=earlier, at=4600.0))] == [True]
+
+
+def named(**values: int) -> dict[str, int]:
+    """All counters that are judged, 0 where not given."""
+    return {**dict.fromkeys(JUDGED, 0), **values}
+
+
+@pytest.mark.parametrize(("first", "second"), [
+    (named(), {"PortXmitData": 5}), ({"PortXmitData": 5}, named(SymbolErrorCounter=900)), ({}, named()), (named(), {})])
+def test_a_counter_that_one_sample_does_not_show_is_not_measured_and_not_0(first: dict[str, int], second: dict[str, int]) -> None:
+    """As of perfquery, which alone does not say that it asked every port."""
+    subnet = link(second, zeros=False)
+    earlier = CountedBefore(1000.0, {A: first, B: named()}, False)
+    (one,) = counted(SeenSubnet(subnet, FabricJoin(), before=earlier, at=4600.0))
+    assert one.unknown and one.place.ends == (A,) and one.observed.startswith("counters were not read at both samples: 1 port")
+
+
+def test_what_was_read_is_judged_and_what_was_not_is_named() -> None:
+    subnet = link({"LinkDownedCounter": 3}, zeros=False)
+    earlier = CountedBefore(1000.0, {A: named(), B: named()}, False)
+    downs, unread = counted(SeenSubnet(subnet, FabricJoin(), before=earlier, at=4600.0))
+    assert (downs.rule, downs.unknown, unread.unknown) == (FabricRule.FLAPPING, False, True)
+    assert "SymbolErrorCounter, PortRcvErrors" in unread.observed and "LinkDownedCounter" not in unread.observed
+
+
+def test_a_sample_keeps_a_0_that_was_read_where_what_it_does_not_show_is_not_known() -> None:
+    kept = sample(link(named(), zeros=False), 1000.0)
+    assert kept is not None and read(write([kept]))[0].values[A] == named()
+    short = sample(link(named()), 1000.0)
+    assert short is not None and short.values[A] == {} and short.count(A, "PortRcvErrors") == 0
 
 
 def test_going_down_once_is_a_warning_and_twice_in_a_day_is_critical() -> None:

@@ -61,8 +61,14 @@ def test_an_adapter_known_by_port_guid_and_by_node_guid_is_one() -> None:
                                   "found\n##          2 ports checked, 1 ports have errors beyond threshold\n## Thresholds: \n## Suppressed:\n")
     subnet = merge("", [flat, full, errors])
     assert set(subnet.devices) == {node, LEAF} and len(subnet.links) == 1
-    assert subnet.counters is not None and subnet.counters.of(FabricEnd(node, 1)) == {"SymbolErrorCounter": 7}
-    assert subnet.counters.of(FabricEnd(LEAF, 2)) == {}
+    assert subnet.counters is not None and subnet.counters.count(FabricEnd(node, 1), "SymbolErrorCounter") == 7
+    assert subnet.counters.count(FabricEnd(LEAF, 2), "SymbolErrorCounter") == 0
+
+
+def test_a_switch_of_which_iblinkinfo_shows_one_port_is_a_switch_where_another_tool_says_so() -> None:
+    shown = linkinfo.read(f'0x{LEAF} "leaf01" 12 2[  ] ==(4X 53.125 Gbps Active/  LinkUp)==>  0xa088c20300000011 9 1[  ] "gpu002 mlx5_0" ( )\n')
+    full = topology.read(f'switchguid=0x{LEAF}({LEAF})\nSwitch\t40 "S-{LEAF}"\t\t# "leaf01" enhanced port 0 lid 12 lmc 0\n')
+    assert shown.devices[LEAF].kind is DeviceKind.ADAPTER and merge("", [shown, full]).devices[LEAF].kind is DeviceKind.SWITCH
 
 
 @pytest.mark.parametrize("tail", ["##          3 PMA query failures\n## Suppressed:\n", "## Suppressed: PortXmitWait SymbolErrorCounter\n"])

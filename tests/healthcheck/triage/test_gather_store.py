@@ -17,6 +17,7 @@ from healthcheck.store.file import Store, opened
 from healthcheck.store.leases import begin as lease
 from healthcheck.store.marks import CordonMark
 from healthcheck.triage.gather import ANEW, changes, domains, gather, ports
+from healthcheck.triage.lots import PartLot
 from healthcheck.triage.past import (
     Anew,
     FleetHistory,
@@ -114,6 +115,20 @@ def test_what_sweeps_saw_of_a_node_is_known(store: Store) -> None:
     assert (past.state, past.seen, past.boots) == ("unhealthy", at(-0.5), (at(-30), at(-3)))
     assert past.versions == {"driver": "570", "kernel": "6.8", "firmware": "28.1"}
     assert other == NodeHistory("n2")
+
+
+def test_parts_and_their_lots_are_known_where_something_is_wrong_that_a_part_can_cause(store: Store) -> None:
+    parts = {"hardware": {"nic 0000:18:00.0": {"device": "mlx5_0"}}, "whole": ["nic"], "versions": {},
+             "parts": {"mlx5_0": {"vendor": "NVIDIA", "part": "MFP7E10", "serial": "mt1", "date": "2306"}}}
+    put(store, "hardware", node=71, time=at(-1), boot="b", parts=json.dumps(parts))
+    wrong(store)
+    assert fleet(store).parts == {}
+    wrong(store, rule="port-errors-rate", subject="mlx5_0/1", severity="warning")
+    (one,) = fleet(store).parts["n1"]
+    assert (one.kind, one.device, one.pci, one.key, str(one.lot)) == (
+        "cable", "mlx5_0", "0000:18:00.0", "MT1", "NVIDIA MFP7E10 of 2306")
+    (other,) = fleet(store, delivered={"MT1": PartLot("NVIDIA", "MFP7E10", "W20")}).parts["n1"]
+    assert other.lot.date == "W20"
 
 
 def test_of_boots_from_before_the_window_the_newest_alone_is_known(store: Store) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from healthcheck.facts.lldp import LLDP
+from healthcheck.facts.lldpneighbours import LldpNeighbour
 from healthcheck.facts.netdev import NETDEV
 from healthcheck.model.recording import Capture, FileCapture, Host, Outcome, Recording
 from healthcheck.sweep.rootprobes import root_probes
@@ -26,7 +27,6 @@ from provisioning.discover.labels import (
     propose,
 )
 from provisioning.discover.labelspage import FoundLabels, text
-from provisioning.discover.lldp import LldpNeighbour
 from provisioning.discover.neighbours import read
 
 A, B, S = "0000:18:00.0", "0000:29:00.0", "0000:5e:00.0"

@@ -179,6 +179,10 @@ def test_over_ssh_each_node_says_which_switch_is_at_which_of_its_ports(fleet: De
         tool = home / name / "tree" / "usr/bin" / "lldpctl"
         tool.write_text(f"#!/bin/sh\n[ \"$*\" = '-f json0' ] || exit 64\ncat <<'END'\n{_only(said, mine)}\nEND\n")
         tool.chmod(0o755)
+    # Whatever this machine has installed.
+    dead = home / "gpu003" / "tree" / "usr/bin" / "lldpctl"
+    dead.write_text("#!/bin/sh\necho 'unable to connect' >&2\nexit 1\n")
+    dead.chmod(0o755)
     text = fleet.inventory.read_text()
     (home / "muster.yaml").write_text(text.replace("  ports:\n", f'  ports:\n    "{there["eno1"]}": {{role: storage}}\n'))
     done = labels(home, "--inventory", str(home / "muster.yaml"), "--leaf", "leaf*")
@@ -186,7 +190,7 @@ def test_over_ssh_each_node_says_which_switch_is_at_which_of_its_ports(fleet: De
     assert f"gpu001:\n  + ports.{there['eno1']}.leaf: leaf01\n      lldpctl: eno1 leads to leaf01 Ethernet1\n" in done.stdout, done
     assert "gpu002:\n  ! leaf: leaf02.dc1.example.com, the inventory says leaf01\n" in done.stdout
     assert "      lldpctl: leaf02.dc1.example.com at eno1 Ethernet4\n" in done.stdout
-    assert "gpu003: not read: lldpctl is not there; install and start lldpd" in done.stdout and done.returncode == 1
+    assert "gpu003: not read: lldpctl ended with exit status 1: unable to connect" in done.stdout and done.returncode == 1
     assert (home / "muster.yaml").read_text().count("leaf01") == text.count("leaf01")
 
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from healthcheck.facts.lldpneighbours import MOST_LETTERS, LldpNeighbour, neighbours
 from inventory.text import clean
-from provisioning.discover.lldp import MOST_LETTERS, LldpNeighbour, neighbours
 
 RECORDINGS = Path(__file__).resolve().parents[2] / "recordings" / "lldp"
 FORMS = ("json", "json0", "xml")
