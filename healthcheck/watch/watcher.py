@@ -65,6 +65,7 @@ class _Late:
     gc: float = 0.0
     delay: float = 0.0
     faults: float = 0.0
+    cpu: float = 0.0
     phases: dict[StepPhase | None, int] = field(default_factory=dict)
 
 
@@ -219,6 +220,7 @@ class JobWatch:
         one.gc += late.of_gc if late.of_gc == late.of_gc else 0.0
         one.delay += late.of_delay if late.of_delay == late.of_delay else 0.0
         one.faults += late.faults if late.faults == late.faults else 0.0
+        one.cpu += late.of_cpu if late.of_cpu == late.of_cpu else 0.0
         one.phases[late.phase] = one.phases.get(late.phase, 0) + 1
 
     def _of_group(self, group: Group, values: RankValues, seen: LateWindow) -> WatchFinding:
@@ -243,7 +245,9 @@ class JobWatch:
         slowness = Slowness(
             group.level, group.hosts, self._begin(first.since), values.time, pattern, phase,
             sum(late.gc for late in lates) / excess, sum(late.delay for late in lates) / excess,
-            max(late.faults / late.windows for late in lates), seen.basis is OwnBasis.WAITS)
+            max(late.faults / late.windows for late in lates), seen.basis is OwnBasis.WAITS,
+            sum(late.cpu for late in lates) / excess, worst.excess,
+            values.gpus[worst.slot] if group.level is WatchLevel.RANK else "")
         return self._put(group.subject, slowness, group.level, tuple(one.rank for one in group.accused),
                          group.hosts, values, first, max(one.excess for one in group.accused), seen.seconds,
                          tuple(evidence))

@@ -14,7 +14,7 @@ from healthcheck.watch.model import NOT_MEASURED, PHASES, StepTime
 from healthcheck.watch.robust import median
 
 MOST_RANKS = 131_072
-_COLUMNS = 1 + len(PHASES) + 3      # seconds, phases, gc, delay, faults
+_COLUMNS = 1 + len(PHASES) + 4      # seconds, phases, gc, delay, faults, cpu
 _MOST_OPEN = 32
 _MOST_HELD = 200_000                # lines until the size of a window is known
 _ENOUGH = 10                        # steps after which it is
@@ -37,6 +37,8 @@ class RankValues:
     gc: list[float]
     delay: list[float]
     faults: list[float]
+    cpu: list[float]
+    gpus: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -65,6 +67,7 @@ class Windows:
     _ranks: list[int | None] = field(default_factory=list)
     _hosts: list[str] = field(default_factory=list)
     _roles: list[str] = field(default_factory=list)
+    _gpus: list[str] = field(default_factory=list)
     _open: dict[tuple[int, int], _Open] = field(default_factory=dict)
     _closed: dict[int, int] = field(default_factory=dict)      # by attempt, the newest place that was closed
     _held: list[StepTime] = field(default_factory=list)
@@ -128,7 +131,7 @@ class Windows:
         if attempt < 0:
             return
         # Taken apart at once: this runs for each line, and each attribute costs as much as an addition.
-        (_, rank, host, _, step, steps, time, mean, phases, role, in_gc, waited, faulted, _) = line
+        (_, rank, host, _, step, steps, time, mean, phases, role, in_gc, waited, faulted, _, ran, gpu) = line
         slot = self._slots.get(rank)
         if slot is None:
             if len(self._ranks) >= MOST_RANKS:
@@ -138,8 +141,9 @@ class Windows:
             self._ranks.append(rank)
             self._hosts.append(host)
             self._roles.append(role)
+            self._gpus.append(gpu)
         elif host and host is not self._hosts[slot]:
-            self._hosts[slot] = host        # a rank may run elsewhere after a restart
+            self._hosts[slot], self._gpus[slot] = host, gpu     # a rank may run elsewhere after a restart
         key = (attempt, (step - 1) // self.per)
         window = self._open.get(key)
         if window is None:
@@ -157,7 +161,7 @@ class Windows:
         if not before:
             window.count += 1
         window.steps[slot] = before + steps
-        seconds, data, forward, backward, communication, checkpoint, gc, delay, faults = window.sums
+        seconds, data, forward, backward, communication, checkpoint, gc, delay, faults, cpu = window.sums
         in_data, in_forward, in_backward, in_communication, in_checkpoint = phases
         seconds[slot] += mean * steps
         data[slot] += in_data * steps
@@ -168,6 +172,7 @@ class Windows:
         gc[slot] += in_gc * steps
         delay[slot] += waited * steps
         faults[slot] += faulted * steps
+        cpu[slot] += ran * steps
         if time > window.time:
             window.time = time
         if step > window.last:
@@ -194,4 +199,5 @@ class Windows:
         number = len(steps)
         return RankValues(key[0], window.first, window.last, window.time, tuple(self._ranks[:number]),
                           tuple(self._hosts[:number]), tuple(self._roles[:number]), means[0],
-                          tuple(means[1:1 + len(PHASES)]), *means[-3:])
+                          tuple(means[1:1 + len(PHASES)]), means[-4], means[-3], means[-2], means[-1],
+                          tuple(self._gpus[:number]))

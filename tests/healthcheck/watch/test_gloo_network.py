@@ -47,7 +47,7 @@ def one_planting(kind: str, rank: int, folder: Path) -> list[WatchFinding]:
             job.wait(70)
         now, ended = counters(job), time.time()
         job.end()
-    logs, watch = JobLogs([str(folder / "job")], "", ended), JobWatch(WatchSettings(window_s=0.5))
+    logs, watch = JobLogs([str(folder / "job/steps")], "", ended), JobWatch(WatchSettings(window_s=0.5))
     watch.add_signals(signals(first, then, began, planted))
     watch.add_signals(signals(then, now, planted, ended))
     logs.scan()
