@@ -11,9 +11,10 @@ import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from healthcheck.joblog import flight
-from healthcheck.joblog.model import JobLog, LogClock
+from healthcheck.joblog import flight, rasread
+from healthcheck.joblog.model import LogClock
 from healthcheck.joblog.read import merged, read_one
+from healthcheck.watch.hang import HangSources
 from healthcheck.watch.model import StepTime
 from healthcheck.watch.nvrx import RankScore
 from healthcheck.watch.steptexts import StepLog, rank_of_file
@@ -27,6 +28,7 @@ _NO_TEXT = (b"\x80", b"PK\x03\x04", b"\x7fELF", b"\x1f\x8b")     # pickles, chec
 _MOST_DUMP = 64 << 20
 _TAIL = 1 << 20             # of a log, for what it says of a hang
 _MOST_TAILS = 64
+_CLOCKS_S = 5.0             # that clocks of file servers may be apart
 
 
 class _Cursor:
@@ -151,12 +153,14 @@ class JobLogs:
             found.append(f"only {MOST_FILES} files are read")
         return tuple(found)
 
-    def of_hang(self, near: float) -> JobLog:
-        """What dumps of the flight recorder and the ends of the logs say of who did not come."""
-        logs, tails = [], 0
+    def of_hang(self, near: float, since: float = 0.0) -> HangSources:
+        """What dumps of the flight recorder, the ends of the logs, and the newest answer of NCCL's RAS say of
+        who did not come. An answer that was written before `since` is of a job that still moved."""
+        logs, tails, answered, answer = [], 0, since - _CLOCKS_S, None
         for path in list(self._cursors):
             try:
-                size = path.stat().st_size
+                found = path.stat()
+                size = found.st_size
                 with path.open("rb") as file:
                     head = file.read(4096)
                     if head[:1] == b"{" or head[:1] == b"\x80":
@@ -164,13 +168,17 @@ class JobLogs:
                         if data and flight.looks_like(data):
                             logs.append(read_one(path.name, data, LogClock(near)))
                             continue
+                    if rasread.looks_like(head):
+                        if found.st_mtime >= answered and size <= rasread.MOST_BYTES:
+                            answer, answered = rasread.parse(head + file.read()), found.st_mtime
+                        continue
                     if tails < _MOST_TAILS and b"muster.step/" not in head:
                         tails += 1
                         file.seek(max(0, size - _TAIL))
                         logs.append(read_one(path.name, file.read(_TAIL), LogClock(near)))
-            except OSError:
+            except (OSError, rasread.NoRas):
                 continue
-        return merged(logs)
+        return HangSources(merged(logs), answer)
 
     def _ours(self, lines: list[StepTime]) -> list[StepTime]:
         """Those of our job: the one that is asked for, or the first that a line names."""

@@ -92,9 +92,15 @@ def report(
     if job is None and not logs:
         raise UsageError("no job named: muster watch report JOBID, or muster watch report --log DIR")
     shape = _shape(parameters, tokens, layers, hidden, sequence, flops)
-    names, places = _of_scheduler(job, logs, nodes, replay=True)
     folder = state_dir(state)
-    if not places and not (job and _kept(folder, job, ())):
+    alone = bool(job and _kept(folder, job, ()))    # what was kept is a page by itself
+    try:
+        names, places = _of_scheduler(job, logs, nodes, replay=True)
+    except UsageError:
+        if not alone:
+            raise
+        names, places = nodes, ()
+    if not places and not alone:
         raise UsageError("nothing to read: give --log, the folder or file with step times")
     chosen = _nodes(names, inventory, rules, replay=True)
     watch = JobWatch(WatchSettings(window_s=window), {node.name: node.rack for node in chosen if node.rack})

@@ -1,5 +1,5 @@
-"""What `muster watch --store` kept of a job while it ran, beside what its logs alone say afterwards: the nodes
-were asked then, so that it may know a cause that no log has. Pure."""
+"""What `muster watch --store` kept of a job while it ran, beside what its logs alone say afterwards. The
+nodes were asked then, so that it may know a cause that no log has. Pure."""
 
 from __future__ import annotations
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import random
 import re
 import secrets
 import signal
@@ -246,7 +245,7 @@ def short_of_memory(job: GlooJob, rank: int) -> Iterator[None]:
 @contextlib.contextmanager
 def slow_disk(job: GlooJob, rank: int) -> Iterator[None]:
     """The rank reads RATE bytes a second from the disk that the job's folder is on."""
-    device = os.stat(job.folder).st_dev
+    device = job.folder.stat().st_dev
     name = f"{os.major(device)}:{os.minor(device)}"
     require((Path("/sys/dev/block") / name).exists(), f"{job.folder} is on no disk of its own")
     with grouped(job, rank, "blkio", throttle__read_bps_device=f"{name} {RATE}"):
@@ -295,7 +294,3 @@ def planted(kind: str, job: GlooJob, rank: int) -> contextlib.AbstractContextMan
     if kind in PLANTS:
         return PLANTS[kind](job, rank)
     return flagged(job, f"{'leak' if kind == 'leak' else 'slow-data'}-{rank}")
-
-
-def anyone(seed: int) -> int:
-    return random.Random(seed).randrange(RANKS)
