@@ -183,8 +183,7 @@ class _Watching:
             over = self._replay or self._is_over(newest)
             heard = False
             for lines in self._logs.slices(self._window, whole=over):
-                for line in lines:
-                    self._watch.add(line)
+                self._watch.add_all(lines)
                 heard = heard or bool(lines)
                 self._settle(heard=True)
             if over:
@@ -192,8 +191,7 @@ class _Watching:
             if self._sampler is not None:
                 signals, lines = self._sampler.take()
                 self._watch.add_signals(signals)
-                for line in lines:
-                    self._watch.add(line)
+                self._watch.add_all(lines)
                 heard = heard or bool(lines)
             self._settle(heard=heard)
             time.sleep(self._every)
@@ -222,8 +220,7 @@ class _Watching:
         return replace(found, stacks=self._asker.stacks(self._watch.waited_for(found).hosts))
 
     def _ended(self) -> None:
-        for line in self._logs.finish():
-            self._watch.add(line)
+        self._watch.add_all(self._logs.finish())
         update = self._watch.finish()
         if self._kept is not None:
             self._kept.keep(self._name, self._watch, update, time.time(), last=True)

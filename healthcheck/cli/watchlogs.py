@@ -34,8 +34,10 @@ _CLOCKS_S = 5.0             # that clocks of file servers may be apart
 class _Cursor:
     """One file: how far it was read, and the next of its lines."""
 
+    __slots__ = ("_name", "_rest", "inode", "lines", "log", "offset", "path", "pending", "skip")
+
     def __init__(self, path: Path, job: str, near: float) -> None:
-        self.path, self.offset, self.inode = path, 0, -1
+        self.path, self._name, self.offset, self.inode = path, os.fspath(path), 0, -1
         attempt = next((int(part[8:16]) for part in path.parts if part.startswith("attempt_")
                         and part[8:16].isdecimal()), None)
         self.log = StepLog(job, LogClock(near), rank=rank_of_file(path.name), attempt=attempt)
@@ -44,30 +46,34 @@ class _Cursor:
         self.pending: StepTime | None = None
         self.skip = False       # no text of a log: a dump, a checkpoint
 
-    def fill(self, *, whole: bool) -> bool:
-        """Makes `pending` the next step time, if there is one; `whole` takes a last line without its end.
-        Whether there is one."""
+    def fill(self, *, whole: bool) -> StepTime | None:
+        """Makes `pending` the next step time, and gives it; None where there is none as yet. `whole` takes a
+        last line without its end."""
+        self.pending = None
         while self.pending is None and not self.skip:
             self.pending = next(self.lines, None)
             if self.pending is not None:
                 break
             piece = self._read()
             if not piece and not (whole and self._rest):
-                return False
+                break
             self._take(piece, last=not piece)
-        return self.pending is not None
+        return self.pending
 
     def _read(self) -> bytes:
         try:
-            with self.path.open("rb") as file:
-                found = os.fstat(file.fileno())
+            # Thousands of files are opened again and again, as none is kept open: without Python's layers.
+            file = os.open(self._name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            try:
+                found = os.fstat(file)
                 if found.st_ino != self.inode or found.st_size < self.offset:
                     # A new file of this name, or one that was cut, begins again.
                     self.inode, self.offset, self._rest = found.st_ino, 0, b""
                 if found.st_size <= self.offset:
                     return b""
-                file.seek(self.offset)
-                piece = file.read(PIECE)
+                piece = os.pread(file, PIECE, self.offset)
+            finally:
+                os.close(file)
         except OSError:
             return b""
         if self.offset == 0 and piece.startswith(_NO_TEXT):
@@ -112,19 +118,18 @@ class JobLogs:
         """All step times that there are and were not read, in slices of time; `whole`: the logs grow no
         more."""
         while True:
-            ready = [cursor for cursor in self._cursors.values()
-                     if cursor.pending is not None or cursor.fill(whole=whole)]
+            ready = [(first, cursor) for cursor in self._cursors.values()
+                     if (first := cursor.pending or cursor.fill(whole=whole)) is not None]
             if not ready:
                 return
-            until = min(one.pending.time for one in ready if one.pending is not None) + seconds
+            until = min([first.time for first, _ in ready]) + seconds
             found: list[StepTime] = []
-            for cursor in ready:
-                line = cursor.pending
+            for first, cursor in ready:
+                line: StepTime | None = first
                 while line is not None and line.time <= until:
                     found.append(line)
-                    line = cursor.pending = next(cursor.lines, None)
-                    if line is None and cursor.fill(whole=whole):
-                        line = cursor.pending
+                    line = next(cursor.lines, None) or cursor.fill(whole=whole)
+                cursor.pending = line
             yield self._ours(found)
 
     def finish(self) -> list[StepTime]:
@@ -184,7 +189,8 @@ class JobLogs:
         """Those of our job: the one that is asked for, or the first that a line names."""
         if not self.named:
             self.named = next((line.job for line in lines if line.job), "")
-        kept = [line for line in lines if not line.job or line.job == self.named]
+        named = self.named
+        kept = [line for line in lines if line[0] == named or not line[0]]
         self.foreign += len(lines) - len(kept)
         return kept
 

@@ -135,13 +135,10 @@ def _read(watch: JobWatch, logs: JobLogs, window: float) -> tuple[str, ...]:
     logs.scan()
     hosts: dict[str, None] = {}
     for lines in logs.slices(window, whole=True):
-        for line in lines:
-            watch.add(line)
-            if line.host:
-                hosts[line.host] = None
+        watch.add_all(lines)
+        hosts |= dict.fromkeys(line.host for line in lines if line.host)
         watch.settle(time.time())
-    for line in logs.finish():
-        watch.add(line)
+    watch.add_all(logs.finish())
     watch.add_scores(logs.scores())
     watch.finish()
     return tuple(sorted(hosts))

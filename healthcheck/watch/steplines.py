@@ -27,6 +27,7 @@ MOST_STEPS = 100_000        # that one line may cover
 _PHASES = ("data", "forward", "backward", "communication", "checkpoint")
 _EXTRA = ("role", "gc", "delay", "faults", "memory", "cpu", "gpu")
 _NO_EXTRA = ("", *(NOT_MEASURED,) * 5, "")
+LONGEST_NAME = 253          # characters of a job, a host or a role
 _LATEST = 253_402_300_800.0     # the year 10000
 LONGEST_S = 31 * 86400.0       # of one step
 
@@ -75,20 +76,26 @@ def parse(line: str) -> StepTime:
         _text(get("role", ""), "role"), _optional(get("gc"), "gc"), _optional(get("delay"), "delay"),
         _optional(get("faults"), "faults", 1e12), _optional(get("memory"), "memory", 1e18),
         _optional(get("cpu"), "cpu"), _text(get("gpu", ""), "gpu"))
-    return StepTime._make((
-        _text(get("job"), "job"), rank, _text(get("host"), "host"), attempt, step, steps,
-        _number(get("time"), "time", _LATEST), _number(get("seconds"), "seconds", LONGEST_S), timed, *extra))
+    # The usual case stands here and not in functions: it is that of millions of lines.
+    job, host, time, seconds = get("job"), get("host"), get("time"), get("seconds")
+    job = _cleaned(job) if type(job) is str and len(job) <= LONGEST_NAME else _text(job, "job")
+    host = _cleaned(host) if type(host) is str and len(host) <= LONGEST_NAME else _text(host, "host")
+    if type(time) is not float or not 0 <= time <= _LATEST:
+        time = _number(time, "time", _LATEST)
+    if type(seconds) is not float or not 0 <= seconds <= LONGEST_S:
+        seconds = _number(seconds, "seconds", LONGEST_S)
+    return StepTime._make((job, rank, host, attempt, step, steps, time, seconds, timed, *extra))
 
 
 _cleaned = lru_cache(1 << 16)(clean)     # names are few, and come again in each line
 
 
 def _text(value: Any, key: str) -> str:
-    if type(value) is str and len(value) <= 253:
+    if type(value) is str and len(value) <= LONGEST_NAME:
         return _cleaned(value)
     if type(value) is int and key in ("job", "gpu") and 0 <= value < 1 << 63:
         return str(value)
-    raise NoStepLine(f"{key}: expected a text of at most 253 characters")
+    raise NoStepLine(f"{key}: expected a text of at most {LONGEST_NAME} characters")
 
 
 def _number(value: Any, key: str, most: float) -> float:

@@ -76,7 +76,7 @@ class JobWatch:
         self._settings = settings
         self._places = {short(host): place for host, place in (places or {}).items()}
         self.input = Windows(settings.window_s, settings.least_steps)
-        self.add = self.input.add
+        self.add, self.add_all = self.input.add, self.input.add_all
         self.signals = SignalStore()
         self.windows: deque[StepWindow] = deque(maxlen=KEPT_WINDOWS)
         self.findings: dict[str, WatchFinding] = {}
