@@ -28,7 +28,7 @@ RANKS = 4
 STEP_S = 0.1
 CGROUP = Path("/sys/fs/cgroup")     # of version 1
 MAPPED, LIMIT = 8 << 20, 6 << 20    # bytes of the file that each rank maps, and what its memory is then limited to
-RATE = 2 << 20                      # bytes a second that a throttled disk reads; a step reads a quarter of a MiB
+RATE = 1 << 20                      # bytes a second that a throttled disk reads; a step reads a quarter of a MiB
 
 # Most of a step is sleep and a part is work of the CPU: a quota stretches only the latter. A rank reads its next samples from the
 # disk, past the page cache, and goes through a mapped file, which stays in memory as long as there is enough.
