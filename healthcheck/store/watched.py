@@ -63,7 +63,7 @@ def between(store: Store, start: float, end: float) -> list[WatchedNode]:
 
 def of_job(store: Store, job: str, start: float, end: float) -> list[WatchedNode]:
     """All that is kept of one job in that time, the oldest first, at most MOST_OF_JOB rows. Jobs without a
-    scheduler may be called alike, hence the time. Raises StoreError."""
+    scheduler may have one name, hence the time. Raises StoreError."""
     return list(_read(store.rows("SELECT * FROM watched WHERE job = ? AND began <= ? AND "
                                  "coalesce(ended, seen) >= ? ORDER BY began, finding, node LIMIT ?",
                                  job, end, start, MOST_OF_JOB)))

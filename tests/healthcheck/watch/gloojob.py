@@ -10,6 +10,7 @@ import json
 import os
 import re
 import secrets
+import shutil
 import signal
 import subprocess
 import threading
@@ -174,14 +175,14 @@ def running(folder: Path, net: Net | None = None) -> Iterator[GlooJob]:
 
 @contextlib.contextmanager
 def stopped_now_and_then(job: GlooJob, rank: int) -> Iterator[None]:
-    """The rank is stopped (SIGSTOP) for two fifths of the time, a little at a time."""
+    """The rank is stopped (SIGSTOP) for two thirds of the time, a little at a time."""
     over = threading.Event()
 
     def run() -> None:
         process = job.processes[rank]
         while not over.is_set():
             process.send_signal(signal.SIGSTOP)
-            over.wait(0.04)
+            over.wait(0.12)
             process.send_signal(signal.SIGCONT)
             over.wait(0.06)
 
@@ -265,7 +266,7 @@ def flagged(job: GlooJob, name: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def impaired(net: Net, rank: int, *words: str) -> Iterator[None]:
-    """What the rank sends goes through netem, such as ("loss", "5%"); ("rate",) makes its NIC carry 1 Mbit/s, each way."""
+    """What the rank sends goes through netem, such as ("delay", "15ms"); ("rate",) makes its NIC carry 1 Mbit/s, each way."""
     name = f"n{rank}"
     inside = ("ip", "netns", "exec", net.spaces[name], "tc", "qdisc", "replace", "dev", "eth0", "root")
     if words == ("rate",):
@@ -277,6 +278,24 @@ def impaired(net: Net, rank: int, *words: str) -> Iterator[None]:
         yield
     finally:
         net.nic(name, MBIT)
+
+
+@contextlib.contextmanager
+def lossy(net: Net, rank: int, share: float) -> Iterator[None]:
+    """Of what the rank sends this share is lost on the way: the others drop it as it comes, by chance."""
+    rule = ("INPUT", "-s", net.address(f"n{rank}"), "-m", "statistic", "--mode", "random", "--probability", str(share), "-j", "DROP")
+    require(shutil.which("iptables"), "no iptables on this machine: apt-get install -y iptables")
+    others = [net.spaces[f"n{other}"] for other in range(RANKS) if other != rank]
+    made = []
+    try:
+        for space in others:
+            done = subprocess.run(["ip", "netns", "exec", space, "iptables", "-A", *rule], capture_output=True, text=True, check=False)
+            require(done.returncode == 0, f"iptables has no match by chance on this machine: {done.stderr.strip()}")
+            made.append(space)
+        yield
+    finally:
+        for space in made:
+            subprocess.run(["ip", "netns", "exec", space, "iptables", "-D", *rule], check=True)
 
 
 def sent(job: GlooJob, rank: int) -> str:

@@ -6,6 +6,7 @@ import os
 import random
 import secrets
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -16,11 +17,12 @@ from healthcheck.watch.nodeload import load_of
 from healthcheck.watch.nodesignals import load_signals
 from healthcheck.watch.signals import NodeSignal, SignalKind
 from healthcheck.watch.watcher import JobWatch, WatchSettings
-from tests.healthcheck.watch.gloojob import RANKS, GlooJob, impaired, running, sent
+from tests.healthcheck.watch.gloojob import RANKS, GlooJob, impaired, lossy, running, sent
 from tests.testbed.namespaces import Net, namespaces
 
 SNMP = "/proc/net/snmp"
-FAULTS = {"loss": ("loss", "5%"), "delay": ("delay", "15ms"), "rate": ("rate",)}
+FAULTS: Mapping[str, tuple[str, ...]] = {"loss": (), "delay": ("delay", "15ms"), "rate": ("rate",)}
+LOST = 0.05
 # What a delay or a rate does is in no counter of the host: only a link may be claimed, and only of the host that has the fault.
 RIGHT = {"loss": {WatchCause.LINK}, "delay": {WatchCause.LINK}, "rate": {WatchCause.LINK}}
 BEFORE, DURING, REST = 70, 70, 20
@@ -48,7 +50,7 @@ def one_planting(kind: str, rank: int, job: GlooJob, net: Net, folder: Path) -> 
     first, began, step = counters(job), time.time(), job.step()
     job.wait(BEFORE)
     then, planted = counters(job), time.time()
-    with impaired(net, rank, *FAULTS[kind]):
+    with lossy(net, rank, LOST) if kind == "loss" else impaired(net, rank, *FAULTS[kind]):
         job.wait(DURING)
         now, ended, last = counters(job), time.time(), job.step()
     logs, watch = JobLogs([str(job.cut(step + 1, last, folder))], "", ended), JobWatch(WatchSettings(window_s=0.5))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,9 @@ from rich.console import Console
 
 from healthcheck.accounting.forecast import forecast
 from healthcheck.accounting.summary import rate
+from healthcheck.cli.gate import gate
 from healthcheck.cli.watchpage import _Table, closing, sentence
+from healthcheck.cli.watchreport import _spares
 from healthcheck.report.watched import JobReport, document, suspects, text
 from healthcheck.report.watchkept import KeptFinding
 from healthcheck.watch.goodput import goodput
@@ -77,6 +80,13 @@ def page() -> JobReport:
 def test_the_page_is_as_its_golden() -> None:
     said = "\n".join(text(page(), [sentence(one) for one in FINDINGS])) + "\n"
     assert said == (GOLDEN / "watch-report.txt").read_text()
+
+
+def test_the_command_that_proposes_spares_is_one_that_the_gate_takes() -> None:
+    words = shlex.split(_spares(("gpu1", "gpu2", "gpu3", "gpu4"), ("gpu1",)))
+    assert words[:2] == ["muster", "gate"]
+    took = gate.make_context("gate", words[2:]).params
+    assert (took["write_hostfile"], took["need"], took["spares"]) == ("hosts.open", 4, "@spares")
 
 
 def test_the_document_is_as_its_golden() -> None:
