@@ -7,9 +7,10 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from healthcheck.facts import gpu_process
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.owners import OWNERS, ProcessOwners
-from healthcheck.facts.values import Partial
+from healthcheck.facts.values import Partial, Unmeasured, reading
 from healthcheck.joblog import rasread
 from healthcheck.model.probes import MIB, Probe, ProbeKind, ProbeSet
 from healthcheck.model.recording import Outcome
@@ -29,6 +30,7 @@ RAS = (Probe("watch.ras.json", ProbeKind.COMMAND, argv=("ncclras", "-f", "json")
 _MOST_NODES = 8             # that are asked: one process answers for the whole job
 _MOST_PROCESSES = 16        # of one node whose stacks are read
 _SPY_S = 10.0
+_WHO = dict.fromkeys((OWNERS, *FACTS["gpu_loads"].probes))
 _PYTHONS = ("python", "pt_main_thread")     # PyTorch calls its main thread so (torch.multiprocessing)
 
 
@@ -65,7 +67,7 @@ class HangAsker:
         chosen = [*named[:_MOST_NODES // 2], *others][:_MOST_NODES]
         of = {node.name: node for node in chosen}
         found: list[ProcessStack] = []
-        for recording in list(self._asked(chosen, ProbeSet.of([OWNERS], 15))):
+        for recording in list(self._asked(chosen, ProbeSet.of(_WHO, 45))):
             if processes := _processes(recording, self._job):
                 found += self._dumped(of[recording.node], processes)
         if not found and not self.trouble:
@@ -89,7 +91,7 @@ class HangAsker:
     def _asked(self, nodes: Sequence[Node], wanted: ProbeSet) -> Iterator[Recording]:
         from healthcheck.collector import program, reply
 
-        made = program.build(wanted, nvml=False)
+        made = program.build(wanted, nvml=any(probe.kind is ProbeKind.NVML for probe in wanted.probes))
         limits = replace(self._limits, program_s=wanted.seconds + 5)
         try:
             for answer in self._transport.run(nodes, made, limits):
@@ -101,8 +103,18 @@ class HangAsker:
 
 
 def _processes(recording: Recording, job: str) -> list[int]:
-    """The Python processes of the job: those in its control group, or where it has none those of users."""
-    value = build_fact(FACTS["process_owners"], Captures(recording))
+    """The job's processes on a node: what runs on its GPUs; else Python in the job's control group, or where
+    it has none that of users."""
+    found = Captures(recording)
+    on_gpus = build_fact(FACTS["gpu_loads"], found)
+    on_gpus = on_gpus.value if isinstance(on_gpus, Partial) else on_gpus
+    # Where it cannot be told which of them have ended, the numbers mean nothing.
+    loads = [] if isinstance(on_gpus, Unmeasured) else [
+        one for one in on_gpus if isinstance(reading(one, "gone"), tuple)]
+    running = sorted({pid for one in loads for pid in one.processes if pid not in one.gone})
+    if running:
+        return running[:_MOST_PROCESSES]
+    value = build_fact(FACTS["process_owners"], found)
     value = value.value if isinstance(value, Partial) else value
     if not isinstance(value, ProcessOwners):
         return []
@@ -110,3 +122,7 @@ def _processes(recording: Recording, job: str) -> list[int]:
     of_job = [one for one in own if one.job == f"Slurm job {job}"]
     free = [one for one in own if not one.job.startswith("Slurm")]
     return [one.pid for one in of_job or free][:_MOST_PROCESSES]
+
+
+# Importing it registers what runs on GPUs.
+_MODULES = (gpu_process,)

@@ -40,7 +40,7 @@ def one_planting(kind: str, rank: int, job: GlooJob, folder: Path) -> Scored:
 
 def right(found: Scored) -> bool:
     """Whether all that is said is true, and said in time."""
-    return not found.innocents and not found.wrong and (found.delay is None or found.delay <= WITHIN)
+    return not found.innocents and not found.wrong and (found.delay is None or 0 <= found.delay <= WITHIN)
 
 
 def test_the_rank_with_a_fault_is_named_with_its_cause_and_no_other_is(tmp_path: Path) -> None:

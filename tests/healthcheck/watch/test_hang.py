@@ -3,11 +3,13 @@ and for py-spy, which print what the real ones do."""
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,15 +17,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from healthcheck.cli import watchhang
-from healthcheck.cli.watchhang import HangAsker
+from healthcheck.cli.watchhang import HangAsker, _processes
 from healthcheck.cli.watchlogs import JobLogs
 from healthcheck.joblog import rasread
+from healthcheck.model.recording import Capture, Outcome
 from healthcheck.watch.hang import HangSources, who
 from healthcheck.watch.stacks import ProcessStack, parse, words
 from inventory.model import Node
 from inventory.transport.base import Limits
 from inventory.transport.local import LocalTransport
 from tests.command import muster
+from tests.healthcheck import machine
 
 SAMPLES = Path(__file__).parents[2] / "recordings/nccl-ras"
 DUMP = '''Process 4711: python3 train.py
@@ -100,6 +104,20 @@ def test_stacks_are_read_only_where_they_are_asked_for(tools: Path, monkeypatch:
     (line,) = asker(stacks=True).stacks(["here"])
     assert line == (f"py-spy: process {os.getpid()} on here: all_reduce (distributed_c10d.py:2501) < step (train.py:88) < "
                     "<module> (train.py:99)")
+
+
+def test_the_processes_of_a_job_are_those_on_its_gpus_or_those_of_its_control_group() -> None:
+    first, *rest = [json.loads(line) for line in machine.nvml().text.splitlines()]
+    rest[0]["processes"] = {"ok": [[4711, "S", "python3"], [4712, "", ""]]}
+    rest[1]["processes"] = {"ok": [[4720, "R", "python3"]]}
+    capture = replace(machine.nvml(), text="".join(json.dumps(line) + "\n" for line in (first, *rest)))
+    assert _processes(machine.recording(gpu_nvml=capture), "12") == [4711, 4720]
+    users = {"names": ["python3", "bash"], "cgroups": ["/system.slice/slurmstepd.scope/job_12/step_0", ""], "more": 0, "uptime": "100.0 0",
+             "own": [], "hidden": False, "strange": False,
+             "processes": [[4730, 1, 1000, 10, 0, 0, 0], [4731, 1, 1000, 10, 0, 1, 0], [4732, 1, 1000, 10, 0, 0, 1]]}
+    whole = machine.recording()
+    owners = replace(whole, captures={**whole.captures, "process.owners": Capture(Outcome.DONE, text=json.dumps(users))})
+    assert _processes(owners, "12") == [4730] and _processes(owners, "13") == [4732]
 
 
 def test_a_node_without_py_spy_is_trouble_and_no_error(tools: Path, monkeypatch: pytest.MonkeyPatch) -> None:
