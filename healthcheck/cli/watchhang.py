@@ -108,7 +108,7 @@ def _processes(recording: Recording, job: str) -> list[int]:
     found = Captures(recording)
     on_gpus = build_fact(FACTS["gpu_loads"], found)
     on_gpus = on_gpus.value if isinstance(on_gpus, Partial) else on_gpus
-    # Where it cannot be told which of them have ended, the numbers mean nothing.
+    # Where it is not known which of them have ended, the numbers mean nothing.
     loads = [] if isinstance(on_gpus, Unmeasured) else [
         one for one in on_gpus if isinstance(reading(one, "gone"), tuple)]
     running = sorted({pid for one in loads for pid in one.processes if pid not in one.gone})
