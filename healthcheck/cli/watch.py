@@ -17,11 +17,12 @@ from inventory.cli.span import span
 from inventory.errors import UsageError
 
 if TYPE_CHECKING:
+    from healthcheck.cli.watchhang import HangAsker
     from healthcheck.cli.watchlogs import JobLogs
     from healthcheck.cli.watchnodes import NodeSampler
     from healthcheck.cli.watchpage import WatchView
     from healthcheck.cli.watchstore import WatchStore
-    from healthcheck.joblog.model import JobLog
+    from healthcheck.watch.hang import HangSources
     from healthcheck.watch.watcher import JobWatch
     from inventory.model import Node
 
@@ -79,6 +80,8 @@ class _Watch(click.Command):
               help="Keep what is found in the store, for triage, muster blame and the exporter.")
 @STATE
 @click.option("--from-agent", is_flag=True, help="Take what the nodes' agents recorded; run no probes.")
+@click.option("--stacks", is_flag=True,
+              help="In a hang, also read the stacks of the job's processes, with py-spy where it is there.")
 @TIMEOUT
 @LIMIT
 @FANOUT
@@ -86,7 +89,7 @@ class _Watch(click.Command):
 def watch(
     job: str | None, logs: tuple[str, ...], nodes: str | None, inventory: str | None, rules: str | None,
     fmt: str, replay: bool, window: float, every: float, sample: float, keep: bool,
-    state: str | None, from_agent: bool, timeout: float | None, fanout: int, via: str,
+    state: str | None, from_agent: bool, stacks: bool, timeout: float | None, fanout: int, via: str,
 ) -> int:
     """Watch a running job: which ranks, hosts or racks slow it, since when, in which phase and why.
 
@@ -112,6 +115,9 @@ def watch(
     if replay and (nodes is not None or from_agent):
         raise UsageError(f"{'--nodes' if nodes is not None else '--from-agent'} does not go with --replay, "
                          "which asks no node")
+    if stacks and (replay or from_agent):
+        raise UsageError(f"--stacks does not go with {'--replay' if replay else '--from-agent'}: it runs "
+                         "py-spy on the job's nodes")
     if keep and replay:
         raise UsageError("--store does not go with --replay: what is kept is what slows a job now")
     if state is not None and not keep:
@@ -121,23 +127,28 @@ def watch(
         raise UsageError("--replay needs --log")
     chosen = _nodes(names, inventory, rules, replay=replay)
     found = JobLogs(places, job or "", time.time())
-    sampler = None
+    if stacks and not chosen:
+        raise UsageError("--stacks needs the job's nodes: --nodes")
+    sampler = asker = None
     if chosen and not replay:
         sampler = _sampler(chosen, via, timeout, fanout, sample, from_agent=from_agent, steps=not places)
+        asker = None if from_agent else _asker(job or "", chosen, via, timeout, fanout, stacks=stacks)
     one = JobWatch(WatchSettings(window_s=window), {node.name: node.rack for node in chosen if node.rack})
-    return _Watching(job or "", one, found, sampler, view(fmt), window, every, replay=replay,
+    return _Watching(job or "", one, found, sampler, asker, view(fmt), window, every, replay=replay,
                      kept=_kept(state, chosen) if keep else None).run()
 
 
 class _Watching:
     """One run of the command."""
 
-    def __init__(self, job: str, one: JobWatch, logs: JobLogs, sampler: NodeSampler | None, shown: WatchView,
-                 window: float, every: float, *, replay: bool, kept: WatchStore | None = None) -> None:
+    def __init__(self, job: str, one: JobWatch, logs: JobLogs, sampler: NodeSampler | None,
+                 asker: HangAsker | None, shown: WatchView, window: float, every: float, *, replay: bool,
+                 kept: WatchStore | None = None) -> None:
         self._job, self._watch, self._logs, self._sampler, self._view = job, one, logs, sampler, shown
+        self._asker = asker
         self._window, self._every, self._replay, self._kept = window, every, replay, kept
         self._asked = -_ASK_S
-        self._of_hang: JobLog | None = None
+        self._of_hang: HangSources | None = None
         self._read_hang = 0.0
 
     def run(self) -> int:
@@ -155,6 +166,8 @@ class _Watching:
         self._ended()
         code = 130 if interrupted else self._code()
         caveats = (*self._logs.caveats(), *(self._sampler.caveats() if self._sampler is not None else ()))
+        if self._asker is not None and self._asker.trouble:
+            caveats = (*caveats, f"of the hang: {self._asker.trouble}")
         self._view.end(self._name, self._watch, caveats, code)
         for line in caveats:
             click.echo(f"muster: {line}", err=True)
@@ -170,8 +183,7 @@ class _Watching:
             over = self._replay or self._is_over(newest)
             heard = False
             for lines in self._logs.slices(self._window, whole=over):
-                for line in lines:
-                    self._watch.add(line)
+                self._watch.add_all(lines)
                 heard = heard or bool(lines)
                 self._settle(heard=True)
             if over:
@@ -179,8 +191,7 @@ class _Watching:
             if self._sampler is not None:
                 signals, lines = self._sampler.take()
                 self._watch.add_signals(signals)
-                for line in lines:
-                    self._watch.add(line)
+                self._watch.add_all(lines)
                 heard = heard or bool(lines)
             self._settle(heard=heard)
             time.sleep(self._every)
@@ -191,16 +202,25 @@ class _Watching:
         if heard or not self._watch.silent(now):
             self._of_hang = None
         elif self._of_hang is None or now - self._read_hang >= _HANG_S:
-            self._of_hang, self._read_hang = self._logs.of_hang(now), now
+            self._of_hang, self._read_hang = self._sources(now), now
         update = self._watch.settle(now, self._of_hang, heard=heard)
         if self._kept is not None:
             self._kept.keep(self._name, self._watch, update, now)
         if update.windows or update.findings:
             self._view.show(self._name, self._watch, update)
 
+    def _sources(self, now: float) -> HangSources:
+        """What there is to know of a hang: logs, and what the nodes say."""
+        from dataclasses import replace
+
+        found = self._logs.of_hang(now, self._watch.heard)
+        if self._asker is None:
+            return found
+        found = replace(found, ras=self._asker.ras() or found.ras)
+        return replace(found, stacks=self._asker.stacks(self._watch.waited_for(found).hosts))
+
     def _ended(self) -> None:
-        for line in self._logs.finish():
-            self._watch.add(line)
+        self._watch.add_all(self._logs.finish())
         update = self._watch.finish()
         if self._kept is not None:
             self._kept.keep(self._name, self._watch, update, time.time(), last=True)
@@ -261,6 +281,15 @@ def _kept(state: str | None, nodes: Sequence[Node]) -> WatchStore:
     from inventory.locate import state_dir
 
     return WatchStore(state_dir(state), {node.name.partition(".")[0]: node.name for node in nodes})
+
+
+def _asker(job: str, nodes: Sequence[Node], via: str, timeout: float | None, fanout: int, *,
+           stacks: bool) -> HangAsker:
+    from healthcheck.cli.watchhang import HangAsker
+    from healthcheck.sweep import sweep
+
+    return HangAsker(job, nodes, remote_transport(via, _HANG_S), sweep.limits(timeout, fanout, nodes),
+                     stacks=stacks)
 
 
 def _sampler(nodes: Sequence[Node], via: str, timeout: float | None, fanout: int, every: float, *,

@@ -11,9 +11,10 @@ import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from healthcheck.joblog import flight
-from healthcheck.joblog.model import JobLog, LogClock
+from healthcheck.joblog import flight, rasread
+from healthcheck.joblog.model import LogClock
 from healthcheck.joblog.read import merged, read_one
+from healthcheck.watch.hang import HangSources
 from healthcheck.watch.model import StepTime
 from healthcheck.watch.nvrx import RankScore
 from healthcheck.watch.steptexts import StepLog, rank_of_file
@@ -27,13 +28,16 @@ _NO_TEXT = (b"\x80", b"PK\x03\x04", b"\x7fELF", b"\x1f\x8b")     # pickles, chec
 _MOST_DUMP = 64 << 20
 _TAIL = 1 << 20             # of a log, for what it says of a hang
 _MOST_TAILS = 64
+_CLOCKS_S = 5.0             # that clocks of file servers may be apart
 
 
 class _Cursor:
     """One file: how far it was read, and the next of its lines."""
 
+    __slots__ = ("_name", "_rest", "inode", "lines", "log", "offset", "path", "pending", "skip")
+
     def __init__(self, path: Path, job: str, near: float) -> None:
-        self.path, self.offset, self.inode = path, 0, -1
+        self.path, self._name, self.offset, self.inode = path, os.fspath(path), 0, -1
         attempt = next((int(part[8:16]) for part in path.parts if part.startswith("attempt_")
                         and part[8:16].isdecimal()), None)
         self.log = StepLog(job, LogClock(near), rank=rank_of_file(path.name), attempt=attempt)
@@ -42,30 +46,34 @@ class _Cursor:
         self.pending: StepTime | None = None
         self.skip = False       # no text of a log: a dump, a checkpoint
 
-    def fill(self, *, whole: bool) -> bool:
-        """Makes `pending` the next step time, if there is one; `whole` takes a last line without its end.
-        Whether there is one."""
+    def fill(self, *, whole: bool) -> StepTime | None:
+        """Makes `pending` the next step time, and gives it; None where there is none as yet. `whole` takes a
+        last line without its end."""
+        self.pending = None
         while self.pending is None and not self.skip:
             self.pending = next(self.lines, None)
             if self.pending is not None:
                 break
             piece = self._read()
             if not piece and not (whole and self._rest):
-                return False
+                break
             self._take(piece, last=not piece)
-        return self.pending is not None
+        return self.pending
 
     def _read(self) -> bytes:
         try:
-            with self.path.open("rb") as file:
-                found = os.fstat(file.fileno())
+            # Thousands of files are opened again and again, as none is kept open: without Python's layers.
+            file = os.open(self._name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            try:
+                found = os.fstat(file)
                 if found.st_ino != self.inode or found.st_size < self.offset:
                     # A new file of this name, or one that was cut, begins again.
                     self.inode, self.offset, self._rest = found.st_ino, 0, b""
                 if found.st_size <= self.offset:
                     return b""
-                file.seek(self.offset)
-                piece = file.read(PIECE)
+                piece = os.pread(file, PIECE, self.offset)
+            finally:
+                os.close(file)
         except OSError:
             return b""
         if self.offset == 0 and piece.startswith(_NO_TEXT):
@@ -110,19 +118,18 @@ class JobLogs:
         """All step times that there are and were not read, in slices of time; `whole`: the logs grow no
         more."""
         while True:
-            ready = [cursor for cursor in self._cursors.values()
-                     if cursor.pending is not None or cursor.fill(whole=whole)]
+            ready = [(first, cursor) for cursor in self._cursors.values()
+                     if (first := cursor.pending or cursor.fill(whole=whole)) is not None]
             if not ready:
                 return
-            until = min(one.pending.time for one in ready if one.pending is not None) + seconds
+            until = min([first.time for first, _ in ready]) + seconds
             found: list[StepTime] = []
-            for cursor in ready:
-                line = cursor.pending
+            for first, cursor in ready:
+                line: StepTime | None = first
                 while line is not None and line.time <= until:
                     found.append(line)
-                    line = cursor.pending = next(cursor.lines, None)
-                    if line is None and cursor.fill(whole=whole):
-                        line = cursor.pending
+                    line = next(cursor.lines, None) or cursor.fill(whole=whole)
+                cursor.pending = line
             yield self._ours(found)
 
     def finish(self) -> list[StepTime]:
@@ -151,12 +158,14 @@ class JobLogs:
             found.append(f"only {MOST_FILES} files are read")
         return tuple(found)
 
-    def of_hang(self, near: float) -> JobLog:
-        """What dumps of the flight recorder and the ends of the logs say of who did not come."""
-        logs, tails = [], 0
+    def of_hang(self, near: float, since: float = 0.0) -> HangSources:
+        """What dumps of the flight recorder, the ends of the logs, and the newest answer of NCCL's RAS say of
+        who did not come. An answer that was written before `since` is of a job that still moved."""
+        logs, tails, answered, answer = [], 0, since - _CLOCKS_S, None
         for path in list(self._cursors):
             try:
-                size = path.stat().st_size
+                found = path.stat()
+                size = found.st_size
                 with path.open("rb") as file:
                     head = file.read(4096)
                     if head[:1] == b"{" or head[:1] == b"\x80":
@@ -164,19 +173,24 @@ class JobLogs:
                         if data and flight.looks_like(data):
                             logs.append(read_one(path.name, data, LogClock(near)))
                             continue
+                    if rasread.looks_like(head):
+                        if found.st_mtime >= answered and size <= rasread.MOST_BYTES:
+                            answer, answered = rasread.parse(head + file.read()), found.st_mtime
+                        continue
                     if tails < _MOST_TAILS and b"muster.step/" not in head:
                         tails += 1
                         file.seek(max(0, size - _TAIL))
                         logs.append(read_one(path.name, file.read(_TAIL), LogClock(near)))
-            except OSError:
+            except (OSError, rasread.NoRas):
                 continue
-        return merged(logs)
+        return HangSources(merged(logs), answer)
 
     def _ours(self, lines: list[StepTime]) -> list[StepTime]:
         """Those of our job: the one that is asked for, or the first that a line names."""
         if not self.named:
             self.named = next((line.job for line in lines if line.job), "")
-        kept = [line for line in lines if not line.job or line.job == self.named]
+        named = self.named
+        kept = [line for line in lines if line[0] == named or not line[0]]
         self.foreign += len(lines) - len(kept)
         return kept
 

@@ -137,13 +137,15 @@ class _Table:
         self._live.start()
 
     def show(self, job: str, watch: JobWatch, update: WatchUpdate) -> None:
-        self._live.update(self._drawn(job, watch), refresh=True)
+        self._live.update(self.drawn(job, watch), refresh=True)
 
     def end(self, job: str, watch: JobWatch, caveats: Sequence[str], exit_code: int) -> None:
-        self._live.update(self._drawn(job, watch), refresh=True)
+        self._live.update(self.drawn(job, watch), refresh=True)
         self._live.stop()
 
-    def _drawn(self, job: str, watch: JobWatch) -> RenderableType:
+    @staticmethod
+    def drawn(job: str, watch: JobWatch) -> RenderableType:
+        """The job in a line, and its findings, what lasts first."""
         from rich.console import Group
         from rich.table import Table
         from rich.text import Text

@@ -21,12 +21,14 @@ if TYPE_CHECKING:
 
     from healthcheck.accounting.forecast import InterruptionForecast
     from healthcheck.cli.watchlogs import JobLogs
+    from healthcheck.report.watchkept import KeptFinding
     from healthcheck.watch.mfu import ModelShape, Utilisation
-    from healthcheck.watch.model import StepWindow
+    from healthcheck.watch.model import JobAttempt, StepWindow
     from healthcheck.watch.watcher import JobWatch
     from inventory.model import Node
 
 _SINCE_S = 90 * 86400.0     # of the fleet's history, as muster history --summary takes it
+_AFTER_S = 86400.0      # after the last step, in which a job may still be watched
 _POSITIVE = click.FloatRange(0, min_open=True)
 
 
@@ -67,7 +69,9 @@ def report(
     checkpoint_seconds: float | None, window: float, inventory: str | None, rules: str | None,
     state: str | None, fmt: str,
 ) -> int:
-    """Report on a job, from its logs: goodput, what time was lost to, MFU, restarts, findings, forecast.
+    """Report on a job: goodput, what time was lost to, MFU, restarts, findings, forecast.
+
+    From its logs, and from what muster watch --store kept while it ran.
 
     \b
     muster watch report 4711
@@ -80,6 +84,7 @@ def report(
     from healthcheck.cli.watchlogs import JobLogs
     from healthcheck.cli.watchpage import sentence
     from healthcheck.report.watched import JobReport, document, suspects, text
+    from healthcheck.report.watchkept import adopted, beyond
     from healthcheck.watch.goodput import goodput
     from healthcheck.watch.watcher import JobWatch, WatchSettings
     from inventory.locate import state_dir
@@ -87,8 +92,15 @@ def report(
     if job is None and not logs:
         raise UsageError("no job named: muster watch report JOBID, or muster watch report --log DIR")
     shape = _shape(parameters, tokens, layers, hidden, sequence, flops)
-    names, places = _of_scheduler(job, logs, nodes, replay=True)
-    if not places:
+    folder = state_dir(state)
+    alone = bool(job and _kept(folder, job, ()))    # what was kept is a page by itself
+    try:
+        names, places = _of_scheduler(job, logs, nodes, replay=True)
+    except UsageError:
+        if not alone:
+            raise
+        names, places = nodes, ()
+    if not places and not alone:
         raise UsageError("nothing to read: give --log, the folder or file with step times")
     chosen = _nodes(names, inventory, rules, replay=True)
     watch = JobWatch(WatchSettings(window_s=window), {node.name: node.rack for node in chosen if node.rack})
@@ -100,14 +112,16 @@ def report(
     if cost is None and (cost := checkpoint_cost(list(watch.windows))) is not None:
         notes += (f"a checkpoint costs {cost:.3g} s as ranks time it, all of a window as one",)
     size = job_nodes or len(hosts)
-    expected, no_forecast = (_forecast(state_dir(state), rules, size, cost) if size else
+    expected, no_forecast = (_forecast(folder, rules, size, cost) if size else
                              (None, "no line names a host: --job-nodes"))
     if watch.windows and watch.windows[0].first > watch.attempts[0].first:
         notes += ("the job has more windows than are kept: what is of older ones counts as not known",)
-    findings = tuple(watch.findings.values())
+    known = _kept(folder, job or found.named, watch.attempts)
+    findings = adopted(tuple(watch.findings.values()), known)
     bad = suspects(findings)
     page = JobReport(job or found.named, goodput(watch.attempts, list(watch.windows), findings), mfu, no_mfu,
-                     findings, expected, no_forecast, notes, found.caveats(), bad, _spares(hosts, bad))
+                     findings, expected, no_forecast, notes, found.caveats(), bad, _spares(hosts, bad),
+                     beyond(known, findings))
     if fmt == "json":
         click.echo(json.dumps(document(page), indent=1))
     else:
@@ -121,13 +135,10 @@ def _read(watch: JobWatch, logs: JobLogs, window: float) -> tuple[str, ...]:
     logs.scan()
     hosts: dict[str, None] = {}
     for lines in logs.slices(window, whole=True):
-        for line in lines:
-            watch.add(line)
-            if line.host:
-                hosts[line.host] = None
+        watch.add_all(lines)
+        hosts |= dict.fromkeys(line.host for line in lines if line.host)
         watch.settle(time.time())
-    for line in logs.finish():
-        watch.add(line)
+    watch.add_all(logs.finish())
     watch.add_scores(logs.scores())
     watch.finish()
     return tuple(sorted(hosts))
@@ -234,6 +245,23 @@ def _forecast(state: Path, rules: str | None, nodes: int,
     except MusterError as error:
         return None, f"the fleet's history cannot be read: {error}"
     return forecast(made.total.rate, nodes, cost), ""
+
+
+def _kept(state: Path, job: str, attempts: Sequence[JobAttempt]) -> tuple[KeptFinding, ...]:
+    """What was kept of the job in the time of its attempts, or at any time where none is known; nothing
+    without a store."""
+    from healthcheck.report.watchkept import kept
+    from healthcheck.store.file import opened
+    from healthcheck.store.watched import of_job
+
+    start = attempts[0].began if attempts else 0.0
+    # A hang goes on after the last step.
+    end = attempts[-1].ended + _AFTER_S if attempts else time.time()
+    try:
+        with opened(state) as store:
+            return kept(of_job(store, job, start, end))
+    except MusterError:
+        return ()
 
 
 def _spares(hosts: Sequence[str], bad: Sequence[str]) -> str:

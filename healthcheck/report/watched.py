@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.accounting.forecast import InterruptionForecast
-from healthcheck.report import forecast
+from healthcheck.report import forecast, watchkept
+from healthcheck.report.watchkept import KeptFinding
 from healthcheck.watch import document as watched
 from healthcheck.watch.goodput import JobGoodput
 from healthcheck.watch.mfu import Utilisation
@@ -30,7 +31,8 @@ DEFINITIONS = (
 @dataclass(frozen=True)
 class JobReport:
     """All that the page says. `no_mfu`, `no_forecast` say why there is none, `notes` what to know of the
-    figures, `caveats` what could not be read; `spares` is the command that proposes other nodes."""
+    figures, `caveats` what could not be read; `spares` is the command that proposes other nodes. `kept` is
+    what was kept while the job ran and its logs do not show."""
 
     job: str
     goodput: JobGoodput | None
@@ -43,6 +45,7 @@ class JobReport:
     caveats: tuple[str, ...] = ()
     suspects: tuple[str, ...] = ()
     spares: str = ""
+    kept: tuple[KeptFinding, ...] = ()
 
 
 def suspects(findings: Sequence[WatchFinding]) -> tuple[str, ...]:
@@ -77,6 +80,9 @@ def text(page: JobReport, sentences: Sequence[str]) -> Iterator[str]:
     yield ""
     yield "what slowed it:" if sentences else "nothing is found that slows it"
     yield from (f"- {line}" for line in sentences)
+    if page.kept:
+        yield "kept by muster watch --store while it ran, and not in its logs:"
+        yield from (f"- {clean(one.said, 600)}" for one in page.kept)
     if page.spares:
         yield f"to start without {clean(', '.join(page.suspects[:8]), 200)}: {page.spares}"
     yield ""
@@ -144,6 +150,7 @@ def document(page: JobReport) -> dict[str, Any]:
             "over_time": [{"time": one.time, "step": one.step, "share": one.mfu} for one in mfu.over_time]},
         "mfu_missing": page.no_mfu or None,
         "findings": [watched.finding(page.job, one) for one in page.findings],
+        "kept": [watchkept.document(one) for one in page.kept],
         "suspect_hosts": list(page.suspects), "propose_spares": page.spares or None,
         "forecast": forecast.document(page.forecast) if page.forecast is not None else None,
         "forecast_missing": page.no_forecast or None,

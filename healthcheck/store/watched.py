@@ -22,6 +22,7 @@ FRESH_S = 900.0
 LIKELY = "likely"
 HANG = "hang"
 _MOST = 4096        # rows that are read at once
+MOST_OF_JOB = 65_536        # rows of one job: all that a watch keeps of it, 1,000 findings of 64 nodes each
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,14 @@ def between(store: Store, start: float, end: float) -> list[WatchedNode]:
     """What was there in that time, the oldest first. Raises StoreError."""
     return list(_read(store.rows("SELECT * FROM watched WHERE began <= ? AND coalesce(ended, seen) >= ? "
                                  "ORDER BY began, job, finding, node LIMIT ?", end, start, _MOST)))
+
+
+def of_job(store: Store, job: str, start: float, end: float) -> list[WatchedNode]:
+    """All that is kept of one job in that time, the oldest first, at most MOST_OF_JOB rows. Jobs without a
+    scheduler may have one name, hence the time. Raises StoreError."""
+    return list(_read(store.rows("SELECT * FROM watched WHERE job = ? AND began <= ? AND "
+                                 "coalesce(ended, seen) >= ? ORDER BY began, finding, node LIMIT ?",
+                                 job, end, start, MOST_OF_JOB)))
 
 
 def lasting(store: Store, now: float) -> list[WatchedNode]:

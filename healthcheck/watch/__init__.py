@@ -7,7 +7,7 @@ What comes in: lines of step times (`model.StepTime`), read from logs by `stepte
 `watcher.JobWatch` is the entry point, one for each job:
 
     watch = JobWatch(WatchSettings(), places)   # places: host -> rack
-    watch.add(line)                             # for each StepTime
+    watch.add(line)                             # for each StepTime; add_all for many
     watch.add_signals(signals)
     update = watch.settle(now)                  # after each pass over all logs: WatchUpdate
     update = watch.finish()                     # at the end of finished logs

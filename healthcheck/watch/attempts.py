@@ -46,7 +46,7 @@ class Attempts:
     def of(self, line: StepTime) -> int:
         """The attempt of this line, from 0 in order of their begin; -1 where the line was read before (a
         rotated or copied log), or is older than what is known of its rank."""
-        _, rank, _, name, step, steps, time, _, _, _, _, _, _, _ = line
+        _, rank, _, name, step, steps, time, *_ = line
         progress = self.ranks.get(rank)
         if progress is None:
             number = self._joined(line)

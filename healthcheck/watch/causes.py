@@ -17,14 +17,17 @@ from healthcheck.watch.model import (
     WatchLevel,
 )
 from healthcheck.watch.robust import median
-from healthcheck.watch.signals import NodeSignal, SignalKind
+from healthcheck.watch.signals import NodeSignal, SignalKind, gpu_name
 
 KEPT = 512              # signals of one kind and host
 _BEYOND = 2.0           # times the median of the other nodes
 _AS_BEFORE = 0.7        # a signal that was nearly as high before explains no change
 _CLEARLY = 4.0          # times as strong as the next cause, each in parts of what counts
 _OWN = 0.5              # share of the excess that a rank's own measurement must explain
+_PART = 0.2             # of it that one explains which is then in the way of another
 _FAULTS = 5.0           # major page faults a step beyond the peers
+_FAULT_S = 0.02         # that one takes at most: a read of a slow disk, twice
+_MORE_WORK = 0.1        # of the excess that the rank spends on a CPU: it does more than its peers
 # What the first brings about by itself: swapping reads disks and stops tasks, collecting garbage wants a CPU.
 _BRINGS = {WatchCause.HOST_MEMORY: (WatchCause.STORAGE, WatchCause.CPU),
            WatchCause.GARBAGE_COLLECTION: (WatchCause.CPU,), WatchCause.STORAGE: (WatchCause.DATA_LOADING,)}
@@ -34,7 +37,9 @@ _BRINGS = {WatchCause.HOST_MEMORY: (WatchCause.STORAGE, WatchCause.CPU),
 class Slowness:
     """What is to be explained: who, since when (epoch seconds, by the job's clock) and until when, in which
     phase. `of_gc`, `of_delay` (shares of the excess) and `faults` (a step) are what the ranks measured
-    themselves, beyond their peers. `waits_known`: they time communication apart."""
+    themselves, beyond their peers; `of_cpu` is the share in which they run on a CPU more than those (0 where
+    not measured), and `excess_s` all of it (seconds a step). `waits_known`: they time communication apart.
+    `gpu` is the GPU of a single rank, empty where it is not known."""
 
     level: WatchLevel
     hosts: Collection[str]
@@ -46,6 +51,9 @@ class Slowness:
     of_delay: float = 0.0
     faults: float = 0.0
     waits_known: bool = False
+    of_cpu: float = 0.0
+    excess_s: float = 0.0
+    gpu: str = ""
 
 
 @dataclass
@@ -88,7 +96,8 @@ def cause_of(slowness: Slowness, store: SignalStore) -> CauseVerdict:
         for brought in _BRINGS.get(cause, ()):
             found.pop(brought, None)
     ranked = sorted(found.items(), key=lambda one: -one[1].strength)
-    if len(ranked) == 1 or (ranked and ranked[0][1].strength >= _CLEARLY * ranked[1][1].strength):
+    clear = len(ranked) == 1 or (ranked and ranked[0][1].strength >= _CLEARLY * ranked[1][1].strength)
+    if clear and not any(case.blocks for _, case in ranked[1:]) and not ranked[0][1].weak:
         cause, case = ranked[0]
         return CauseVerdict(cause, Certainty.LIKELY, tuple(case.words), tuple(one for one, _ in ranked[1:]),
                             tuple(case.hosts))
@@ -100,9 +109,12 @@ def cause_of(slowness: Slowness, store: SignalStore) -> CauseVerdict:
 
 @dataclass
 class _Case:
-    """What speaks for a cause: its strongest signal in parts of what counts, and all in words."""
+    """What speaks for a cause: its strongest signal in parts of what counts, and all in words. `blocks`: it
+    explains so much that no other is the cause alone; `weak`: it is none by itself."""
 
     strength: float = 0.0
+    blocks: bool = False
+    weak: bool = False
     words: list[str] = field(default_factory=list)
     hosts: dict[str, None] = field(default_factory=dict)
 
@@ -122,8 +134,10 @@ def _by_signals(slowness: Slowness, store: SignalStore) -> dict[WatchCause, _Cas
         usual = median([_most(store.of(kind, host, slowness.since, slowness.until)) for host in others])
         if usual == usual and strongest.value < max(_BEYOND * usual, usual + kind.least):
             continue
-        before = _most(store.of(kind, short(strongest.host), float("-inf"), slowness.since - 1.0), 0.0,
-                       until=slowness.since)
+        if _shared_in_host(strongest, slowness, store):
+            continue
+        earlier = store.of(kind, short(strongest.host), float("-inf"), slowness.since - 1.0)
+        before = _most([one for one in earlier if _own_gpu(one, slowness)], 0.0, until=slowness.since)
         if slowness.pattern is not SlowPattern.STEADY and before >= _AS_BEFORE * strongest.value:
             continue
         case = found[kind.cause]
@@ -132,8 +146,27 @@ def _by_signals(slowness: Slowness, store: SignalStore) -> dict[WatchCause, _Cas
         top = _top(kind, others, slowness, store) if others else ""
         beside = f", {len(others)} other nodes at most {top}" if others else ""
         part = f" ({strongest.part})" if strongest.part else ""
-        case.words.append(f"{strongest.host}{part}: {kind.shown(strongest.value)}{beside}")
+        which = ("; which GPU is the rank's is not known" if strongest.gpu and not slowness.gpu
+                 and slowness.level is WatchLevel.RANK else "")
+        case.words.append(f"{strongest.host}{part}: {kind.shown(strongest.value)}{beside}{which}")
     return dict(found)
+
+
+def _own_gpu(one: NodeSignal, slowness: Slowness) -> bool:
+    """Whether the signal may be of the rank's own GPU, or is of none."""
+    return not one.gpu or not slowness.gpu or gpu_name(slowness.gpu) in one.gpu
+
+
+def _shared_in_host(strongest: NodeSignal, slowness: Slowness, store: SignalStore) -> bool:
+    """Whether the other GPUs of the host measure about as much as the rank's own: then it explains no rank
+    that is slower than those of its host."""
+    if not strongest.gpu or not slowness.gpu:
+        return False
+    others = [one for one in store.of(strongest.kind, short(strongest.host), slowness.since, slowness.until)
+              if one.gpu and one.gpu != strongest.gpu]
+    parts = {one.part: one.value for one in others}
+    usual = median(list(parts.values()))
+    return usual == usual and usual >= _AS_BEFORE * strongest.value
 
 
 def _fits(kind: SignalKind, slowness: Slowness) -> bool:
@@ -146,7 +179,8 @@ def _fits(kind: SignalKind, slowness: Slowness) -> bool:
 
 def _strongest(kind: SignalKind, hosts: Collection[str], slowness: Slowness,
                store: SignalStore) -> NodeSignal | None:
-    signals = [one for host in hosts for one in store.of(kind, host, slowness.since, slowness.until)]
+    signals = [one for host in hosts for one in store.of(kind, host, slowness.since, slowness.until)
+               if _own_gpu(one, slowness)]
     return max(signals, key=lambda one: one.value, default=None)
 
 
@@ -166,11 +200,18 @@ def _own_measurements(slowness: Slowness, found: dict[WatchCause, _Case]) -> Non
         WatchCause.CPU: (slowness.of_delay, _OWN, "waiting for a CPU, by the rank's own count"),
     }
     for cause, (share, least, words) in measured.items():
-        if share >= least:
+        if share >= min(least, _PART):
             case = found.setdefault(cause, _Case())
-            case.strength = max(case.strength, 10 * share / least)
             case.words.append(f"{100 * min(share, 1.0):.0f} % of the lost time is {words}")
-    if slowness.faults >= _FAULTS:
+            case.blocks, enough = True, share >= least
+            case.weak = not enough and not case.strength
+            if cause is WatchCause.CPU and slowness.of_cpu >= _MORE_WORK:
+                # Who has more to do waits longer in the same crowd.
+                case.words.append(f"it also runs on a CPU for {100 * min(slowness.of_cpu, 1.0):.0f} % of it "
+                                  "more than its peers: it has more work to do")
+                enough, case.weak = False, True
+            case.strength = max(case.strength, 10 * share / least if enough else 0.0)
+    if slowness.faults >= max(_FAULTS, _OWN * slowness.excess_s / _FAULT_S):
         case = found.setdefault(WatchCause.HOST_MEMORY, _Case())
         case.strength = max(case.strength, 2 * slowness.faults / _FAULTS)
         case.words.append(f"{slowness.faults:.3g} major page faults a step more than its peers")

@@ -5,13 +5,25 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from healthcheck.joblog import ras
 from healthcheck.joblog.absent import absent
 from healthcheck.joblog.model import JobLog
+from healthcheck.joblog.ras import RasReport
 
 FACTOR = 10.0       # times the usual step without any line
 LEAST_S = 30.0
 # Of a few ranks behind one says who; of many, that their lines are late.
 _SHARE = 0.25
+
+
+@dataclass(frozen=True)
+class HangSources:
+    """What there is to know of a hang: the job's logs with dumps of the flight recorder, what NCCL's RAS
+    answered in it, and what stacks say, in words."""
+
+    log: JobLog | None = None
+    ras: RasReport | None = None
+    stacks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -29,25 +41,28 @@ def hangs(quiet_s: float, usual_s: float, line_s: float = 0.0) -> bool:
     return quiet_s > max(FACTOR * usual_s, LEAST_S) + 2 * line_s
 
 
-def who(progress: Mapping[int, int], hosts: Mapping[int, str], log: JobLog | None,
+def who(progress: Mapping[int, int], hosts: Mapping[int, str], sources: HangSources,
         nodes: Collection[str] = ()) -> HangVerdict:
-    """Who did not come, of ranks whose newest step is given; `log` is what the job's own logs and its flight
-    recorder say."""
-    missing = absent(log, nodes) if log is not None else []
+    """Who did not come, of ranks whose newest step is given. The flight recorder knows best: it has when each
+    rank entered what; then NCCL's RAS; then how far steps came."""
+    missing = absent(sources.log, nodes) if sources.log is not None else []
+    missing = missing or (ras.missing(sources.ras) if sources.ras is not None else [])
     if missing:
         ranks = tuple(one.rank for one in missing if one.rank is not None)
         named = tuple(dict.fromkeys(one.node or hosts.get(one.rank if one.rank is not None else -1, "")
                                     for one in missing))
         words = tuple(one.why + (f" ({one.op} {one.work} of group {one.group})" if one.work else "")
                       for one in missing[:8])
-        return HangVerdict(ranks, tuple(filter(None, named)), all(one.sure for one in missing), words)
+        words += (f"and {len(missing) - 8} more",) if len(missing) > 8 else ()
+        return HangVerdict(ranks, tuple(filter(None, named)), all(one.sure for one in missing),
+                           (*words, *sources.stacks))
     newest = max(progress.values(), default=0)
     behind = sorted(rank for rank, step in progress.items() if step < newest)
     if behind and len(behind) <= max(1, _SHARE * len(progress)) and len(progress) > 2:
         words = tuple(f"rank {rank} reported step {progress[rank]} last, {len(progress) - len(behind)} ranks "
                       f"step {newest}" for rank in behind[:8])
         return HangVerdict(tuple(behind), tuple(dict.fromkeys(filter(None, map(hosts.get, behind)))), False,
-                           words)
+                           (*words, *sources.stacks))
     return HangVerdict((), (), False, (
         f"all {len(progress)} ranks that report are at step {newest}; dumps of the flight recorder "
-        "(TORCH_NCCL_DUMP_ON_TIMEOUT=1) in the log folder would tell who did not come",))
+        "(TORCH_NCCL_DUMP_ON_TIMEOUT=1) in the log folder would tell who did not come", *sources.stacks))

@@ -39,7 +39,7 @@ class LateRank:
     """A rank that is late in a window: by so many seconds a step and so many deviations. `waits` is its
     communication less the median of its peers, in seconds (NOT_MEASURED without). `of_gc`, `of_delay` are the
     parts of `excess` that it spends in garbage collection and waiting for a CPU beyond its peers; `faults`
-    its major page faults a step beyond theirs."""
+    its major page faults a step beyond theirs, `of_cpu` the seconds that it runs on a CPU beyond them."""
 
     slot: int
     excess: float
@@ -49,6 +49,7 @@ class LateRank:
     of_gc: float = NOT_MEASURED
     of_delay: float = NOT_MEASURED
     faults: float = NOT_MEASURED
+    of_cpu: float = NOT_MEASURED
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,7 @@ def _peers(roles: Sequence[str], slots: Sequence[int]) -> list[list[int]]:
 
 def _described(values: RankValues, peers: Sequence[int], late: Sequence[int], excess: Sequence[float],
                sigma: float) -> list[LateRank]:
-    columns = (*values.phases, values.gc, values.delay, values.faults)
+    columns = (*values.phases, values.gc, values.delay, values.faults, values.cpu)
     usual = [median_of(measured([column[slot] for slot in peers])) for column in columns]
     found = []
     for slot in late:

@@ -3,8 +3,9 @@ in that time.
 
 A token costs 6 N + 12 L H S operations, forward and backward: N parameters (those that a token passes, of a
 mixture of experts), L layers of hidden size H, and S tokens in a sequence. Source: Chowdhery et al., "PaLM:
-Scaling Language Modeling with Pathways", 2022, appendix B (H is there the heads times their size). Causal
-attention is not halved, and what is computed again to save memory does not count, as in that source.
+Scaling Language Modeling with Pathways", arXiv 2204.02311, appendix B, where it reads 6 N + 12 L H Q T (H
+heads of size Q, together our H, and T our S). Causal attention is not halved, and what is computed again to
+save memory does not count, as in that source.
 """
 
 from __future__ import annotations

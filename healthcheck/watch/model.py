@@ -34,8 +34,9 @@ class StepTime(NamedTuple):
     one step. `time` is when the last one ended, in epoch seconds by the rank's clock. `rank` is None where
     the line speaks for the whole job. `attempt` is None where the line does not say. Ranks of equal `role`
     (such as a pipeline stage) do equal work. `gc` (seconds a step in Python's garbage collector), `delay`
-    (seconds a step of waiting for a CPU), `faults` (major page faults a step) and `memory` (bytes) are
-    NOT_MEASURED unless the rank reports them.
+    (seconds a step of waiting for a CPU), `faults` (major page faults a step), `memory` (bytes) and `cpu`
+    (seconds a step on a CPU) are NOT_MEASURED unless the rank reports them. `gpu` is its GPU's PCI address,
+    UUID or number on its host, empty where the line does not say.
     """
 
     job: str
@@ -52,6 +53,8 @@ class StepTime(NamedTuple):
     delay: float = NOT_MEASURED
     faults: float = NOT_MEASURED
     memory: float = NOT_MEASURED
+    cpu: float = NOT_MEASURED
+    gpu: str = ""
 
 
 @dataclass(frozen=True)

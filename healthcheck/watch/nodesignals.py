@@ -12,7 +12,7 @@ from healthcheck.facts.values import Fact, Partial, Unmeasured, Unread, reading
 from healthcheck.model.probes import Probe, ProbeSet
 from healthcheck.model.recording import Recording
 from healthcheck.watch.nodeload import LOAD, NodeLoad, load_of
-from healthcheck.watch.signals import NodeSignal, SignalKind
+from healthcheck.watch.signals import NodeSignal, SignalKind, gpu_name
 
 _FACTS = ("gpus", "ports", "port_fatal_counters", "port_rate_counters", "netdevs", "memory_parts")
 _SECONDS = 20.0
@@ -61,9 +61,10 @@ class _Pair:
     until: float
     seconds: float
 
-    def signal(self, kind: SignalKind, value: float, part: str = "") -> NodeSignal:
+    def signal(self, kind: SignalKind, value: float, part: str = "",
+               gpu: frozenset[str] = frozenset()) -> NodeSignal:
         """A signal of this node over this time."""
-        return NodeSignal(self.host, kind, value, self.since, self.until, part)
+        return NodeSignal(self.host, kind, value, self.since, self.until, part, gpu)
 
     def subjects(self, name: str) -> Iterator[tuple[Any, Any]]:
         """The members of a fact that both samples have, by identity."""
@@ -147,30 +148,38 @@ def _rate(before: Mapping[str, float], after: Mapping[str, float], name: str, se
 
 def _of_gpus(pair: _Pair) -> Iterator[NodeSignal]:
     for before, after in pair.subjects("gpus"):
+        names = _names(after)
         thermal = [grown for name in _THERMAL if (grown := _grown(before, after, name)) is not None]
         if thermal:
-            yield pair.signal(SignalKind.THERMAL, max(thermal) / 1e9 / pair.seconds, after.name)
+            yield pair.signal(SignalKind.THERMAL, max(thermal) / 1e9 / pair.seconds, after.name,
+                              names)
         for name, kind in (("slowdown_hw_power_brake_ns", SignalKind.POWER_BRAKE),
                            ("slowdown_power_ns", SignalKind.POWER_CAP)):
             if (grown := _grown(before, after, name)) is not None:
-                yield pair.signal(kind, grown / 1e9 / pair.seconds, after.name)
+                yield pair.signal(kind, grown / 1e9 / pair.seconds, after.name, names)
         for name, kind in (("ecc_corrected", SignalKind.CORRECTED),
                            ("pcie_replays", SignalKind.PCIE_REPLAYS)):
             if (grown := _grown(before, after, name)) is not None:
-                yield pair.signal(kind, grown / pair.seconds, after.name)
+                yield pair.signal(kind, grown / pair.seconds, after.name, names)
         used = reading(after, "utilization_percent")
         if type(used) is int and used >= _BUSY:
-            yield from _of_busy(pair, after)
+            yield from _of_busy(pair, after, names)
 
 
-def _of_busy(pair: _Pair, gpu: Fact) -> Iterator[NodeSignal]:
+def _names(gpu: Fact) -> frozenset[str]:
+    """What a rank may call this GPU."""
+    known = [reading(gpu, name) for name in ("pci", "uuid", "index")]
+    return frozenset(gpu_name(str(one)) for one in known if type(one) in (str, int))
+
+
+def _of_busy(pair: _Pair, gpu: Fact, names: frozenset[str]) -> Iterator[NodeSignal]:
     clock, most = reading(gpu, "clock_sm_mhz"), reading(gpu, "clock_sm_max_mhz")
     if type(clock) is int and type(most) is int and 0 < clock <= most:
-        yield pair.signal(SignalKind.CLOCKS, 1 - clock / most, gpu.name)
+        yield pair.signal(SignalKind.CLOCKS, 1 - clock / most, gpu.name, names)
     now = _bandwidth(gpu, "pcie_generation", "pcie_width")
     best = _bandwidth(gpu, "pcie_generation_max", "pcie_width_max")
     if now and best:
-        yield pair.signal(SignalKind.PCIE, max(0.0, 1 - now / best), gpu.name)
+        yield pair.signal(SignalKind.PCIE, max(0.0, 1 - now / best), gpu.name, names)
 
 
 def _bandwidth(gpu: Fact, generation: str, width: str) -> float | None:

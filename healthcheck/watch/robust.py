@@ -11,7 +11,7 @@ TO_SIGMA = 1.4826
 
 def measured(values: Sequence[float]) -> list[float]:
     """The values that are there, in order of size."""
-    return sorted(value for value in values if value == value)
+    return sorted([value for value in values if value == value])
 
 
 def median_of(ordered: Sequence[float]) -> float:

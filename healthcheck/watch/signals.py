@@ -54,7 +54,8 @@ class SignalKind(Enum):
 @dataclass(frozen=True)
 class NodeSignal:
     """One measurement of one host between two times (epoch seconds); `part` names the device. A share has
-    the value 1 for all of the time."""
+    the value 1 for all of the time. `gpu` are the names (`gpu_name`) of the GPU that it is of: its PCI
+    address, UUID and number; empty for what is of no GPU."""
 
     host: str
     kind: SignalKind
@@ -62,3 +63,11 @@ class NodeSignal:
     since: float
     until: float
     part: str = ""
+    gpu: frozenset[str] = frozenset()
+
+
+def gpu_name(text: str) -> str:
+    """A PCI address, UUID or number of a GPU in the form in which they are compared: lower case, without the
+    zeros before a PCI domain and without the "GPU-" that some write before a UUID."""
+    name = text.strip().lower().removeprefix("gpu-")
+    return f"{name.lstrip('0').rjust(12, '0')}" if name.count(":") == 2 else name

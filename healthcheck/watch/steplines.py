@@ -6,7 +6,8 @@
 `seconds` is the time of one step. Optional are `attempt` (0 for the first start of the job), `steps` (how
 many steps the line covers, `step` being the last; all times are then means of one step), `role` (ranks of
 one role do equal work), `data`, `forward`, `backward`, `communication` and `checkpoint` (seconds of a step),
-`gc`, `delay`, `faults` and `memory`. Unknown keys are ignored, so that a later callback can write more.
+`gc`, `delay`, `faults`, `memory`, `cpu` and `gpu`. Unknown keys are ignored, so that a later callback can
+write more.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ LONGEST = 4096              # characters of a line
 MOST_RANK = 1_048_576
 MOST_STEPS = 100_000        # that one line may cover
 _PHASES = ("data", "forward", "backward", "communication", "checkpoint")
-_EXTRA = ("role", "gc", "delay", "faults", "memory")
-_NO_EXTRA = ("", *(NOT_MEASURED,) * 4)
+_EXTRA = ("role", "gc", "delay", "faults", "memory", "cpu", "gpu")
+_NO_EXTRA = ("", *(NOT_MEASURED,) * 5, "")
+LONGEST_NAME = 253          # characters of a job, a host or a role
 _LATEST = 253_402_300_800.0     # the year 10000
 LONGEST_S = 31 * 86400.0       # of one step
 
@@ -72,21 +74,28 @@ def parse(line: str) -> StepTime:
             break
     extra = _NO_EXTRA if found.keys().isdisjoint(_EXTRA) else (
         _text(get("role", ""), "role"), _optional(get("gc"), "gc"), _optional(get("delay"), "delay"),
-        _optional(get("faults"), "faults", 1e12), _optional(get("memory"), "memory", 1e18))
-    return StepTime._make((
-        _text(get("job"), "job"), rank, _text(get("host"), "host"), attempt, step, steps,
-        _number(get("time"), "time", _LATEST), _number(get("seconds"), "seconds", LONGEST_S), timed, *extra))
+        _optional(get("faults"), "faults", 1e12), _optional(get("memory"), "memory", 1e18),
+        _optional(get("cpu"), "cpu"), _text(get("gpu", ""), "gpu"))
+    # The usual case stands here and not in functions: it is that of millions of lines.
+    job, host, time, seconds = get("job"), get("host"), get("time"), get("seconds")
+    job = _cleaned(job) if type(job) is str and len(job) <= LONGEST_NAME else _text(job, "job")
+    host = _cleaned(host) if type(host) is str and len(host) <= LONGEST_NAME else _text(host, "host")
+    if type(time) is not float or not 0 <= time <= _LATEST:
+        time = _number(time, "time", _LATEST)
+    if type(seconds) is not float or not 0 <= seconds <= LONGEST_S:
+        seconds = _number(seconds, "seconds", LONGEST_S)
+    return StepTime._make((job, rank, host, attempt, step, steps, time, seconds, timed, *extra))
 
 
 _cleaned = lru_cache(1 << 16)(clean)     # names are few, and come again in each line
 
 
 def _text(value: Any, key: str) -> str:
-    if type(value) is str and len(value) <= 253:
+    if type(value) is str and len(value) <= LONGEST_NAME:
         return _cleaned(value)
-    if type(value) is int and key == "job" and 0 <= value < 1 << 63:
+    if type(value) is int and key in ("job", "gpu") and 0 <= value < 1 << 63:
         return str(value)
-    raise NoStepLine(f"{key}: expected a text of at most 253 characters")
+    raise NoStepLine(f"{key}: expected a text of at most {LONGEST_NAME} characters")
 
 
 def _number(value: Any, key: str, most: float) -> float:
@@ -109,8 +118,10 @@ def line(found: StepTime) -> str:
                               "attempt": found.attempt, "step": found.step, "steps": found.steps,
                               "time": found.time, "seconds": found.seconds, "role": found.role}
     values |= dict(zip(_PHASES, found.phases, strict=True))
-    values |= {"gc": found.gc, "delay": found.delay, "faults": found.faults, "memory": found.memory}
-    left_out = {key for key, value in values.items() if value is None or (key, value) == ("role", "")
+    values |= {"gc": found.gc, "delay": found.delay, "faults": found.faults, "memory": found.memory,
+               "cpu": found.cpu, "gpu": found.gpu}
+    left_out = {key for key, value in values.items() if value is None
+                or (key, value) in (("role", ""), ("gpu", ""))
                 or (isinstance(value, float) and math.isnan(value))}
     return json.dumps({key: value for key, value in values.items() if key not in left_out},
                       separators=(",", ":"))

@@ -94,14 +94,19 @@ class StepLog:
         """The step times in the next lines of the log."""
         if self._prefixes is None and any(line[:1] != "{" for line in lines):
             self._prefixes = Prefixes([_plain(line) for line in lines], self._clock, self._nodes)
+        parse, ours = steplines.parse, "muster" in self.forms
         for line in lines:
             if line[:10] == _OURS:      # nearly all, in logs of our form
                 try:
-                    yield steplines.parse(line)
-                    self.forms.add("muster")
-                    continue
+                    one = parse(line)
                 except steplines.NoStepLine:
                     pass
+                else:
+                    if not ours:
+                        ours = True
+                        self.forms.add("muster")
+                    yield one
+                    continue
             yield from self._of_line(line)
 
     def finish(self) -> Iterator[StepTime]:

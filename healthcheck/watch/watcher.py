@@ -7,7 +7,6 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from healthcheck.joblog.model import JobLog
 from healthcheck.joblog.prefix import short
 from healthcheck.watch import hang
 from healthcheck.watch.causes import SignalStore, Slowness, cause_of
@@ -65,6 +64,7 @@ class _Late:
     gc: float = 0.0
     delay: float = 0.0
     faults: float = 0.0
+    cpu: float = 0.0
     phases: dict[StepPhase | None, int] = field(default_factory=dict)
 
 
@@ -76,7 +76,7 @@ class JobWatch:
         self._settings = settings
         self._places = {short(host): place for host, place in (places or {}).items()}
         self.input = Windows(settings.window_s, settings.least_steps)
-        self.add = self.input.add
+        self.add, self.add_all = self.input.add, self.input.add_all
         self.signals = SignalStore()
         self.windows: deque[StepWindow] = deque(maxlen=KEPT_WINDOWS)
         self.findings: dict[str, WatchFinding] = {}
@@ -118,9 +118,10 @@ class JobWatch:
         for score in scores:
             self.scores[score.rank] = score
 
-    def settle(self, now: float, log: JobLog | None = None, *, heard: bool = True) -> WatchUpdate:
+    def settle(self, now: float, sources: hang.HangSources | None = None, *,
+               heard: bool = True) -> WatchUpdate:
         """Closes what is complete, after a pass over all logs at `now` (epoch seconds). `heard`: whether any
-        line came in this pass; a job that is silent for long hangs, and `log` says who did not come."""
+        line came in this pass; a job that is silent for long hangs, and `sources` say who did not come."""
         update = self._taken(self.input.settle())
         if heard or not self._heard:
             self._heard = now
@@ -128,10 +129,22 @@ class JobWatch:
         if not self.silent(now):
             return update
         before = self.findings.get(self._open.get("hang", ""))
-        found = self._hangs(now, log)
+        found = self._hangs(now, sources or hang.HangSources())
         if before is not None and _shown(before) == _shown(found):
             return update
         return WatchUpdate(update.windows, (*update.findings, found))
+
+    @property
+    def heard(self) -> float:
+        """When the newest line came, in epoch seconds by the head's clock; 0 before the first."""
+        return self._heard
+
+    def waited_for(self, sources: hang.HangSources) -> hang.HangVerdict:
+        """Whom the others wait for, if the job hangs."""
+        progress = {rank: one.step for rank, one in self.input.attempts.ranks.items() if rank is not None
+                    and one.attempt == self.input.attempts.newest}
+        hosts = {rank: host for rank, host in zip(self.ranks, self.hosts, strict=True) if rank is not None}
+        return hang.who(progress, hosts, sources)
 
     def silent(self, now: float) -> bool:
         """Whether no line has come for so long that the job hangs."""
@@ -219,6 +232,7 @@ class JobWatch:
         one.gc += late.of_gc if late.of_gc == late.of_gc else 0.0
         one.delay += late.of_delay if late.of_delay == late.of_delay else 0.0
         one.faults += late.faults if late.faults == late.faults else 0.0
+        one.cpu += late.of_cpu if late.of_cpu == late.of_cpu else 0.0
         one.phases[late.phase] = one.phases.get(late.phase, 0) + 1
 
     def _of_group(self, group: Group, values: RankValues, seen: LateWindow) -> WatchFinding:
@@ -243,7 +257,9 @@ class JobWatch:
         slowness = Slowness(
             group.level, group.hosts, self._begin(first.since), values.time, pattern, phase,
             sum(late.gc for late in lates) / excess, sum(late.delay for late in lates) / excess,
-            max(late.faults / late.windows for late in lates), seen.basis is OwnBasis.WAITS)
+            max(late.faults / late.windows for late in lates), seen.basis is OwnBasis.WAITS,
+            sum(late.cpu for late in lates) / excess, worst.excess,
+            values.gpus[worst.slot] if group.level is WatchLevel.RANK else "")
         return self._put(group.subject, slowness, group.level, tuple(one.rank for one in group.accused),
                          group.hosts, values, first, max(one.excess for one in group.accused), seen.seconds,
                          tuple(evidence))
@@ -312,18 +328,16 @@ class JobWatch:
         return self._put(what, slowness, WatchLevel.JOB, (), (), values, run, speed.lost_s, speed.usual_s,
                          tuple(words))
 
-    def _hangs(self, now: float, log: JobLog | None) -> WatchFinding:
-        progress = {rank: one.step for rank, one in self.input.attempts.ranks.items() if rank is not None
-                    and one.attempt == self.input.attempts.newest}
-        hosts = {rank: host for rank, host in zip(self.ranks, self.hosts, strict=True) if rank is not None}
-        verdict = hang.who(progress, hosts, log)
-        newest = max(progress.values(), default=0)
+    def _hangs(self, now: float, sources: hang.HangSources) -> WatchFinding:
+        verdict = self.waited_for(sources)
+        newest = max((one.step for one in self.input.attempts.ranks.values()
+                      if one.attempt == self.input.attempts.newest), default=0)
         id_ = self._open.setdefault("hang", f"{self._attempt}-hang-{newest}")
         what = ", ".join(f"rank {rank}" for rank in verdict.ranks[:4]) or ", ".join(verdict.hosts[:4])
         finding = WatchFinding(
             id_, WatchLevel.RANK if verdict.ranks else WatchLevel.JOB, what or "the job", verdict.ranks,
-            verdict.hosts, SlowPattern.HANG, StepPhase.COMMUNICATION if log is not None and verdict.sure
-            and verdict.ranks else None, self._attempt, newest, self._heard, now, 0, now - self._heard, 1.0,
+            verdict.hosts, SlowPattern.HANG, StepPhase.COMMUNICATION if verdict.sure and verdict.ranks
+            else None, self._attempt, newest, self._heard, now, 0, now - self._heard, 1.0,
             True, evidence=(f"no line for {now - self._heard:.0f} s", *verdict.evidence))
         return self._changed(finding)
 

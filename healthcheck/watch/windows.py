@@ -5,16 +5,15 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from operator import truediv
 
 from healthcheck.watch.attempts import Attempts
 from healthcheck.watch.model import NOT_MEASURED, PHASES, StepTime
 from healthcheck.watch.robust import median
 
 MOST_RANKS = 131_072
-_COLUMNS = 1 + len(PHASES) + 3      # seconds, phases, gc, delay, faults
+_PHASES_END = 1 + len(PHASES)       # of a row: seconds, phases, gc, delay, faults, cpu
 _MOST_OPEN = 32
 _MOST_HELD = 200_000                # lines until the size of a window is known
 _ENOUGH = 10                        # steps after which it is
@@ -37,18 +36,34 @@ class RankValues:
     gc: list[float]
     delay: list[float]
     faults: list[float]
+    cpu: list[float]
+    gpus: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
 class _Open:
-    """One window while lines still come: sums over steps, by slot."""
+    """One window while lines still come, by slot: how many steps, and their only line or the sums over them
+    (seconds, phases, gc, delay, faults, cpu). Most windows of long jobs have one line of each rank."""
 
     steps: list[int]
-    sums: list[list[float]]
+    rows: list[StepTime | list[float] | None]
     count: int = 0
     time: float = 0.0
     first: int = 1 << 62
     last: int = -1
+
+
+def _sums(line: StepTime) -> list[float]:
+    """The line's values, summed over its steps."""
+    steps = line.steps
+    return [value * steps for value in _means(line)]
+
+
+def _means(line: StepTime) -> tuple[float, ...]:
+    return (line.seconds, *line.phases, line.gc, line.delay, line.faults, line.cpu)
+
+
+_NO_ROW = (NOT_MEASURED,) * (1 + len(PHASES) + 4)
 
 
 @dataclass
@@ -65,6 +80,7 @@ class Windows:
     _ranks: list[int | None] = field(default_factory=list)
     _hosts: list[str] = field(default_factory=list)
     _roles: list[str] = field(default_factory=list)
+    _gpus: list[str] = field(default_factory=list)
     _open: dict[tuple[int, int], _Open] = field(default_factory=dict)
     _closed: dict[int, int] = field(default_factory=dict)      # by attempt, the newest place that was closed
     _held: list[StepTime] = field(default_factory=list)
@@ -72,12 +88,16 @@ class Windows:
 
     def add(self, line: StepTime) -> None:
         """Takes one line."""
-        if not self.per:
-            self._held.append(line)
-            if len(self._held) >= _MOST_HELD:
-                self._begin()
+        self.add_all((line,))
+
+    def add_all(self, lines: Iterable[StepTime]) -> None:
+        """Takes some lines."""
+        if self.per:
+            self._add(lines)
             return
-        self._add(line)
+        self._held += lines
+        if len(self._held) >= _MOST_HELD:
+            self._begin()
 
     def settle(self) -> Iterator[RankValues]:
         """The windows that are complete, oldest first; to be called after each pass over all logs."""
@@ -120,78 +140,93 @@ class Windows:
         covered = max(line.steps for line in held)
         wanted = max(self.least, math.ceil(self.window_s / max(seconds, 1e-6)))
         self.per = min(covered * math.ceil(wanted / covered), 1 << 40)
-        for line in held:
-            self._add(line)
+        self._add(held)
 
-    def _add(self, line: StepTime) -> None:
-        attempt = self.attempts.of(line)
-        if attempt < 0:
-            return
-        # Taken apart at once: this runs for each line, and each attribute costs as much as an addition.
-        (_, rank, host, _, step, steps, time, mean, phases, role, in_gc, waited, faulted, _) = line
-        slot = self._slots.get(rank)
-        if slot is None:
-            if len(self._ranks) >= MOST_RANKS:
-                self.beyond += 1
-                return
-            slot = self._slots[rank] = len(self._ranks)
-            self._ranks.append(rank)
-            self._hosts.append(host)
-            self._roles.append(role)
-        elif host and host is not self._hosts[slot]:
-            self._hosts[slot] = host        # a rank may run elsewhere after a restart
-        key = (attempt, (step - 1) // self.per)
-        window = self._open.get(key)
-        if window is None:
-            if key[1] <= self._closed.get(attempt, -(1 << 60)):
-                return
-            if len(self._open) >= _MOST_OPEN:
-                self._ready.append(self._values(min(self._open)))
-            window = self._open[key] = self._opened()
-        if slot >= len(window.steps):
-            more = len(self._ranks) - len(window.steps)
-            window.steps += [0] * more
-            for column in window.sums:
-                column += [0.0] * more
-        before = window.steps[slot]
-        if not before:
-            window.count += 1
-        window.steps[slot] = before + steps
-        seconds, data, forward, backward, communication, checkpoint, gc, delay, faults = window.sums
-        in_data, in_forward, in_backward, in_communication, in_checkpoint = phases
-        seconds[slot] += mean * steps
-        data[slot] += in_data * steps
-        forward[slot] += in_forward * steps
-        backward[slot] += in_backward * steps
-        communication[slot] += in_communication * steps
-        checkpoint[slot] += in_checkpoint * steps
-        gc[slot] += in_gc * steps
-        delay[slot] += waited * steps
-        faults[slot] += faulted * steps
-        if time > window.time:
-            window.time = time
-        if step > window.last:
-            window.last = step
-        if step - steps < window.first:
-            window.first = step - steps + 1
+    def _add(self, lines: Iterable[StepTime]) -> None:
+        attempt_of, slots, hosts = self.attempts.of, self._slots, self._hosts
+        windows, per = self._open, self.per
+        for line in lines:
+            attempt = attempt_of(line)
+            if attempt < 0:
+                continue
+            # Taken apart at once: this runs for each line, and each attribute costs as much as an addition.
+            (_, rank, host, _, step, steps, time, mean, phases, _, in_gc, waited, faulted, _, ran, _) = line
+            slot = slots.get(rank)
+            if slot is None:
+                slot = self._joined(line)
+                if slot is None:
+                    continue
+            elif host and host is not hosts[slot]:
+                hosts[slot], self._gpus[slot] = host, line.gpu      # a rank may run elsewhere after a restart
+            window = windows.get((attempt, (step - 1) // per))
+            if window is None:
+                window = self._opened(attempt, (step - 1) // per)
+                if window is None:
+                    continue
+            if slot >= len(window.steps):
+                more = len(slots) - len(window.steps)
+                window.steps += [0] * more
+                window.rows += [None] * more
+            row = window.rows[slot]
+            if row is None:
+                window.count += 1
+                window.rows[slot] = line
+            else:
+                sums = row if type(row) is list else _sums(row)  # type: ignore[arg-type]
+                in_data, in_forward, in_backward, in_communication, in_checkpoint = phases
+                sums[0] += mean * steps
+                sums[1] += in_data * steps
+                sums[2] += in_forward * steps
+                sums[3] += in_backward * steps
+                sums[4] += in_communication * steps
+                sums[5] += in_checkpoint * steps
+                sums[6] += in_gc * steps
+                sums[7] += waited * steps
+                sums[8] += faulted * steps
+                sums[9] += ran * steps
+                window.rows[slot] = sums
+            window.steps[slot] += steps
+            if time > window.time:
+                window.time = time
+            if step > window.last:
+                window.last = step
+            if step - steps < window.first:
+                window.first = step - steps + 1
 
-    def _opened(self) -> _Open:
+    def _joined(self, line: StepTime) -> int | None:
+        """The slot of a rank that reports for the first time; None where there are too many."""
+        if len(self._ranks) >= MOST_RANKS:
+            self.beyond += 1
+            return None
+        slot = self._slots[line.rank] = len(self._ranks)
+        self._ranks.append(line.rank)
+        self._hosts.append(line.host)
+        self._roles.append(line.role)
+        self._gpus.append(line.gpu)
+        return slot
+
+    def _opened(self, attempt: int, place: int) -> _Open | None:
+        """A new window; None where it was closed before."""
+        if place <= self._closed.get(attempt, -(1 << 60)):
+            return None
+        if len(self._open) >= _MOST_OPEN:
+            self._ready.append(self._values(min(self._open)))
         count = len(self._ranks)
-        return _Open([0] * count, [[0.0] * count for _ in range(_COLUMNS)])
+        made = self._open[attempt, place] = _Open([0] * count, [None] * count)
+        return made
 
     def _values(self, key: tuple[int, int]) -> RankValues:
         window = self._open.pop(key)
         self._closed[key[0]] = max(key[1], self._closed.get(key[0], key[1]))
         if len(self._closed) > _MOST_OPEN:
             del self._closed[min(self._closed)]
-        steps = window.steps
-        if 0 in steps:
-            means = [[total / done if done else NOT_MEASURED for total, done
-                      in zip(column, steps, strict=True)]
-                     for column in window.sums]
-        else:
-            means = [list(map(truediv, column, steps)) for column in window.sums]
-        number = len(steps)
+        rows: list[Sequence[float]] = [
+            _NO_ROW if row is None else [value / done for value in row] if type(row) is list
+            else _means(row)  # type: ignore[arg-type]
+            for row, done in zip(window.rows, window.steps, strict=True)]
+        means = [list(column) for column in zip(*rows, strict=True)]
+        number = len(rows)
         return RankValues(key[0], window.first, window.last, window.time, tuple(self._ranks[:number]),
                           tuple(self._hosts[:number]), tuple(self._roles[:number]), means[0],
-                          tuple(means[1:1 + len(PHASES)]), *means[-3:])
+                          tuple(means[1:_PHASES_END]), means[-4], means[-3], means[-2], means[-1],
+                          tuple(self._gpus[:number]))

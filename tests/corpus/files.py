@@ -42,7 +42,7 @@ USES = {
     "blame/slurm-recorded/*.sacct": Use.JOB, "blame/slurm-recorded/*.scontrol": Use.JOB,
     # What was done to the machines whose logs lie beside; where real logs are published; formats of lines; inventories; tools.
     "kernel/vm/*.yaml": Use.ELSEWHERE, "kernel/healthy/logs.yaml": Use.ELSEWHERE, "kernel/quoting/*": Use.ELSEWHERE, "slurm/*": Use.ELSEWHERE,
-    "nvml/*": Use.ELSEWHERE, "lldp/*": Use.ELSEWHERE, "firmware/*": Use.ELSEWHERE, "fabric-tables/*": Use.ELSEWHERE,
+    "nvml/*": Use.ELSEWHERE, "lldp/*": Use.ELSEWHERE, "firmware/*": Use.ELSEWHERE, "fabric-tables/*": Use.ELSEWHERE, "nccl-ras/*": Use.ELSEWHERE,
 }
 
 

@@ -29,6 +29,13 @@ def test_ten_failures_in_a_thousand_node_days_interrupt_five_hundred_nodes_five_
     assert found.usual.daly_s == pytest.approx(1440 * (1 + (1 / 576) ** 0.5 / 3 + 1 / 576 / 9) - 60)
 
 
+@pytest.mark.parametrize(("hours", "minutes"), [(24, "117"), (6, "57"), (0.25, "9.1")])
+def test_the_interval_is_that_of_dalys_own_figures(hours: float, minutes: str) -> None:
+    # Daly 2006, figures 3 to 5: a checkpoint of 5 min, failures so many hours apart, and the optimum that its model predicts.
+    digits = len(minutes.partition(".")[2])
+    assert f"{checkpoints(300, 3600 * hours).daly_s / 60:.{digits}f}" == minutes
+
+
 def test_where_a_checkpoint_takes_longer_than_two_failures_are_apart_it_is_one_for_each() -> None:
     found = checkpoints(500, 200)
     assert (found.daly_s, found.lost) == (200, 1.0)

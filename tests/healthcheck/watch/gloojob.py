@@ -6,10 +6,11 @@ The callback is the one of the topic `watch`, taken from its page. Each process 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
-import random
 import re
 import secrets
+import shutil
 import signal
 import subprocess
 import threading
@@ -26,30 +27,46 @@ from tests.testbed.require import require
 PAGE = Path(__file__).parents[3] / "healthcheck/help/watch.md"
 RANKS = 4
 STEP_S = 0.1
-CPU = Path("/sys/fs/cgroup/cpu")
+CGROUP = Path("/sys/fs/cgroup")     # of version 1
+MAPPED, LIMIT = 8 << 20, 6 << 20    # bytes of the file that each rank maps, and what its memory is then limited to
+RATE = 1 << 20                      # bytes a second that a throttled disk reads; a step reads a quarter of a MiB
 
-# Two thirds of a step are sleep and a third is work of the CPU: a quota stretches only the latter.
+# Most of a step is sleep and a part is work of the CPU: a quota stretches only the latter. A rank reads its next samples from the
+# disk, past the page cache, and goes through a mapped file, which stays in memory as long as there is enough.
 PROGRAM = '''
-import datetime, sys, torch, torch.distributed as dist
+import datetime, mmap, sys, torch, torch.distributed as dist
 dist.init_process_group("gloo", init_method=f"tcp://{sys.argv[2]}", rank=int(os.environ["RANK"]), world_size=4, timeout=datetime.timedelta(seconds=60))
 socket.gethostname = lambda: "gpu" + os.environ["RANK"]
-folder, leak, slow = sys.argv[1], os.environ["RANK"] == os.environ.get("LEAK"), 0.0
-steps, grads, kept = Steps(folder), torch.zeros(1024), []
+folder, grads, kept = sys.argv[1], torch.zeros(1024), []
+steps = Steps(folder + "/steps")
 collected = [0.0]
 def timed(what, info):
     collected[0] += time.perf_counter() * (1 if what == "stop" else -1)
 gc.callbacks.append(timed)
 gc.disable()
+buffer, samples, weights = mmap.mmap(-1, 1 << 18), f"{folder}/samples-{os.environ['RANK']}", f"{folder}/weights-{os.environ['RANK']}"
+try:
+    read = os.open(samples, os.O_RDONLY | os.O_DIRECT)
+except OSError:     # a file system without it
+    read = os.open(samples, os.O_RDONLY)
+def through(path):
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as mapped:
+        mapped.madvise(mmap.MADV_RANDOM)
+        return sum(mapped[::mmap.PAGESIZE])
 for step in range(1, 1_000_000):
     stop = os.path.exists(folder + "/stop")
     with steps.phase("data"):
         if os.path.exists(f"{folder}/slow-data-{os.environ['RANK']}"):
-            time.sleep(0.06)
+            time.sleep(0.1)
+        os.preadv(read, [buffer], 0)
     with steps.phase("forward"):
+        through(weights)
         time.sleep(0.05)
         if os.path.exists(f"{folder}/leak-{os.environ['RANK']}"):
-            kept += [[[number]] for number in range(40000)]
+            kept += [[[number]] for number in range(15000)]
             gc.collect()
+        elif kept:
+            kept.clear()
     with steps.phase("backward"):
         until = time.process_time() + 0.005
         while time.process_time() < until:
@@ -73,15 +90,20 @@ def callback() -> str:
 
 @dataclass(frozen=True)
 class GlooJob:
-    """The job, while it runs; `folder` has its step times."""
+    """The job, while it runs; `steps` has its step times."""
 
     folder: Path
     processes: tuple[subprocess.Popen[bytes], ...]
 
+    @property
+    def steps(self) -> Path:
+        """The folder of its step times."""
+        return self.folder / "steps"
+
     def step(self) -> int:
         """The last step that rank 0 has reported."""
-        lines = (self.folder / "rank_0.jsonl").read_text().splitlines() if (self.folder / "rank_0.jsonl").exists() else []
-        return len(lines)
+        log = self.steps / "rank_0.jsonl"
+        return log.read_text().count("\n") if log.exists() else 0
 
     def wait(self, steps: int) -> None:
         """Until it has done so many steps more."""
@@ -89,6 +111,15 @@ class GlooJob:
         while self.step() < target:
             assert time.monotonic() < until and all(one.poll() is None for one in self.processes), self.errors()
             time.sleep(0.05)
+
+    def cut(self, first: int, last: int, folder: Path) -> Path:
+        """The lines of these steps as logs of their own, in a new folder."""
+        folder.mkdir(parents=True)
+        for rank in range(RANKS):
+            lines = (self.steps / f"rank_{rank}.jsonl").read_text().splitlines(keepends=True)
+            (folder / f"rank_{rank}.jsonl").write_text("".join(line for line in lines if line.endswith("\n")
+                                                               and first <= json.loads(line)["step"] <= last))
+        return folder
 
     def errors(self) -> str:
         return "\n".join(path.read_text()[-2000:] for path in self.folder.glob("*.err"))
@@ -100,13 +131,27 @@ class GlooJob:
             one.wait(60)
 
 
+def written(path: Path, size: int) -> None:
+    """A file of so many bytes, which is on the disk and no longer in memory; in place of what was there, in one go."""
+    new = path.with_name(f".{path.name}")
+    with new.open("wb") as file:
+        file.write(os.urandom(size))
+        file.flush()
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    new.rename(path)
+
+
 @contextlib.contextmanager
 def running(folder: Path, net: Net | None = None) -> Iterator[GlooJob]:
     """The job, which is killed at the end if it has not ended; in `net` each rank has a namespace of its own."""
     python, port = torches.python(), free_port()
-    folder.mkdir(parents=True)
+    (folder / "steps").mkdir(parents=True)
     program = folder / "train.py"
     program.write_text(callback() + PROGRAM)
+    for rank in range(RANKS):
+        written(folder / f"samples-{rank}", 1 << 20)
+        written(folder / f"weights-{rank}", MAPPED)
     started = []
     address = f"{net.address('n0') if net is not None else '127.0.0.1'}:{port}"
     try:
@@ -130,14 +175,14 @@ def running(folder: Path, net: Net | None = None) -> Iterator[GlooJob]:
 
 @contextlib.contextmanager
 def stopped_now_and_then(job: GlooJob, rank: int) -> Iterator[None]:
-    """The rank is stopped (SIGSTOP) for two fifths of the time, a little at a time."""
+    """The rank is stopped (SIGSTOP) for two thirds of the time, a little at a time."""
     over = threading.Event()
 
     def run() -> None:
         process = job.processes[rank]
         while not over.is_set():
             process.send_signal(signal.SIGSTOP)
-            over.wait(0.04)
+            over.wait(0.12)
             process.send_signal(signal.SIGCONT)
             over.wait(0.06)
 
@@ -151,25 +196,66 @@ def stopped_now_and_then(job: GlooJob, rank: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def quota(job: GlooJob, rank: int) -> Iterator[None]:
-    """The rank's control group gets 4 % of a CPU (cgroup v1), in slices of 100 ms."""
-    require(os.geteuid() == 0 and (CPU / "cpu.cfs_quota_us").parent.exists(), "needs root and the cpu controller of cgroup v1")
-    group = CPU / f"muster-{secrets.token_hex(4)}"
+def grouped(job: GlooJob, rank: int, controller: str, **values: str) -> Iterator[None]:
+    """The rank is in a control group of its own (version 1), with these files of the controller; a double underscore stands for a point."""
+    top = CGROUP / controller
+    require(os.geteuid() == 0 and (top / "tasks").exists(), f"needs root and the {controller} controller of cgroup v1")
+    group = top / f"muster-{secrets.token_hex(4)}"
     try:
         group.mkdir()
-        (group / "cpu.cfs_period_us").write_text("100000")
-        (group / "cpu.cfs_quota_us").write_text("4000")
+        for name, value in values.items():
+            (group / f"{controller}.{name.replace('__', '.')}").write_text(value)
     except OSError as error:
+        with contextlib.suppress(OSError):
+            group.rmdir()
         require(False, f"no control group of its own on this machine: {error}")
+    process = job.processes[rank].pid
+    before = (top / of_process(process, controller).lstrip("/")).resolve()
     try:
-        for task in Path(f"/proc/{job.processes[rank].pid}/task").iterdir():
-            (group / "tasks").write_text(task.name)
+        (group / "cgroup.procs").write_text(str(process))
         yield
     finally:
-        for number in (group / "tasks").read_text().split():
-            with contextlib.suppress(OSError):
-                (CPU / "tasks").write_text(number)
+        with contextlib.suppress(OSError):      # it may have ended
+            (before / "cgroup.procs").write_text(str(process))
+        until = time.monotonic() + 10
+        while (group / "cgroup.procs").read_text().strip() and time.monotonic() < until:
+            time.sleep(0.05)
         group.rmdir()
+
+
+def crowded() -> bool:
+    """Whether so much else runs here that a fault may drown in it: 'cannot tell' is the right answer then."""
+    return os.getloadavg()[0] > 4 * (os.cpu_count() or 1)
+
+
+def of_process(process: int, controller: str) -> str:
+    """The control group that the process is in."""
+    lines = [line.split(":", 2) for line in Path(f"/proc/{process}/cgroup").read_text().splitlines()]
+    return next((path for _, names, path in lines if controller in names.split(",")), "/")
+
+
+def quota(job: GlooJob, rank: int) -> contextlib.AbstractContextManager[None]:
+    """The rank gets 4 % of a CPU, in slices of 100 ms."""
+    return grouped(job, rank, "cpu", cfs_period_us="100000", cfs_quota_us="4000")
+
+
+@contextlib.contextmanager
+def short_of_memory(job: GlooJob, rank: int) -> Iterator[None]:
+    """The file that the rank maps no longer fits into its memory: each step reads it from the disk again."""
+    with grouped(job, rank, "memory", limit_in_bytes=str(LIMIT)):
+        # What is in memory stays on the account that it was put on: only a new file is on the rank's own.
+        written(job.folder / f"weights-{rank}", MAPPED)
+        yield
+
+
+@contextlib.contextmanager
+def slow_disk(job: GlooJob, rank: int) -> Iterator[None]:
+    """The rank reads RATE bytes a second from the disk that the job's folder is on."""
+    device = job.folder.stat().st_dev
+    name = f"{os.major(device)}:{os.minor(device)}"
+    require((Path("/sys/dev/block") / name).exists(), f"{job.folder} is on no disk of its own")
+    with grouped(job, rank, "blkio", throttle__read_bps_device=f"{name} {RATE}"):
+        yield
 
 
 @contextlib.contextmanager
@@ -185,7 +271,7 @@ def flagged(job: GlooJob, name: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def impaired(net: Net, rank: int, *words: str) -> Iterator[None]:
-    """What the rank sends goes through netem, such as ("loss", "5%"); ("rate",) makes its NIC carry 1 Mbit/s, each way."""
+    """What the rank sends goes through netem, such as ("delay", "15ms"); ("rate",) makes its NIC carry 1 Mbit/s, each way."""
     name = f"n{rank}"
     inside = ("ip", "netns", "exec", net.spaces[name], "tc", "qdisc", "replace", "dev", "eth0", "root")
     if words == ("rate",):
@@ -199,19 +285,36 @@ def impaired(net: Net, rank: int, *words: str) -> Iterator[None]:
         net.nic(name, MBIT)
 
 
+@contextlib.contextmanager
+def lossy(net: Net, rank: int, share: float) -> Iterator[None]:
+    """Of what the rank sends this share is lost on the way: the others drop it as it comes, by chance."""
+    rule = ("INPUT", "-s", net.address(f"n{rank}"), "-m", "statistic", "--mode", "random", "--probability", str(share), "-j", "DROP")
+    require(shutil.which("iptables"), "no iptables on this machine: apt-get install -y iptables")
+    others = [net.spaces[f"n{other}"] for other in range(RANKS) if other != rank]
+    made = []
+    try:
+        for space in others:
+            done = subprocess.run(["ip", "netns", "exec", space, "iptables", "-A", *rule], capture_output=True, text=True, check=False)
+            require(done.returncode == 0, f"iptables has no match by chance on this machine: {done.stderr.strip()}")
+            made.append(space)
+        yield
+    finally:
+        for space in made:
+            subprocess.run(["ip", "netns", "exec", space, "iptables", "-D", *rule], check=True)
+
+
 def sent(job: GlooJob, rank: int) -> str:
     """The rank's own /proc/net/snmp."""
     return Path(f"/proc/{job.processes[rank].pid}/net/snmp").read_text()
 
 
+PLANTS = {"stopped": stopped_now_and_then, "quota": quota, "memory": short_of_memory, "disk": slow_disk}
+
+
 def planted(kind: str, job: GlooJob, rank: int) -> contextlib.AbstractContextManager[None]:
-    """The fault of this kind on this rank, for as long as the context lasts."""
-    if kind == "stopped":
-        return stopped_now_and_then(job, rank)
-    if kind == "quota":
-        return quota(job, rank)
+    """The fault of this kind on this rank, for as long as the context lasts; none where the kind is "none"."""
+    if kind == "none":
+        return contextlib.nullcontext()
+    if kind in PLANTS:
+        return PLANTS[kind](job, rank)
     return flagged(job, f"{'leak' if kind == 'leak' else 'slow-data'}-{rank}")
-
-
-def anyone(seed: int) -> int:
-    return random.Random(seed).randrange(RANKS)

@@ -1,9 +1,21 @@
 """Jobs as training writes them, with planted faults: synchronous, so that each step takes as long as its slowest rank.
 
-Distributions: a rank's own time varies by about 1 % from step to step, with rare pauses (a share `PAUSES` of steps takes 3 to 10 % longer:
-kernel, network and storage interrupts); the same rank differs from its peers by 1 % for good (chips are not equal: Llama 3, arXiv 2407.21783,
-reports 1-2 % with the temperature of the day). Severities are from published stragglers: 10 % in the same forward computation (MegaScale, NSDI
-2024, section 6.3), 1.34 on average and from 1.1 on (Falcon, arXiv 2410.12588), up to twice as long.
+Severities are published ones:
+
+- 1.10: hosts that take about 10 % longer for the same forward computation, about 0.5 % of all (MegaScale, NSDI 2024, arXiv 2402.15627,
+  section 6.3 "Computational stragglers"; without them MFU was 0.7 % higher);
+- 1.20: a GPU that is 20 % slower as it throttles thermally; a job that lost 21.6 % at most to a busy neighbour's CPU use (Falcon, arXiv
+  2410.12588, as GREYHOUND in USENIX ATC 2025, section 3.2);
+- 1.34: by how much fail-slows lengthen jobs of 512 GPUs and more on average, in 13 of 16 of them for want of network (there, table 1; one
+  node alone 11.79 %, four nodes 15.45 %);
+- 3.04: jobs most of whose slowdown is one of few workers, 1.7 % of those with stragglers (1.28 on average; ByteDance, OSDI 2025, arXiv
+  2505.05713, section 5.1; 42.5 % of jobs of 128 GPUs and more are at least 10 % slower than without stragglers, section 4.1);
+- 1.05 is less than any of them. Garbage collection that comes when it likes costs 12.6 % with 128 data-parallel ranks (the same, section 5.4).
+
+How long steps of healthy ranks take is assumed, for want of a source: a rank's own time varies by 1 % from step to step; a share `PAUSES` of
+steps takes 3 to 10 % longer (interrupts of kernel, network and storage); and each rank is slower than the fastest by a constant of about 1 %,
+as chips are not equal. Of whole jobs it is known that the slowest tenth of steps takes at least 6 % longer than the median one (ByteDance,
+section 4.2), and that throughput varies by 1 to 2 % with the heat of the day (Llama 3, arXiv 2407.21783, section 3.3.4).
 """
 
 from __future__ import annotations

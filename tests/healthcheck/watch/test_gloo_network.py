@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import os
+import random
 import secrets
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from healthcheck.cli.watchlogs import JobLogs
-from healthcheck.watch.model import WatchCause, WatchFinding
+from healthcheck.watch.model import Certainty, WatchCause, WatchFinding, WatchLevel
 from healthcheck.watch.nodeload import load_of
 from healthcheck.watch.nodesignals import load_signals
 from healthcheck.watch.signals import NodeSignal, SignalKind
 from healthcheck.watch.watcher import JobWatch, WatchSettings
-from tests.healthcheck.watch.gloojob import RANKS, GlooJob, impaired, running, sent
-from tests.testbed.namespaces import namespaces
+from tests.healthcheck.watch.gloojob import RANKS, GlooJob, crowded, impaired, lossy, running, sent
+from tests.testbed.namespaces import Net, namespaces
 
 SNMP = "/proc/net/snmp"
-FAULTS = {"loss": ("loss", "5%"), "delay": ("delay", "15ms"), "rate": ("rate",)}
-# What a delay or a rate does is in no counter of the host.
-RIGHT = {"loss": {WatchCause.LINK, WatchCause.UNKNOWN}, "delay": {WatchCause.UNKNOWN}, "rate": {WatchCause.UNKNOWN, WatchCause.LINK}}
+FAULTS: Mapping[str, tuple[str, ...]] = {"loss": (), "delay": ("delay", "15ms"), "rate": ("rate",)}
+LOST = 0.05
+# What a delay or a rate does is in no counter of the host: only a link may be claimed, and only of the host that has the fault.
+RIGHT = {"loss": {WatchCause.LINK}, "delay": {WatchCause.LINK}, "rate": {WatchCause.LINK}}
+BEFORE, DURING, REST = 70, 70, 20
+# Lost segments may miss all but a few steps, and other work may hide the rest.
+LEAST_FOUND = 0.6
 
 
 def signals(before: list[str], after: list[str], since: float, until: float) -> list[NodeSignal]:
@@ -38,16 +45,15 @@ def counters(job: GlooJob) -> list[str]:
     return [sent(job, rank) for rank in range(RANKS)]
 
 
-def one_planting(kind: str, rank: int, folder: Path) -> list[WatchFinding]:
-    with namespaces(folder, RANKS) as net, running(folder / "job", net) as job:
-        first, began = counters(job), time.time()
-        job.wait(90)
-        then, planted = counters(job), time.time()
-        with impaired(net, rank, *FAULTS[kind]):
-            job.wait(70)
-        now, ended = counters(job), time.time()
-        job.end()
-    logs, watch = JobLogs([str(folder / "job")], "", ended), JobWatch(WatchSettings(window_s=0.5))
+def one_planting(kind: str, rank: int, job: GlooJob, net: Net, folder: Path) -> list[WatchFinding]:
+    """What is found of the steps around one fault, as of a job of their own."""
+    first, began, step = counters(job), time.time(), job.step()
+    job.wait(BEFORE)
+    then, planted = counters(job), time.time()
+    with lossy(net, rank, LOST) if kind == "loss" else impaired(net, rank, *FAULTS[kind]):
+        job.wait(DURING)
+        now, ended, last = counters(job), time.time(), job.step()
+    logs, watch = JobLogs([str(job.cut(step + 1, last, folder))], "", ended), JobWatch(WatchSettings(window_s=0.5))
     watch.add_signals(signals(first, then, began, planted))
     watch.add_signals(signals(then, now, planted, ended))
     logs.scan()
@@ -56,21 +62,32 @@ def one_planting(kind: str, rank: int, folder: Path) -> list[WatchFinding]:
             watch.add(line)
         watch.settle(ended)
     watch.finish()
-    found = list(watch.findings.values())
-    # The rank may be named, and the job: never another rank.
-    assert {number for one in found for number in one.ranks} <= {rank}, (kind, rank, found)
-    assert found, (kind, rank)
-    for one in found:
-        assert one.verdict.cause in RIGHT[kind] and set(one.verdict.hosts) <= {f"gpu{rank}"}, (kind, rank, one)
-    return found
+    return list(watch.findings.values())
+
+
+def wrong(kind: str, rank: int, found: list[WatchFinding]) -> list[WatchFinding]:
+    """Those that name an innocent, or claim a cause that is not the planted one's."""
+    return [one for one in found if set(one.ranks) - {rank} or set(one.verdict.hosts) - {f"gpu{rank}"}
+            or (one.verdict.certainty is not Certainty.NONE and one.verdict.cause not in RIGHT[kind])]
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3000)
+@pytest.mark.timeout(7200)
 @pytest.mark.parametrize("kind", sorted(FAULTS))
 def test_twenty_plantings_in_the_network_accuse_no_innocent(kind: str, tmp_path: Path) -> None:
-    for number in range(20):
-        rank = secrets.randbelow(RANKS)
-        print(f"planting {number} on rank {rank}")
-        (tmp_path / str(number)).mkdir()
-        one_planting(kind, rank, tmp_path / str(number))
+    seed = int(os.environ.get("MUSTER_TEST_SEED", secrets.randbelow(1 << 30)))
+    count = int(os.environ.get("MUSTER_TEST_PLANTINGS", 20))
+    print(f"\n{kind}: seed {seed}")
+    rng, bad, seen, host = random.Random(f"{seed} {kind}"), list[WatchFinding](), 0, 0
+    with namespaces(tmp_path, RANKS) as net, running(tmp_path / "job", net) as job:
+        for number in range(count):
+            rank = rng.randrange(RANKS)
+            found = one_planting(kind, rank, job, net, tmp_path / f"logs-{number}")
+            bad += wrong(kind, rank, found)
+            seen += any(one.level is WatchLevel.JOB or rank in one.ranks for one in found)
+            host += any(one.verdict.hosts == (f"gpu{rank}",) for one in found)
+            job.wait(REST)
+        job.end()
+    print(f"{kind:8} found {seen}/{count}, its host named {host}/{count}, wrong {len(bad)}")
+    assert not bad, bad
+    assert seen >= LEAST_FOUND * count or crowded()

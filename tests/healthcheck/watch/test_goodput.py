@@ -10,12 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from healthcheck.accounting.forecast import forecast
-from healthcheck.accounting.summary import rate
 from healthcheck.burnin.publishedload import load_burnin
 from healthcheck.cli.watchreport import checkpoint_cost
 from healthcheck.config.rulesfolder import folders
-from healthcheck.report.watched import JobReport, document, text
 from healthcheck.store.file import opened
 from healthcheck.watch.goodput import goodput
 from healthcheck.watch.mfu import ModelShape, utilisation
@@ -102,19 +99,6 @@ def test_a_straggler_that_was_always_there_hides_no_other_slow_step() -> None:
     made = goodput([attempt(0, 1, 100, 0.0, 160.0)], windows, [found(WatchLevel.RANK, 0.5, 1, 100.0)])
     assert made is not None
     assert (made.usual_s, made.slow_s, made.useful_s) == (1.0, pytest.approx(10), pytest.approx(100))
-
-
-def test_the_page_is_as_its_golden() -> None:
-    windows = [*(window(first, 1.0 if first < 51 else 1.5, checkpoint=0.05) for first in range(1, 101, 10)),
-               *(window(first, attempt=1, checkpoint=0.0) for first in range(81, 201, 10))]
-    made = goodput([attempt(0, 1, 100, 0.0, 125.5), attempt(1, 81, 200, 185.5, 305.5, 20, 60.0)], windows,
-                   [found(WatchLevel.RANK, 0.5, 51, 100.0)])
-    page = JobReport("4711", made, utilisation(windows, 1e15, 4, 989), "", (), forecast(rate(2, 40), 64, 30), "",
-                     ("4 ranks report, taken for as many GPUs",), (), ("gpu1",),
-                     "muster gate 'gpu[2-4]' --write-hostfile hosts.open --need 4 --spares @spares")
-    said = "\n".join(text(page, ["rank 1 on gpu1; a step down that stays"])) + "\n"
-    assert said == (Path(__file__).parents[2] / "golden/watch-report.txt").read_text()
-    validate(document(page), "watch.report-1")
 
 
 def test_steps_that_no_line_speaks_of_are_not_useful() -> None:

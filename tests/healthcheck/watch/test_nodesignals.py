@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -12,6 +14,7 @@ from healthcheck.model.recording import Capture, FileCapture, Host, Outcome, Rec
 from healthcheck.watch.nodeload import LOAD, NodeLoad, load_of
 from healthcheck.watch.nodesignals import probes, signals_between
 from healthcheck.watch.signals import SignalKind
+from tests.healthcheck import machine
 
 THEN: Mapping[str, str] = {
     "/proc/pressure/memory": "some avg10=0.00 avg60=0.00 avg300=0.00 total=1000000\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=5",
@@ -51,6 +54,24 @@ def test_counters_become_shares_and_rates_of_the_time_between() -> None:
 ])
 def test_a_reboot_a_clock_set_back_and_counters_that_fell_say_nothing(first: Recording, second: Recording) -> None:
     assert signals_between(first, second) == []
+
+
+def hot(seconds: float, time: float) -> Recording:
+    """The machine of the tests, whose third GPU was in thermal slowdown for so long."""
+    first, *rest = [json.loads(line) for line in machine.nvml().text.splitlines()]
+    for line in rest:
+        line["uuid"] = {"ok": f"GPU-8a2f-{line['index']}"}
+        line["slowdown_thermal_ns"] = {"ok": int(1e9 * seconds) if line["index"] == 3 else 0}
+    capture = replace(machine.nvml(), text="".join(json.dumps(line) + "\n" for line in (first, *rest)))
+    whole = recording({}, time)
+    return replace(whole, captures={**whole.captures, "gpu.nvml": capture})
+
+
+def test_a_signal_of_a_gpu_has_all_names_that_a_rank_may_call_it() -> None:
+    found = [one for one in signals_between(hot(5.0, 100.0), hot(9.0, 110.0)) if one.kind is SignalKind.THERMAL]
+    (one,) = [one for one in found if one.value > 0]
+    assert one.value == pytest.approx(0.4) and one.gpu == {"3", "0000:1b:00.0", "8a2f-3"}
+    assert len({other.gpu for other in found}) == len(found) > 1
 
 
 def test_only_passive_probes_are_sent() -> None:

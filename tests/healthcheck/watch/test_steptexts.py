@@ -152,7 +152,7 @@ NAMES = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=30)
 
 @given(st.builds(StepTime, NAMES, st.integers(0, 1000), NAMES, st.none() | st.integers(0, 99), st.integers(0, 2**50),
                  st.integers(1, 1000), FLOATS, FLOATS, st.tuples(*[FLOATS | st.just(NOT_MEASURED)] * 5), NAMES,
-                 *[FLOATS | st.just(NOT_MEASURED)] * 4))
+                 *[FLOATS | st.just(NOT_MEASURED)] * 5, NAMES))
 def test_a_line_of_our_form_reads_as_it_was_written(one: StepTime) -> None:
     assert steplines.parse(steplines.line(one)) == one
 
