@@ -28,6 +28,7 @@ _WRITTEN_ANY_TIME: Mapping[str, tuple[str, ...]] = {
     "left_out": ("swept", "at"),
     "screened": ("at",),
     "watched": ("began", "seen", "ended"),
+    "disabled_port": ("began", "asked", "held", "undo", "ended"),
 }
 # Large, and written by sweeps and triage alone: only where one of those was in the future is there anything.
 _WRITTEN_BY_SWEEPS: Mapping[str, tuple[str, ...]] = {
