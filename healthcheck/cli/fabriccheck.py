@@ -82,12 +82,12 @@ def check(
     known = inventory_of(inventory)
     folder = state_dir(state)
     looks = (fabriclook.saved(Path(source)) if source is not None
-             else _asked(node or "", known, devices))
+             else asked(node or "", known, devices))
     if save is not None:
         fabriclook.save(looks, Path(save))
     subnets = [(look.subnet(), look.time) for look in looks]
-    before = _of_folder(Path(since)) if since is not None else \
-        _kept(folder, subnets) if source is None else {}
+    before = of_folder(Path(since)) if since is not None else \
+        kept(folder, subnets) if source is None else {}
     joined = joined_adapters([subnet for subnet, _ in subnets], known, folder, rules)
     report = check_fabric(
         subnets, joined, planned,
@@ -103,7 +103,7 @@ def check(
     return report.exit_code
 
 
-def _asked(name: str, known: Inventory | None, devices: Sequence[str]) -> tuple[FabricLook, ...]:
+def asked(name: str, known: Inventory | None, devices: Sequence[str]) -> tuple[FabricLook, ...]:
     """The outputs on one node; without an inventory, by its name in ssh_config."""
     from healthcheck.sweep import fabriclook
     from inventory.discover import from_names
@@ -119,7 +119,7 @@ def _asked(name: str, known: Inventory | None, devices: Sequence[str]) -> tuple[
     return tuple(fabriclook.ask(chosen[0], RemoteTransport(), devices or ("",)))
 
 
-def _of_folder(folder: Path) -> Mapping[str, CountedBefore]:
+def of_folder(folder: Path) -> Mapping[str, CountedBefore]:
     """The sample in earlier saved outputs, by subnet."""
     from healthcheck.subnet.samples import sample
     from healthcheck.sweep import fabriclook
@@ -145,7 +145,7 @@ def _samples(folder: Path, subnet: Subnet) -> tuple[CountedBefore, ...]:
         return ()
 
 
-def _kept(folder: Path, subnets: Sequence[tuple[Subnet, float | None]]) -> Mapping[str, CountedBefore]:
+def kept(folder: Path, subnets: Sequence[tuple[Subnet, float | None]]) -> Mapping[str, CountedBefore]:
     from healthcheck.subnet.samples import before
 
     found = {}

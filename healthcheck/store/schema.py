@@ -392,8 +392,8 @@ _WATCHED = (
     "CREATE INDEX watched_seen ON watched (seen)",
 )
 
-# Ports of the fabric that we disabled: `asked` is NULL until the fabric is asked and where it certainly was not
-# done, `held` until it was read back as disabled; `ended` is NULL until it was read back as enabled.
+# Ports of the fabric that we disabled: `asked` is NULL until the fabric is asked and where it certainly was
+# not done, `held` until it was read back as disabled; `ended` is NULL until it was read back as enabled.
 _PORTS = (
     """CREATE TABLE disabled_port (
         id INTEGER PRIMARY KEY, plane TEXT NOT NULL, guid TEXT NOT NULL, number INTEGER NOT NULL,

@@ -185,14 +185,14 @@ def _has_hosts(subnet: Subnet, guid: str) -> bool:
                for port in subnet.devices[guid].ports.values())
 
 
-def uplinks(subnet: Subnet) -> Mapping[str, int]:
-    """How many cables to other switches are seen of each switch with hosts, by GUID."""
+def uplinks(subnet: Subnet, more: Iterable[FabricLink] = ()) -> Mapping[str, int]:
+    """How many cables to other switches are seen of each switch with hosts, by GUID; with these, which are
+    known to be there."""
     found: dict[str, int] = defaultdict(int)
-    for link in subnet.links:
+    for link in {*subnet.links, *more}:
         if _is_switch(subnet, link.a) and _is_switch(subnet, link.b):
             for side in (link.a, link.b):
-                if _has_hosts(subnet, side.guid):
-                    found[side.guid] += 1
+                found[side.guid] += _has_hosts(subnet, side.guid)
     return found
 
 

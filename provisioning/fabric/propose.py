@@ -12,7 +12,7 @@ from healthcheck.subnet.cabling import CablingPlan, Tier
 from healthcheck.subnet.check.findings import FabricFinding, FabricRule
 from healthcheck.subnet.check.seen import SeenSubnet
 from healthcheck.subnet.join import FabricJoin, JoinedBy, system_name
-from healthcheck.subnet.model import FabricEnd, Subnet
+from healthcheck.subnet.model import FabricEnd, FabricLink, Subnet
 from healthcheck.subnet.portguard import PortDisable, UplinkFloor, proposed, switch_end, uplinks
 from healthcheck.subnet.readers.building import guid_of
 from healthcheck.triage.policy import PortPolicy
@@ -102,13 +102,7 @@ def _cabled(subnet: Subnet, joined: FabricJoin, ours: Collection[DisabledPort],
             plan: CablingPlan | None) -> Mapping[str, int]:
     """How many cables to other switches each switch is known to have: those that are seen and those that we
     disabled, or as many as the plan says."""
-    found = dict(uplinks(subnet))
-    for port in ours:
-        shown = subnet.port(port.end)
-        if shown is not None and shown.peer is None:
-            for guid in (port.guid, port.peer_guid):
-                if guid in found:
-                    found[guid] += 1
+    found = dict(uplinks(subnet, [FabricLink.of(port.end, port.peer) for port in ours]))
     if plan is not None:
         names = SeenSubnet(subnet, joined, plan).planned_name
         guids = {name.device: end.guid for end, name in names.items()}

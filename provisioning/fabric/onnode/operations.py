@@ -39,7 +39,8 @@ def asked(argv: Any) -> Any:
     except subprocess.TimeoutExpired:
         return "", "%s did not end within %d s" % (argv[0], TOOL_S)
     last = done.stderr[-2000:].decode("utf-8", "replace").strip().split("\n")[-1]
-    return done.stdout[:MOST_TEXT].decode("utf-8", "replace"), last[:300] or "exit status %d" % done.returncode
+    text = done.stdout[:MOST_TEXT].decode("utf-8", "replace")
+    return text, last[:300] or "exit status %d" % done.returncode
 
 
 def field(text: str, name: str) -> str:
