@@ -96,7 +96,7 @@ def disable(
     if not act:
         plans, room, seen = _planned(ports, proposed, node, devices, source, since, reason, plan, known,
                                      rules, folder, policy)
-        return _shown(plans, room)
+        return _shown(plans, room, live=node is not None)
     with _alone(folder):
         tools = _tools(node or "", devices, known, rules, folder, policy)
         told = settle(tools)
@@ -243,7 +243,7 @@ def _asked(name: str, known: Inventory | None, devices: Sequence[str]) -> tuple[
     return asked(name, known, devices)
 
 
-def _shown(plans: Sequence[PortProposal], room: int) -> int:
+def _shown(plans: Sequence[PortProposal], room: int, *, live: bool) -> int:
     from provisioning.cli.typed import again
 
     may = 0
@@ -258,7 +258,7 @@ def _shown(plans: Sequence[PortProposal], room: int) -> int:
     if not plans:
         echo("no port is proposed")
     elif may:
-        echo(f"Nothing changed. To do it: {again('--apply')}")
+        echo("Nothing changed. To do it: " + (again("--apply") if live else "look with --by NODE, and --apply"))
     return int(may < len(plans) or may > room)
 
 
