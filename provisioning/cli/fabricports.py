@@ -99,10 +99,10 @@ def disable(
         return _shown(plans, room, live=node is not None)
     with _alone(folder):
         tools = _tools(node or "", devices, known, rules, folder, policy)
-        told = settle(tools)
+        earlier = settle(tools)
         plans, room, seen = _planned(ports, proposed, node, devices, source, since, reason, plan, known,
                                      rules, folder, policy)
-        return max(_told(told), _made(plans, seen, tools))
+        return max(_print_outcomes(earlier), _made(plans, seen, tools))
 
 
 @click.command()
@@ -145,12 +145,12 @@ def enable(
         return 0
     with _alone(folder):
         tools = _tools(node or "", devices, inventory_of(inventory), rules, folder, _policy(rules))
-        code = _told(acting.settle(tools))
+        code = _print_outcomes(acting.settle(tools))
         with opened(folder, make=True) as store:
             rows = open_ports(store)
         outcomes = [acting.enable(row, clean(reason or "by hand", 300), tools)
                     for row in _chosen(ports, rows)]
-        return max(code, _told(outcomes))
+        return max(code, _print_outcomes(outcomes))
 
 
 def _chosen(words: Sequence[str], rows: Sequence[DisabledPort]) -> list[DisabledPort]:
@@ -258,7 +258,8 @@ def _shown(plans: Sequence[PortProposal], room: int, *, live: bool) -> int:
     if not plans:
         echo("no port is proposed")
     elif may:
-        echo("Nothing changed. To do it: " + (again("--apply") if live else "look with --by NODE, and --apply"))
+        echo("Nothing changed. To do it: "
+             + (again("--apply") if live else "look with --by NODE, and --apply"))
     return int(may < len(plans) or may > room)
 
 
@@ -267,22 +268,29 @@ def _made(plans: Sequence[PortProposal], seen: Sequence[Subnet], tools: PortTool
     from provisioning.fabric.disable import PortOutcome, disable
     from provisioning.fabric.propose import links
 
-    code = 0
+    code, changed = 0, False
     for one in plans:
         if one.disable.refused:
-            code = max(code, _told([PortOutcome(one.place, False, f"REFUSED: {one.disable.refused}")]))
+            refused = PortOutcome(one.place, False, f"REFUSED: {one.disable.refused}")
+            code = max(code, _print_outcomes([refused]))
             continue
         if code == 3:
-            _told([PortOutcome(one.place, False, "not begun, as one before it is not known")])
+            _print_outcomes([PortOutcome(one.place, False, "not begun, as one before it is not known")])
             continue
-        subnet = next(each for each in seen if each.name == one.plane)
-        code = max(code, _told([disable(one, subnet, links(seen), tools)]))
+        if changed:     # the way to the next port may have led through the last one
+            seen = tools.route.look()
+        subnet = next((each for each in seen if each.name == one.plane), None)
+        if subnet is None:
+            code = max(code, _print_outcomes([PortOutcome(one.place, None, "its subnet is not seen now")]))
+            continue
+        changed = True
+        code = max(code, _print_outcomes([disable(one, subnet, links(seen), tools)]))
     if not plans:
         echo("no port is proposed")
     return code
 
 
-def _told(outcomes: Sequence[PortOutcome]) -> int:
+def _print_outcomes(outcomes: Sequence[PortOutcome]) -> int:
     """Prints each; 0 where all is done, 1 where something is not, 3 where something is not known."""
     for one in outcomes:
         echo(f"{one.place}: {clean(one.message, 400)}")
@@ -324,7 +332,7 @@ def _tools(name: str, devices: Sequence[str], known: Inventory | None, rules: st
 def _holder(
     known: Inventory | None, rules: str | None, folder: Path,
 ) -> Callable[[str], AbstractContextManager[object]]:
-    """Holds the machine whose link goes. Without the inventory nobody can say that it is idle."""
+    """Holds the machine whose link goes. Without the inventory no one can say that it is idle."""
     def hold(host: str) -> AbstractContextManager[object]:
         from healthcheck.config.rulesfolder import folders
         from healthcheck.ruleset.ruleset import load_ruleset

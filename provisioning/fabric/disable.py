@@ -64,15 +64,15 @@ def settle(tools: PortTools) -> list[PortOutcome]:
             if row.asked is None:
                 portdisables.not_done(store, row.id, "cut short before the fabric was asked", tools.clock())
     left = [row for row in rows if row.asked is not None]
-    told = [PortOutcome(row.place, False, "not disabled: cut short before the fabric was asked")
+    outcomes = [PortOutcome(row.place, False, "not disabled: cut short before the fabric was asked")
             for row in rows if row.asked is None]
     if left:
         seen = tools.route.look()
-        told += [one for row in left if (one := _settled(row, seen, tools)) is not None]
-    return told
+        outcomes += [one for row in left if (one := _found_out(row, seen, tools)) is not None]
+    return outcomes
 
 
-def _settled(row: DisabledPort, seen: Sequence[Subnet], tools: PortTools) -> PortOutcome | None:
+def _found_out(row: DisabledPort, seen: Sequence[Subnet], tools: PortTools) -> PortOutcome | None:
     physical = physical_of(seen, row.end)
     now = tools.clock()
     with opened(tools.folder, make=True) as store:
@@ -142,7 +142,7 @@ def enable(row: DisabledPort, why: str, tools: PortTools) -> PortOutcome:
     try:
         seen = tools.route.look()
     except MusterError as error:
-        return PortOutcome(row.place, None, f"nobody could look: {error}")
+        return PortOutcome(row.place, None, f"no one could look: {error}")
     subnet = next((one for one in seen if one.port(row.end) is not None), None)
     if subnet is None:
         return PortOutcome(row.place, None, "the port is not seen, and nothing was asked")

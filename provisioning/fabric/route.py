@@ -34,7 +34,7 @@ class PortRoute(Protocol):
         """In words, for the ledger."""
 
     def look(self) -> tuple[Subnet, ...]:
-        """The fabric as it is now, as far as it is seen. Raises MusterError where nobody can look."""
+        """The fabric as it is now, as far as it is seen. Raises MusterError where no one can look."""
 
     def set(self, target: PortTarget, *, enable: bool, seen: Subnet) -> PortAnswer:
         """Has a port disabled or enabled, once; `seen` is the subnet as it was looked at for that."""

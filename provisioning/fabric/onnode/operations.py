@@ -26,7 +26,7 @@ OPERATIONS = ("disable", "enable")
 TOOL_S, MOST_TEXT = 20, 1 << 16
 
 
-class NotBegun(Exception):
+class PortUntouched(Exception):
     """Nothing was changed, for certain; one line for a person."""
 
 
@@ -54,7 +54,7 @@ def node_at(more: Any, route: str) -> Any:
     text, why = asked(("smpquery", *more, "-D", "nodeinfo", route))
     guid = field(text, "Guid")
     if not guid:
-        raise NotBegun("nothing answers at the end of the route %s: %s" % (route, why))
+        raise PortUntouched("nothing answers at the end of the route %s: %s" % (route, why))
     return "%016x" % int(guid, 16), int(field(text, "LocalPort") or 0)
 
 
@@ -63,7 +63,7 @@ def state_of(more: Any, route: str, port: int) -> Any:
     text, why = asked(("smpquery", *more, "-D", "portinfo", route, str(port)))
     logical, physical = field(text, "LinkState"), field(text, "PhysLinkState")
     if not logical or not physical:
-        raise NotBegun("the state of port %d was not read: %s" % (port, why))
+        raise PortUntouched("the state of port %d was not read: %s" % (port, why))
     return logical.lower(), physical.lower()
 
 
@@ -71,17 +71,17 @@ def set_port(request: Any, more: Any) -> Any:
     """Checks that it is the port that is meant, and sets it."""
     route, port, operation = request["route"], request["port"], request["operation"]
     if ROUTE.fullmatch(route) is None or operation not in OPERATIONS or not 1 <= int(port) <= 254:
-        raise NotBegun("the request cannot be read")
+        raise PortUntouched("the request cannot be read")
     guid, _ = node_at(more, route)
     if guid != request["guid"]:
-        raise NotBegun("at the end of the route is now 0x%s" % guid)
+        raise PortUntouched("at the end of the route is now 0x%s" % guid)
     _, physical = state_of(more, route, port)
     if operation == "disable":
         if physical == "disabled":
-            raise NotBegun("it is disabled already, and not by this")
+            raise PortUntouched("it is disabled already, and not by this")
         behind, far = node_at(more, "%s,%d" % (route, port))
         if [behind, far] != request["peer"]:
-            raise NotBegun("its cable leads to 0x%s port %d now" % (behind, far))
+            raise PortUntouched("its cable leads to 0x%s port %d now" % (behind, far))
     elif physical != "disabled":
         return {"ok": True, "said": "it is not disabled (%s)" % physical}
     text, why = asked(("ibportstate", *more, "-D", route, str(port), operation))
@@ -96,16 +96,16 @@ def main(nonce: str, asked_for: bytes, source: BinaryIO) -> None:
     try:
         for tool in TOOLS:
             if shutil.which(tool) is None:
-                raise NotBegun("%s is not installed there (infiniband-diags)" % tool)
+                raise PortUntouched("%s is not installed there (infiniband-diags)" % tool)
         if DEVICE.fullmatch(request["device"]) is None:
-            raise NotBegun("the request cannot be read")
+            raise PortUntouched("the request cannot be read")
         more = ("-C", request["device"]) if request["device"] else ()
         if request["do"] == "who":
             guid, number = node_at(more, "0")
             report.update(ok=True, guid=guid, number=number)
         else:
             report.update(set_port(request, more))
-    except NotBegun as error:
+    except PortUntouched as error:
         report.update(ok=False, said=str(error))
     except (OSError, ValueError, LookupError, TypeError) as error:
         report.update(ok=None, said="%s: %s" % (type(error).__name__, error))
