@@ -37,7 +37,7 @@ LADDERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("base", "console", "discover", "remediate", "rename"),
         ("osinstall", "soak"),      # they ask a machine as base does
         ("bringup",),
-        ("gate", "demo", "firmware", "images"),
+        ("gate", "demo", "fabric", "firmware", "images"),
         ("cli",),
     ),
     "provisioning.bringup": (

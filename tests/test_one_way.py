@@ -21,7 +21,8 @@ from tests.healthcheck.help.pages import PAGES, commands, spans
 NO_DOCUMENT = {
     "agent manifest", "agent run", "baseline approve", "baseline learn", "bmc boot", "bmc media", "bmc power", "bringup resume", "bringup retry",
     "bringup run", "bringup skip", "burnin approve", "burnin learn", "certificate issue", "certificate key new", "certificate key retire",
-    "certificate key use", "certificate revoke", "demo", "evidence", "exporter", "firmware update", "help", "incident close", "init",
+    "certificate key use", "certificate revoke", "demo", "evidence", "exporter", "fabric disable", "fabric enable",
+    "firmware update", "help", "incident close", "init",
     "inventory import ansible", "inventory import csv", "inventory import slurm", "inventory rename", "lease release", "os disarm", "os release",
     "os render", "os serve", "privilege helper", "privilege kubernetes",
     "privilege sudoers", "record", "repaired", "rma close", "rma exchange", "rma open", "rma return", "rma ship", "sku learn", "store backup",

@@ -18,6 +18,14 @@ COMMANDS = {
         "healthcheck.cli.fabricburn:burn",
         "Plan traffic that loads every link; judge the rates that were measured.",
     ),
+    "disable": (
+        "provisioning.cli.fabricports:disable",
+        "Disable ports whose links do harm, and show what is lost.",
+    ),
+    "enable": (
+        "provisioning.cli.fabricports:enable",
+        "Enable ports that were disabled here.",
+    ),
     "map": (
         "provisioning.cli.fabricmap:map_",
         "Write what follows from the fabric: Slurm's topology, host order, a drawing.",
@@ -34,5 +42,6 @@ def fabric() -> None:
     muster fabric plan --from cabling.csv                  check the plan of the data centre
     muster fabric diff --plan cabling.csv --from outputs   compare it with what is there
     muster fabric burn --from outputs                      pairs of hosts that load every link
+    muster fabric disable --proposed --by gpu001           ports that do harm, and what is lost
     muster fabric map --plan cabling.csv --format slurm    topology.conf
     """

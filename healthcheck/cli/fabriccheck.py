@@ -95,8 +95,8 @@ def check(
     if save is not None:
         fabriclook.save(looks, Path(save))
     subnets = [(look.subnet(), look.time) for look in looks]
-    before = _of_folder(Path(since)) if since is not None else \
-        _kept(folder, subnets) if source is None else {}
+    before = of_folder(Path(since)) if since is not None else \
+        kept(folder, subnets) if source is None else {}
     joined = joined_adapters([subnet for subnet, _ in subnets], known, folder, rules)
     wanted = FabricWanted(int(width) if width is not None else None, speed, frozenset(managers))
     report = check_fabric(
@@ -120,7 +120,7 @@ def check(
     return report.exit_code
 
 
-def _of_folder(folder: Path) -> Mapping[str, CountedBefore]:
+def of_folder(folder: Path) -> Mapping[str, CountedBefore]:
     """The sample in earlier saved outputs, by subnet."""
     from healthcheck.subnet.samples import sample
     from healthcheck.sweep import fabriclook
@@ -146,7 +146,7 @@ def _samples(folder: Path, subnet: Subnet) -> tuple[CountedBefore, ...]:
         return ()
 
 
-def _kept(folder: Path, subnets: Sequence[tuple[Subnet, float | None]]) -> Mapping[str, CountedBefore]:
+def kept(folder: Path, subnets: Sequence[tuple[Subnet, float | None]]) -> Mapping[str, CountedBefore]:
     from healthcheck.subnet.samples import before
 
     found = {}

@@ -81,11 +81,11 @@ def looked(
         raise UsageError("--via goes with NODE")
     if source is not None:
         return fabriclook.saved(Path(source))
-    found = _asked(node, known, devices) if node is not None else ()
+    found = asked(node, known, devices) if node is not None else ()
     return (*found, _neighbours(lldp, known, beside=bool(found))) if lldp is not None else found
 
 
-def _asked(name: str, known: Inventory | None, devices: Sequence[str]) -> tuple[FabricLook, ...]:
+def asked(name: str, known: Inventory | None, devices: Sequence[str]) -> tuple[FabricLook, ...]:
     """The outputs on one node; without an inventory, by its name in ssh_config."""
     from healthcheck.sweep import fabriclook
     from inventory.transport.remote import RemoteTransport

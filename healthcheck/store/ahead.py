@@ -30,6 +30,7 @@ _WRITTEN_ANY_TIME: Mapping[str, tuple[str, ...]] = {
     "watched": ("began", "seen", "ended"),
     "fabric_subnet": ("checked",),
     "fabric_finding": ("began", "seen", "missed", "ended"),
+    "disabled_port": ("began", "asked", "held", "undo", "ended"),
 }
 # Large, and written by sweeps and triage alone: only where one of those was in the future is there anything.
 _WRITTEN_BY_SWEEPS: Mapping[str, tuple[str, ...]] = {

@@ -411,7 +411,20 @@ _FABRIC = (
     "CREATE INDEX fabric_finding_seen ON fabric_finding (seen)",
 )
 
+# Ports of the fabric that we disabled: `asked` is NULL until the fabric is asked and where it certainly was
+# not done, `held` until it was read back as disabled; `ended` is NULL until it was read back as enabled.
+_PORTS = (
+    """CREATE TABLE disabled_port (
+        id INTEGER PRIMARY KEY, plane TEXT NOT NULL, guid TEXT NOT NULL, number INTEGER NOT NULL,
+        place TEXT NOT NULL, peer_guid TEXT NOT NULL, peer_number INTEGER NOT NULL, why TEXT NOT NULL,
+        lost TEXT NOT NULL, route TEXT NOT NULL, who TEXT NOT NULL, began REAL NOT NULL, asked REAL,
+        held REAL, undo REAL, ended REAL, outcome TEXT NOT NULL, line INTEGER NOT NULL REFERENCES ledger,
+        undo_line INTEGER REFERENCES ledger
+    )""",
+    "CREATE UNIQUE INDEX disabled_port_open ON disabled_port (guid, number) WHERE ended IS NULL",
+)
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH,
                                            _EIGHTH, _NINTH, _TENTH, _ELEVENTH, _TWELFTH, _PARTS, _RESTORE,
                                            _CHANGED, _LOOK, _CORDON_FILE, _FIRMWARE, _WATCHED,
-                                           _FABRIC)
+                                           _FABRIC, _PORTS)

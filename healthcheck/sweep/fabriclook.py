@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -43,6 +43,8 @@ COMMANDS: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "saquery-issm": ("saquery", "-s"),
     "sminfo": ("sminfo",),
 })
+# What shows the state of every link and what is at its ends, by directed routes alone.
+LINKS = ("iblinkinfo", "ibnetdiscover")
 # The status is the number of ports with errors (infiniband-diags/ibqueryerrors.c).
 _COUNTS_IN_STATUS = frozenset({"ibqueryerrors", "ibqueryerrors-data"})
 
@@ -81,19 +83,20 @@ class FabricLook:
         return replace(made, unread=(*made.unread, *self.missing), partial=made.partial or not made.devices)
 
 
-def probes(device: str = "") -> Mapping[str, Probe]:
+def probes(device: str = "", tools: Collection[str] = tuple(COMMANDS)) -> Mapping[str, Probe]:
     """The probes of a look by the name of their file; through this device of the node, or the tools'
     choice."""
     return {name: Probe(f"fabric.{name}{'.' + device if device else ''}", ProbeKind.COMMAND,
                         argv=(*argv, *(("-C", device) if device else ())), seconds=_TOOL_S, limit=12 * MIB,
                         root=True)
-            for name, argv in COMMANDS.items()}
+            for name, argv in COMMANDS.items() if name in tools}
 
 
-def ask(node: Node, transport: Transport, devices: Sequence[str] = ("",)) -> Iterator[FabricLook]:
-    """What the tools on this node print, for the subnet behind each device; changes nothing there. Raises
-    UsageError where the node is not reached."""
-    by_device = {device: probes(device) for device in devices}
+def ask(node: Node, transport: Transport, devices: Sequence[str] = ("",),
+        tools: Collection[str] = tuple(COMMANDS)) -> Iterator[FabricLook]:
+    """What the tools on this node print, all or these, for the subnet behind each device; changes nothing
+    there. Raises UsageError where the node is not reached."""
+    by_device = {device: probes(device, tools) for device in devices}
     wanted = ProbeSet.of([probe for those in by_device.values() for probe in those.values()], _PROGRAM_S)
     limits = Limits(fanout=1, program_s=_PROGRAM_S + RETURN_S, node_s=_PROGRAM_S + 60)
     for answer in transport.run((node,), program.build(wanted, nvml=False), limits):

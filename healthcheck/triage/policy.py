@@ -95,6 +95,23 @@ class BreakerPolicy:
 
 
 @dataclass(frozen=True)
+class PortPolicy:
+    """Ports of the fabric that are disabled: within `hours` at most `number`, and at most `percent` of the
+    links between switches and to hosts (but one is allowed always). A switch with hosts keeps `uplinks`
+    links to other switches, and `uplinks_percent` of those that it is cabled with."""
+
+    number: int = 4
+    percent: float = 1.0
+    hours: float = 24.0
+    uplinks: int = 1
+    uplinks_percent: float = 75.0
+
+    def most(self, links: int) -> int:
+        """How many of so many links may be disabled within `hours`."""
+        return min(self.number, max(1, int(self.percent * links / 100)))
+
+
+@dataclass(frozen=True)
 class IncidentKind:
     """What is done about incidents in one kind of place: who mends it;
     whether nodes that it makes unusable are isolated in its name."""
@@ -189,6 +206,7 @@ class TriagePolicy:
     remediation: Remediation = field(default_factory=Remediation)
     windows: tuple[ChangeWindow, ...] = ()
     repairs: Mapping[str, Repair] = field(default_factory=lambda: MappingProxyType({}))
+    ports: PortPolicy = PortPolicy()
 
     def repair(self, kind: FaultKind, problem: Problem) -> Repair:
         """What a problem of this kind asks for: what the driver or its table said, else as `asked`."""

@@ -44,6 +44,7 @@ from healthcheck.triage.policy import (
     Flap,
     IncidentKind,
     IncidentPolicy,
+    PortPolicy,
     RepeatPolicy,
     Requalify,
     SharedUnknown,
@@ -86,6 +87,8 @@ _SECTIONS: Mapping[str, Mapping[str, ValueType]] = {
         "number": integer(1, 100_000), "percent": _PERCENT, "least": _COUNT, "hours": _HOURS,
         "reserve": integer(0, 100_000), "close_hours": optional(_HOURS),
     },
+    "ports": {"number": integer(1, 100_000), "percent": _PERCENT, "hours": _HOURS, "uplinks": _COUNT,
+              "uplinks_percent": _PERCENT},
     "incidents": {
         "at_least": integer(2, 100_000), "share": _PERCENT, "window_minutes": number(1, 24 * 60),
         "likelihood": number(1, 1e12), "calm_hours": _HOURS, "reopen_days": _DAYS,
@@ -162,7 +165,8 @@ def load_with_origins(folders: Sequence[Path], rules: KnownRules) -> Loaded:
     for of, name, what in _ALWAYS:
         if not any(_covers_all(kind, of) for kind in kinds):
             raise _uncovered(of, what, draft.faults.get(name), end)
-    sections = {name: _section(draft, name, end) for name in _NAMES if name != "remediation"}
+    sections = {name: _section(draft, name, end) for name in _NAMES
+                if name not in ("remediation", "ports")}
     if (profile := sections["requalify"]["profile"]) not in rules.profiles:
         guess = (nearest(profile, rules.profiles)
                  or f"; there are {', '.join(sorted(rules.profiles)) or 'none'}")
@@ -182,6 +186,7 @@ def load_with_origins(folders: Sequence[Path], rules: KnownRules) -> Loaded:
         windows(draft.windows, tuple(made), [kind.id for kind in kinds if kind.reserve])
         if draft.windows is not None else (),
         MappingProxyType({**REPAIRS, **{name: repair for name, repair in rules.repairs.items() if repair}}),
+        PortPolicy(**draft.sections["ports"]),
     )
     lists = {f"{what}.{name}.{key}": mark
              for what, entries in (("faults", draft.faults), ("places", draft.places))

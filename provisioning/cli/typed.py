@@ -12,15 +12,21 @@ def again(*more: str) -> str:
     """The running command with the arguments and options that it was given, and `more`, as a shell takes
     it."""
     context = click.get_current_context()
-    words = ["muster", str(context.info_name)]
+    names = []
+    above: click.Context | None = context
+    while above is not None and above.parent is not None:       # the outermost is muster itself
+        names.append(str(above.info_name))
+        above = above.parent
+    words = ["muster", *reversed(names)] if names else ["muster", str(context.info_name)]
     for parameter in context.command.params:
         if context.get_parameter_source(str(parameter.name)) is not ParameterSource.COMMANDLINE:
             continue
         value = context.params[str(parameter.name)]
+        values = value if isinstance(value, tuple) else (value,)
         if isinstance(parameter, click.Argument):
-            words += [str(value)] * (value is not None)
+            words += [str(one) for one in values if one is not None]
         elif isinstance(parameter, click.Option) and parameter.is_flag:
             words += [parameter.opts[0]] * bool(value)
         else:
-            words += [parameter.opts[0], str(value)]
+            words += [word for one in values for word in (parameter.opts[0], str(one))]
     return shlex.join([*words, *more])

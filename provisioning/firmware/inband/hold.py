@@ -35,6 +35,7 @@ class MachineHold:
     transport: Callable[[], Transport]
     skus: Mapping[str, Sku]
     default_sku: str | None
+    why: str = "muster firmware update"
 
     @contextmanager
     def held(self, inventory: Inventory, node: Node, seconds: float) -> Iterator[Transport]:
@@ -48,7 +49,7 @@ class MachineHold:
         made = manager(None, backend(inventory, Options()), self.who)
         with opened(self.folder, make=True) as store:
             lessor = made(store)
-            taken = take(lessor, [node.name], seconds + 4 * MARGIN_S, "muster firmware update")
+            taken = take(lessor, [node.name], seconds + 4 * MARGIN_S, self.why)
             if taken.entry is None:
                 raise NotHeldError(f"no lease: {taken.refused.get(node.name, 'it was refused')}")
             try:

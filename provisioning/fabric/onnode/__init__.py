@@ -1,0 +1,1 @@
+"""What runs on a node that sees the fabric."""
