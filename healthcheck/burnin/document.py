@@ -17,6 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from healthcheck.burnin.fabricresult import FabricCoverage
 from healthcheck.burnin.judge import BurnInResults
 from healthcheck.burnin.judgement import JudgedFigure, Judgement, NodeOutcome
 from healthcheck.burnin.model import (
@@ -88,6 +89,7 @@ def document(burnin: Burnin) -> dict[str, Any]:
         "counters": [[one.node, one.subject, one.name, one.before, one.after, _number(one.seconds)]
                      for one in burnt.counters],
         "stage_counters": [_stage_counters(one) for one in burnt.stage_counters],
+        **({"fabric": _fabric(burnt.fabric)} if burnt.fabric is not None else {}),
         "tasks": [_result(result) for result in burnt.results],
     }
 
@@ -159,6 +161,14 @@ def _stage_counters(one: StageCounters) -> dict[str, Any]:
     return {"stage": one.stage.value, "node": one.node, "read": dict(one.read),
             "grew": [list(row) for row in one.grew], "unknown": [list(row) for row in one.unknown],
             "why": clean(one.why, 400)}
+
+
+def _fabric(one: FabricCoverage) -> dict[str, Any]:
+    return {"share": _number(one.share), "routes": "model" if one.adaptive else "tables",
+            "means": one.means.value, "rounds": one.rounds, "pairs": one.pairs, "links": one.links,
+            "proven": one.proven, "counters": clean(one.counters), "slow": list(map(clean, one.slow)),
+            "unproven": [[clean(link), clean(why)] for link, why in one.unproven],
+            "noise": list(map(clean, one.noise)), "chance": list(map(clean, one.chance))}
 
 
 def _outcome(one: NodeOutcome) -> dict[str, Any]:

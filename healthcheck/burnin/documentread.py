@@ -14,6 +14,8 @@ from typing import Any
 from healthcheck.burnin import fields, limits
 from healthcheck.burnin.counters import CounterGrowth
 from healthcheck.burnin.document import SCHEMA, Burnin
+from healthcheck.burnin.fabricresult import FabricCoverage
+from healthcheck.burnin.fabricwork import FabricMeans
 from healthcheck.burnin.fields import Fields
 from healthcheck.burnin.floors import Floor
 from healthcheck.burnin.judge import BurnInResults
@@ -72,11 +74,13 @@ def _burnin(top: Fields) -> Burnin:
         top.plain("hardware", _hardware),
         # Older burn-ins read counters only before the first stage and after the last.
         tuple(_stage_counters(Fields(item, at)) for item, at in top.items("stage_counters"))
-        if "stage_counters" in top.held else ())
+        if "stage_counters" in top.held else (),
+        _fabric(Fields(top.held["fabric"], "fabric")) if "fabric" in top.held else None)
     judgement = Judgement(
         tuple(_outcome(Fields(item, at)) for item, at in top.items("nodes")),
         tuple(_accusation(Fields(item, at)) for item, at in top.items("accusations")),
-        tuple(_held(Fields(item, at)) for item, at in top.items("held")), top.texts("remarks"))
+        tuple(_held(Fields(item, at)) for item, at in top.items("held")), top.texts("remarks"),
+        burnt.fabric is None or burnt.fabric.whole)
     if top.word("verdict", BurnInOutcome) is not judgement.verdict:
         message = f"{judgement.verdict.value}, as follows from its nodes and accusations"
         raise fields.fail("verdict", message, top.held["verdict"])
@@ -89,6 +93,17 @@ def _burnin(top: Fields) -> Burnin:
 def _hardware(value: object, at: str) -> SkuHardware:
     fields = Fields(value, at)
     return SkuHardware(fields.text("gpu"), fields.number("gbps"))
+
+
+def _fabric(of: Fields) -> FabricCoverage:
+    unproven = []
+    for item, at in of.items("unproven"):
+        link, why = fields.row(item, 2, at)
+        unproven.append((fields.text(link, at), fields.text(why, at)))
+    return FabricCoverage(of.number("share"), of.text("routes") == "model", of.word("means", FabricMeans),
+                          of.whole("rounds"), of.whole("pairs"), of.whole("links"), of.whole("proven"),
+                          of.text("counters"), of.texts("slow"), tuple(unproven), of.texts("noise"),
+                          of.texts("chance"))
 
 
 def _place(of: Fields) -> Participant:

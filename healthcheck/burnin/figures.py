@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 LATENCY = "latency_us_"     # of a sweep, followed by a size in bytes
+WRITE_RATE, SUSTAINED = "write_gb_s", "sustained_gb_s"
 _LATENCY = re.compile(rf"{LATENCY}[1-9]\d{{0,14}}")
 
 FIGURES = {
@@ -50,6 +51,10 @@ FIGURES = {
     "by a busy CPU",
     "busbw_gb_s": "2 (n-1)/n x bytes / seconds_p50, in 1e9 (nccl-tests, PERFORMANCE.md); 0 for one rank",
     "algbw_gb_s": "bytes / seconds_p50",
+    "sustained_gb_s": "2 (n-1)/n x bytes x iterations / the time from the first to the last, checks "
+    "included; a link burn is judged by it",
+    "write_gb_s": "sent by ib_write_bw each way while both send: half of what it shows, 1e9 bytes a "
+    "second",
     "busbw_by_size_gb_s": "of a sweep over sizes, made by the head of latency_us_SIZE: a floor of it is a "
     "ceiling of that latency",
     "verified": "iterations whose every element was verified",

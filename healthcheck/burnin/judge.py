@@ -17,6 +17,7 @@ from healthcheck.burnin import faults
 from healthcheck.burnin.checksums import odd_ones
 from healthcheck.burnin.clocks import clock_reason, clocks
 from healthcheck.burnin.counters import CounterGrowth, counted
+from healthcheck.burnin.fabricresult import FabricCoverage
 from healthcheck.burnin.floors import Floors
 from healthcheck.burnin.judgement import JudgedFigure, Judgement
 from healthcheck.burnin.merged import merged, task_of
@@ -60,7 +61,7 @@ class BurnInResults:
 
     `asked` is the work of each node; `missing` says by stage why it was not run. `found` are the accusations
     of isolation and bisection, beside those in the results. `hardware` is by SKU. `counters` were read before
-    and after the run, `stage_counters` between the stages.
+    and after the run, `stage_counters` between the stages. `fabric` is what a link burn covered.
     """
 
     places: tuple[Participant, ...]
@@ -71,6 +72,7 @@ class BurnInResults:
     missing: Mapping[BurnInStage, str] = field(default_factory=lambda: MappingProxyType({}))
     hardware: Mapping[str, SkuHardware] = field(default_factory=lambda: MappingProxyType({}))
     stage_counters: tuple[StageCounters, ...] = ()
+    fabric: FabricCoverage | None = None
 
 
 def judge(burnt: BurnInResults, floors: Floors) -> Judgement:
@@ -129,7 +131,8 @@ def judge(burnt: BurnInResults, floors: Floors) -> Judgement:
     return Judgement(outcomes(burnt.places, burnt.results, burnt.asked, burnt.missing, accusations, doubts,
                               {**odd.doubtful, **apart.doubtful}), accusations, held,
                      (*_remarks(held, rules), *without_nvls(burnt.results), *jitter_unjudged,
-                      *_untested(burnt.results), *odd.remarks, *errors.remarks))
+                      *_untested(burnt.results), *odd.remarks, *errors.remarks),
+                     burnt.fabric is None or burnt.fabric.whole)
 
 
 def _held(setting: Setting, group: Sequence[Measure], floors: Floors, comparable: int) -> JudgedFigure:
@@ -325,7 +328,8 @@ def _untested(results: Iterable[TaskResult]) -> Iterator[str]:
     whys: dict[str, set[str]] = {}
     for result in results:
         tested = any(report.figures.get("checks") for report in result.reports)
-        if result.task.kind is TaskKind.ALLREDUCE and result.whole and not tested:
+        if (result.task.kind is TaskKind.ALLREDUCE and result.whole and not tested
+                and result.task.stage is not BurnInStage.FABRIC):
             reasons = {report.facts.get("arithmetic_not", "") for report in result.reports}
             whys.setdefault(result.task.stage.value, set()).update(reasons)
     for stage, reasons in whys.items():

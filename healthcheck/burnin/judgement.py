@@ -55,19 +55,22 @@ class JudgedFigure:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Outcomes, accusations (the gravest first), judged figures and remarks."""
+    """Outcomes, accusations (the gravest first), judged figures and remarks. `links_proven`: whether a link
+    burn, if there was one, is proven to have loaded every link, and judged every pair."""
 
     outcomes: tuple[NodeOutcome, ...]
     accusations: tuple[Accusation, ...] = ()
     held: tuple[JudgedFigure, ...] = ()
     remarks: tuple[str, ...] = ()
+    links_proven: bool = True
 
     @property
     def verdict(self) -> BurnInOutcome:
-        """Fail where anything is accused, even unexplained; pass where all nodes pass, and there is one."""
+        """Fail where anything is accused, even unexplained; pass where all nodes pass, there is one, and
+        all links are proven."""
         if self.accusations or any(one.outcome is BurnInOutcome.FAIL for one in self.outcomes):
             return BurnInOutcome.FAIL
-        return (BurnInOutcome.PASS if self.outcomes
+        return (BurnInOutcome.PASS if self.outcomes and self.links_proven
                 and all(one.outcome is BurnInOutcome.PASS for one in self.outcomes)
                 else BurnInOutcome.UNKNOWN)
 

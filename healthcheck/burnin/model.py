@@ -29,6 +29,7 @@ class TaskKind(Enum):
     SIZES = "sizes"             # the all-reduce at sizes from 8 bytes on: latencies
     # steps of a small transformer; gradients, sums and weights equal bit by bit among equals
     TRAIN = "train"
+    WRITE = "write"             # ib_write_bw between two RDMA ports, both ways at once
 
     @property
     def together(self) -> bool:
@@ -50,10 +51,16 @@ class BurnInStage(Enum):
     LEAF_CONFIRM = "leaf-confirm"   # suspects again, each with a proven node
     CROSS_PAIRS = "cross-pairs"     # pairs across leaves: four rounds
     RAIL_CONFIRM = "rail-confirm"   # the accused again, by single rails, with proven nodes
+    FABRIC = "fabric"               # a link burn: pairs of ports, in rounds that load every link
     ALL = "all"                     # all nodes, several ring orders
     BISECT = "bisect"               # parts of them, by leaf, where only scale shows a failure
     TRAIN = "train"                 # all nodes, a short training
     SOAK = "soak"                   # all nodes, for hours
+
+    @property
+    def at_once(self) -> bool:
+        """Whether its tasks have to be under way at the same moment: what one loads is what others meet."""
+        return self is BurnInStage.FABRIC
 
 
 @dataclass(frozen=True)
@@ -203,6 +210,7 @@ class Object(Enum):
     RAIL = "rail"           # "gpu003/rail2"
     LEAF = "leaf"           # "leaf07"
     PAIR = "pair"           # "gpu003 - gpu017"
+    LINK = "link"           # "leaf07 port 33 to spine02 port 7"
     UNEXPLAINED = "unexplained"     # the task or stage that failed
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from healthcheck.burnin import limits
-from healthcheck.burnin.figures import LATENCY
+from healthcheck.burnin.figures import LATENCY, WRITE_RATE
 from healthcheck.burnin.judgement import BurnInOutcome, NodeOutcome, StageDone
 from healthcheck.burnin.merged import behind, node_of, sharing, task_of
 from healthcheck.burnin.model import (
@@ -84,6 +84,8 @@ def _sort_in(
     node = node_of(one)
     if node is not None:
         guilty[node].append(f"{one.name}: {one.fault}" if one.object is not Object.NODE else one.fault)
+        return
+    if one.object is Object.LINK:   # named for certain: who shares it has a doubt of its own
         return
     there = {place.node: place for place in places}
     if one.object is Object.LEAF:
@@ -167,6 +169,8 @@ def _measured(figures: Mapping[str, float], kind: TaskKind) -> bool:
     if kind is TaskKind.SIZES and not any(name.startswith(LATENCY) and value > 0
                                           for name, value in figures.items()):
         return False
+    if kind is TaskKind.WRITE:     # it verifies no data
+        return figures.get(WRITE_RATE, 0) > 0
     if kind is TaskKind.RATE:
         return any(name.startswith("tflops_") and value > 0 for name, value in figures.items())
     needs = {TaskKind.MEMORY: ("memory_gb_s",), TaskKind.COPY: ("copy_to_gb_s", "copy_from_gb_s"),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from healthcheck.burnin import faults, limits, sizes
 from healthcheck.burnin.document import Burnin, iso
+from healthcheck.burnin.fabricresult import FabricCoverage
 from healthcheck.burnin.judgement import BurnInOutcome, JudgedFigure, NodeOutcome
 from healthcheck.burnin.listing import listed
 from healthcheck.burnin.merged import behind, node_of, task_of
@@ -49,6 +50,7 @@ def render(console: Console, burnin: Burnin, fold: Fold) -> None:
     _stages(line, burnin.burnt.results)
     _figures(line, burnin.judgement.held)
     _sizes(line, burnin)
+    _links(line, burnin.burnt.fabric)
     _not_measured(line, burnin, fold)
 
 
@@ -78,6 +80,8 @@ def next_step(one: Accusation, burnin: Burnin, fold: Fold) -> str:
         nodes = behind(one.name, {place.node: place for place in burnin.burnt.places})
         return (f"muster check {_word(fold(nodes))} --only 'port-*'"
                 if nodes else "muster check --only 'port-*'")
+    if one.object is Object.LINK:
+        return f"muster fabric check {_word(_first_node(one, burnin))}"
     if one.object is Object.PAIR:
         return f"muster burnin run {_word(fold(one.name.split(' - ')))}"
     tests = {one.name, *map(task_of, one.tests_for)}
@@ -187,6 +191,34 @@ def _sizes(line: Line, burnin: Burnin) -> None:
         rows.append((at.stage, f"{at.nodes} x {at.gpus}, {at.algo}", bytes_of(at.size), str(held.n),
                      _number(us), _number(row.longest * 1e6), ceiling, _number(held.median), floor, chose))
     _table(line, _SIZES, rows, left=2)
+
+
+def _first_node(one: Accusation, burnin: Burnin) -> str:
+    """A node that sees the fabric of an accused link: one of its tests."""
+    tests = set(map(task_of, one.tests_for))
+    return next((result.task.nodes[0] for result in burnin.burnt.results if result.task.id in tests), "NODE")
+
+
+def _links(line: Line, covered: FabricCoverage | None) -> None:
+    """What a link burn loaded, and by name what it is not proven to have loaded."""
+    if covered is None:
+        return
+    by = "as expected of adaptive routing" if covered.adaptive else "by the forwarding tables"
+    line("")
+    line((f"links: {covered.proven} of {covered.links} proven to carry {covered.share:.0%} each way, {by}; "
+          f"{covered.rounds} round{'s' * (covered.rounds != 1)}, {covered.pairs} "
+          f"pair{'s' * (covered.pairs != 1)} of {covered.means.value}", "bold"))
+    if covered.counters:
+        line(f"  counters not compared: {clean(covered.counters, 200)}")
+    lines = [f"  not proven: {clean(link, 200)}: {clean(why, 200)}" for link, why in covered.unproven]
+    lines += [f"  slow, and others were fast over the same links; not measured again: {clean(test, 200)}"
+              for test in covered.noise]
+    lines += [f"  slow once, and fast when it was measured again: {clean(test, 200)}"
+              for test in covered.chance]
+    for text in lines[:limits.REASONS]:
+        line(text)
+    if len(lines) > limits.REASONS:
+        line(f"  and {len(lines) - limits.REASONS} more; --format json has all")
 
 
 def _number(value: float) -> str:

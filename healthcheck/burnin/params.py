@@ -91,6 +91,8 @@ PARAMS: dict[str, dict[str, tuple[Any, Any, str]]] = {
                   "all have to be whole"),
         "rail": (-1, -1, "which rail alone carries it, as a label: the environment says by which device; -1: "
                  "all of them may"),
+        "round": (0, 0, "of a link burn: which round it is of, as a label"),
+        "ports": ("", "", "of a link burn: the two ports, as a label"),
         "ramp_s": (0.0, 0.0, "of rising load before and falling load after: pauses between iterations, "
                    "verified and not timed"),
     },
@@ -120,6 +122,20 @@ PARAMS: dict[str, dict[str, tuple[Any, Any, str]]] = {
         "seed": (1, 1, "of weights and batches: equal seeds, equal steps, on every node"),
         "ramp_s": (0.0, 0.0, "of rising load before and falling load after, by pauses: at most a quarter of "
                    "the steps each, not timed"),
+    },
+    "write": {
+        "bytes": (65536, 65536, "of one message of ib_write_bw"),
+        "run_s": (10.0, 10.0, "for how long both send"),
+        "qp_timeout": (14, 14, "as its -u: 4 us x 2^n pass before a lost packet is sent again"),
+        "device_a": ("", "", "the RDMA device of the first port on its node"),
+        "device_b": ("", "", "of the second one"),
+        "port_a": (1, 1, "the first port's number on its device"),
+        "port_b": (1, 1, "the second one's"),
+        "gid_a": (-1, -1, "the index of the first port's GID, where RoCE needs one; -1: ib_write_bw chooses"),
+        "gid_b": (-1, -1, "the second one's"),
+        "round": (0, 0, "as for allreduce"),
+        "ports": ("", "", "as for allreduce"),
+        "ramp_s": (0.0, 0.0, "unused"),
     },
 }
 

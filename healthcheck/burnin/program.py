@@ -5,14 +5,16 @@ from __future__ import annotations
 import functools
 import json
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from healthcheck.burnin.wire import TOKEN, token_of
 from healthcheck.collector.joined import joined
 from healthcheck.collector.loader import LOADER, payload
 from inventory.transport.base import Program
 
+SIDES = "sides"     # what a node asks for that runs ib_write_bw
 _HERE = Path(__file__).parent
 _WIRE = (_HERE / "wire.py",)
 _AGENT = ("agent",)
@@ -36,6 +38,18 @@ def build(*, run: str, secret: str, nodes: Iterable[str], hosts: Sequence[str], 
     own = {node: {TOKEN: token_of(secret, node).encode()} for node in nodes}
     return Program(secrets.token_hex(8), LOADER,
                    payload(agent_text().encode(), json.dumps(document).encode()), own=own)
+
+
+def writing(sides: Mapping[str, Sequence[Mapping[str, Any]]]) -> Program:
+    """The program that runs each node's sides of a round of ib_write_bw (`onnode.writebw`), by node."""
+    own = {node: {SIDES: json.dumps(list(each)).encode()} for node, each in sides.items()}
+    return Program(secrets.token_hex(8), LOADER, payload(writing_text().encode(), b"{}"), own=own)
+
+
+@functools.cache
+def writing_text() -> str:
+    """What runs ib_write_bw on a node."""
+    return joined(_paths(("writebw",)))
 
 
 @functools.cache

@@ -78,9 +78,12 @@ def algo_of(task: Task) -> str:
 def measures(
     results: Iterable[TaskResult], places: Mapping[str, Participant], hardware: Mapping[str, SkuHardware],
 ) -> Iterator[Measure]:
-    """The figures of whole tasks; of a task that is not whole nothing counts. `hardware` is by SKU."""
+    """The figures of whole tasks; of a task that is not whole nothing counts. `hardware` is by SKU.
+
+    Those of a link burn are none: the plan says by pair what is expected, and `fabricresult` judges it.
+    """
     for result in results:
-        if result.whole:
+        if result.whole and result.task.stage is not BurnInStage.FABRIC:
             of = {TaskKind.ALLREDUCE: _of_task, TaskKind.SIZES: _of_sizes, TaskKind.STORAGE: _of_storage,
                   TaskKind.HOST: _of_host}.get(result.task.kind, _of_ranks)
             yield from of(result, places, hardware)

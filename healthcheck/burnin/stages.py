@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from healthcheck.burnin import rounds
+from healthcheck.burnin import fabricwork, rounds
+from healthcheck.burnin.fabricwork import FabricMeans, FabricRound, FabricWork
 from healthcheck.burnin.isolate import DEPTHS, PairSearch
 from healthcheck.burnin.model import BurnInStage, Participant, Seat, Task, TaskKind
 from healthcheck.burnin.onnode.sizes import LEAST_TIMED
@@ -66,8 +67,8 @@ class BurnInWork:
 
     `speeds` are the expected speeds of all-reduces, `patience` the time limits; `env` is by node the site's
     NCCL settings, `nvls` are the nodes whose NVSwitches can reduce, and `storage` the mounts that every node
-    tests. Another `seed` pairs other nodes: a burn-in tests few of all paths, and the next one should test
-    others.
+    tests. `fabric` is what a link burn is planned from (None: no one said). Another `seed` pairs other nodes:
+    a burn-in tests few of all paths, and the next one should test others.
     """
 
     length: str = "quick"
@@ -79,6 +80,7 @@ class BurnInWork:
     env: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: MappingProxyType({}))
     nvls: frozenset[str] = frozenset()
     storage: tuple[StorageMount, ...] = ()
+    fabric: FabricWork | None = None
 
 
 @dataclass(frozen=True)
@@ -252,6 +254,26 @@ def together(stage: BurnInStage, number: int, orders: Sequence[Sequence[str]],
     return steps
 
 
+def fabric(one: FabricRound, places: Mapping[str, Participant],
+           work: BurnInWork) -> tuple[StageStep, list[str]]:
+    """One round of a link burn, and why pairs of it cannot be run, a line each.
+
+    Data is checked as it comes, but no other collective is tested: links would be idle.
+    """
+    means = work.fabric.means if work.fabric is not None else FabricMeans.ALLREDUCE
+    run_s = fabricwork.RUN_S[work.length]
+    if means is FabricMeans.WRITE:
+        params = _given(work, means.kind, work.length, {"run_s": run_s})
+    else:
+        params = _given(work, means.kind, "quick", {
+            "run_s": run_s, "ramp_s": 0.0, "compute_n": 0, "checks": 0,
+            "check_share": fabricwork.CHECK_SHARE,
+            **({} if "allreduce.bytes" in work.params else {"bytes": RAIL_BYTES})})
+    tasks, without = fabricwork.tasks(one, places, work.ports, params, means,
+                                      MappingProxyType({**OUT_OF_DOMAIN, **rounds.RING}))
+    return step(BurnInStage.FABRIC, one.name, tasks, places.values(), work), without
+
+
 def planned(places: Sequence[Participant], work: BurnInWork,
             wanted: Collection[BurnInStage]) -> list[StageStep]:
     """The steps of a burn-in in which no one is accused.
@@ -269,6 +291,8 @@ def planned(places: Sequence[Participant], work: BurnInWork,
         while (round_ := isolation.next()) is not None:
             steps.append(pairs(round_, by_name, work))
             isolation.add_results(PairTest(each, "", PairOutcome.PASS) for each in round_.pairs)
+    if BurnInStage.FABRIC in wanted and work.fabric is not None:
+        steps += [fabric(one, by_name, work)[0] for one in fabricwork.rounds(work.fabric.planes(by_name))]
     if len(places) > 1:
         for stage, orders in ((BurnInStage.ALL, RING_ORDERS[work.length]), (BurnInStage.TRAIN, 1),
                               (BurnInStage.SOAK, 1)):
@@ -317,7 +341,7 @@ def expected(kind: TaskKind, params: Mapping[str, Any], nodes: int, ranks: int =
         seconds += full["steps"] * _step_s(full, bytes_a_second)
     elif kind is TaskKind.COPY:
         seconds += 2 * full["repeats"] * full["bytes"] / _SLOWEST
-    elif kind is TaskKind.HOST:
+    elif kind in (TaskKind.HOST, TaskKind.WRITE):
         seconds += full["run_s"]
     elif kind is TaskKind.STORAGE:
         seconds += 2 * min(full["bytes"] / _SLOWEST_STORAGE,

@@ -6,8 +6,11 @@ No clock, no I/O.
 
     NotBegun     the lease is there, nodes are looked at    begin -> NodesAlone
     NodesAlone   each node alone, then each rail alone      no step left -> PairRounds
-    PairRounds   pairs, as a PairSearch asks for them       no round left -> RailRounds (screening: AllNodes)
-    RailRounds   the accused once more, each rail alone     no round left -> AllNodes
+    PairRounds   pairs, as a PairSearch asks for them       no round left -> RailRounds; of a screening
+                                                            -> FabricRounds
+    RailRounds   the accused once more, each rail alone     no round left -> FabricRounds
+    FabricRounds a link burn, as planned for who is left,   no round left, none that would tell links apart
+                 and rounds that tell links apart           -> AllNodes
     AllNodes     all nodes at once: all, train, soak        all passed -> AllSizes; else the next of the three
                                                             failed, and a node left for it -> again without it
                                                             failed, and no node left -> PartsOfAll
@@ -44,9 +47,11 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Any
 
-from healthcheck.burnin import faults, messages, rounds, stages
+from healthcheck.burnin import fabricresult, fabricwork, faults, messages, rounds, stages
 from healthcheck.burnin.bisect import Bisection, units
 from healthcheck.burnin.counters import CounterGrowth
+from healthcheck.burnin.fabricresult import FabricCounters, FabricVerdict
+from healthcheck.burnin.fabricwork import FabricRound
 from healthcheck.burnin.floors import Floors
 from healthcheck.burnin.isolate import PairSearch
 from healthcheck.burnin.judge import BurnInResults, judge
@@ -74,7 +79,9 @@ from healthcheck.burnin.stages import BurnInWork, StageStep
 from healthcheck.burnin.watch import Patience, RankState, StopReason, overdue, trouble
 from healthcheck.burnin.weigh import SOFT, PairOutcome
 from healthcheck.burnin.wrongdata import wrong_data
+from healthcheck.subnet.burnplanes import BurnPlane
 
+_APART = 3              # rounds of a link burn that only tell links apart
 _AGAIN = 3              # further tries of all nodes without those that the last try named
 _OFTEN = 0.1            # of a node's tests with others: what accuses the same part so often is no noise
 _OF_PAIRS = (BurnInStage.LEAF_PAIRS, BurnInStage.LEAF_CONFIRM, BurnInStage.CROSS_PAIRS)
@@ -155,9 +162,16 @@ class TaskRun:
             if seen.seat.node == node and seen.lost is None and seen.ended is None:
                 self._update(rank, lost=at, lost_why=why)
 
-    def order(self, now: float) -> str | None:
-        """The order for all its agents now: "go", "stop" or None."""
-        if self.state is TaskState.STOPPING:
+    @property
+    def waits(self) -> bool:
+        """Whether ranks of it have not joined yet, and nothing is wrong so far."""
+        return self.state is TaskState.JOINING and not self._joined() and not self._failed()
+
+    def order(self, now: float, hold: bool = False) -> str | None:
+        """The order for all its agents now: "go", "stop" or None. With `hold` those that have joined wait
+        for other tasks."""
+        if self.state is TaskState.STOPPING or (
+                hold and self.state is TaskState.JOINING and self._joined() and not self._failed()):
             return None
         found = trouble(self.task, self._seen, self._sent, self._went, now, self._patience)
         if found is None and all(seen.done for seen in self._seen):
@@ -169,7 +183,7 @@ class TaskRun:
         if found is not None:
             self._trouble, self._named_at = found, now
             return self._stop(now)
-        if self.state is TaskState.JOINING and all(seen.joined is not None for seen in self._seen):
+        if self.state is TaskState.JOINING and self._joined():
             self._went = now
             return "go"
         return None
@@ -206,6 +220,12 @@ class TaskRun:
     def _stop(self, now: float) -> str:
         self._stopped = now
         return "stop"
+
+    def _joined(self) -> bool:
+        return all(seen.joined is not None for seen in self._seen)
+
+    def _failed(self) -> bool:
+        return any(seen.failed is not None for seen in self._seen)
 
     def _ended(self) -> bool:
         return all(seen.ended is not None or seen.lost is not None for seen in self._seen)
@@ -268,6 +288,9 @@ class BurninRun:
         self.withheld: dict[str, str] = {}
         self.counters: tuple[CounterGrowth, ...] = ()
         self.stage_counters: Sequence[StageCounters] = ()
+        # of the link burn: its plan, from when its rounds begin, and what the fabric's ports counted
+        self.fabric_planes: tuple[BurnPlane, ...] = ()
+        self.fabric_counters = FabricCounters()
         self.there: tuple[Participant, ...] = ()      # participants when the current step began
         self._step: StageStep | None = None
         # numbers of results: before the current step, and of finished work
@@ -361,11 +384,21 @@ class BurninRun:
             doubts = {**dict.fromkeys((place.node for place in self.places), why), **doubts}
         burnt = replace(self.burnt, counters=self.counters, missing=MappingProxyType(missing),
                         stage_counters=tuple(self.stage_counters))
+        if (links := self.links()) is not None:
+            burnt = replace(burnt, found=(*burnt.found, *links.accusations), fabric=links.coverage)
+            doubts = {**links.doubts, **doubts}
         judgement = doubted(judge(burnt, self.floors), doubts, self.withheld,
                             {result.task.id: result.task.nodes for result in self.results})
         return burnt, replace(judgement, remarks=(*judgement.remarks, *self.remarks, *self.port_notes))
 
     # ---- what states ask and change
+
+    def links(self) -> FabricVerdict | None:
+        """What the link burn says so far; None where none has begun."""
+        if self.work.fabric is None or not self.fabric_planes:
+            return None
+        return fabricresult.verdict(self.fabric_planes, self.results, self.work.fabric.means,
+                                    self.fabric_counters)
 
     def left(self) -> list[Participant]:
         """The nodes that still take part."""
@@ -476,7 +509,8 @@ class NodesAlone(RunState):
     def next(self, run: BurninRun) -> StageStep | RunState:
         if not self.steps:
             return (PairRounds.of(run)
-                    if {BurnInStage.LEAF_PAIRS, BurnInStage.CROSS_PAIRS} & run.wanted else _together(run))
+                    if {BurnInStage.LEAF_PAIRS, BurnInStage.CROSS_PAIRS} & run.wanted
+                    else _after_pairs(run))
         step = self.steps[0]
         if tasks := tuple(task for task in step.tasks if not run.out.keys() & set(task.nodes)):
             return replace(step, tasks=tasks)
@@ -528,7 +562,7 @@ class PairRounds(RunState):
                                                  if line.partition(":")[0] not in accused)]
         run.accuse(run.found)
         run.accuse(one for result in run.results for one in result.accusations)
-        return _together(run)
+        return _after_pairs(run)
 
 
 @dataclass(frozen=True)
@@ -571,6 +605,36 @@ class RailRounds(RunState):
                             if self.by_rail[rail].stage is not BurnInStage.LEAF_CONFIRM for result in own)
             self.rails.add_results({rail: self.judge.tests(own) for rail, own in of_rail.items()})
         return behind
+
+
+@dataclass(frozen=True)
+class FabricRounds(RunState):
+    """Rounds of a link burn: `rounds` are left, `apart` were to tell links apart."""
+
+    rounds: tuple[FabricRound, ...]
+    apart: int = 0
+
+    def next(self, run: BurninRun) -> StageStep | RunState:
+        left = {place.node: place for place in run.left()}
+        if self.rounds:
+            step, without = stages.fabric(self.rounds[0], left, run.work)
+            if step.tasks:
+                return step
+            run.remarks += without
+            return replace(self, rounds=self.rounds[1:])
+        links = run.links()
+        if links is not None and links.more and self.apart < _APART:
+            return FabricRounds(links.more, self.apart + 1)
+        # Behind a slow link of its own a node would slow all others.
+        for node, why in links.slow_nodes.items() if links is not None else ():
+            run.out.setdefault(node, why)
+        return _together(run)
+
+    def after(self, run: BurninRun, step: StageStep, results: Sequence[TaskResult]) -> RunState:
+        there = {place.node: place for place in run.there}
+        run.remarks += stages.fabric(self.rounds[0], there, run.work)[1]
+        run.accuse_by_watching(results)
+        return replace(self, rounds=self.rounds[1:])
 
 
 @dataclass(frozen=True)
@@ -672,6 +736,18 @@ class RunOver(RunState):
 
     ending: RunEnding
     gave_way: str = ""
+
+
+def _after_pairs(run: BurninRun) -> RunState:
+    """The link burn of who is left, where one is wanted; else all nodes together."""
+    if BurnInStage.FABRIC not in run.wanted or run.work.fabric is None:
+        return _together(run)
+    run.finished_so_far()
+    run.fabric_planes = run.work.fabric.planes({place.node for place in run.left()})
+    found = tuple(fabricwork.rounds(run.fabric_planes))
+    if not found:
+        run.missing.setdefault(BurnInStage.FABRIC, "no pair of the nodes that are left loads any link")
+    return FabricRounds(found)
 
 
 def _together(run: BurninRun, after: BurnInStage | None = None) -> RunState:

@@ -33,7 +33,8 @@ _ODD = 1e-6
 
 @dataclass(frozen=True)
 class MeasuredPair:
-    """A row: `line` is its number in the file; `seconds` is None where the table does not say."""
+    """A row: `line` is its number in the file; `seconds` is None where the table does not say. `test` is what
+    the pair is called in a verdict, "" for its round."""
 
     line: int
     round: int
@@ -41,6 +42,7 @@ class MeasuredPair:
     b: str
     gbps: float
     seconds: float | None
+    test: str = ""
 
 
 @dataclass(frozen=True)
@@ -109,9 +111,13 @@ def _number(text: str, column: str, source: str, line: int) -> float | None:
 
 
 def judge(planes: Sequence[BurnPlane], rows: Sequence[MeasuredPair], source: str,
-          after: Mapping[str, PortCounters | None] | None = None) -> tuple[BurnResult, ...]:
+          after: Mapping[str, PortCounters | None] | None = None,
+          hint: str = ": give --since") -> tuple[BurnResult, ...]:
     """What the rates say of each subnet. `after` are its counters after the burn, where those that the plan's
-    outputs hold are from before. Raises UsageError with the line for a pair that cannot be one."""
+    outputs hold are from before; `hint` says how they would come.
+
+    Raises UsageError with the line for a pair that cannot be one.
+    """
     ports = {name.text: (plane, port) for plane in planes for port, name in plane.names.items()}
     rated: dict[int, list[tuple[MeasuredPair, BurnPort, BurnPort]]] = defaultdict(list)
     seen: set[tuple[int, str]] = set()
@@ -130,17 +136,17 @@ def judge(planes: Sequence[BurnPlane], rows: Sequence[MeasuredPair], source: str
         rated[planes.index(plane)].append((row, a, b))
     last = max((row.round for row in rows), default=0)
     return tuple(_judged(plane, rated[at], last, None if after is None else after.get(plane.subnet.name),
-                         after is not None) for at, plane in enumerate(planes))
+                         after is not None, hint) for at, plane in enumerate(planes))
 
 
 def _judged(plane: BurnPlane, rows: Sequence[tuple[MeasuredPair, BurnPort, BurnPort]], last: int,
-            after: PortCounters | None, compared: bool) -> BurnResult:
+            after: PortCounters | None, compared: bool, hint: str) -> BurnResult:
     ways, share = plane.ways, plane.plan.share
     over = _over(plane, rows)
     tests, unjudged = [], []
     for row, a, b in rows:
         slow: bool | None = row.gbps < share * ways.pair_rate(a, b) * (1 - _ODD)
-        words = f"round {row.round}: {row.a} {row.b}"
+        words = f"{row.test or f'round {row.round}'}: {row.a} {row.b}"
         if slow and row.round in over:
             slow = None
             unjudged.append(words)
@@ -151,7 +157,7 @@ def _judged(plane: BurnPlane, rows: Sequence[tuple[MeasuredPair, BurnPort, BurnP
                   if (number, frozenset((pair.a, pair.b))) not in done]
     suspects = LinkSuspects(ways, tests)
     return BurnResult(plane, suspects.verdict(), tuple(unmeasured), tuple(unjudged),
-                      tuple(_unproven(plane, rows, after, compared)), suspects.next_round(last))
+                      tuple(_unproven(plane, rows, after, compared, hint)), suspects.next_round(last))
 
 
 def _over(plane: BurnPlane, rows: Sequence[tuple[MeasuredPair, BurnPort, BurnPort]]) -> set[int]:
@@ -173,7 +179,7 @@ def _rounds(rows: Sequence[tuple[MeasuredPair, BurnPort, BurnPort]]) -> Mapping[
 
 
 def _unproven(plane: BurnPlane, rows: Sequence[tuple[MeasuredPair, BurnPort, BurnPort]],
-              after: PortCounters | None, compared: bool) -> list[tuple[FabricLink, str]]:
+              after: PortCounters | None, compared: bool, hint: str) -> list[tuple[FabricLink, str]]:
     """The links that are not proven to have carried the share each way, and why.
 
     By tables, the measured rates say what each channel carried at its best round; counters may contradict.
@@ -207,7 +213,7 @@ def _unproven(plane: BurnPlane, rows: Sequence[tuple[MeasuredPair, BurnPort, Bur
                     why = (f"{plane.ways.name(end)} counted {counted / bits[end]:.0%} of what the tables say "
                            "it sent")
             elif not why and plane.plan.modelled:
-                why = "only counters prove what adaptive routing did: give --since"
+                why = f"only counters prove what adaptive routing did{hint}"
             if why:
                 found.append((link, why))
                 break

@@ -116,6 +116,8 @@ class LinkSuspects:
         order = random.Random(seed)     # noqa: S311  (another choice of equals: no secret)
         verdict = self.verdict()
         suspects = sorted({*verdict.hidden, *(link for group in verdict.unclear for link in group.links)})
+        # Whoever comes first takes the ports that it needs: in another round that is another one.
+        order.shuffle(suspects)
         doubtful = {self._ways.channels[end] for link in (*suspects, *(each.link for each in verdict.named))
                     for end in (link.a, link.b)}
         used: set[int] = set()
@@ -130,7 +132,7 @@ class LinkSuspects:
                 for a, b in self._ways.candidates(at, order, _TRIED):
                     loads = self._ways.loads(a, b)
                     others = sum(channel in doubtful - own for channel, _ in loads)
-                    if others < fewest and not used & {a, b} and all(
+                    if others < fewest and not used & {a, b} and self._says(a, b, own) and all(
                             load.get(channel, 0.0) + more <= self._ways.rates[channel] * (1 + _ODD)
                             for channel, more in loads):
                         best, fewest = (a, b), others
@@ -141,6 +143,12 @@ class LinkSuspects:
                 found.append(BurnPair(self._ways.ports[best[0]], self._ways.ports[best[1]],
                                       self._ways.rate(*best)))
         return tuple(found)
+
+    def _says(self, a: int, b: int, own: set[Channel]) -> bool:
+        """Whether a pair loads one of these channels more than what is cleared of it."""
+        rate = self._ways.rate(a, b)
+        return any(at in own and load / rate > self._cleared.get(at, 0.0) + _ODD
+                   for at, load in self._ways.loads(a, b))
 
     def _known(self, pair: tuple[int, int], link: FabricLink) -> bool:
         """Whether this very pair was slow already, with the same suspects left: it would say the same."""

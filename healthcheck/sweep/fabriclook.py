@@ -18,7 +18,7 @@ from healthcheck.facts.values import Partial, Unread, reading
 from healthcheck.model.probes import MIB, Probe, ProbeKind, ProbeSet
 from healthcheck.model.recording import Outcome, Recording
 from healthcheck.subnet.merge import merge
-from healthcheck.subnet.model import Subnet
+from healthcheck.subnet.model import PortCounters, Subnet
 from healthcheck.subnet.readers import lldp
 from healthcheck.subnet.readers.building import MOST_TEXT, SubnetReading
 from healthcheck.subnet.readers.every import SOURCES, source_of
@@ -47,6 +47,8 @@ COMMANDS: Mapping[str, tuple[str, ...]] = MappingProxyType({
 LINKS = ("iblinkinfo", "ibnetdiscover")
 # The status is the number of ports with errors (infiniband-diags/ibqueryerrors.c).
 _COUNTS_IN_STATUS = frozenset({"ibqueryerrors", "ibqueryerrors-data"})
+# What ports sent and were sent, of all of them.
+_DATA = ("ibqueryerrors-data",)
 
 
 class ToolOutput(NamedTuple):
@@ -90,6 +92,18 @@ def probes(device: str = "", tools: Collection[str] = tuple(COMMANDS)) -> Mappin
                         argv=(*argv, *(("-C", device) if device else ())), seconds=_TOOL_S, limit=12 * MIB,
                         root=True)
             for name, argv in COMMANDS.items() if name in tools}
+
+
+def counters(node: Node, transport: Transport,
+             devices: Sequence[str] = ("",)) -> Mapping[str, PortCounters | None]:
+    """What all ports counted, by the name of the subnet as `ask` has it. Raises UsageError where they could
+    not be read."""
+    found: dict[str, PortCounters | None] = {}
+    for look in ask(node, transport, devices, _DATA):
+        if look.missing:
+            raise UsageError(f"{node.name}: {'; '.join(look.missing)}")
+        found[look.name] = look.subnet().counters
+    return found
 
 
 def ask(node: Node, transport: Transport, devices: Sequence[str] = ("",),

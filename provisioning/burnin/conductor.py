@@ -155,8 +155,11 @@ class Conductor:
                 if self._clock() - judged > HELD_UP_S:
                     self._wait(CATCH_UP_S)
                 judged = self._clock()
+                # Of a round that has to be under way at once none begins before all can.
+                waiting = bool(chosen) or any(running.waits for running in self._running.values())
                 for name, running in list(self._running.items()):
-                    self._send(running, running.order(self._clock()))
+                    hold = waiting and running.task.stage.at_once
+                    self._send(running, running.order(self._clock(), hold))
                     if running.over(self._clock()):
                         self._forget(name)
                         yield running.result(self._clock())

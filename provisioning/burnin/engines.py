@@ -11,7 +11,7 @@ from healthcheck.burnin.stages import StageStep
 from provisioning.burnin.conductor import Conductor
 from provisioning.burnin.nccltests import NcclTests, why_not
 
-TORCH, NCCL_TESTS = "torch", "nccl-tests"
+TORCH, NCCL_TESTS, PERFTEST = "torch", "nccl-tests", "perftest"
 
 
 def left_to_torch(steps: Iterable[StageStep], slurm: bool) -> list[str]:

@@ -106,6 +106,7 @@ def _unplanned(
                           "of the nodes may still find them",
         BurnInStage.LEAF_PAIRS: "no two nodes are in one leaf",
         BurnInStage.CROSS_PAIRS: "all nodes are in one leaf, or no one says in which",
+        BurnInStage.FABRIC: "no pair of these nodes loads any link",
         BurnInStage.ALL: "it takes two nodes", BurnInStage.TRAIN: "it takes two nodes",
         BurnInStage.SOAK: "it takes two nodes"}
     for stage in BurnInStage:

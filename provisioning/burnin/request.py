@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
+from healthcheck.burnin.fabricwork import FabricWork
 from healthcheck.burnin.floors import load_floors
 from healthcheck.burnin.model import BurnInStage
 from healthcheck.burnin.published import BurninRules
@@ -33,8 +34,10 @@ STAGES = tuple(stage.value for stage in BurnInStage if stage not in BY_THEMSELVE
 def request(
     nodes: Sequence[Node], found: Inventory | None, ruleset: Ruleset, folders: Sequence[Path], length: str,
     stages: str | None, sku: str | None = None, max_kw: float | None = None, domain_kw: float | None = None,
+    fabric: FabricWork | None = None,
 ) -> BurnInRequest:
-    """The whole of it; `found` is the inventory that the nodes are of. Raises UsageError for what cannot be
+    """The whole of it; `found` is the inventory that the nodes are of, and `fabric` what a link burn is
+    planned from. Raises UsageError for what cannot be
     burnt in so."""
     work, power = BurnInWork(length), PowerLimits(max_kw, domain_kw)
     if found is not None:
@@ -55,7 +58,8 @@ def request(
     return replace(
         one,
         work=replace(
-            work, speeds=Speeds(one.floors, hardware(ruleset.skus, places)), env=MappingProxyType(env),
+            work, fabric=fabric, speeds=Speeds(one.floors, hardware(ruleset.skus, places)),
+            env=MappingProxyType(env),
             nvls=frozenset(
                 node.name for node in nodes if (of := one.sku(node)) is not None and of.burnin.nvls)))
 
@@ -79,7 +83,7 @@ def settings(sku: Sku | None, site: SiteBurnIn, rules: BurninRules) -> Mapping[s
 def wanted(stages: str | None, length: str) -> frozenset[BurnInStage]:
     """The stages of a list by commas, or all that a burn-in of this length has; raises UsageError."""
     every = [stage.value for stage in SCREENED] if length == SCREEN else [
-        name for name in STAGES if name != "soak" or length == "soak"]
+        name for name in STAGES if name not in ("fabric", "soak") or name == length]
     names = [name.strip() for name in stages.split(",")] if stages is not None else every
     if unknown := [name for name in names if name not in STAGES]:
         raise UsageError(f"--stages {unknown[0]!r}: expected some of {', '.join(STAGES)}")

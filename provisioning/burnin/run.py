@@ -27,8 +27,10 @@ from inventory.transport.base import Limits
 from inventory.transport.deadline import deadline
 from provisioning.burnin import counters, ramp
 from provisioning.burnin.conductor import Conductor
-from provisioning.burnin.engines import TORCH, Engines, left_to_torch, unjudged
+from provisioning.burnin.engines import NCCL_TESTS, PERFTEST, TORCH, Engines, left_to_torch, unjudged
+from provisioning.burnin.fabricsamples import FabricSamples, ReadCounters
 from provisioning.burnin.nccltests import NcclTests
+from provisioning.burnin.perftest import FabricEngine, Perftest
 from provisioning.burnin.places import hardware, place, planned
 from provisioning.burnin.progress import ProgressReport
 from provisioning.burnin.ramp import PowerLimits
@@ -53,7 +55,7 @@ class BurnInRequest:
     """What is to be done: with which nodes, each with the SKU that it is of (None: not known), and how.
 
     `engine` is what runs all-reduces, `nccl_tests` where nodes have nccl-tests (None: in their PATH), `slurm`
-    whether programs are started by Slurm.
+    whether programs are started by Slurm, `see_fabric` what reads the counters of a fabric's ports.
     """
 
     nodes: tuple[Node, ...]
@@ -71,6 +73,7 @@ class BurnInRequest:
     engine: str = TORCH
     nccl_tests: str | None = None
     slurm: bool = False
+    see_fabric: ReadCounters | None = None
 
     def sku(self, node: Node) -> Sku | None:
         """Of which SKU a node is."""
@@ -156,20 +159,26 @@ def _run_steps(
     samples: StageSamples, run_tasks: RunTasks,
 ) -> None:
     """Runs what the state machine says next, until nothing is left."""
+    of_fabric = FabricSamples(request.see_fabric)
     while (step := machine.next()) is not None:
         samples.begins(step)
+        of_fabric.begins(step)
+        machine.fabric_counters = of_fabric.found
         _check_lease(granted)
         parts = ramp.waves(step.tasks, machine.by_name, request.power)
         for why in parts.refused.values():
             machine.left_out(step, why)
         for wave in parts.waves:
             shown.step(replace(step, tasks=wave), ramp.drawn(wave, machine.by_name))
-            for result in run_tasks(wave, ramp.starts(wave, machine.by_name)):
+            after = {} if step.stage.at_once else ramp.starts(wave, machine.by_name)
+            for result in run_tasks(wave, after):
                 machine.add(result)     # at once: whatever happens next, it is kept
                 shown.done(result)
                 record.result(machine)
         record.keep(machine)
         machine.step_over()
+    of_fabric.begins(None)
+    machine.fabric_counters = of_fabric.found
 
 
 def _check_lease(granted: Granted) -> None:
@@ -214,7 +223,7 @@ def _engine(
         for node, why in sorted(lacking.items()):
             machine.leave(node, why)
         for node, why in sorted(ready_nodes.missing.items()):
-            if request.engine == TORCH:
+            if request.engine != NCCL_TESTS:
                 machine.leave(node, why)
             else:
                 machine.doubts.setdefault(node, f"nothing was measured with PyTorch there: {why}")
@@ -225,6 +234,9 @@ def _engine(
             missing(conductor)
             yield conductor.run
         return
+    if request.engine == PERFTEST:
+        yield from _perftest(request, granted, held, machine, conduct, missing)
+        return
     perf = NcclTests(request.nccl_tests, held, {one.node: one.gpus for one in machine.places}, granted,
                      request.fanout, machine.leave, machine.remarks.append)
     for node, why in sorted(perf.sample().items()):
@@ -232,6 +244,23 @@ def _engine(
     machine.remarks += (*left_to_torch(machine.steps, request.slurm), *unjudged(request.slurm))
     with Engines(perf, request.slurm, conduct, missing) as engines:
         yield engines.run
+
+
+def _perftest(
+    request: BurnInRequest, granted: Granted, held: Sequence[Node], machine: BurninRun,
+    conduct: Callable[[], Conductor], missing: Callable[[Conductor], Mapping[str, str]],
+) -> Iterator[RunTasks]:
+    """ib_write_bw for the link burn, and PyTorch for other stages where there are any; nodes without one take
+    no part."""
+    perf = Perftest(held, granted, request.fanout, machine.leave, machine.remarks.append)
+    for node, why in sorted(perf.sample().items()):
+        machine.leave(node, why)
+    if request.stages == {BurnInStage.FABRIC}:
+        yield FabricEngine(perf, None).run
+        return
+    with conduct() as conductor:
+        missing(conductor)
+        yield FabricEngine(perf, conductor.run).run
 
 
 def lacks(sku: Sku | None, seen: int, wanted: int) -> str:

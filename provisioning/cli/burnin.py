@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,6 +19,7 @@ from inventory.cli.limits import FANOUT, LIMIT, given
 from inventory.cli.renamed import RenamedOption
 from inventory.cli.span import span
 from inventory.errors import UsageError
+from provisioning.cli import burninfabric
 from provisioning.cli.burnincompare import compare
 from provisioning.cli.burninrun import carried_out, options
 from provisioning.cli.burninscreen import screen
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from provisioning.burnin.run import BurnInRequest
 
 _LENGTHS = ("quick", "standard", "soak")
-_STAGES = ("node", "rail", "leaf-pairs", "cross-pairs", "all", "train", "soak")
+_STAGES = ("node", "rail", "leaf-pairs", "cross-pairs", "fabric", "all", "train", "soak")
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
@@ -44,7 +45,8 @@ def _work(function: _F) -> _F:
              "--length", type=click.Choice(_LENGTHS), default="quick", show_default=True,
              help="quick: minutes; standard: 45 minutes a node; soak: hours, on all nodes at the end."),
          click.option("--stages", metavar="LIST",
-                      help=f"Only these, separated by commas: {', '.join(_STAGES)}.  [all of the length]"),
+                      help=f"Only these, separated by commas: {', '.join(_STAGES)}.  [all of the length, but "
+                           "for fabric]"),
          click.option(
              "--max-kw", type=click.FloatRange(0, min_open=True), metavar="KW",
              help="Power limit of all active nodes together.  [burnin: {max_kw: ...} of the inventory]"),
@@ -94,10 +96,15 @@ burnin.add_command(screen)
 
 @burnin.command(short_help="Show what would run, for how long, at how many kW.")
 @_work
+@burninfabric.planning
+@click.option("--state", metavar="DIR",
+              help="For the stage fabric: the folder of what sweeps stored of adapters. Default: "
+                   "MUSTER_STATE, XDG, /var/lib/muster.")
 @format_option("json: the document (muster.burnin-plan/1).")
 def plan(
     nodes: str, length: str, stages: str | None, max_kw: float | None, domain_kw: float | None,
-    inventory: str | None, sku: str | None, rules: str | None, as_json: bool,
+    inventory: str | None, sku: str | None, rules: str | None, fabric: str | None, share: int,
+    adaptive: bool, state: str | None, as_json: bool,
 ) -> None:
     """Print the stages and rounds of a burn-in of NODES, how long they take and what they draw; touches
     nothing.
@@ -108,11 +115,13 @@ def plan(
     \b
     muster burnin plan 'gpu[001-064]'
     muster burnin plan @rack4 --length soak --max-kw 120
+    muster burnin plan @train --stages fabric --fabric outputs
     """
     from provisioning.burnin.planpage import document, lines
     from provisioning.burnin.run import places_of
 
-    request, _ = _request(nodes, length, stages, max_kw, domain_kw, inventory, sku, rules)
+    request, _ = _request(nodes, length, stages, max_kw, domain_kw, inventory, sku, rules,
+                          _Fabric(fabric, share, adaptive, state))
     asked = (places_of(request), request.work, request.stages, request.power)
     if as_json:
         click.echo(json.dumps(document(*asked), indent=1))
@@ -123,13 +132,16 @@ def plan(
 
 @burnin.command(short_help="Lease nodes, measure them, and name the faulty ones.")
 @_work
+@burninfabric.planning
+@burninfabric.reading
 @_pages
 @click.option("--launcher", type=click.Choice(("ssh", "slurm", "local")), default="ssh", show_default=True,
               help="How the program gets to nodes: over SSH, by srun within the lease's reservation, or all "
                    "on this machine, as a trial that still has its consequences.")
-@click.option("--engine", type=click.Choice(("torch", "nccl-tests")), default="torch", show_default=True,
+@click.option("--engine", type=click.Choice(("torch", "nccl-tests", "perftest")), default="torch",
+              show_default=True,
               help="What runs all-reduces: PyTorch ranks, which find whose data is wrong, or "
-                   "all_reduce_perf, where nodes have it.")
+                   "all_reduce_perf, where nodes have it. perftest: the stage fabric by ib_write_bw.")
 @click.option("--head", metavar="ADDRESS", multiple=True,
               help="The address at which nodes reach this machine. Repeatable.  [as sshd there sees it]")
 @click.option("--port", type=click.IntRange(0, 65535), default=0,
@@ -148,7 +160,8 @@ def plan(
     "--state", metavar="DIR", help="Folder of the documents. Default: MUSTER_STATE, XDG, /var/lib/muster.")
 def run(
     nodes: str, length: str, stages: str | None, max_kw: float | None, domain_kw: float | None,
-    inventory: str | None, sku: str | None, rules: str | None, as_json: bool, output: str | None,
+    inventory: str | None, sku: str | None, rules: str | None, fabric: str | None, share: int,
+    adaptive: bool, fabric_node: str | None, devices: tuple[str, ...], as_json: bool, output: str | None,
     svg: str | None, launcher: str, engine: str, head: tuple[str, ...], port: int, lease: str | None,
     hostfile: str | None, golden: str | None, fanout: int, wait: float | None, quiet: bool, state: str | None,
 ) -> int:
@@ -170,12 +183,18 @@ def run(
     between them (srun --mpi=pmix). `burnin: {nccl_tests: /opt/nccl-tests/build}` says where it is, else PATH
     does. PyTorch does everything else.
 
+    The stage fabric runs only where --stages names it. It loads every link between switches and every host
+    link of --fabric DIR by pairs of NODES' adapters, as `muster fabric burn` plans them, and names slow links
+    and those that nothing proves to have been loaded; then no verdict is a pass.
+
     \b
     muster burnin run 'gpu[001-064]'
     muster burnin run @train --length soak --max-kw 400 --svg pairs.svg
     muster burnin run gpu007 --stages node,rail
     muster burnin run @train --launcher slurm
     muster burnin run @train --launcher slurm --engine nccl-tests
+    muster burnin run @train --stages fabric --fabric outputs --fabric-node gpu001
+    muster burnin run @train --stages fabric --fabric outputs --engine perftest
 
     Exit: 0 every node passes, 1 a node or link is accused, 2 usage, 3 nothing is accused but not all was
     measured, 130 interrupted. Nodes of every lifecycle count.
@@ -194,12 +213,14 @@ def run(
     from provisioning.burnin.record import BurnInRecord
     from provisioning.lease.check import leased, manager
 
-    request, found = _request(nodes, length, stages, max_kw, domain_kw, inventory, sku, rules)
+    request, found = _request(nodes, length, stages, max_kw, domain_kw, inventory, sku, rules,
+                              _Fabric(fabric, share, adaptive, state, engine))
     site = found.burnin if found is not None else None
     hosts = head or ((site.head,) if site is not None and site.head is not None else ())
     request = replace(request, hosts=tuple(hosts), port=port, fanout=fanout,
                       ready_s=wait if wait is not None else request.ready_s, engine=engine,
-                      nccl_tests=site.nccl_tests if site is not None else None, slurm=launcher == "slurm")
+                      nccl_tests=site.nccl_tests if site is not None else None, slurm=launcher == "slurm",
+                      see_fabric=burninfabric.counters(fabric_node, devices, found, launcher))
     base = backend_of(found, Options(hostfile, golden))
     if launcher == "slurm" and (base.name != "slurm" or lease == "cordon"):
         raise UsageError("--launcher slurm starts programs within the lease's reservation: it needs `cordon: "
@@ -208,7 +229,9 @@ def run(
     places = running.places_of(request)
     steps = planned(places, replace(request.work, ports=presumed(places)), request.stages)
     folder = state_dir(state)
-    record = BurnInRecord(folder, length, {**options(request, launcher), "stages": stages, "engine": engine})
+    record = BurnInRecord(folder, length, {**options(request, launcher), "stages": stages, "engine": engine,
+                                           **({"fabric": fabric, "share": share, "adaptive": adaptive}
+                                              if fabric is not None else {})})
     click.echo(f"muster: burn-in {record.run}: {_count(len(places), 'node')}, {_count(len(steps), 'step')}, "
                f"about {sum(step.seconds for step in steps) / 60:.0f} min if no one is suspected", err=True)
     for line in left_to_torch(steps, request.slurm) if engine == NCCL_TESTS else ():
@@ -336,12 +359,26 @@ def approve(file: str, by: str, into: str | None) -> None:
     click.echo(f"{approved(Path(file), folder, by, iso(time.time()), rules)}: approved by {by}")
 
 
+@dataclass(frozen=True)
+class _Fabric:
+    """What the options say of a link burn."""
+
+    source: str | None
+    share: int
+    adaptive: bool
+    state: str | None
+    engine: str = ""
+
+
 def _request(
     nodes: str, length: str, stages: str | None, max_kw: float | None, domain_kw: float | None,
-    inventory: str | None, sku: str | None, rules: str | None,
+    inventory: str | None, sku: str | None, rules: str | None, fabric: _Fabric,
 ) -> tuple[BurnInRequest, Inventory | None]:
+    from healthcheck.burnin.fabricwork import FabricMeans
     from healthcheck.config import rulesfolder
     from healthcheck.ruleset.ruleset import load_ruleset
+    from inventory.locate import state_dir
+    from provisioning.burnin.engines import PERFTEST
     from provisioning.burnin.request import request
 
     folders = rulesfolder.folders(rules)
@@ -349,7 +386,12 @@ def _request(
     if sku is not None and sku not in ruleset.skus:
         raise UsageError(f"--sku {sku}: no such SKU; there are {', '.join(sorted(ruleset.skus))}")
     chosen, found = _chosen(nodes, inventory, ruleset, sku)
-    return request(chosen, found, ruleset, folders, length, stages, sku, max_kw, domain_kw), found
+    if fabric.engine == PERFTEST and fabric.source is None:
+        raise UsageError("--engine perftest runs the stage fabric: give --stages fabric and --fabric DIR")
+    means = FabricMeans.WRITE if fabric.engine == PERFTEST else FabricMeans.ALLREDUCE
+    links = burninfabric.work(fabric.source, fabric.share, fabric.adaptive, means, stages, found,
+                              state_dir(fabric.state), rules)
+    return request(chosen, found, ruleset, folders, length, stages, sku, max_kw, domain_kw, links), found
 
 
 def _chosen(

@@ -9,7 +9,7 @@ from pathlib import Path
 from healthcheck.subnet.cabling import CablingPlan, PlannedCable, PlannedDevice, PlannedEnd, Tier
 from tests.testbed.ibfabric import net_ports, node_guids
 
-_GBPS = {"EDR": "25.78125", "HDR": "53.125", "NDR": "106.25", "XDR": "212.5"}
+_GBPS = {"SDR": "2.5", "EDR": "25.78125", "HDR": "53.125", "NDR": "106.25", "XDR": "212.5"}
 
 
 def three_tiers(hosts: int, per_leaf: int = 32, leaves_in_pod: int = 32, spines_in_pod: int = 32, cores: int = 32) -> CablingPlan:

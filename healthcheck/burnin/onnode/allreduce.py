@@ -246,6 +246,7 @@ class Rounds:
             "compute_p50": self.computes.at(0.5), "compute_p10": self.computes.at(0.1),
             "algbw_gb_s": self.bytes / median / 1e9,
             "busbw_gb_s": self.bytes / median / 1e9 * 2 * (world - 1) / world,
+            "sustained_gb_s": self.bytes * self.verified / self.whole_s / 1e9 * 2 * (world - 1) / world,
             "overhead_share": self.own_s / self.whole_s,
             "check_share": self.check_s / self.whole_s,
         }

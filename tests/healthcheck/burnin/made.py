@@ -34,7 +34,7 @@ NCCL = {"backend": "nccl", "device": H100, "driver": "570.86", "cuda": "12.8", "
 GLOO = {"backend": "gloo", "device": "cpu", "torch": "2.13.0"}
 RULES = load_burnin([packaged()])
 FLOORS = Floors(RULES, (), "0" * 64)
-ASKED = tuple((BurnInStage.NODE, kind) for kind in TaskKind if kind is not TaskKind.STORAGE)
+ASKED = tuple((BurnInStage.NODE, kind) for kind in TaskKind if kind not in (TaskKind.STORAGE, TaskKind.WRITE))
 PAIRED = (*ASKED, (BurnInStage.LEAF_PAIRS, TaskKind.ALLREDUCE), (BurnInStage.ALL, TaskKind.ALLREDUCE))
 
 

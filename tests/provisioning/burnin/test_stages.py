@@ -221,7 +221,7 @@ def test_the_plan_says_what_each_step_takes_and_draws_and_what_cannot_be() -> No
     bare = list(lines((Participant("n1", 2),), BurnInWork(), EVERY, PowerLimits()))
     assert any("power is not known" in line for line in bare)
     assert {line.split(":")[1].strip() for line in bare if line.startswith("note: no ")} == {
-        "no rail", "no leaf-pairs", "no cross-pairs", "no all", "no train"}
+        "no rail", "no leaf-pairs", "no cross-pairs", "no fabric", "no all", "no train"}
 
 
 def test_the_next_burn_in_has_other_nodes_meet() -> None:

@@ -169,7 +169,7 @@ def test_over_ssh_the_head_is_found_by_what_sshd_says_of_the_connection(
       "muster: --launcher slurm starts programs within the lease's reservation: it needs `cordon: slurm` "
       "in the inventory"),
      (("--stages", "nodes"),
-      "muster: --stages 'nodes': expected some of node, rail, leaf-pairs, cross-pairs, all, train, soak"),
+      "muster: --stages 'nodes': expected some of node, rail, leaf-pairs, cross-pairs, fabric, all, train, soak"),
      (("--max-kw", "3"),
       "muster: what n1 and 1 more draws at most is not known, and power is limited: set it in the inventory"),
      (("--sku", "cray"), "muster: --sku cray: no such SKU; there are ")])

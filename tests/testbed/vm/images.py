@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,10 +78,11 @@ def releases(series: str) -> list[str]:
     return sorted(names, key=lambda name: [int(number) for number in re.findall(r"\d+", name)], reverse=True)
 
 
-def images(release: str) -> Images:
-    """The images for one kernel release; made if they are not there (a minute and a half for the first, 20 s for each other)."""
+def images(release: str, packages: Sequence[str] = ()) -> Images:
+    """The images for one kernel release, with these packages on the root disk beside the usual ones; made if they are not there (a minute and a half for the first, 20 s for each other)."""
     cache = Path(os.environ.get("MUSTER_TESTBED_CACHE") or Path("~/.cache/muster-testbed").expanduser())
-    key = hashlib.sha256(repr((_OPTIONS, _INITRD_MODULES, _INIT, _SHELL, _CRASHES, _MASKED)).encode()).hexdigest()[:8]
+    options = (*_OPTIONS[:-1], ",".join((_OPTIONS[-1], *packages)))
+    key = hashlib.sha256(repr((options, _INITRD_MODULES, _INIT, _SHELL, _CRASHES, _MASKED)).encode()).hexdigest()[:8]
     made = cache / f"vm-{release}-{key}"
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / "lock").open("w") as lock:
@@ -90,17 +91,17 @@ def images(release: str) -> Images:
             half = cache / f"{made.name}.tmp"
             shutil.rmtree(half, ignore_errors=True)
             half.mkdir()
-            _make(half, release, _rootfs(cache))
+            _make(half, release, _rootfs(cache, options))
             half.rename(made)
     return Images(release, made / "vmlinuz", made / "initrd", made / "root.img")
 
 
-def _rootfs(cache: Path) -> Path:
-    made = cache / f"vm-root-{hashlib.sha256(repr(_OPTIONS).encode()).hexdigest()[:8]}"
+def _rootfs(cache: Path, options: Sequence[str]) -> Path:
+    made = cache / f"vm-root-{hashlib.sha256(repr(options).encode()).hexdigest()[:8]}"
     if not made.is_dir():
         half = cache / f"{made.name}.tmp"
         shutil.rmtree(half, ignore_errors=True)
-        do("mmdebstrap", *_OPTIONS, "bookworm", str(half))
+        do("mmdebstrap", *options, "bookworm", str(half))
         half.rename(made)
     return made
 
