@@ -10,6 +10,7 @@ from itertools import islice
 import pytest
 from hypothesis import settings
 
+from tests import packagedrules
 from tests.testbed import fuse
 from tests.testbed.require import require
 from tests.testbed.sshd import SSHD, Sshd, sshd
@@ -83,6 +84,7 @@ def pytest_configure(config: pytest.Config) -> None:
     gc.disable()
     # xdist would begin with the files of most tests, and those that take longest have few.
     config.option.loadscopereorder = False
+    packagedrules.keep()
     # What a shell sends to the background has SIGINT ignored, and under nohup SIGHUP; children inherit that, and tests send both to
     # theirs. A handler of ours, even one that does nothing, is not inherited.
     signal.signal(signal.SIGINT, signal.default_int_handler)

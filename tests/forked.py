@@ -21,9 +21,11 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from tests import packagedrules
 
 _MOST = 1 << 18         # bytes of a request
 _MOST_OPEN = 1024       # descriptors below it are closed in a command, as subprocess does with all
@@ -75,7 +77,8 @@ def _server() -> socket.socket:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * _MOST)
     with theirs:
-        server = subprocess.Popen([sys.executable, __file__, str(theirs.fileno())], pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
+        server = subprocess.Popen([sys.executable, "-m", "tests.forked", str(theirs.fileno())], pass_fds=[theirs.fileno()],
+                                  stdin=subprocess.DEVNULL, cwd=Path(__file__).parents[1])
     atexit.register(server.wait)
     atexit.register(ours.close)     # before that
     return ours
@@ -92,33 +95,11 @@ def _import_all() -> None:
             importlib.import_module(name)
 
 
-def _read_packaged() -> None:
-    """Keeps the packaged rules for commands without rules of a site, and for the others what parsing each packaged file gives.
-
-    Who reads a document may change it: each command is given it once, and parses it itself if it reads the file again.
-    """
-    packaged: Path = importlib.import_module("healthcheck.config.rulesfolder").packaged()
-    rules_error = importlib.import_module("inventory.errors").RulesError
-    loading, located = importlib.import_module("healthcheck.ruleset.rulesetload"), importlib.import_module("inventory.located")
-    load, parse = loading.load, located.parse_yaml
-    ruleset = load([packaged])
-    documents = {(path.read_text(), str(path)): located.load_yaml(path, error=rules_error) for path in packaged.rglob("*.yaml")}
-
-    def known_or_parsed(text: str, filename: str, *, error: type[Exception] = located.ConfigError) -> Any:
-        known = documents.pop((text, filename), None)
-        return parse(text, filename, error=error) if known is None else known
-
-    def known_or_loaded(folders: Iterable[Path]) -> Any:
-        asked = tuple(folders)
-        return ruleset if asked == (packaged,) else load(asked)
-
-    located.parse_yaml, loading.load = known_or_parsed, known_or_loaded
-
-
 def _serve(requests: socket.socket) -> None:
     """Forks a command for each request, and answers with its pid, and later with its exit code."""
     _import_all()
-    _read_packaged()
+    packagedrules.keep()
+    packagedrules.read_all()
     gc.collect()
     gc.freeze()
     running: dict[int, tuple[int, int]] = {}
