@@ -14,9 +14,10 @@ from tests import packagedrules
 from tests.testbed import fuse
 from tests.testbed.require import require
 from tests.testbed.sshd import SSHD, Sshd, sshd
+from tests.tries import tries
 
-# Of each property that does not say how many: a third of Hypothesis' own number, which took CI minutes more. Each run draws others.
-settings.register_profile("muster", parent=settings(), max_examples=35)
+# Of each property that does not say how many.
+settings.register_profile("muster", parent=settings(), max_examples=tries(75))
 settings.load_profile("muster")
 
 # Files that take longest, longest first; most of that is waiting. Begun early, none is left for one worker at the end, and with short ones

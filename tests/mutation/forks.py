@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from tests.tries import tries
+
 AT_ONCE = 2
 
 
@@ -29,7 +31,7 @@ class Forks:
         # Imported no earlier: pytest rewrites the asserts of plug-ins as it finds them. Nobody reads the smallest example here.
         from hypothesis import HealthCheck, Phase, settings
 
-        settings.register_profile("mutation", phases=(Phase.explicit, Phase.generate), database=None, max_examples=30, deadline=None,
+        settings.register_profile("mutation", phases=(Phase.explicit, Phase.generate), database=None, max_examples=tries(30), deadline=None,
                                   suppress_health_check=list(HealthCheck))
         settings.load_profile("mutation")
 

@@ -21,6 +21,7 @@ from healthcheck.subnet.samples import sample
 from healthcheck.sweep.fabriclook import saved
 from tests.testbed import plantfabric as plant
 from tests.testbed.ibfabric import Fabric, fabric, require_fabric, topology, two_tiers
+from tests.tries import tries
 
 _FOLDERS = itertools.count()
 MANAGERS = ("gpu001", "gpu002")
@@ -200,14 +201,14 @@ FAULTS = ("down", "swap", "symbols", "flap", "deaf")
 
 
 @pytest.mark.slow      # beside much other work a simulated manager loses packets
-@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=tries(4), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.sampled_from(FAULTS), st.integers(3, 31)), min_size=1, max_size=3, unique_by=lambda one: one[1]))
 def test_random_faults_are_all_named_and_nothing_else(bed: Fabric, planted: list[tuple[str, int]]) -> None:
     _random(bed, planted)
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=tries(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.sampled_from(FAULTS), st.integers(3, 31)), min_size=1, max_size=6, unique_by=lambda one: one[1]))
 def test_many_random_faults_are_all_named_and_nothing_else(bed: Fabric, planted: list[tuple[str, int]]) -> None:
     _random(bed, planted)
