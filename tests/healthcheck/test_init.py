@@ -8,6 +8,7 @@ import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -160,8 +161,14 @@ POINTS: dict[str, Callable[[Home], bool]] = {
 }
 
 
-@pytest.mark.parametrize("point", POINTS)
-@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
+def ends() -> Iterator[Any]:
+    """Each point with one of the two ends, in turn; in the slow tier with the other, too."""
+    for number, point in enumerate(POINTS):
+        for other, end in enumerate((signal.SIGKILL, signal.SIGINT)):
+            yield pytest.param(point, end, marks=[pytest.mark.slow] if (number + other) % 2 else [])
+
+
+@pytest.mark.parametrize(("point", "end"), list(ends()))
 def test_an_end_at_any_point_leaves_nothing_half_written_and_the_next_run_goes_on(home: Home, point: str, end: signal.Signals) -> None:
     words = ("web[1-2]", "--accept-keys", "--accept-skus")
     process = home.start(*words)
