@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pty
 import signal
@@ -63,11 +64,14 @@ class Home:
             done = subprocess.run([str(MUSTER), "init", *words], cwd=self.folder, env=environment(self.folder), stdin=theirs,
                                   stderr=theirs, stdout=subprocess.PIPE, text=True, timeout=60, check=False)
             os.set_blocking(ours, False)
-            said = os.read(ours, 65536).decode()
+            said = b""
+            with contextlib.suppress(BlockingIOError):      # a terminal gives 4 KiB at a time
+                while True:
+                    said += os.read(ours, 65536)
         finally:
             os.close(ours)
             os.close(theirs)
-        return done.returncode, f"{said}{done.stdout}"
+        return done.returncode, f"{said.decode()}{done.stdout}"
 
     def start(self, *words: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen([str(MUSTER), "init", *words], cwd=self.folder, env=environment(self.folder),
