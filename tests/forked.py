@@ -77,8 +77,8 @@ def _server() -> socket.socket:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * _MOST)
     with theirs:
-        server = subprocess.Popen([sys.executable, "-m", "tests.forked", str(theirs.fileno())], pass_fds=[theirs.fileno()],
-                                  stdin=subprocess.DEVNULL, cwd=Path(__file__).parents[1])
+        server = subprocess.Popen([sys.executable, __file__, str(theirs.fileno())], pass_fds=[theirs.fileno()],
+                                  stdin=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])})
     atexit.register(server.wait)
     atexit.register(ours.close)     # before that
     return ours
