@@ -25,6 +25,11 @@ def keep() -> None:
     rulesetload.load, located.parse_yaml = _known_or_loaded, _known_or_parsed
 
 
+def read_anew() -> None:
+    """From now on this process reads them each time, as a command does."""
+    rulesetload.load, located.parse_yaml = _load, _parse
+
+
 def read_all() -> None:
     """Parses all packaged files that are kept."""
     for path in _FOLDER.rglob("*.yaml"):

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.tries import tries
+from tests import packagedrules
 
 AT_ONCE = 2
 
@@ -31,9 +31,12 @@ class Forks:
         # Imported no earlier: pytest rewrites the asserts of plug-ins as it finds them. Nobody reads the smallest example here.
         from hypothesis import HealthCheck, Phase, settings
 
-        settings.register_profile("mutation", phases=(Phase.explicit, Phase.generate), database=None, max_examples=tries(30), deadline=None,
+        settings.register_profile("mutation", phases=(Phase.explicit, Phase.generate), database=None, max_examples=30, deadline=None,
                                   suppress_health_check=list(HealthCheck))
         settings.load_profile("mutation")
+
+    def pytest_collection_finish(self) -> None:
+        packagedrules.read_anew()       # also by what was taken apart
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
