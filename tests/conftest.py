@@ -10,12 +10,14 @@ from itertools import islice
 import pytest
 from hypothesis import settings
 
+from tests import packagedrules
 from tests.testbed import fuse
 from tests.testbed.require import require
 from tests.testbed.sshd import SSHD, Sshd, sshd
+from tests.tries import tries
 
-# Of each property that does not say how many: a third of Hypothesis' own number, which took CI minutes more. Each run draws others.
-settings.register_profile("muster", parent=settings(), max_examples=35)
+# Of each property that does not say how many.
+settings.register_profile("muster", parent=settings(), max_examples=tries(75))
 settings.load_profile("muster")
 
 # Files that take longest, longest first; most of that is waiting. Begun early, none is left for one worker at the end, and with short ones
@@ -83,6 +85,7 @@ def pytest_configure(config: pytest.Config) -> None:
     gc.disable()
     # xdist would begin with the files of most tests, and those that take longest have few.
     config.option.loadscopereorder = False
+    packagedrules.keep()
     # What a shell sends to the background has SIGINT ignored, and under nohup SIGHUP; children inherit that, and tests send both to
     # theirs. A handler of ours, even one that does nothing, is not inherited.
     signal.signal(signal.SIGINT, signal.default_int_handler)

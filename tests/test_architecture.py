@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import LONGEST
+from tests.trees import parsed
 
 ROOT = Path(__file__).resolve().parent.parent
 MAY_IMPORT = {
@@ -70,9 +71,9 @@ def sources(package: str) -> list[Path]:
 
 def imports(path: Path) -> Iterator[tuple[str, bool]]:
     """Every module imported, and whether at the top level of the file."""
-    tree = ast.parse(path.read_text())
-    top = {id(node) for node in tree.body}
-    for node in ast.walk(tree):
+    module = parsed(path)
+    top = {id(node) for node in module.body}
+    for node in ast.walk(module):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield alias.name, id(node) in top
@@ -108,14 +109,14 @@ def test_what_decides_over_time_is_told_what_time_it_is(part: str) -> None:
     for path in paths:
         for name, _ in imports(path):
             assert name.partition(".")[0] not in FORBIDDEN_IN_PURE - CALENDARS, f"{path}: {name}"
-        asked = {node.func.attr for node in ast.walk(ast.parse(path.read_text()))
+        asked = {node.func.attr for node in ast.walk(parsed(path))
                  if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)}
         assert not asked & CLOCKS, path
 
 
 def calls(path: Path) -> set[str]:
     """The names of what is called."""
-    called = (node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call))
+    called = (node.func for node in ast.walk(parsed(path)) if isinstance(node, ast.Call))
     return {func.attr if isinstance(func, ast.Attribute) else func.id for func in called if isinstance(func, (ast.Attribute, ast.Name))}
 
 
@@ -154,7 +155,7 @@ def test_the_root_command_and_the_packages_start_lean() -> None:
 def test_every_module_opens_with_a_docstring() -> None:
     for package in MAY_IMPORT:
         for path in sources(package):
-            assert ast.get_docstring(ast.parse(path.read_text())), path
+            assert ast.get_docstring(parsed(path)), path
 
 
 def test_a_fact_module_and_its_checks_share_a_stem() -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.trees import parsed
+
 ROOT = Path(__file__).resolve().parent.parent
 # A module imports from lower rungs or from its own package, wherever in the file the import stands. By the package that has the ladder.
 LADDERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
@@ -54,7 +56,7 @@ def trees(package: str) -> Mapping[str, ast.Module]:
     found = {}
     for path in sorted((ROOT / package).rglob("*.py")):
         name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-        found[name.removesuffix(".__init__")] = ast.parse(path.read_text())
+        found[name.removesuffix(".__init__")] = parsed(path)
     return found
 
 

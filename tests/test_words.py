@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.trees import parsed
+
 ROOT = Path(__file__).parents[1]
 PRODUCT = sorted(path for package in ("inventory", "healthcheck", "provisioning") for path in (ROOT / package).rglob("*.py"))
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "healthcheck/help").glob("*.md")),
@@ -66,7 +68,7 @@ def test_a_word_is_found_in_a_name_of_any_style_and_in_prose() -> None:
 def test_names_of_modules_classes_functions_and_variables_are_plain(package: str) -> None:
     found = [f"{path.relative_to(ROOT)}:{line} {name}: {', '.join(wrong(name))}"
              for path in PRODUCT if path.relative_to(ROOT).parts[0] == package
-             for line, name in [(1, path.stem), *names(ast.parse(path.read_text()))] if wrong(name)]
+             for line, name in [(1, path.stem), *names(parsed(path))] if wrong(name)]
     assert found == []
 
 

@@ -19,6 +19,7 @@ from inventory.model import Node
 from tests.healthcheck import machine
 from tests.healthcheck.facts.test_smi import LOG, printed
 from tests.healthcheck.test_checks import results, said
+from tests.tries import tries
 
 PROPRIETARY = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:15:33 UTC 2024\nGCC version: gcc\n"
 
@@ -76,7 +77,7 @@ def test_without_the_sysfs_file_the_modules_version_is_that_of_proc() -> None:
     assert facts(driver_module=with_files({"/sys/module/nvidia/version": None, "/proc/driver/nvidia/version": PROPRIETARY})).module_version == "550.54.15"
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=tries(200))
 @given(st.sampled_from(sorted(machine.module().files)), st.text(max_size=80))
 def test_any_text_in_a_module_file_costs_one_field(path: str, text: str) -> None:
     found = build_fact(FACTS["driver"], Captures(machine.recording(driver_module=with_files({path: text}))))
@@ -294,7 +295,7 @@ def test_a_service_that_is_not_shown_costs_no_other() -> None:
     assert isinstance(reading(found, "imex"), Unmeasured) and found.fabric_manager.active == "active"
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=tries(200))
 @given(st.text(max_size=300), st.sampled_from([0, 1, None]))
 def test_any_text_of_systemctl_is_services_or_unmeasured(text: str, exit_status: int | None) -> None:
     said_by = Capture(Outcome.DONE, exit=exit_status, text=machine.services().text.replace("active", text))

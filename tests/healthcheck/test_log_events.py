@@ -40,6 +40,7 @@ from tests.healthcheck.logworld import (
     LogWorld,
     failing,
 )
+from tests.tries import tries
 
 LINES = {EndKind.BOOT: FALLEN, EndKind.RESET: ECC, EndKind.REPAIR: POWER, EndKind.QUIET: TIMED_OUT}
 RULES = {EndKind.BOOT: "kernel-xid", EndKind.RESET: "kernel-xid", EndKind.REPAIR: "kernel-xid", EndKind.QUIET: "disk-log-nvme-resets"}
@@ -466,7 +467,7 @@ class Story:
             return bool(store.rows("SELECT 1 FROM problem WHERE ended IS NULL AND status = 'fail' AND subject LIKE ?", f"%{number}"))
 
 
-@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(deadline=None, max_examples=tries(15), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.lists(st.sampled_from(OPS), min_size=2, max_size=8))
 def test_whatever_becomes_of_the_log_nothing_ends_without_proof_and_everything_ends_with_it(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, ops: list[str],

@@ -18,6 +18,7 @@ from healthcheck.model.outcome import Owner, Result, Status
 from healthcheck.model.recording import Capture, Outcome
 from tests.healthcheck import machine
 from tests.healthcheck.test_checks import RULES, results, said
+from tests.tries import tries
 
 TRAY, CPU = "gb200-nvl72", "cpu-only"
 
@@ -256,7 +257,7 @@ def test_a_node_without_switches_needs_no_journal() -> None:
     assert on(TRAY, "nvlink-fabric-manager-log", fabric_journal=Capture(Outcome.MISSING)).status is Status.PASS
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=tries(200))
 @given(st.text(max_size=400), st.text(max_size=60))
 def test_any_journal_is_lines_or_unmeasured(text: str, stderr: str) -> None:
     found = nvlink_fabric_log(Captures(machine.recording(fabric_journal=Capture(Outcome.DONE, exit=0, text=text, stderr=stderr))))

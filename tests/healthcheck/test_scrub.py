@@ -24,6 +24,7 @@ from inventory.model import Bmc, Node, PortPlan
 from inventory.transport.base import Failure, Stage
 from tests.healthcheck import machine
 from tests.packagedrules import RULES
+from tests.tries import tries
 
 DEMO = Path(__file__).resolve().parent.parent / "recordings" / "demo-sweep"
 KEY = b"k" * 32
@@ -368,7 +369,7 @@ VALUES = st.fixed_dictionaries({
 })
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=tries(20))
 @given(VALUES)
 def test_whatever_the_secrets_are_none_is_left(secrets: dict[str, str]) -> None:
     look, node = planted(secrets)
@@ -384,7 +385,7 @@ def said_by(text: str, path: str, outcome: Outcome) -> Recording:
                                  **{"/proc/self/mountinfo": text, f"/{path}": text}))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=tries(150))
 @given(st.text(max_size=300), st.text(max_size=60), st.sampled_from(list(Outcome)))
 def test_whatever_a_node_says_the_recording_stays_one(text: str, path: str, outcome: Outcome) -> None:
     look = said_by(text, path, outcome)
@@ -395,7 +396,7 @@ def test_whatever_a_node_says_the_recording_stays_one(text: str, path: str, outc
     assert from_json(json.loads(json.dumps(to_json(made)))) == made
 
 
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=tries(15))
 @given(st.text(max_size=300), st.text(max_size=60), st.sampled_from(list(Outcome)))
 def test_whatever_is_said_beside_all_the_rest_the_recording_stays_one(
     text: str, path: str, outcome: Outcome,

@@ -25,6 +25,7 @@ from healthcheck.scrub.replacements import StandIns
 from healthcheck.scrub.vocabulary import vocabulary
 from inventory.model import Node
 from tests.healthcheck import machine
+from tests.tries import tries
 
 KEY = b"k" * 32
 _SETS = {"a": string.ascii_lowercase, "A": string.ascii_uppercase, "d": string.digits, "h": "0123456789abcdef",
@@ -134,7 +135,7 @@ WORDS = st.text(string.ascii_letters, min_size=4, max_size=20).filter(
     lambda word: word.lower() not in vocabulary() and word[1:].lower() not in vocabulary())
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=tries(150))
 @given(WORDS, st.sampled_from(PLACES), st.sampled_from(["log", "table", "text"]))
 def test_a_word_that_is_not_in_the_vocabulary_stays_nowhere(word: str, place: str, kind: str) -> None:
     out = allowance().text(place.format(word), kind)
@@ -143,7 +144,7 @@ def test_a_word_that_is_not_in_the_vocabulary_stays_nowhere(word: str, place: st
         assert word.lower() not in re.findall(r"[a-z0-9]+", allowance().text(text, kind).lower())
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=tries(150))
 @given(st.text(max_size=80), st.sampled_from(["log", "table", "text"]))
 def test_what_was_replaced_once_stays_as_it_is(text: str, kind: str) -> None:
     work = allowance()

@@ -21,6 +21,7 @@ from inventory.errors import InventoryError
 from inventory.inventoryfile import InventoryFile, write_new
 from inventory.yamltext import render
 from tests.inventory.test_load import ENTRY, WORD
+from tests.tries import tries
 
 FILE = """\
 version: 1   # one
@@ -207,7 +208,7 @@ def texts(draw: st.DrawFn) -> str:
     return f"# head\nversion: 1\n{top}nodes:\n{nodes}{own_line('')}"
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=250)
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=tries(250))
 @given(texts(), st.data())
 def test_any_edit_gives_exactly_that_document_and_loses_no_comment(text: str, data: st.DataObject) -> None:
     document = read_document(text, "m.yaml")
@@ -235,7 +236,7 @@ def test_any_edit_gives_exactly_that_document_and_loses_no_comment(text: str, da
     assert sorted(comments.findall(after)) == sorted(comments.findall(text))
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=tries(200))
 @given(st.dictionaries(WORD, st.text(max_size=12).filter(str.isprintable) | st.integers(
     -10**17, 10**17) | st.booleans() | WORD, min_size=1))
 def test_whatever_is_rendered_is_read_as_it_was(values: dict[str, Any]) -> None:

@@ -32,6 +32,7 @@ from inventory.transport.trust import objection
 from tests.inventory.test_hostkeys import RSA, A, B, C, blob, text
 from tests.testbed.require import require
 from tests.testbed.sshd import hashed
+from tests.tries import tries
 
 N = 40
 _SLOW = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]     # the machine may be busy
@@ -480,7 +481,7 @@ def known_lines(draw: st.DrawFn) -> str:
 
 
 @given(content=st.lists(known_lines() | st.sampled_from(["# gpu1", ""]), max_size=8))
-@settings(suppress_health_check=_SLOW, max_examples=25, deadline=None)
+@settings(suppress_health_check=_SLOW, max_examples=tries(25), deadline=None)
 def test_the_lines_of_a_host_are_those_that_ssh_keygen_finds(tmp_path: Path, content: list[str]) -> None:
     require(shutil.which("ssh-keygen"), "no ssh-keygen on this machine: apt-get install -y openssh-client")
     file = tmp_path / "known_hosts"

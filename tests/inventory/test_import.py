@@ -23,6 +23,7 @@ from inventory.merge import merge, new_file
 from inventory.model import LifecycleState
 from tests.command import unread
 from tests.inventory.test_load import ENTRY, meant, own_controllers
+from tests.tries import tries
 
 FILE = """\
 version: 1
@@ -184,7 +185,7 @@ NODES = st.dictionaries(NAMES, ENTRY, min_size=1, max_size=8).map(own_controller
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture], deadline=None,
-          max_examples=150)
+          max_examples=tries(150))
 @given(NODES, st.data())
 def test_any_import_makes_a_file_of_exactly_these_nodes(
     tmp_path: Path, nodes: dict[str, dict[str, Any]], data: st.DataObject,
@@ -197,7 +198,7 @@ def test_any_import_makes_a_file_of_exactly_these_nodes(
     assert set(found.groups["train"]) == set(members)
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=60)
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=tries(60))
 @given(NODES, NODES, st.sampled_from([(), ("rack",), ("lifecycle", "labels", "ports", "leaf", "privilege")]),
        st.booleans())
 def test_any_second_import_fills_what_is_missing_keeps_what_is_there_and_changes_nothing_when_repeated(

@@ -20,9 +20,10 @@ from inventory.load import load_inventory
 from inventory.merge import new_file
 from inventory.model import Node, Privilege
 from inventory.nodeset import expand, fold
+from tests.tries import tries
 
 SLOW_FIXTURE = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-                        deadline=None, max_examples=30)
+                        deadline=None, max_examples=tries(30))
 NAME = st.builds("{}{}".format, st.sampled_from(["gpu", "n", "rack1-gpu", "login"]),
                  st.integers(0, 120).map("{:03d}".format)) \
     | st.from_regex(r"[a-z][a-z0-9-]{0,8}[a-z]", fullmatch=True)

@@ -25,6 +25,7 @@ from inventory.load import load_inventory, parse_with_origins
 from inventory.model import Inventory, Lifecycle, LifecycleState, Node
 from inventory.place import DesiredValues, change
 from tests.command import MUSTER
+from tests.tries import tries
 
 FILE = """\
 version: 1
@@ -235,7 +236,7 @@ HELD = st.fixed_dictionaries({}, optional={"lifecycle": STATES, "rack": st.just(
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture], deadline=None,
-          max_examples=300)
+          max_examples=tries(300))
 @given(
     st.lists(st.tuples(SETS.map(",".join), HELD), max_size=4),
     st.dictionaries(st.sampled_from(NAMES), HELD, max_size=4), st.none() | STATES,

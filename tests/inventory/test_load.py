@@ -28,6 +28,7 @@ from inventory.model import (
     SecretFrom,
     Speaks,
 )
+from tests.tries import tries
 
 EXAMPLE = """\
 version: 1
@@ -417,7 +418,7 @@ def own_controllers(entries: dict[str, dict[str, Any]]) -> dict[str, dict[str, A
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None,
-          max_examples=60)
+          max_examples=tries(60))
 @given(st.dictionaries(WORD, ENTRY, min_size=1, max_size=4).map(own_controllers), st.booleans())
 def test_whatever_a_program_writes_as_yaml_is_loaded_as_meant(
     load: Load, entries: dict[str, Any], flow: bool,
@@ -435,7 +436,7 @@ PIECES = st.sampled_from([
 ])
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=300)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=tries(300))
 @given(st.lists(PIECES, max_size=25).map("".join).map(str.encode) | st.binary(max_size=200))
 def test_no_file_raises_anything_but_a_one_line_config_error(load: Load, data: bytes) -> None:
     try:
@@ -469,7 +470,7 @@ DOCUMENT = st.fixed_dictionaries(
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None,
-          max_examples=200)
+          max_examples=tries(200))
 @given(DOCUMENT)
 def test_no_shape_of_document_raises_anything_but_a_one_line_config_error(
     load: Load, document: dict[str, Any],

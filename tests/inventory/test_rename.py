@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from inventory.errors import InventoryError
 from inventory.load import parse_with_origins
 from inventory.rename import renamed
+from tests.tries import tries
 
 FILE = """\
 version: 1
@@ -95,7 +96,7 @@ def texts(draw: st.DrawFn) -> str:
             "nodes:\n  gpu[1-6]: {rack: r1}\n  gpu[1-2]: {power: p}\n  gpu5: {address: 10.0.0.5}\n")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=tries(150), deadline=None)
 @given(text=texts(), old=st.sampled_from(NAMES), new=st.sampled_from(["gpu9", "x", "gpu07", "a-1.b"]))
 def test_whatever_the_groups_are_only_the_name_changes_and_back_again_it_is_as_before(
     text: str, old: str, new: str,

@@ -23,6 +23,7 @@ from inventory.sshroute import route_for
 from inventory.transport.keys import Keyring
 from tests.testbed.require import require
 from tests.testbed.sshd import make_key
+from tests.tries import tries
 
 # ssh_config(5) of OpenSSH 10.0, every keyword of it.
 KEYWORDS = re.findall(r"\w+", """
@@ -212,7 +213,7 @@ def test_a_key_goes_to_the_system_s_ssh_where_this_process_cannot_log_in_with_it
     assert bool(loaded.keys) is (name in ("ed", "pem", "certified-ed"))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=tries(50), deadline=None)
 @given(st.binary(max_size=300))
 def test_any_bytes_of_a_key_file_are_judged(data: bytes) -> None:
     armour = b"-----BEGIN OPENSSH PRIVATE KEY-----\n%s\n-----END OPENSSH PRIVATE KEY-----\n"

@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from tests import packagedrules
+
 AT_ONCE = 2
 
 
@@ -32,6 +34,9 @@ class Forks:
         settings.register_profile("mutation", phases=(Phase.explicit, Phase.generate), database=None, max_examples=30, deadline=None,
                                   suppress_health_check=list(HealthCheck))
         settings.load_profile("mutation")
+
+    def pytest_collection_finish(self) -> None:
+        packagedrules.read_anew()       # also by what was taken apart
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:

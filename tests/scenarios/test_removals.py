@@ -23,6 +23,7 @@ from tests.scenarios import kinds, node
 from tests.scenarios.kinds import Kind, Recorded
 from tests.scenarios.readings import MOST, SILENT, THINGS, TOGETHER, WIDE, exempt, of_subject
 from tests.scenarios.removal import Removal, nonsense, removals, taken, without
+from tests.tries import tries
 
 Test = TypeVar("Test", bound=Callable[..., None])
 Judged = Mapping[str, Result]
@@ -132,7 +133,7 @@ def test_the_nodes_are_judged_so_that_the_rest_means_something(recorded: Recorde
 def test_one_thing_that_is_not_there_changes_no_judgement_but_those_of_it(recorded: Recorded) -> None:
     every = [(kind, one) for kind in (*by_hand(), recorded.kind("gpu001")) for one in removals(kind.seen)]
 
-    @settings(deadline=None, max_examples=80)
+    @settings(deadline=None, max_examples=tries(80))
     @given(st.sampled_from(every))
     def test(drawn: tuple[Kind, Removal]) -> None:
         assert wrong(*drawn) == []

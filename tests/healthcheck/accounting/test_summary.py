@@ -30,6 +30,7 @@ from healthcheck.store.sweeps import SweepRecord, record
 from inventory.nodeset import fold
 from tests.command import muster
 from tests.healthcheck.triage.made import NOW, at, policy, problem
+from tests.tries import tries
 
 POLICY = policy()
 HOUR, DAY = 3600.0, 86400.0
@@ -65,7 +66,7 @@ def test_the_interval_is_that_of_the_tables(count: int, low: float, high: float)
     assert chance.interval(count) == pytest.approx((low, high), abs=5e-4)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=tries(30))
 @given(st.integers(0, 20_000))
 def test_an_interval_holds_the_count_and_grows_with_it(count: int) -> None:
     low, high = chance.interval(count)

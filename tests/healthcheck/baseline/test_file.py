@@ -35,6 +35,7 @@ from tests.healthcheck.baseline.books import (
     learned,
     message,
 )
+from tests.tries import tries
 
 MEMORY, LINK = ("Memory: 2113000000K/2147483648K available",
                 "mlx5_core 0000:18:00.0: firmware version: 28.39.1002")
@@ -88,7 +89,7 @@ WORDS = st.text(st.characters(blacklist_categories=["Cs"]), min_size=1, max_size
 
 @given(st.lists(HOSTILE.filter(bool), min_size=1, max_size=6), WORDS, WORDS, st.sampled_from(KernelEventKind),
        st.integers(1, 9), st.none() | st.integers(0, 7), st.tuples(HOSTILE, HOSTILE))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=tries(60))
 def test_whatever_nodes_say_comes_back_as_it_was(
     tmp_path_factory: pytest.TempPathFactory, texts: list[str], by: str, why: str, kind: KernelEventKind,
     count: int, priority: int | None, scope: tuple[str, str],
@@ -194,7 +195,7 @@ def test_a_template_stands_once(tmp_path: Path) -> None:
 
 
 @given(st.text(max_size=200), st.integers(0, 2000))
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=tries(50))
 def test_any_edit_gives_a_baseline_or_one_line(
     tmp_path_factory: pytest.TempPathFactory, text: str, at: int,
 ) -> None:

@@ -29,6 +29,7 @@ from tests.healthcheck.baseline.books import (
     learned,
     message,
 )
+from tests.tries import tries
 
 MEMORY, LINK = ("Memory: 2113000000K/2147483648K available",
                 "mlx5_core 0000:18:00.0: firmware version: 28.39.1002")
@@ -127,7 +128,7 @@ def _learned(looks: list[tuple[str, int, list[str]]], part: str) -> Baseline:
 
 
 @given(LOOKS, LOOKS, LOOKS)
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=tries(60))
 def test_merging_is_associative(one: list[tuple[str, int, list[str]]], two: list[tuple[str, int, list[str]]],
                                 three: list[tuple[str, int, list[str]]]) -> None:
     a, b, c = _learned(one, "1"), _learned(two, "2"), _learned(three, "3")
@@ -135,7 +136,7 @@ def test_merging_is_associative(one: list[tuple[str, int, list[str]]], two: list
 
 
 @given(LOOKS, LOOKS)
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=tries(60))
 def test_learning_in_portions_counts_as_learning_at_once(one: list[tuple[str, int, list[str]]],
                                                          two: list[tuple[str, int, list[str]]]) -> None:
     digests = ([digest(node, f"1{boot}", *says) for node, boot, says in one],

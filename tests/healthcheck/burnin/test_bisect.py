@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from healthcheck.burnin.bisect import BisectGroup, Bisection, SuspectUnits, units
 from healthcheck.burnin.model import Accusation, Object, Participant
 from healthcheck.burnin.weigh import PairOutcome
+from tests.tries import tries
 
 PASS, FAIL, UNKNOWN = PairOutcome.PASS, PairOutcome.FAIL, PairOutcome.UNKNOWN
 Answer = Callable[[BisectGroup], PairOutcome]
@@ -66,7 +67,7 @@ def test_nodes_that_are_proven_beforehand_fill_up_from_the_first_halves_on() -> 
     assert all(node.startswith("spare") for part in parts for node in part.padding)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=tries(40), deadline=None)
 @given(st.integers(2, 33), st.data())
 def test_each_bad_leaf_is_named_and_no_other(count: int, data: st.DataObject) -> None:
     bad = data.draw(st.sets(st.integers(0, count - 1), min_size=1, max_size=3))
@@ -175,7 +176,7 @@ def test_a_round_is_the_same_until_one_outcome_for_each_part_was_reported() -> N
     assert bisection.next() is parts
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 @given(st.integers(1, 20), st.integers(1, 5), st.randoms(use_true_random=False))
 def test_whatever_is_answered_it_ends_and_says_something(count: int, size: int, chance: object) -> None:
     bisection = Bisection(leaves(count, size), "all-1")

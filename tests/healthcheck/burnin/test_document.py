@@ -23,6 +23,7 @@ from inventory.errors import ConfigError, UsageError
 from tests.documents import schema
 from tests.healthcheck.burnin.faulty import faulty
 from tests.healthcheck.burnin.made import FLOORS, GIB, burnin, changed, places, sound
+from tests.tries import tries
 
 SCHEMA = schema("burnin-1")
 SOUND = as_bytes(burnin())
@@ -200,7 +201,7 @@ SMALL = json.loads(as_bytes(burnin(places(2, gpus=2), sound(places(2, gpus=2))))
 PLACES_IN = _places_in(SMALL)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=tries(300), deadline=None)
 @given(st.sampled_from(PLACES_IN),
        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20) | st.just([])
        | st.just({}) | st.just([[]]) | st.just({"x": {}}) | st.just(10**400) | st.just("\udc80"))

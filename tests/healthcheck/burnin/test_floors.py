@@ -26,6 +26,7 @@ from healthcheck.config.rulesfolder import packaged
 from healthcheck.ruleset.ruleset import load_ruleset
 from inventory.errors import RulesError, UsageError
 from tests.healthcheck.burnin.made import FLOORS, H100, RULES
+from tests.tries import tries
 
 SETTING = Setting(BUSBW, "node", H100, 8, 1, 0, 0, 8 * GIB, "auto")
 OURS = LearnedFloor(SETTING, (1, 1), 471.0, 1.5, 64, 456.9)
@@ -165,7 +166,7 @@ def test_the_same_setting_twice_is_a_mistake(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=tries(50), deadline=None)
 @given(st.builds(LearnedFloor, st.builds(
                      Setting, st.sampled_from(sorted(FIGURES)), st.sampled_from(["node", "rail", "all"]),
                      st.text(max_size=40), st.integers(1, 1024), st.just(3), st.integers(0, 64),

@@ -29,6 +29,7 @@ from healthcheck.burnin.model import (
 from healthcheck.burnin.rounds import NodePair, Round, pair
 from healthcheck.burnin.weigh import PairOutcome
 from healthcheck.burnin.weigh import PairTest as Sample
+from tests.tries import tries
 
 PASS, FAIL, UNKNOWN = PairOutcome.PASS, PairOutcome.FAIL, PairOutcome.UNKNOWN
 Answer = Callable[[NodePair, Round], PairOutcome]
@@ -328,7 +329,7 @@ def shapes(largest: int, leaves: int) -> st.SearchStrategy[list[int]]:
 
 # Where every answer is by chance, each round weighs all causes of all nodes: that takes up to a second with
 # 24 nodes, of up to 100 rounds. Six nodes here; of nine an example may take 10 s of CPU time.
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=tries(8), deadline=None)
 @given(shapes(2, 3), st.integers(0, 2), st.booleans(), st.integers(0, 2**32), st.floats(0, 1),
        st.floats(0, 0.5))
 def test_whatever_is_answered_it_ends_and_everything_adds_up(
@@ -339,7 +340,7 @@ def test_whatever_is_answered_it_ends_and_everything_adds_up(
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=tries(25), deadline=None)
 @given(shapes(3, 3), st.integers(0, 2), st.booleans(), st.integers(0, 2**32), st.floats(0, 1),
        st.floats(0, 0.5))
 def test_so_it_does_with_more_answers(sizes: list[int], domain: int, named_leaf: bool, seed: int, fails: float,
@@ -348,7 +349,7 @@ def test_so_it_does_with_more_answers(sizes: list[int], domain: int, named_leaf:
 
 
 @pytest.mark.slow
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=tries(8), deadline=None)
 @given(shapes(6, 4), st.integers(0, 3), st.booleans(), st.integers(0, 2**32), st.floats(0, 1),
        st.floats(0, 0.5))
 def test_so_it_does_with_more_nodes(sizes: list[int], domain: int, named_leaf: bool, seed: int, fails: float,
@@ -380,7 +381,7 @@ def adds_up(sizes: list[int], domain: int, named_leaf: bool, seed: int, fails: f
     assert len(named(accusations)) == len(accusations)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 @given(st.integers(2, 6), st.integers(6, 16), st.data())
 def test_of_a_few_nodes_that_fail_always_each_is_named_and_no_other_whatever_the_shape(
     leaves: int, size: int, data: st.DataObject,

@@ -15,6 +15,7 @@ from healthcheck.config.rulesfolder import packaged
 from healthcheck.ruleset.ruleset import load_ruleset
 from inventory.errors import ConfigError, RulesError
 from tests.healthcheck.burnin.made import H100, RULES
+from tests.tries import tries
 
 IN_NODE = Setting(BUSBW, "node", H100, 8, 1, 0, 0, 8 * GIB, "auto")
 PAIR = Setting(BUSBW, "leaf-pairs", H100, 8, 2, 8, 400, 8 * GIB, "ring", nvlink=False)
@@ -128,7 +129,7 @@ def test_a_folder_without_it_is_fine_and_none_at_all_is_not(tmp_path: Path) -> N
         load_burnin([tmp_path])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=tries(40), deadline=None)
 @given(st.recursive(st.none() | st.booleans() | st.floats() | st.text(max_size=8),
                     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(
                         st.sampled_from(["id", "value", "published", "counters", "floors", "share", "nodes"]),

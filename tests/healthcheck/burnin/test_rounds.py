@@ -25,6 +25,7 @@ from healthcheck.burnin.rounds import (
     turns,
     with_proven,
 )
+from tests.tries import tries
 
 SIZES = st.lists(st.integers(1, 40), min_size=1, max_size=12)
 
@@ -119,7 +120,7 @@ def test_two_nodes_of_a_leaf_meet_once() -> None:
     assert inside(leaves([2]), 1) == []
 
 
-@settings(max_examples=30)
+@settings(max_examples=tries(30))
 @given(st.integers(1, 5000), st.integers(1, 200))
 def test_any_number_of_nodes_in_leaves_of_any_size_is_paired_up(count: int, size: int) -> None:
     sizes = [min(size, count - begin) for begin in range(0, count, size)]

@@ -17,6 +17,7 @@ from healthcheck.burnin.priors import ENOUGH
 from healthcheck.burnin.rounds import Sites, pair
 from healthcheck.burnin.weigh import CandidateCause, PairEvidence, PairOutcome, causes_of
 from healthcheck.burnin.weigh import PairTest as Sample
+from tests.tries import tries
 
 SITES = Sites([Participant(f"{leaf}{domain}{at}", 8, leaf=leaf, domain=f"{leaf}{domain}" if leaf != "c"
                            else None) for leaf in "abcd" for domain in "xy" for at in range(4)])
@@ -107,7 +108,7 @@ def test_many_failures_out_of_one_leaf_to_two_others_are_the_leafs() -> None:
     assert [(cause.kind, cause.name) for cause in found.accused] in ([("uplinks", "a")], [("inside", "a")])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=tries(25), deadline=None)
 @given(st.integers(0, 2**32), st.floats(0, 1))
 def test_whoever_is_accused_gains_enough_beside_the_others_and_was_seen_failing(
     seed: int, fails: float,
@@ -124,7 +125,7 @@ def test_whoever_is_accused_gains_enough_beside_the_others_and_was_seen_failing(
     assert again.accused == found.accused and again.unexplained() == found.unexplained()
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=tries(12), deadline=None)
 @given(st.integers(0, 2**32), st.floats(0.02, 1))
 def test_what_failed_has_a_name_or_is_unexplained_or_a_doubt(seed: int, fails: float) -> None:
     chance = random.Random(seed)

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from healthcheck.certify.ed25519 import ed25519_holds
+from tests.tries import tries
 
 ORDER = 2**252 + 27742317777372353535851937790883648493
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
@@ -41,7 +42,7 @@ def test_the_vectors_of_the_rfc_hold_and_no_bit_of_them_may_change(name: str) ->
     assert not ed25519_holds(public[:-1] + bytes([public[-1] ^ 1]), message, signature)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 @given(st.binary(min_size=32, max_size=32), st.binary(max_size=200), st.integers(-1, 95))
 def test_what_a_library_signs_holds_and_what_it_refuses_does_not(
     secret: bytes, message: bytes, flipped: int,
@@ -80,6 +81,6 @@ def test_a_key_that_signs_anything_is_none(key: bytes) -> None:
 
 
 @given(st.binary(max_size=40), st.binary(max_size=10), st.binary(max_size=70))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=tries(100), deadline=None)
 def test_any_bytes_at_all_are_refused_quietly(public: bytes, message: bytes, signature: bytes) -> None:
     assert not ed25519_holds(public, message, signature)

@@ -25,6 +25,7 @@ from healthcheck.certify.manifest import checked_manifest, issue, load_manifest,
 from healthcheck.certify.pair import read_pair, write_pair
 from inventory.errors import CertificateError
 from tests.healthcheck.certify.world import HARDWARE, NOW, Head, dying, head, passed
+from tests.tries import tries
 
 
 @pytest.fixture
@@ -157,7 +158,7 @@ JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st
 @given(st.sampled_from(("nodes", "revoked", "cluster", "serial", "made", "schema", "stage", "at", "what",
                         "figures", "hardware", "id", "boot", "renewed")),
        JSON)
-@settings(max_examples=150)
+@settings(max_examples=tries(150))
 def test_a_key_of_the_manifest_that_is_anything_is_read_or_refused_and_no_traceback(
     key: str, value: Any,
 ) -> None:

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from healthcheck.certify.serial import newest_written, next_serial, written_serial
 from inventory.errors import CertificateError
 from tests.healthcheck.certify.world import dying
+from tests.tries import tries
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=tries(40), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 2_000_000_000), st.integers(0, 25)), min_size=1, max_size=6))
 def test_numbers_rise_over_every_clock_and_every_kill(
     tmp_path_factory: pytest.TempPathFactory, turns: list[tuple[int, int]],

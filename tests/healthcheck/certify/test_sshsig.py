@@ -15,6 +15,7 @@ from healthcheck.certify.keys import load_keys, new_key, signer_of
 from healthcheck.certify.sshsig import BadSignature, PublicKey, armored, public_key, trusted_keys, verified
 from tests.healthcheck.certify.world import NOW, Head, head
 from tests.testbed.require import require
+from tests.tries import tries
 
 KEYGEN = Path("/usr/bin/ssh-keygen")
 DATA = b'{"nodes":{}}\n'
@@ -113,7 +114,7 @@ def test_a_signature_cut_anywhere_or_with_any_bit_flipped_never_holds_for_anythi
 
 
 @given(st.binary(max_size=300), st.booleans())
-@settings(max_examples=150)
+@settings(max_examples=tries(150))
 def test_no_bytes_are_a_signature_by_chance_and_none_is_a_traceback(noise: bytes, wrapped: bool) -> None:
     text = b"-----BEGIN SSH SIGNATURE-----\n" + base64.b64encode(
         b"SSHSIG\0\0\0\1" + noise) + b"\n-----END SSH SIGNATURE-----\n"

@@ -22,6 +22,7 @@ from inventory.text import clean
 from tests.documents import validate
 from tests.healthcheck.change import planted
 from tests.testbed.killing import changes as killed
+from tests.tries import tries
 
 ROOT = Path(__file__).resolve().parents[3]
 TEXT = st.text(max_size=40).map(clean)
@@ -71,7 +72,7 @@ SMALL = json.dumps(document(replace(judged_one(), before=replace(
 PATHS = values(json.loads(SMALL))
 
 
-@settings(max_examples=300)
+@settings(max_examples=tries(300))
 @given(st.sampled_from(PATHS), st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5)
        | st.lists(st.integers(), max_size=2) | st.dictionaries(st.text(max_size=3), st.integers(), max_size=2))
 def test_a_document_with_any_value_exchanged_is_read_or_refused_in_one_line(path: tuple[Any, ...], value: Any) -> None:

@@ -16,6 +16,7 @@ from healthcheck.model.recording import Capture, FileCapture, Outcome
 from tests.healthcheck import machine
 from tests.healthcheck.checks.test_docker import HUNG
 from tests.healthcheck.checks.verdicts import cohort, findings_of, verdict
+from tests.tries import tries
 
 ETC, RUN = "/etc/cdi/nvidia.yaml", "/var/run/cdi/nvidia.yaml"
 LIB = "/usr/lib/x86_64-linux-gnu"
@@ -113,7 +114,7 @@ EDITS = st.fixed_dictionaries({}, optional={
     "hooks": st.lists(st.builds(lambda path: {"args": ["a", "b::/c"], "hookName": "createContainer", "path": path}, PATH), min_size=1, max_size=2)})
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=tries(50))
 @given(devices=st.dictionaries(WORD, EDITS, min_size=1, max_size=3), edits=EDITS)
 def test_a_specification_says_the_same_in_json_and_in_yaml(devices: dict[str, Any], edits: dict[str, Any]) -> None:
     document = {"cdiVersion": "0.6.0", "containerEdits": edits, "devices": [

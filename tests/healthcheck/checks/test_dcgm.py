@@ -32,6 +32,7 @@ from inventory.model import Node
 from tests.healthcheck import machine
 from tests.packagedrules import RULES
 from tests.testbed.collector import collect
+from tests.tries import tries
 
 DISRUPTIVE = [rule for rule in RULES.rules if rule.disruptive]
 
@@ -429,7 +430,7 @@ JSON = st.recursive(
                          "error_severity", "info", "runtime_error"]), inner, max_size=4), max_leaves=25)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=tries(300))
 @given(root=JSON, beside=JSON, name=st.sampled_from(["DCGM Diagnostic", "DCGM GPU Diagnostic"]))
 def test_whatever_a_document_holds_it_is_read_or_refused(root: object, beside: object, name: str) -> None:
     whole = {name: root, "entity_groups": beside, "GPU Device IDs": beside, "GPU Device Serials": beside,
@@ -441,7 +442,7 @@ def test_whatever_a_document_holds_it_is_read_or_refused(root: object, beside: o
         assert "could not be read from the node's output" not in getattr(value, "reason", "")
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=tries(60))
 @given(st.data())
 def test_whatever_one_place_of_a_healthy_document_holds_instead_it_passes_only_if_it_is_a_pass(
     data: st.DataObject,

@@ -26,6 +26,7 @@ from healthcheck.sweep.assess import Assessment
 from inventory.model import Node
 from tests.healthcheck import machine
 from tests.healthcheck.checks.verdicts import RULESET
+from tests.tries import tries
 
 RULES = {rule.id for rule in RULESET.rules
          if {"kernel_log", "kernel_events", "xids"} & set(rule.checked.facts)}
@@ -83,7 +84,7 @@ SAID = st.lists(st.one_of(st.sampled_from(HEALTHY), st.sampled_from(FAULTS), st.
                 max_size=12)
 
 
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=tries(15))
 @given(st.lists(st.tuples(SAID, st.sampled_from([0, 0, 0, 7])), min_size=1, max_size=3))
 def test_a_log_is_judged_among_others_as_it_is_alone(logs: list[tuple[list[str], int]]) -> None:
     # Each of them over and over, so that what others said is looked up; in between logs that say the same

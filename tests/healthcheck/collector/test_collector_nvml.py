@@ -30,6 +30,7 @@ from provisioning.demo.build import Libraries, build
 from tests.healthcheck import machine
 from tests.testbed.collector import await_none_with, running
 from tests.testbed.require import require
+from tests.tries import tries
 
 
 class NVMLError(Exception):
@@ -244,7 +245,7 @@ def test_times_of_slowdowns_are_read_from_either_numbering(release: str, bits: i
 
 
 @given(release=st.sampled_from(NUMBERINGS), bits=st.sampled_from((0, 32, 64)), data=st.data())
-@settings(max_examples=300)
+@settings(max_examples=tries(300))
 def test_no_setting_of_power_smoothing_is_ever_taken_for_a_time(release: str, bits: int, data: Any) -> None:
     def setting(name: str) -> int:
         most = next((most for part, most in RANGES.items() if part in name), 10**9)

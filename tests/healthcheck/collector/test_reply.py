@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from healthcheck.collector.reply import decode
 from healthcheck.model.recording import Outcome, Recording, capture_to_json, from_json, to_json
 from inventory.transport.base import Failure, Reply, Stage
+from tests.tries import tries
 
 HOST = {"hostname": "gpu007", "boot_id": "b007", "time": 1.5, "uid": 0, "python": "3.11.2",
         "machine": "x86_64", "cpu_s": 0.03}
@@ -219,7 +220,7 @@ def test_many_blocks_that_are_small_each_are_let_off_at_the_limit_of_the_answer(
 GOOD = packed(DOCUMENT)
 
 
-@settings(max_examples=300)
+@settings(max_examples=tries(300))
 @given(st.integers(0, len(GOOD) - 1), st.integers(0, 255), st.integers(0, len(GOOD)))
 def test_a_changed_or_cut_answer_never_claims_more_than_was_sent(at: int, byte: int, kept: int) -> None:
     """The frame's checksum is not asked here: zlib's own must do."""

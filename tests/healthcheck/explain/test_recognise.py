@@ -23,6 +23,7 @@ from healthcheck.explain.page import document, page
 from healthcheck.explain.recognise import MOST, open_file, opened_of, recognise
 from inventory.errors import UsageError
 from tests.healthcheck.explain.cases import FOLDER, explained
+from tests.tries import tries
 
 FORMS = {".dmesg": FileKind.KERNEL, ".kern.log": FileKind.KERNEL, ".bug-report.log": FileKind.BUG_REPORT,
          ".nvidia-smi-q.txt": FileKind.SMI, ".dcgm.json": FileKind.DCGM, ".nccl.log": FileKind.JOB,
@@ -120,7 +121,7 @@ _PIECES = st.sampled_from([
 ])
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=tries(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.one_of(st.binary(max_size=300),
                  st.lists(st.one_of(_PIECES, st.binary(max_size=20)), max_size=14).map(b"".join)))
 @example(b'{"schema": "muster.check/1", "nodes": [{"results": [{"status": "fail", "findings": [1, {}]}]}]}')
@@ -136,7 +137,7 @@ def test_any_bytes_are_explained_or_refused_in_one_line_and_never_raise(data: by
     assert told.exit_code in (0, 1, 3)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=tries(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(sorted(path.name for path in FOLDER.iterdir() if path.suffix != ".md")), st.data())
 def test_a_composed_file_that_was_damaged_never_raises(name: str, data: st.DataObject) -> None:
     whole = bytearray((FOLDER / name).read_bytes())

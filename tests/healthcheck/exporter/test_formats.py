@@ -20,6 +20,7 @@ from healthcheck.model.exposition import CONTENT_TYPE, COUNTER, GAUGE, MetricFam
 from tests.healthcheck.exporter import made
 from tests.healthcheck.exporter.test_board import Told
 from tests.healthcheck.exporter.test_server import get, serving
+from tests.tries import tries
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 PROMETHEUS_2 = ("application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,"
@@ -95,7 +96,7 @@ def test_over_http_either_comes_plain_and_compressed(small: bool) -> None:
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=tries(50), deadline=None)
 @given(st.lists(st.tuples(st.sampled_from([GAUGE, COUNTER]), TEXT, st.lists(st.tuples(TEXT, TEXT, st.floats()), max_size=3)),
                 max_size=3))
 def test_text_is_the_same_whether_a_node_or_the_head_writes_it(

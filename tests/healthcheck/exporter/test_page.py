@@ -24,6 +24,7 @@ from healthcheck.store.telemetry import Telemetry
 from tests.healthcheck.exporter import made
 from tests.healthcheck.model.test_exposition import theirs
 from tests.testbed.require import require
+from tests.tries import tries
 
 HOUR = 3600.0
 
@@ -218,7 +219,7 @@ def test_where_there_are_too_many_series_the_worst_rules_stay_and_what_is_left_o
     assert count(least) <= 1000 + 40 and samples(least, "muster_node_state", "node", "state")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=tries(40), deadline=None)
 @given(st.data())
 def test_a_whole_page_is_what_prometheus_client_writes_of_it(data: st.DataObject) -> None:
     text = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)

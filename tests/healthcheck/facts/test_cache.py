@@ -23,6 +23,7 @@ from healthcheck.kernellog.fold import LazyDigest
 from healthcheck.model.recording import SCHEMA, Capture, FileCapture, Outcome, Recording, read
 from healthcheck.ruleset.ruleset import load_ruleset
 from tests.healthcheck import machine
+from tests.tries import tries
 
 load_ruleset([packaged()])      # so that all facts are known
 RECORDINGS = Path(__file__).resolve().parents[2] / "recordings"
@@ -105,7 +106,7 @@ def changed(capture: Capture, how: str, at: int) -> Capture:
 WAYS = st.sampled_from(["text", "file", "lost", "exit", "stderr", "note", "slow", "outcome", "order", "cut"])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=tries(25), deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(PROBES), WAYS, st.integers(0, 300)), min_size=1, max_size=5))
 def test_a_node_of_which_something_else_was_captured_has_its_own_facts(
     changes: list[tuple[str, str, int]],
@@ -142,7 +143,7 @@ def test_equal_links_and_counters_of_several_nodes_share_their_facts_although_th
 LINK = [1, 7, 26562, 2, "0000:05:00.0", 0, 0, 0, 0, 0]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 17), st.integers(0, 9),
                           st.sampled_from([0, 1, True, False, 1.0, -3, -15, None, "1", [1], {}])),
                 min_size=1, max_size=4))

@@ -16,6 +16,7 @@ from healthcheck.facts.values import Partial, Unmeasured
 from healthcheck.model.recording import Capture, Outcome
 from healthcheck.ruleset import plugins
 from tests.healthcheck import machine
+from tests.tries import tries
 
 plugins.load()
 JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=20),
@@ -38,7 +39,7 @@ def printed(text: str) -> Capture:
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
-@settings(max_examples=40)
+@settings(max_examples=tries(40))
 @given(value=JSON, text=st.text(max_size=200), exit_status=st.integers(-9, 255), stderr=st.text(max_size=60))
 def test_no_text_of_a_tool_upsets_a_builder(name: str, value: Any, text: str, exit_status: int,
                                             stderr: str) -> None:

@@ -18,6 +18,7 @@ from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, rea
 from healthcheck.model.recording import Capture, FileCapture, Outcome, from_json, to_json
 from healthcheck.ruleset import plugins
 from tests.healthcheck import machine
+from tests.tries import tries
 
 plugins.load()
 
@@ -260,7 +261,7 @@ TEXTS = st.one_of(st.text(max_size=300), st.sampled_from([
 ]))
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=tries(300))
 @given(name=st.sampled_from(sorted(FACTS)), text=TEXTS, stderr=TEXTS,
        exit_status=st.sampled_from([None, 0, 1, -9]), keep=st.booleans())
 def test_rubbish_costs_one_fact_and_never_the_sweep(name: str, text: str, stderr: str,

@@ -18,6 +18,7 @@ from healthcheck.facts.values import Unmeasured, reading
 from healthcheck.model.recording import Capture, Outcome
 from tests.healthcheck import machine
 from tests.healthcheck.facts.test_smi import LOG, printed
+from tests.tries import tries
 
 # nvmlReturn_t of nvml.h that a GPU's handle or reading may bring, without those that are our own.
 OF_A_GPU = (3, 6, 8, 9, 10, 11, 14, 15, 16, 18, 19, 21, 23, 27, 28, 29, 999)
@@ -124,7 +125,7 @@ def test_that_none_answers_is_known_only_of_gpus_that_all_refuse(lines: list[Any
     assert none_answers(lines) == words
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=tries(200))
 @given(st.lists(st.dictionaries(
     st.sampled_from([*LIVE, "name", "error", "index", "x"]),
     st.one_of(st.integers(), st.none(), st.text(max_size=4), st.fixed_dictionaries({"ok": st.integers()}),
@@ -182,7 +183,7 @@ def test_a_gpu_that_prints_errors_for_what_is_read_from_the_board_does_not_answe
     assert [silent(gpu) for gpu in gpus(CRASH, gpu_smi=printed(text))] == [False, True]
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=tries(200))
 @given(st.text(alphabet="GPU 01:.abXunkower\n<\x1b", max_size=120))
 def test_any_message_of_nvidia_smi_is_bounded_and_harmless(text: str) -> None:
     for one in unreachable("Unable to determine the device handle for GPU" + text):

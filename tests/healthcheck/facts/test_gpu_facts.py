@@ -18,6 +18,7 @@ from healthcheck.model.recording import Capture, Outcome
 from healthcheck.scrub import scrub
 from inventory.model import Node
 from tests.healthcheck import machine
+from tests.tries import tries
 
 OF_NVML = ("gpus", "gpu_links", "nvlinks", "nvlink_errors", "nvlink5_errors", "gpu_pairs", "gpu_loads")
 assert {spec.build.__module__ for name, spec in FACTS.items() if name in OF_NVML[1:]} == {
@@ -259,7 +260,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=tries(400))
 @given(name=st.sampled_from(OF_NVML),
        key=st.sampled_from(["nvlinks", "p2p", "processes", "memory_used_bytes", "index", "error", "name"]),
        value=VALUES, wrapped=st.booleans())
@@ -287,7 +288,7 @@ def test_a_number_in_the_place_of_a_links_remote_end_is_no_address() -> None:
         Unmeasured("NVML: not in the reader's format"), UNSUPPORTED, Unmeasured("NVML: error 999")]
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=tries(300))
 @given(name=st.sampled_from(OF_NVML),
        row=st.lists(st.integers(-40, 40) | st.text(max_size=4) | st.none() | st.booleans(), max_size=22))
 def test_a_row_of_any_form_is_read_or_unmeasured(name: str, row: list[Any]) -> None:

@@ -18,6 +18,7 @@ from healthcheck.model.recording import Capture, FileCapture, Outcome
 from tests.healthcheck import machine
 from tests.healthcheck.nvl72.rack import asked
 from tests.testbed import collector
+from tests.tries import tries
 
 # What nvidia-imex-ctl -N -j -H said of two nodes, and of two whose services were of another version than the tool (NVIDIA's isvctl tests).
 UP = json.dumps({"nodes": {
@@ -111,7 +112,7 @@ JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size
 
 
 @given(JSON.map(json.dumps) | st.text(max_size=60) | st.integers(0, len(UP)).map(lambda end: UP[:end]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=tries(150), deadline=None)
 def test_whatever_a_tool_prints_is_a_domain_or_a_reason(text: str) -> None:
     found = seen(asked(text))
     status = reading(found, "status")

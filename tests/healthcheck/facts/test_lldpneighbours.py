@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from healthcheck.facts.lldpneighbours import MOST_LETTERS, LldpNeighbour, neighbours
 from inventory.text import clean
+from tests.tries import tries
 
 RECORDINGS = Path(__file__).resolve().parents[2] / "recordings" / "lldp"
 FORMS = ("json", "json0", "xml")
@@ -91,7 +92,7 @@ JSON = st.recursive(st.none() | st.booleans() | st.integers() | WORDS, lambda in
                     max_leaves=25)
 
 
-@settings(max_examples=400)
+@settings(max_examples=tries(400))
 @given(st.fixed_dictionaries({"lldp": JSON | st.fixed_dictionaries({"interface": JSON | st.lists(st.dictionaries(WORDS, JSON, max_size=2), max_size=3)})}))
 def test_any_json_gives_clean_neighbours_or_a_line(document: Any) -> None:
     try:
@@ -105,7 +106,7 @@ def test_any_json_gives_clean_neighbours_or_a_line(document: Any) -> None:
         assert one.interface
 
 
-@settings(max_examples=300)
+@settings(max_examples=tries(300))
 @given(st.text(max_size=200) | st.text(alphabet="<>/!&;\"'= lldpinterfacename\n", max_size=300))
 def test_any_text_gives_clean_neighbours_or_a_line(text: str) -> None:
     try:

@@ -26,6 +26,7 @@ from healthcheck.model.recording import Capture, Outcome
 from provisioning.demo.build import build
 from tests.healthcheck import machine
 from tests.testbed.collector import collect
+from tests.tries import tries
 
 HERE = Path(__file__).parents[2] / "recordings/nvidia-smi"
 LOG = (HERE / "h100-q-x.xml").read_text()
@@ -406,7 +407,7 @@ def test_depth_and_length_are_bounded() -> None:
     assert len(one(changed("serial", "x" * 100_000)).serial) == SMI_TEXT
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=tries(300))
 @given(st.one_of(st.text(max_size=200), st.text(max_size=200).map(lambda text: LOG.replace("N/A", text)),
                  st.integers(0, len(LOG)).flatmap(
                      lambda at: st.text(max_size=20).map(lambda text: LOG[:at] + text + LOG[at:]))))

@@ -29,6 +29,7 @@ from tests import packagedrules
 from tests.healthcheck import machine
 from tests.healthcheck.facts import smidocs
 from tests.healthcheck.facts.smidocs import Board, Driver
+from tests.tries import tries
 
 NO_NVML = Capture(Outcome.CRASHED, exit=-11)
 DOCUMENTS = smidocs.documents()
@@ -303,7 +304,7 @@ def test_a_log_with_any_element_removed_doubled_or_unread_passes_no_rule_that_re
     assert wrong == {}
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=tries(150))
 @given(st.data())
 def test_any_log_with_any_element_removed_doubled_or_hostile_passes_no_rule_that_reads_it(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(DOCUMENTS)))

@@ -17,6 +17,7 @@ from healthcheck.gate.decide import Gate, answer
 from healthcheck.gate.locate import Forged, Missing, load
 from healthcheck.gate.reading import SnapshotError, bytes_of, snapshot_of
 from tests.healthcheck.gate.fleet import NOW, Place, certificate, document, entry, fleet
+from tests.tries import tries
 
 JSON = st.recursive(st.none() | st.booleans() | st.integers()
                     | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
@@ -97,13 +98,13 @@ def test_the_reader_alone_makes_of_a_cut_or_altered_snapshot_an_error_or_a_snaps
 
 
 @given(JSON)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=tries(100), deadline=None)
 def test_no_entry_but_a_whole_one_opens(held: Any) -> None:
     assert answer(snapshot_of(bytes_of(document({"gpu001": held}))), ["gpu001"], NOW).gate is not Gate.OPEN
 
 
 @given(st.sampled_from(sorted(entry())), JSON)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=tries(100), deadline=None)
 def test_one_key_that_is_anything_is_never_a_traceback(key: str, held: Any) -> None:
     said = answer(snapshot_of(bytes_of(document({"gpu001": entry(**{key: held}), "gpu002": entry()}))),
                   ["gpu001", "gpu002"], NOW)
@@ -112,7 +113,7 @@ def test_one_key_that_is_anything_is_never_a_traceback(key: str, held: Any) -> N
 
 
 @given(st.sampled_from(sorted(certificate())), JSON)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=tries(100), deadline=None)
 def test_one_key_of_a_certificate_that_is_anything_is_never_a_traceback(key: str, held: Any) -> None:
     said = answer(snapshot_of(bytes_of(document({"gpu001": entry(certificate=certificate(**{key: held}))}))),
                   ["gpu001"], NOW)
@@ -121,7 +122,7 @@ def test_one_key_of_a_certificate_that_is_anything_is_never_a_traceback(key: str
 
 
 @given(st.sampled_from(sorted(document({}))), JSON)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=tries(100), deadline=None)
 def test_one_key_of_the_snapshot_that_is_anything_is_an_error_or_never_opens(key: str, held: Any) -> None:
     whole = {**document(fleet(1)), key: held}
     try:
@@ -135,7 +136,7 @@ def test_one_key_of_the_snapshot_that_is_anything_is_an_error_or_never_opens(key
 
 
 @given(st.binary(max_size=200))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=tries(100), deadline=None)
 def test_any_bytes_at_all_are_an_error(data: bytes) -> None:
     with pytest.raises(SnapshotError):
         snapshot_of(data)
@@ -149,7 +150,7 @@ def test_brackets_without_end_are_an_error() -> None:
 
 
 @given(st.lists(st.text(min_size=1, max_size=6), unique=True, max_size=5))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=tries(100), deadline=None)
 def test_laid_out_by_lines_or_not_the_same_is_read(found: list[str]) -> None:
     held = document({name: {"n": name} for name in found})
     laid_out, plain = snapshot_of(bytes_of(held)), snapshot_of(json.dumps(held).encode())

@@ -15,6 +15,7 @@ from healthcheck.certify.pair import NoPair, read_pair, write_pair
 from healthcheck.gate.fetch import keep, parted
 from healthcheck.gate.snapshot import NoSnapshot, SnapshotRefused, current, keys_in, seen
 from tests.healthcheck.certify.world import Head, Place, head, place
+from tests.tries import tries
 
 
 @pytest.fixture
@@ -144,7 +145,7 @@ def test_a_damaged_memory_opens_nothing_and_a_fetch_mends_it(made: Head, node: P
 
 
 @given(st.binary(max_size=200), st.binary(max_size=200))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 def test_no_bytes_are_a_snapshot_by_chance(
     tmp_path_factory: pytest.TempPathFactory, data: bytes, signature: bytes,
 ) -> None:

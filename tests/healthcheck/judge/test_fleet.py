@@ -36,6 +36,7 @@ from inventory.model import Node
 from tests.healthcheck import machine
 from tests.healthcheck.rules import Thing, rule, thing
 from tests.packagedrules import RULES
+from tests.tries import tries
 
 BY_ID = {known.id: known for known in RULES.rules}
 FLEET = [known for known in RULES.rules if known.checked.fleet]
@@ -423,7 +424,7 @@ def test_a_majority_accuses_exactly_those_that_differ(values: list[str]) -> None
             f"n{i}" for i, v in enumerate(values) if v != most}
 
 
-@settings(max_examples=25)
+@settings(max_examples=tries(25))
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(20, 90)), min_size=3, max_size=12), st.randoms())
 def test_whatever_is_unmeasured_no_node_passes_on_what_was_not_read(
     marks: list[tuple[int, int]], random: Any,

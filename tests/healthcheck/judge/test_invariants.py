@@ -19,6 +19,7 @@ from healthcheck.sweep.assess import Assessment
 from inventory.model import Node
 from tests.healthcheck import machine
 from tests.packagedrules import RULES
+from tests.tries import tries
 
 NODES = tuple(Node(name=f"gpu00{n}", sku="hgx-h100") for n in range(1, 5))
 TARGET = NODES[0].name
@@ -106,7 +107,7 @@ def lost(capture: Capture, outcome: Outcome | None, keep: float) -> Capture | No
     return replace(capture, outcome=outcome, text="", files={}, exit=None)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=tries(60))
 @given(probe=st.sampled_from(sorted(BY_PROBE)),
        outcome=st.sampled_from([None, *(o for o in Outcome if o is not Outcome.DONE)]),
        keep=st.floats(0, 0.99))
@@ -138,7 +139,7 @@ READING = st.one_of(st.just(None), st.just({"na": True}), st.just({"error": [15,
                                      [[0] * 20]]).map(lambda value: {"ok": value}), st.just("nonsense"))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=tries(40))
 @given(changed=st.dictionaries(st.tuples(st.integers(0, 7), st.sampled_from(_readings())), READING,
                                min_size=1, max_size=6), probe=st.sampled_from(sorted(BY_PROBE)),
        outcome=st.sampled_from([None, *(o for o in Outcome if o is not Outcome.DONE)]),
@@ -161,7 +162,7 @@ def test_invariant_1_no_damage_turns_what_failed_or_was_unknown_of_a_gpu_into_pa
     assert not cured, f"{cured} passed once {probe} was {outcome and outcome.value}"
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=tries(40))
 @given(gpu=st.integers(0, 7), key=st.sampled_from(_readings()),
        how=st.sampled_from([None, {"error": [999, "Unknown Error"]}, {"ok": None}, 3]))
 def test_invariant_1_no_rule_gains_a_pass_from_a_reading_that_is_not_there(
@@ -180,7 +181,7 @@ def test_invariant_1_no_rule_gains_a_pass_from_a_reading_that_is_not_there(
 ENTRIES = [(name, path) for name, capture in machine.captures().items() for path in capture.files]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=tries(60))
 @given(entry=st.sampled_from(ENTRIES),
        outcome=st.sampled_from([o for o in Outcome if o not in (Outcome.DONE, Outcome.MISSING)]))
 def test_invariant_1_not_measured_is_never_pass_for_any_file(entry: tuple[str, str],

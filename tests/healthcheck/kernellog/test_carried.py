@@ -17,6 +17,7 @@ from healthcheck.kernellog.carried import (
     representative,
     to_text,
 )
+from tests.tries import tries
 
 
 def log(*numbers: int, text: str = "x") -> str:
@@ -82,7 +83,7 @@ def test_resets_are_handed_on_for_the_whole_boot_the_newest_of_each_gpu() -> Non
     assert carry_over(handed, log(9), {}).numbers == handed.numbers
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=tries(20), deadline=None)
 @given(st.dictionaries(st.text(max_size=5), st.lists(st.integers(0, 1999), max_size=300), max_size=80),
        st.integers(1, 300))
 def test_what_is_handed_on_is_bounded_and_each_rule_keeps_what_tells_most(

@@ -58,7 +58,7 @@ def forged(form: Format, texts: list[str]) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("form", formats(), ids=lambda form: form.name)
 def test_a_fault_in_a_users_text_convicts_no_one(form: Format) -> None:
-    texts = [*XIDS, *Random(form.name).sample(faults(), 40)]
+    texts = [*XIDS, *Random(form.name).sample(faults(), 8)]        # the slow tier takes all
     assert forged(form, texts) == []
 
 

@@ -24,6 +24,7 @@ from healthcheck.model.recording import (
 )
 from healthcheck.sweep.snapshots import encode
 from tests.healthcheck import machine
+from tests.tries import tries
 
 # What our form is made of, and what resembles it: in texts it stands escaped, in bytes as it is.
 MARKS = ('"files":{"', '"],"', '"]}},"', '"]}', "],", "]}},", "files", '":["', "done", '"', "\\", "\\\\",
@@ -41,7 +42,7 @@ RECORDINGS = st.builds(lambda captures: Recording("n1", 1.5, machine.HOST, None,
                        st.dictionaries(TEXTS, CAPTURES, max_size=3))
 
 
-@settings(max_examples=150)
+@settings(max_examples=tries(150))
 @given(RECORDINGS)
 def test_what_we_write_is_read_as_it_was(recording: Recording) -> None:
     data = encode(recording)
@@ -59,7 +60,7 @@ WRITTEN = encode(Recording("n1", 1.5, machine.HOST, None, {
     "z": Capture(Outcome.DONE, None, 0.4, 3, files={"/a": FileCapture(Outcome.TRUNCATED, "1\n")})}))
 
 
-@settings(max_examples=400)
+@settings(max_examples=tries(400))
 @given(st.lists(st.tuples(st.integers(0, len(WRITTEN)), st.integers(0, 30),
                           st.sampled_from(MARKS) | st.just("")), min_size=1, max_size=4))
 def test_whatever_is_read_is_a_recording_or_says_why_it_is_none(changes: list[tuple[int, int, str]]) -> None:

@@ -34,6 +34,7 @@ from inventory.model import Node
 from tests.command import muster
 from tests.healthcheck import machine
 from tests.packagedrules import RULES
+from tests.tries import tries
 
 GOOD = "profile: quiet\ntitle: a test\nleave_out: [docker-*, host-swap]\n"
 
@@ -327,7 +328,7 @@ def test_what_was_left_out_live_is_left_out_in_the_replay(tmp_path: Path) -> Non
     assert refused.returncode == 2 and "no such profile: 'quiet'" in refused.stderr
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=tries(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.one_of(
     st.text(max_size=100),
     st.lists(st.sampled_from([*GOOD.splitlines(), "leave_out: {a: b}", "only: [host-*]", "enable: [1]",

@@ -22,6 +22,7 @@ from healthcheck.statuspage.served import StatusPage
 from healthcheck.store.file import opened
 from inventory.load import load_inventory
 from tests.healthcheck.statuspage.made import HOSTILE, World, world
+from tests.tries import tries
 
 NOW = 1_795_800_000.0
 VOID = {"meta", "link", "input", "img", "br"}
@@ -150,7 +151,7 @@ def test_no_text_of_a_node_becomes_markup(made: dict[str, Any], text: str) -> No
     assert [tag for tag, _ in hostile.tags] == [tag for tag, _ in harmless.tags]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=tries(25), deadline=None)
 @given(st.text(max_size=40))
 def test_any_text_is_shown_as_itself(text: str) -> None:
     one = {"node": text, "sku": text, "state": "healthy", "gate": "open", "next": text}

@@ -29,6 +29,7 @@ from healthcheck.store.telemetry import Telemetry
 from healthcheck.store.versions import Version, history
 from inventory.errors import StoreError
 from tests.command import muster
+from tests.tries import tries
 
 DAY = 86400.0
 
@@ -47,7 +48,7 @@ def backwards(store: Store) -> list[tuple[object, ...]]:
         f"SELECT '{table}', began, seen, ended FROM {table} WHERE ended < began OR seen < began OR ended < seen")]  # noqa: S608
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=tries(15), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.floats(-3 * DAY, 3 * DAY), st.sets(st.sampled_from(["n1", "n2", "n3"]))), min_size=1,
                 max_size=8))
 def test_whatever_the_clock_did_nothing_ends_before_it_begins_and_a_right_sweep_is_the_newest(

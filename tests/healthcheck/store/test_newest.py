@@ -18,6 +18,7 @@ from healthcheck.store.newest import Newest, NotPassed
 from healthcheck.store.readings import NodeReadings
 from healthcheck.store.sweeps import SweepRecord, record
 from healthcheck.store.telemetry import GpuTelemetry, PortTelemetry, Telemetry
+from tests.tries import tries
 
 GPU = GpuTelemetry("0000:18:00.0", 0, "GPU-a", "160", "H100", "96.00", 31.0, 72.0, 4.0,
                    {"ecc_uncorrected": 0.0, "slow_thermal": 1.5})
@@ -133,7 +134,7 @@ def test_where_the_log_was_never_read_there_is_no_count_of_nought(store: Store) 
     assert found is not None and found.xids is None
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 @given(st.lists(st.lists(st.tuples(st.sampled_from(["a", "b", "c"]), st.integers(0, 50)), max_size=3),
                 min_size=2, max_size=6))
 def test_counters_of_a_node_never_go_down_whatever_its_gpus_show(looks: list[list[tuple[str, int]]]) -> None:

@@ -21,6 +21,7 @@ from healthcheck.store.rmas import alarms, kind_of, rmas
 from healthcheck.store.sweeps import SweepRecord, record
 from tests.healthcheck.store.test_sweeps import GOOD, report
 from tests.testbed.memory import in_memory
+from tests.tries import tries
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ WORDS = st.tuples(st.sampled_from(["n1", "n2"]), st.sampled_from(["psu 1", "psu 
                   st.sampled_from(["", "P1", "P2", "P3"]))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=tries(50), deadline=None)
 @given(st.lists(st.tuples(WORDS, st.booleans()), max_size=10))
 def test_whoever_says_what_no_part_is_in_two_places_and_no_place_has_two(
     said: list[tuple[tuple[str, str, str], bool]],

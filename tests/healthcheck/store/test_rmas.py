@@ -15,6 +15,7 @@ from healthcheck.store.readings import Component, NodeReadings
 from healthcheck.store.rmas import alarms, begin, close, exchange, give_back, outcome, rmas, ship
 from healthcheck.store.sweeps import SweepRecord, record
 from tests.testbed.memory import in_memory
+from tests.tries import tries
 
 NODES = ("n1", "n2", "n3")
 SLOT = "0000:18:00.0"
@@ -32,7 +33,7 @@ class Expected:
     live: bool = True
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=tries(40), deadline=None)
 @given(st.lists(ACTION, max_size=14))
 def test_an_old_board_accuses_the_node_where_it_was_seen_last_and_no_other(
     story: list[tuple[str, str, str, bool]],

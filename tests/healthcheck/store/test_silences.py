@@ -14,6 +14,7 @@ from healthcheck.model.problem import Problem
 from healthcheck.store.file import opened
 from healthcheck.store.ledger import lines
 from healthcheck.store.silences import Silence, active, silence, silenced, unsilence
+from tests.tries import tries
 
 NODES = ("gpu1", "gpu2", "gpu10")
 DAY = 86400.0
@@ -88,7 +89,7 @@ STEPS = st.lists(st.tuples(
 ), max_size=8)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=tries(100), deadline=None)
 @given(steps=STEPS)
 def test_any_order_of_making_and_ending_silences_what_a_plain_model_does(
     steps: list[tuple[bool, int, frozenset[str] | None, str, int, int]],

@@ -28,6 +28,7 @@ from healthcheck.store.file import Store, opened
 from healthcheck.store.readings import Component, CounterReading, NodeReadings
 from healthcheck.store.sweeps import SweepRecord, record
 from tests.testbed.memory import in_memory
+from tests.tries import tries
 
 HOUR = 3600.0
 
@@ -286,4 +287,4 @@ class Sweeping(RuleBasedStateMachine):
 
 
 TestSweeping = Sweeping.TestCase
-TestSweeping.settings = settings(max_examples=25, stateful_step_count=15, deadline=None)
+TestSweeping.settings = settings(max_examples=tries(25), stateful_step_count=15, deadline=None)

@@ -16,6 +16,7 @@ from healthcheck.subnet.model import FabricEnd, FabricLink, LinkState, Subnet
 from healthcheck.subnet.routes import EvenRoutes, TableRoutes
 from tests.healthcheck.subnet import recount
 from tests.healthcheck.subnet.trees import Tree, host, leaf, spine
+from tests.tries import tries
 
 trees = st.builds(Tree, st.integers(2, 4), st.integers(1, 4), st.integers(1, 3), st.integers(1, 2))
 
@@ -38,14 +39,14 @@ def holds(found: LinkBurnPlan, subnet: Subnet, *, even: bool = False) -> None:
     assert {link for link in subnet.links if min(best[link.a], best[link.b]) < found.share - 1e-4} == left
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=tries(20))
 @given(trees, st.integers(0, 99), st.sampled_from([0.5, 0.9, 1.0]))
 def test_a_recount_of_the_tables_finds_what_the_plan_says_of_random_routes(tree: Tree, seed: int, share: float) -> None:
     subnet = tree.at_random(seed)
     holds(burn(subnet, tree.ports(), share), subnet)
 
 
-@settings(deadline=None, max_examples=10)
+@settings(deadline=None, max_examples=tries(10))
 @given(trees, st.sampled_from([0.3, 0.9]))
 def test_a_recount_of_every_shortest_way_finds_what_the_plan_says_of_adaptive_routes(tree: Tree, share: float) -> None:
     subnet = tree.by_destination()
@@ -54,7 +55,7 @@ def test_a_recount_of_every_shortest_way_finds_what_the_plan_says_of_adaptive_ro
     holds(found, subnet, even=True)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=tries(20))
 @given(trees, st.integers(0, 99))
 def test_a_link_that_some_pair_loads_alone_is_never_left_out(tree: Tree, seed: int) -> None:
     subnet, ports = tree.at_random(seed), tree.ports()

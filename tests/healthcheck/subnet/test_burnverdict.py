@@ -14,6 +14,7 @@ from healthcheck.subnet.model import FabricEnd, FabricLink, Subnet
 from healthcheck.subnet.routes import TableRoutes
 from tests.healthcheck.subnet import recount
 from tests.healthcheck.subnet.trees import Tree, host, leaf, spine
+from tests.tries import tries
 
 
 def ran(subnet: Subnet, pairs: tuple[BurnPair, ...], bad: set[FabricEnd], began: int) -> list[BurnTest]:
@@ -55,7 +56,7 @@ def test_two_links_that_only_the_same_pairs_use_are_both_suspect_and_neither_is_
     assert not found.named and len(found.unclear) == 1 and len(found.unclear[0].links) == 4
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=tries(25))
 @given(st.integers(0, 10_000), st.integers(0, 3))
 def test_of_random_bad_links_no_innocent_is_named_and_no_bad_one_is_taken_for_good(seed: int, count: int) -> None:
     tree = Tree(4, 4, 3)

@@ -22,6 +22,7 @@ from healthcheck.sweep.fabriclook import saved
 from tests.testbed import plantfabric as plant
 from tests.testbed.ibfabric import Fabric, fabric, require_fabric, topology, two_tiers
 from tests.testbed.sshd import wait_until
+from tests.tries import tries
 
 _FOLDERS = itertools.count()
 _LOOKS = 4
@@ -229,7 +230,7 @@ FAULTS = ("down", "swap", "symbols", "flap", "deaf")
 
 @pytest.mark.slow      # beside much other work a simulated manager loses packets
 @pytest.mark.timeout(600)
-@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=tries(4), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.sampled_from(FAULTS), st.integers(3, 31)), min_size=1, max_size=3, unique_by=lambda one: one[1]))
 def test_random_faults_are_all_named_and_nothing_else(bed: Fabric, planted: list[tuple[str, int]]) -> None:
     _random(bed, planted)
@@ -237,7 +238,7 @@ def test_random_faults_are_all_named_and_nothing_else(bed: Fabric, planted: list
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=tries(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.sampled_from(FAULTS), st.integers(3, 31)), min_size=1, max_size=6, unique_by=lambda one: one[1]))
 def test_many_random_faults_are_all_named_and_nothing_else(bed: Fabric, planted: list[tuple[str, int]]) -> None:
     _random(bed, planted)

@@ -14,6 +14,7 @@ from healthcheck.subnet.difference import compare
 from healthcheck.subnet.worklist import work_list
 from tests.healthcheck.subnet.bruteforce import fewest
 from tests.healthcheck.subnet.technician import Board
+from tests.tries import tries
 
 
 def planned(count: int) -> CablingPlan:
@@ -55,7 +56,7 @@ def any_cabling(draw: st.DrawFn) -> tuple[SeenCable, ...]:
     return tuple(SeenCable(ports[2 * at], ports[2 * at + 1]) for at in range(draw(st.integers(0, 3))))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 @given(any_cabling())
 def test_whatever_is_cabled_is_repaired_with_as_few_plugs_as_trying_everything_finds(there: tuple[SeenCable, ...]) -> None:
     plan = planned(3)

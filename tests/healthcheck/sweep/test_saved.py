@@ -33,6 +33,7 @@ from inventory.model import Lifecycle, LifecycleState, Node, PortPlan
 from inventory.transport.base import Failure, Limits, Program, Reply, Stage
 from tests.healthcheck import machine
 from tests.packagedrules import RULES
+from tests.tries import tries
 
 # The captures that some rule compares with an earlier snapshot, and what is kept of boots and unusual log
 # lines.
@@ -181,7 +182,7 @@ PLACES = [("schema",), ("node",), ("received",), ("host",), ("captures",), ("fai
           ("captures", "gpu.pci", "files")]
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=tries(300))
 @given(place=st.sampled_from(PLACES), value=JSON)
 def test_any_document_is_a_recording_or_a_one_line_error(place: tuple[str, ...], value: Any) -> None:
     whole = json.loads(encode(machine.recording()))

@@ -32,6 +32,7 @@ from inventory.nodeset import fold
 from tests.healthcheck.triage.made import NOW, past, policy, problem
 from tests.packagedrules import RULES
 from tests.testbed.memory import in_memory
+from tests.tries import tries
 
 POLICY = load_policy([packaged()], RULES)
 MIN = 60.0
@@ -314,7 +315,7 @@ def test_parts_that_are_added_beside_others_are_no_other_machine(store: Store) -
 MACHINES = ("a", "b", "c")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=tries(40), deadline=None)
 @given(st.lists(st.tuples(st.permutations(MACHINES), st.sets(st.integers(0, 2), min_size=1)), max_size=6))
 def test_whatever_changes_places_no_part_sits_twice_and_the_last_change_is_said(
     story: list[tuple[list[str], set[int]]],

@@ -32,6 +32,7 @@ from inventory.errors import MusterError
 from inventory.nodeset import expand, fold
 from tests.command import MUSTER, environment, unread
 from tests.testbed.marks import plain
+from tests.tries import tries
 
 HOUR = 3600.0
 WORN = Result("gpu-row-remap-failed", "x", Status.FAIL, Severity.CRITICAL,
@@ -205,7 +206,7 @@ SPELLS = st.none() | st.builds(Spell, st.just("n"), st.sampled_from([state.value
                                st.floats(0, 1000), TIMES, st.just(1))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=tries(200), deadline=None)
 @given(st.lists(SPELLS, max_size=12), st.floats(1, 500), st.booleans())
 def test_no_node_is_called_healthy_that_was_not_seen_so_lately_and_each_stands_once(
     spells: list[Spell | None], stale: float, every: bool,

@@ -23,6 +23,7 @@ from healthcheck.triage.remediation import Remediation, RemediationStep, Use
 from inventory.errors import RulesError
 from inventory.located import load_yaml
 from tests import packagedrules
+from tests.tries import tries
 
 RULESET = packagedrules.RULES
 PLAIN = load_policy([packaged()], RULESET)
@@ -518,7 +519,7 @@ def never_without_a_verdict(policy: TriagePolicy, rule: str) -> None:
             and policy.ours.nodes > 1)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=tries(300), deadline=None)
 @given(faults=st.lists(FAULTS, max_size=4), rule=st.text(max_size=12) | st.sampled_from(sorted(RULES)))
 def test_whatever_a_site_writes_what_is_critical_is_of_some_fault(
     faults: list[dict[str, Any]], rule: str, tmp_path_factory: pytest.TempPathFactory,
@@ -532,7 +533,7 @@ def test_whatever_a_site_writes_what_is_critical_is_of_some_fault(
         never_without_a_verdict(policy, rule)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=tries(120), deadline=None)
 @given(data=st.data())
 def test_the_packaged_policy_with_anything_in_any_place_is_a_policy_or_one_line(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory,
@@ -560,7 +561,7 @@ def test_the_packaged_policy_with_anything_in_any_place_is_a_policy_or_one_line(
         never_without_a_verdict(policy, "some-rule")
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=tries(200), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(cut=st.integers(0, 6000), gone=st.integers(0, 40),
        put=st.binary(max_size=12) | st.sampled_from([b"!!python/name:os.system ", b"&a *a", b"\t"]))
 def test_a_file_with_anything_cut_out_or_put_in_is_a_policy_or_one_line(

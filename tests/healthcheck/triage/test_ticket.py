@@ -22,6 +22,7 @@ from healthcheck.store.ledger import LedgerEntry
 from healthcheck.triage.past import NodeHistory, OpenVerdict, Repaired
 from healthcheck.triage.ticket import document, markdown, ticket
 from inventory.model import Bmc, Node, PortPlan
+from tests.tries import tries
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 T0 = 1_790_000_000.0
@@ -278,7 +279,7 @@ OURS = re.compile(r"(?:- |To |Also wrong, and not asked for here: |Evidence: ).*
                   r"What was tried|What helps):|")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=tries(200), deadline=None)
 @given(st.lists(NASTY, min_size=9, max_size=9), st.integers(1, 30))
 def test_nothing_foreign_forges_a_line_or_anything_else(words: list[str], times: int) -> None:
     lines = _said("", times, *words).splitlines()

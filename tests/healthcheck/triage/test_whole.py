@@ -19,6 +19,7 @@ from healthcheck.triage.past import FleetHistory, NodeHistory
 from healthcheck.triage.policy import Causes, IncidentKind, IncidentPolicy, TriagePolicy
 from healthcheck.triage.whole import WholePlace, listed, nearly_all, title, wholly
 from tests.healthcheck.triage.made import NOW, at, policy, problem
+from tests.tries import tries
 
 KINDS = {"rack": IncidentKind(Owner.DATACENTRE, True), "leaf": IncidentKind(Owner.NETWORK, True),
          "power": IncidentKind(Owner.DATACENTRE, True)}
@@ -287,7 +288,7 @@ KINDS_OF_NODES = st.tuples(*(st.sampled_from(OF_NODE).flatmap(lambda most: st.li
     st.sampled_from([most] * 8 + [*OF_NODE]), min_size=4, max_size=4)) for _ in range(5)))
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=tries(80))
 @given(KINDS_OF_NODES)
 def test_whatever_is_wrong_with_whom_incidents_are_of_nodes_in_service_that_show_it_there(
     by_rack: tuple[list[str], ...],

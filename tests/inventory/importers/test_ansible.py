@@ -20,6 +20,7 @@ from inventory.errors import InventoryError, MusterError
 from inventory.importers import ansible
 from inventory.importers.base import Imported
 from tests.testbed.require import require
+from tests.tries import tries
 
 ORACLE = Path(sys.executable).parent / "ansible-inventory"
 
@@ -481,7 +482,7 @@ def as_yaml(site: Mapping[str, Any]) -> str:
     return yaml.safe_dump(groups)
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=tries(5), deadline=None)
 @given(site=SITE)
 def test_any_site_is_read_as_ansible_reads_it_in_ini_and_in_yaml(
     site: dict[str, Any], tmp_path_factory: pytest.TempPathFactory,
@@ -491,7 +492,7 @@ def test_any_site_is_read_as_ansible_reads_it_in_ini_and_in_yaml(
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=tries(30), deadline=None)
 @given(site=SITE)
 def test_so_are_many_sites(site: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> None:
     is_read_as_ansible_reads_it(site, tmp_path_factory)

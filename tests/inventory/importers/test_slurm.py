@@ -21,6 +21,7 @@ from inventory.importers.base import MAX_BYTES, MAX_NOTES, Imported
 from tests.testbed.require import require
 from tests.testbed.slurm import WHY_NOT, Slurm, can_run
 from tests.testbed.slurm import slurm as cluster
+from tests.tries import tries
 
 RECORDINGS = Path(__file__).parents[2] / "recordings" / "slurm"
 
@@ -375,7 +376,7 @@ def as_json(nodes: Mapping[str, Mapping[str, Any]], newer: bool) -> str:
                                  for name, node in nodes.items()]})
 
 
-@settings(max_examples=200)
+@settings(max_examples=tries(200))
 @given(NODES)
 def test_every_format_of_the_same_nodes_gives_the_same_nodes(nodes: dict[str, dict[str, Any]]) -> None:
     for node in nodes.values():

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from inventory.transport.mux import MuxError, MuxSession
 from tests.testbed.sshd import Sshd, wait_until
+from tests.tries import tries
 
 
 @pytest.fixture
@@ -97,7 +98,7 @@ def test_a_socket_that_stays_silent_costs_its_time_and_no_more(tmp_path: Path) -
             MuxSession(str(tmp_path / "s"), "true", 0.1)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=tries(60))
 @given(st.binary(max_size=60) | st.builds(lambda body: len(body).to_bytes(4, "big") + body,
                                           st.binary(max_size=40)))
 def test_whatever_answers_at_the_socket_it_is_a_mux_error_and_nothing_stays_open(

@@ -26,6 +26,7 @@ from inventory.transport.watch import TaskFailed, Watchdog, WatchedTask
 from inventory.transport.wire import TcpStream
 from tests.inventory.transport.sweeps import one, refusal
 from tests.testbed.sshd import listener, make_key, public
+from tests.tries import tries
 
 KINDS = (1, 2, 3, 4, 7, 20, 21, 30, 31, 50, 51, 52, 60, 80, 90, 94, 250)
 
@@ -119,7 +120,7 @@ def test_a_packet_larger_than_ssh_allows_is_stage_connect(host_key: Path) -> Non
     assert "packet" in refusal(reply, Stage.CONNECT)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=tries(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(payloads=st.lists(st.tuples(st.sampled_from(KINDS), st.binary(max_size=80)), min_size=1, max_size=4))
 def test_whatever_comes_after_the_banner_is_a_value_and_no_thread_trips_over_it(
     host_key: Path, payloads: list[tuple[int, bytes]],

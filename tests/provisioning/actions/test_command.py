@@ -21,6 +21,7 @@ from provisioning.actions.base import ActionError, Holder, NodeHold, RebootState
 from provisioning.actions.command import CommandBackend
 from tests.testbed.processes import alive
 from tests.testbed.sshd import wait_until
+from tests.tries import tries
 
 
 def program(folder: Path, body: str, seconds: float = 20) -> CommandBackend:
@@ -203,7 +204,7 @@ NODE = st.fixed_dictionaries(
     {}, optional={"holder": ANY, "reason": ANY, "busy": ANY, "booted": ANY, "rebooting": ANY})
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=tries(400), deadline=None)
 @given(
     st.binary(max_size=60) | ANY.map(lambda any_: json.dumps(any_).encode()) | st.builds(
         lambda node: json.dumps(

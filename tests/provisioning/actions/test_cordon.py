@@ -21,11 +21,12 @@ from provisioning.actions.cordon import cordon, uncordon
 from provisioning.actions.hostfile import HostFile
 from tests.testbed.marks import muster, plain
 from tests.testbed.memory import in_memory
+from tests.tries import tries
 
 NODES = ("gpu001", "gpu002", "gpu003")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=tries(300), deadline=None)
 @given(store=st.just("") | st.from_regex(r"[0-9a-f]{4}", fullmatch=True), number=st.integers(1, 10**11),
        why=st.text(max_size=400))
 def test_a_mark_is_found_again_whatever_the_reason_is(store: str, number: int, why: str) -> None:
@@ -201,7 +202,7 @@ class Hands(RuleBasedStateMachine):
 
 TestHands = Hands.TestCase
 TestHands.settings = settings(
-    max_examples=60, stateful_step_count=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    max_examples=tries(60), stateful_step_count=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def test_a_state_has_a_word_that_the_store_keeps() -> None:

@@ -16,6 +16,7 @@ from provisioning.actions.golden import GoldenSet
 from provisioning.actions.lines import names_of
 from tests.testbed.marks import muster, plain
 from tests.testbed.memory import in_memory
+from tests.tries import tries
 
 
 def golden(folder: Path, text: str) -> GoldenSet:
@@ -175,7 +176,7 @@ LINE = st.builds("{}{}{}".format, st.sampled_from(["", " ", "\t"]),
 REASON = st.text(st.characters(exclude_categories=("Cs",)), max_size=40)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=tries(400), deadline=None)
 @given(lines=st.lists(LINE, max_size=6), order=st.permutations(NAMES), back=st.permutations(NAMES),
        number=st.integers(1, 9), reason=REASON)
 def test_whatever_goes_out_in_any_order_comes_back_in_any_other_to_the_byte(

@@ -46,6 +46,7 @@ from tests.testbed.kubernetes import TOKEN, Cluster, Json, Serving, kubeconfig, 
 from tests.testbed.marks import plain
 from tests.testbed.ports import free_port
 from tests.testbed.sshd import wait_until
+from tests.tries import tries
 
 ANY = InKubernetes()
 NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
@@ -725,7 +726,7 @@ JSON: st.SearchStrategy[Any] = st.recursive(
     max_leaves=12)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=tries(400), deadline=None)
 @given(st.fixed_dictionaries({}, optional={"metadata": JSON, "spec": JSON, "status": JSON}))
 def test_no_document_breaks_the_reading_of_it(document: Json) -> None:
     held = held_of(document)
@@ -740,7 +741,7 @@ TAINT = st.fixed_dictionaries({
                               optional={"value": st.sampled_from(["1", "12", "x", ""])})
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=tries(400), deadline=None)
 @given(taints=st.lists(TAINT, max_size=4), closed=st.booleans(),
        words=st.none() | st.sampled_from(["", "fan", "muster#12: x", "muster#1: y"]),
        setter=st.none() | st.sampled_from(["muster", "kubectl"]),

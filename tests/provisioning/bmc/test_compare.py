@@ -15,6 +15,7 @@ from healthcheck.model.trouble import Trouble
 from provisioning.bmc.base import HardwareInventory, HardwarePart, Missing
 from provisioning.bmc.compare import PartsComparison, compare
 from tests.provisioning.bringup.controllers import GIB, SKU, parts
+from tests.tries import tries
 
 EMPTY = frozenset({"dimm", "drive", "nic"})
 
@@ -167,7 +168,7 @@ def _hardware(draw: st.DrawFn) -> HardwareInventory:
     return HardwareInventory(made)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 @given(_hardware(), st.booleans(), st.integers(0, 5), st.integers(0, 5), st.integers(0, 5))
 def test_a_count_that_differs_is_never_passed_over(
     hardware: HardwareInventory, powered: bool, gpus: int, dimms: int, drives: int,
@@ -185,7 +186,7 @@ def test_a_count_that_differs_is_never_passed_over(
             assert not found.equal
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 @given(_hardware(), st.booleans())
 def test_what_is_unmeasured_or_unwell_is_never_equal(hardware: HardwareInventory, powered: bool) -> None:
     found = compare(hardware, {}, powered=powered)

@@ -25,6 +25,7 @@ from provisioning.bmc.base import (
 )
 from provisioning.bmc.redfish import log, sensors
 from tests.provisioning.bmc.redfishdocs import of, ref, service, tree
+from tests.tries import tries
 
 KEYS = st.sampled_from(
     ["@odata.id", "Members", "Members@odata.nextLink", "Members@odata.count", "Links", "Id", "Name", "Status",
@@ -55,7 +56,7 @@ ASKED: tuple[tuple[str, type], ...] = (
     ("log_use", BmcLogUse), ("sensors", BmcSensors))
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=150)
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=tries(150))
 @given(st.lists(JSON, min_size=1, max_size=6), JSON, st.integers(0, 3))
 def test_any_json_at_any_path_gives_values_or_a_bmc_error(answers: list[Any], odd: Any, real: int) -> None:
     """The first documents are sound, so that readers get far; what they lead to is anything."""
@@ -83,7 +84,7 @@ def test_any_json_at_any_path_gives_values_or_a_bmc_error(answers: list[Any], od
             assert "\u202e" not in shown
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=40)
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=tries(40))
 @given(JSON, st.sampled_from(["turn", "set_boot", "set_bios", "insert", "eject"]))
 def test_a_change_of_a_service_that_says_anything_raises_nothing_but_bmc_error(odd: Any, name: str) -> None:
     sound = tree(

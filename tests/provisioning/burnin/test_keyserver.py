@@ -43,6 +43,7 @@ from provisioning.burnin.keys import KeyReply, KeyRequest, RendezvousStore
 from provisioning.burnin.keyserver import AgentConnected, AgentGone, AgentMessage, KeyServer
 from provisioning.burnin.peer import Peer
 from tests.testbed.sshd import wait_until
+from tests.tries import tries
 
 TOKEN = "5a" * 32
 
@@ -190,7 +191,7 @@ def test_who_says_nothing_is_hung_up_on(server: KeyServer, monkeypatch: pytest.M
             pass
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 @given(st.lists(
     st.one_of(st.binary(max_size=60), st.just(struct.pack(">I", 0xFFFFFFFF)),
               st.just(struct.pack(">I", 5000) + b"{"),

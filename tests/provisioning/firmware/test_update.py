@@ -114,12 +114,16 @@ def test_the_image_is_sent_once_and_a_look_shows_it(tmp_path: Path, manner: str)
         assert bed.run().done and bed.service.pushed == ["BIOS 2.2.0"]      # there is nothing left to do
 
 
-@pytest.mark.parametrize("manner", MANNERS)
+# By the first step and how many further on is the next: each step of one manner and, in the fast tier, every third of the others.
+KILLS = [("simple", 0, 1), *((manner, at, 3) for at, manner in enumerate(MANNERS) if manner != "simple"),
+         *(pytest.param(manner, 0, 1, marks=pytest.mark.slow) for manner in MANNERS if manner != "simple")]
+
+
+@pytest.mark.parametrize(("manner", "at", "step"), KILLS)
 def test_killed_at_each_step_nothing_is_sent_twice_and_what_is_not_known_is_a_persons(
-    tmp_path: Path, manner: str, monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, manner: str, at: int, step: int, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Before and after each record and each act; typed again until it ends."""
-    at = 0
     while True:
         folder = tmp_path / str(at)
         folder.mkdir()
@@ -146,7 +150,7 @@ def test_killed_at_each_step_nothing_is_sent_twice_and_what_is_not_known_is_a_pe
             if not killed:
                 assert count() <= at
                 return
-        at += 1
+        at += step
 
 
 def _kills(monkeypatch: pytest.MonkeyPatch, at: int) -> Callable[[], int]:

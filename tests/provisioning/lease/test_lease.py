@@ -47,6 +47,7 @@ from provisioning.lease.watch import LeaseWatch
 from tests.documents import validate
 from tests.testbed.marks import muster
 from tests.testbed.memory import in_memory
+from tests.tries import tries
 
 NODES = ("gpu001", "gpu002", "gpu003")
 
@@ -295,7 +296,7 @@ class Hands(RuleBasedStateMachine):
 
 TestHands = Hands.TestCase
 TestHands.settings = settings(
-    max_examples=60, stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    max_examples=tries(60), stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 # ---- who holds
@@ -321,7 +322,7 @@ def test_a_process_that_nobody_waited_for_is_dead() -> None:
         assert holder.life(refusals) is HolderState.DEAD
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=tries(200), deadline=None)
 @given(st.text()
        | st.recursive(st.none() | st.booleans() | st.integers() | st.text(),
                       lambda each: st.dictionaries(
@@ -473,7 +474,7 @@ def test_a_line_of_slurm_22_is_read() -> None:
     assert parse(LINE + " Comment=State=INACTIVE Nodes=cpu1") == shown
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=tries(300), deadline=None)
 @given(st.text() | st.tuples(st.sampled_from(["Nodes=", "State=", "StartTime="]), st.text(max_size=30)).map(
     lambda part: LINE.replace(part[0], part[0] + part[1] + " ", 1)))
 def test_whatever_stands_for_a_reservation_it_is_read_or_refused(line: str) -> None:
@@ -528,7 +529,7 @@ def test_what_squeue_does_not_print_is_refused(printed: str) -> None:
         by_node(lambda argv: CommandOutput(0, printed.encode(), b""))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=tries(300), deadline=None)
 @given(st.binary() | st.text(alphabet="12|RUNGcp[]-,\n ").map(str.encode))
 def test_whatever_squeue_prints_it_is_read_or_refused(printed: bytes) -> None:
     with suppress(ActionError):

@@ -16,6 +16,7 @@ from provisioning.osinstall.maas.machines import MaasMachine, machine, machines,
 from provisioning.osinstall.maas.options import MaasOptions
 from provisioning.osinstall.maas.statuses import next_step, report
 from tests.testbed.maas import POWER_PASSWORD, Hardware, Maas
+from tests.tries import tries
 
 NODE = Node("gpu001", bmc=Bmc("10.2.0.1"), labels={"serial": "SN0001"})
 KEY = Secret(SecretFrom.FILE, ("/nowhere",))
@@ -101,7 +102,7 @@ FIELDS = st.fixed_dictionaries({}, optional=dict.fromkeys(("hostname", "fqdn", "
     "interface_set": JSON | st.lists(st.dictionaries(st.sampled_from(["type", "name", "mac_address"]), JSON | st.just("physical")), max_size=3)})
 
 
-@settings(max_examples=400)
+@settings(max_examples=tries(400))
 @given(FIELDS | JSON)
 def test_any_document_is_a_machine_whose_texts_are_safe_or_one_line_of_error(document: Any) -> None:
     try:
@@ -119,7 +120,7 @@ def test_any_document_is_a_machine_whose_texts_are_safe_or_one_line_of_error(doc
     assert found.state is not OsState.INSTALLED or (document["status"] == 6 and document["distro_series"].strip() == "jammy")
 
 
-@settings(max_examples=200)
+@settings(max_examples=tries(200))
 @given(st.dictionaries(TEXT, JSON | st.fixed_dictionaries({"power_address": JSON | TEXT, "power_pass": st.just(POWER_PASSWORD)})) | JSON)
 def test_any_answer_about_power_gives_clean_addresses_and_no_password(document: Any) -> None:
     for host in power_addresses(document).values():

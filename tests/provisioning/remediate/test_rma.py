@@ -41,6 +41,7 @@ from provisioning.remediate.rma import ReturnedPart, chosen, may_return, opening
 from tests.packagedrules import RULES
 from tests.testbed.marks import muster, plain
 from tests.testbed.memory import in_memory
+from tests.tries import tries
 
 HOUR = 3600.0
 INVENTORY = "version: 1\nnodes:\n  gpu[001-003]: {rack: r01}   # by the door\n"
@@ -670,4 +671,4 @@ class Hands(RuleBasedStateMachine):
 
 TestHands = Hands.TestCase
 TestHands.settings = settings(
-    max_examples=30, stateful_step_count=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    max_examples=tries(30), stateful_step_count=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])

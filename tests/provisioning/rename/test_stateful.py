@@ -22,6 +22,7 @@ from provisioning.actions.byhand import end_mark, give_back
 from provisioning.actions.cordon import cordon
 from provisioning.actions.hostfile import HostFile
 from provisioning.rename import run
+from tests.tries import tries
 
 NAMES = ("a", "b", "c", "d")
 NAME = st.sampled_from(NAMES)
@@ -118,5 +119,5 @@ class Operators(RuleBasedStateMachine):
 
 
 TestOperators = Operators.TestCase
-TestOperators.settings = settings(max_examples=20, stateful_step_count=20, deadline=None,
+TestOperators.settings = settings(max_examples=tries(20), stateful_step_count=20, deadline=None,
                                   suppress_health_check=[HealthCheck.too_slow])

@@ -41,6 +41,7 @@ from provisioning.triage import apply as doing
 from tests.command import muster
 from tests.packagedrules import RULES
 from tests.provisioning.triage.triageworld import Memory
+from tests.tries import tries
 
 SCHEMAS = Path(healthcheck.__file__).parent / "schemas"
 RULE = {rule.id: rule for rule in RULES.rules}
@@ -503,7 +504,7 @@ def fit(rules: dict[str, object], read: dict[str, int]) -> bool:
     return read["ecc"] <= rules.get("allow", 3) and not disk and not own
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tries(12), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(DEEDS, min_size=8, max_size=20))
 def test_whatever_is_done_in_whatever_order_only_a_node_that_was_well_by_the_rules_of_then_is_given_back(
     story: list[tuple[object, ...]],

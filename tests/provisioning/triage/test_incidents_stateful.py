@@ -224,7 +224,7 @@ def walk(examples: int, steps: int) -> None:
 
 @pytest.mark.timeout(300)
 def test_incidents_among_all_that_happens() -> None:
-    walk(12, 25)
+    walk(6, 25)
 
 
 @pytest.mark.slow

@@ -31,6 +31,7 @@ from tests.command import muster
 from tests.provisioning.triage.test_stateful import policy
 from tests.provisioning.triage.triageworld import HOUR, NODES, RULES, Machine, Memory
 from tests.testbed.memory import in_memory
+from tests.tries import tries
 
 BEGIN = 1_800_000_000.0
 EVERY = 600.0
@@ -128,7 +129,7 @@ ROUNDS = st.lists(
     max_size=25)
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tries(30), deadline=None, suppress_health_check=list(HealthCheck))
 @given(ROUNDS)
 def test_the_policy_that_was_in_force_does_again_what_it_did(
     rounds: list[tuple[list[tuple[str, str]], bool, float]],

@@ -23,6 +23,7 @@ from provisioning.triage import apply as applying
 from tests.provisioning.triage.test_stateful import policy as packaged
 from tests.provisioning.triage.triageworld import HOUR, NODES, RULES, Edited, Machine, Status
 from tests.testbed.memory import in_memory
+from tests.tries import tries
 
 FAR = 30 * 86400.0
 
@@ -167,7 +168,7 @@ STEP = st.one_of(
     st.tuples(st.just("waits"), st.sampled_from([1.0, 11.5, 13.0]), st.none()))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=tries(25), deadline=None)
 @given(first=st.sampled_from(["gpu-count", "gpu-row-remap-failed", "port-state"]),
        steps=st.lists(STEP, min_size=2, max_size=8))
 def test_no_story_of_silences_gives_back_what_would_be_held_without_them(

@@ -549,7 +549,7 @@ def walk(machine: type[Triage], examples: int, steps: int) -> None:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(("machine", "examples"), [(Triage, 30), (TriageByFile, 15)])
+@pytest.mark.parametrize(("machine", "examples"), [(Triage, 12), (TriageByFile, 6)])
 def test_triage_among_all_that_happens(machine: type[Triage], examples: int) -> None:
     walk(machine, examples, 40)
 

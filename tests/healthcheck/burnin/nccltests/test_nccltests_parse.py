@@ -21,6 +21,7 @@ from tests.healthcheck.burnin.nccltests.printer import (
     output,
     row,
 )
+from tests.tries import tries
 
 SHAPES = (Shape(old=True), Shape(), Shape(checked=False), Shape(dated=True), Shape(each=True),
           Shape(each=True, dated=True))
@@ -225,7 +226,7 @@ def test_whatever_is_printed_is_read_back(shape: Shape, sizes: list[tuple[int, f
                 assert half.wrong is not None and math.isclose(half.wrong, wrong, rel_tol=1e-5, abs_tol=1)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=tries(60))
 @given(st.sampled_from(sorted(RECORDED)), st.floats(0, 1))
 def test_a_file_cut_anywhere_never_invents_a_row_and_has_an_end_only_with_its_footer(
     name: str, share: float,

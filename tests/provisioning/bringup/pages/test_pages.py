@@ -33,6 +33,7 @@ from provisioning.lease.runlock import alone, locked
 from tests.documents import schema
 from tests.provisioning.bringup.filled import LOGIN, NOW, OWNERS, PSU, many, place, shown, small, walked
 from tests.provisioning.bringup.pages.test_report import golden
+from tests.tries import tries
 
 SCHEMA = schema("bringup-1")
 
@@ -174,7 +175,7 @@ names = st.sampled_from([f"gpu{at:03d}" for at in range(9)])
 steps = st.sampled_from(ORDER)
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=50)
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=tries(50))
 @given(st.lists(progresses, unique_by=lambda one: one.node, max_size=9),
        st.lists(st.builds(TroubleLine, names, steps, hostile,
                           st.sampled_from([*(one.value for one in Owner), "nobody"]), hostile, hostile,

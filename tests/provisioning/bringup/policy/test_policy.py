@@ -27,6 +27,7 @@ from provisioning.osinstall.registry import OsTools
 from provisioning.osinstall.section import LINE, OsSection
 from tests.provisioning.bringup.controllers import NODE, Scripted
 from tests.provisioning.bringup.proofs import DEAD, always
+from tests.tries import tries
 
 POLICY = load([packaged()])
 
@@ -297,7 +298,7 @@ _ANY = st.recursive(
     max_leaves=12)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=tries(150), deadline=None)
 @given(st.dictionaries(_NAMES, _ANY, max_size=4))
 def test_any_document_is_a_policy_or_one_line(
     tmp_path_factory: pytest.TempPathFactory, document: dict[str, object],

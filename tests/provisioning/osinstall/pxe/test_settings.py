@@ -14,6 +14,7 @@ from provisioning.osinstall.pxe.options import DhcpMode, ImageKind
 from provisioning.osinstall.pxe.settings import load
 from tests.healthcheck.help.pages import FOLDER, blocks
 from tests.provisioning.osinstall.pxe.pxesite import KEY
+from tests.tries import tries
 
 SITE = f"""\
 server: http://10.1.0.1:9850/
@@ -110,7 +111,7 @@ def test_the_example_of_the_topic_is_one(tmp_path: Path) -> None:
 
 
 @given(st.text(max_size=60))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=tries(60), deadline=None)
 def test_no_text_at_all_is_a_traceback(tmp_path: Path, text: str) -> None:
     for whole in (text, SITE + text, SITE.replace("full", text, 1), SITE.replace("linux", text, 1)):
         (tmp_path / "site").mkdir(exist_ok=True)

@@ -29,6 +29,7 @@ from tests.provisioning.osinstall.pxe.pxesite import (
     options,
     seed_path,
 )
+from tests.tries import tries
 
 BOOT = f"/boot/{mac(1).replace(':', '-')}.ipxe"
 
@@ -292,7 +293,7 @@ def test_a_machine_that_is_not_there_is_answered_like_a_wrong_signature(place: P
     st.none() | st.booleans() | st.integers() | st.text(max_size=20), lambda inner: st.lists(inner, max_size=4) | st.dictionaries(
         st.sampled_from(["schema", "node", "number", "image", "macs", "host_keys", "x"]), inner, max_size=7), max_leaves=20).map(
             lambda value: json.dumps(value).encode()), right=st.booleans())
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=tries(100), deadline=None)
 def test_no_body_at_all_does_harm(tmp_path: Path, body: bytes, right: bool) -> None:
     place = Place(tmp_path / "state")
     armed = place.armed()
@@ -303,7 +304,7 @@ def test_no_body_at_all_does_harm(tmp_path: Path, body: bytes, right: bool) -> N
 
 @given(changes=st.dictionaries(st.sampled_from(["node", "number", "image", "macs", "host_keys", "schema"]), st.none() | st.integers() | st.text(
     max_size=80) | st.lists(st.text(max_size=80) | st.integers() | st.none(), max_size=10), min_size=1, max_size=6))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=tries(200), deadline=None)
 def test_what_parses_is_what_it_says_and_nothing_else(changes: dict[str, Any]) -> None:
     armed = record.Installation("gpu001", 1, "ubuntu", (mac(1),), InstallationStage.SEED, 0, 0, 9, "t", "aa")
     try:
@@ -430,7 +431,7 @@ def test_an_image_that_has_gone_is_no_answer_and_is_logged(place: Place) -> None
 
 
 @given(st.lists(st.sampled_from(["boot", "user-data", "firstboot", "written", "failed", "done", "arm", "disarm", "late"]), max_size=12))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=tries(60), deadline=None)
 def test_in_whatever_order_things_happen_what_is_written_is_not_installed_again(tmp_path: Path, events: list[str]) -> None:
     place = Place(tmp_path / "state")
     armed = place.armed()
