@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from healthcheck.accounting.forecast import InterruptionForecast
     from healthcheck.cli.watchlogs import JobLogs
-    from healthcheck.report.watchkept import KeptFinding
+    from healthcheck.report.watchkept import KeptCause
     from healthcheck.watch.mfu import ModelShape, Utilisation
     from healthcheck.watch.model import JobAttempt, StepWindow
     from healthcheck.watch.watcher import JobWatch
@@ -247,7 +247,7 @@ def _forecast(state: Path, rules: str | None, nodes: int,
     return forecast(made.total.rate, nodes, cost), ""
 
 
-def _kept(state: Path, job: str, attempts: Sequence[JobAttempt]) -> tuple[KeptFinding, ...]:
+def _kept(state: Path, job: str, attempts: Sequence[JobAttempt]) -> tuple[KeptCause, ...]:
     """What was kept of the job in the time of its attempts, or at any time where none is known; nothing
     without a store."""
     from healthcheck.report.watchkept import kept

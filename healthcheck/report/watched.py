@@ -9,7 +9,7 @@ from typing import Any
 
 from healthcheck.accounting.forecast import InterruptionForecast
 from healthcheck.report import forecast, watchkept
-from healthcheck.report.watchkept import KeptFinding
+from healthcheck.report.watchkept import KeptCause
 from healthcheck.watch import document as watched
 from healthcheck.watch.goodput import JobGoodput
 from healthcheck.watch.mfu import Utilisation
@@ -45,7 +45,7 @@ class JobReport:
     caveats: tuple[str, ...] = ()
     suspects: tuple[str, ...] = ()
     spares: str = ""
-    kept: tuple[KeptFinding, ...] = ()
+    kept: tuple[KeptCause, ...] = ()
 
 
 def suspects(findings: Sequence[WatchFinding]) -> tuple[str, ...]:

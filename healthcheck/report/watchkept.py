@@ -16,7 +16,7 @@ _APART_S = 60.0     # that the beginnings and ends of one slowness may differ by
 
 
 @dataclass(frozen=True)
-class KeptFinding:
+class KeptCause:
     """One finding over all its nodes, as it was seen last. Times in epoch seconds; `ended` is None where it
     lasted when it was seen last."""
 
@@ -33,24 +33,24 @@ class KeptFinding:
     ended: float | None
 
 
-def kept(rows: Iterable[WatchedNode]) -> tuple[KeptFinding, ...]:
+def kept(rows: Iterable[WatchedNode]) -> tuple[KeptCause, ...]:
     """The findings that these rows are of, the oldest first."""
-    found: dict[str, KeptFinding] = {}
+    found: dict[str, KeptCause] = {}
     for row in rows:
         one = found.get(row.finding)
         nodes = (*(one.nodes if one is not None else ()), *((row.node,) if row.node else ()))
-        found[row.finding] = KeptFinding(row.finding, nodes, row.ranks, row.pattern, row.cause, row.certainty,
+        found[row.finding] = KeptCause(row.finding, nodes, row.ranks, row.pattern, row.cause, row.certainty,
                                          row.share, row.said, row.began, row.seen, row.ended)
     return tuple(sorted(found.values(), key=lambda one: (one.began, one.id)))
 
 
-def adopted(findings: Sequence[WatchFinding], known: Sequence[KeptFinding]) -> tuple[WatchFinding, ...]:
+def adopted(findings: Sequence[WatchFinding], known: Sequence[KeptCause]) -> tuple[WatchFinding, ...]:
     """The findings of the logs, each with the likely cause that was kept of the same ranks in the same time
     where the logs themselves tell none."""
     return tuple(_adopted(one, known) for one in findings)
 
 
-def _adopted(one: WatchFinding, known: Sequence[KeptFinding]) -> WatchFinding:
+def _adopted(one: WatchFinding, known: Sequence[KeptCause]) -> WatchFinding:
     if one.verdict.certainty is Certainty.LIKELY or one.pattern is SlowPattern.HANG:
         return one
     fits = [other for other in known if other.certainty == LIKELY and other.pattern != _HANG
@@ -63,7 +63,7 @@ def _adopted(one: WatchFinding, known: Sequence[KeptFinding]) -> WatchFinding:
                                              hosts=one.hosts or fits[-1].nodes))
 
 
-def _same(one: WatchFinding, other: KeptFinding) -> bool:
+def _same(one: WatchFinding, other: KeptCause) -> bool:
     """Whether both are of the same ranks (or of the job as a whole) in a common time."""
     until = other.ended if other.ended is not None else other.seen
     if one.since > until + _APART_S or one.last < other.began - _APART_S:
@@ -71,14 +71,14 @@ def _same(one: WatchFinding, other: KeptFinding) -> bool:
     return bool(set(one.ranks) & set(other.ranks)) if one.ranks or other.ranks else True
 
 
-def beyond(known: Sequence[KeptFinding], findings: Sequence[WatchFinding]) -> tuple[KeptFinding, ...]:
+def beyond(known: Sequence[KeptCause], findings: Sequence[WatchFinding]) -> tuple[KeptCause, ...]:
     """Those that the logs do not show: of ranks or of a time that no finding of theirs is of."""
     return tuple(other for other in known if not any(
         (one.pattern is SlowPattern.HANG) == (other.pattern == _HANG) and _same(one, other)
         for one in findings))
 
 
-def document(one: KeptFinding) -> dict[str, Any]:
+def document(one: KeptCause) -> dict[str, Any]:
     """As part of a document; times in epoch seconds."""
     return {"id": one.id, "nodes": list(one.nodes), "ranks": list(one.ranks), "pattern": one.pattern,
             "cause": one.cause, "certainty": one.certainty, "share": one.share, "text": one.said,

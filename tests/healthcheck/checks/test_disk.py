@@ -389,12 +389,12 @@ def test_a_disk_over_a_fabric_is_not_asked_for_smart(above: str, how: str) -> No
     assert result.status is Status.PASS and f"sdb ({how})" in result.reason
 
 
-FILE_RULES = sorted(ids("raid.yaml") | {"disk-nvme-state", "disk-nvme-pcie", "disk-nvme-pcie-speed",
-                                        "disk-nvme-temperature", "disk-nvme-read-only", "disk-nvme-namespace",
-                                        "disk-multipath-path"})
+# Tested elsewhere: what counts disks, and what SCSI says.
+_ELSEWHERE = {"disk-nvme-count", "disk-nvme-driven", "disk-scsi-errors-growing", "disk-scsi-state", "disk-scsi-timeouts"}
 FILE_PROBES = ("nvme_sysfs", "nvme_namespaces", "nvme_temperature", "raid_md", "raid_zfs", "disk_multipath")
 SMART_RULES = sorted(rule for rule in ids("disk.yaml") if rule.startswith("disk-smart-"))
 LOG_RULES = sorted(rule for rule in ids("disk.yaml") if rule.startswith("disk-log-"))
+FILE_RULES = sorted(ids("raid.yaml") | ids("disk.yaml") - OWN - _ELSEWHERE - set(SMART_RULES) - set(LOG_RULES))
 
 
 @pytest.mark.parametrize("rule", FILE_RULES)
