@@ -13,6 +13,7 @@ from healthcheck.cli import completing
 from healthcheck.gate import locate
 from healthcheck.gate.decide import Gate, GateDecision, Why, answer, worst
 from inventory.cli.formatted import as_json as format_option
+from inventory.cli.lazy import LazyCommand
 from inventory.errors import UsageError
 
 if TYPE_CHECKING:
@@ -28,27 +29,8 @@ PLACES = {
 }
 
 
-class _Gate(click.Command):
-    """A command whose first argument may be a subcommand; name a node of that name with --nodelist."""
-
-    def make_context(
-        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: object,
-    ) -> click.Context:
-        if args and args[0] in PLACES:
-            from importlib import import_module
-
-            module, _, name = PLACES[args[0]][0].partition(":")
-            command: click.Command = getattr(import_module(module), name)
-            return command.make_context(f"{info_name} {args[0]}", args[1:], parent)
-        return super().make_context(info_name, args, parent, **extra)
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        super().format_options(ctx, formatter)
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in PLACES.items()])
-
-
-@click.command(cls=_Gate)
+# Name a node of that name with --nodelist.
+@click.command(cls=LazyCommand, places=PLACES)
 @click.argument("nodes", required=False, shell_complete=completing.node_set)
 @click.option("--nodelist", metavar="NODES", help="The same, for a variable; an empty one closes the gate.")
 @click.option("--hostfile", metavar="FILE", help="The nodes in a launcher's file, one host per line.")

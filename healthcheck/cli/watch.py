@@ -12,6 +12,7 @@ from healthcheck.cli import completing
 from healthcheck.cli.options import INVENTORY, RULES, STATE, TIMEOUT
 from healthcheck.cli.via import VIA, remote_transport
 from inventory.cli.formatted import formats
+from inventory.cli.lazy import LazyCommand
 from inventory.cli.limits import FANOUT, LIMIT
 from inventory.cli.span import span
 from inventory.errors import UsageError
@@ -39,27 +40,7 @@ PLACES = {
 }
 
 
-class _Watch(click.Command):
-    """A command whose first argument may be a subcommand; no job is called so."""
-
-    def make_context(
-        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: object,
-    ) -> click.Context:
-        if args and args[0] in PLACES:
-            from importlib import import_module
-
-            module, _, name = PLACES[args[0]][0].partition(":")
-            command: click.Command = getattr(import_module(module), name)
-            return command.make_context(f"{info_name} {args[0]}", args[1:], parent)
-        return super().make_context(info_name, args, parent, **extra)
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        super().format_options(ctx, formatter)
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in PLACES.items()])
-
-
-@click.command(cls=_Watch)
+@click.command(cls=LazyCommand, places=PLACES)
 @click.argument("job", required=False, metavar="JOBID")
 @click.option("--log", "logs", metavar="PATH", multiple=True,
               help="A folder or file with step times, such as the job's output; repeatable. Default: the "
