@@ -131,7 +131,7 @@ def test_every_kind_of_work_has_the_figures_that_it_promises(nodes: Nodes) -> No
                 "copy": {"copy_to_gb_s", "copy_from_gb_s", "verified", "check_share"},
                 "allreduce": {"size_bytes", "iterations", "verified", "seconds_p50", "seconds_p99",
                               "seconds_max", "seconds_often", "compute_p50", "compute_p10", "algbw_gb_s",
-                              "busbw_gb_s", "overhead_share", "check_share", "checks"}}
+                              "busbw_gb_s", "sustained_gb_s", "overhead_share", "check_share", "checks"}}
     small: dict[str, dict[str, Any]] = {"known": {"n": 64}, "random": {"n": 64},
                                         "rate": {"n": 64, "run_s": 0.01}, "copy": {"bytes": 4096},
                                         "memory": {"bytes": 65536},

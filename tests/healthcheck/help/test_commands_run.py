@@ -45,6 +45,7 @@ ELSEWHERE: Mapping[str, Mapping[tuple[str, ...], str]] = {
     "fabric-burn": {("fabric",): "tests/healthcheck/subnet/test_fabric_burn_command.py",
                     ("burnin", "run"): "tests/provisioning/burnin/test_perftest_engine.py"},
     "fabric-plan": {("fabric",): "tests/healthcheck/subnet/test_fabric_commands.py"},
+    "fabric-ports": {("fabric",): "tests/provisioning/fabric/test_fabric_ports_command.py"},
     "firmware": {("firmware", "status"): "tests/provisioning/firmware/test_status_command.py",
                  ("firmware", "update"): "tests/provisioning/firmware/test_update_command.py"},
     "gate": {("gate", "@train"): "tests/healthcheck/gate/test_command.py", ("gate", "--hostfile"): "tests/healthcheck/gate/test_spares.py",
