@@ -153,14 +153,16 @@ class NodeFacts:
         chosen = self.chosen(check.over, check.subject) if check.over else None
         if chosen is not None and chosen.failed is not None:
             return Given((), refused=chosen.refused, failed=chosen.failed)
-        try:
-            value = self.input(check.subject).value if chosen is None else chosen.members
-            subjects = members(value) if check.each else (
-                Peers(members(value)) if check.arguments[0] in check.peers_of else value,)
-            beside = tuple([self._beside(check, name) for name in check.arguments[1:]])
-        except Exception as error:  # noqa: BLE001  (a defect of a fact costs its rules only)
-            return Given((), failed=error)
-        return Given(subjects, beside, chosen.refused if chosen is not None else ())
+        refused = [*chosen.refused] if chosen is not None else []
+        with refusals(refused):
+            try:
+                value = self.input(check.subject).value if chosen is None else chosen.members
+                subjects = members(value) if check.each else (
+                    Peers(members(value)) if check.arguments[0] in check.peers_of else value,)
+                beside = tuple([self._beside(check, name) for name in check.arguments[1:]])
+            except Exception as error:  # noqa: BLE001  (a defect of a fact costs its rules only)
+                return Given((), refused=tuple(refused), failed=error)
+        return Given(subjects, beside, tuple(refused))
 
     def _beside(self, check: Check, name: str) -> Callable[[NodeFacts, Any], Any]:
         """A function that gives an argument for this node and a subject."""
