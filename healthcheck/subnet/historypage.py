@@ -76,8 +76,8 @@ def lines(shown: HistoryShown) -> Iterator[str]:
     for link, outages in _by_link(shown.history):
         yield clean(f"{shown.link_name(link)}: {_words(outages)}", 500)
     for one in shown.history.restarts:
-        yield clean(f"restarted: {shown.who_name(one)} at {_clock(one.began)}, {many(len(one.links), 'link')} "
-                    f"down for {_seconds(one.ended - one.began)}", 500)
+        yield clean(f"restarted: {shown.who_name(one)} at {_clock(one.began)}, "
+                    f"{many(len(one.links), 'link')} down for {_seconds(one.ended - one.began)}", 500)
     for line in shown.unknown:
         yield f"unknown: {clean(line, 500)}"
     if shown.first is None or shown.last is None:

@@ -124,8 +124,8 @@ def _moved(end: FabricEnd, subnet: Subnet, owners: Mapping[str, str]) -> FabricE
 
 
 def _known(subnet: Subnet, end: FabricEnd, other: FabricEnd | None) -> FabricLink | None:
-    """The link that the subnet shows at this port, if it leads to the other one's device: sources do not
-    number an adapter's ports alike."""
+    """The link that the subnet shows at this port, if it leads to the other one's device: sources number an
+    adapter's ports differently."""
     port = subnet.port(end)
     if port is None or port.peer is None or (other is not None and port.peer.guid != other.guid):
         return None
@@ -145,11 +145,11 @@ def _by_device(subnet: Subnet) -> Mapping[str, set[FabricLink]]:
 
 def _outages(events: Iterable[tuple[float, FabricLink, bool]], by_device: Mapping[str, set[FabricLink]],
              devices: Iterable[DeviceEvent]) -> list[LinkOutage]:
-    """Each time that a link was down. Both ends may tell of it: the first that says so begins it, the first
+    """Each time that a link was down. Both ends may report it: the first that says so begins it, the first
     that says up ends it. A device that left takes its links along; one that is back ends only what no event
-    of the link itself told, as one of its links is enough for it to be seen."""
+    of the link itself began, as one of its links is enough for it to be seen."""
     down: dict[FabricLink, float] = {}
-    told: set[FabricLink] = set()
+    own_down: set[FabricLink] = set()
     found = []
     steps: list[tuple[float, int, bool, tuple[FabricLink, ...], bool]] = [
         (at, 1, up, (link,), True) for at, link, up in events]
@@ -159,10 +159,10 @@ def _outages(events: Iterable[tuple[float, FabricLink, bool]], by_device: Mappin
             if not up:
                 down.setdefault(link, at)
                 if own:
-                    told.add(link)
-            elif link in down and (own or link not in told):
+                    own_down.add(link)
+            elif link in down and (own or link not in own_down):
                 found.append(LinkOutage(link, down.pop(link), at))
-                told.discard(link)
+                own_down.discard(link)
     found += [LinkOutage(link, began) for link, began in down.items()]
     return sorted(found, key=lambda each: (each.began, each.link))
 

@@ -1,13 +1,16 @@
-"""UFM's view of the fabric, saved from its REST interface: ufm-ports.json, ufm-links.json and ufm-systems.json of
-GET /ufmRest/resources/ports, links and systems.
+"""UFM's view of the fabric, saved from its REST interface: ufm-ports.json, ufm-links.json and
+ufm-systems.json of GET /ufmRest/resources/ports, links and systems.
 
-Fields are those of the UFM Enterprise REST API guide ("Ports", "Links" and "Systems REST API", 6.11 to 6.24):
+Fields are those of the UFM Enterprise REST API guide ("Ports", "Links" and "Systems REST API"):
 
-- a port's `name` is GUID_NUMBER; `guid`, `number`, `dname` (what is printed beside it), `lid`, `physical_state`
-  ("Polling", "Link Up"), `logical_state` ("Down", "Active"), `active_width`, `active_speed`, `peer` (the name of
-  the port at the other end), `description` ("Switch IB Port"), `node_description`;
-- a link's `source_guid`, `source_port`, `destination_guid`, `destination_port`;
+- a port's `name` is GUID_NUMBER; `guid`, `dname` (what is printed beside it), `lid`, `physical_state`
+  ("Polling", "Link Up"), `logical_state` ("Down", "Active"), `active_width`, `active_speed`, `peer` (the
+  name of the port at the other end), `description` ("Switch IB Port"), `node_description`;
+- a link's `source_guid`, `source_port`, `destination_guid`, `destination_port`, their `..._dname`, `width`;
 - a system's `guid`, `system_guid`, `system_name`, `type` ("switch").
+
+That `peer` is a port's name and an adapter's port a "Computer IB Port" is how NVIDIA's own plugins read them
+(Mellanox/ufm_sdk_3.0, plugins/pdr_deterministic_plugin).
 
 A value in another form ("N/A", null) is not known. What a field means is nowhere guessed: `severity`,
 temperatures and numbers without documented units are left.
