@@ -7,7 +7,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from healthcheck.subnet.linkhistory import LinkEvent, history
+from healthcheck.subnet.linkhistory import DeviceEvent, LinkEvent, history
 from healthcheck.subnet.model import FabricEnd, FabricLink
 from tests.healthcheck.subnet.trees import Tree, host, leaf, spine
 
@@ -58,6 +58,28 @@ def test_a_flap_beside_a_restart_stays_a_fault() -> None:
     events = bounce(GPU1[0], 100, 400) + bounce(GPU1[1], 103, 420) + bounce(GPU1[0], 5000, 5001)
     found = history(SUBNET, events, OWNERS)
     assert len(found.restarts) == 1 and [each.began for each in found.outages] == [5000]
+
+
+def test_a_switch_that_leaves_and_comes_back_takes_its_links_along() -> None:
+    found = history(SUBNET, [], OWNERS, [DeviceEvent(10, leaf(0), False), DeviceEvent(200, leaf(0), True)])
+    assert [(each.who, each.began, each.ended) for each in found.restarts] == [(leaf(0), 10, 200)] and not found.outages
+
+
+def test_a_device_that_is_back_does_not_end_what_its_link_itself_reported() -> None:
+    found = history(SUBNET, bounce(GPU1[0], 10, None), OWNERS, [DeviceEvent(10, leaf(0), False), DeviceEvent(200, leaf(0), True)])
+    ends = {each.link: each.ended for each in found.outages}
+    assert not found.restarts and ends.pop(LINKS[GPU1[0]]) is None and set(ends.values()) == {200}
+
+
+def test_a_link_that_the_subnet_no_longer_shows_is_known_by_its_event() -> None:
+    one, other = FabricEnd(leaf(0), 40), FabricEnd(spine(1), 40)
+    found = history(SUBNET, [LinkEvent(5, one, False, other), LinkEvent(6, FabricEnd(leaf(0), 41), False)], OWNERS)
+    assert [(each.link, each.ended) for each in found.outages] == [(FabricLink.of(one, other), None)]
+
+
+def test_an_adapter_whose_port_an_event_numbers_differently_is_known_by_its_switch() -> None:
+    found = history(SUBNET, [LinkEvent(5, FabricEnd(host(0), 2), False, GPU1[0])], OWNERS)
+    assert [each.link for each in found.outages] == [LINKS[GPU1[0]]]
 
 
 @given(st.lists(st.tuples(st.sampled_from(sorted(end for link in SUBNET.links for end in (link.a, link.b))), st.floats(0, 1e5), st.booleans()), max_size=30),
