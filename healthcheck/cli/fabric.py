@@ -18,6 +18,10 @@ COMMANDS = {
         "healthcheck.cli.fabricburn:burn",
         "Plan traffic that loads every link; judge the rates that were measured.",
     ),
+    "history": (
+        "healthcheck.cli.fabrichistory:history",
+        "Which links were down, how often, and what no restart explains.",
+    ),
     "disable": (
         "provisioning.cli.fabricports:disable",
         "Disable ports whose links do harm, and show what is lost.",
@@ -42,6 +46,7 @@ def fabric() -> None:
     muster fabric plan --from cabling.csv                  check the plan of the data centre
     muster fabric diff --plan cabling.csv --from outputs   compare it with what is there
     muster fabric burn --from outputs                      pairs of hosts that load every link
+    muster fabric history --from outputs --events event.log  links that were down by themselves
     muster fabric disable --proposed --by gpu001           ports that do harm, and what is lost
     muster fabric map --plan cabling.csv --format slurm    topology.conf
     """

@@ -21,7 +21,7 @@ from healthcheck.subnet.model import (
     SubnetManager,
     SubnetSensor,
 )
-from healthcheck.subnet.readers import linkinfo
+from healthcheck.subnet.readers import linkinfo, ufm
 from healthcheck.subnet.readers.building import SubnetReading
 
 _FIELDS = ("state", "physical", "width", "speed", "gigabits", "lid", "port_guid", "label", "peer")
@@ -42,9 +42,9 @@ def merge(name: str, readings: Sequence[SubnetReading]) -> Subnet:
             for port in device.ports.values():
                 moved = replace(port, end=FabricEnd(guid, port.end.number), peer=_moved(port.peer, owners))
                 held[port.end.number] = _port(held.get(port.end.number), moved)
-    # iblinkinfo does not say what a device is: its reader guesses by the number of ports.
+    # iblinkinfo and UFM's links do not say what a device is: their readers guess by the number of ports.
     kinds = {owners.get(device.guid, device.guid): device.kind for reading in reversed(readings)
-             if reading.tool != linkinfo.TOOL for device in reading.devices.values()}
+             if reading.tool not in (linkinfo.TOOL, ufm.LINKS) for device in reading.devices.values()}
     whole = {guid: replace(device, kind=kinds.get(guid, device.kind), ports=dict(sorted(ports[guid].items())))
              for guid, device in devices.items()}
     counters, short = _counters(readings, owners, whole)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from healthcheck.subnet.readers import counters, dbcsv, linkinfo, ports, routes, sa, smp, topology
+from healthcheck.subnet.readers import counters, dbcsv, linkinfo, ports, routes, sa, smp, topology, ufm
 from healthcheck.subnet.readers.building import SubnetReading
 
 
@@ -35,6 +35,9 @@ SOURCES = (
     FabricSource("dump_lfts", routes.read, "dump_lfts"),
     FabricSource("saquery-lftr", routes.read_records, "saquery LFTR"),
     FabricSource("ibroute", routes.read, "ibroute"),
+    FabricSource("ufm-ports", ufm.read_ports, "GET /ufmRest/resources/ports"),
+    FabricSource("ufm-systems", ufm.read_systems, "GET /ufmRest/resources/systems"),
+    FabricSource("ufm-links", ufm.read_links, "GET /ufmRest/resources/links"),
 )
 BY_NAME: Mapping[str, FabricSource] = {source.name: source for source in SOURCES}
 
