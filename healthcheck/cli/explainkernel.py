@@ -75,6 +75,13 @@ def _document(entry: CatalogueEntry) -> dict[str, Any]:
     }
 
 
+def _ends(document: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+    """By what it ends; an Xid's number has its own."""
+    if document["xid"]:
+        return (("ends", f"by its number (muster explain {document['xid']} NUMBER)"),)
+    return ("ends", document["ends"]), ("", "proven by " + "; or by ".join(document["proofs"]))
+
+
 def _text(document: dict[str, Any]) -> str:
     """The rows of the text output; empty ones are left out."""
     judged = (f"by its number (muster explain {document['xid']} NUMBER)" if document["xid"]
@@ -83,8 +90,7 @@ def _text(document: dict[str, Any]) -> str:
               else "")
     rows = [
         ("severity", document["disabled"] or judged), ("remedy", document["remedy"]),
-        ("owner", document["owner"]), ("repair", document["repair"]), ("ends", document["ends"]),
-        ("", "proven by " + "; or by ".join(document["proofs"])), ("from", ", ".join(document["from"])),
+        ("owner", document["owner"]), ("repair", document["repair"]), *_ends(document), ("from", ", ".join(document["from"])),
         *(("begins" if not at else "", begins) for at, begins in enumerate(document["begins"])),
         ("match", document["match"]), ("unless", document["unless"]),
         ("yields to", ", ".join(document["yields"])), ("source", document["source"]),
