@@ -90,7 +90,8 @@ def _text(document: dict[str, Any]) -> str:
               else "")
     rows = [
         ("severity", document["disabled"] or judged), ("remedy", document["remedy"]),
-        ("owner", document["owner"]), ("repair", document["repair"]), *_ends(document), ("from", ", ".join(document["from"])),
+        ("owner", document["owner"]), ("repair", document["repair"]), *_ends(document),
+        ("from", ", ".join(document["from"])),
         *(("begins" if not at else "", begins) for at, begins in enumerate(document["begins"])),
         ("match", document["match"]), ("unless", document["unless"]),
         ("yields to", ", ".join(document["yields"])), ("source", document["source"]),
