@@ -1,12 +1,13 @@
 """Which nodes Slurm's jobs have, by squeue.
 
 squeue(1) of Slurm 22.05: --states=all, so that no state that holds a node is left out; %A is the job's
-number, %T its state, %N the nodes that it has. A job that completes still has its nodes. Jobs that squeue hides from
-this user (PrivateData) are not among them.
+number, %T its state, %N the nodes that it has. A job that completes still has its nodes. Jobs that
+squeue hides from this user (PrivateData) are not among them.
 """
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
 
 from inventory.discover import Run, output
@@ -31,6 +32,8 @@ class JobNodes:
 
 def jobs_now(run: Run | None = None) -> tuple[JobNodes, ...]:
     """The jobs that have nodes now. Raises UsageError, one line."""
+    if run is None and shutil.which(SQUEUE[0]) is None:
+        raise UsageError("squeue was not found; run this where Slurm's commands are, or give --jobs-from FILE")
     return parse(output(SQUEUE, run).decode("utf-8", "backslashreplace"), "squeue")
 
 

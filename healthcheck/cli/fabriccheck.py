@@ -117,7 +117,7 @@ def check(
     seen = [SeenSubnet(subnet, joined, planned, wanted, before.get(subnet.name), at, len(subnets))
             for subnet, at in subnets]
     if ask_jobs or jobs_from is not None:
-        report = _by_job(report, seen, listed, jobs_from)
+        report = by_job(report, seen, listed, jobs_from)
     if source is None:
         _keep(folder, subnets)
     if as_json:
@@ -144,8 +144,8 @@ def _listed(path: Path) -> Sequence[JobNodes]:
     return parse(data.decode("utf-8", "backslashreplace"), clean(path))
 
 
-def _by_job(report: FabricReport, seen: Sequence[SeenSubnet], listed: Sequence[JobNodes],
-            name: str | None) -> FabricReport:
+def by_job(report: FabricReport, seen: Sequence[SeenSubnet], listed: Sequence[JobNodes],
+           name: str | None) -> FabricReport:
     """The report with the jobs at its hot spots: those `listed` in the file of that name, else by squeue. One
     that does not answer is said in it, as the rest was measured."""
     from healthcheck.subnet.check.findings import FabricJobs

@@ -1,8 +1,8 @@
 """Which jobs' traffic leads through given ports: by forwarding tables, else by the topology; pure.
 
 What counts is pairs of nodes of one job: a pair passes a port where what one of them sends to the other may
-leave by it. Adapters whose rails are known are taken to talk to those of their own rail only, as NCCL does
-by itself (NCCL_CROSS_NIC). A table names one port for each LID: where switches choose for every packet
+leave by it. Adapters whose rails are known are taken to talk to those of their own rail only, as NCCL
+prefers it (NCCL_CROSS_NIC). A table names one port for each LID: where switches choose for every packet
 (adaptive routing), or an adapter has several LIDs (LMC), others may pass as well.
 """
 

@@ -30,11 +30,11 @@ def lines(found: FabricJobs) -> Iterator[str]:
     if found.unknown:
         yield f"jobs: not known: {clean(found.unknown)}"
         return
-    yield (f"jobs ({clean(found.source, 120)}): {len(found.jobs)} with several nodes; {found.single} with one "
-           "node left out")
+    yield (f"jobs ({clean(found.source, 120)}): {len(found.jobs)} with several nodes; {found.single} with "
+           "one node left out")
     for name in found.unmeasured:
-        yield (f"hot ports of {f'subnet {clean(name, 60)}' if name else 'the subnet'} are not known: there are "
-               "no two samples of counters")
+        words = f"subnet {clean(name, 60)}" if name else "the subnet"
+        yield f"hot ports of {words} are not known: there are no two samples of counters"
     if found.ports:
         yield f"of {many(found.ports, 'port')} it is not known whether they are hot"
     if not found.measured:
@@ -50,7 +50,7 @@ def _line(one: JobHotSpots) -> str:
     if one.may:
         words.append(f"{one.may} that it may pass")
     if one.unknown:
-        words.append(f"{one.unknown} of which its routes are not known")
+        words.append(f"{one.unknown} not known, as routes are not")
     if one.unplaced:
         words.append(f"where {one.unplaced} of its nodes are is not known")
     return f"job {one.job}: {many(one.nodes, 'node')}, {', '.join(words)}"
