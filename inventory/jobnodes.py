@@ -33,7 +33,8 @@ class JobNodes:
 def jobs_now(run: Run | None = None) -> tuple[JobNodes, ...]:
     """The jobs that have nodes now. Raises UsageError, one line."""
     if run is None and shutil.which(SQUEUE[0]) is None:
-        raise UsageError("squeue was not found; run this where Slurm's commands are, or give --jobs-from FILE")
+        raise UsageError("squeue was not found; run this where Slurm's commands are, or give --jobs-from "
+                         "FILE")
     return parse(output(SQUEUE, run).decode("utf-8", "backslashreplace"), "squeue")
 
 
