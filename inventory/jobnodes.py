@@ -39,7 +39,7 @@ def jobs_now(run: Run | None = None) -> tuple[JobNodes, ...]:
 
 
 def parse(text: str, name: str) -> tuple[JobNodes, ...]:
-    """The jobs in what `SQUEUE` printed, of which `name` says whence it is. Raises UsageError, one line."""
+    """The jobs in what `SQUEUE` printed, `name` in messages. Raises UsageError, one line."""
     found: dict[str, dict[str, None]] = {}
     for at, line in enumerate(text.split("\n"), 1):
         number, _, rest = line.strip().partition("|")

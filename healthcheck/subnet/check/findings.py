@@ -73,7 +73,7 @@ class FabricPlace:
 class FabricFinding:
     """One thing that is wrong, or with `unknown` one that could not be measured (then `observed` is the
     reason). `plane` names the subnet. `port` is the one that waits, of congestion, and `jobs` those whose
-    traffic may pass it, None where they are not known or nobody asked for them."""
+    traffic may pass it, None where they are not known or no one asked for them."""
 
     rule: FabricRule
     place: FabricPlace
@@ -103,8 +103,8 @@ class JobHotSpots:
 
 @dataclass(frozen=True)
 class FabricJobs:
-    """What jobs have to do with hot ports: `source` says who told of the jobs, `unknown` why they are not
-    known. `single` jobs have one node and nobody to talk to. In the `unmeasured` subnets hot ports are not
+    """What jobs have to do with hot ports: `source` says where the jobs are from, `unknown` why they are not
+    known. `single` jobs have one node and no one to talk to. In the `unmeasured` subnets hot ports are not
     known at all, of so many `ports` elsewhere it is not known whether they are hot."""
 
     source: str
@@ -120,7 +120,7 @@ class FabricJobs:
 class FabricReport:
     """What a check found: findings, gravest first. `subnets` are the counts of each by name: switches,
     adapters, links. `interval` is the seconds between the two samples of counters, None where there is one.
-    `jobs` is None where nobody asked for them."""
+    `jobs` is None where no one asked for them."""
 
     findings: tuple[FabricFinding, ...]
     subnets: tuple[tuple[str, int, int, int], ...]

@@ -22,7 +22,7 @@ from inventory.jobnodes import JobNodes
 def with_jobs(report: FabricReport, seen: Sequence[SeenSubnet], jobs: Sequence[JobNodes],
               source: str) -> FabricReport:
     """The report, in which each hot spot has the jobs that pass it, and each job its hot spots. `source`
-    says who told of the jobs."""
+    says where the jobs are from."""
     wide = [job for job in jobs if len(set(job.nodes)) > 1]
     placed = {one.subnet.name: tuple(_placed(one)) for one in seen}
     at: dict[tuple[str, FabricEnd], PortJobs] = {}
