@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,8 +27,10 @@ from inventory.text import clean
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from healthcheck.subnet.check.seen import CountedBefore
+    from healthcheck.subnet.check.findings import FabricReport
+    from healthcheck.subnet.check.seen import CountedBefore, SeenSubnet
     from healthcheck.subnet.model import Subnet
+    from inventory.jobnodes import JobNodes
 
 _RATES = ("SDR", "DDR", "QDR", "FDR10", "FDR", "EDR", "HDR", "NDR", "XDR")
 _FOLDER = "fabric"
@@ -48,6 +51,10 @@ _FOLDER = "fabric"
               help="A node or switch on which a subnet manager may run; repeatable. [anywhere]")
 @click.option("--store", "stored", is_flag=True,
               help="Keep the findings in the store, for triage, blame and the exporter.")
+@click.option("--jobs", "ask_jobs", is_flag=True,
+              help="Ask squeue here which jobs' traffic passes congested ports.")
+@click.option("--jobs-from", metavar="FILE",
+              help="The same by what squeue printed (--noheader --all --states=all --format='%A|%T|%N').")
 @INVENTORY
 @RULES
 @STATE
@@ -55,8 +62,8 @@ _FOLDER = "fabric"
 def check(
     node: str | None, devices: tuple[str, ...], lldp: str | None, source: str | None, since: str | None,
     save: str | None, plan: str | None, width: str | None, speed: str | None, delivery: tuple[str, ...],
-    managers: tuple[str, ...], stored: bool, inventory: str | None, rules: str | None, state: str | None,
-    as_json: bool,
+    managers: tuple[str, ...], stored: bool, ask_jobs: bool, jobs_from: str | None, inventory: str | None,
+    rules: str | None, state: str | None, as_json: bool,
 ) -> int:
     """Check the fabric as its subnet shows it to NODE, which needs infiniband-diags; as lldpd on nodes knows
     its neighbours (--lldp); or from saved outputs.
@@ -66,11 +73,12 @@ def check(
     added since the earlier check; temperature, light, fans and power supplies where a source shows them (a
     file ibdiagnet2.db_csv in --from FOLDER). Cables, optics, adapters and switches of one lot that fail far
     more often than others are named. What was not measured is unknown. With --store triage makes incidents of
-    the findings.
+    the findings. With --jobs each congested port names the jobs whose traffic may pass it.
 
     \b
     muster fabric check gpu001 --plan cabling.csv --store
     muster fabric check --from outputs --since yesterday --plan cabling.csv
+    muster fabric check gpu001 --jobs
     muster fabric check gpu001 --via mlx5_0 --via mlx5_1 --speed NDR
     muster fabric check --lldp 'gpu[001-128]' --plan roce.csv
 
@@ -87,6 +95,9 @@ def check(
         raise UsageError("--since goes with --from FOLDER; with NODE the last check is compared with")
     if source is not None and save is not None:
         raise UsageError("--save goes with NODE or --lldp")
+    if ask_jobs and (jobs_from is not None or source is not None):
+        raise UsageError("--jobs asks for the jobs of now; with --from FOLDER give --jobs-from FILE alone")
+    listed = _listed(Path(jobs_from)) if jobs_from is not None else ()
     planned = read_plan(plan) if plan is not None else None
     lots = delivered(delivery)
     known = inventory_of(inventory)
@@ -103,6 +114,10 @@ def check(
         subnets, joined, planned, wanted, before,
         [one.name for one in known if one.in_service] if known is not None else None)
     report = with_lots(report, [subnet for subnet, _ in subnets], lots)
+    seen = [SeenSubnet(subnet, joined, planned, wanted, before.get(subnet.name), at, len(subnets))
+            for subnet, at in subnets]
+    if ask_jobs or jobs_from is not None:
+        report = by_job(report, seen, listed, jobs_from)
     if source is None:
         _keep(folder, subnets)
     if as_json:
@@ -113,11 +128,34 @@ def check(
     if stored:
         from healthcheck.cli import fabricstore
 
-        seen = [SeenSubnet(subnet, joined, planned, wanted, before.get(subnet.name), at, len(subnets))
-                for subnet, at in subnets]
         racks = {one.name: one.rack for one in known if one.rack} if known is not None else {}
         fabricstore.keep(folder, report, seen, racks, time.time())
     return report.exit_code
+
+
+def _listed(path: Path) -> Sequence[JobNodes]:
+    """The jobs in what squeue printed. Raises UsageError."""
+    from inventory.jobnodes import parse
+
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"--jobs-from {clean(path)}: {error.strerror}") from None
+    return parse(data.decode("utf-8", "backslashreplace"), clean(path))
+
+
+def by_job(report: FabricReport, seen: Sequence[SeenSubnet], listed: Sequence[JobNodes],
+           name: str | None) -> FabricReport:
+    """The report with the jobs at its hot spots: those `listed` in the file of that name, else by squeue. One
+    that does not answer is said in it, as the rest was measured."""
+    from healthcheck.subnet.check.findings import FabricJobs
+    from healthcheck.subnet.check.hotjobs import with_jobs
+    from inventory.jobnodes import jobs_now
+
+    try:
+        return with_jobs(report, seen, listed if name is not None else jobs_now(), name or "squeue")
+    except UsageError as problem:
+        return replace(report, jobs=FabricJobs("squeue", str(problem)))
 
 
 def of_folder(folder: Path) -> Mapping[str, CountedBefore]:

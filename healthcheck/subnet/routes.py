@@ -100,7 +100,7 @@ class EvenRoutes:
 
     def _spread(self, switch: str, goal: str) -> Shares:
         """The shares between two switches."""
-        steps = self._steps_to(goal)
+        steps = self.steps_to(goal)
         if switch not in steps:
             raise NoRouteError(f"{_name(self._subnet, switch)} has no way to {_name(self._subnet, goal)}")
         found: dict[FabricEnd, float] = {}
@@ -117,7 +117,7 @@ class EvenRoutes:
             front = ahead
         return found
 
-    def _steps_to(self, goal: str) -> Mapping[str, int]:
+    def steps_to(self, goal: str) -> Mapping[str, int]:
         """By switch how many links it is from `goal`."""
         if goal not in self._steps:
             steps, waiting = {goal: 0}, deque([goal])

@@ -1,9 +1,7 @@
 """Whether a job runs on a node, by its scheduler: what Slurm shows of the node and what it shows of jobs must
 both say that none does. A back end that says by itself what runs (`SupportsRunning`) is believed.
 
-squeue(1) of Slurm 22.05: --states=all, so that no state that holds a node is left out; %T is the state, %N
-the nodes that a job has. A job that completes still has its node. Where squeue hides the jobs of others
-(PrivateData), the node's own state does not.
+Where squeue (`inventory.jobnodes`) hides the jobs of others (PrivateData), the node's own state does not.
 """
 
 from __future__ import annotations
@@ -13,15 +11,10 @@ from dataclasses import dataclass
 
 from inventory.discover import Run, output
 from inventory.errors import InventoryError, MusterError
+from inventory.jobnodes import OVER, SQUEUE
 from inventory.nodeset import expand
 from inventory.text import clean
 from provisioning.actions.base import ActionError, Backend, SupportsRunning
-
-SQUEUE = ("squeue", "--noheader", "--all", "--states=all", "--format=%A|%T|%N")
-# States of slurm.h's job_states in which a job has no node any more; whatever is none of these has.
-_OVER = frozenset({
-    "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL",
-    "OUT_OF_MEMORY", "PREEMPTED", "REVOKED", "TIMEOUT"})
 
 
 @dataclass(frozen=True)
@@ -67,7 +60,7 @@ def by_node(run: Run | None = None, ours: str = "", own: set[str] | None = None)
         called = ""
         if ours:
             nodes, _, called = nodes.partition("|")
-        if not line.strip() or state in _OVER or (bar and not nodes):
+        if not line.strip() or state in OVER or (bar and not nodes):
             continue
         try:
             if not number.isdigit() or not bar:

@@ -71,10 +71,16 @@ def grown(first: int | None, last: int | None) -> int | None:
     return None if first is None or last is None or last < first else last - first
 
 
+def compared(seen: SeenSubnet) -> bool:
+    """Whether there are two samples, without which nothing is known of hot spots."""
+    return (seen.subnet.counters is not None and seen.before is not None and seen.at is not None
+            and seen.at > seen.before.time)
+
+
 def congested(seen: SeenSubnet) -> Iterator[FabricFinding]:
     """Hot spots since the earlier sample, and of how many ports it is not known whether they are one."""
     now, before = seen.subnet.counters, seen.before
-    if now is None or before is None or seen.at is None or seen.at <= before.time:
+    if now is None or before is None or not compared(seen):
         return      # `counted` reports that
     joined = {port.end: between for port in seen.subnet.ports()
               if (between := _between(seen, port)) is not None}
@@ -96,7 +102,7 @@ def congested(seen: SeenSubnet) -> Iterator[FabricFinding]:
             FabricRule.CONGESTION, place,
             f"{seen.port_name(spot.end)} waits to send {spot.times:.1f} times as long as half of the "
             f"{spot.peers} other ports {spot.between} under like load", f"less than {TIMES:g} times",
-            Severity.INFO, Owner.NETWORK, seen.subnet.name)
+            Severity.INFO, Owner.NETWORK, seen.subnet.name, port=spot.end)
 
 
 def _waits(sample: PortCounters | CountedBefore, end: FabricEnd, has: bool) -> int | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from healthcheck.model.outcome import Owner, Severity
+from healthcheck.subnet.jobroutes import PortJobs
 from healthcheck.subnet.model import FabricEnd
 from inventory.nodeset import natural
 
@@ -71,7 +72,8 @@ class FabricPlace:
 @dataclass(frozen=True)
 class FabricFinding:
     """One thing that is wrong, or with `unknown` one that could not be measured (then `observed` is the
-    reason). `plane` names the subnet."""
+    reason). `plane` names the subnet. `port` is the one that waits, of congestion, and `jobs` those whose
+    traffic may pass it, None where they are not known or no one asked for them."""
 
     rule: FabricRule
     place: FabricPlace
@@ -81,17 +83,49 @@ class FabricFinding:
     owner: Owner = Owner.NETWORK
     plane: str = ""
     unknown: bool = False
+    port: FabricEnd | None = None
+    jobs: PortJobs | None = None
+
+
+@dataclass(frozen=True)
+class JobHotSpots:
+    """A job of several nodes: so many hot ports its pairs of nodes pass by forwarding tables, so many they
+    may pass by the topology, and of so many others it is not known, as routes are not. `unplaced` of its
+    nodes have no adapter that is known in any subnet."""
+
+    job: str
+    nodes: int
+    unplaced: int
+    routes: int
+    may: int
+    unknown: int
+
+
+@dataclass(frozen=True)
+class FabricJobs:
+    """What jobs have to do with hot ports: `source` says where the jobs are from, `unknown` why they are not
+    known. `single` jobs have one node and no one to talk to. In the `unmeasured` subnets hot ports are not
+    known at all, of so many `ports` elsewhere it is not known whether they are hot."""
+
+    source: str
+    unknown: str = ""
+    single: int = 0
+    jobs: tuple[JobHotSpots, ...] = ()
+    unmeasured: tuple[str, ...] = ()
+    measured: bool = True
+    ports: int = 0
 
 
 @dataclass(frozen=True)
 class FabricReport:
     """What a check found: findings, gravest first. `subnets` are the counts of each by name: switches,
-    adapters, links. `interval` is the seconds between the two samples of counters, None where there is one;
-    `finest` the least bit-error rate that this interval can prove, by rate."""
+    adapters, links. `interval` is the seconds between the two samples of counters, None where there is one.
+    `jobs` is None where no one asked for them."""
 
     findings: tuple[FabricFinding, ...]
     subnets: tuple[tuple[str, int, int, int], ...]
     interval: float | None = None
+    jobs: FabricJobs | None = None
 
     @property
     def exit_code(self) -> int:

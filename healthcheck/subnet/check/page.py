@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from healthcheck.model.outcome import Severity
+from healthcheck.subnet.check import hotjobspage
 from healthcheck.subnet.check.findings import FabricFinding, FabricReport
 from inventory.text import clean, many
 
@@ -31,11 +32,16 @@ def lines(report: FabricReport) -> Iterator[str]:
         shown[key] += 1
         if shown[key] <= _MOST_OF_RULE:
             yield _line(one)
+            if one.jobs is not None:
+                yield f"          {hotjobspage.at_port(one.jobs, report.jobs)}"
     for (rule, unknown), count in shown.items():
         if count > _MOST_OF_RULE:
             status = " unknown" if unknown else ""
             yield f"          {rule}{status}: {count - _MOST_OF_RULE} more, see --format json"
     if report.findings:
+        yield ""
+    if report.jobs is not None:
+        yield from hotjobspage.lines(report.jobs)
         yield ""
     yield _counts(report)
 
@@ -66,6 +72,7 @@ def document(report: FabricReport) -> dict[str, Any]:
         "subnets": [{"name": clean(name, 60), "switches": switches, "adapters": adapters, "links": links}
                     for name, switches, adapters, links in report.subnets],
         "findings": [_finding(one) for one in report.findings],
+        **({"jobs": hotjobspage.document(report.jobs)} if report.jobs is not None else {}),
     }
 
 
@@ -78,4 +85,5 @@ def _finding(one: FabricFinding) -> dict[str, Any]:
             "leaf": one.place.leaf,
             "ports": [{"guid": end.guid, "number": end.number} for end in one.place.ends]},
         "observed": clean(one.observed), "expected": clean(one.expected),
+        **({"jobs": hotjobspage.port_document(one.jobs)} if one.jobs is not None else {}),
     }

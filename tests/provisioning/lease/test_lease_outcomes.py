@@ -22,6 +22,7 @@ from healthcheck.store.marks import mark_of
 from healthcheck.sweep.sweep import SweepPlan
 from inventory.discover import CommandOutput
 from inventory.errors import StoreError, UsageError
+from inventory.jobnodes import SQUEUE
 from inventory.model import InKubernetes, Node
 from inventory.transport.base import Failure, Limits, Program, Reply, Stage
 from provisioning.actions.base import ActionError, Backend, Holder, NodeHold
@@ -34,7 +35,7 @@ from provisioning.lease import check, holder, idle, take
 from provisioning.lease.check import SweepLeases, give_back_abandoned, leased, manager
 from provisioning.lease.holder import HolderState
 from provisioning.lease.idle import IdleReport
-from provisioning.lease.jobs import SQUEUE, Jobs, by_node, jobs
+from provisioning.lease.jobs import Jobs, by_node, jobs
 from provisioning.lease.reservation import SHOW, Reservation, parse, reserved
 from provisioning.lease.watch import LeaseWatch
 from provisioning.triage import apply
