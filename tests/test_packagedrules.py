@@ -13,6 +13,7 @@ from healthcheck.config.rulesfolder import packaged
 from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.triage.policyload import load_policy
 from inventory.located import LocatedMap, load_yaml
+from provisioning.bringup.policy.load import load as load_bringup
 from tests import packagedrules
 
 SITE = "- id: gpu-count\n  severity: info\n- id: site-idle\n  check: gpu.idle\n  severity: info\n  remedy: Look.\n  source: this site\n  proven: documented\n"
@@ -34,6 +35,8 @@ def test_what_was_read_is_not_changed_by_who_reads_it(tmp_path: Path) -> None:
     before = copy.deepcopy({place: everything(document) for place, document in packagedrules._documents.items()})
     ruleset = load_ruleset([packaged(), tmp_path])
     load_policy([packaged(), tmp_path], ruleset)
+    (tmp_path / "bringup.yaml").write_text("os: {image: r7}\nbase: {timezone: Europe/Berlin}\n")
+    load_bringup([packaged(), tmp_path])
     assert ruleset.kernel is not None and {place: everything(document) for place, document in packagedrules._documents.items()} == before
 
 
@@ -45,7 +48,7 @@ def test_a_site_is_laid_over_what_was_read_as_over_what_is_read_anew(tmp_path: P
     monkeypatch.setattr("healthcheck.ruleset.rulesetload.load", packagedrules._load)
     for kept, anew in ((known, load_ruleset([packaged(), tmp_path])), (alone, load_ruleset([packaged()]))):
         differ = [field.name for field in dataclasses.fields(kept)
-                  if field.name != "kernel_from" and getattr(kept, field.name) != getattr(anew, field.name)]
+                  if field.name not in ("kernel_from", "xids_from") and getattr(kept, field.name) != getattr(anew, field.name)]
         assert differ == [] and kept.rules
 
 

@@ -50,7 +50,7 @@ def overlay(entries: dict[str, Entry], new: Entry, identity: str) -> None:
     if old.mark.file == new.mark.file:
         raise RulesError(f"{identity} {new.name} is defined twice; the first is at line {old.mark.line}",
                          new.mark)
-    nested = {key: _merged(old.values[key], new.values[key]) for key in ("with", "numbers", "ports")
+    nested = {key: merged(old.values[key], new.values[key]) for key in ("with", "numbers", "ports")
               if isinstance(old.values.get(key), LocatedMap) and isinstance(new.values.get(key), LocatedMap)}
     entries[new.name] = Entry(
         new.name, {**old.values, **new.values, **nested}, {**old.marks, **new.marks}, new.mark,
@@ -58,7 +58,7 @@ def overlay(entries: dict[str, Entry], new: Entry, identity: str) -> None:
     )
 
 
-def _merged(old: LocatedMap, new: LocatedMap) -> LocatedMap:
+def merged(old: LocatedMap, new: LocatedMap) -> LocatedMap:
     """Both maps; each key keeps its place."""
     both = LocatedMap(new.mark)
     for one in (old, new):

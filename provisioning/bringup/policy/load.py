@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from healthcheck.config.entry import Entry, entry_of, kind_of, known_keys, overlay
+from healthcheck.config.entry import Entry, entry_of, kind_of, known_keys, merged, overlay
 from healthcheck.config.valuetypes import NAME, ValueType, choice, parse_value
 from healthcheck.model.firmware import KINDS as FIRMWARE_KINDS
 from healthcheck.model.outcome import Owner
@@ -137,21 +137,10 @@ def _read(draft: _Draft, path: Path) -> None:
         for item, mark in _items(top, name):
             _desired(draft, name, forms, item, mark)
     if "base" in top:
-        _laid_over(draft.base, _map(top, "base"))
+        draft.base = merged(draft.base, _map(top, "base"))
     if "os" in top:
         given = _map(top, "os")
-        if "by" in given:
-            draft.os = given
-        else:
-            _laid_over(draft.os, given)
-
-
-def _laid_over(old: LocatedMap, new: LocatedMap) -> None:
-    """Each key keeps its place."""
-    old.update(new)
-    old.key_marks |= new.key_marks
-    old.value_marks |= new.value_marks
-    old.written |= new.written
+        draft.os = given if "by" in given else merged(draft.os, given)
 
 
 def _keys(given: LocatedMap, where: str, forms: Mapping[str, ValueType], into: dict[str, Any]) -> None:
