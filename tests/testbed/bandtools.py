@@ -92,13 +92,15 @@ class AdapterMachine:
         """Its time goes on."""
         self.up_since(self._started)
 
-    def restart(self) -> None:
-        """What is on the flash runs."""
+    def restart(self, pause: float = 0.0) -> None:
+        """What is on the flash runs. A real restart ends who is looking meanwhile; here `pause` seconds let a look that has read the old
+        version read the old time, too."""
         state = self.state()
         if not state.get("keeps"):
             for card in state["cards"].values():
                 card["running"] = card["flash"]
         self._keep(state)
+        time.sleep(pause)
         self.up_since(time.time() + 1.0)
 
     def card(self, pci: str, **more: Any) -> None:

@@ -266,6 +266,7 @@ def test_a_machine_that_may_have_a_job_is_not_touched(bed: BandBed, forbidden: s
 
 def test_a_tool_at_work_is_waited_for_also_by_the_next_run(bed: BandBed) -> None:
     (bed.machine.root / "slow").touch()
+    bed.does_restart = lambda: bed.machine.restart(pause=1.5)
     first = threading.Thread(target=bed.run)
     first.start()
     while not bed.machine.written:
