@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -86,7 +87,9 @@ class AdapterMachine:
     def up_since(self, then: float) -> None:
         """It started then, by the head's clock."""
         self._started = then
-        (self.root / "proc/uptime").write_text(f"{max(0.0, time.time() - then):.2f} 1.00\n")
+        new = self.root / f"proc/uptime.{threading.get_ident()}"
+        new.write_text(f"{max(0.0, time.time() - then):.2f} 1.00\n")
+        new.rename(self.root / "proc/uptime")
 
     def tick(self) -> None:
         """Its time goes on."""
@@ -117,8 +120,9 @@ class AdapterMachine:
         return found
 
     def _keep(self, state: dict[str, Any]) -> None:
-        (self.root / "state.json.test").write_text(json.dumps(state))
-        (self.root / "state.json.test").rename(self.root / "state.json")
+        new = self.root / f"state.json.{threading.get_ident()}"
+        new.write_text(json.dumps(state))
+        new.rename(self.root / "state.json")
 
     @property
     def written(self) -> list[list[str]]:
