@@ -76,7 +76,7 @@ def read(text: str) -> WriteRate:
                 raise ValueError(f"its rate is in {clean(heading[2], 40)}, expected Gb/sec")
             found.append(WriteRate(_rate(row[4]), int(row[1]), int(row[2])))
     if len(found) != 1:
-        raise ValueError(_said(lines) or "it printed no rate" if not found else
+        raise ValueError(_complaint(lines) or "it printed no rate" if not found else
                          f"it printed {len(found)} rates, expected one")
     return found[0]
 
@@ -91,7 +91,7 @@ def _rate(text: str) -> float:
     return value
 
 
-def _said(lines: list[str]) -> str:
+def _complaint(lines: list[str]) -> str:
     """The last line that says anything, for a person."""
     said = [line for line in lines if re.search("[A-Za-z]", line)]
     return f"it printed no rate: {clean(said[-1].strip(), 200)}" if said else ""

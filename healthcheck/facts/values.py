@@ -89,7 +89,7 @@ class Refusal(Exception):
             recorded.append(self)
 
     @property
-    def said(self) -> object:
+    def details(self) -> object:
         """All that it says of its source."""
         return self.args[1:]
 
@@ -109,7 +109,7 @@ class NotMeasured(Refusal):
         return self.reason
 
     @property
-    def said(self) -> object:
+    def details(self) -> object:
         return self.reason, self.origin, self.asked
 
 

@@ -118,7 +118,7 @@ def _without_refused(
     # Each once: what many nodes share refuses for each of them.
     by_source: defaultdict[object, dict[object, Refusal]] = defaultdict(dict)
     for one in refused:
-        by_source[one.source].setdefault(one.said, one)
+        by_source[one.source].setdefault(one.details, one)
     if not by_source:
         return compared
     left = {}

@@ -190,7 +190,10 @@ def _run(check: Check, node: NodeFacts, values: Mapping[str, Any], run: CheckRun
     is returned where there is nothing to report."""
     given = node.given(check)
     refused = [*given.refused]
-    if given.failed is not None and not isinstance(given.failed, Refusal):
+    if isinstance(given.failed, Refusal):
+        if given.failed not in refused:     # made elsewhere; a check without subjects has judged nothing
+            refused.append(given.failed)
+    elif given.failed is not None:
         run = _check_failed(run or CheckRun(), check, given.failed)
     function, beside = check.function, given.beside
     ended = judged = 0

@@ -1,7 +1,8 @@
 """UFM's view of the fabric, saved from its REST interface: ufm-ports.json, ufm-links.json and
 ufm-systems.json of GET /ufmRest/resources/ports, links and systems.
 
-Fields are those of the UFM Enterprise REST API guide ("Ports", "Links" and "Systems REST API"):
+Fields are those of the UFM Enterprise REST API guide ("Ports" and "Links REST API"); a system's, and a port's
+`type`, `peer` and states of a port that is up, are as NVIDIA's plugins (Mellanox/ufm_sdk_3.0) read them:
 
 - a port's `name` is GUID_NUMBER; `guid`, `dname` (what is printed beside it), `lid`, `physical_state`
   ("Polling", "Link Up"), `logical_state` ("Down", "Active"), `active_width`, `active_speed`, `peer` (the
@@ -12,7 +13,8 @@ Fields are those of the UFM Enterprise REST API guide ("Ports", "Links" and "Sys
 That `peer` is a port's name and an adapter's port a "Computer IB Port" is how NVIDIA's own plugins read them
 (Mellanox/ufm_sdk_3.0, plugins/pdr_deterministic_plugin).
 
-A value in another form ("N/A", null) is not known. What a field means is nowhere guessed: `severity`,
+A row that cannot be read makes the reading partial: what it lacks is not known to be absent. A value in
+another form ("N/A", null) is not known. What a field means is nowhere guessed: `severity`,
 temperatures and numbers without documented units are left.
 """
 
@@ -61,7 +63,8 @@ def read_ports(text: str, cut: bool = False) -> SubnetReading:
             described = described.rpartition(":")[0] or described
         building.device(end.guid, DeviceKind.SWITCH if switch else DeviceKind.ADAPTER, name_of(described))
         building.port(_port(row, end, switch))
-    return SubnetReading(TOOL, building.devices(), unread=unread.lines(), partial=cut or rows is None)
+    return SubnetReading(TOOL, building.devices(), unread=unread.lines(),
+                         partial=cut or rows is None or bool(unread.lines()))
 
 
 def _port(row: Mapping[str, Any], end: FabricEnd, switch: bool) -> FabricPort:
@@ -95,7 +98,8 @@ def read_links(text: str, cut: bool = False) -> SubnetReading:
         building.device(port.end.guid, DeviceKind.ADAPTER if adapter or several[port.end.guid] < 2
                         else DeviceKind.SWITCH)
         building.port(port)
-    return SubnetReading(LINKS, building.devices(), unread=unread.lines(), partial=cut or rows is None)
+    return SubnetReading(LINKS, building.devices(), unread=unread.lines(),
+                         partial=cut or rows is None or bool(unread.lines()))
 
 
 def read_systems(text: str, cut: bool = False) -> SubnetReading:
@@ -111,7 +115,8 @@ def read_systems(text: str, cut: bool = False) -> SubnetReading:
             continue
         building.device(guid, DeviceKind.SWITCH, name_of(_text(row, "system_name")),
                         guid_of(_text(row, "system_guid")))
-    return SubnetReading(SYSTEMS, building.devices(), unread=unread.lines(), partial=cut or rows is None)
+    return SubnetReading(SYSTEMS, building.devices(), unread=unread.lines(),
+                         partial=cut or rows is None or bool(unread.lines()))
 
 
 def _rows(text: str, unread: UnreadLines) -> Sequence[Mapping[str, Any]] | None:

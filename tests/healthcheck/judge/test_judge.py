@@ -327,6 +327,14 @@ def test_a_selection_that_fails_costs_its_rules_only(heavy: str) -> None:
 
     result = judged(rule(hot, over=heavy), (COLD,))
     assert (result.status, result.reason) == (Status.UNKNOWN, "thing.heat: not one of them is there")
+    before = NotMeasured(None, "it was not there before")
+
+    @selection("heavy things")
+    def declines_again(things: tuple[Thing, ...]) -> list[Thing]:
+        raise before
+
+    result = judged(rule(hot, over=heavy), (COLD,))
+    assert (result.status, result.reason) == (Status.UNKNOWN, "thing.heat: it was not there before")
 
 
 class Lid(Fact):
