@@ -57,7 +57,10 @@ def counted(seen: SeenSubnet) -> Iterator[FabricFinding]:
     whole = FabricPlace(PlaceKind.SUBNET, f"subnet {plane}".strip())
     now, before = seen.subnet.counters, seen.before
     if seen.subnet.ethernet:
-        return          # LLDP has none: checks of nodes read their own ports
+        words = "LLDP shows no counters: muster check reads those of nodes"
+        yield FabricFinding(FabricRule.ERRORS, whole, words, severity=Severity.INFO, plane=plane,
+                            unknown=True)
+        return
     reason = ("no source shows counters (ibqueryerrors)" if now is None else
               "there is no earlier sample of counters; check again later" if before is None else
               "the time of a sample is not known" if seen.at is None else

@@ -99,14 +99,18 @@ def test_facts_of_interfaces_give_the_address_the_rate_and_links_that_are_down()
     assert join([subnet], [known]).absent == ()      # LLDP knows no GUID
 
 
+NO_COUNTERS = "LLDP shows no counters: muster check reads those of nodes"
+
+
 def test_a_healthy_fabric_gives_nothing_but_the_rates_that_no_one_states() -> None:
     found = checked(seen(written(rails())), CablingPlan(rails().devices, rails().cables[:-2]))
     assert [(one.rule, one.unknown, one.observed) for one in found.findings] == [
-        (FabricRule.SPEED, True, "the rate of 8 links is not shown"), (FabricRule.SPEED, True, "no plan says which rate 8 links should have")]
+        (FabricRule.SPEED, True, "the rate of 8 links is not shown"), (FabricRule.SPEED, True, "no plan says which rate 8 links should have"),
+        (FabricRule.ERRORS, True, NO_COUNTERS)]
     facts = json.dumps({f"ens{rail}f0": {"link": True, "mbps": 400000} for rail in (1, 2)})
     plan = rails(gigabits=400)
     measured = checked(seen(written(plan, **{f"gpu00{at}": facts for at in range(1, 5)})), CablingPlan(plan.devices, plan.cables[:-2]))
-    assert measured.findings == () and measured.exit_code == 0
+    assert [one.observed for one in measured.findings] == [NO_COUNTERS] and measured.exit_code == 0
 
 
 def test_a_slow_link_a_swap_and_a_link_that_is_down_are_named() -> None:
