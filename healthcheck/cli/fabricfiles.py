@@ -156,8 +156,7 @@ def joined_adapters(
     subnets: Sequence[Subnet], known: Inventory | None, folder: Path, rules: str | None
 ) -> FabricJoin:
     """Whose each adapter is, by what sweeps stored of nodes, the inventory and its SKUs."""
-    from healthcheck.config.rulesfolder import folders
-    from healthcheck.ruleset.ruleset import load_ruleset
+    from healthcheck.ruleset.ruleset import ruleset_of
     from healthcheck.store.file import NAME, opened
     from healthcheck.store.hardware import newest_hardware
     from healthcheck.subnet.join import join, known_adapters
@@ -169,7 +168,7 @@ def joined_adapters(
                         if known is None or name in known.nodes}
     usual: dict[str, Mapping[str, PortPlan]] = {}
     if known is not None and any(node.sku is not None for node in known):
-        skus = load_ruleset(folders(rules)).skus
+        skus = ruleset_of(rules).skus
         usual = {node.name: skus[node.sku].ports for node in known
                  if node.sku is not None and node.sku in skus}
     return join(subnets, known_adapters(hardware), known.nodes if known is not None else None, usual)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from inventory.transport.base import Transport
 
-LAUNCHERS = ("ssh", "slurm", "local")
-
 
 def transport(launcher: str, reservation: str | None = None) -> Transport:
-    """The transport of one of LAUNCHERS; that of Slurm takes nodes in this reservation."""
+    """The transport of ssh, slurm or local; that of Slurm takes nodes in this reservation."""
     if launcher == "local":
         from inventory.transport.local import LocalTransport
 

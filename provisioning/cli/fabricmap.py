@@ -122,8 +122,7 @@ def _keep(document: dict[str, Any], state: str | None) -> None:
 def _labels(
     planned: CablingPlan, found: FabricHierarchy, plan: str, apply: bool, rules: str | None, file: str | None
 ) -> int:
-    from healthcheck.config import rulesfolder
-    from healthcheck.ruleset.ruleset import load_ruleset
+    from healthcheck.ruleset.ruleset import ruleset_of
     from inventory.inventoryfile import InventoryFile
     from inventory.load import parse_with_origins
     from inventory.locate import find_inventory
@@ -133,7 +132,7 @@ def _labels(
     place: Path | None = find_inventory(file)
     if place is None:
         raise UsageError("found no inventory to propose values for: give --inventory FILE")
-    skus = load_ruleset(rulesfolder.folders(rules)).skus
+    skus = ruleset_of(rules).skus
     given = InventoryFile.read(place)
     inventory = parse_with_origins(given.text, str(place), skus).inventory
     usual = {

@@ -172,9 +172,9 @@ def _key(row: DisabledPort) -> str:
 
 
 def _listed(folder: Path) -> int:
-    from healthcheck.cli.options import minute
     from healthcheck.store.file import NAME, opened
     from healthcheck.store.portdisables import open_ports
+    from inventory.times import minute
 
     rows: tuple[DisabledPort, ...] = ()
     if (folder / NAME).exists():
@@ -328,14 +328,13 @@ def _holder(
 ) -> Callable[[str], AbstractContextManager[object]]:
     """Holds the machine whose link goes. Without the inventory no one can say that it is idle."""
     def hold(host: str) -> AbstractContextManager[object]:
-        from healthcheck.config.rulesfolder import folders
-        from healthcheck.ruleset.ruleset import load_ruleset
+        from healthcheck.ruleset.ruleset import ruleset_of
         from inventory.transport.remote import RemoteTransport
         from provisioning.firmware.inband.hold import MachineHold
 
         if known is None or host not in known.nodes:
             raise MusterError(f"{host} is in no inventory, so that it is not proven idle")
-        machines = MachineHold(folder, who(), RemoteTransport, load_ruleset(folders(rules)).skus, None,
+        machines = MachineHold(folder, who(), RemoteTransport, ruleset_of(rules).skus, None,
                                "muster fabric disable")
         return machines.held(known, known.nodes[host], _HOLD_S)
 
