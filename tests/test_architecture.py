@@ -24,6 +24,7 @@ FORBIDDEN_IN_PURE = {
 }
 PURE = ("healthcheck/model", "healthcheck/facts", "healthcheck/checks", "healthcheck/judge", "healthcheck/scrub", "healthcheck/replay",
         "healthcheck/accounting", "healthcheck/ruleset/rule.py", "healthcheck/ruleset/sku.py", "healthcheck/sweep/assess.py",
+        "healthcheck/sweep/judgednode.py", "healthcheck/sweep/together.py",
         "inventory/text.py")
 # What decides over time knows calendars; what time it is, and what any machine says, it is given.
 DECIDES = ("healthcheck/gate/decide.py",
@@ -40,7 +41,7 @@ DECIDING = ("model", "facts", "xid", "baseline", "checks", "ruleset", "judge", "
 AT_FILES = {
     "xid/xidtableload.py", "baseline/cataloguecache.py", "baseline/catalogueload.py", "baseline/file.py",
     "baseline/fileload.py", "ruleset/rulenames.py", "ruleset/rulesetcache.py", "ruleset/rulesetload.py", "kernellog/emitterload.py", "joblog/messageload.py",
-    "triage/policyload.py", "burnin/document.py", "burnin/documentread.py", "burnin/floors.py", "burnin/metrics.py",
+    "triage/policyload.py", "burnin/document.py", "burnin/fields.py", "burnin/floors.py", "burnin/metrics.py",
     "burnin/publishedload.py", "certify/keys.py", "certify/manifest.py", "certify/pair.py", "certify/policyload.py",
     "certify/serial.py", "scrub/vocabulary.py",
 }

@@ -6,8 +6,8 @@ provisional SKU, which is what most nodes show. Only the facts of a node that ar
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -18,97 +18,65 @@ from healthcheck.baseline.kernelrules import (
     KernelCatalogue,
     baseline_for,
 )
-from healthcheck.checks.xid import resets as proven_resets
-from healthcheck.facts.base import FACTS, Captures, build_fact
+from healthcheck.checks.xid_events import resets as proven_resets
+from healthcheck.facts.base import Captures
 from healthcheck.facts.boot import EARLIER_BOOT, earlier_boot
 from healthcheck.facts.cache import FactCache
-from healthcheck.facts.gpusigns import GpuSigns, gpu_signs, shown_before
+from healthcheck.facts.gpusigns import gpu_signs, shown_before
 from healthcheck.facts.kernel import KernelLog
 from healthcheck.facts.kernel_event import KernelEvents
-from healthcheck.facts.nvlink_place import NVLINK_PLACE, Whereabouts, place_of, whereabouts
+from healthcheck.facts.nvlink_place import NVLINK_PLACE, place_of, whereabouts
 from healthcheck.facts.seen_before import SEEN_BEFORE, seen_before, unusual
 from healthcheck.facts.site import PORT_PLANS, plans_of
 from healthcheck.facts.unanswered import UNANSWERED, unanswered
-from healthcheck.facts.values import Fact, Partial, Unmeasured, narrowed
+from healthcheck.facts.values import Partial, Unmeasured
 from healthcheck.facts.xid import Xids
-from healthcheck.judge import peers
-from healthcheck.judge.fleetjudge import judge_fleet
-from healthcheck.judge.gpuless import NOT_TAKEN, TAKEN, GpuHistory, SeenNode, basis, not_gpuless
-from healthcheck.judge.headclock import HeadClock, head_clock
+from healthcheck.judge.gpuless import GpuHistory
+from healthcheck.judge.headclock import HeadClock
 from healthcheck.judge.judge import BoundRule, judge
 from healthcheck.judge.judge import result as result_of
-from healthcheck.judge.leftout import LeftOut, addresses, left_out, with_left_out
+from healthcheck.judge.leftout import addresses, left_out, with_left_out
 from healthcheck.judge.nodefacts import Facts, NodeFacts
 from healthcheck.judge.nodereport import reason_of, unreached
-from healthcheck.judge.samplejudge import FleetSample, judge_by_sample
+from healthcheck.judge.samplejudge import FleetSample
 from healthcheck.judge.switchblame import blame_switch
 from healthcheck.judge.view import ProfileRules
 from healthcheck.judge.whereabouts import with_whereabouts
 from healthcheck.kernellog.carried import NO_RECORDS
 from healthcheck.kernellog.logresults import finding_records, without_repaired
 from healthcheck.kernellog.model import Scope
-from healthcheck.model.agentversion import NOT_RECORDED
 from healthcheck.model.cause import with_causes
-from healthcheck.model.coverage import Coverage, coverage
+from healthcheck.model.coverage import coverage
 from healthcheck.model.lease import NEEDED
 from healthcheck.model.outcome import (
     OUTCOME,
-    Finding,
     LogView,
     NodeReport,
-    NodeState,
     Origin,
-    Result,
     Status,
     state_by,
 )
-from healthcheck.model.recording import Host, Outcome, Recording
+from healthcheck.model.recording import Host, Recording
 from healthcheck.ruleset import sku as skus
 from healthcheck.ruleset.rule import Rule
 from healthcheck.ruleset.ruleset import Ruleset
 from healthcheck.ruleset.sku import Sku
+from healthcheck.sweep import together
+from healthcheck.sweep.judgednode import (
+    JudgedNode,
+    facts_of,
+    lacking_probes,
+    machine_of,
+    narrowed_for_fleet,
+    same_boot,
+    unknown,
+)
 from healthcheck.sweep.sharing import SharedParts
 from healthcheck.xid.xidtable import XID_TABLE, XidTable
 from inventory.model import Node
-from inventory.nodeset import fold
 from inventory.text import clean
 from inventory.transport.base import Stage
 
-
-@dataclass
-class JudgedNode:
-    """One node judged by itself: results so far by rule id, and the facts that are needed once all nodes are
-    there.
-
-    `unreached` is the report of a node that was not reached or could not be judged; then nothing else is set.
-    `learned` holds a SKU's numbers as this node shows them. `lacking` are probes that its agent's version
-    does not have. `whereabouts` says by number where each GPU is to be found, if the GPUs know. `ahead` is
-    how many seconds its clock is ahead of the head's. `signs` are what it shows of GPUs and `had_gpus` what
-    an earlier snapshot showed, where nodes may be taken for machines without GPUs; `sku_basis` is the
-    report's.
-    """
-
-    node: Node
-    unreached: NodeReport | None = None
-    sku: Sku | None = None
-    facts: NodeFacts = field(default_factory=lambda: NodeFacts({}))
-    results: MutableMapping[str, Result] = field(default_factory=dict)
-    machine: tuple[str, str] = ("", "")
-    learned: Mapping[str, Any] = field(default_factory=dict)
-    empty: Mapping[str, bool] = field(default_factory=dict)
-    probes: Coverage | None = None
-    left_out: LeftOut = field(default_factory=dict)
-    log: LogView | None = None
-    rests: Mapping[str, Collection[int] | None] = field(default_factory=dict)
-    lacking: frozenset[str] = frozenset()
-    whereabouts: Mapping[int, Whereabouts] = field(default_factory=dict)
-    ahead: float = 0.0
-    signs: GpuSigns | None = None
-    had_gpus: str = ""
-    sku_basis: str = ""
-
-
-_CLOCK_OFFSET = "host.clock_offset"
 GPULESS = "cpu-only"        # the SKU of machines without GPUs
 
 
@@ -192,7 +160,7 @@ class Assessment:
         node = self._by_name[name]
         reason = clean(f"muster: judging this node failed: {why}", 300)
         # The stage says to store, triage and gate that it is no doing of the node's.
-        return JudgedNode(node, unreached=replace(_unknown(node, reason), stage=Stage.HEAD.value))
+        return JudgedNode(node, unreached=replace(unknown(node, reason), stage=Stage.HEAD.value))
 
     def add_judged(self, judged: JudgedNode) -> None:
         """Adds what `judged` returned; a node's newest counts."""
@@ -217,7 +185,7 @@ class Assessment:
         needed = view.facts if disruptive else view.passive_facts
         facts = facts_of(recording, needed | view.learned if sku is None else needed, self._cache)
         earlier = None
-        if previous is not None and _same_boot(recording, previous):
+        if previous is not None and same_boot(recording, previous):
             # Without the facts that it did not capture, having served other rules.
             captured = [name for name, probes in view.previous_probes.items()
                         if all(map(previous.captures.__contains__, probes))]
@@ -243,9 +211,9 @@ class Assessment:
                 kept.update(rule.fact_names)
             else:
                 results[rule.id] = bound.judge(snapshot)
-        judged = JudgedNode(node, None, sku, snapshot, results, _machine(recording),
+        judged = JudgedNode(node, None, sku, snapshot, results, machine_of(recording),
                             probes=coverage(recording, view.requested), left_out=left,
-                            lacking=_lacking(recording))
+                            lacking=lacking_probes(recording))
         if sku is None:
             judged.learned = skus.learn(facts)
             judged.empty = skus.emptiness(facts)
@@ -260,7 +228,8 @@ class Assessment:
             earlier = {name: earlier[name] for name in view.previous if name in earlier and name in kept}
         held = {name: facts[name] for name in kept if name in facts}
         if sku is not None:     # else rules of single nodes wait for what most nodes show
-            held, earlier = _narrowed(held, view), None if earlier is None else _narrowed(earlier, view)
+            held = narrowed_for_fleet(held, view)
+            earlier = None if earlier is None else narrowed_for_fleet(earlier, view)
         judged.facts = NodeFacts(held, earlier)
         return judged
 
@@ -321,23 +290,28 @@ class Assessment:
 
         `withheld` gives by node why it had no lease or lost it: the disruptive rules are unknown there.
         """
-        self._reject_duplicates()
-        learned: Sku | None = None
-        self._take_gpuless()
+        for duplicate, why in together.one_machine(self._in_order()):
+            self._unreached[duplicate.node.name] = unknown(duplicate.node, why)
+            del self._judged[duplicate.node.name]
+        rules, learned = self._judged_rules(), None
+        if self._gpu_history is not None:
+            together.take_gpuless(self._nodes, self._judged, self._sku_of, rules,
+                                  self._ruleset.skus[GPULESS], self._gpu_history)
         without_sku = [node for node in self._judged.values() if node.sku is None]
         if without_sku:
             shown = [skus.of_gpus_there(node.learned, node.empty) for node in without_sku]
             learned = skus.provisional([numbers for numbers, _ in shown], [empty for _, empty in shown])
         for node in without_sku:
-            for rule in self._judged_rules():
+            for rule in rules:
                 if rule.id not in node.results and not rule.checked.fleet:
                     node.results[rule.id] = judge(rule, node.facts, learned)
-        self._judge_fleets(learned)
+        nodes = self._in_order()
+        together.judge_fleets(nodes, rules, self._samples, learned, self._shared.result)
         for judged in self._judged.values():
             judged.results.update(with_whereabouts(judged.results, judged.whereabouts))
             judged.results.update(blame_switch(judged.results, judged.facts))
-        head = self._clear_of_head_clock()
-        self._count_peers()
+        head = together.clear_of_head_clock(nodes, rules)
+        together.count_peers(nodes, rules)
         for name, why in withheld.items():
             if (lost := self._judged.get(name)) is not None:
                 self._withhold(lost, why)
@@ -353,78 +327,9 @@ class Assessment:
             looks_like = None       # something says that it only looks so
         return Assessed(reports, learned, looks_like, head)
 
-    def _take_gpuless(self) -> None:
-        """Judges nodes without SKU that are proven to have no GPUs as such, and says of those that show none
-        why they are not taken for such."""
-        if self._gpu_history is None:
-            return
-        seen = {node.name: self._seen(node) for node in self._nodes}
-        why_not = not_gpuless(seen, self._gpu_history)
-        taken: dict[str, list[JudgedNode]] = {}
-        for name, why in why_not.items():
-            judged = self._judged[name]
-            signs = seen[name].signs
-            if signs is None or (signs.gpus and judged.learned.get("gpu_count") != 0):
-                continue        # it has NVIDIA's, and needs no word of why it is none without
-            if why:
-                judged.sku_basis = f"{NOT_TAKEN}{why}"
-            else:
-                judged.sku_basis = f"{TAKEN}{basis(signs)}"
-                taken.setdefault(signs.machine, []).append(judged)
-        for equals in taken.values():
-            sku = skus.with_ports_of(self._ruleset.skus[GPULESS], [one.learned for one in equals],
-                                     [one.empty for one in equals])
-            for judged in equals:
-                judged.sku = sku
-                for rule in self._judged_rules():
-                    if rule.id not in judged.results and not rule.checked.fleet:
-                        judged.results[rule.id] = judge(rule, judged.facts, sku)
-
-    def _seen(self, node: Node) -> SeenNode:
-        judged = self._judged.get(node.name)
-        named = self._sku_of(node)
-        place = (f"the inventory gives it a place in NVLink domain {node.nvlink_domain}"
-                 if node.nvlink_domain is not None else
-                 "the inventory gives its ports rails" if any(
-                     plan.rail is not None for plan in node.ports.values()) else "")
-        return SeenNode(judged.signs if judged is not None else None,
-                        judged.had_gpus if judged is not None else "",
-                        None if named is None else "gpus" not in skus.must_lack(named), place)
-
     def _in_order(self) -> list[JudgedNode]:
         """The nodes that were judged, in the inventory's order."""
         return [self._judged[node.name] for node in self._nodes if node.name in self._judged]
-
-    def _clear_of_head_clock(self) -> HeadClock | None:
-        """Judges clocks against those of the other nodes where the head's is wrong; says how wrong it is."""
-        found: HeadClock | None = None
-        for rule in self._judged_rules():
-            most = rule.parameters.get("most_seconds")
-            if rule.checked.name != _CLOCK_OFFSET or not isinstance(most, (int, float)):
-                continue
-            offsets = {judged.node.name: judged.ahead for judged in self._in_order()
-                       if rule.id in judged.results
-                       and judged.results[rule.id].status in (Status.PASS, Status.FAIL)}
-            found = head_clock(offsets, float(most))
-            if found is None:
-                continue
-            for name, off in offsets.items():
-                against = off + found.ahead
-                way = "ahead of" if against > 0 else "behind"
-                self._judged[name].results[rule.id] = (
-                    result_of(rule, Status.PASS) if abs(against) <= most else
-                    result_of(rule, Status.FAIL, (Finding(f"{abs(against):.0f} s {way} most others'",
-                                                          f"at most {most:g} s apart", "clock"),)))
-        return found
-
-    def _count_peers(self) -> None:
-        """Adds to findings how many nodes have them, for rules that ask for it."""
-        for rule in self._judged_rules():
-            if rule.checked.peers:
-                results = {judged.node.name: judged.results[rule.id] for judged in self._in_order()
-                           if rule.id in judged.results}
-                for name, result in peers.with_node_counts(results).items():
-                    self._judged[name].results[rule.id] = result
 
     def _withhold(self, judged: JudgedNode, why: str) -> None:
         """Marks disruptive results as unknown: what was measured beside someone's job is not reliable."""
@@ -441,24 +346,6 @@ class Assessment:
                     and not judged.lacking.isdisjoint(probe.id for probe in rule.probes)):
                 judged.results[rule.id] = replace(result, origin=Origin.MUSTER)
 
-    def _reject_duplicates(self) -> None:
-        """Of several names for one machine only its own hostname was measured; the others are unknown."""
-        machines: dict[tuple[str, str], list[JudgedNode]] = {}
-        for judged in self._in_order():
-            if all(judged.machine):
-                machines.setdefault(judged.machine, []).append(judged)
-        for (hostname, _), same in machines.items():
-            if len(same) == 1:
-                continue
-            # The same words for all of them, so that they are one line.
-            reason = clean(f"one machine, which calls itself {hostname}, answers as "
-                           f"{fold(judged.node.name for judged in same)}: wrong address?", 1000)
-            for judged in same:
-                name = judged.node.name
-                if name.partition(".")[0] != hostname.partition(".")[0]:
-                    self._unreached[name] = _unknown(judged.node, reason)
-                    del self._judged[name]
-
     def _sku_of(self, node: Node) -> Sku | None:
         name = node.sku or self._default_sku
         return self._ruleset.skus[name] if name is not None else None
@@ -468,38 +355,11 @@ class Assessment:
         return tuple({rule.id: rule for view in self._views.values() for rule in view.rules
                       if not rule.left_out}.values())
 
-    def _judge_fleets(self, learned: Sku | None) -> None:
-        cohorts: dict[tuple[str, ...], dict[str, JudgedNode]] = {}
-        for judged in self._in_order():
-            # A node that contradicts its SKU is no peer of the others.
-            # Neither is one for which no one named the SKU a peer of those that were declared.
-            key = () if judged.sku is None else (
-                judged.sku.name, *sorted(set(judged.sku.why_unknown.values())),
-                *((judged.sku_basis,) if judged.sku_basis else ()))
-            cohorts.setdefault(key, {})[judged.node.name] = judged
-        for rule in self._judged_rules():
-            if not rule.checked.fleet:
-                continue
-            for key, members in cohorts.items():
-                # A profile may have left the rule out for some.
-                cohort = {name: judged.facts for name, judged in members.items()
-                          if rule.id not in judged.results}
-                sku = next(iter(members.values())).sku or learned
-                # What contradicts its SKU is no peer of the nodes that were left out.
-                sample = self._samples.get(key[0]) if len(key) == 1 else None
-                found = (judge_fleet(rule, cohort, sku) if sample is None
-                         else judge_by_sample(rule, cohort, sample, sku))
-                for name, result in found.items():
-                    members[name].results[rule.id] = self._shared.result(result)
-                if rule.checked.trend:      # what was derived from both snapshots takes more than these do
-                    for judged in members.values():
-                        judged.facts = NodeFacts(judged.facts.facts, judged.facts.previous)
-
     def _report(self, node: Node, unfinished: str) -> NodeReport:
         if node.name in self._unreached:
             return self._unreached[node.name]
         if node.name not in self._judged:
-            return _unknown(node, unfinished)
+            return unknown(node, unfinished)
         judged = self._judged[node.name]
         results = tuple([judged.results[rule.id] for rule in self._ruleset.rules])
         state = state_by(set(map(OUTCOME, results)))
@@ -514,32 +374,6 @@ class Assessment:
                           sku_basis=clean(judged.sku_basis, 1000))
 
 
-def _narrowed(facts: Mapping[str, Any], view: ProfileRules) -> dict[str, Any]:
-    """The facts with what fleet rules read of them: nodes wait for each other with a fraction of the rest."""
-    return {name: _with_fields(value, view.fleet_fields[name]) if name in view.fleet_fields else value
-            for name, value in facts.items()}
-
-
-def _with_fields(value: Any, fields: frozenset[str]) -> Any:
-    if isinstance(value, Partial):
-        return replace(value, value=_with_fields(value.value, fields))
-    if type(value) is tuple:
-        return tuple([_with_fields(member, fields) for member in value])
-    if isinstance(value, Fact):
-        return narrowed(value, {*fields, *value.IDENTITY, "name", "caveat"})
-    return value
-
-
-def _unknown(node: Node, reason: str) -> NodeReport:
-    return NodeReport(node.name, NodeState.UNKNOWN, reason, (), node.in_service)
-
-
-def _lacking(recording: Recording) -> frozenset[str]:
-    """The probes that its agent's version does not have."""
-    return frozenset([name for name, capture in recording.captures.items()
-                      if capture.outcome is Outcome.UNABLE and capture.note.startswith(NOT_RECORDED)])
-
-
 def _unwrapped(value: Any) -> tuple[Any, bool]:
     """A fact, and whether a part of it was not read."""
     return (value.value, True) if isinstance(value, Partial) else (value, False)
@@ -552,18 +386,3 @@ def _needs_sku(rule: Rule) -> bool:
 
 _SKU_FACTS = frozenset((*skus.EMPTY_FACTS, *skus.OF_GPUS, *skus.OF_PORTS))
 
-
-def facts_of(recording: Recording, names: Iterable[str], cache: FactCache | None = None) -> dict[str, Any]:
-    """The facts of these names in a reached node's recording."""
-    captures = Captures(recording, cache)
-    return {name: build_fact(FACTS[name], captures) for name in names}
-
-
-def _same_boot(now: Recording, before: Recording | None) -> bool:
-    return before is not None and before.host is not None and now.host is not None \
-        and bool(now.host.boot_id) and now.host.boot_id == before.host.boot_id
-
-
-def _machine(recording: Recording) -> tuple[str, str]:
-    """A machine's identity: hostname and boot. (Containers of one machine share the boot, not the name.)"""
-    return (recording.host.hostname, recording.host.boot_id) if recording.host else ("", "")

@@ -11,7 +11,7 @@ from healthcheck.facts.values import Fact, reading
 from healthcheck.judge.gpuless import NOT_TAKEN, TAKEN
 from healthcheck.model.recording import Recording
 from healthcheck.ruleset.ruleset import Ruleset
-from healthcheck.sweep.assess import facts_of
+from healthcheck.sweep.judgednode import facts_of
 from healthcheck.sweep.skulearn import SkuProposal, propose
 from inventory.errors import UsageError
 from inventory.text import clean

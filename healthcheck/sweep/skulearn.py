@@ -19,7 +19,8 @@ from healthcheck.model.recording import Recording
 from healthcheck.ruleset import sku as skus
 from healthcheck.ruleset.ruleset import Ruleset
 from healthcheck.ruleset.sku import Sku
-from healthcheck.sweep.assess import Assessment, facts_of
+from healthcheck.sweep.assess import Assessment
+from healthcheck.sweep.judgednode import facts_of
 from inventory.errors import UsageError
 from inventory.model import Node
 from inventory.reasons import fold_reasons

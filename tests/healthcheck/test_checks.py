@@ -10,7 +10,7 @@ import pytest
 
 from healthcheck.model.outcome import NodeState, Origin, Result, Status, origin_of
 from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
-from healthcheck.sweep import assess
+from healthcheck.sweep import assess, judgednode
 from healthcheck.sweep.assess import Assessment
 from inventory.model import Node, PortPlan
 from tests import packagedrules
@@ -336,7 +336,7 @@ def test_a_node_that_muster_fails_to_judge_is_accused_of_nothing_and_the_others_
             raise ValueError("a defect of ours")
         return facts_of(recording, *rest)
 
-    facts_of: Any = assess.facts_of
+    facts_of: Any = judgednode.facts_of
     monkeypatch.setattr(assess, "facts_of", broken)
     assessment = Assessment(tuple(Node(name=f"gpu00{n}", sku="hgx-h100") for n in (1, 2)), RULES)
     for name in ("gpu001", "gpu002"):
@@ -361,7 +361,7 @@ def test_a_defect_that_one_answer_brings_to_light_costs_that_node_only(monkeypat
     nodes = tuple(Node(name=f"gpu00{n}", sku="hgx-h100") for n in (1, 2))
     assessment = Assessment(nodes, RULES)
     with monkeypatch.context() as patch:
-        patch.setattr("healthcheck.sweep.assess.Captures", lambda recording, cache: 1 // 0)
+        patch.setattr("healthcheck.sweep.judgednode.Captures", lambda recording, cache: 1 // 0)
         assessment.add(machine.recording("gpu001"))
     assessment.add(machine.recording("gpu002"))
     first, second = assessment.finish().reports

@@ -12,7 +12,7 @@ from healthcheck.facts.gpu import Gpu
 from healthcheck.facts.nvme import Nvme
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, narrowed, reading, readings
 from healthcheck.model.outcome import NodeReport, Origin, Status
-from healthcheck.sweep import assess
+from healthcheck.sweep import assess, judgednode
 from healthcheck.sweep.assess import Assessment
 from inventory.model import Node
 from tests.healthcheck import machine
@@ -41,7 +41,7 @@ def reports() -> tuple[NodeReport, ...]:
 
 def test_reports_are_those_of_whole_facts(monkeypatch: pytest.MonkeyPatch) -> None:
     found = reports()
-    monkeypatch.setattr(assess, "_narrowed", lambda facts, view: dict(facts))
+    monkeypatch.setattr(assess, "narrowed_for_fleet", lambda facts, view: dict(facts))
     assert found == reports()
     failed = {result.rule for report in found for result in report.results if result.status is Status.FAIL}
     assert {"fleet-vbios", "fleet-pcie", "fleet-board", "fleet-ecc-corrected", "fleet-pcie-replays"} <= failed
@@ -51,8 +51,8 @@ def test_reports_are_those_of_whole_facts(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_check_names_each_field_that_it_reads(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     check = CHECKS[name]
     whole = {report.node: results(report, name) for report in reports()}
-    monkeypatch.setattr(assess, "_narrowed", lambda facts, view: {
-        fact: assess._with_fields(value, frozenset(check.reads)) if fact == check.subject else value for fact, value in facts.items()})
+    monkeypatch.setattr(assess, "narrowed_for_fleet", lambda facts, view: {
+        fact: judgednode.with_fields(value, frozenset(check.reads)) if fact == check.subject else value for fact, value in facts.items()})
     assert {report.node: results(report, name) for report in reports()} == whole
 
 
@@ -67,8 +67,8 @@ def test_there_are_checks_that_say_what_they_read_and_all_their_fields_exist() -
 
 
 def test_a_field_that_was_not_kept_is_no_value_and_no_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assess, "_narrowed", lambda facts, view: {
-        fact: assess._with_fields(value, frozenset(("index",))) if fact == "gpus" else value for fact, value in facts.items()})
+    monkeypatch.setattr(assess, "narrowed_for_fleet", lambda facts, view: {
+        fact: judgednode.with_fields(value, frozenset(("index",))) if fact == "gpus" else value for fact, value in facts.items()})
     (result,) = results(reports()[-1], "fleet.vbios")
     assert (result.status, result.origin) == (Status.UNKNOWN, Origin.MUSTER) and "Gpu.vbios was not kept" in result.reason
 
