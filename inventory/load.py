@@ -14,6 +14,7 @@ from inventory.burninby import read_burnin
 from inventory.cordonby import read_cordon
 from inventory.entry import BMC_ADDRESS, EntryReader, Key, Values, check_keys, described, no_bmc_address
 from inventory.errors import InventoryError, Mark
+from inventory.locate import find_inventory
 from inventory.located import LocatedList, LocatedMap, load_yaml, parse_yaml
 from inventory.model import (
     Bmc,
@@ -59,6 +60,12 @@ def load_inventory(
     file, line and column, the key, and what was expected.
     """
     return _load(path, known_skus, known_profiles)[0]
+
+
+def usual_inventory(option: str | None) -> Inventory | None:
+    """The inventory that `find_inventory` finds; None where there is none."""
+    path = find_inventory(option)
+    return load_inventory(path) if path is not None else None
 
 
 def load_with_origins(

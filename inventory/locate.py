@@ -28,6 +28,14 @@ def find_inventory(option: str | None = None) -> Path | None:
     return None
 
 
+def needed_inventory(option: str | None, why: str) -> Path:
+    """The same; raises UsageError, which says why one is needed, where there is none."""
+    path = find_inventory(option)
+    if path is None:
+        raise UsageError(why)
+    return path
+
+
 def _trusted(path: Path) -> None:
     """An inventory decides which program runs where and as whom,
     so one found in this folder must be ours or root's alone."""

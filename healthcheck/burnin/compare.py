@@ -206,7 +206,8 @@ def _differences(before: Burnin, after: Burnin) -> Iterable[Difference]:
             values = [str(of.get(key, "not set")) for of in (one_of, other_of)]
             if values[0] != values[1]:
                 yield Difference(f"{name} {key}", values[0], values[1])
-    first, second = _versions(before), _versions(after)
+    first, second = ({key: " | ".join(sorted(values)) for key, values in versions_of(one).items()}
+                     for one in (before, after))
     changed: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for (node, name) in sorted(first.keys() & second.keys()):
         if first[node, name] != second[node, name]:
@@ -229,15 +230,15 @@ def _chosen(burnin: Burnin) -> dict[tuple[str, str, int], str]:
     return {key: " | ".join(sorted(values)) for key, values in found.items()}
 
 
-def _versions(burnin: Burnin) -> dict[tuple[str, str], str]:
-    """By node and name the versions that its ranks reported; several values in one text."""
+def versions_of(burnin: Burnin) -> dict[tuple[str, str], set[str]]:
+    """By node and name the versions that its ranks reported."""
     found: dict[tuple[str, str], set[str]] = defaultdict(set)
     for result in burnin.burnt.results:
         for report in result.reports:
             for name in VERSIONS:
                 if value := report.facts.get(name):
                     found[report.seat.node, name].add(value)
-    return {key: " | ".join(sorted(values)) for key, values in found.items()}
+    return dict(found)
 
 
 def _verdicts(before: Burnin, after: Burnin) -> Iterable[OutcomeChange]:

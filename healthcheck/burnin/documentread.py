@@ -38,18 +38,12 @@ from healthcheck.burnin.model import (
 from healthcheck.burnin.published import Setting
 from healthcheck.burnin.setting import SkuHardware
 from healthcheck.burnin.stagecounters import StageCounters
-from inventory.errors import ConfigError
 from inventory.text import clean
 
 
 def load(path: Path) -> Burnin:
     """The burn-in of a file; raises ConfigError."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(limits.DOCUMENT_BYTES + 1)
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
-    return read(data, str(path))
+    return read(fields.content(path, limits.DOCUMENT_BYTES), str(path))
 
 
 def read(data: bytes, name: str) -> Burnin:

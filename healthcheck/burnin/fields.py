@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -22,6 +23,15 @@ _PLAIN = {str: "text", int: "a whole number", float: "a number", bool: "true or 
 
 class WrongField(Exception):
     """Where something is wrong, and what was expected."""
+
+
+def content(path: Path, most: int) -> bytes:
+    """The beginning of a file, one byte more than it may have; raises ConfigError."""
+    try:
+        with path.open("rb") as file:
+            return file.read(most + 1)
+    except OSError as error:
+        raise ConfigError(f"{clean(path)}: cannot be read: {error.strerror}") from None
 
 
 def read_document(data: bytes, name: str, most: int, make: Callable[[Fields], T]) -> T:

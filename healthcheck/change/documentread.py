@@ -24,7 +24,6 @@ from healthcheck.change.model import (
     SiteChange,
     Stood,
 )
-from inventory.errors import ConfigError
 from inventory.nodeset import NAME
 from inventory.text import clean
 
@@ -34,12 +33,7 @@ _MOST_TIME = 1e11       # epoch seconds, the year 5138
 
 def load(path: Path) -> SiteChange:
     """The change of a file; raises ConfigError."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(LARGEST + 1)
-    except OSError as error:
-        raise ConfigError(f"{clean(path)}: cannot be read: {error.strerror}") from None
-    return read(data, clean(path))
+    return read(fields.content(path, LARGEST), clean(path))
 
 
 def read(data: bytes, name: str) -> SiteChange:

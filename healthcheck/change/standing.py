@@ -10,7 +10,7 @@ from pathlib import Path
 
 from healthcheck.baseline.approval import short_id
 from healthcheck.baseline.gather import LearningNotes, digests_from_recording
-from healthcheck.burnin.compare import VERSIONS
+from healthcheck.burnin.compare import versions_of
 from healthcheck.burnin.document import Burnin, kept
 from healthcheck.burnin.documentread import load
 from healthcheck.burnin.model import Object
@@ -105,7 +105,7 @@ def with_figures(
             found.append(burnin)
     ran: dict[tuple[str, str], set[str]] = {}
     for burnin in sorted(found, key=lambda one: (one.ended, one.run), reverse=True):
-        versions = _ran(burnin)
+        versions = versions_of(burnin)
         if len(runs) == _MOST_RUNS or any(ran.get(key, value) != value for key, value in versions.items()):
             continue
         ran.update(versions)
@@ -177,17 +177,6 @@ def _form(message: KernelMessage) -> LogForm:
 def _worse(one: LogForm, other: LogForm) -> LogForm:
     known = [each.priority for each in (one, other) if each.priority is not None]
     return LogForm(one.template, min(known) if known else None, one.report or other.report)
-
-
-def _ran(burnin: Burnin) -> dict[tuple[str, str], set[str]]:
-    """By node and name the versions that its ranks reported."""
-    found: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for result in burnin.burnt.results:
-        for report in result.reports:
-            for name in VERSIONS:
-                if value := report.facts.get(name):
-                    found[report.seat.node, name].add(value)
-    return dict(found)
 
 
 def _figures(burnin: Burnin) -> dict[tuple[str, str, tuple[str, ...]], float]:

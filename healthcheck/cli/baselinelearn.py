@@ -243,18 +243,10 @@ def _swept(
     from healthcheck.collector import program, reply
     from healthcheck.report.progress import progress
     from healthcheck.sweep import sweep
-    from inventory.transport.base import Transport
+    from inventory.transport.choose import transport_of
 
     chosen = choose(nodes, inventory, local, False, ruleset, sku)
-    transport: Transport
-    if local:
-        from inventory.transport.local import LocalTransport
-
-        transport = LocalTransport()
-    else:
-        from inventory.transport.remote import RemoteTransport
-
-        transport = RemoteTransport()
+    transport = transport_of("local" if local else "ssh")
     limits, asked = sweep.limits(timeout, fanout, chosen), probes()
     if not local:
         announce(chosen, limits, timeout)

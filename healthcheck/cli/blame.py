@@ -214,8 +214,6 @@ def _stored(
 
 
 def _inventory(inventory: str | None) -> tuple[Node, ...]:
-    from inventory.load import load_inventory
-    from inventory.locate import find_inventory
+    from inventory.load import usual_inventory
 
-    path = find_inventory(inventory)
-    return tuple(load_inventory(path)) if path is not None else ()
+    return tuple(usual_inventory(inventory) or ())

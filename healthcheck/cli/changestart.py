@@ -18,12 +18,10 @@ _MOST_NODES, _MOST_RINGS = 1000, 64
 def inventory(option: str | None) -> Inventory:
     """The inventory, which a change needs; raises UsageError where there is none."""
     from inventory.load import load_inventory
-    from inventory.locate import find_inventory
+    from inventory.locate import needed_inventory
 
-    path = find_inventory(option)
-    if path is None:
-        raise UsageError("no inventory found, which says which nodes are of one kind: --inventory FILE, or "
-                         "muster init")
+    path = needed_inventory(option, "no inventory found, which says which nodes are of one kind: "
+                            "--inventory FILE, or muster init")
     return load_inventory(path)
 
 

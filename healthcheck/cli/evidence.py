@@ -64,6 +64,7 @@ def evidence(
     from healthcheck.sweep import saved
     from healthcheck.sweep.snapshots import KeptSnapshots
     from inventory.locate import state_dir
+    from inventory.transport.choose import transport_of
 
     if not local and node is None:
         raise UsageError("no node named: muster evidence gpu017, or --local")
@@ -81,7 +82,7 @@ def evidence(
         raise UsageError(f"{folder}: exists and is not an empty folder")
     make_folder(folder, "--output" if output is not None else "the state folder (--state, MUSTER_STATE)")
 
-    transport = _transport(local)
+    transport = transport_of("local" if local else "ssh")
     probes = kit.snapshot_probes(target)
     recording = kit.collect(target, probes, transport, 60.0)
     looked = saved.SweepManifest(
@@ -108,16 +109,6 @@ def _only(words: str | None, chosen: Sequence[Node]) -> Node:
     if len(chosen) != 1:
         raise UsageError(f"{words} names {len(chosen)} nodes, expected one")
     return chosen[0]
-
-
-def _transport(local: bool) -> Transport:
-    if local:
-        from inventory.transport.local import LocalTransport
-
-        return LocalTransport()
-    from inventory.transport.remote import RemoteTransport
-
-    return RemoteTransport()
 
 
 def _bug_report(node: Node, recording: Recording, probe: Probe, transport: Transport) -> BugReport:

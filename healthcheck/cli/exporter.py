@@ -162,13 +162,11 @@ def _sweeper(
     every: float | None, rules: str | None, inventory: str | None, state: str | None,
 ) -> Sweeper | None:
     from healthcheck.exporter.sweeper import Sweeper
-    from inventory.locate import find_inventory, state_dir
+    from inventory.locate import needed_inventory, state_dir
 
     if every is None:
         return None
-    path = find_inventory(inventory)
-    if path is None:
-        raise UsageError("--every needs an inventory, but none was found: --inventory FILE")
+    path = needed_inventory(inventory, "--every needs an inventory, but none was found: --inventory FILE")
     words = ["--store", "--every", f"{every:g}", "--format", "json", "--inventory", str(path), "--state",
              str(state_dir(state))]
     return Sweeper([*words, *(("--rules", rules) if rules is not None else ())])

@@ -145,11 +145,9 @@ def _hardware(state: str | None) -> Mapping[str, Hardware]:
 
 def inventory_of(file: str | None) -> Inventory | None:
     """The inventory, None where there is none."""
-    from inventory.load import load_inventory
-    from inventory.locate import find_inventory
+    from inventory.load import usual_inventory
 
-    path = find_inventory(file)
-    return load_inventory(path) if path is not None else None
+    return usual_inventory(file)
 
 
 def joined_adapters(

@@ -22,6 +22,14 @@ def expanded(globs: Iterable[str], former: Mapping[str, str]) -> tuple[str, ...]
     return with_current_names(globs, former)
 
 
+def with_packaged(globs: Iterable[str]) -> tuple[str, ...]:
+    """The same, by the rules of this machine."""
+    from healthcheck.ruleset.ruleset import ruleset_of
+
+    globs = tuple(globs)
+    return expanded(globs, ruleset_of(None).former) if globs else ()
+
+
 def report(globs: Iterable[str], former: Mapping[str, str]) -> None:
     """Prints the current id for each former id that a glob matches."""
     for line in renamed(globs, former):

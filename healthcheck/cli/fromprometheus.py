@@ -3,7 +3,6 @@ those out."""
 
 from __future__ import annotations
 
-import datetime as dt
 import random
 import time
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from inventory.errors import UsageError
+from inventory.times import second
 
 if TYPE_CHECKING:
     from healthcheck.model.outcome import NodeReport
@@ -95,6 +95,6 @@ def _left_out(node: Node, plan: SweepPlan, choice: SweepChoice) -> NodeReport:
     from healthcheck.model.outcome import NodeReport, NodeState
 
     evidence = choice.left_out[node.name]
-    at = dt.datetime.fromtimestamp(evidence.at, dt.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    at = second(evidence.at)
     return NodeReport(node.name, NodeState.HEALTHY, f"healthy, by its agent, at {at}; not visited", (),
                       node.in_service, sku=node.sku or plan.default_sku, agent=evidence)

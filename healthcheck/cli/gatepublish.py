@@ -68,11 +68,10 @@ def _published(shared: tuple[Path, ...], rules: str | None, inventory: str | Non
     from healthcheck.store.file import opened
     from healthcheck.store.waiting import waiting_cordons
     from inventory.load import load_inventory
-    from inventory.locate import find_inventory, state_dir
+    from inventory.locate import needed_inventory, state_dir
 
-    path = find_inventory(inventory)
-    if path is None:
-        raise UsageError("the snapshot needs an inventory, but none was found: --inventory FILE")
+    path = needed_inventory(inventory, "the snapshot needs an inventory, but none was found: --inventory "
+                            "FILE")
     folder = state_dir(state)
     found, now = load_inventory(path), time.time()
     policy, asked = load_gate_policy(folders(rules)), load_certificate_policy(folders(rules))

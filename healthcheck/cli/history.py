@@ -93,6 +93,7 @@ def history(
             or checkpoint_seconds is not None or fmt in ("json", "csv")):
         raise UsageError("--by, --job-nodes, --checkpoint-seconds, --rules, -i, and the formats json and csv "
                          "are for muster history --summary")
+    from healthcheck.cli import formerids
     from healthcheck.store import history as past
     from healthcheck.store.clock import head_clock
     from healthcheck.store.file import opened
@@ -110,7 +111,7 @@ def history(
     if changed and (nodes is not None or still or components):
         raise UsageError("--changes are of what all nodes are judged by: leave out NODES, --still and "
                          "--components")
-    rule = _globs(rule)
+    rule = formerids.with_packaged(rule)
     chosen = expand(nodes) if nodes is not None else None
     start = time.time() - (since if since is not None else 30 * _DAY)
     with opened(state_dir(state)) as store:
@@ -172,16 +173,6 @@ def _print_changes(changes: list[VersionChange], fmt: str) -> None:
                 click.echo(f"{minute(began)}  {clean(words(one), 600)}")
     if not changes and fmt != "jsonl":
         echo("nothing that nodes are judged by has changed in that time")
-
-
-def _globs(rule: tuple[str, ...]) -> tuple[str, ...]:
-    """The given globs, in current rule ids."""
-    if not rule:
-        return ()
-    from healthcheck.cli import formerids
-    from healthcheck.ruleset.ruleset import ruleset_of
-
-    return formerids.expanded(rule, ruleset_of(None).former)
 
 
 def _print(found: list[Problem], newest: Mapping[str, Spell]) -> None:

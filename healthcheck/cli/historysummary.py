@@ -33,12 +33,12 @@ def print_summary(
     from healthcheck.ruleset.rulenames import read_rule_names
     from healthcheck.store.file import opened
     from healthcheck.triage.policyload import load_policy
-    from inventory.load import load_inventory
-    from inventory.locate import find_inventory, state_dir
+    from inventory.load import usual_inventory
+    from inventory.locate import state_dir
     from inventory.nodeset import fold
 
-    path = find_inventory(inventory)
-    nodes = dict(load_inventory(path).nodes) if path is not None else None
+    there = usual_inventory(inventory)
+    nodes = dict(there.nodes) if there is not None else None
     found = folders(rules)
     policy = load_policy(found, read_rule_names(found))
     now = time.time()

@@ -75,12 +75,11 @@ def nodes(
     from healthcheck.store.leases import left
     from healthcheck.store.strays import strays
     from healthcheck.triage.policyload import load_policy
-    from inventory.load import load_inventory
-    from inventory.locate import find_inventory, state_dir
+    from inventory.load import usual_inventory
+    from inventory.locate import state_dir
     from inventory.nodeset import fold
 
-    path = find_inventory(inventory)
-    there = load_inventory(path) if path is not None else None
+    there = usual_inventory(inventory)
     found = folders(rules)
     policy = load_policy(found, read_rule_names(found))
     old = stale if stale is not None else policy.fresh_hours * 3600

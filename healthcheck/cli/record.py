@@ -164,7 +164,7 @@ def _sweep(
     from healthcheck.sweep.snapshots import KeptSnapshots
     from inventory.locate import state_dir
     from inventory.model import LifecycleState
-    from inventory.transport.base import Transport
+    from inventory.transport.choose import transport_of
 
     class Earlier(KeptSnapshots):
         """Reads the newest snapshot and does not replace it:
@@ -180,15 +180,7 @@ def _sweep(
         ) -> None:
             pass
 
-    transport: Transport
-    if local:
-        from inventory.transport.local import LocalTransport
-
-        transport = LocalTransport()
-    else:
-        from inventory.transport.remote import RemoteTransport
-
-        transport = RemoteTransport()
+    transport = transport_of("local" if local else "ssh")
     kept = MemorySaver()
     sweep.live(plan, transport, sweep.limits(timeout, 1, plan.nodes), progress(1, "record", quiet=True),
                snapshots=Earlier(state_dir(state)), saver=kept, repairs=words_in(state_dir(state)))

@@ -43,13 +43,12 @@ def report(html: str | None, fmt: str, rules: str | None, inventory: str | None,
     from healthcheck.statuspage.html import page
     from healthcheck.statuspage.text import lines, wrapped
     from healthcheck.store.file import opened
-    from inventory.load import load_inventory
-    from inventory.locate import find_inventory, state_dir
+    from inventory.load import usual_inventory
+    from inventory.locate import state_dir
 
     if html is not None and fmt != "table":
         raise UsageError("--html has a format of its own; give it or --format")
-    path, folder = find_inventory(inventory), state_dir(state)
-    there = load_inventory(path) if path is not None else None
+    there, folder = usual_inventory(inventory), state_dir(state)
     with opened(folder) as store:
         found = document(store, there, folder, time.time(), rules=rules)
     if html is None:

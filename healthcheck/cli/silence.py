@@ -136,6 +136,7 @@ def unsilence(
     muster unsilence gpu007
     muster unsilence 'gpu[001-004]' 'port-*'
     """
+    from healthcheck.cli import formerids
     from healthcheck.store import silences
     from healthcheck.store.file import opened
     from healthcheck.store.history import problems
@@ -146,7 +147,7 @@ def unsilence(
     if number is not None and rule is not None:
         raise UsageError(f"silence {number} already names its rule: leave {short(rule)} out")
     now = time.time()
-    asked = _asked(rule)
+    asked = formerids.with_packaged([rule] if rule is not None else ())
     with opened(state_dir(state)) as store:
         held = [one for one in silences.since(store, now) if one.over > now]
         names = _names(what, inventory, held) if number is None else ()
@@ -192,16 +193,6 @@ def _names(what: str, inventory: str | None, held: Collection[Silence]) -> Colle
             if typed <= silenced:
                 return typed
         raise
-
-
-def _asked(rule: str | None) -> tuple[str, ...]:
-    """The rule as a silence may hold it: as typed, or by its current id."""
-    if rule is None:
-        return ()
-    from healthcheck.cli import formerids
-    from healthcheck.ruleset.ruleset import ruleset_of
-
-    return formerids.expanded([rule], ruleset_of(None).former)
 
 
 def _end(length: float | None, until: float | None, now: float) -> float:

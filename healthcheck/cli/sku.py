@@ -216,18 +216,10 @@ def _swept(
     from healthcheck.report.progress import progress
     from healthcheck.sweep import sweep
     from healthcheck.sweep.saved import MemorySaver
-    from inventory.transport.base import Transport
+    from inventory.transport.choose import transport_of
 
     plan_nodes = choose(nodes, inventory, local, False, ruleset)
-    transport: Transport
-    if local:
-        from inventory.transport.local import LocalTransport
-
-        transport = LocalTransport()
-    else:
-        from inventory.transport.remote import RemoteTransport
-
-        transport = RemoteTransport()
+    transport = transport_of("local" if local else "ssh")
     kept = MemorySaver()
     plan = sweep.SweepPlan(plan_nodes, ruleset, None, plan_nodes.source)
     limits = sweep.limits(timeout, fanout, plan_nodes)

@@ -55,11 +55,10 @@ def ticket(node: str, fmt: str, rules: str | None, inventory: str | None, state:
 
 def _nodes(option: str | None) -> dict[str, Node]:
     """The inventory's nodes; none without an inventory."""
-    from inventory.load import load_inventory
-    from inventory.locate import find_inventory
+    from inventory.load import usual_inventory
 
-    path = find_inventory(option)
-    return dict(load_inventory(path).nodes) if path is not None else {}
+    there = usual_inventory(option)
+    return dict(there.nodes) if there is not None else {}
 
 
 def _ticket(store: Store, name: str, nodes: dict[str, Node], rules: str | None, folder: Path) -> Ticket:

@@ -3,7 +3,6 @@ who closed it and why."""
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -17,7 +16,7 @@ from healthcheck.triage.past import VersionChange
 from healthcheck.triage.whole import named
 from inventory.nodeset import natural
 from inventory.text import clean
-from inventory.times import ago, minute
+from inventory.times import ago, iso, minute
 
 Fold = Callable[[Iterable[str]], str]
 _HEAD = ("ID", "WHERE", "OWNER", "OPENED", "STATE", "NODES", "WHAT")
@@ -76,7 +75,7 @@ def document(
     """The document for programs; times are epoch seconds. `changes` are those beside each, if asked for."""
     return {
         "schema": "muster.incidents/1",
-        "time": dt.datetime.fromtimestamp(now, dt.timezone.utc).isoformat(timespec="seconds"),
+        "time": iso(now),
         "incidents": [{
             "id": one.id, "kind": one.kind, "place": one.place, "symptoms": list(one.symptoms),
             "owner": one.owner, "why": one.why, "likelihood": one.likelihood, "opened": one.began,

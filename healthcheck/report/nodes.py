@@ -3,7 +3,6 @@ as text and as JSON (muster.nodes/1)."""
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
@@ -16,7 +15,7 @@ from healthcheck.store.clock import in_future
 from healthcheck.store.history import Spell
 from healthcheck.triage.past import NodeHistory
 from inventory.text import clean
-from inventory.times import ago, minute
+from inventory.times import ago, iso, minute
 
 NEVER = "never-seen"
 HEALTHY = NodeState.HEALTHY.value
@@ -181,6 +180,6 @@ def document(rows: Sequence[NodeRow], newest: float | None, now: float) -> dict[
     """All of it as muster.nodes/1; times are epoch seconds."""
     return {
         "schema": "muster.nodes/1",
-        "time": dt.datetime.fromtimestamp(now, dt.timezone.utc).isoformat(timespec="seconds"),
+        "time": iso(now),
         "newest_sweep": newest, "nodes": [{**vars(one), "isolation": one.isolation.value} for one in rows],
     }

@@ -82,7 +82,7 @@ def text(page: JobReport, sentences: Sequence[str]) -> Iterator[str]:
     yield from (f"- {line}" for line in sentences)
     if page.kept:
         yield "kept by muster watch --store while it ran, and not in its logs:"
-        yield from (f"- {clean(one.said, 600)}" for one in page.kept)
+        yield from (f"- {clean(one.row.said, 600)}" for one in page.kept)
     if page.spares:
         yield f"to start without {clean(', '.join(page.suspects[:8]), 200)}: {page.spares}"
     yield ""

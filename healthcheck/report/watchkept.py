@@ -17,20 +17,10 @@ _APART_S = 60.0     # that the beginnings and ends of one slowness may differ by
 
 @dataclass(frozen=True)
 class KeptCause:
-    """One finding over all its nodes, as it was seen last. Times in epoch seconds; `ended` is None where it
-    lasted when it was seen last."""
+    """One finding over all its nodes; `row` is what was kept of it last, of whichever node."""
 
-    id: str
     nodes: tuple[str, ...]
-    ranks: tuple[int, ...]
-    pattern: str
-    cause: str
-    certainty: str
-    share: float
-    said: str
-    began: float
-    seen: float
-    ended: float | None
+    row: WatchedNode
 
 
 def kept(rows: Iterable[WatchedNode]) -> tuple[KeptCause, ...]:
@@ -39,9 +29,8 @@ def kept(rows: Iterable[WatchedNode]) -> tuple[KeptCause, ...]:
     for row in rows:
         one = found.get(row.finding)
         nodes = (*(one.nodes if one is not None else ()), *((row.node,) if row.node else ()))
-        found[row.finding] = KeptCause(row.finding, nodes, row.ranks, row.pattern, row.cause, row.certainty,
-                                         row.share, row.said, row.began, row.seen, row.ended)
-    return tuple(sorted(found.values(), key=lambda one: (one.began, one.id)))
+        found[row.finding] = KeptCause(nodes, row)
+    return tuple(sorted(found.values(), key=lambda one: (one.row.began, one.row.finding)))
 
 
 def adopted(findings: Sequence[WatchFinding], known: Sequence[KeptCause]) -> tuple[WatchFinding, ...]:
@@ -53,17 +42,18 @@ def adopted(findings: Sequence[WatchFinding], known: Sequence[KeptCause]) -> tup
 def _adopted(one: WatchFinding, known: Sequence[KeptCause]) -> WatchFinding:
     if one.verdict.certainty is Certainty.LIKELY or one.pattern is SlowPattern.HANG:
         return one
-    fits = [other for other in known if other.certainty == LIKELY and other.pattern != _HANG
-            and _CAUSES.get(other.cause, WatchCause.UNKNOWN) is not WatchCause.UNKNOWN and _same(one, other)]
-    causes = {other.cause for other in fits}
+    fits = [other for other in known if other.row.certainty == LIKELY and other.row.pattern != _HANG
+            and _CAUSES.get(other.row.cause, WatchCause.UNKNOWN) is not WatchCause.UNKNOWN
+            and _same(one, other.row)]
+    causes = {other.row.cause for other in fits}
     if len(causes) != 1:
         return one      # none, or they do not agree
-    words = (f"kept by muster watch --store while it ran: {fits[-1].said}", *one.verdict.evidence)
+    words = (f"kept by muster watch --store while it ran: {fits[-1].row.said}", *one.verdict.evidence)
     return replace(one, verdict=CauseVerdict(_CAUSES[causes.pop()], Certainty.LIKELY, words,
                                              hosts=one.hosts or fits[-1].nodes))
 
 
-def _same(one: WatchFinding, other: KeptCause) -> bool:
+def _same(one: WatchFinding, other: WatchedNode) -> bool:
     """Whether both are of the same ranks (or of the job as a whole) in a common time."""
     until = other.ended if other.ended is not None else other.seen
     if one.since > until + _APART_S or one.last < other.began - _APART_S:
@@ -74,12 +64,13 @@ def _same(one: WatchFinding, other: KeptCause) -> bool:
 def beyond(known: Sequence[KeptCause], findings: Sequence[WatchFinding]) -> tuple[KeptCause, ...]:
     """Those that the logs do not show: of ranks or of a time that no finding of theirs is of."""
     return tuple(other for other in known if not any(
-        (one.pattern is SlowPattern.HANG) == (other.pattern == _HANG) and _same(one, other)
+        (one.pattern is SlowPattern.HANG) == (other.row.pattern == _HANG) and _same(one, other.row)
         for one in findings))
 
 
 def document(one: KeptCause) -> dict[str, Any]:
     """As part of a document; times in epoch seconds."""
-    return {"id": one.id, "nodes": list(one.nodes), "ranks": list(one.ranks), "pattern": one.pattern,
-            "cause": one.cause, "certainty": one.certainty, "share": one.share, "text": one.said,
-            "began": one.began, "seen": one.seen, "ended": one.ended}
+    row = one.row
+    return {"id": row.finding, "nodes": list(one.nodes), "ranks": list(row.ranks), "pattern": row.pattern,
+            "cause": row.cause, "certainty": row.certainty, "share": row.share, "text": row.said,
+            "began": row.began, "seen": row.seen, "ended": row.ended}

@@ -3,9 +3,8 @@ doing."""
 
 from __future__ import annotations
 
-import time
-
 from healthcheck.store.file import Store
+from inventory.times import minute
 
 # Clocks of one site are not further apart; what is stored as later than that was stored by a wrong clock.
 AHEAD_S = 300.0
@@ -34,6 +33,6 @@ def head_clock(store: Store, now: float) -> str:
     if not number:
         return ""
     many = "a stored sweep is" if number == 1 else f"{number} stored sweeps are"
-    when = time.strftime("%Y-%m-%dT%H:%MZ", time.gmtime(latest))
+    when = minute(latest)
     return (f"{many} dated later than now, up to {when}: this head's clock was ahead then, or is behind now "
             "(see: timedatectl); no state counts by them, and muster check --store puts them right")

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import sqlite3
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any
 from healthcheck.store.schema import MIGRATIONS
 from healthcheck.store.trouble import StoreTrouble, kind_of, words
 from inventory.errors import StoreError, StoreMoved
+from inventory.times import minute
 
 NAME = "muster.db"
 # "mstr": tells our files from other programs' in `file` and to ourselves (PRAGMA application_id).
@@ -200,7 +200,7 @@ def _refuse_moved(store: Store) -> None:
     for action, target, who, began, outcome in store.rows(
             "SELECT action, evidence, who, time, outcome FROM ledger WHERE node = '' AND action IN (?, ?, ?) "
             "ORDER BY id DESC LIMIT 1", MOVE, MOVE_BACK, RESTORE):
-        when = time.strftime("%Y-%m-%dT%H:%MZ", time.gmtime(began))
+        when = minute(began)
         if action == MOVE and outcome is None:
             raise StoreMoved(f"{store.path}: {who} began to move it to {target} at {when}, and the copy is "
                              f"not whole: muster store move {target} goes on, muster store move --back keeps "

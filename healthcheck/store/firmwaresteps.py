@@ -3,6 +3,7 @@ outcome after it."""
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -65,9 +66,8 @@ def end_step(store: Store, number: int, done: bool | None, message: str, now: fl
     with store.writing() as db:
         db.execute("UPDATE firmware_step SET ended = coalesce(ended, ?), done = ?, message = ? "
                    "WHERE id = ? AND done IS NULL", (now, done, message, number))
-        line = db.execute("SELECT line FROM firmware_step WHERE id = ?", (number,)).fetchone()[0]
         if done is not None:
-            ledger.finish(db, line, message or ("done" if done else "not done"), now)
+            _finish(db, number, message or ("done" if done else "not done"), now)
 
 
 def void_step(store: Store, number: int, message: str, now: float) -> None:
@@ -75,8 +75,12 @@ def void_step(store: Store, number: int, message: str, now: float) -> None:
     with store.writing() as db:
         db.execute("UPDATE firmware_step SET ended = coalesce(ended, ?), done = 0, message = ?, counts = 0 "
                    "WHERE id = ? AND done IS NULL", (now, message, number))
-        line = db.execute("SELECT line FROM firmware_step WHERE id = ?", (number,)).fetchone()[0]
-        ledger.finish(db, line, message, now)
+        _finish(db, number, message, now)
+
+
+def _finish(db: sqlite3.Connection, number: int, message: str, now: float) -> None:
+    line = db.execute("SELECT line FROM firmware_step WHERE id = ?", (number,)).fetchone()[0]
+    ledger.finish(db, line, message, now)
 
 
 def begin_anew(store: Store, updates: Collection[tuple[str, str]], who: str, now: float) -> int:

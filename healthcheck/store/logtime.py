@@ -3,10 +3,10 @@ age is true only while it is new. Pure."""
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 
 from healthcheck.model.outcome import LogEvidence, LogView
+from inventory.times import minute
 
 _SPAN = r"\d{1,9} (?:s|min|h|d)"
 _TIMES = re.compile(
@@ -36,4 +36,4 @@ def by_clock(
 def _clock(seconds: float | None, log: LogView | None, now: float | None) -> str:
     if seconds is None or log is None or now is None or not 0 <= log.now - seconds < _LONGEST_UP:
         return ""
-    return f"{dt.datetime.fromtimestamp(now - (log.now - seconds), dt.timezone.utc):%Y-%m-%dT%H:%MZ}"
+    return minute(now - (log.now - seconds))

@@ -7,7 +7,6 @@ which leaves out what is silenced and says how much that is.
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 import sqlite3
 from collections.abc import Collection, Iterable
@@ -17,6 +16,7 @@ from fnmatch import fnmatchcase
 from healthcheck.model.problem import Problem
 from healthcheck.store import ledger
 from healthcheck.store.file import Store
+from inventory.times import minute
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def _note(
     db: sqlite3.Connection, action: str, of: Silence, nodes: Collection[str], why: str, who: str, now: float,
 ) -> None:
     """A ledger line for each node; the action is in the same transaction, and so is done."""
-    until = dt.datetime.fromtimestamp(of.until, dt.timezone.utc).strftime("%Y-%m-%dT%H:%MZ")
+    until = minute(of.until)
     for node in sorted(nodes):
         line = ledger.begin(db, now, who, action, node, why, f"silence {of.id}: {of.rule} until {until}")
         ledger.finish(db, line, "done", now)

@@ -43,6 +43,7 @@ from healthcheck.store.readings import Component, NodeReadings
 from healthcheck.store.versions import Version
 from inventory.errors import StoreError
 from inventory.text import fit
+from inventory.times import day
 
 # A problem of the node itself, in a sweep that could not judge it, has no rule.
 UNREACHED = ""
@@ -87,7 +88,7 @@ def record(
     """
     reports = tuple(reports)
     if sweep.started < UNSET_S and store.rows("SELECT 1 FROM sweep WHERE started >= ? LIMIT 1", UNSET_S):
-        date = time.strftime("%Y-%m-%d", time.gmtime(sweep.started))
+        date = day(sweep.started)
         raise StoreError(f"{store.path}: this head's clock is not set, it says {date} (see: timedatectl): "
                          "nothing is stored by it")
     known: dict[str, NodeReport] = {}

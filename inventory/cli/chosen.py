@@ -16,12 +16,10 @@ def chosen(nodes: str, option: str | None) -> tuple[tuple[str, ...], Inventory |
     Raises InventoryError or UsageError for unknown names and groups.
     """
     from inventory.discover import from_names
-    from inventory.load import load_inventory
-    from inventory.locate import find_inventory
+    from inventory.load import usual_inventory
     from inventory.select import select
 
-    path = find_inventory(option)
-    found = load_inventory(path) if path is not None else None
+    found = usual_inventory(option)
     named = select(found, nodes) if found is not None else from_names(nodes)
     return tuple(node.name for node in named), found
 

@@ -17,7 +17,7 @@ from inventory.cli.show import _file, _known_skus
 from inventory.errors import UsageError
 from inventory.importers.base import MAX_BYTES, Imported, decode, read
 from inventory.inventoryfile import InventoryFile, write_new
-from inventory.locate import find_inventory
+from inventory.locate import needed_inventory
 from inventory.merge import merge, new_file
 from inventory.model import Node
 from inventory.nodeset import did_you_mean
@@ -140,10 +140,8 @@ def _take(
                    remarks=made.remarks):
             click.echo(f"{output}: written")
         return
-    place = find_inventory(file)
-    if place is None:
-        raise UsageError(
-            "no inventory found: make one with --output muster.yaml, or name one with --inventory FILE")
+    place = needed_inventory(file, "no inventory found: make one with --output muster.yaml, or name one "
+                             "with --inventory FILE")
     given = InventoryFile.read(place)
     merged = merge(given.text, str(place), found, overwrite=keys, retire=missing == "retired", skus=skus)
     if propose(str(place), given.text, merged.text, lambda: given.write(merged.text), yes=yes,

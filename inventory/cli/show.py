@@ -20,7 +20,7 @@ from inventory.cli.formatted import as_json as format_option
 from inventory.cli.formatted import formats
 from inventory.errors import ConfigError, Mark, UsageError
 from inventory.load import load_inventory, load_with_origins
-from inventory.locate import find_inventory
+from inventory.locate import needed_inventory
 from inventory.model import (
     Bmc,
     BurnInSettings,
@@ -293,12 +293,8 @@ def _known_profiles(ctx: click.Context) -> Collection[str] | None:
 
 
 def _found(file: str | None) -> Path:
-    path = find_inventory(file)
-    if path is None:
-        raise UsageError(
-            "no inventory found: name one with --inventory FILE or MUSTER_INVENTORY, or write ./muster.yaml "
-            "(muster inventory --help shows one)")
-    return path
+    return needed_inventory(file, "no inventory found: name one with --inventory FILE or MUSTER_INVENTORY, "
+                            "or write ./muster.yaml (muster inventory --help shows one)")
 
 
 def _tally(values: Iterable[str | None], most: int = 8) -> str:

@@ -8,13 +8,13 @@ inventory, ends that.
 
 from __future__ import annotations
 
-import datetime as dt
 import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from inventory.model import Node
+from inventory.times import second
 from inventory.transport.base import HANGS, Failure, Reply
 
 FIRST_S = 60.0
@@ -78,7 +78,7 @@ class HungLogins:
 
 
 def _left_alone(hung: _Hung) -> Failure:
-    until = dt.datetime.fromtimestamp(hung.until, dt.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    until = second(hung.until)
     which = "its last login" if hung.logins == 1 else f"each of its last {hung.logins} logins"
     reason = (f"left alone until {until}, because {which} hung and may have left a process there: "
               f"{hung.failure.reason}")

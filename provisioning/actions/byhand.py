@@ -4,7 +4,6 @@ holds it and what to type next; or ends exactly one mark, also one that the stor
 
 from __future__ import annotations
 
-import datetime as dt
 import shlex
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -13,6 +12,7 @@ from healthcheck.store.cordons import Cordon, cordon_of_mark, names, open_cordon
 from healthcheck.store.file import Store
 from healthcheck.store.marks import CordonMark, ended_by
 from inventory.errors import UsageError
+from inventory.times import minute
 from provisioning.actions.base import Backend, Holder, NodeHold, file_of, marked
 from provisioning.actions.cordon import NONE_OF_OURS, Clock, CordonResult, resolve_pending, uncordon
 from provisioning.actions.ownership import Whose, whose, words
@@ -114,7 +114,7 @@ def _nowhere(backend: Backend, mark: CordonMark, one: Cordon | None) -> CordonRe
     if one is None or one.ended is None:
         return CordonResult(str(mark), f"no node shows it in {backend.name}; see: muster cordon", held=False,
                             failed=True)
-    over = f"{mark} is over since {dt.datetime.fromtimestamp(one.ended, dt.timezone.utc):%Y-%m-%dT%H:%MZ}"
+    over = f"{mark} is over since {minute(one.ended)}"
     held = backend.held([one.node])[one.node]
     if held.holder in (Holder.NO_ONE, Holder.ABSENT):
         return CordonResult(one.node, over, held=False)

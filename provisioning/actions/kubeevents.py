@@ -8,12 +8,12 @@ https://kubernetes.io/docs/reference/kubernetes-api/cluster-resources/event-v1/
 
 from __future__ import annotations
 
-import datetime as dt
 import hashlib
 import threading
 from collections.abc import Callable
 
 from inventory.text import clean
+from inventory.times import second
 from provisioning.actions.base import ActionError
 from provisioning.actions.kubeapi import Api, Json, KubeApiError
 from provisioning.actions.kubenode import MANAGER, uid
@@ -38,7 +38,7 @@ class Events:
             return
         try:
             self._written(node, kind, reason, why, mark,
-                          dt.datetime.fromtimestamp(now, dt.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"))
+                          second(now))
         except ActionError as error:
             with self._lock:
                 first, self._ends = not self._ends, True

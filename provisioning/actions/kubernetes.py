@@ -11,7 +11,6 @@ The rights that it needs, and what people can do with kubectl, are printed by `m
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 import shlex
 import time
@@ -22,6 +21,7 @@ from healthcheck.store.marks import mark_of
 from inventory.model import InKubernetes
 from inventory.nodeset import fold
 from inventory.text import clean, short
+from inventory.times import second
 from provisioning.actions.base import (
     REASON_LENGTH,
     ActionError,
@@ -367,7 +367,7 @@ def _condition_patch(one: _KubeNode, condition: Condition, now: float) -> Json |
     beaten = instant(one.beat)
     if one.condition == shown and beaten is not None and abs(now - beaten) < _HEARTBEAT_S:
         return None
-    when = dt.datetime.fromtimestamp(now, dt.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    when = second(now)
     since = {} if one.condition[:1] == shown[:1] else {"lastTransitionTime": when}
     return {"status": {"conditions": [
         {"type": CONDITION, "status": shown[0], "reason": shown[1], "message": shown[2],

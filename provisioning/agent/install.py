@@ -11,7 +11,7 @@ import json
 import secrets
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from enum import Enum
 from hashlib import sha256
 from pathlib import Path
@@ -78,17 +78,6 @@ class AgentResult:
     report: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class _Addressed(Node):
-    """A node whose program has on its command line what is meant for it alone."""
-
-    own: tuple[str, ...] = ()
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        return self.own
-
-
 def act(
     nodes: Sequence[Node], transport: Transport, desired: AgentRequest, limits: Limits,
     bundle: Bundle | None = None, helped: Sequence[Node] = (),
@@ -116,7 +105,7 @@ def act(
             path, text = _helper()
             document["helper"] = (path, sha256(text).hexdigest())
             extras["helper"] = zlib.compress(text, 9)
-    addressed = []
+    each = {}
     for node in nodes:
         late = str(units.delay(node.name, desired.period))
         words = ("-", "-", late)
@@ -127,9 +116,9 @@ def act(
             name = f"node.{sha256(own).hexdigest()[:32]}"
             extras[name] = zlib.compress(own)
             words = (files.digest, name, late)
-        addressed.append(_Addressed(**{one.name: getattr(node, one.name) for one in fields(Node)}, own=words))
+        each[node.name] = words
     sent = payload(joined.joined(_PARTS).encode(), json.dumps(document).encode())
-    for reply in transport.run(addressed, Program(secrets.token_hex(8), LOADER, sent, extras), limits):
+    for reply in transport.run(nodes, Program(secrets.token_hex(8), LOADER, sent, extras, each), limits):
         if reply.failure is not None:
             yield AgentResult(reply.node, False, f"{reply.failure.stage.value}: {reply.failure.reason}")
         else:

@@ -144,16 +144,34 @@ def _file(path: str) -> bytes:
 
 def _command(words: tuple[str, ...], seconds: float = COMMAND_S) -> bytes:
     """What a program prints; what it says on standard error goes nowhere, since it may say too much."""
+    data, status = run_hidden(words, None, f"gave no password within {seconds:g} s", seconds)
+    if status < 0:
+        raise BmcError(BmcErrorReason.NO_SECRET,
+                       f"{short(words[0])} gave no password: it was ended by signal {-status}")
+    if status != 0:
+        raise NoSuchPassword(BmcErrorReason.NO_SECRET,
+                             f"{short(words[0])} gave no password: it ended with exit code {status}; run it "
+                             "by hand to see why")
+    return data
+
+
+def run_hidden(
+    words: tuple[str, ...], given: bytes | None, late: str, seconds: float = COMMAND_S,
+) -> tuple[bytes, int]:
+    """What a program prints and its exit code. With `given`, which it reads, what it prints goes nowhere: it
+    may be the same. Raises BmcError, with `late` where it does not end in time."""
     what = short(words[0])
     try:
-        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                   stderr=subprocess.DEVNULL, start_new_session=True)
+        process = subprocess.Popen(
+            words, stdin=subprocess.DEVNULL if given is None else subprocess.PIPE,
+            stdout=subprocess.PIPE if given is None else subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL, start_new_session=True)
     except OSError as problem:
         raise BmcError(BmcErrorReason.NO_SECRET, f"{what} cannot be started: {problem.strerror}") from None
     try:
-        data, _ = process.communicate(timeout=seconds)
+        data, _ = process.communicate(given, timeout=seconds)
     except subprocess.TimeoutExpired:
-        raise BmcError(BmcErrorReason.NO_SECRET, f"{what} gave no password within {seconds:g} s") from None
+        raise BmcError(BmcErrorReason.NO_SECRET, f"{what} {late}") from None
     finally:
         if process.poll() is None:
             with contextlib.suppress(OSError):
@@ -161,11 +179,4 @@ def _command(words: tuple[str, ...], seconds: float = COMMAND_S) -> bytes:
             process.wait()
         if process.stdout is not None:
             process.stdout.close()
-    if process.returncode < 0:
-        raise BmcError(BmcErrorReason.NO_SECRET,
-                       f"{what} gave no password: it was ended by signal {-process.returncode}")
-    if process.returncode != 0:
-        raise NoSuchPassword(BmcErrorReason.NO_SECRET,
-                             f"{what} gave no password: it ended with exit code {process.returncode}; run it "
-                             "by hand to see why")
-    return data
+    return data or b"", process.returncode

@@ -10,20 +10,19 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-import signal
 import string
-import subprocess
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Protocol
 
 from healthcheck.config.files import make_folder, write_whole
+from healthcheck.config.synced import sync_folder
 from inventory.errors import MusterError
 from inventory.model import Node, Secret, SecretFrom
 from inventory.text import clean, short
 from provisioning.bmc.base import BmcError, BmcErrorReason
-from provisioning.bmc.credentials import COMMAND_S, Hidden, NoSuchPassword, secret
+from provisioning.bmc.credentials import COMMAND_S, Hidden, NoSuchPassword, run_hidden, secret
 
 NEXT, OPERATOR = ".next", ".operator"
 # IPMI 2.0 (22.30) keeps 20 bytes, many of its tools 16; below eight no maker takes one.
@@ -99,7 +98,7 @@ class FolderStore:
         try:
             make_folder(self._folder, "passwords")
             write_whole(self._folder / entry, f"{password.text}\n".encode())
-            _synced(self._folder)
+            sync_folder(str(self._folder))
         except (OSError, MusterError) as problem:
             why = getattr(problem, "strerror", None) or problem
             raise BmcError(
@@ -137,35 +136,12 @@ class KeyringStore:
         """It stays there: it is the same as the one that counts, or one that the controller did not take."""
 
 
-def _synced(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _handed(words: tuple[str, ...], data: bytes, seconds: float = COMMAND_S) -> None:
-    """Runs a program with this on its standard input; what it prints goes nowhere, for it may be the same."""
-    what = short(words[0])
-    try:
-        process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
-                                   stderr=subprocess.DEVNULL, start_new_session=True)
-    except OSError as problem:
-        raise BmcError(BmcErrorReason.NO_SECRET, f"{what} cannot be started: {problem.strerror}") from None
-    try:
-        process.communicate(data, timeout=seconds)
-    except subprocess.TimeoutExpired:
-        raise BmcError(
-            BmcErrorReason.NO_SECRET, f"{what} did not keep a password within {seconds:g} s") from None
-    finally:
-        if process.poll() is None:
-            with contextlib.suppress(OSError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-    if process.returncode != 0:
-        raise BmcError(BmcErrorReason.NO_SECRET, f"{what} kept no password: it ended with exit code "
-                       f"{process.returncode}; run it by hand to see why")
+def _handed(words: tuple[str, ...], data: bytes) -> None:
+    """Runs a program with this on its standard input."""
+    _, status = run_hidden(words, data, f"did not keep a password within {COMMAND_S:g} s")
+    if status != 0:
+        raise BmcError(BmcErrorReason.NO_SECRET, f"{short(words[0])} kept no password: it ended with exit "
+                       f"code {status}; run it by hand to see why")
 
 
 def store_of(node: Node, folder: Path | None, words: tuple[str, ...] | None) -> tuple[PasswordStore, str]:

@@ -42,13 +42,11 @@ def as_json(command: Callable[..., Any]) -> Callable[..., Any]:
 def chosen(nodes: str, file: str | None) -> tuple[list[Node], Inventory]:
     """The chosen nodes, each with a controller. Raises InventoryError, UsageError."""
     from inventory.load import load_inventory
-    from inventory.locate import find_inventory
+    from inventory.locate import needed_inventory
     from inventory.select import select
 
-    path = find_inventory(file)
-    if path is None:
-        raise UsageError(
-            "no inventory was found, and only it says where controllers are: see muster bmc --help")
+    path = needed_inventory(file, "no inventory was found, and only it says where controllers are: see "
+                            "muster bmc --help")
     found = load_inventory(path)
     named = select(found, nodes)
     if without := [node.name for node in named if node.bmc is None]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ import click
 from healthcheck.cli import completing
 from inventory.cli.formatted import as_json as format_option
 from inventory.errors import UsageError
+from inventory.times import second
 from provisioning.cli.bmccommon import folder as state_folder
 
 if TYPE_CHECKING:
@@ -64,13 +64,11 @@ def console(
 def _nodes(node: str, file: str | None) -> list[Node]:
     """What is saved is shown of a node without a controller, too."""
     from inventory.load import load_inventory
-    from inventory.locate import find_inventory
+    from inventory.locate import needed_inventory
     from inventory.select import select
 
-    path = find_inventory(file)
-    if path is None:
-        raise UsageError("no inventory was found, and only it says where controllers are: see muster bmc "
-                         "--help")
+    path = needed_inventory(file, "no inventory was found, and only it says where controllers are: see "
+                            "muster bmc --help")
     return list(select(load_inventory(path), node))
 
 
@@ -144,5 +142,5 @@ def _followed(node: Node, state: str | None) -> int:
 
 
 def _shown(one: ConsoleLine) -> str:
-    when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(one.time))
+    when = second(one.time)
     return f"{when} | {one.text}" if one.mark is None else f"{when} # {one.mark.value}: {one.text}"

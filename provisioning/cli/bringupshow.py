@@ -123,14 +123,13 @@ def report(owner: str | None, fmt: str, output: str, inventory: str | None, stat
     from healthcheck.config.files import write_whole
     from healthcheck.model.outcome import Owner
     from healthcheck.store import bringups
-    from inventory.load import load_inventory
-    from inventory.locate import find_inventory, state_dir
+    from inventory.load import usual_inventory
+    from inventory.locate import state_dir
     from provisioning.bringup.pages import report as lists
     from provisioning.bringup.pages.progress import SERIAL, trouble_of
     from provisioning.cli.bringupsite import begun
 
-    path = find_inventory(inventory)
-    there = load_inventory(path) if path is not None else None
+    there = usual_inventory(inventory)
     with begun(state_dir(state)) as store:
         progress = {one.node: one for one in bringups.progress(store)}
         troubles = [one for one in bringups.troubles(store) if one.node in progress]

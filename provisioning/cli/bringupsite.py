@@ -45,17 +45,15 @@ def surroundings(
     from healthcheck.ruleset.ruleset import load_ruleset
     from healthcheck.ruleset.skulimits import limited_inventory
     from inventory.load import load_inventory
-    from inventory.locate import find_inventory, state_dir
+    from inventory.locate import needed_inventory, state_dir
     from provisioning.bringup.policy.load import load
 
     folders = tuple(rulesfolder.folders(rules))
     ruleset = load_ruleset(folders)
     if sku is not None and sku not in ruleset.skus:
         raise UsageError(f"--sku {sku}: no such SKU; there are {', '.join(sorted(ruleset.skus))}")
-    path = find_inventory(inventory)
-    if path is None:
-        raise UsageError("no inventory was found, and only it says which machines are in bring-up: see "
-                         "muster inventory --help")
+    path = needed_inventory(inventory, "no inventory was found, and only it says which machines are in "
+                            "bring-up: see muster inventory --help")
     there = limited_inventory(load_inventory(path, ruleset.skus, ruleset.profiles), ruleset.skus, sku,
                               given())
     policy = load(folders)

@@ -78,7 +78,7 @@ def counters(name: str | None, devices: Sequence[str], known: Inventory | None,
     from healthcheck.sweep import fabriclook
     from inventory.discover import from_names
     from inventory.select import select
-    from provisioning.burnin.launch import transport
+    from inventory.transport.choose import transport_of
 
     if name is None:
         if devices:
@@ -90,5 +90,5 @@ def counters(name: str | None, devices: Sequence[str], known: Inventory | None,
     chosen: list[Node] = list(select(known if known is not None else from_names(name), name))
     if len(chosen) != 1:
         raise UsageError(f"--fabric-node {clean(name, 60)}: names {len(chosen)} nodes, expected one")
-    way = transport("local" if launcher == "local" else "ssh")
+    way = transport_of("local" if launcher == "local" else "ssh")
     return lambda: fabriclook.counters(chosen[0], way, devices or ("",))

@@ -40,8 +40,8 @@ def carried_out(
     `lease` gets the launcher's transport and, if that needs the lease's reservation, a function that makes it
     for the lease's name.
     """
+    from inventory.transport.choose import transport_of
     from provisioning.burnin import run as running
-    from provisioning.burnin.launch import transport as transport_of
     from provisioning.burnin.progress import progress_report
 
     transport = transport_of(launcher)

@@ -101,7 +101,7 @@ def screen(
     from healthcheck.store.file import opened
     from healthcheck.store.leases import left
     from inventory.load import load_inventory
-    from inventory.locate import find_inventory, state_dir
+    from inventory.locate import needed_inventory, state_dir
     from inventory.nodeset import fold
     from inventory.select import select
     from provisioning.actions.base import SupportsQueue
@@ -112,10 +112,8 @@ def screen(
     from provisioning.lease.runlock import alone
     from provisioning.lease.take import overdue
 
-    path = find_inventory(inventory)
-    if path is None:
-        raise UsageError("no inventory was found, and only it says which nodes are in service: see "
-                         "muster inventory --help")
+    path = needed_inventory(inventory, "no inventory was found, and only it says which nodes are in "
+                            "service: see muster inventory --help")
     folders = rulesfolder.folders(rules)
     ruleset = load_ruleset(folders)
     if sku is not None and sku not in ruleset.skus:

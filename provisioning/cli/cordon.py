@@ -195,12 +195,10 @@ def _given(hostfile: str | None, golden: str | None, inventory: str | None, stat
 
 def _through(option: str | None, options: Options) -> tuple[tuple[str, ...], Backend]:
     """The names that the inventory has, if there is one, and the back end."""
-    from inventory.load import load_inventory
-    from inventory.locate import find_inventory
+    from inventory.load import usual_inventory
     from provisioning.actions.choose import backend
 
-    path = find_inventory(option)
-    found = load_inventory(path) if path is not None else None
+    found = usual_inventory(option)
     return tuple(found.nodes) if found is not None else (), backend(found, options, _to_stderr)
 
 

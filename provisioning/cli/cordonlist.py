@@ -128,16 +128,14 @@ def _stored(folder: Path) -> _Stored:
 
 def _asked(option: str | None, options: Options, stored: _Stored) -> _Shown:
     """All marks that the back end shows, and who holds the nodes of our own cordons."""
-    from inventory.load import load_inventory
-    from inventory.locate import find_inventory
+    from inventory.load import usual_inventory
     from provisioning.actions.base import marked
     from provisioning.actions.choose import Options, backend
 
     shown = _Shown()
     chosen = options != Options()
     try:
-        path = find_inventory(option)
-        shown.there = load_inventory(path) if path is not None else None
+        shown.there = usual_inventory(option)
         chosen |= shown.there is not None and shown.there.cordon is not None
         through = backend(shown.there, options, lambda line: click.echo(line, err=True))
         ours = {one.node for one in stored.cordons if _is_in(one, through)}

@@ -16,6 +16,7 @@ from inventory.cli.propose import dry_run_option, propose, yes_option
 from inventory.cli.show import _file, _known_skus
 from inventory.errors import UsageError
 from inventory.text import short
+from inventory.times import day
 
 if TYPE_CHECKING:
     from inventory.importers.base import Imported
@@ -198,7 +199,7 @@ def _doubled(
         hardware = {
             name: seen for name, seen in hardware.items() if name in inventory.nodes and inventory.nodes[
                 name].lifecycle.state is not LifecycleState.RETIRED}
-    when = {name: time.strftime("%Y-%m-%d", time.gmtime(at)) for name, (at, _) in hardware.items()}
+    when = {name: day(at) for name, (at, _) in hardware.items()}
     claims = [*duplicates.of_found(found, names),
               *(duplicates.of_inventory(inventory) if inventory is not None else ()),
               *duplicates.of_hardware(hardware, when)]

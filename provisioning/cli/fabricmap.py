@@ -14,7 +14,6 @@ from inventory.cli.formatted import formats
 from inventory.errors import UsageError
 
 if TYPE_CHECKING:
-    from pathlib import Path
 
     from healthcheck.subnet.cabling import CablingPlan
     from healthcheck.subnet.hierarchy import FabricHierarchy
@@ -125,13 +124,11 @@ def _labels(
     from healthcheck.ruleset.ruleset import ruleset_of
     from inventory.inventoryfile import InventoryFile
     from inventory.load import parse_with_origins
-    from inventory.locate import find_inventory
+    from inventory.locate import needed_inventory
     from provisioning.discover import fabriclabels
     from provisioning.discover.labelspage import FoundLabels, text
 
-    place: Path | None = find_inventory(file)
-    if place is None:
-        raise UsageError("found no inventory to propose values for: give --inventory FILE")
+    place = needed_inventory(file, "found no inventory to propose values for: give --inventory FILE")
     skus = ruleset_of(rules).skus
     given = InventoryFile.read(place)
     inventory = parse_with_origins(given.text, str(place), skus).inventory

@@ -86,13 +86,12 @@ def pull(
 
 def _in_use(chosen: Sequence[Node], inventory: str | None, state: str | None) -> dict[str, str]:
     from healthcheck.store.reading import reading
-    from inventory.load import load_inventory
-    from inventory.locate import find_inventory, state_dir
+    from inventory.load import usual_inventory
+    from inventory.locate import state_dir
     from provisioning.images.beside import in_use
 
-    path = find_inventory(inventory)
     with reading(state_dir(state)) as store:
-        return in_use(load_inventory(path) if path is not None else None, chosen, store)
+        return in_use(usual_inventory(inventory), chosen, store)
 
 
 def _show(

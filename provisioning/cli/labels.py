@@ -72,7 +72,7 @@ def labels(
     from healthcheck.ruleset.ruleset import ruleset_of
     from inventory.inventoryfile import InventoryFile
     from inventory.load import parse_with_origins
-    from inventory.locate import find_inventory
+    from inventory.locate import needed_inventory
     from inventory.select import select
     from provisioning.discover.labels import LabelPatterns, check_patterns, propose
     from provisioning.discover.labelspage import FoundLabels, document, text
@@ -86,9 +86,7 @@ def labels(
         raise UsageError(f"{'--ca' if ca is not None else '--cleartext'} needs --from-maas")
     patterns = LabelPatterns(leaves, rack or "")
     check_patterns(patterns)
-    place = find_inventory(file)
-    if place is None:
-        raise UsageError("found no inventory to propose values for: give --inventory FILE")
+    place = needed_inventory(file, "found no inventory to propose values for: give --inventory FILE")
     skus = ruleset_of(rules).skus
     given = InventoryFile.read(place)
     inventory = parse_with_origins(given.text, str(place), skus).inventory

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 import time
 
@@ -11,7 +10,7 @@ import click
 from inventory.cli.formatted import as_json as format_option
 from inventory.errors import UsageError
 from inventory.text import short
-from inventory.times import second
+from inventory.times import minute, second
 
 _NONE = "no leases"
 
@@ -54,7 +53,7 @@ def list_(state: str | None, as_json: bool) -> int:
              "holder": life(one.holder).value, "who": one.who, "why": one.why} for one in found]}, indent=1))
         return 0
     for one in found:
-        until = dt.datetime.fromtimestamp(one.until, dt.timezone.utc).strftime("%Y-%m-%dT%H:%MZ")
+        until = minute(one.until)
         over = ", over" if time.time() > one.until else ""
         click.echo(f"{one.name}  {fold(one.nodes)}  {one.kind} in {one.backend}  until {until}{over}  "
                    f"holder {life(one.holder).value}  {one.who}  {one.why}")

@@ -79,11 +79,10 @@ def release(
 
 def _named(node: str, file: str | None) -> tuple[Inventory, Node]:
     from inventory.load import load_inventory
-    from inventory.locate import find_inventory
+    from inventory.locate import needed_inventory
 
-    path = find_inventory(file)
-    if path is None:
-        raise UsageError("no inventory was found, and only it says which nodes there are: --inventory FILE")
+    path = needed_inventory(file, "no inventory was found, and only it says which nodes there are: "
+                            "--inventory FILE")
     inventory = load_inventory(path)
     if node not in inventory.nodes:
         raise UsageError(f"{inventory.source} has no node {short(node)}; one is released at a time, by its "

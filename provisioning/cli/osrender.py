@@ -37,15 +37,14 @@ def render(nodes: str, output: str, rules: str | None, file: str | None) -> int:
     from healthcheck.config.files import make_folder, write_whole
     from healthcheck.config.rulesfolder import folders
     from inventory.load import load_inventory
-    from inventory.locate import find_inventory
+    from inventory.locate import needed_inventory
     from inventory.select import select
     from provisioning.osinstall.pxe import settings
     from provisioning.osinstall.pxe.machines import machine
     from provisioning.osinstall.pxe.render import files
 
-    path = find_inventory(file)
-    if path is None:
-        raise UsageError("no inventory was found, which says what machines there are: --inventory FILE")
+    path = needed_inventory(file, "no inventory was found, which says what machines there are: --inventory "
+                            "FILE")
     found = [node for node in select(load_inventory(path), nodes)
              if node.lifecycle.state is not LifecycleState.RETIRED]
     echo_folded((node.name, "left out: the inventory has no boot_mac for it") for node in found

@@ -12,7 +12,6 @@ from healthcheck.cli import completing
 from inventory.cli.confirm import YES_MANY, confirm
 from inventory.cli.folded import echo_folded
 from inventory.cli.formatted import as_json as format_option
-from inventory.errors import UsageError
 
 if TYPE_CHECKING:
     from inventory.model import Node
@@ -128,10 +127,9 @@ def disarm(nodes: str, again: bool, dry_run: bool, yes: bool, state: str | None,
 
 def _chosen(nodes: str, file: str | None) -> list[Node]:
     from inventory.load import load_inventory
-    from inventory.locate import find_inventory
+    from inventory.locate import needed_inventory
     from inventory.select import select
 
-    path = find_inventory(file)
-    if path is None:
-        raise UsageError("no inventory was found, and only it says which nodes there are: --inventory FILE")
+    path = needed_inventory(file, "no inventory was found, and only it says which nodes there are: "
+                            "--inventory FILE")
     return list(select(load_inventory(path), nodes))

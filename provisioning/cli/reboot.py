@@ -41,16 +41,15 @@ def reboot(
     Exit: 0 done or in progress, 1 some node was not restarted, or the answer was no, 2 usage.
     """
     from healthcheck.store.file import opened
-    from inventory.load import load_inventory
-    from inventory.locate import find_inventory, state_dir
+    from inventory.load import usual_inventory
+    from inventory.locate import state_dir
     from provisioning.actions.choose import backend
     from provisioning.actions.cordon import document
     from provisioning.actions.reboot import reboot as act
     from provisioning.actions.reboot import resolve_reboots
 
     if nodes is None:
-        path = find_inventory(inventory)
-        through = backend(load_inventory(path) if path is not None else None)
+        through = backend(usual_inventory(inventory))
         with opened(state_dir(state)) as store:
             done = resolve_reboots(store, through, time.time)
     else:

@@ -14,7 +14,6 @@ from healthcheck.cli import completing
 from inventory.cli.chosen import who
 from inventory.cli.formatted import as_json as format_option
 from inventory.cli.limits import LIMIT, given
-from inventory.errors import UsageError
 from provisioning.cli.typed import again
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ def remediate(
     from healthcheck.triage.policyload import load_policy
     from healthcheck.triage.remediation import RemediationStep
     from inventory.load import load_inventory
-    from inventory.locate import find_inventory, state_dir
+    from inventory.locate import needed_inventory, state_dir
     from inventory.model import Privilege
     from inventory.select import select
     from inventory.transport.remote import RemoteTransport
@@ -95,10 +94,8 @@ def remediate(
     found = folders(rules)
     ruleset = load_ruleset(found)
     policy = load_policy(found, ruleset)
-    path = find_inventory(inventory)
-    if path is None:
-        raise UsageError("no inventory was found, and only it says which nodes are in service: see muster "
-                         "inventory --help")
+    path = needed_inventory(inventory, "no inventory was found, and only it says which nodes are in "
+                            "service: see muster inventory --help")
     there = limited_inventory(load_inventory(path, ruleset.skus, ruleset.profiles), ruleset.skus, None,
                               given())
     names = {node.name for node in select(there, nodes)}

@@ -3,7 +3,6 @@ back ends together."""
 
 from __future__ import annotations
 
-import datetime as dt
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +13,7 @@ import click
 from healthcheck.cli.options import STATE
 from inventory.cli.chosen import who
 from inventory.errors import MusterError, UsageError
+from inventory.times import minute
 
 if TYPE_CHECKING:
     from healthcheck.store.file import Store
@@ -69,7 +69,7 @@ def restore(
         found.extend(_asked(store, folder, *_all(inventory, hostfile, golden, troubles), troubles))
 
     made = put_back(file, folder, who(), time.time(), replace=replace, also=also)
-    when = (f"{dt.datetime.fromtimestamp(made.newest, dt.timezone.utc):%Y-%m-%dT%H:%MZ}"
+    when = (f"{minute(made.newest)}"
             if made.newest is not None else "")
     newest = f"its newest sweep is of {when}" if when else "no sweep"
     many = f"{made.cordons} cordon{'s' * (made.cordons != 1)}"
@@ -121,15 +121,13 @@ def _all(
     option: str | None, hostfile: tuple[str, ...], golden: tuple[str, ...], troubles: list[str],
 ) -> tuple[list[Backend], Inventory | None]:
     """Every back end: the inventory's and those that are named. Why one is not known goes to `troubles`."""
-    from inventory.load import load_inventory
-    from inventory.locate import find_inventory
+    from inventory.load import usual_inventory
     from provisioning.actions.choose import Options, backend
 
     there: Inventory | None = None
     found: list[Backend] = []
     try:
-        path = find_inventory(option)
-        there = load_inventory(path) if path is not None else None
+        there = usual_inventory(option)
         found.append(backend(there))
     except UsageError as error:
         if not hostfile and not golden:

@@ -111,7 +111,7 @@ def triage(
     from healthcheck.triage.decidedby import decided_by
     from inventory.errors import MusterError
     from inventory.load import load_inventory
-    from inventory.locate import find_inventory, state_dir
+    from inventory.locate import needed_inventory, state_dir
     from provisioning.actions.base import ActionError, SupportsConditions
     from provisioning.actions.choose import Options, backend
     from provisioning.lease.take import overdue
@@ -137,10 +137,8 @@ def triage(
         raise UsageError("--close-breaker needs --apply")
     if close_breaker and not (reason and reason.strip()):
         raise UsageError("--close-breaker needs --reason: the ledger keeps why it was safe")
-    path = find_inventory(inventory)
-    if path is None:
-        raise UsageError("no inventory was found, and only it says which nodes are in service: see muster "
-                         "inventory --help")
+    path = needed_inventory(inventory, "no inventory was found, and only it says which nodes are in "
+                            "service: see muster inventory --help")
     there = load_inventory(path)
     policy = _policy(rules, policy_file)
     lots = delivered(delivery)

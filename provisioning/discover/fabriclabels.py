@@ -14,7 +14,7 @@ from healthcheck.subnet.hierarchy import FabricHierarchy
 from inventory.entry import pci_address
 from inventory.model import Inventory, Node
 from inventory.nodeset import fold, natural
-from provisioning.discover.labels import LabelEvidence, LabelProposal, LabelState, Plans
+from provisioning.discover.labels import LabelEvidence, LabelProposal, LabelState, Plans, proposal
 
 POD, SPINES = "labels.fabric-pod", "labels.fabric-spines"
 
@@ -48,9 +48,10 @@ def propose(
             pod, spines = pods.get(node.name, ("", ()))
             if several and pod:
                 why = f"{source}: its leaves share spines with those of the pod"
-                made.append(_value(node, POD, (pod,), node.labels.get("fabric-pod"), why))
+                made.append(proposal(node, POD, (pod,), node.labels.get("fabric-pod"), why))
                 if spines:
-                    made.append(_value(node, SPINES, (fold(spines),), node.labels.get("fabric-spines"), why))
+                    has = node.labels.get("fabric-spines")
+                    made.append(proposal(node, SPINES, (fold(spines),), has, why))
     return tuple(made)
 
 
@@ -69,18 +70,10 @@ def _of_node(
         pci = pci_address(adapter)
         if pci is not None and (pci in node.ports or pci in usual):
             planned = node.ports.get(pci)
-            yield _value(
+            yield proposal(
                 node,
                 f"ports.{pci}.leaf",
                 (leaf,),
                 planned.leaf if planned is not None else None,
                 f"{source}: {leaf} port {port}",
             )
-
-
-def _value(node: Node, key: str, value: tuple[str, ...], has: str | None, why: str) -> LabelProposal:
-    if has is None:
-        state = LabelState.NEW
-    else:
-        state = LabelState.SAME if has.lower() == value[0].lower() else LabelState.CONFLICT
-    return LabelProposal(node.name, key, value, (has,) if has is not None else (), state, why)

@@ -74,6 +74,15 @@ class LabelProposal:
     why: str
 
 
+def proposal(node: Node, key: str, value: tuple[str, ...], has: str | None, why: str) -> LabelProposal:
+    """That this key of a node gets this value; None stands for nothing yet."""
+    if has is None:
+        state = LabelState.NEW
+    else:
+        state = LabelState.SAME if has.lower() == value[0].lower() else LabelState.CONFLICT
+    return LabelProposal(node.name, key, value, (has,) if has is not None else (), state, why)
+
+
 def check_patterns(patterns: LabelPatterns) -> None:
     """Raises UsageError for a pattern that cannot name a rack."""
     if patterns.rack and (patterns.rack.count("*") != 1 or set(patterns.rack) & set("?[]")):
@@ -182,8 +191,8 @@ class _Reader:
             yield self._unclear("leaf", unclear) or self._leaf(leaves)
         yield from sorted(ports, key=lambda one: one.key)
         for key, (value, why) in self._found.labels.items():
-            yield self._made(f"labels.{key}", (value,), self._node.labels.get(key), f"{self._found.source}: "
-                             f"{why}")
+            yield proposal(self._node, f"labels.{key}", (value,), self._node.labels.get(key),
+                           f"{self._found.source}: {why}")
 
     def _unclear(self, key: str, why: Mapping[str, Sequence[str]]) -> LabelProposal | None:
         """Part of the truth is no proposal: what would be missing is not seen in the file any more."""
@@ -233,7 +242,7 @@ class _Reader:
         key = f"ports.{pci}.leaf"
         if trouble:
             return LabelProposal(self._node.name, key, (), (has,) if has else (), LabelState.UNCLEAR, trouble)
-        return self._made(key, (name,), has, why)
+        return proposal(self._node, key, (name,), has, why)
 
     def _rack(self, racks: Sequence[tuple[str, str]]) -> LabelProposal:
         names = list(dict.fromkeys(name for name, _ in racks))
@@ -241,7 +250,7 @@ class _Reader:
         has = self._node.rack
         if len(names) > 1 or not _NAME.fullmatch(names[0]):
             return LabelProposal(self._node.name, "rack", (), (has,) if has else (), LabelState.UNCLEAR, why)
-        return self._made("rack", (names[0],), has, why)
+        return proposal(self._node, "rack", (names[0],), has, why)
 
     def _leaf(self, leaves: Mapping[str, Sequence[str]]) -> LabelProposal:
         names = tuple(sorted(leaves, key=natural))
@@ -254,13 +263,6 @@ class _Reader:
             return LabelProposal(self._node.name, "leaf", has, has, LabelState.SAME, why)
         state = LabelState.CONFLICT if has else LabelState.NEW
         return LabelProposal(self._node.name, "leaf", names, has, state, why)
-
-    def _made(self, key: str, value: tuple[str, ...], has: str | None, why: str) -> LabelProposal:
-        if has is None:
-            state = LabelState.NEW
-        else:
-            state = LabelState.SAME if has.lower() == value[0].lower() else LabelState.CONFLICT
-        return LabelProposal(self._node.name, key, value, (has,) if has is not None else (), state, why)
 
 
 def _end(one: LldpNeighbour) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -10,6 +9,7 @@ from typing import Any
 
 from inventory.nodeset import fold
 from inventory.reasons import fold_reasons
+from inventory.times import second
 from provisioning.images.model import ImageState, NodeImages, PullEnd
 from provisioning.images.progress import pull_seconds
 from provisioning.images.turns import stragglers
@@ -111,7 +111,7 @@ def document(report: ImagesReport) -> dict[str, Any]:
     """The document; times in UTC, durations in seconds."""
     median, slow = report.slow()
     return {
-        "schema": SCHEMA, "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(report.now)),
+        "schema": SCHEMA, "time": second(report.now),
         "wanted": [{"id": one.id, "image": one.reference, "repository": one.repository,
                     "tag": one.tag or None, "digest": one.digest, "skus": list(one.skus),
                     "profiles": list(one.profiles),

@@ -70,11 +70,9 @@ def give_back_abandoned(
 def backend(option: str | None, options: Options) -> Backend:
     """The back end of this site, by the command line or by the inventory; raises UsageError where there is
     none."""
-    from inventory.load import load_inventory
-    from inventory.locate import find_inventory
+    from inventory.load import usual_inventory
 
-    path = find_inventory(option)
-    return backend_of(load_inventory(path) if path is not None else None, options)
+    return backend_of(usual_inventory(option), options)
 
 
 @dataclass(frozen=True)

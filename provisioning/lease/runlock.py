@@ -18,6 +18,7 @@ from pathlib import Path
 from inventory.cli.chosen import who
 from inventory.errors import UsageError
 from inventory.text import clean
+from inventory.times import minute
 from provisioning.lease.holder import me, pid_of
 
 _MOST_BYTES = 4096
@@ -37,7 +38,7 @@ class LockHolder:
         """In words."""
         pid = pid_of(self.holder)
         process = f", process {pid}" if pid is not None else ""
-        since = time.strftime("%Y-%m-%dT%H:%MZ", time.gmtime(self.began))
+        since = minute(self.began)
         return (f"{clean(self.who, 80)} on {clean(self.host, 80)}{process}, for {age(now - self.began)} "
                 f"(since {since})")
 

@@ -8,7 +8,6 @@ old one loses it last. A line of the ledger says that a rename is under way.
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from healthcheck.store.file import NAME, Store, opened
 from healthcheck.store.hardware import machine_identity
 from healthcheck.store.leases import open_leases
 from inventory.errors import UsageError
+from inventory.times import minute
 from provisioning.actions.base import Backend, NodeHold
 from provisioning.actions.cordon import resolve_pending
 from provisioning.lease.runlock import alone
@@ -142,7 +142,7 @@ def _check_store(store: Store, want: RenameRequest) -> None:
 
 
 def _until(span: tuple[float, float] | None) -> str:
-    return (f", last swept {dt.datetime.fromtimestamp(span[1], dt.timezone.utc):%Y-%m-%dT%H:%MZ}"
+    return (f", last swept {minute(span[1])}"
             if span is not None else "")
 
 

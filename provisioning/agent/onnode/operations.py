@@ -190,7 +190,8 @@ def main(nonce: str, request: bytes, source: BinaryIO) -> None:
     """Does what is asked, and answers in one frame."""
     os.umask(0o022)
     os.environ["PATH"] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-    machine = AgentOperations(nonce, json.loads(request), sys.argv[2:5], source)
+    # Its own three words follow those of its entry in the inventory.
+    machine = AgentOperations(nonce, json.loads(request), sys.argv[-3:], source)
     do: str = machine.request["do"]
     try:
         if os.geteuid() and not machine.root and do != "status":

@@ -6,7 +6,6 @@ The same as one JSON document is muster.bringup/1, whose times are epoch seconds
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -17,6 +16,7 @@ from healthcheck.model.trouble import Trouble
 from healthcheck.store.bringupnotes import DONE, LEFT, QUEUED, SKIPPED, SO, TROUBLE, WAITING
 from inventory.nodeset import natural
 from inventory.text import clean
+from inventory.times import iso
 from provisioning.bringup.engine.model import ORDER
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def document(progress: BringupStatus) -> dict[str, Any]:
     """All machines, whatever is to be shown of them, and how many are in each step."""
     return {
         "schema": "muster.bringup/1",
-        "time": dt.datetime.fromtimestamp(progress.now, dt.timezone.utc).isoformat(timespec="seconds"),
+        "time": iso(progress.now),
         "running": progress.running, "machines_by_stand": {stand: progress.number(stand) for stand in STANDS},
         "steps": [{
             "step": one.step, "through": one.through, "skipped": one.skipped,

@@ -22,7 +22,6 @@ from provisioning.demo.build import build as build_libraries
 from provisioning.demo.machine import DemoMachine
 
 PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-NAME = "gpu001"
 
 
 def rules() -> Ruleset:

@@ -16,7 +16,6 @@ from inventory.text import clean
 from tests.tries import tries
 
 RECORDINGS = Path(__file__).resolve().parents[2] / "recordings" / "lldp"
-FORMS = ("json", "json0", "xml")
 
 
 def recorded(name: str, form: str) -> tuple[LldpNeighbour, ...]:

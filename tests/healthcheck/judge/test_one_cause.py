@@ -48,10 +48,6 @@ def sweep(**changes: Capture) -> Assessed:
     return assessment.finish()
 
 
-def report(**changes: Capture) -> NodeReport:
-    return sweep(**changes).reports[0]
-
-
 def page(of: Assessed) -> str:
     out = io.StringIO()
     console = Console(file=out, width=80, soft_wrap=True, highlight=False, markup=False, emoji=False)

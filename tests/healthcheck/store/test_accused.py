@@ -4,9 +4,7 @@ and by no sweep."""
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -20,7 +18,7 @@ from healthcheck.store.accused import (
     accused_nodes,
     write,
 )
-from healthcheck.store.file import Store, opened
+from healthcheck.store.file import Store
 from healthcheck.store.history import problems, prune
 from healthcheck.store.ledger import lines
 from healthcheck.store.readings import Component, NodeReadings
@@ -30,12 +28,6 @@ DAY = 86400.0
 WRONG = BurnInAccusation("n1", WRONG_DATA, "GPU 1", Severity.CRITICAL, Owner.VENDOR, "wrong data: 5 elements",
                          "what arithmetic says", "exchange it", ("node",), 1, 2, ("S1",), ("known-n1",),
                          ("random-n1",))
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with opened(tmp_path, make=True) as made:
-        yield made
 
 
 def swept(

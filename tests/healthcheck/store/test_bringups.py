@@ -3,7 +3,6 @@ and people's words hold."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,12 +14,6 @@ from inventory.errors import UsageError
 
 ORDER = ("bmc", "bios", "boot", "service")
 GPU = ("GPU 3 is not there", "vendor", "swap it", "gpu", "3", "1654")
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with opened(tmp_path, make=True) as store:
-        yield store
 
 
 def at(store: Store, node: str) -> bringups.MachineProgress:

@@ -11,8 +11,6 @@ from healthcheck.store.file import NAME, opened
 from healthcheck.store.readings import Component, NodeReadings
 from healthcheck.store.sweeps import SweepRecord, record
 
-APPLICATION = 0x6D737472
-
 
 def swept(folder: Path, node: str, *serials: str, now: float = 100.0) -> None:
     parts = tuple(Component("gpu", f"0000:{at:02x}:00.0", serial, f"GPU {at}") for at, serial in enumerate(serials))

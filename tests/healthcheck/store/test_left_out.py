@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,7 +25,7 @@ from healthcheck.model.outcome import (
     state_of,
 )
 from healthcheck.store.clock import newest_sweep
-from healthcheck.store.file import Store, opened
+from healthcheck.store.file import Store
 from healthcheck.store.hardware import newest_hardware
 from healthcheck.store.history import prune
 from healthcheck.store.leftout import KnownNode, known_to_head, left_out_nodes
@@ -46,12 +44,6 @@ POLICY: TriagePolicy = load_policy([packaged()], RULES)
 BASIS = AgentBasis("boot", "e", "timer", "r" * 64, "hgx-h100", "1.0")
 LOOK = machine.recording("n1")
 BOOT = LOOK.host.boot_id if LOOK.host is not None else ""
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with opened(tmp_path, make=True) as held:
-        yield held
 
 
 def sweep(store: Store, ago_minutes: float, report: NodeReport, *, selected: bool = False, boot: str = BOOT) -> None:

@@ -2,20 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-
 from healthcheck.model.outcome import NodeReport, Result, Severity, Status, state_of
-from healthcheck.store.file import Store, opened
+from healthcheck.store.file import Store
 from healthcheck.store.sweeps import SweepRecord, record
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with opened(tmp_path, make=True) as held:
-        yield held
 
 
 def looked(store: Store, time: float, status: Status = Status.PASS) -> None:

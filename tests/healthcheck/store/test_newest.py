@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from healthcheck.model.coverage import Coverage
 from healthcheck.model.outcome import Finding, NodeReport, NodeState, Owner, Result, Severity, Status
 from healthcheck.store import history, newest
-from healthcheck.store.file import Store, opened
+from healthcheck.store.file import Store
 from healthcheck.store.newest import Newest, NotPassed
 from healthcheck.store.readings import NodeReadings
 from healthcheck.store.sweeps import SweepRecord, record
@@ -28,12 +25,6 @@ FAILED = Result("gpu-ecc", "gpu.ecc", Status.FAIL, Severity.CRITICAL, (Finding(7
                 owner=Owner.VENDOR)
 REPORT = NodeReport("n1", NodeState.UNHEALTHY, "", (FAILED, Result("ok", "o.k", Status.PASS, Severity.INFO)),
                     probes=Coverage(60, 58, 0, ()))
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with opened(tmp_path, make=True) as held:
-        yield held
 
 
 def swept(store: Store, time: float, shown: Telemetry | None = SHOWN, report: NodeReport = REPORT, *,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +12,7 @@ from healthcheck.exporter.source import NodeNow
 from healthcheck.model.outcome import NodeReport
 from healthcheck.model.recording import Capture
 from healthcheck.store import newest
-from healthcheck.store.file import Store, opened
+from healthcheck.store.file import Store
 from healthcheck.store.readings import NodeReadings
 from healthcheck.store.sweeps import SweepRecord, record
 from healthcheck.store.telemetry import Telemetry
@@ -42,12 +40,6 @@ def lost(index: int) -> Capture:
 @pytest.fixture(scope="module")
 def blind() -> NodeReport:
     return report(lost(5))
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with opened(tmp_path, make=True) as held:
-        yield held
 
 
 def swept(store: Store, of: NodeReport, time: float = 1.0) -> newest.Newest:

@@ -3,7 +3,6 @@ components keep their record."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -30,8 +29,6 @@ from healthcheck.store.sweeps import SweepRecord, record
 from tests.testbed.memory import in_memory
 from tests.tries import tries
 
-HOUR = 3600.0
-
 
 def result(rule: str, status: Status, *subjects: str, reason: str = "") -> Result:
     findings = tuple(Finding(7, "at most 0", subject) for subject in subjects)
@@ -46,12 +43,6 @@ def report(*results: Result, node: str = "n1") -> NodeReport:
 
 def unreached(node: str = "n1") -> NodeReport:
     return NodeReport(node, NodeState.UNKNOWN, "connect: refused", (), True, "connect")
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with opened(tmp_path, make=True) as held:
-        yield held
 
 
 def swept(store: Store, time: float, *reports: NodeReport, **readings: NodeReadings) -> None:

@@ -3,16 +3,13 @@ and what triage reads of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-
-import pytest
 
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.model.outcome import Finding, NodeReport, Result, Severity, Status, state_of
 from healthcheck.ruleset.ruleset import load_ruleset
-from healthcheck.store.file import Store, opened
+from healthcheck.store.file import Store
 from healthcheck.store.readings import NodeReadings
 from healthcheck.store.sweeps import SweepRecord, record
 from healthcheck.store.telemetry import Telemetry
@@ -21,12 +18,6 @@ from healthcheck.triage.gather import changes
 from healthcheck.triage.judgedby import judged_by
 
 BEGIN = 1_700_000_000.0
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with opened(tmp_path, make=True) as found:
-        yield found
 
 
 def sweep(

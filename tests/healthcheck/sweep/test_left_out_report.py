@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from pathlib import Path
 from types import SimpleNamespace
 
 from rich.console import Console
@@ -25,7 +24,6 @@ from inventory.nodeset import fold
 from tests.documents import validate
 from tests.packagedrules import RULES
 
-GOLDEN = Path(__file__).parents[2] / "golden"
 EVIDENCE = AgentEvidence(1_795_000_000.25, AgentBasis("b", "e", "timer", "r", "hgx-h100", "1.0"), "node n1:9100")
 PLAN = SweepPlan([Node(f"n{number}", sku="hgx-h100") for number in range(1, 5)], RULES, profiles=("timer",))
 

@@ -28,7 +28,6 @@ from tests.healthcheck.triage.test_breaker import packaged_policy
 HOUR = 3600.0
 RULES = ("host-memory", "port-state", "gpu-answers", "kernel-xid", "gpu-ecc-uncorrected", "disk-nvme-state",
          "gpu-power-brake")
-WORST = ("gpu-answers",)
 SIZES = st.sampled_from([8, 11, 16, 24, 32, 48, 64, 96, 128, 256, 512])
 SHARE = st.sampled_from([0.1, 0.5, 1.0])
 

@@ -26,7 +26,6 @@ from tests.testbed.require import require
 
 PAGE = Path(__file__).parents[3] / "healthcheck/help/watch.md"
 RANKS = 4
-STEP_S = 0.1
 CGROUP = Path("/sys/fs/cgroup")     # of version 1
 MAPPED, LIMIT = 8 << 20, 6 << 20    # bytes of the file that each rank maps, and what its memory is then limited to
 RATE = 1 << 20                      # bytes a second that a throttled disk reads; a step reads a quarter of a MiB

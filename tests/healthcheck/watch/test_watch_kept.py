@@ -42,7 +42,7 @@ def test_another_job_of_the_same_name_at_another_time_is_left_out(tmp_path: Path
 
 def test_the_rows_of_a_finding_are_one_with_all_its_nodes() -> None:
     (one,) = kept([ROW, replace(ROW, node="gpu002")])
-    assert one.nodes == ("gpu001", "gpu002") and one.id == ROW.finding
+    assert one.nodes == ("gpu001", "gpu002") and one.row.finding == ROW.finding
 
 
 def test_a_likely_cause_that_was_kept_of_the_same_rank_and_time_is_taken() -> None:

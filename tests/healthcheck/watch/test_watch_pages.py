@@ -17,6 +17,7 @@ from healthcheck.cli.watchpage import _Table, closing, sentence
 from healthcheck.cli.watchreport import _spares
 from healthcheck.report.watched import JobReport, document, suspects, text
 from healthcheck.report.watchkept import KeptCause
+from healthcheck.store.watched import WatchedNode
 from healthcheck.watch.goodput import goodput
 from healthcheck.watch.mfu import utilisation
 from healthcheck.watch.model import (
@@ -59,9 +60,10 @@ FINDINGS = (
     found("rank 3", WatchLevel.RANK, SlowPattern.HANG, 200, 336.0, 30.0, CauseVerdict(), (3,), ("gpu4",), StepPhase.COMMUNICATION,
           attempt=1),
 )
-KEPT = KeptCause("1-place-7", ("gpu2", "gpu3"), (), "step_down", "power", "likely", 0.2,
-                   "2027-01-15T08:04Z place rack 2; a step down that stays since step 90; costs 0.2 s a step (20 %); cause: power throttling (likely)",
-                   BEGAN + 250, BEGAN + 300, None)
+KEPT = KeptCause(("gpu2", "gpu3"), WatchedNode(
+    "4711", "1-place-7", "gpu3", (), "step_down", "power", "likely", 0.2,
+    "2027-01-15T08:04Z place rack 2; a step down that stays since step 90; costs 0.2 s a step (20 %); cause: power throttling (likely)",
+    BEGAN + 250, BEGAN + 300))
 
 
 def page() -> JobReport:

@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,8 +30,6 @@ from tests.inventory.transport.sweeps import LIMITS, refusal
 from tests.inventory.transport.test_ssh_jump import jump_config
 from tests.testbed.relay import relay
 from tests.testbed.sshd import Sshd, hashed, public, sshd, wait_until
-
-Sweep = Callable[..., dict[str, Reply]]
 
 
 class Keeping:

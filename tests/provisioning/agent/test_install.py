@@ -321,7 +321,7 @@ class _Unprivileged:
 
     def run(self, nodes, program: Program, limits: Limits) -> Iterator[Reply]:  # type: ignore[no-untyped-def]
         for node in nodes:
-            argv = [node.python, "-I", "-S", "-c", program.loader, program.nonce, *node.words]
+            argv = [node.python, "-I", "-S", "-c", program.loader, program.nonce, *program.arguments(node)]
             argv = (["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *argv]
                     if os.geteuid() == 0 else argv)
             answer = subprocess.run(argv, input=program.payload, capture_output=True, check=True).stdout
@@ -441,7 +441,7 @@ def test_a_head_that_dies_while_it_sends_leaves_the_node_as_it_was(root: Path, b
 
         def run(self, nodes, program: Program, limits: Limits) -> Iterator[Reply]:  # type: ignore[no-untyped-def]
             (node,) = nodes
-            argv = [node.python, "-I", "-S", "-c", program.loader, program.nonce, *node.words]
+            argv = [node.python, "-I", "-S", "-c", program.loader, program.nonce, *program.arguments(node)]
             process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
             assert process.stdin is not None
             assert process.stdout is not None

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from healthcheck.subnet.model import DeviceKind, Subnet
 from tests.documents import validate
 from tests.provisioning.burnin.fabricsite import FabricSite, cabled, outputs
 from tests.testbed import ibwritebw
@@ -21,11 +20,6 @@ from tests.testbed.collector import await_none_with, processes_with
 BURN = ("--stages", "fabric", "--fabric", "outputs", "--engine", "perftest")
 SMALL = {"write.run_s": 5}
 FULL = 2 * 8 * 0.97     # Gb/s both ways over 4X SDR
-
-
-def named(subnet: Subnet) -> dict[str, str]:
-    """By host its device's name: each has one of its own, as all share the stand-in's folder."""
-    return {device.description.split()[0]: device.description.split()[1] for device in subnet.devices.values() if device.kind is DeviceKind.ADAPTER}
 
 
 def burn(home: Path, *more: str, rates: dict[str, float] | None = None, fault: str = "", leaves: int = 2) -> tuple[Any, FabricSite]:
