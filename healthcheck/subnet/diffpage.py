@@ -34,12 +34,12 @@ def exit_code(comparison: CablingComparison) -> int:
 
 def text(comparison: CablingComparison, plan: CablingPlan) -> Iterator[str]:
     """What differs, then the steps rack by rack, then a line in sum."""
+    for circle in comparison.exchanged:
+        yield clean(_exchanged(circle), 500)
     for one in comparison.differences:
         beyond = "; the network is as planned" if one.harmless else ""
         links = f" ({_which(one.planned)})" if one.kind is DifferenceKind.UNKNOWN else ""
         yield clean(f"{one.kind.value}: {one.what}{links}{beyond}", 1000)
-    for circle in comparison.exchanged:
-        yield clean(_exchanged(circle), 500)
     items = work_list(comparison, plan)
     rack: object = ""
     for item in items:

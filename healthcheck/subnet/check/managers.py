@@ -119,10 +119,12 @@ def _placed(seen: SeenSubnet) -> Iterator[FabricFinding]:
         yield FabricFinding(
             FabricRule.IDENTITY,
             FabricPlace(PlaceKind.SUBNET, f"in the place of {shown}", ends, tuple(sorted(nodes))),
-            f"calls itself {description or 'nothing'}", "its planned name", Severity.WARNING, Owner.OPERATOR, plane)
+            f"calls itself {description or 'nothing'}", "its planned name", Severity.WARNING,
+            Owner.OPERATOR, plane)
     if of_host:
         whole = FabricPlace(PlaceKind.SUBNET, f"subnet {plane}".strip(), tuple(sorted(of_host)))
         yield FabricFinding(
-            FabricRule.IDENTITY, whole, f"of {many(len(of_host), 'port')} the host is known, and not the adapter: "
-            "the plan names it in a way that neither a snapshot (muster check --store) nor its description does",
+            FabricRule.IDENTITY, whole,
+            f"of {many(len(of_host), 'port')} the host is known, and not the adapter: the plan names it in a "
+            "way that neither a snapshot (muster check --store) nor its description does",
             severity=Severity.WARNING, owner=Owner.OPERATOR, plane=plane, unknown=True)
