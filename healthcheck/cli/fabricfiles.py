@@ -122,12 +122,13 @@ def _chosen(names: str, known: Inventory | None) -> list[Node]:
 def seen_cabling(plan: CablingPlan, looks: Sequence[FabricLook], state: str | None) -> CabledFabric:
     """What outputs show, by the names of the plan: adapters by the node GUIDs that nodes in the store state,
     else by what they call themselves."""
-    from healthcheck.subnet.join import join, known_adapters, planned_names
+    from healthcheck.subnet.join import join, known_adapters
+    from healthcheck.subnet.plannednames import names_of
     from healthcheck.subnet.seencabling import cabled
 
     subnets = [look.subnet() for look in looks]
     joined = join(subnets, known_adapters(_hardware(state)))
-    return cabled(plan, subnets, planned_names(plan, subnets, joined))
+    return cabled(plan, [(subnet, names_of(plan, subnet, joined)) for subnet in subnets])
 
 
 def _hardware(state: str | None) -> Mapping[str, Hardware]:

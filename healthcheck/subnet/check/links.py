@@ -10,6 +10,7 @@ from healthcheck.subnet.cabling import PlannedCable, PlannedEnd, Tier
 from healthcheck.subnet.check.findings import FabricFinding, FabricPlace, FabricRule, PlaceKind
 from healthcheck.subnet.check.seen import SeenSubnet
 from healthcheck.subnet.model import DeviceKind, FabricEnd, FabricPort, LinkState
+from inventory.text import many
 
 # Where no plan says what a link should have, it is compared with its equals: this many at least, of which
 # this share agree.
@@ -143,7 +144,7 @@ def states(seen: SeenSubnet) -> Iterator[FabricFinding]:
     if dark:
         yield FabricFinding(
             FabricRule.STATE, FabricPlace(PlaceKind.SUBNET, f"subnet {plane}".strip(), tuple(dark)),
-            f"the state of {len(dark)} links is not shown (iblinkinfo)", severity=Severity.WARNING,
+            f"the state of {many(len(dark), 'link')} is not shown (iblinkinfo)", severity=Severity.WARNING,
             plane=plane, unknown=True)
     reported: set[FabricEnd] = set()
     for port in seen.subnet.ports():
@@ -210,8 +211,8 @@ def rates(seen: SeenSubnet) -> Iterator[FabricFinding]:
                     plane=seen.subnet.name, owner=Owner.DATACENTRE)
     whole = FabricPlace(PlaceKind.SUBNET, f"subnet {seen.subnet.name}".strip())
     if unmeasured:
-        yield FabricFinding(FabricRule.SPEED, whole, f"width or rate of {unmeasured} links is not shown",
-                            severity=Severity.WARNING, plane=seen.subnet.name, unknown=True)
+        words = f"width or rate of {many(unmeasured, 'link')} is not shown"
+        yield FabricFinding(FabricRule.SPEED, whole, words, severity=Severity.WARNING, plane=seen.subnet.name, unknown=True)
     if without:
         yield FabricFinding(FabricRule.SPEED, whole, "nothing says which width and rate links should have: "
                             "--plan, or --width and --speed", severity=Severity.WARNING,
@@ -232,11 +233,11 @@ def _gigabits(seen: SeenSubnet) -> Iterator[FabricFinding]:
                 FabricRule.SPEED, seen.at_link(a.end, b.end), f"{there:g} Gb/s", f"{wanted:g} Gb/s",
                 plane=seen.subnet.name, owner=Owner.DATACENTRE)
     whole = FabricPlace(PlaceKind.SUBNET, f"subnet {seen.subnet.name}".strip())
-    for count, words in ((unmeasured, "the rate of {} links is not shown"),
-                         (unplanned, "no plan says which rate {} links should have")):
+    for count, words in ((unmeasured, "the rate of {} is not shown"),
+                         (unplanned, "no plan says which rate {} should have")):
         if count:
-            yield FabricFinding(FabricRule.SPEED, whole, words.format(count), severity=Severity.WARNING,
-                                plane=seen.subnet.name, unknown=True)
+            yield FabricFinding(FabricRule.SPEED, whole, words.format(many(count, "link")),
+                                severity=Severity.WARNING, plane=seen.subnet.name, unknown=True)
 
 
 def _class(seen: SeenSubnet, a: FabricEnd, b: FabricEnd) -> tuple[str, ...]:

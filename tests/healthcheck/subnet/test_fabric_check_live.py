@@ -212,7 +212,7 @@ def test_a_description_that_two_devices_give_is_found(tmp_path: Path) -> None:
     text = topology(plan, descriptions={("gpu008", "mlx5_0"): "gpu007 mlx5_0"})
     with fabric(tmp_path / "f", plan, text, MANAGERS) as bed:
         report = checked(bed, look(bed), look(bed))
-    assert FabricRule.NAME in rules(report) and FabricRule.HOST in rules(report)
+    assert rules(report) == [FabricRule.NAME, FabricRule.IDENTITY], report.findings
 
 
 def test_a_cut_output_makes_nothing_missing(bed: Fabric) -> None:
