@@ -212,7 +212,8 @@ def rates(seen: SeenSubnet) -> Iterator[FabricFinding]:
     whole = FabricPlace(PlaceKind.SUBNET, f"subnet {seen.subnet.name}".strip())
     if unmeasured:
         words = f"width or rate of {many(unmeasured, 'link')} is not shown"
-        yield FabricFinding(FabricRule.SPEED, whole, words, severity=Severity.WARNING, plane=seen.subnet.name, unknown=True)
+        yield FabricFinding(FabricRule.SPEED, whole, words, severity=Severity.WARNING,
+                            plane=seen.subnet.name, unknown=True)
     if without:
         yield FabricFinding(FabricRule.SPEED, whole, "nothing says which width and rate links should have: "
                             "--plan, or --width and --speed", severity=Severity.WARNING,
