@@ -10,11 +10,12 @@ from itertools import islice
 import pytest
 from hypothesis import settings
 
-from tests import packagedrules
+from tests import forked, packagedrules
 from tests.testbed import fuse
 from tests.testbed.require import require
 from tests.testbed.sshd import SSHD, Sshd, sshd
 from tests.tries import tries
+from tests.workers import pytest_addoption, pytest_runtestloop  # noqa: F401  (hooks)
 
 # Of each property that does not say how many.
 settings.register_profile("muster", parent=settings(), max_examples=tries(75))
@@ -83,20 +84,17 @@ _BETWEEN = 6
 def pytest_configure(config: pytest.Config) -> None:
     # What is made while the tests are read stays until the end: it is not looked through for garbage then, nor, after that, again and again.
     gc.disable()
-    # xdist would begin with the files of most tests, and those that take longest have few.
-    config.option.loadscopereorder = False
     packagedrules.keep()
     # What a shell sends to the background has SIGINT ignored, and under nohup SIGHUP; children inherit that, and tests send both to
     # theirs. A handler of ours, even one that does nothing, is not inherited.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda number, frame: None)
-    if hasattr(config, "workerinput") and config.args == config.getini("testpaths"):
-        # Each worker reads all tests, for which pytest compiles them, dearly, and keeps what it made. Begun at different places, each
-        # is compiled once.
-        files = sorted(str(path) for folder in config.args for path in (config.rootpath / folder).rglob("test_*.py"))
-        first = len(files) * int(config.workerinput["workerid"].removeprefix("gw")) // config.workerinput["workercount"]
-        config.args = files[first:] + files[:first]
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    if session.config.option.workers and not session.config.option.collectonly:
+        forked.server()     # one for all workers, which imports while tests are read
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
