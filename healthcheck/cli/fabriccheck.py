@@ -51,6 +51,8 @@ _FOLDER = "fabric"
               help="A node or switch on which a subnet manager may run; repeatable. [anywhere]")
 @click.option("--store", "stored", is_flag=True,
               help="Keep the findings in the store, for triage, blame and the exporter.")
+@click.option("--routes", "tables", is_flag=True,
+              help="Of NODE read the switches' forwarding tables, too (dump_fts). [with --jobs, --jobs-from]")
 @click.option("--jobs", "ask_jobs", is_flag=True,
               help="Ask squeue here which jobs' traffic passes congested ports.")
 @click.option("--jobs-from", metavar="FILE",
@@ -62,7 +64,7 @@ _FOLDER = "fabric"
 def check(
     node: str | None, devices: tuple[str, ...], lldp: str | None, source: str | None, since: str | None,
     save: str | None, plan: str | None, width: str | None, speed: str | None, delivery: tuple[str, ...],
-    managers: tuple[str, ...], stored: bool, ask_jobs: bool, jobs_from: str | None, inventory: str | None,
+    managers: tuple[str, ...], stored: bool, tables: bool, ask_jobs: bool, jobs_from: str | None, inventory: str | None,
     rules: str | None, state: str | None, as_json: bool,
 ) -> int:
     """Check the fabric as its subnet shows it to NODE, which needs infiniband-diags; as lldpd on nodes knows
@@ -97,12 +99,14 @@ def check(
         raise UsageError("--save goes with NODE or --lldp")
     if ask_jobs and (jobs_from is not None or source is not None):
         raise UsageError("--jobs asks for the jobs of now; with --from FOLDER give --jobs-from FILE alone")
+    if tables and node is None:
+        raise UsageError("--routes goes with NODE; a folder has them as dump_fts")
     listed = _listed(Path(jobs_from)) if jobs_from is not None else ()
     planned = read_plan(plan) if plan is not None else None
     lots = delivered(delivery)
     known = inventory_of(inventory)
     folder = state_dir(state)
-    looks = looked(node, devices, lldp, source, known)
+    looks = looked(node, devices, lldp, source, known, tables or ask_jobs or jobs_from is not None)
     if save is not None:
         fabriclook.save(looks, Path(save))
     subnets = [(look.subnet(), look.time) for look in looks]

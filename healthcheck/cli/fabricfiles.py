@@ -69,8 +69,9 @@ def sources(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def looked(
     node: str | None, devices: Sequence[str], lldp: str | None, source: str | None, known: Inventory | None,
+    tables: bool = False,
 ) -> tuple[FabricLook, ...]:
-    """The outputs that these options name. Raises UsageError where they do not go together, or a node is not
+    """The outputs that these options name, of NODE with `tables` the switches' forwarding tables, too. Raises UsageError where they do not go together, or a node is not
     reached."""
     from healthcheck.sweep import fabriclook
 
@@ -81,12 +82,14 @@ def looked(
         raise UsageError("--via goes with NODE")
     if source is not None:
         return fabriclook.saved(Path(source))
-    found = asked(node, known, devices) if node is not None else ()
+    found = asked(node, known, devices, tables) if node is not None else ()
     return (*found, _neighbours(lldp, known, beside=bool(found))) if lldp is not None else found
 
 
-def asked(name: str, known: Inventory | None, devices: Sequence[str]) -> tuple[FabricLook, ...]:
-    """The outputs on one node; without an inventory, by its name in ssh_config."""
+def asked(name: str, known: Inventory | None, devices: Sequence[str],
+          tables: bool = False) -> tuple[FabricLook, ...]:
+    """The outputs on one node, with `tables` the forwarding tables, too; without an inventory, by its name in
+    ssh_config."""
     from healthcheck.sweep import fabriclook
     from inventory.transport.remote import RemoteTransport
 
@@ -96,7 +99,9 @@ def asked(name: str, known: Inventory | None, devices: Sequence[str]) -> tuple[F
     chosen = _chosen(name, known)
     if len(chosen) != 1:
         raise UsageError(f"{clean(name, 60)}: names {len(chosen)} nodes, expected one that sees the fabric")
-    return tuple(fabriclook.ask(chosen[0], RemoteTransport(), devices or ("",)))
+    through = tuple(devices) or ("",)
+    looks = tuple(fabriclook.ask(chosen[0], RemoteTransport(), through))
+    return fabriclook.ask_tables(looks, chosen[0], RemoteTransport(), through) if tables else looks
 
 
 def _neighbours(names: str, known: Inventory | None, *, beside: bool) -> FabricLook:

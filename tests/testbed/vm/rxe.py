@@ -20,6 +20,8 @@ from tests.testbed.vm.machine import BOOT_SECONDS, Machine, machine
 
 PACKAGES = ("perftest", "ibverbs-providers", "rdma-core", "openssh-server")
 DEVICE = "rxe0"
+# Half a minute each for an emulated processor, and nothing here needs them.
+_MASKED = ("e2scrub_reap.service", "systemd-logind.service", "rdma-ndd.service", "rdma-load-modules@rdma.service", "rdma-load-modules@roce.service")
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,8 @@ def rxe(folder: Path, count: int) -> Iterator[dict[str, RoceNode]]:
             _run("ip", "tuntap", "add", "dev", tap, "mode", "tap")
             stack.callback(_run, "ip", "link", "delete", tap)
             _run("ip", "link", "set", tap, "master", tag, "up")
-            up = stack.enter_context(machine(own, made, OnBridge(seed=20 + number, memory=768, cpus=1, tap=tap)))
+            hardware = OnBridge(seed=20 + number, memory=768, cpus=1, tap=tap)
+            up = stack.enter_context(machine(own, made, hardware, *(f"systemd.mask={unit}" for unit in _MASKED)))
             found[f"n{number}"] = _joined(up, f"{net}.{number}", number, key, own / "known")
         yield found
 
