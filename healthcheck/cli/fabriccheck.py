@@ -64,8 +64,8 @@ _FOLDER = "fabric"
 def check(
     node: str | None, devices: tuple[str, ...], lldp: str | None, source: str | None, since: str | None,
     save: str | None, plan: str | None, width: str | None, speed: str | None, delivery: tuple[str, ...],
-    managers: tuple[str, ...], stored: bool, tables: bool, ask_jobs: bool, jobs_from: str | None, inventory: str | None,
-    rules: str | None, state: str | None, as_json: bool,
+    managers: tuple[str, ...], stored: bool, tables: bool, ask_jobs: bool, jobs_from: str | None,
+    inventory: str | None, rules: str | None, state: str | None, as_json: bool,
 ) -> int:
     """Check the fabric as its subnet shows it to NODE, which needs infiniband-diags; as lldpd on nodes knows
     its neighbours (--lldp); or from saved outputs.
@@ -90,7 +90,7 @@ def check(
     from healthcheck.subnet.check.seen import FabricWanted, SeenSubnet
     from healthcheck.subnet.check.whole import check_fabric
     from healthcheck.sweep import fabriclook
-    from healthcheck.triage.fabriclots import with_lots
+    from healthcheck.triage.fabriclots import lots_seen, with_lots
     from inventory.locate import state_dir
 
     if source is None and since is not None:
@@ -133,7 +133,8 @@ def check(
         from healthcheck.cli import fabricstore
 
         racks = {one.name: one.rack for one in known if one.rack} if known is not None else {}
-        fabricstore.keep(folder, report, seen, racks, time.time())
+        fabricstore.keep(folder, report, seen, racks, time.time(),
+                         lots_seen([subnet for subnet, _ in subnets], lots))
     return report.exit_code
 
 

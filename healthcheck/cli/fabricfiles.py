@@ -71,8 +71,8 @@ def looked(
     node: str | None, devices: Sequence[str], lldp: str | None, source: str | None, known: Inventory | None,
     tables: bool = False,
 ) -> tuple[FabricLook, ...]:
-    """The outputs that these options name, of NODE with `tables` the switches' forwarding tables, too. Raises UsageError where they do not go together, or a node is not
-    reached."""
+    """The outputs that these options name, with `tables` NODE's forwarding tables, too. Raises UsageError
+    where they do not go together, or a node is not reached."""
     from healthcheck.sweep import fabriclook
 
     live = node is not None or lldp is not None
