@@ -17,7 +17,6 @@ from healthcheck.subnet.measured import lot_not_measured, not_measured
 from healthcheck.subnet.model import DeviceKind, Subnet
 from inventory.text import clean, many
 
-
 # What only all subnets of a check together show.
 _OF_ALL = frozenset({FabricRule.ADAPTER, FabricRule.LOT})
 

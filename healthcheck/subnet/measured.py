@@ -31,8 +31,8 @@ def not_measured(one: KeptFinding, seen: SeenSubnet) -> str:
 
 
 def lot_not_measured(one: KeptFinding, seen: Sequence[SeenSubnet], lots: Collection[str]) -> str:
-    """The same of a lot whose parts failed, over all subnets of a check that knew parts of these `lots`. It is
-    over where the parts that are still there were measured for what they failed with."""
+    """The same of a lot whose parts failed, over all subnets of a check that knew parts of these `lots`. It
+    is over where the parts that are still there were measured for what they failed with."""
     if any(each.subnet.partial for each in seen):
         return _PART
     if one.place not in lots:
@@ -40,7 +40,7 @@ def lot_not_measured(one: KeptFinding, seen: Sequence[SeenSubnet], lots: Collect
     failed = [rule for rule in FabricRule if f"{rule.value} at " in one.observed]
     for each in seen:
         there = tuple(end for end in one.ends if end.guid in each.subnet.devices and (
-            end.number == 0 or (port := each.subnet.port(end)) is not None and port.peer is not None))
+            end.number == 0 or ((port := each.subnet.port(end)) is not None and port.peer is not None)))
         for rule in failed if there else ():
             if why := not_measured(replace(one, rule=rule, ends=there), each):
                 return why

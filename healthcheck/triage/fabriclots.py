@@ -45,7 +45,7 @@ def with_lots(
 
 
 def lots_seen(subnets: Sequence[Subnet], delivered: Mapping[str, PartLot]) -> frozenset[str]:
-    """The lots, as places of findings call them, of which a part is in these subnets and known to be of it."""
+    """The lots, as places of findings call them, of which a part is in these subnets."""
     return frozenset(
         f"{kind} {each}" for kind, parts in _parts(subnets, delivered).items()
         for _, lot in parts.values() for each in (lot, PartLot(lot.vendor, lot.part)))
