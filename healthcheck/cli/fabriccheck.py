@@ -18,6 +18,7 @@ from healthcheck.cli.fabricfiles import (
     looked,
     read_plan,
     sources,
+    stored_hardware,
 )
 from healthcheck.cli.options import INVENTORY, RULES, STATE
 from inventory.cli.formatted import as_json as format_option
@@ -91,6 +92,7 @@ def check(
     from healthcheck.subnet.check.whole import check_fabric
     from healthcheck.sweep import fabriclook
     from healthcheck.triage.fabriclots import lots_seen, with_lots
+    from healthcheck.triage.partslist import by_guid
     from inventory.locate import state_dir
 
     if source is None and since is not None:
@@ -103,7 +105,7 @@ def check(
         raise UsageError("--routes goes with NODE; a folder has them as dump_fts")
     listed = _listed(Path(jobs_from)) if jobs_from is not None else ()
     planned = read_plan(plan) if plan is not None else None
-    lots = delivered(delivery)
+    listed_lots = delivered(delivery)
     known = inventory_of(inventory)
     folder = state_dir(state)
     looks = looked(node, devices, lldp, source, known, tables or ask_jobs or jobs_from is not None)
@@ -117,6 +119,7 @@ def check(
     report = check_fabric(
         subnets, joined, planned, wanted, before,
         [one.name for one in known if one.in_service] if known is not None else None)
+    lots = by_guid(stored_hardware(folder, known).values(), listed_lots) if listed_lots else {}
     report = with_lots(report, [subnet for subnet, _ in subnets], lots)
     seen = [SeenSubnet(subnet, joined, planned, wanted, before.get(subnet.name), at, len(subnets))
             for subnet, at in subnets]

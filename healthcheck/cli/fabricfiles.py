@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from healthcheck.model.hardware import Hardware
+    from healthcheck.model.hardware import Now
     from healthcheck.ruleset.sku import Sku
     from healthcheck.subnet.cabled import CabledFabric
     from healthcheck.subnet.cabling import CablingPlan
@@ -129,23 +129,12 @@ def seen_cabling(plan: CablingPlan, looks: Sequence[FabricLook], state: str | No
     else by what they call themselves."""
     from healthcheck.subnet.join import join, known_adapters, planned_names
     from healthcheck.subnet.seencabling import cabled
-
-    subnets = [look.subnet() for look in looks]
-    joined = join(subnets, known_adapters(_hardware(state)))
-    return cabled(plan, subnets, planned_names(plan, subnets, joined))
-
-
-def _hardware(state: str | None) -> Mapping[str, Hardware]:
-    """The newest hardware of every node in the store; nothing where there is none."""
-    from healthcheck.store.file import NAME, opened
-    from healthcheck.store.hardware import newest_hardware
     from inventory.locate import state_dir
 
-    folder = state_dir(state)
-    if not (folder / NAME).exists():
-        return {}
-    with opened(folder) as store:
-        return {node: seen.hardware for node, (_, seen) in newest_hardware(store).items()}
+    subnets = [look.subnet() for look in looks]
+    hardware = {name: seen.hardware for name, seen in stored_hardware(state_dir(state), None).items()}
+    joined = join(subnets, known_adapters(hardware))
+    return cabled(plan, subnets, planned_names(plan, subnets, joined))
 
 
 def inventory_of(file: str | None) -> Inventory | None:
@@ -157,21 +146,27 @@ def inventory_of(file: str | None) -> Inventory | None:
     return load_inventory(path) if path is not None else None
 
 
+def stored_hardware(folder: Path, known: Inventory | None) -> Mapping[str, Now]:
+    """By node of the inventory, or every one, the components in its newest stored snapshot."""
+    from healthcheck.store.file import NAME, opened
+    from healthcheck.store.hardware import newest_hardware
+
+    if not (folder / NAME).exists():
+        return {}
+    with opened(folder) as store:
+        return {name: seen for name, (_, seen) in newest_hardware(store).items()
+                if known is None or name in known.nodes}
+
+
 def joined_adapters(
     subnets: Sequence[Subnet], known: Inventory | None, folder: Path, rules: str | None
 ) -> FabricJoin:
     """Whose each adapter is, by what sweeps stored of nodes, the inventory and its SKUs."""
     from healthcheck.config.rulesfolder import folders
     from healthcheck.ruleset.ruleset import load_ruleset
-    from healthcheck.store.file import NAME, opened
-    from healthcheck.store.hardware import newest_hardware
     from healthcheck.subnet.join import join, known_adapters
 
-    hardware = {}
-    if (folder / NAME).exists():
-        with opened(folder) as store:
-            hardware = {name: seen.hardware for name, (_, seen) in newest_hardware(store).items()
-                        if known is None or name in known.nodes}
+    hardware = {name: seen.hardware for name, seen in stored_hardware(folder, known).items()}
     usual: dict[str, Mapping[str, PortPlan]] = {}
     if known is not None and any(node.sku is not None for node in known):
         skus = load_ruleset(folders(rules)).skus
