@@ -26,14 +26,16 @@ _MASKED = ("e2scrub_reap.service", "systemd-logind.service", "rdma-ndd.service",
 
 @dataclass(frozen=True)
 class OnBridge(Hardware):
-    """A machine whose last port is the end of this tap."""
+    """A machine with a disk and a port, the end of this tap: each device more takes an emulated processor seconds to find."""
 
     tap: str = ""
 
     def argv(self, folder: Path, root: Path) -> list[str]:
         mac = f"52:54:00:aa:{self.seed % 256:02x}:01"
-        return [*super().argv(folder, root), "-netdev", f"tap,id=fabric,ifname={self.tap},script=no,downscript=no",
-                "-device", f"virtio-net-pci,id=dev-fabric,netdev=fabric,mac={mac},bus=pcie.0,addr=0x1e"]
+        return ["-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", self.processor, "-smp", str(self.cpus), "-m", str(self.memory),
+                "-nodefaults", "-no-user-config", "-drive", f"if=none,id=root,file={root},format=raw,snapshot=on,cache=unsafe",
+                "-device", "virtio-blk-pci,drive=root", "-device", "virtio-rng-pci",
+                "-netdev", f"tap,id=fabric,ifname={self.tap},script=no,downscript=no", "-device", f"virtio-net-pci,netdev=fabric,mac={mac}"]
 
 
 @dataclass(frozen=True)
