@@ -13,6 +13,9 @@ import pytest
 
 from healthcheck.subnet import plancsv
 from healthcheck.subnet.cabling import PlannedEnd
+from healthcheck.sweep import fabriclook
+from inventory.load import load_inventory
+from inventory.transport.remote import RemoteTransport
 from tests.command import muster
 from tests.documents import validate
 from tests.testbed import ibnode
@@ -98,6 +101,21 @@ def test_the_cabling_and_the_states_of_links_are_those_that_the_node_sees(home: 
     (home / "plan.csv").write_text((home / "plan.csv").read_text().replace(f"{other.b.device},{other.b.port},", f"{other.b.device},30,"))
     moved = run(home, "diff", NODE, "--plan", "plan.csv", "--format", "json")
     assert moved.returncode == 1 and json.loads(moved.stdout)["differences"], moved.stdout
+
+
+def test_what_a_burn_in_reads_before_and_after_is_what_every_port_sent(home: Path, bed: Fabric) -> None:
+    """As `muster burnin run --fabric-node` reads it."""
+    node = load_inventory(home / "muster.yaml").nodes[NODE]
+    cable = plant.host_cable(bed, "gpu005")
+    joined = {end: f"{port.node[2:]}/{port.number}" for end, port in bed.there.items()}
+    plant.sent(bed, cable.b, 7_000_000_000)
+    for _ in range(_TRIES):
+        (counters,) = fabriclook.counters(node, RemoteTransport()).values()
+        assert counters is not None
+        sent = {f"{end.guid}/{end.number}": values.get("PortXmitData", 0) for end, values in counters.values.items()}
+        if sent.keys() >= set(joined.values()):
+            break
+    assert all(sent[port] > 0 for port in joined.values()) and 7_000_000_000 <= sent[joined[cable.b]] < 7_001_000_000
 
 
 def test_a_hot_port_names_the_jobs_of_a_real_slurm_by_the_tables_that_the_node_reads(home: Path, bed: Fabric, tmp_path: Path) -> None:
