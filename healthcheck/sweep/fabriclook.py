@@ -43,6 +43,11 @@ COMMANDS: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "saquery-issm": ("saquery", "-s"),
     "sminfo": ("sminfo",),
 })
+# The forwarding tables of all switches, which are asked for alone: a management packet for 64 LIDs of a
+# switch, and 14 bytes for each LID (20 MB of 320 switches and 4,096 hosts, as much again as all the others).
+TABLES: Mapping[str, tuple[str, ...]] = MappingProxyType({"dump_fts": ("dump_fts", "--no_dests")})
+_ALL = MappingProxyType({**COMMANDS, **TABLES})
+_LIMITS: Mapping[str, int] = MappingProxyType({"dump_fts": 30 * MIB})
 # What shows the state of every link and what is at its ends, by directed routes alone.
 LINKS = ("iblinkinfo", "ibnetdiscover")
 # The status is the number of ports with errors (infiniband-diags/ibqueryerrors.c).
@@ -89,9 +94,9 @@ def probes(device: str = "", tools: Collection[str] = tuple(COMMANDS)) -> Mappin
     """The probes of a look by the name of their file; through this device of the node, or the tools'
     choice."""
     return {name: Probe(f"fabric.{name}{'.' + device if device else ''}", ProbeKind.COMMAND,
-                        argv=(*argv, *(("-C", device) if device else ())), seconds=_TOOL_S, limit=12 * MIB,
-                        root=True)
-            for name, argv in COMMANDS.items() if name in tools}
+                        argv=(*argv, *(("-C", device) if device else ())), seconds=_TOOL_S,
+                        limit=_LIMITS.get(name, 12 * MIB), root=True)
+            for name, argv in _ALL.items() if name in tools}
 
 
 def counters(node: Node, transport: Transport,
@@ -108,8 +113,8 @@ def counters(node: Node, transport: Transport,
 
 def ask(node: Node, transport: Transport, devices: Sequence[str] = ("",),
         tools: Collection[str] = tuple(COMMANDS)) -> Iterator[FabricLook]:
-    """What the tools on this node print, all or these, for the subnet behind each device; changes nothing
-    there. Raises UsageError where the node is not reached."""
+    """What the tools on this node print, all but those of TABLES or these, for the subnet behind each device;
+    changes nothing there. Raises UsageError where the node is not reached."""
     by_device = {device: probes(device, tools) for device in devices}
     wanted = ProbeSet.of([probe for those in by_device.values() for probe in those.values()], _PROGRAM_S)
     limits = Limits(fanout=1, program_s=_PROGRAM_S + RETURN_S, node_s=_PROGRAM_S + 60)
@@ -120,6 +125,15 @@ def ask(node: Node, transport: Transport, devices: Sequence[str] = ("",),
             raise UsageError(f"{node.name}: {failure.stage.value}: {clean(failure.reason)}")
         for device, those in by_device.items():
             yield of_recording(recording, device, those)
+
+
+def ask_tables(looks: Sequence[FabricLook], node: Node, transport: Transport,
+               devices: Sequence[str] = ("",)) -> tuple[FabricLook, ...]:
+    """Looks that `ask` gave, with the forwarding tables of their subnets' switches. Raises UsageError where
+    the node is not reached."""
+    tables = {one.name: one for one in ask(node, transport, devices, TABLES)}
+    return tuple(replace(look, outputs={**look.outputs, **tables[look.name].outputs},
+                         missing=(*look.missing, *tables[look.name].missing)) for look in looks)
 
 
 def ask_neighbours(nodes: Sequence[Node], transport: Transport) -> FabricLook:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from healthcheck.model.outcome import Owner, Severity
 from healthcheck.subnet.cabling import PlannedCable, PlannedEnd, Tier
+from healthcheck.subnet.check.answers import is_nameless, nameless_places
 from healthcheck.subnet.check.findings import FabricFinding, FabricPlace, FabricRule, PlaceKind
 from healthcheck.subnet.check.seen import SeenSubnet
 from healthcheck.subnet.model import DeviceKind, FabricEnd, FabricPort, LinkState
@@ -27,7 +28,7 @@ def missing(seen: SeenSubnet) -> Iterator[FabricFinding]:
              if (port := seen.subnet.port(end)) is None or port.peer is not None
              or seen.kind(end) is DeviceKind.SWITCH}
     named = {name.device for name in seen.planned_name.values()}
-    gone = {end.device for cable in seen.cables for end in (cable.a, cable.b)} - there
+    gone = {end.device for cable in seen.cables for end in (cable.a, cable.b)} - there - nameless_places(seen)
     for name in sorted(gone):
         host = seen.is_host(name)
         kind = PlaceKind.NODE if host else PlaceKind.SWITCH
@@ -89,6 +90,10 @@ def _cable(seen: SeenSubnet, cable: PlannedCable, named: set[str]) -> Iterator[F
     plane = seen.subnet.name
     place = seen.at_planned(cable)
     ports = _ports(seen, cable)
+    if any(port.peer is not None and is_nameless(seen, port.peer) for port in ports):
+        yield FabricFinding(FabricRule.SILENT, place, "up, but the device at its other end answers "
+                            "management packets in part: its name was not read", "answers", plane=plane)
+        return
     elsewhere = [port for port in ports if port.peer is not None and not _leads(seen, port, cable)]
     if elsewhere:
         # Where both ends are elsewhere, as in a swap, the upper one says it.
@@ -147,6 +152,7 @@ def states(seen: SeenSubnet) -> Iterator[FabricFinding]:
             f"the state of {many(len(dark), 'link')} is not shown (iblinkinfo)", severity=Severity.WARNING,
             plane=plane, unknown=True)
     reported: set[FabricEnd] = set()
+    silent: set[PlannedCable] = set()
     for port in seen.subnet.ports():
         if port.end in reported:
             continue
@@ -168,6 +174,9 @@ def states(seen: SeenSubnet) -> Iterator[FabricFinding]:
               and seen.kind(port.end) is DeviceKind.SWITCH):
             planned = seen.planned.get(seen.planned_name.get(port.end, PlannedEnd("", "")))
             where = seen.at_planned(planned) if planned is not None else seen.at_port(port.end)
+            if planned in silent:
+                continue        # its other end says it
+            silent |= {planned} if planned is not None else set()
             yield FabricFinding(
                 FabricRule.SILENT, where,
                 "up, but the device at its other end does not answer management packets", "answers",

@@ -9,7 +9,7 @@ from fractions import Fraction
 from healthcheck.subnet.burnplan import BurnPair
 from healthcheck.subnet.model import DeviceKind, FabricEnd, Subnet
 
-_GIGABITS = {"SDR": 8, "HDR": 200, "NDR": 400, "XDR": 800}   # of four lanes
+_GIGABITS = {"SDR": 2, "HDR": 50, "NDR": 100, "XDR": 200}   # of a lane
 Loads = dict[FabricEnd, float]
 
 
@@ -72,8 +72,9 @@ def _away(subnet: Subnet, switch: str, target: FabricEnd, most: int) -> int | No
 
 
 def rate(subnet: Subnet, end: FabricEnd) -> float:
-    """Gb/s of a port of four lanes."""
-    return _GIGABITS[subnet.devices[end.guid].ports[end.number].speed or ""]
+    """Gb/s of a port."""
+    port = subnet.devices[end.guid].ports[end.number]
+    return _GIGABITS[port.speed or ""] * (port.width or 0)
 
 
 def best_shares(subnet: Subnet, rounds: Sequence[Loads]) -> dict[FabricEnd, float]:
