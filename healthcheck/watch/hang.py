@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from healthcheck.joblog import ras
 from healthcheck.joblog.absent import absent
-from healthcheck.joblog.model import JobLog
+from healthcheck.joblog.model import JobEventKind, JobLog
 from healthcheck.joblog.ras import RasReport
 
 FACTOR = 10.0       # times the usual step without any line
@@ -19,11 +19,19 @@ _SHARE = 0.25
 @dataclass(frozen=True)
 class HangSources:
     """What there is to know of a hang: the job's logs with dumps of the flight recorder, what NCCL's RAS
-    answered in it, and what stacks say, in words."""
+    answered in it and when that was (epoch seconds), and what stacks say, in words."""
 
     log: JobLog | None = None
     ras: RasReport | None = None
     stacks: tuple[str, ...] = ()
+    answered: float = 0.0
+
+    @property
+    def timeouts(self) -> tuple[float | None, ...]:
+        """When ranks gave up on a collective (epoch seconds, None where a line has no time); empty of a job of which
+        nothing says that it hung."""
+        events = self.log.events if self.log is not None else ()
+        return tuple(one.time for one in events if one.kind is JobEventKind.TIMEOUT)
 
 
 @dataclass(frozen=True)
@@ -63,6 +71,10 @@ def who(progress: Mapping[int, int], hosts: Mapping[int, str], sources: HangSour
                       f"step {newest}" for rank in behind[:8])
         return HangVerdict(tuple(behind), tuple(dict.fromkeys(filter(None, map(hosts.get, behind)))), False,
                            (*words, *sources.stacks))
+    if sources.timeouts:
+        return HangVerdict((), (), False, (
+            f"{len(sources.timeouts)} ranks gave up waiting, and what is there does not tell for whom",
+            *sources.stacks))
     return HangVerdict((), (), False, (
         f"all {len(progress)} ranks that report are at step {newest}; dumps of the flight recorder "
         "(TORCH_NCCL_DUMP_ON_TIMEOUT=1) in the log folder would tell who did not come", *sources.stacks))

@@ -7,12 +7,13 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from healthcheck.joblog import ras
 from healthcheck.joblog.prefix import short
 from healthcheck.watch import hang
 from healthcheck.watch.causes import SignalStore, Slowness, cause_of
 from healthcheck.watch.groups import Accused, Group, grouped
 from healthcheck.watch.jobwide import JobSeries, JobSpeed
-from healthcheck.watch.late import EFFECT, SIGMAS, LateRank, LateWindow, OwnBasis, late_ranks
+from healthcheck.watch.late import EFFECT, LEAST_PEERS, SIGMAS, LateRank, LateWindow, OwnBasis, late_ranks
 from healthcheck.watch.model import (
     COMMUNICATION,
     PHASES,
@@ -27,7 +28,7 @@ from healthcheck.watch.nvrx import RankScore
 from healthcheck.watch.places import late_places
 from healthcheck.watch.robust import median
 from healthcheck.watch.signals import NodeSignal
-from healthcheck.watch.track import History, LateRun, Tracker, false_accusations, pattern_of
+from healthcheck.watch.track import RECENT_LATE, History, LateRun, Tracker, false_accusations, pattern_of
 from healthcheck.watch.windows import RankValues, Windows
 
 KEPT_WINDOWS = 20_000
@@ -92,6 +93,7 @@ class JobWatch:
         self._late: dict[int, _Late] = {}
         self._steps: dict[int, tuple[int, float]] = {}      # by window of this attempt: first step, its begin
         self._attempt, self._number = -1, -1
+        self._most = 0              # windows of one attempt
         self._cells, self._late_cells = 0, 0
         self._open: dict[str, str] = {}                     # what is going on -> id of its finding
         self._heard = 0.0
@@ -135,6 +137,34 @@ class JobWatch:
         return WatchUpdate(update.windows, (*update.findings, found))
 
     @property
+    def ended(self) -> float:
+        """When the newest step ended, in epoch seconds by the ranks' clocks; 0 before the first."""
+        return max((one.ended for one in self.attempts), default=0.0)
+
+    @property
+    def judged(self) -> bool:
+        """Whether there were windows enough, in one attempt, to accuse anyone."""
+        return self._most >= RECENT_LATE
+
+    def unjudged(self) -> tuple[str, ...]:
+        """What the windows cannot show, a line each; of a job of which nothing is known, nothing."""
+        if not self.windows or self.last is None:
+            return ()
+        found = []
+        if not self.judged:
+            found.append(f"too few step times to say what slows it: {self._most} windows of {self.input.per} steps in a "
+                         f"row, at least {RECENT_LATE} are needed")
+        alone = sum(rank is not None for rank in self.ranks) - self.last.judged
+        if self.ranks == (None,):
+            found.append("the log speaks for the whole job: which rank it waits for is not known")
+        elif self.basis is OwnBasis.TOTALS:
+            found.append("ranks time no phases: in synchronous training each waits for the slowest, which is not known")
+        elif alone > 0:
+            found.append(f"{alone} rank{'s' * (alone != 1)} could not be compared: no phases, or fewer than "
+                         f"{LEAST_PEERS} ranks of the same role")
+        return tuple(found)
+
+    @property
     def heard(self) -> float:
         """When the newest line came, in epoch seconds by the head's clock; 0 before the first."""
         return self._heard
@@ -155,6 +185,18 @@ class JobWatch:
         """Closes all that is left, at the end of finished logs."""
         return self._taken(self.input.finish())
 
+    def hung(self, sources: hang.HangSources) -> WatchUpdate:
+        """At the end of finished logs: whether the job hung to its end. Ranks that gave up waiting after its last step
+        say so, or an answer of RAS that misses some, long after it."""
+        if not self.attempts:
+            return WatchUpdate()
+        self._heard = ended = self.attempts[-1].ended
+        late = sources.ras is not None and self.silent(sources.answered) and bool(ras.missing(sources.ras))
+        if not sources.timeouts and not late:
+            return WatchUpdate()
+        until = max([ended, *(time for time in sources.timeouts if time is not None)])
+        return WatchUpdate((), (self._hangs(until, sources),))
+
     def _taken(self, closed: Iterator[RankValues]) -> WatchUpdate:
         windows: list[StepWindow] = []
         findings: dict[str, WatchFinding] = {}
@@ -170,6 +212,7 @@ class JobWatch:
         if values.attempt != self._attempt:
             found += self._restarted(values.attempt)
         self._number += 1
+        self._most = max(self._most, self._number + 1)
         seen = late_ranks(values, self._settings.effect, self._settings.sigmas)
         self.last, self.basis, self.ranks, self.hosts = seen, seen.basis, values.ranks, values.hosts
         began = values.time - seen.seconds * (values.last - values.first + 1)
@@ -338,7 +381,8 @@ class JobWatch:
             id_, WatchLevel.RANK if verdict.ranks else WatchLevel.JOB, what or "the job", verdict.ranks,
             verdict.hosts, SlowPattern.HANG, StepPhase.COMMUNICATION if verdict.sure and verdict.ranks
             else None, self._attempt, newest, self._heard, now, 0, now - self._heard, 1.0,
-            True, evidence=(f"no line for {now - self._heard:.0f} s", *verdict.evidence))
+            True, evidence=(f"no line for {now - self._heard:.0f} s" if now > self._heard else "no step after it",
+                            *verdict.evidence))
         return self._changed(finding)
 
     def _put(self, what: str, slowness: Slowness, level: WatchLevel, ranks: tuple[int, ...],
