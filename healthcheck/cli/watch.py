@@ -209,12 +209,16 @@ class _Watching:
         return replace(found, stacks=self._asker.stacks(self._watch.waited_for(found).hosts))
 
     def _ended(self, *, interrupted: bool) -> None:
+        from healthcheck.watch.hang import HangSources
         from healthcheck.watch.watcher import WatchUpdate
 
         self._watch.add_all(self._logs.finish())
         update = self._watch.finish()
         if not interrupted:
             hung = self._watch.hung(self._logs.of_hang(time.time(), self._watch.ended))
+            verdict = self._watch.waited_for(HangSources())
+            if self._silence and verdict.ranks and not hung.findings:
+                self._silence += ("if it still runs, it hangs: " + "; ".join(verdict.evidence[:4]),)
             update = WatchUpdate(update.windows, (*update.findings, *hung.findings))
         if self._kept is not None:
             self._kept.keep(self._name, self._watch, update, time.time(), last=True)

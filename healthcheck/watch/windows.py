@@ -52,13 +52,13 @@ class _Ranks:
 @dataclass(slots=True)
 class _Open:
     """One window while lines still come, by slot: how many steps, and their only line or the sums over them
-    (seconds, phases, gc, delay, faults, cpu). Most windows of long jobs have one line of each rank."""
+    (seconds, phases, gc, delay, faults, cpu) with the time of the last. Most windows of long jobs have one line of
+    each rank."""
 
     steps: list[int]
     rows: list[StepTime | list[float] | None]
     who: _Ranks
     count: int = 0
-    time: float = 0.0
     first: int = 1 << 62
     last: int = -1
 
@@ -66,7 +66,7 @@ class _Open:
 def _sums(line: StepTime) -> list[float]:
     """The line's values, summed over its steps."""
     steps = line.steps
-    return [value * steps for value in _means(line)]
+    return [*(value * steps for value in _means(line)), line.time]
 
 
 def _means(line: StepTime) -> tuple[float, ...]:
@@ -194,10 +194,9 @@ class Windows:
                 sums[7] += waited * steps
                 sums[8] += faulted * steps
                 sums[9] += ran * steps
+                sums[10] = time
                 window.rows[slot] = sums
             window.steps[slot] += steps
-            if time > window.time:
-                window.time = time
             if step > window.last:
                 window.last = step
             if step - steps < window.first:
@@ -242,16 +241,20 @@ class Windows:
         if len(self._closed) > _MOST_OPEN:
             del self._closed[min(self._closed)]
         rows: list[Sequence[float]] = [
-            _NO_ROW if row is None else [value / done for value in row] if type(row) is list
+            _NO_ROW if row is None else [value / done for value in row[:-1]] if type(row) is list
             else _means(row)  # type: ignore[arg-type]
             for row, done in zip(window.rows, window.steps, strict=True)]
         means = [list(column) for column in zip(*rows, strict=True)]
         number = len(rows)
+        # By most clocks: that of one rank may be wrong.
+        time = median([row[-1] if type(row) is list else row.time  # type: ignore[union-attr]
+                       for row in window.rows if row is not None])
+        self.attempts.closed(key[0], time)
         # Of an attempt that goes on, who moved after the window was opened; of an older one, who joined later.
         then, now = window.who if key[0] < self._named else self._who, self._who
         hosts, roles, gpus = ((*old, *new[len(old):]) for old, new in (
             (then.hosts, now.hosts), (then.roles, now.roles), (then.gpus, now.gpus)))
-        return RankValues(key[0], window.first, window.last, window.time, tuple(self._ranks[:number]),
+        return RankValues(key[0], window.first, window.last, time, tuple(self._ranks[:number]),
                           hosts[:number], roles[:number], means[0],
                           tuple(means[1:_PHASES_END]), means[-4], means[-3], means[-2], means[-1],
                           gpus[:number])
