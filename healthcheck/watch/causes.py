@@ -28,6 +28,9 @@ _PART = 0.2             # of it that one explains which is then in the way of an
 _FAULTS = 5.0           # major page faults a step beyond the peers
 _FAULT_S = 0.02         # that one takes at most: a read of a slow disk, twice
 _MORE_WORK = 0.1        # of the excess that the rank spends on a CPU: it does more than its peers
+_COMMON = 0.5           # share of the finding's hosts that must measure it, where it has several
+# States that last as long as what they slow: one that was there for a part of the time only is not the cause.
+_LASTING = (SignalKind.THERMAL, SignalKind.POWER_BRAKE, SignalKind.POWER_CAP, SignalKind.CLOCKS, SignalKind.PCIE)
 # What the first brings about by itself: swapping reads disks and stops tasks, collecting garbage wants a CPU.
 _BRINGS = {WatchCause.HOST_MEMORY: (WatchCause.STORAGE, WatchCause.CPU),
            WatchCause.GARBAGE_COLLECTION: (WatchCause.CPU,), WatchCause.STORAGE: (WatchCause.DATA_LOADING,)}
@@ -89,8 +92,12 @@ class SignalStore:
 def cause_of(slowness: Slowness, store: SignalStore) -> CauseVerdict:
     """Why, as far as is known."""
     found = _by_signals(slowness, store)
-    found = {cause: one for cause, one in found.items() if slowness.level is not WatchLevel.JOB
-             or cause in (WatchCause.LINK, WatchCause.STORAGE, WatchCause.HOST_MEMORY)}
+    if slowness.level is WatchLevel.JOB:
+        # One node's link, memory or storage may slow all; what else may only where it is that of most.
+        found = {cause: one for cause, one in found.items()
+                 if cause in (WatchCause.LINK, WatchCause.STORAGE, WatchCause.HOST_MEMORY)}
+        found = _of_most(slowness, store) or found
+    _slower_clocks(found)
     _own_measurements(slowness, found)
     for cause in list(found):
         for brought in _BRINGS.get(cause, ()):
@@ -117,6 +124,7 @@ class _Case:
     weak: bool = False
     words: list[str] = field(default_factory=list)
     hosts: dict[str, None] = field(default_factory=dict)
+    kinds: set[SignalKind] = field(default_factory=set)
 
 
 def _by_signals(slowness: Slowness, store: SignalStore) -> dict[WatchCause, _Case]:
@@ -140,9 +148,17 @@ def _by_signals(slowness: Slowness, store: SignalStore) -> dict[WatchCause, _Cas
         before = _most([one for one in earlier if _own_gpu(one, slowness)], 0.0, until=slowness.since)
         if slowness.pattern is not SlowPattern.STEADY and before >= _AS_BEFORE * strongest.value:
             continue
+        having = [host for host in slowness.hosts if _most(store.of(
+            kind, short(host), slowness.since, slowness.until)) >= kind.least]
+        if slowness.level is WatchLevel.PLACE and len(having) < _COMMON * sum(
+                short(host) in store.hosts for host in slowness.hosts):
+            continue
+        if kind in _LASTING and not _lasts(kind, strongest, slowness, store):
+            continue
         case = found[kind.cause]
         case.strength = max(case.strength, strongest.value / kind.least)
-        case.hosts[strongest.host] = None
+        case.kinds.add(kind)
+        case.hosts |= dict.fromkeys([strongest.host, *(having if slowness.level is WatchLevel.PLACE else ())])
         top = _top(kind, others, slowness, store) if others else ""
         beside = f", {len(others)} other nodes at most {top}" if others else ""
         part = f" ({strongest.part})" if strongest.part else ""
@@ -150,6 +166,45 @@ def _by_signals(slowness: Slowness, store: SignalStore) -> dict[WatchCause, _Cas
                  and slowness.level is WatchLevel.RANK else "")
         case.words.append(f"{strongest.host}{part}: {kind.shown(strongest.value)}{beside}{which}")
     return dict(found)
+
+
+def _lasts(kind: SignalKind, strongest: NodeSignal, slowness: Slowness, store: SignalStore) -> bool:
+    """Whether it was measured for at least half of the time that the slowness lasts, where that is all the time."""
+    if slowness.pattern is SlowPattern.OSCILLATION:
+        return True
+    spans = [(min(one.until, slowness.until) - max(one.since, slowness.since), one.value >= kind.least)
+             for one in store.of(kind, short(strongest.host), slowness.since, slowness.until)
+             if (one.part, one.gpu) == (strongest.part, strongest.gpu)]
+    return 2 * sum(span for span, there in spans if there) >= sum(span for span, _ in spans)
+
+
+def _of_most(slowness: Slowness, store: SignalStore) -> dict[WatchCause, _Case]:
+    """What most nodes measure since the whole job is slow, and did not before."""
+    found: dict[WatchCause, _Case] = defaultdict(_Case)
+    for kind in store.kinds():
+        if not _fits(kind, slowness):
+            continue
+        now = {host: _most(store.of(kind, host, slowness.since, slowness.until)) for host in store.hosts}
+        before = {host: max((one.value for one in store.of(kind, host, float("-inf"), slowness.since - 1.0)
+                             if one.until <= slowness.since), default=None) for host in store.hosts}
+        grown = [host for host, value in now.items() if value >= kind.least
+                 and (then := before[host]) is not None and then < _AS_BEFORE * value]
+        if len(grown) < 2 or len(grown) <= _COMMON * len(now):
+            continue
+        usual = median([now[host] for host in grown])
+        case = found[kind.cause]
+        case.strength, case.hosts = max(case.strength, usual / kind.least), dict.fromkeys(grown)
+        case.kinds.add(kind)
+        case.words.append(f"{len(grown)} of {len(now)} nodes: {kind.shown(usual)} in the median, before "
+                          f"{kind.shown(median([before[host] or 0.0 for host in grown])).rpartition(': ')[2]}")
+    return dict(found)
+
+
+def _slower_clocks(found: dict[WatchCause, _Case]) -> None:
+    """Heat lowers clocks, too: by themselves they speak for want of power only where there is no heat."""
+    power, heat = found.get(WatchCause.POWER), found.get(WatchCause.THERMAL)
+    if power is not None and heat is not None and power.kinds == {SignalKind.CLOCKS}:
+        heat.words += found.pop(WatchCause.POWER).words
 
 
 def _own_gpu(one: NodeSignal, slowness: Slowness) -> bool:
