@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from healthcheck.joblog import ras
 from healthcheck.joblog.prefix import short
 from healthcheck.watch import hang
-from healthcheck.watch.causes import SignalStore, Slowness, cause_of
+from healthcheck.watch.causes import Slowness, cause_of
 from healthcheck.watch.groups import Accused, Group, grouped
 from healthcheck.watch.jobwide import JobSeries, JobSpeed
 from healthcheck.watch.late import EFFECT, LEAST_PEERS, SIGMAS, LateRank, LateWindow, OwnBasis, late_ranks
@@ -28,6 +28,7 @@ from healthcheck.watch.nvrx import RankScore
 from healthcheck.watch.places import late_places
 from healthcheck.watch.robust import median
 from healthcheck.watch.signals import NodeSignal
+from healthcheck.watch.signalstore import SignalStore
 from healthcheck.watch.track import RECENT_LATE, History, LateRun, Tracker, false_accusations, pattern_of
 from healthcheck.watch.windows import RankValues, Windows
 
