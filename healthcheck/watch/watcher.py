@@ -27,6 +27,7 @@ from healthcheck.watch.model import (
 from healthcheck.watch.nvrx import RankScore
 from healthcheck.watch.places import late_places
 from healthcheck.watch.robust import median
+from healthcheck.watch.saves import Saves
 from healthcheck.watch.signals import NodeSignal
 from healthcheck.watch.signalstore import SignalStore
 from healthcheck.watch.track import RECENT_LATE, History, LateRun, Tracker, false_accusations, pattern_of
@@ -91,6 +92,7 @@ class JobWatch:
         self._place_tracker: Tracker[str] = Tracker()
         self._history = History()
         self._series = JobSeries()
+        self._saves = Saves()
         self._late: dict[int, _Late] = {}
         self._steps: dict[int, tuple[int, float]] = {}      # by window of this attempt: first step, its begin
         self._attempt, self._number = -1, -1
@@ -231,6 +233,7 @@ class JobWatch:
         self.windows.append(window)
         found += self._of_places(values, seen)
         found += self._of_ranks(values, seen)
+        found += self._of_saves(values, seen)
         found += self._of_job(values, seen)
         return window, found
 
@@ -240,6 +243,7 @@ class JobWatch:
         self._place_tracker.clear()
         self._history.clear()
         self._series.clear()
+        self._saves.clear()
         self._late.clear()
         self._steps.clear()
         self._attempt, self._number = attempt, -1
@@ -304,9 +308,12 @@ class JobWatch:
             max(late.faults / late.windows for late in lates), seen.basis is OwnBasis.WAITS,
             sum(late.cpu for late in lates) / excess, worst.excess,
             values.gpus[worst.slot] if group.level is WatchLevel.RANK else "")
+        if pattern is SlowPattern.STEADY:
+            evidence.append("a rank that has more work than its peers looks the same: give it a role")
+        # All wait for it, so that the step without it is shorter; but for step times alone, by which no one waits.
+        usual = seen.seconds - (worst.excess if seen.basis is not OwnBasis.TOTALS else 0.0)
         return self._put(group.subject, slowness, group.level, tuple(one.rank for one in group.accused),
-                         group.hosts, values, first, max(one.excess for one in group.accused), seen.seconds,
-                         tuple(evidence))
+                         group.hosts, values, first, worst.excess, usual, tuple(evidence))
 
     def _measured(self, group: Group, lates: Sequence[_Late], seen: LateWindow) -> str:
         worst = max(lates, key=lambda late: late.excess / late.windows)
@@ -339,8 +346,32 @@ class JobWatch:
                                 SlowPattern.STEADY if run.since <= 1 else SlowPattern.STEP_DOWN, None)
             found.append(self._put(f"place {place}", slowness, WatchLevel.PLACE,
                                    tuple(rank for slot in slots if (rank := values.ranks[slot]) is not None),
-                                   hosts, values, run, excess, seen.seconds, words))
+                                   hosts, values, run, excess, seen.seconds - excess, words))
         for what in [what for what in self._open if what.startswith("place ") and what not in going_on]:
+            found += self._end(what)
+        return found
+
+    def _of_saves(self, values: RankValues, seen: LateWindow) -> list[WatchFinding]:
+        slow = self._saves.window(self._number, values, seen)
+        if slow is None:
+            return []
+        found, going_on = [], set()
+        for one in slow:
+            rank = values.ranks[one.slot] if one.slot is not None else None
+            if one.slot is not None and (rank is None or f"rank {rank}" in self._open):
+                continue        # known already
+            what = "checkpoints" if one.slot is None else f"checkpoints of rank {rank}"
+            hosts = tuple(filter(None, values.hosts[one.slot:one.slot + 1] if one.slot is not None else ()))
+            beside = "usually" if one.slot is None else "those of its peers"
+            words = (f"a checkpoint takes {one.took:.3g} s, {beside} {one.usual:.3g} s, in {one.windows} windows with one",)
+            level = WatchLevel.JOB if one.slot is None else WatchLevel.RANK
+            slowness = Slowness(level, hosts or tuple(dict.fromkeys(filter(None, values.hosts))), self._begin(one.since),
+                                values.time, SlowPattern.STEADY if one.since <= 1 else SlowPattern.STEP_DOWN,
+                                StepPhase.CHECKPOINT)
+            going_on.add(what)
+            found.append(self._put(what, slowness, level, (rank,) if rank is not None else (), hosts, values,
+                                   LateRun(since=one.since, windows=one.windows), one.lost, self._series.usual(), words))
+        for what in [what for what in self._open if what.startswith("checkpoints") and what not in going_on]:
             found += self._end(what)
         return found
 
@@ -366,6 +397,9 @@ class JobWatch:
         if speed.phase is None and seen.phases[COMMUNICATION] != seen.phases[COMMUNICATION]:
             words.append("with step times alone it is not known which rank the others wait for: each waits "
                          "for the slowest")
+        alone = len(seen.slots) - seen.judged
+        if 0 < alone and seen.basis is not OwnBasis.TOTALS:
+            words.append(f"{alone} of {len(seen.slots)} ranks could not be compared")
         run = LateRun(since=speed.since, windows=max(1, self._number - speed.since + 1))
         slowness = Slowness(WatchLevel.JOB, hosts, self._begin(speed.since), values.time, speed.pattern,
                             speed.phase, speed.of_gc / speed.lost_s if speed.lost_s > 0 else 0.0)
