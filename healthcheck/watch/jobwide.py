@@ -63,6 +63,10 @@ class JobSeries:
         self._points.clear()
         self._head, self._start_said = [], False
 
+    def since(self, number: int) -> int:
+        """How many windows there were from this one on."""
+        return sum(point.number >= number for point in self._points)
+
     def usual(self) -> float:
         """The usual seconds of a step; NaN before anything is known."""
         ordered = measured([point.seconds for point in self._points])
