@@ -28,6 +28,7 @@ _PART = 0.2             # of it that one explains which is then in the way of an
 _FAULTS = 5.0           # major page faults a step beyond the peers
 _FAULT_S = 0.02         # that one takes at most: a read of a slow disk, twice
 _MORE_WORK = 0.1        # of the excess that the rank spends on a CPU: it does more than its peers
+_SOMEWHERE = "what was lost was lost on the way: at its link, at that of whom it sends to, or between them"
 # What the first brings about by itself: swapping reads disks and stops tasks, collecting garbage wants a CPU.
 _BRINGS = {WatchCause.HOST_MEMORY: (WatchCause.STORAGE, WatchCause.CPU),
            WatchCause.GARBAGE_COLLECTION: (WatchCause.CPU,), WatchCause.STORAGE: (WatchCause.DATA_LOADING,)}
@@ -67,8 +68,10 @@ def cause_of(slowness: Slowness, store: SignalStore) -> CauseVerdict:
     clear = len(ranked) == 1 or (ranked and ranked[0][1].strength >= _CLEARLY * ranked[1][1].strength)
     if clear and not any(case.blocks for _, case in ranked[1:]) and not ranked[0][1].weak:
         cause, case = ranked[0]
-        return CauseVerdict(cause, Certainty.LIKELY, tuple(case.words), tuple(one for one, _ in ranked[1:]),
-                            tuple(case.hosts))
+        rivals = tuple(one for one, _ in ranked[1:])
+        if case.kinds and all(kind.of_path for kind in case.kinds):
+            return CauseVerdict(cause, Certainty.POSSIBLE, (*case.words, _SOMEWHERE), rivals)
+        return CauseVerdict(cause, Certainty.LIKELY, tuple(case.words), rivals, case.worst())
     if ranked:
         words = tuple(word for _, case in ranked for word in case.words)
         return CauseVerdict(WatchCause.UNKNOWN, Certainty.NONE, words, tuple(one for one, _ in ranked))
@@ -85,7 +88,12 @@ class _Case:
     weak: bool = False
     words: list[str] = field(default_factory=list)
     kinds: set[SignalKind] = field(default_factory=set)
-    hosts: dict[str, None] = field(default_factory=dict)
+    hosts: dict[str, float] = field(default_factory=dict)
+
+    def worst(self) -> tuple[str, ...]:
+        """The hosts whose own measurements speak for it about as strongly as any."""
+        most = max(self.hosts.values(), default=0.0)
+        return tuple(host for host, strength in self.hosts.items() if _CLEARLY * strength > most)
 
 
 def _by_signals(slowness: Slowness, store: SignalStore) -> dict[WatchCause, _Case]:
@@ -110,8 +118,10 @@ def _by_signals(slowness: Slowness, store: SignalStore) -> dict[WatchCause, _Cas
         if slowness.pattern is not SlowPattern.STEADY and before >= _AS_BEFORE * strongest.value:
             continue
         case = found[kind.cause]
-        case.strength = max(case.strength, strongest.value / kind.least)
-        case.hosts[strongest.host] = None
+        strength = strongest.value / kind.least
+        case.strength = max(case.strength, strength)
+        if not kind.of_path:
+            case.hosts[strongest.host] = max(case.hosts.get(strongest.host, 0.0), strength)
         top = _top(kind, others, slowness, store) if others else ""
         beside = f", {len(others)} other nodes at most {top}" if others else ""
         part = f" ({strongest.part})" if strongest.part else ""
