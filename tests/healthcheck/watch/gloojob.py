@@ -39,7 +39,7 @@ PROGRAM = '''
 import datetime, mmap, sys, torch, torch.distributed as dist
 dist.init_process_group("gloo", init_method=f"tcp://{sys.argv[2]}", rank=int(os.environ["RANK"]), world_size=4, timeout=datetime.timedelta(seconds=60))
 socket.gethostname = lambda: "gpu" + os.environ["RANK"]
-folder, grads, kept = sys.argv[1], torch.zeros(1024), []
+folder, grads, kept, parent = sys.argv[1], torch.zeros(1024), [], os.getppid()
 steps = Steps(folder + "/steps")
 collected = [0.0]
 def timed(what, info):
@@ -56,7 +56,7 @@ def through(path):
         mapped.madvise(mmap.MADV_RANDOM)
         return sum(mapped[::mmap.PAGESIZE])
 for step in range(1, 1_000_000):
-    stop = os.path.exists(folder + "/stop")
+    stop = os.path.exists(folder + "/stop") or os.getppid() != parent      # a test that was killed
     with steps.phase("data"):
         if os.path.exists(f"{folder}/slow-data-{os.environ['RANK']}"):
             time.sleep(0.1)
