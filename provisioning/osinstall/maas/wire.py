@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from inventory.text import clean, short
-from provisioning.bmc.timedsocket import TimedSocket
+from inventory.transport.timedsocket import TimedSocket
 from provisioning.osinstall.base import OsError
 
 CONNECT_S = 10.0
