@@ -135,7 +135,7 @@ class UfmRest:
     def _pages(self, path: str, query: str, deadline: UfmDeadline) -> str | None:
         """The rows; None where the pages do not fit together, as the fabric changed meanwhile."""
         rows: list[Any] = []
-        size = total = 0
+        size = total = begin = 0
         page = pages = 1
         while page <= pages:
             words = "&".join([*([query] if query else []), f"page_number={page}&rpp={self.page_rows}"])
@@ -151,10 +151,11 @@ class UfmRest:
             if pages > _MOST_PAGES or size > MOST_BYTES:
                 raise UfmError(f"{self}: {self.login.prefix}{path} is over the limit of {_MOST_PAGES} pages "
                                f"and {MOST_BYTES // 2**20} MiB")
-            if page > 1 and now != total or _count(found.get("first_index"), len(rows) + 1) not in (
-                    len(rows), len(rows) + 1):      # counted from 0 or from 1
+            first = _count(found.get("first_index"), begin + len(rows))
+            if page == 1:
+                total, begin = now, first       # which some may count from 0
+            elif now != total or first != begin + len(rows):
                 return None
-            total = now
             rows += found["data"]
             page += 1
         return json.dumps(rows) if len(rows) == total else None
