@@ -27,10 +27,10 @@ from inventory.text import clean
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from healthcheck.cli.ufmoptions import UfmAsked
     from healthcheck.subnet.check.findings import FabricReport
     from healthcheck.subnet.check.seen import CountedBefore, SeenSubnet
     from healthcheck.subnet.model import Subnet
-    from healthcheck.cli.ufmoptions import UfmAsked
     from inventory.jobnodes import JobNodes
 
 _RATES = ("SDR", "DDR", "QDR", "FDR10", "FDR", "EDR", "HDR", "NDR", "XDR")
@@ -63,8 +63,8 @@ _FOLDER = "fabric"
 def check(
     node: str | None, devices: tuple[str, ...], ufm: UfmAsked, lldp: str | None, source: str | None,
     since: str | None, save: str | None, plan: str | None, width: str | None, speed: str | None,
-    delivery: tuple[str, ...], managers: tuple[str, ...], stored: bool, ask_jobs: bool, jobs_from: str | None, inventory: str | None,
-    rules: str | None, state: str | None, as_json: bool,
+    delivery: tuple[str, ...], managers: tuple[str, ...], stored: bool, ask_jobs: bool,
+    jobs_from: str | None, inventory: str | None, rules: str | None, state: str | None, as_json: bool,
 ) -> int:
     """Check the fabric as its subnet shows it to NODE, which needs infiniband-diags; as UFM knows it (--ufm);
     as lldpd on nodes knows its neighbours (--lldp); or from saved outputs.

@@ -223,7 +223,7 @@ class Subnet:
     ethernet: bool = False
     unhealthy: Mapping[FabricEnd, frozenset[str]] | None = None
 
-    def told_off(self, end: FabricEnd) -> bool:
+    def isolated(self, end: FabricEnd) -> bool:
         """Whether somebody asked the subnet manager to leave this port's link out."""
         return self.unhealthy is not None and MANUAL in self.unhealthy.get(end, ())
 

@@ -59,7 +59,8 @@ def proposed(subnet: Subnet, wanted: Mapping[FabricEnd, str], owners: Mapping[st
     it that may be disabled were.
 
     `idle` are links that are known to carry nothing, however they are shown: a link that the subnet manager
-    was asked to leave out may be up. `owners` are hosts by the node GUID of their adapters; an adapter without one counts as a host by itself.
+    was asked to leave out may be up. `owners` are hosts by the node GUID of their adapters; an adapter
+    without one counts as a host by itself.
     """
     left = _working(subnet) - set(idle)
     found = []
@@ -76,7 +77,7 @@ def _judged(subnet: Subnet, end: FabricEnd, reason: str, owners: Mapping[str, st
     port = subnet.port(end)
     if port is None:
         return PortDisable(end, None, reason, "", "this port was not seen")
-    if port.physical == "disabled" or subnet.told_off(end):
+    if port.physical == "disabled" or subnet.isolated(end):
         return PortDisable(end, port.peer, reason, "", "it is disabled already, and not by this")
     if port.peer is None:
         return PortDisable(end, None, reason, "nothing is known to be at its other end",

@@ -91,7 +91,7 @@ def disable(
         return _listed(folder)
     if ports and proposed:
         raise UsageError("give PORT or --proposed, and not both")
-    if node is not None and source is not None or not (node or source or ufm):
+    if (node is not None and source is not None) or not (node or source or ufm):
         raise UsageError("give --by NODE, --ufm URL, or --from FOLDER")
     if ufm and not proposed and (node is not None or source is not None):
         raise UsageError("give --ufm URL alone for ports that are named")

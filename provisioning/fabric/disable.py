@@ -179,7 +179,7 @@ def enable(row: DisabledPort, why: str, tools: PortTools) -> PortOutcome:
 
 def shown_as(subnets: Sequence[Subnet], end: FabricEnd) -> str | None:
     """`ISOLATED`, or the physical state of a port; None where no subnet shows it."""
-    if any(subnet.told_off(end) for subnet in subnets):
+    if any(subnet.isolated(end) for subnet in subnets):
         return ISOLATED
     ports = (subnet.port(end) for subnet in subnets)
     return next((port.physical for port in ports if port is not None and port.physical is not None), None)

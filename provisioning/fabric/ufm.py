@@ -59,7 +59,7 @@ class UfmPorts:
             now = _seen(ufm, target.plane)
         except UfmError as error:
             return PortAnswer(False, str(error))
-        if enable and not now.told_off(target.end):
+        if enable and not now.isolated(target.end):
             return PortAnswer(True, "it is not isolated")
         if not enable and (why := _changed(now, target)):
             return PortAnswer(False, why)
@@ -115,7 +115,7 @@ def _changed(now: Subnet, target: PortTarget) -> str:
     port = now.port(target.end)
     if port is None:
         return "UFM does not show it now"
-    if now.told_off(target.end) or port.physical == "disabled":
+    if now.isolated(target.end) or port.physical == "disabled":
         return "it is disabled already, and not by this"
     if port.peer is None:
         return "UFM does not show where its cable leads now"
@@ -130,4 +130,5 @@ def _status(document: object) -> tuple[str, str]:
     if not isinstance(job, dict) or not isinstance(job.get("Status"), str):
         return "no status", ""
     summary = job.get("Summary")
-    return clean(job["Status"], 60), f": {clean(summary, 200)}" if isinstance(summary, str) and summary else ""
+    said = f": {clean(summary, 200)}" if isinstance(summary, str) and summary else ""
+    return clean(job["Status"], 60), said
