@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.config.secretline import secret_line
-from healthcheck.sweep.ufmwire import MOST_BYTES, UfmAnswer, UfmDeadline, UfmError, UfmPlace, UfmTrust, ask
+from healthcheck.sweep.ufmwire import MOST_BYTES, UfmAnswer, UfmError, UfmPlace, ask
 from inventory.errors import UsageError
 from inventory.text import clean
+from inventory.transport.httponce import HttpDeadline, HttpTrust
 
 AUTH = "MUSTER_UFM_AUTH"
 SECONDS = 180.0
@@ -75,7 +76,7 @@ class UfmRest:
     """One UFM, asked as one login. Each public call here takes a deadline, which may span several."""
 
     place: UfmPlace
-    trust: UfmTrust
+    trust: HttpTrust
     login: UfmLogin
     seconds: float = SECONDS
     page_rows: int = PAGE_ROWS
@@ -83,15 +84,15 @@ class UfmRest:
     def __str__(self) -> str:
         return str(self.place)
 
-    def deadline(self) -> UfmDeadline:
+    def deadline(self) -> HttpDeadline:
         """The end of what begins now."""
-        return UfmDeadline(self.seconds)
+        return HttpDeadline(self.seconds)
 
-    def document(self, path: str, deadline: UfmDeadline) -> Any:
+    def document(self, path: str, deadline: HttpDeadline) -> Any:
         """The JSON document at a path ("/app/ufm_version"). Raises UfmError."""
         return self.read(path, self._got(path, deadline))
 
-    def rows(self, path: str, deadline: UfmDeadline, query: str = "") -> str:
+    def rows(self, path: str, deadline: HttpDeadline, query: str = "") -> str:
         """The JSON text of a list of objects, all of its pages; as it came, where it came as a list. Raises
         UfmError where a part of it is not there."""
         for _ in range(_TRIES):
@@ -100,7 +101,7 @@ class UfmRest:
                 return text
         raise UfmError(f"{self}: {self.login.prefix}{path} changed {_TRIES} times while its pages were read")
 
-    def put(self, path: str, body: object, deadline: UfmDeadline) -> UfmAnswer:
+    def put(self, path: str, body: object, deadline: HttpDeadline) -> UfmAnswer:
         """Sends a change, once, and gives its answer whatever its status is. Raises UfmError, `unsure` where
         the change may have been received."""
         return ask(self.place, self.trust, "PUT", self.login.prefix + path,
@@ -132,7 +133,7 @@ class UfmRest:
         except (ValueError, RecursionError):
             raise UfmError(f"{self}: {where} is no JSON, or ends early") from None
 
-    def _pages(self, path: str, query: str, deadline: UfmDeadline) -> str | None:
+    def _pages(self, path: str, query: str, deadline: HttpDeadline) -> str | None:
         """The rows; None where the pages do not fit together, as the fabric changed meanwhile."""
         rows: list[Any] = []
         size = total = begin = 0
@@ -160,7 +161,7 @@ class UfmRest:
             page += 1
         return json.dumps(rows) if len(rows) == total else None
 
-    def _got(self, path: str, deadline: UfmDeadline) -> UfmAnswer:
+    def _got(self, path: str, deadline: HttpDeadline) -> UfmAnswer:
         answer = ask(self.place, self.trust, "GET", self.login.prefix + path, self._headers(), None, deadline)
         if answer.status != 200:
             raise self.refusal(path, answer)

@@ -56,6 +56,7 @@ class Ufm:
     def __post_init__(self) -> None:
         self.ends: dict[str, str] = {}      # by name of a port: that of the other end
         names = {guid: f"{device} {port}".strip() for (device, port), guid in node_guids(self.plan).items()}
+        lids = {guid: at for at, guid in enumerate(names, 1)}
         switches = {device.name for device in self.plan.devices.values() if device.tier is not Tier.HOST}
         self.rows: dict[str, Json] = {}
         there = net_ports(self.plan)
@@ -67,7 +68,7 @@ class Ufm:
                 label = str(there[end].number) if switch else f"HCA-1/{there[end].number}"
                 self.rows[name] = {
                     "name": name, "guid": guid, "systemID": guid, "system_name": end.device, "number": there[end].number, "dname": label,
-                    "description": "Switch IB Port" if switch else "Computer IB Port", "lid": 1 + list(names).index(guid),
+                    "description": "Switch IB Port" if switch else "Computer IB Port", "lid": lids[guid],
                     "node_description": f"{end.device}:{label}" if switch else names[guid], "active_speed": cable.speed,
                     "active_width": f"{cable.width}x", "mtu": 4096, "tier": 1, "severity": "Info", "mirror": "disable",
                     "capabilities": ["reset", "healthy_operations", "disable", "get_cables_info"]}

@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 from healthcheck.subnet.readers import ufm as readers
 from healthcheck.sweep import ufmlook, ufmrest, ufmwire
 from healthcheck.sweep.ufmrest import AUTH, UfmLogin, UfmRest, login_of
-from healthcheck.sweep.ufmwire import UfmAnswer, UfmDeadline, UfmError, UfmPlace, UfmTrust, place_of, trust_of
+from healthcheck.sweep.ufmwire import UfmAnswer, UfmError, UfmPlace, place_of, trust_of
 from inventory.errors import UsageError
+from inventory.transport.httponce import HttpDeadline, HttpTrust
 from tests.command import muster
 from tests.testbed.ibfabric import two_tiers
 from tests.testbed.ports import free_port
@@ -37,7 +38,7 @@ def bed(tmp_path: Path) -> Iterator[Ufm]:
 
 
 def rest(bed: Ufm, secret: str = f"{USER}:{PASSWORD}", **more: Any) -> UfmRest:
-    return replace(UfmRest(place_of(bed.url), UfmTrust(str(bed.authority)), UfmLogin(secret)), **more)
+    return replace(UfmRest(place_of(bed.url), HttpTrust(str(bed.authority)), UfmLogin(secret)), **more)
 
 
 def said(bed: Ufm, **more: Any) -> str:
@@ -152,7 +153,7 @@ def test_what_else_it_does_not_give_is_missing_and_the_rest_is_read(bed: Ufm) ->
 
 
 def test_where_nobody_listens_or_no_tls_is_spoken_is_said(tmp_path: Path) -> None:
-    nobody = UfmRest(UfmPlace(True, "127.0.0.1", free_port()), UfmTrust(), UfmLogin("a:b"))
+    nobody = UfmRest(UfmPlace(True, "127.0.0.1", free_port()), HttpTrust(), UfmLogin("a:b"))
     with pytest.raises(UfmError, match="cannot be reached: Connection refused"):
         nobody.document("/app/ufm_version", nobody.deadline())
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -171,9 +172,9 @@ def test_where_nobody_listens_or_no_tls_is_spoken_is_said(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("trust", "words"), [
-    (UfmTrust(), "its certificate is not trusted: "), (UfmTrust(pins=("0" * 64,)), "shows another certificate than --ufm-tls says: sha256:"),
-    (UfmTrust("/nonexistent"), "--ufm-tls /nonexistent cannot be read as a file of authorities: No such file")])
-def test_a_certificate_that_is_not_believed_gets_no_password(bed: Ufm, trust: UfmTrust, words: str) -> None:
+    (HttpTrust(), "its certificate is not trusted: "), (HttpTrust(pins=("0" * 64,)), "shows another certificate than the one that is pinned: sha256:"),
+    (HttpTrust("/nonexistent"), "/nonexistent cannot be read as a file of authorities: No such file")])
+def test_a_certificate_that_is_not_believed_gets_no_password(bed: Ufm, trust: HttpTrust, words: str) -> None:
     assert words in said(bed, trust=trust) and bed.seen == []
 
 
@@ -231,11 +232,11 @@ def test_any_answers_give_a_list_that_readers_take_or_one_clean_line(answers: li
     def ask(*given: object) -> UfmAnswer:
         return UfmAnswer(200, "application/json", "", next(left, answers[-1]))
 
-    one = UfmRest(UfmPlace(True, "h", 443), UfmTrust(), UfmLogin("u:p"))
+    one = UfmRest(UfmPlace(True, "h", 443), HttpTrust(), UfmLogin("u:p"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ufmrest, "ask", ask)
         try:
-            text = one.rows(PORTS, UfmDeadline(10.0))
+            text = one.rows(PORTS, HttpDeadline(10.0))
         except UfmError as error:
             assert str(error).isprintable()
             return

@@ -16,9 +16,10 @@ from healthcheck.store.portdisables import DisabledPort, open_ports
 from healthcheck.subnet.join import FabricJoin
 from healthcheck.subnet.model import Subnet
 from healthcheck.sweep.ufmrest import AUTH, UfmLogin, UfmRest
-from healthcheck.sweep.ufmwire import UfmError, UfmTrust, place_of
+from healthcheck.sweep.ufmwire import UfmError, place_of
 from healthcheck.triage.policy import PortPolicy
 from inventory.errors import UsageError
+from inventory.transport.httponce import HttpTrust
 from provisioning.fabric import disable as acting
 from provisioning.fabric.disable import LATE_S, PortOutcome, PortTools, settle
 from provisioning.fabric.propose import PortProposal, named, proposals
@@ -45,7 +46,7 @@ class Bed:
         self.port = ufm.name("leaf01", 5)
 
     def route(self, **more: Any) -> UfmPorts:
-        rest = replace(UfmRest(place_of(self.ufm.url), UfmTrust(str(self.ufm.authority)), UfmLogin(TOKEN)), **more)
+        rest = replace(UfmRest(place_of(self.ufm.url), HttpTrust(str(self.ufm.authority)), UfmLogin(TOKEN)), **more)
         return replace(UfmPorts.of(rest), sleep=lambda _: None)
 
     def tools(self, policy: PortPolicy = HALF, route: UfmPorts | None = None) -> PortTools:
