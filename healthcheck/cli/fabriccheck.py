@@ -28,6 +28,7 @@ from inventory.text import clean
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from healthcheck.cli.ufmoptions import UfmAsked
     from healthcheck.subnet.check.findings import FabricReport
     from healthcheck.subnet.check.seen import CountedBefore, SeenSubnet
     from healthcheck.subnet.model import Subnet
@@ -63,13 +64,13 @@ _FOLDER = "fabric"
 @STATE
 @format_option("json: muster.fabric.check/1.")
 def check(
-    node: str | None, devices: tuple[str, ...], lldp: str | None, source: str | None, since: str | None,
-    save: str | None, plan: str | None, width: str | None, speed: str | None, delivery: tuple[str, ...],
-    managers: tuple[str, ...], stored: bool, tables: bool, ask_jobs: bool, jobs_from: str | None,
-    inventory: str | None, rules: str | None, state: str | None, as_json: bool,
+    node: str | None, devices: tuple[str, ...], ufm: UfmAsked, lldp: str | None, source: str | None,
+    since: str | None, save: str | None, plan: str | None, width: str | None, speed: str | None,
+    delivery: tuple[str, ...], managers: tuple[str, ...], stored: bool, tables: bool, ask_jobs: bool,
+    jobs_from: str | None, inventory: str | None, rules: str | None, state: str | None, as_json: bool,
 ) -> int:
-    """Check the fabric as its subnet shows it to NODE, which needs infiniband-diags; as lldpd on nodes knows
-    its neighbours (--lldp); or from saved outputs.
+    """Check the fabric as its subnet shows it to NODE, which needs infiniband-diags; as UFM knows it (--ufm);
+    as lldpd on nodes knows its neighbours (--lldp); or from saved outputs.
 
     One master subnet manager and a standby; GUIDs and descriptions unique; switches, hosts and uplinks of
     the plan; links that are down, not active, lead elsewhere, are narrow or slow; error counters as what was
@@ -83,6 +84,7 @@ def check(
     muster fabric check --from outputs --since yesterday --plan cabling.csv
     muster fabric check gpu001 --jobs
     muster fabric check gpu001 --via mlx5_0 --via mlx5_1 --speed NDR
+    muster fabric check --ufm https://ufm.example --ufm-auth ufm.secret --plan cabling.csv
     muster fabric check --lldp 'gpu[001-128]' --plan roce.csv
 
     Exit: 0 nothing is wrong, 1 a warning or critical finding, 2 usage, 3 something was not measured.
@@ -98,7 +100,7 @@ def check(
     if source is None and since is not None:
         raise UsageError("--since goes with --from FOLDER; with NODE the last check is compared with")
     if source is not None and save is not None:
-        raise UsageError("--save goes with NODE or --lldp")
+        raise UsageError("--save goes with NODE, --ufm or --lldp")
     if ask_jobs and (jobs_from is not None or source is not None):
         raise UsageError("--jobs asks for the jobs of now; with --from FOLDER give --jobs-from FILE alone")
     if tables and node is None:
@@ -108,7 +110,8 @@ def check(
     listed_lots = delivered(delivery)
     known = inventory_of(inventory)
     folder = state_dir(state)
-    looks = looked(node, devices, lldp, source, known, tables or ask_jobs or jobs_from is not None)
+    looks = looked(node, devices, ufm, lldp, source, known,
+                   tables or ask_jobs or jobs_from is not None)
     if save is not None:
         fabriclook.save(looks, Path(save))
     subnets = [(look.subnet(), look.time) for look in looks]

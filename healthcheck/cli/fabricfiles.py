@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from healthcheck.cli import completing
+from healthcheck.cli.ufmoptions import UfmAsked, ufm_options
 from inventory.errors import UsageError
 from inventory.text import clean
 
@@ -52,12 +53,13 @@ def read_plan(name: str) -> CablingPlan:
 
 
 def sources(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Where a command reads the fabric: NODE (`node`), --via (`devices`), --lldp (`lldp`), --from
-    (`source`)."""
+    """Where a command reads the fabric: NODE (`node`), --via (`devices`), --ufm (`ufm`), --lldp (`lldp`),
+    --from (`source`)."""
     for add in reversed((
         click.argument("node", required=False, shell_complete=completing.node_set),
         click.option("--via", "devices", metavar="DEVICE", multiple=True,
                      help="Ask through this RDMA device of NODE (mlx5_0); repeatable, one for each plane."),
+        ufm_options,
         click.option("--lldp", "lldp", metavar="NODES", shell_complete=completing.node_set,
                      help="Ask lldpd on these nodes for their neighbours (Ethernet, RoCE)."),
         click.option("--from", "source", metavar="FOLDER",
@@ -68,21 +70,23 @@ def sources(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def looked(
-    node: str | None, devices: Sequence[str], lldp: str | None, source: str | None, known: Inventory | None,
-    tables: bool = False,
+    node: str | None, devices: Sequence[str], ufm: UfmAsked, lldp: str | None, source: str | None,
+    known: Inventory | None, tables: bool = False,
 ) -> tuple[FabricLook, ...]:
     """The outputs that these options name, with `tables` NODE's forwarding tables, too. Raises UsageError
-    where they do not go together, or a node is not reached."""
+    where they do not go together, or a node is not reached, UfmError where a UFM does not answer."""
     from healthcheck.sweep import fabriclook
 
-    live = node is not None or lldp is not None
+    live = node is not None or lldp is not None or bool(ufm)
     if live == (source is not None):
-        raise UsageError("give NODE, --lldp NODES, or --from FOLDER")
+        raise UsageError("give NODE, --ufm URL, --lldp NODES, or --from FOLDER")
+    if node is not None and ufm:
+        raise UsageError("give NODE or --ufm URL: both show the same subnet")
     if devices and node is None:
         raise UsageError("--via goes with NODE")
     if source is not None:
         return fabriclook.saved(Path(source))
-    found = asked(node, known, devices, tables) if node is not None else ()
+    found = asked(node, known, devices, tables) if node is not None else asked_ufm(ufm) if ufm else ()
     return (*found, _neighbours(lldp, known, beside=bool(found))) if lldp is not None else found
 
 
@@ -102,6 +106,13 @@ def asked(name: str, known: Inventory | None, devices: Sequence[str],
     through = tuple(devices) or ("",)
     looks = tuple(fabriclook.ask(chosen[0], RemoteTransport(), through))
     return fabriclook.ask_tables(looks, chosen[0], RemoteTransport(), through) if tables else looks
+
+
+def asked_ufm(ufm: UfmAsked) -> tuple[FabricLook, ...]:
+    """What each UFM knows of its subnet. Raises UsageError, UfmError."""
+    from healthcheck.sweep import ufmlook
+
+    return ufmlook.ask(ufm.rests())
 
 
 def _neighbours(names: str, known: Inventory | None, *, beside: bool) -> FabricLook:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from healthcheck.subnet.check.congestion import grown
 from healthcheck.subnet.check.counted import JUDGED
-from healthcheck.subnet.check.findings import FabricRule
+from healthcheck.subnet.check.findings import UNHEALTHY, FabricRule
 from healthcheck.subnet.check.seen import SeenSubnet
 from healthcheck.subnet.kept import KeptFinding
 from healthcheck.subnet.model import FabricPort, LinkState, ManagerState
@@ -69,6 +69,8 @@ def _link(one: KeptFinding, seen: SeenSubnet) -> str:
 
 
 def _state(one: KeptFinding, seen: SeenSubnet) -> str:
+    if one.observed.startswith(UNHEALTHY) and seen.subnet.unhealthy is None:
+        return "no source shows which ports are unhealthy"
     return "" if any(port.state is not None for port in _ports(one, seen)) else _NO_PORT
 
 

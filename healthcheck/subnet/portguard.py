@@ -54,13 +54,15 @@ def switch_end(subnet: Subnet, end: FabricEnd) -> FabricEnd:
 
 
 def proposed(subnet: Subnet, wanted: Mapping[FabricEnd, str], owners: Mapping[str, str],
-             floor: UplinkFloor) -> tuple[PortDisable, ...]:
+             floor: UplinkFloor, idle: Collection[FabricLink] = ()) -> tuple[PortDisable, ...]:
     """What becomes of each wanted port (with its reason), in their order: each is judged as if those before
     it that may be disabled were.
 
-    `owners` are hosts by the node GUID of their adapters; an adapter without one counts as a host by itself.
+    `idle` are links that are known to carry nothing, however they are shown: a link that the subnet manager
+    was asked to leave out may be up. `owners` are hosts by the node GUID of their adapters; an adapter
+    without one counts as a host by itself.
     """
-    left = _working(subnet)
+    left = _working(subnet) - set(idle)
     found = []
     for end, reason in wanted.items():
         one = _judged(subnet, end, reason, owners, floor, left)
@@ -75,7 +77,7 @@ def _judged(subnet: Subnet, end: FabricEnd, reason: str, owners: Mapping[str, st
     port = subnet.port(end)
     if port is None:
         return PortDisable(end, None, reason, "", "this port was not seen")
-    if port.physical == "disabled":
+    if port.physical == "disabled" or subnet.isolated(end):
         return PortDisable(end, port.peer, reason, "", "it is disabled already, and not by this")
     if port.peer is None:
         return PortDisable(end, None, reason, "nothing is known to be at its other end",
@@ -160,10 +162,12 @@ def _joined(subnet: Subnet, link: FabricLink, working: Collection[FabricLink]) -
 
 
 def _working(subnet: Subnet) -> set[FabricLink]:
-    """The links of which both ends are known to be active."""
+    """The links of which both ends are known to be active, and neither is listed as unhealthy."""
+    unhealthy = subnet.unhealthy or {}
     return {link for link in subnet.links
-            if all((port := subnet.port(end)) is not None and port.state is LinkState.ACTIVE
-                   and port.physical in (None, "linkup") for end in (link.a, link.b))}
+            if all(end not in unhealthy and (port := subnet.port(end)) is not None
+                   and port.state is LinkState.ACTIVE and port.physical in (None, "linkup")
+                   for end in (link.a, link.b))}
 
 
 def _uplink(subnet: Subnet, link: FabricLink, guid: str) -> bool:

@@ -30,6 +30,7 @@ from inventory.transport.base import RETURN_S, Limits, Transport
 LOOK = "look.json"
 ETHERNET = "ethernet"       # a fabric of this name, where another lies in the same folder
 SCHEMA = "muster.fabric.look/1"
+_MOST_MISSING = 1000
 _PROGRAM_S, _TOOL_S, _LLDP_S = 300.0, 120.0, 30.0
 # By the name of its file, what a look runs. ibqueryerrors is given an empty file of thresholds: with the
 # site's own, counters that it does not show would not be known.
@@ -214,7 +215,8 @@ def _from_folder(folder: Path, name: str) -> FabricLook | None:
         outputs[path.name] = ToolOutput(data.decode(errors="surrogateescape"))
     if not outputs and not missing:
         return None
-    return FabricLook(name, outputs, _time(folder) or max(times, default=None), tuple(missing))
+    at, lacked = _kept(folder)
+    return FabricLook(name, outputs, at or max(times, default=None), (*missing, *lacked))
 
 
 def _apart(look: FabricLook) -> Iterator[FabricLook]:
@@ -228,13 +230,17 @@ def _apart(look: FabricLook) -> Iterator[FabricLook]:
         yield look
 
 
-def _time(folder: Path) -> float | None:
-    """When a look that was saved by us was taken; otherwise the newest file's time counts."""
+def _kept(folder: Path) -> tuple[float | None, tuple[str, ...]]:
+    """When a look that was saved by us was taken, and what could not be had; otherwise the newest file's time
+    counts."""
     try:
         document = json.loads((folder / LOOK).read_bytes())
-        return float(document["time"]) if document.get("schema") == SCHEMA else None
+        if document.get("schema") != SCHEMA:
+            return None, ()
+        lacked = document.get("missing", [])
+        return float(document["time"]), tuple(clean(one) for one in lacked[:_MOST_MISSING])
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return None
+        return None, ()
 
 
 def save(looks: Sequence[FabricLook], folder: Path) -> None:
@@ -245,6 +251,7 @@ def save(looks: Sequence[FabricLook], folder: Path) -> None:
         place = folder / look.name if look.name else folder
         make_folder(place, "--save")
         for name, output in look.outputs.items():
-            file = name if lldp.file_of(name) else f"{name}.txt"
+            file = name if "." in name else f"{name}.txt"
             write_whole(place / file, output.text.encode(errors="surrogateescape"))
-        write_whole(place / LOOK, json.dumps({"schema": SCHEMA, "time": look.time}).encode() + b"\n")
+        document = {"schema": SCHEMA, "time": look.time, "missing": look.missing}
+        write_whole(place / LOOK, json.dumps(document).encode() + b"\n")

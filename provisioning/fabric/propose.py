@@ -72,7 +72,7 @@ def proposals(
     ours: Collection[DisabledPort] = (), plan: CablingPlan | None = None,
 ) -> tuple[PortProposal, ...]:
     """What becomes of each wanted port, in their order. `ours` are ports that are disabled already by us:
-    their links count as cabled.
+    their links count as cabled, and not as working.
 
     Only an adapter that its node's own snapshot states counts as one of several of its host: what an adapter
     calls itself, anyone may write.
@@ -86,8 +86,9 @@ def proposals(
             continue
         floor = UplinkFloor(policy.uplinks, policy.uplinks_percent, _cabled(subnet, joined, ours, plan))
         seen = SeenSubnet(subnet, joined, plan, planes=len(subnets))
+        idle = [FabricLink.of(port.end, port.peer) for port in ours]
         found += [PortProposal(subnet.name, _place(seen, one), one)
-                  for one in proposed(subnet, here, owners, floor)]
+                  for one in proposed(subnet, here, owners, floor, idle)]
     return (*found, *(PortProposal("", f"0x{end.guid} port {end.number}", PortDisable(
         end, None, reason, "", "this port was not seen")) for end, reason in left.items()))
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from healthcheck.model.outcome import Owner, Severity
 from healthcheck.subnet.cabling import PlannedCable, PlannedEnd, Tier
 from healthcheck.subnet.check.answers import is_nameless, nameless_places
-from healthcheck.subnet.check.findings import FabricFinding, FabricPlace, FabricRule, PlaceKind
+from healthcheck.subnet.check.findings import UNHEALTHY, FabricFinding, FabricPlace, FabricRule, PlaceKind
 from healthcheck.subnet.check.seen import SeenSubnet
 from healthcheck.subnet.model import DeviceKind, FabricEnd, FabricPort, LinkState
 from inventory.text import many
@@ -142,8 +142,8 @@ def _leads(seen: SeenSubnet, port: FabricPort, cable: PlannedCable) -> bool:
 
 
 def states(seen: SeenSubnet) -> Iterator[FabricFinding]:
-    """Ports between down and active, ports whose other end does not answer, and, without a plan, links that
-    were up at the earlier sample."""
+    """Ports between down and active or listed as unhealthy, ports whose other end does not answer, and,
+    without a plan, links that were up at the earlier sample."""
     plane = seen.subnet.name
     dark = [a.end for a, b in seen.pairs if a.state is None and b.state is None]
     if dark:
@@ -156,14 +156,18 @@ def states(seen: SeenSubnet) -> Iterator[FabricFinding]:
     for port in seen.subnet.ports():
         if port.end in reported:
             continue
-        if port.state in (LinkState.INITIALIZE, LinkState.ARMED):
+        conditions = (seen.subnet.unhealthy or {}).get(port.end)
+        if conditions is not None:
             if port.peer is not None:
                 reported.add(port.peer)
-            cable = seen.planned.get(seen.planned_name.get(port.end, PlannedEnd("", "")))
-            place = (seen.at_link(port.end, port.peer) if port.peer is not None
-                     else seen.at_planned(cable) if cable is not None else seen.at_port(port.end))
-            yield FabricFinding(FabricRule.STATE, place, f"{port.state.value}: the subnet manager has not "
-                                "brought it up", "active", plane=plane)
+            named = ", ".join(sorted(conditions)) or "no condition"
+            yield FabricFinding(FabricRule.STATE, _place(seen, port), f"{UNHEALTHY} ({named})", "in use",
+                                Severity.WARNING, plane=plane)
+        elif port.state in (LinkState.INITIALIZE, LinkState.ARMED):
+            if port.peer is not None:
+                reported.add(port.peer)
+            yield FabricFinding(FabricRule.STATE, _place(seen, port), f"{port.state.value}: the subnet "
+                                "manager has not brought it up", "active", plane=plane)
         elif port.state is LinkState.ACTIVE and port.peer is None and (
                 seen.kind(port.end) is DeviceKind.ADAPTER
                 and (cable := seen.planned.get(seen.planned_name.get(port.end, PlannedEnd("", ""))))):
@@ -187,6 +191,14 @@ def states(seen: SeenSubnet) -> Iterator[FabricFinding]:
                 yield FabricFinding(
                     FabricRule.LINK, seen.at_link(link.a, link.b), "gone since the earlier sample", "up",
                     plane=plane, owner=Owner.DATACENTRE)
+
+
+def _place(seen: SeenSubnet, port: FabricPort) -> FabricPlace:
+    """The link of a port, by its other end or by the plan; else the port."""
+    if port.peer is not None:
+        return seen.at_link(port.end, port.peer)
+    cable = seen.planned.get(seen.planned_name.get(port.end, PlannedEnd("", "")))
+    return seen.at_planned(cable) if cable is not None else seen.at_port(port.end)
 
 
 def rates(seen: SeenSubnet) -> Iterator[FabricFinding]:

@@ -45,6 +45,8 @@ ELSEWHERE: Mapping[str, Mapping[tuple[str, ...], str]] = {
     "fabric-burn": {("fabric",): "tests/healthcheck/subnet/test_fabric_burn_command.py",
                     ("burnin", "run"): "tests/provisioning/burnin/test_perftest_engine.py"},
     "fabric-plan": {("fabric",): "tests/healthcheck/subnet/test_fabric_commands.py"},
+    "fabric-ufm": {("fabric", "disable"): "tests/provisioning/fabric/test_ufm.py", ("fabric", "enable"): "tests/provisioning/fabric/test_ufm.py",
+                   ("fabric",): "tests/healthcheck/subnet/test_ufm_command.py"},
     "fabric-ports": {("fabric", "disable"): "tests/provisioning/fabric/test_fabric_ports_command.py",
                      ("fabric", "enable"): "tests/provisioning/fabric/test_fabric_ports_command.py",
                      ("fabric", "history"): "tests/healthcheck/subnet/test_history_command.py"},

@@ -68,7 +68,7 @@ def test_a_links_width_is_read_where_no_port_shows_it() -> None:
 
 
 @pytest.mark.parametrize(("file", "text", "said"), [
-    ("ufm-ports.json", "[", "ufm-ports.json: is no JSON, or ends early"), ("ufm-links.json", '{"data": []}', "ufm-links.json: is no list of objects"),
+    ("ufm-ports.json", "[", "ufm-ports.json: is no JSON, or ends early"), ("ufm-links.json", '{"data": 3}', "ufm-links.json: is no list of objects"),
     ("ufm-systems.json", "[3]", "ufm-systems.json: is no list of objects"), ("ufm-ports.json", "[" * 100_000, "is no JSON")])
 def test_a_file_that_is_no_list_is_partial_and_said(file: str, text: str, said: str) -> None:
     source = source_of(file)
