@@ -12,9 +12,11 @@ from healthcheck.subnet.check.findings import FabricFinding, FabricRule
 from healthcheck.subnet.check.whole import check_fabric
 from healthcheck.subnet.join import join
 from healthcheck.sweep import ufmlook
+from healthcheck.sweep.fabriclook import saved
 from healthcheck.sweep.ufmrest import UfmLogin, UfmRest
 from healthcheck.sweep.ufmwire import place_of
 from inventory.transport.httponce import HttpTrust
+from tests.testbed import fabricoutputs
 from tests.testbed.ibfabric import two_tiers
 from tests.testbed.ufm import TOKEN, Ufm, serving
 from tests.tries import tries
@@ -74,6 +76,17 @@ def test_planted_faults_are_found_where_they_are_and_nothing_else(bed: Ufm, plan
     assert set(places) <= set(wanted), (places, wanted)
     assert {names: places.get(names) for names in missing} == missing, shown
     assert bool(shown) == bool(planted)
+
+
+def test_ufm_shows_the_subnet_that_infiniband_diags_show(bed: Ufm, tmp_path: Path) -> None:
+    rest = UfmRest(place_of(bed.url), HttpTrust(pins=(bed.fingerprint,)), UfmLogin(TOKEN))
+    (by_ufm,) = (look.subnet() for look in ufmlook.ask([rest]))
+    (by_tools,) = (look.subnet() for look in saved(fabricoutputs.write(PLAN, tmp_path / "outputs")))
+    assert by_ufm.links == by_tools.links
+    assert {guid: (one.kind, one.description) for guid, one in by_ufm.devices.items()} == {
+        guid: (one.kind, one.description) for guid, one in by_tools.devices.items()}
+    assert {port.end: (port.state, port.physical, port.width, port.speed) for port in by_ufm.ports()} == {
+        port.end: (port.state, port.physical, port.width, port.speed) for port in by_tools.ports() if port.peer is not None}
 
 
 def test_a_swapped_pair_is_found_at_both_switch_ports(bed: Ufm) -> None:
