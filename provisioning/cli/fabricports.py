@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
 from healthcheck.cli import completing
-from healthcheck.cli.fabricfiles import PLAN, asked, inventory_of, joined_adapters, read_plan
+from healthcheck.cli.fabricfiles import PLAN, inventory_of
 from healthcheck.cli.options import INVENTORY, POLICY, STATE
 from healthcheck.cli.ufmoptions import UfmAsked, ufm_options
 from healthcheck.cli.wrapping import echo
@@ -18,14 +17,13 @@ from inventory.errors import MusterError, UsageError
 from inventory.text import clean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
     from typing import Any
 
     from healthcheck.store.portdisables import DisabledPort
-    from healthcheck.subnet.model import FabricEnd, Subnet
-    from healthcheck.sweep.fabriclook import FabricLook
+    from healthcheck.subnet.model import Subnet
     from healthcheck.triage.policy import TriagePolicy
     from inventory.model import Inventory
     from provisioning.fabric.disable import PortOutcome, PortTools
@@ -82,6 +80,7 @@ def disable(
     Exit: 0 done, or all may be disabled, 1 some port may not be or was not, 2 usage, 3 something is UNKNOWN.
     """
     from inventory.locate import state_dir
+    from provisioning.cli.portsplanned import PortSite, PortsWanted, planned
     from provisioning.fabric.disable import settle
 
     folder = state_dir(state)
@@ -105,17 +104,17 @@ def disable(
         raise UsageError("--apply needs --reason: the ledger keeps why")
     known = inventory_of(inventory)
     policy = _policy(rules)
+    site = PortSite(known, rules, folder, policy.ports)
+    wanted = PortsWanted(ports, proposed, node, devices, source, since, reason, plan)
     route = _through_ufm(ufm) if ufm else None
     if not act:
-        plans, room, seen = _planned(ports, proposed, route, node, devices, source, since, reason, plan,
-                                     known, rules, folder, policy)
-        return _shown(plans, room, live=source is None)
+        found = planned(wanted, site, route)
+        return _shown(found.proposals, found.room, live=source is None)
     with _alone(folder):
         tools = _tools(route or _by_node(node or "", devices, known), known, rules, folder, policy)
         earlier = settle(tools)
-        plans, room, seen = _planned(ports, proposed, route, node, devices, source, since, reason, plan,
-                                     known, rules, folder, policy)
-        return max(_print_outcomes(earlier), _made(plans, seen, tools))
+        found = planned(wanted, site, route)
+        return max(_print_outcomes(earlier), _made(found.proposals, found.subnets, tools))
 
 
 @click.command()
@@ -204,68 +203,6 @@ def _listed(folder: Path) -> int:
     if not rows:
         echo("no port is disabled by muster")
     return 3 if any(row.held is None or row.undo is not None for row in rows) else 0
-
-
-def _planned(
-    ports: tuple[str, ...], proposed: bool, route: PortRoute | None, node: str | None,
-    devices: Sequence[str], source: str | None, since: str | None, reason: str | None, plan: str | None,
-    known: Inventory | None, rules: str | None, folder: Path, policy: TriagePolicy,
-) -> tuple[tuple[PortProposal, ...], int, tuple[Subnet, ...]]:
-    """What becomes of each port, for how many there is room, and the fabric as it was seen: by UFM where
-    there is a `route` through it."""
-    from pathlib import Path as Place
-
-    from healthcheck.store.file import NAME, opened
-    from healthcheck.store.portdisables import open_ports
-    from healthcheck.sweep import fabriclook
-    from provisioning.fabric.disable import room
-    from provisioning.fabric.propose import harmful, links, named, proposals
-
-    cabling = read_plan(plan) if plan is not None else None
-    wanted: Mapping[FabricEnd, str]
-    if proposed or route is None:
-        looks = fabriclook.saved(Place(source)) if source is not None else asked(node or "", known, devices)
-        shown = tuple(look.subnet() for look in looks)
-    subnets = shown if route is None else tuple(route.look())
-    joined = joined_adapters(subnets, known, folder, rules)
-    if proposed:
-        found = joined if route is None else joined_adapters(shown, known, folder, rules)
-        wanted = harmful(_findings(looks, shown, found, cabling, since, folder, known, source))
-        if route is not None:       # UFM names adapters by the GUIDs of their ports; switches are the same
-            wanted = {_at_switch(shown, end): why for end, why in wanted.items()}
-    else:
-        wanted = dict.fromkeys((named(word, subnets) for word in ports), clean(reason or "by hand", 300))
-    ours: tuple[DisabledPort, ...] = ()
-    left = policy.ports.most(links(subnets))
-    if (folder / NAME).exists():
-        with opened(folder) as store:
-            ours = open_ports(store)
-        left = room(folder, policy.ports, subnets, time.time())
-    return proposals(subnets, joined, wanted, policy.ports, ours, cabling), left, subnets
-
-
-def _at_switch(subnets: Sequence[Subnet], end: FabricEnd) -> FabricEnd:
-    from healthcheck.subnet.portguard import switch_end
-
-    return next((switch_end(one, end) for one in subnets if one.port(end) is not None), end)
-
-
-def _findings(
-    looks: Sequence[FabricLook], subnets: Sequence[Subnet], joined: Any, cabling: Any, since: str | None,
-    folder: Path, known: Inventory | None, source: str | None,
-) -> Any:
-    from pathlib import Path as Place
-
-    from healthcheck.cli.fabriccheck import kept, of_folder
-    from healthcheck.subnet.check.whole import check_fabric
-
-    pairs = [(subnet, look.time) for subnet, look in zip(subnets, looks, strict=True)]
-    before = of_folder(Place(since)) if since is not None else kept(folder, pairs) if source is None else {}
-    if not before:
-        echo("note: there is no earlier sample of counters, so that no link is known to fail: "
-             + ("give --since FOLDER" if source is not None else "run muster fabric check first"), err=True)
-    return check_fabric(pairs, joined, cabling, None, before,
-                        [one.name for one in known if one.in_service] if known is not None else None).findings
 
 
 def _shown(plans: Sequence[PortProposal], room: int, *, live: bool) -> int:

@@ -17,7 +17,9 @@ system's, and a port's `type`, `peer` and states of a port that is up, are as NV
 A resource is a list, or where pages were asked for an object with the list in `data`.
 
 That `peer` is a port's name and an adapter's port a "Computer IB Port" is how NVIDIA's own plugins read them
-(Mellanox/ufm_sdk_3.0, plugins/pdr_deterministic_plugin).
+(Mellanox/ufm_sdk_3.0, plugins/pdr_deterministic_plugin); none of the guide's examples that were read shows a
+port that is up. So "LinkUp" is read as "Link Up" is, "4X" and "IB_4x" as "4x", "Switch" as "switch", and a
+rate by its name or in Gbps.
 
 A row that cannot be read makes the reading partial: what it lacks is not known to be absent. A value in
 another form ("N/A", null) is not known. What a field means is nowhere guessed: `severity`,
@@ -80,10 +82,15 @@ def _port(row: Mapping[str, Any], end: FabricEnd, switch: bool) -> FabricPort:
     return FabricPort(
         end, _STATES.get(_text(row, "logical_state").lower()),
         physical.replace(" ", "").lower() if _WORD.fullmatch(physical) else None,
-        _width(row, "active_width"), rate(_text(row, "active_speed").upper()),
+        _width(row, "active_width"), _speed(row),
         lid=lid if isinstance(lid, int) and not isinstance(lid, bool) and 0 < lid < 1 << 20 else None,
         port_guid=None if switch else guid_of(_text(row, "guid")),
         label=label if label not in ("", str(end.number)) else None, peer=peer if peer != end else None)
+
+
+def _speed(row: Mapping[str, Any]) -> str | None:
+    text = _text(row, "active_speed")
+    return rate(text) or rate(text.upper())
 
 
 def read_links(text: str, cut: bool = False) -> SubnetReading:

@@ -68,6 +68,14 @@ def test_a_link_that_is_down_is_found_and_a_saved_look_says_the_same(bed: Ufm, h
     assert json.loads(again.stdout) == json.loads(live.stdout)
 
 
+def test_hostile_names_and_words_are_shown_as_data(bed: Ufm, home: Path) -> None:
+    for name in (bed.name("leaf01", 5), bed.ends[bed.name("leaf01", 1)]):
+        bed.rows[name]["node_description"] = "\x1b[2J$(reboot)\n<b>:1"
+    bed.unhealthy[bed.name("leaf02", 5)] = ["\x1b]0;x\x07", "A" * 10_000, "\udcff"]
+    done = fabric(bed, home, "check", "--plan", "plan.csv")
+    assert done.returncode in (1, 3) and "\x1b" not in done.stdout + done.stderr and "A" * 200 not in done.stdout
+
+
 def test_what_ufm_did_not_give_is_said_again_when_the_look_is_read_again(bed: Ufm, home: Path) -> None:
     bed.faults = lambda method, path: 404 if path == "/app/unhealthy_ports" else None
     live = fabric(bed, home, "check", "--plan", "plan.csv", "--save", "kept")

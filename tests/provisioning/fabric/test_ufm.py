@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -10,22 +11,28 @@ from typing import Any
 
 import pytest
 
+from healthcheck.cli import fabriccheck
 from healthcheck.store import ledger, portdisables
 from healthcheck.store.file import opened
 from healthcheck.store.portdisables import DisabledPort, open_ports
+from healthcheck.subnet.cabling import PlannedEnd
 from healthcheck.subnet.join import FabricJoin
 from healthcheck.subnet.model import Subnet
+from healthcheck.sweep.fabriclook import saved
 from healthcheck.sweep.ufmrest import AUTH, UfmLogin, UfmRest
 from healthcheck.sweep.ufmwire import UfmError, place_of
 from healthcheck.triage.policy import PortPolicy
 from inventory.errors import UsageError
 from inventory.transport.httponce import HttpTrust
+from provisioning.cli import portsplanned
+from provisioning.cli.portsplanned import PortSite, PortsWanted
 from provisioning.fabric import disable as acting
 from provisioning.fabric.disable import LATE_S, PortOutcome, PortTools, settle
 from provisioning.fabric.propose import PortProposal, named, proposals
 from provisioning.fabric.route import PortAnswer, PortTarget
 from provisioning.fabric.ufm import UfmPorts
 from tests.command import muster
+from tests.testbed import fabricoutputs
 from tests.testbed.ibfabric import two_tiers
 from tests.testbed.ufm import PASSWORD, TOKEN, Ufm, serving
 
@@ -318,6 +325,20 @@ def test_a_job_of_which_nothing_can_be_read_is_said(plain: Bed) -> None:
     plain.ufm.faults = lambda method, path: b"<html>" if path.startswith("/jobs") else None
     answer = plain.route().set(target, enable=False, seen=seen)
     assert answer.done is None and "job 7 of UFM, last seen: no status" in answer.message and "web page" in answer.message
+
+
+def test_links_that_a_node_finds_to_fail_are_isolated_through_ufm(plain: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder, errors in (("before", {}), ("after", {(PlannedEnd("leaf01", "5"), "SymbolErrorCounter"): 5000,
+                                                      (PlannedEnd("gpu001", "mlx5_0"), "SymbolErrorCounter"): 5000})):
+        fabricoutputs.write(PLAN, plain.folder.parent / folder, errors)
+        (plain.folder.parent / folder / "look.json").write_text(json.dumps({"schema": "muster.fabric.look/1", "time": 1060.0 if errors else 1000.0}))
+    monkeypatch.setattr(portsplanned, "asked", lambda *given: saved(plain.folder.parent / "after"))      # as the node's tools print it
+    monkeypatch.setattr(fabriccheck, "kept", lambda *given: fabriccheck.of_folder(plain.folder.parent / "before"))
+    wanted = PortsWanted((), True, "gpu001", (), None, None, None, None)
+    found = portsplanned.planned(wanted, PortSite(None, None, plain.folder, HALF), plain.route())
+    assert sorted((one.place, bool(one.disable.refused)) for one in found.proposals) == [
+        ("leaf01 port 1 to gpu001 mlx5_0", True), ("leaf01 port 5 to spine01 port 1", False)]
+    assert found.subnets == plain.route().look() and found.room == 2
 
 
 def ports(bed: Bed, *words: str) -> tuple[int, str, str]:
