@@ -113,8 +113,9 @@ def _lasts(name: str, head: bytes, size: int) -> float:
             tail = file.read(PIECE)
     except OSError:
         tail = b""
-    seconds = sum(line.seconds * line.steps for piece in (head, tail) for line in
-                  StepLog("", LogClock(0.0)).read(piece.replace(b"\r", b"\n").decode("utf-8", "replace").split("\n")))
+    lines = [line for piece in (head, tail) for line in
+             StepLog("", LogClock(0.0)).read(piece.replace(b"\r", b"\n").decode("utf-8", "replace").split("\n"))]
+    seconds = sum(line.seconds * line.steps for line in lines) / max(1, len({line.rank for line in lines}))
     return seconds * size / max(1, len(head) + len(tail))
 
 

@@ -76,11 +76,10 @@ class StepLog:
         self._prefixes: Prefixes | None = None
         self._last: dict[int | None, tuple[int, float]] = {}    # step and time, by rank
         self._newest: StepTime | None = None
-        self._time = clock.near
+        self._begins = clock.near
         self._local: int | None = None
         self._epochs = epochs if epochs is not None else {}
         self._epoch: int | None = None
-        self.timed = True           # whether its lines have times; else they follow each other from `begins`
         self._block: _Block | None = None
         self._scores = nvrx.ScoreReader()
         self.forms: set[str] = set()
@@ -89,7 +88,7 @@ class StepLog:
 
     def begins(self, time: float) -> None:
         """When the first step began, in epoch seconds, for a log whose lines have no times."""
-        self._time = time
+        self._begins = time
 
     def read(self, lines: Sequence[str]) -> Iterator[StepTime]:
         """The step times in the next lines of the log."""
@@ -152,7 +151,7 @@ class StepLog:
         time = time if time is not None else stamp(text, self._clock)
         one = self._step(text, rank, prefix.node or self._host, time)
         if one is not None:
-            self._time, self._newest = one.time, one
+            self._newest = one
             yield one
         elif _BLOCK.search(text) is not None and self._newest is not None:
             self._block = _Block()
@@ -164,25 +163,28 @@ class StepLog:
         if named is None:
             return None
         form, step, seconds = named
-        before = self._last.get(rank)
+        before, newest = self._last.get(rank), self._newest
+        # Without times, a rank's steps follow each other; one that comes later begins with the newest step.
+        known = before[1] if before is not None else self._begins if newest is None else (
+            newest.time - newest.seconds * newest.steps)
         if form == "plain" and self._epoch is not None:
             step += self._before_epoch(self._epoch, step, before)
         passed = step - before[0] if before is not None else 1
         if before is not None and (passed == 0 or (rank is None and -_MIXED < passed < 0)) and (
                 time is None or time - before[1] <= (seconds or 0.0) + _SLACK_S):
             # Said again: by a second logger, a bar that is drawn again, what a checkpoint took; or by another rank.
-            self._remember(rank, before[0], time)
+            self._remember(rank, before[0], time if time is not None else known)
             return None
         steps = passed if 1 <= passed <= _MOST_STEPS else 1
         if seconds is None:
             # Without a duration of its own only the time since the line before tells.
             if before is None or time is None or time <= before[1] or passed != steps:
                 if before is None or time != before[1]:     # of lines in the same second the first counts
-                    self._remember(rank, step, time)
+                    self._remember(rank, step, time if time is not None else known)
                 return None
             seconds = (time - before[1]) / steps
         if time is None:
-            time, self.timed = self._time + seconds * steps, False
+            time = known + seconds * steps
         self._remember(rank, step, time)
         self.forms.add(form)
         return StepTime(self._job, rank, host, self._attempt, step, steps, time, seconds,
@@ -198,9 +200,9 @@ class StepLog:
             self._epochs[epoch] = so_far
         return self._epochs.get(epoch, 0)
 
-    def _remember(self, rank: int | None, step: int, time: float | None) -> None:
+    def _remember(self, rank: int | None, step: int, time: float) -> None:
         if len(self._last) < _MOST_RANKS or rank in self._last:
-            self._last[rank] = (step, time if time is not None else self._time)
+            self._last[rank] = (step, time)
 
     def _closed(self) -> Iterator[StepTime]:
         """The phases of each rank that a block of Megatron-LM's timers gave, at the newest step."""

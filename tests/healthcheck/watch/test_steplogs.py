@@ -119,3 +119,11 @@ def test_what_cannot_be_read_and_what_holds_no_steps_is_said(tmp_path: Path) -> 
     assert done.returncode == 3 and "old.log.gz: it is compressed" in done.stderr and "no line of 2 files is of step times" in done.stderr
     done = muster("watch", "--replay", "--log", "", home=tmp_path)
     assert done.returncode == 2 and "no such file or folder" in done.stderr
+
+
+def test_ranks_of_one_log_without_times_step_beside_each_other_and_not_after(tmp_path: Path) -> None:
+    steplogs.labelled(tmp_path)
+    watch = seen(tmp_path)
+    (attempt,) = watch.attempts
+    assert attempt.ended - attempt.began == pytest.approx(50, abs=1) and attempt.ranks == 8
+    assert max(one.time for one in watch.windows) == pytest.approx(attempt.ended)
