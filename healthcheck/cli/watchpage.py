@@ -13,6 +13,7 @@ import click
 
 from healthcheck.cli.options import minute
 from healthcheck.watch import document
+from healthcheck.watch.judged import unjudged
 from healthcheck.watch.model import Certainty, SlowPattern, StepPhase, WatchFinding
 from inventory.text import clean
 
@@ -136,7 +137,7 @@ def nothing(watch: JobWatch) -> str:
         return "nothing is known of it"
     if not watch.judged:
         return "what slows it is not known"
-    return "nothing is found that slows it" if watch.unjudged() else "nothing slows it"
+    return "nothing is found that slows it" if unjudged(watch) else "nothing slows it"
 
 
 class _Table:

@@ -10,8 +10,9 @@
     iter 10: loss 3.4512, time 250.12ms                                                     plain logs
 
 What launchers put before a line is taken off as in other logs of jobs (`healthcheck.joblog.prefix`). Where a
-line has a step and no duration, the times of two lines tell it. A step that comes again tells a restart; one that
-was only printed again, or by another rank in the same log without saying so, does not. Formats: github.com/NVIDIA/Megatron-LM
+line has a step and no duration, the times of two lines tell it. A step that comes again tells a restart; one
+that was only printed again, or by another rank in the same log without saying so, does not. Formats:
+github.com/NVIDIA/Megatron-LM
 megatron/training/training.py (training_log) and megatron/core/timers.py; github.com/NVIDIA/NeMo
 nemo/lightning/pytorch/callbacks/progress_printer.py; github.com/pytorch/torchtitan
 torchtitan/components/metrics.py.
@@ -172,7 +173,7 @@ class StepLog:
         passed = step - before[0] if before is not None else 1
         if before is not None and (passed == 0 or (rank is None and -_MIXED < passed < 0)) and (
                 time is None or time - before[1] <= (seconds or 0.0) + _SLACK_S):
-            # Said again: by a second logger, a bar that is drawn again, what a checkpoint took; or by another rank.
+            # Said again: by a second logger, a bar drawn again, what a checkpoint took; or by another rank.
             self._remember(rank, before[0], time if time is not None else known)
             return None
         steps = passed if 1 <= passed <= _MOST_STEPS else 1
@@ -191,7 +192,8 @@ class StepLog:
                         (NOT_MEASURED,) * len(PHASES))
 
     def _before_epoch(self, epoch: int, step: int, before: tuple[int, float] | None) -> int:
-        """How many steps the job had made before this epoch, where each counts its steps from the first again."""
+        """How many steps the job had made before this epoch, where each counts its steps from the first
+        again."""
         if epoch not in self._epochs and len(self._epochs) < _MOST_EPOCHS:
             earlier = max((one for one in self._epochs if one < epoch), default=None)
             so_far = self._epochs[earlier] if earlier is not None else 0
