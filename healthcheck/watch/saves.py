@@ -21,8 +21,8 @@ _NONE = (NOT_MEASURED,) * len(PHASES)
 @dataclass(frozen=True)
 class SlowSave:
     """A rank (its slot), or with None the whole job, is slow at checkpoints since the window of number
-    `since`, in `windows` of them: one takes `took` seconds and not `usual`, which costs `lost` seconds a step on
-    average."""
+    `since`, in `windows` of them: one takes `took` seconds and not `usual`, which costs `lost` seconds a step
+    on average."""
 
     slot: int | None
     since: int

@@ -18,16 +18,16 @@ _NEMO = re.compile(rf"train_step_timing in s[:=] ?{_NUMBER}")
 _NEMO_STEP = re.compile(rf"global_step[:=] ?{_NUMBER}")
 _STEP = re.compile(r"(?:^|[^\w.])(?:global[_ ]step|train[_ ]step|step|iteration|iter)\b[\]\[(\s:=#\"']{1,6}"
                    r"(\d{1,15})\b", re.IGNORECASE)
-_TIMED = re.compile(rf"(?<![\w./:]){_NUMBER} ?{_UNIT}(?![\w/])", re.IGNORECASE)
+_TIMED = re.compile(rf"(?<![\w.,/:]){_NUMBER} ?{_UNIT}(?![\w/])", re.IGNORECASE)
 # The names of a step's own time, the surest first; what has only elapsed may be of the whole job.
 _NAMES = (r"step[_ ]?time|iter(?:ation)?[_ ]?time|time[_ ]per[_ ](?:step|iteration)", "time|took|dt",
           "elapsed")
 _NAMED = tuple(re.compile(rf"\b(?:{names})(?:[_ ]?\(?(ms|s|sec|seconds)\)?)?[ :=\"']{{1,4}}{_NUMBER}"
                           r" ?(ms|s|sec|seconds)?(?![\w/])", re.IGNORECASE) for names in _NAMES)
 _OF_ANOTHER = re.compile(
-    r"\b(?:eta|remaining|left|total|since|timeout|avg|average|mean|min|max|data|batch|load(?:ing)?|fwd|forward|"
-    r"bwd|backward|opt|optim|optimizer|comm|communication|wait|sync|eval|evaluation|val|validation|save|saving|"
-    r"saved|checkpoint|ckpt)[\W_]{1,3}$", re.IGNORECASE)
+    r"\b(?:eta|remaining|left|total|since|timeout|avg|average|mean|min|max|data|batch|load(?:ing)?|fwd|"
+    r"forward|bwd|backward|opt|optim|optimizer|comm|communication|wait|sync|eval|evaluation|val|validation|save|"
+    r"saving|saved|checkpoint|ckpt)[\W_]{1,3}$", re.IGNORECASE)
 # Before the step: it is no step of training that the line speaks of.
 _NO_TRAINING = re.compile(
     r"\b(?:val|valid|validation|eval|evaluation|evaluating|sav(?:e|ed|ing)|checkpoint|checkpointing|ckpt|"

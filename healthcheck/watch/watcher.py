@@ -36,7 +36,6 @@ from healthcheck.watch.windows import RankValues, Windows
 KEPT_WINDOWS = 20_000
 KEPT_FINDINGS = 1_000
 _EXPLAINED = 0.5        # share of what the job lost that late ranks explain
-_SCORE_LOW = 0.7        # nvrx's own default threshold
 
 
 @dataclass(frozen=True)
@@ -121,7 +120,10 @@ class JobWatch:
     def add_scores(self, scores: Iterable[RankScore]) -> None:
         """Takes scores of NVIDIA's resiliency extension; the newest of each rank counts."""
         for score in scores:
-            self.scores[score.rank] = score
+            known = self.scores.get(score.rank)
+            # A warning names the rank alone: what was said of it before holds.
+            warned = replace(known, warned=True) if known is not None and score.score is None else score
+            self.scores[score.rank] = warned
 
     def settle(self, now: float, sources: hang.HangSources | None = None, *,
                heard: bool = True) -> WatchUpdate:
@@ -303,10 +305,8 @@ class JobWatch:
                 f"({worst.rank.sigmas:.0f} deviations, by {seen.basis.value}) in {worst.windows} windows")
 
     def _score_words(self, ranks: Sequence[int]) -> list[str]:
-        low = [(rank, score) for rank in ranks if (score := self.scores.get(rank)) is not None
-               and (score.warned or (score.score is not None and score.score < _SCORE_LOW))]
-        return [f"nvrx: rank {rank} {'is slow' if score.score is None else f'scores {score.score:.2f}'}"
-                for rank, score in low[:4]]
+        known = [score for rank in ranks if (score := self.scores.get(rank)) is not None]
+        return [score.words for score in known if score.low][:4]
 
     def _of_places(self, values: RankValues, seen: LateWindow) -> list[WatchFinding]:
         if not self._places:

@@ -100,6 +100,7 @@ def test_the_wrong_clock_of_one_rank_makes_no_time_between_steps(tmp_path: Path)
     ('{"step": 7, "loss": 2.1, "step_time_ms": 250.5}', 0.2505), ("step 7 (avg 310.0 ms) 250.5 ms", 0.2505),
     ("step 7 elapsed 3600.1 s step time 250.5 ms", 0.2505), ("step 7 data 5 ms fwd 80 ms bwd 160 ms", None),
     ("step 7 load time 12.0 ms time 250.5 ms", 0.2505), ("step 7 | 1.2 s/it", None),
+    ("step 7 loss 3 250,3 ms", None),
 ])
 def test_the_duration_of_a_step_is_its_own(line: str, seconds: float | None) -> None:
     found = step_of(line)

@@ -57,6 +57,14 @@ def test_a_log_of_the_whole_job_has_no_ranks(tmp_path: Path) -> None:
     assert code == 0 and "as a whole" in out and "0 ranks" not in out and "the log speaks for the whole job" in err
 
 
+def test_whom_a_report_of_nvrx_calls_slow_is_said_where_step_times_do_not_show_it(tmp_path: Path) -> None:
+    folder = written(tmp_path / "steps")
+    (folder / "nvrx.log").write_text("GPU relative performance:\n Worst performing 5/8 ranks:\n  Rank=3 Node=gpu001 Score=0.61\n"
+                                     "STRAGGLER DETECTION WARNING: Some GPUs have worse relative performance. Affected ranks: [3]\n")
+    code, out, err = replayed(folder)
+    assert code == 0 and "nothing is found that slows it" in out and "nvrx: rank 3 scores 0.61 on gpu001" in err
+
+
 def test_many_attempts_are_counted_and_the_last_ones_listed(tmp_path: Path) -> None:
     (tmp_path / "steps").mkdir()
     with (tmp_path / "steps/log").open("w") as file:
