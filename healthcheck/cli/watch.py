@@ -138,6 +138,8 @@ class _Watching:
 
     def run(self) -> int:
         """Goes on until the job is over; the exit code."""
+        from healthcheck.watch.judged import unjudged
+
         interrupted = False
         if self._sampler is not None:
             self._sampler.start()
@@ -151,7 +153,7 @@ class _Watching:
         self._ended(interrupted=interrupted)
         code = 130 if interrupted else self._code()
         caveats = (*self._logs.caveats(), *(self._sampler.caveats() if self._sampler is not None else ()),
-                   *self._silence, *self._watch.unjudged())
+                   *self._silence, *unjudged(self._watch))
         if self._asker is not None and self._asker.trouble:
             caveats = (*caveats, f"of the hang: {self._asker.trouble}")
         self._view.end(self._name, self._watch, caveats, code)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from healthcheck.joblog import flight, rasread
@@ -19,6 +19,7 @@ from healthcheck.watch.hang import HangSources
 from healthcheck.watch.model import StepTime
 from healthcheck.watch.nvrx import RankScore
 from healthcheck.watch.steptexts import StepLog, rank_of_file
+from healthcheck.watch.voices import Voices
 from inventory.errors import UsageError
 from inventory.text import clean, short
 
@@ -32,13 +33,13 @@ _MOST_DUMP = 64 << 20
 _TAIL = 1 << 20             # of a log, for what it says of a hang
 _MOST_TAILS = 64
 _CLOCKS_S = 5.0             # that clocks of file servers may be apart
-_TOLD_S = 60.0              # that a line of a hang may be older than the newest step: it was begun before that ended
+_TOLD_S = 60.0              # that a line of a hang may be older than the newest step's end
 
 
 class _Cursor:
     """One file: how far it was read, and the next of its lines."""
 
-    __slots__ = ("_name", "_rest", "heard", "inode", "lines", "log", "offset", "path", "pending", "skip", "trouble",
+    __slots__ = ("_name", "_rest", "inode", "lines", "log", "offset", "path", "pending", "skip", "trouble",
                  "written")
 
     def __init__(self, path: Path, log: StepLog) -> None:
@@ -50,7 +51,6 @@ class _Cursor:
         self.skip = False       # no text of a log: a dump, a checkpoint
         self.written = 0.0      # when what was read of it was, in epoch seconds
         self.trouble = ""       # why it cannot be read
-        self.heard: set[int | None] = set()     # the ranks whose voice it was, or would have been
 
     def fill(self, *, whole: bool) -> StepTime | None:
         """Makes `pending` the next step time, and gives it; None where there is none as yet. `whole` takes a
@@ -105,27 +105,18 @@ class _Cursor:
 
 
 def _lasts(name: str, head: bytes, size: int) -> float:
-    """About how many seconds the steps of a log took, by those at its begin and its end. It was written last when
-    the newest of them ended: that dates the lines of a log that has no times."""
+    """About how many seconds the steps of a log took, by those at its begin and its end. It was written last
+    when the newest of them ended: that dates the lines of a log that has no times."""
     try:
         with open(name, "rb") as file:
             file.seek(max(len(head), size - PIECE))
             tail = file.read(PIECE)
     except OSError:
         tail = b""
-    seconds = sum(line.seconds * line.steps for piece in (head, tail) for line in
-                  StepLog("", LogClock(0.0)).read(piece.replace(b"\r", b"\n").decode("utf-8", "replace").split("\n")))
+    texts = [piece.replace(b"\r", b"\n").decode("utf-8", "replace") for piece in (head, tail)]
+    lines = [line for text in texts for line in StepLog("", LogClock(0.0)).read(text.split("\n"))]
+    seconds = sum(line.seconds * line.steps for line in lines) / max(1, len({line.rank for line in lines}))
     return seconds * size / max(1, len(head) + len(tail))
-
-
-@dataclass(slots=True)
-class _Voice:
-    """The file that speaks for a rank, or for the job as a whole: from when, until which step and time."""
-
-    cursor: _Cursor
-    first: float
-    step: int = -1
-    last: float = 0.0
 
 
 class JobLogs:
@@ -134,7 +125,7 @@ class JobLogs:
     def __init__(self, places: Sequence[str], job: str, near: float) -> None:
         self._places, self._job, self._near = [Path(place) for place in places], job, near
         self._cursors: dict[Path, _Cursor] = {}
-        self._voices: dict[int | None, _Voice] = {}
+        self._voices = Voices()
         self._epochs: dict[int, int] = {}
         self._runs: set[Path] = set()       # folders of torchrun's attempts
         self.foreign = 0
@@ -158,8 +149,8 @@ class JobLogs:
         return newest
 
     def _log_of(self, path: Path) -> StepLog:
-        """The reader of a file, which knows what its path tells: FOLDER/attempt_0/3/stdout.log of torchrun is local
-        rank 3, which is the job's where there is one such folder, that of one node."""
+        """The reader of a file, which knows what its path tells: FOLDER/attempt_0/3/stdout.log of torchrun is
+        local rank 3, which is the job's where there is one such folder, that of one node."""
         rank, attempt = rank_of_file(path.name), None
         for at in _attempt_at(path):
             attempt, inner = int(path.parents[at - 1].name[8:]), path.parts[len(path.parts) - at:]
@@ -182,27 +173,11 @@ class JobLogs:
                 line: StepTime | None = first
                 ours = cursor.log.forms == {"muster"}       # each rank names itself, once
                 while line is not None and line.time <= until:
-                    if ours or self._speaks(cursor, line):
+                    if ours or self._voices.counts(cursor.path, line):
                         found.append(line)
                     line = next(cursor.lines, None) or cursor.fill(whole=whole)
                 cursor.pending = line
             yield self._ours(found)
-
-    def _speaks(self, cursor: _Cursor, line: StepTime) -> bool:
-        """Whether this line counts: the same steps may stand in a copy, or in the files of several ranks that are
-        not named; a file that begins where the one before ends is of a restart, or the next of a rotated log."""
-        voice = self._voices.get(line.rank)
-        if voice is None or voice.cursor is not cursor:
-            new = line.rank not in cursor.heard
-            cursor.heard.add(line.rank)
-            if voice is not None:
-                began, took = line.time - line.seconds * line.steps, 0.5 * line.seconds * line.steps
-                again = new and began >= max(voice.last - took, (voice.first + voice.last) / 2)
-                if not again and (line.step <= voice.step or line.time <= voice.last):
-                    return False
-            voice = self._voices[line.rank] = _Voice(cursor, line.time)
-        voice.step, voice.last = line.step, line.time
-        return True
 
     def finish(self) -> list[StepTime]:
         """What the ends of the logs complete."""
@@ -229,8 +204,8 @@ class JobLogs:
         if len(shut) > 4:
             found.append(f"{len(shut) - 4} other files cannot be read, either")
         if self._cursors and not any(cursor.log.forms for cursor in self._cursors.values()):
-            found.append(f"no line of {len(self._cursors)} file{'s' * (len(self._cursors) != 1)} is of step times: "
-                         "muster help watch shows the forms")
+            files = f"{len(self._cursors)} file{'s' * (len(self._cursors) != 1)}"
+            found.append(f"no line of {files} is of step times: muster help watch shows the forms")
         if self.foreign:
             found.append(f"{self.foreign} lines are of other jobs than {clean(self.named, 80)}")
         if len(self._cursors) >= MOST_FILES:
@@ -260,7 +235,8 @@ class JobLogs:
                     if tails < _MOST_TAILS and b"muster.step/" not in head:
                         tails += 1
                         file.seek(max(0, size - _TAIL))
-                        logs.append(_later(read_one(path.name, file.read(_TAIL), LogClock(near)), since - _TOLD_S))
+                        tail = read_one(path.name, file.read(_TAIL), LogClock(near))
+                        logs.append(_later(tail, since - _TOLD_S))
             except (OSError, rasread.NoRas):
                 continue
         return HangSources(merged(logs), answer, answered=answered)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import click
 
 from healthcheck.watch import document
+from healthcheck.watch.judged import unjudged
 from healthcheck.watch.model import Certainty, SlowPattern, StepPhase, WatchFinding
 from inventory.text import clean
 from inventory.times import minute
@@ -136,7 +137,7 @@ def nothing(watch: JobWatch) -> str:
         return "nothing is known of it"
     if not watch.judged:
         return "what slows it is not known"
-    return "nothing is found that slows it" if watch.unjudged() else "nothing slows it"
+    return "nothing is found that slows it" if unjudged(watch) else "nothing slows it"
 
 
 class _Table:

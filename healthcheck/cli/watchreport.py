@@ -87,6 +87,7 @@ def report(
     from healthcheck.report.watched import JobReport, document, suspects, text
     from healthcheck.report.watchkept import adopted, beyond
     from healthcheck.watch.goodput import goodput
+    from healthcheck.watch.judged import unjudged
     from healthcheck.watch.watcher import JobWatch, WatchSettings
     from inventory.locate import state_dir
 
@@ -121,8 +122,8 @@ def report(
     findings = adopted(tuple(watch.findings.values()), known)
     bad = suspects(findings)
     page = JobReport(job or found.named, goodput(watch.attempts, list(watch.windows), findings), mfu, no_mfu,
-                     findings, expected, no_forecast, notes, (*found.caveats(), *watch.unjudged()), bad, _spares(hosts, bad),
-                     beyond(known, findings))
+                     findings, expected, no_forecast, notes, (*found.caveats(), *unjudged(watch)), bad,
+                     _spares(hosts, bad), beyond(known, findings))
     if fmt == "json":
         click.echo(json.dumps(document(page), indent=1))
     else:

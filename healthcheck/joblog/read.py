@@ -99,7 +99,8 @@ def _flight(name: str, data: bytes) -> JobLog:
     try:
         found, known = flight.events(data, name), flight.ranks(data)
     except flight.NoDump as error:
-        unread = JobEvent(JobEventKind.ENTERED, f"flight recorder: a dump, and {error}", rank=flight.rank_of(name))
+        unread = JobEvent(JobEventKind.ENTERED, f"flight recorder: a dump, and {error}",
+                          rank=flight.rank_of(name))
         return JobLog((unread,), caveats=(f"{name}: a flight recorder's dump, {error}",))
     caveats = (() if not found or found[0].rank is not None
                else (f"{name}: whose dump it is, the file's name does not say",))

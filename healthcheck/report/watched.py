@@ -79,8 +79,8 @@ def text(page: JobReport, sentences: Sequence[str]) -> Iterator[str]:
     yield ""
     yield from _mfu(page)
     yield ""
-    yield ("what slowed it:" if sentences else "what slows it: not measured: no step times" if page.goodput is None
-           else "nothing is found that slows it")
+    yield ("what slowed it:" if sentences else "nothing is found that slows it" if page.goodput is not None
+           else "what slows it: not measured: no step times")
     yield from (f"- {line}" for line in sentences)
     if page.kept:
         yield "kept by muster watch --store while it ran, and not in its logs:"

@@ -55,7 +55,7 @@ class Attempts:
             attempt.ranks += 1
         else:
             number = progress.attempt
-            # Who does a step again begins it after the newest has ended; else it is a copy, or a start that lingers.
+            # Who does a step again begins it after the newest has ended; else it is a copy, or lingers.
             if step <= progress.step and time - 0.95 * line.seconds * steps < progress.time and (
                     name is None or self._by_name.get(name, number + 1) <= number):
                 return -1
@@ -81,7 +81,8 @@ class Attempts:
         """The attempts so far."""
         idle = [0.0, *(max(0.0, one.began - before.ended) for before, one in pairwise(self._attempts))]
         return tuple(JobAttempt(one.number, one.first, one.last, one.began, one.ended, one.ranks,
-                                one.lost_steps, idle_s) for one, idle_s in zip(self._attempts, idle, strict=False))
+                                one.lost_steps, idle_s)
+                     for one, idle_s in zip(self._attempts, idle, strict=False))
 
     def _joined(self, line: StepTime) -> int:
         """The attempt of a rank's first line."""

@@ -30,7 +30,8 @@ _FAULT_S = 0.02         # that one takes at most: a read of a slow disk, twice
 _MORE_WORK = 0.1        # of the excess that the rank spends on a CPU: it does more than its peers
 _COMMON = 0.5           # share of the finding's hosts that must measure it, where it has several
 # States that last as long as what they slow: one that was there for a part of the time only is not the cause.
-_LASTING = (SignalKind.THERMAL, SignalKind.POWER_BRAKE, SignalKind.POWER_CAP, SignalKind.CLOCKS, SignalKind.PCIE)
+_LASTING = (SignalKind.THERMAL, SignalKind.POWER_BRAKE, SignalKind.POWER_CAP, SignalKind.CLOCKS,
+            SignalKind.PCIE)
 _SOMEWHERE = "what was lost was lost on the way: at its link, at that of whom it sends to, or between them"
 # What the first brings about by itself: swapping reads disks and stops tasks, collecting garbage wants a CPU.
 _BRINGS = {WatchCause.HOST_MEMORY: (WatchCause.STORAGE, WatchCause.CPU),
@@ -148,7 +149,8 @@ def _by_signals(slowness: Slowness, store: SignalStore) -> dict[WatchCause, _Cas
 
 
 def _lasts(kind: SignalKind, strongest: NodeSignal, slowness: Slowness, store: SignalStore) -> bool:
-    """Whether it was measured for at least half of the time that the slowness lasts, where that is all the time."""
+    """Whether it was measured for at least half of the time that the slowness lasts, if it does not come and
+    go."""
     if slowness.pattern is SlowPattern.OSCILLATION:
         return True
     spans = [(min(one.until, slowness.until) - max(one.since, slowness.since), one.value >= kind.least)
@@ -175,8 +177,9 @@ def _of_most(slowness: Slowness, store: SignalStore) -> dict[WatchCause, _Case]:
         case.strength = max(case.strength, usual / kind.least)
         case.hosts |= dict.fromkeys(grown, usual / kind.least)
         case.kinds.add(kind)
+        earlier = kind.shown(median([before[host] or 0.0 for host in grown])).rpartition(": ")[2]
         case.words.append(f"{len(grown)} of {len(now)} nodes: {kind.shown(usual)} in the median, before "
-                          f"{kind.shown(median([before[host] or 0.0 for host in grown])).rpartition(': ')[2]}")
+                          f"{earlier}")
     return dict(found)
 
 

@@ -137,7 +137,9 @@ def _restart(before: JobAttempt, one: JobAttempt, hangs: dict[int, float],
 def _within(restarts: tuple[JobRestart, ...], left: float) -> tuple[JobRestart, ...]:
     """No more time is in steps done again than is in steps at all."""
     again = sum(one.again_s for one in restarts)
-    return restarts if again <= left else tuple(replace(one, again_s=one.again_s * left / again) for one in restarts)
+    if again <= left:
+        return restarts
+    return tuple(replace(one, again_s=one.again_s * left / again) for one in restarts)
 
 
 class _Parts:
@@ -186,6 +188,7 @@ class _Parts:
         self.left += count * left
 
     def slow(self, most: float) -> tuple[float, float]:
-        """The usual step without what is accounted for, and the seconds in steps slower than that, `most` at most."""
+        """The usual step without what is accounted for, and the seconds in steps slower than that, `most` at
+        most."""
         usual = sorted(left for left, _ in self._rest)[int(_USUAL * (len(self._rest) - 1))]
         return usual, min(most, sum(count * max(0.0, left - usual) for left, count in self._rest))

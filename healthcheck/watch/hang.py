@@ -29,8 +29,8 @@ class HangSources:
 
     @property
     def timeouts(self) -> tuple[float | None, ...]:
-        """When ranks gave up on a collective (epoch seconds, None where a line has no time); empty of a job of which
-        nothing says that it hung."""
+        """When ranks gave up on a collective (epoch seconds, None where a line has no time); empty of a job
+        of which nothing says that it hung."""
         events = self.log.events if self.log is not None else ()
         return tuple(one.time for one in events if one.kind is JobEventKind.TIMEOUT)
 
@@ -85,7 +85,8 @@ def who(progress: Mapping[int, int], hosts: Mapping[int, str], sources: HangSour
 
 
 def _mismatches(log: JobLog | None) -> tuple[str, ...]:
-    """Ranks that wait in different collectives of the same number and group: their programs went different ways."""
+    """Ranks that wait in different collectives of the same number and group: their programs went different
+    ways."""
     waits: dict[tuple[str, int], dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for one in log.events if log is not None else ():
         if one.kind is JobEventKind.TIMEOUT and one.rank is not None and one.work is not None and one.op:

@@ -1,5 +1,5 @@
-"""Who is slow at checkpoints. They come now and then, so that windows in a row say nothing of them: only windows that
-hold one are compared, with each other and between ranks."""
+"""Who is slow at checkpoints. They come now and then, so that windows in a row say nothing of them: only
+windows that hold one are compared, with each other and between ranks."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ _NONE = (NOT_MEASURED,) * len(PHASES)
 
 @dataclass(frozen=True)
 class SlowSave:
-    """A rank (its slot), or with None the whole job, is slow at checkpoints since the window of number `since`, in
-    `windows` of them: one takes `took` seconds and not `usual`, which costs `lost` seconds a step on average."""
+    """A rank (its slot), or with None the whole job, is slow at checkpoints since the window of number
+    `since`, in `windows` of them: one takes `took` seconds and not `usual`, which costs `lost` seconds a step
+    on average."""
 
     slot: int | None
     since: int

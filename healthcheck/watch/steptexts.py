@@ -10,8 +10,9 @@
     iter 10: loss 3.4512, time 250.12ms                                                     plain logs
 
 What launchers put before a line is taken off as in other logs of jobs (`healthcheck.joblog.prefix`). Where a
-line has a step and no duration, the times of two lines tell it. A step that comes again tells a restart; one that
-was only printed again, or by another rank in the same log without saying so, does not. Formats: github.com/NVIDIA/Megatron-LM
+line has a step and no duration, the times of two lines tell it. A step that comes again tells a restart; one
+that was only printed again, or by another rank in the same log without saying so, does not. Formats:
+github.com/NVIDIA/Megatron-LM
 megatron/training/training.py (training_log) and megatron/core/timers.py; github.com/NVIDIA/NeMo
 nemo/lightning/pytorch/callbacks/progress_printer.py; github.com/pytorch/torchtitan
 torchtitan/components/metrics.py.
@@ -76,11 +77,10 @@ class StepLog:
         self._prefixes: Prefixes | None = None
         self._last: dict[int | None, tuple[int, float]] = {}    # step and time, by rank
         self._newest: StepTime | None = None
-        self._time = clock.near
+        self._begins = clock.near
         self._local: int | None = None
         self._epochs = epochs if epochs is not None else {}
         self._epoch: int | None = None
-        self.timed = True           # whether its lines have times; else they follow each other from `begins`
         self._block: _Block | None = None
         self._scores = nvrx.ScoreReader()
         self.forms: set[str] = set()
@@ -89,7 +89,7 @@ class StepLog:
 
     def begins(self, time: float) -> None:
         """When the first step began, in epoch seconds, for a log whose lines have no times."""
-        self._time = time
+        self._begins = time
 
     def read(self, lines: Sequence[str]) -> Iterator[StepTime]:
         """The step times in the next lines of the log."""
@@ -152,7 +152,7 @@ class StepLog:
         time = time if time is not None else stamp(text, self._clock)
         one = self._step(text, rank, prefix.node or self._host, time)
         if one is not None:
-            self._time, self._newest = one.time, one
+            self._newest = one
             yield one
         elif _BLOCK.search(text) is not None and self._newest is not None:
             self._block = _Block()
@@ -164,32 +164,36 @@ class StepLog:
         if named is None:
             return None
         form, step, seconds = named
-        before = self._last.get(rank)
+        before, newest = self._last.get(rank), self._newest
+        # Without times, a rank's steps follow each other; one that comes later begins with the newest step.
+        known = before[1] if before is not None else self._begins if newest is None else (
+            newest.time - newest.seconds * newest.steps)
         if form == "plain" and self._epoch is not None:
             step += self._before_epoch(self._epoch, step, before)
         passed = step - before[0] if before is not None else 1
         if before is not None and (passed == 0 or (rank is None and -_MIXED < passed < 0)) and (
                 time is None or time - before[1] <= (seconds or 0.0) + _SLACK_S):
-            # Said again: by a second logger, a bar that is drawn again, what a checkpoint took; or by another rank.
-            self._remember(rank, before[0], time)
+            # Said again: by a second logger, a bar drawn again, what a checkpoint took; or by another rank.
+            self._remember(rank, before[0], time if time is not None else known)
             return None
         steps = passed if 1 <= passed <= _MOST_STEPS else 1
         if seconds is None:
             # Without a duration of its own only the time since the line before tells.
             if before is None or time is None or time <= before[1] or passed != steps:
                 if before is None or time != before[1]:     # of lines in the same second the first counts
-                    self._remember(rank, step, time)
+                    self._remember(rank, step, time if time is not None else known)
                 return None
             seconds = (time - before[1]) / steps
         if time is None:
-            time, self.timed = self._time + seconds * steps, False
+            time = known + seconds * steps
         self._remember(rank, step, time)
         self.forms.add(form)
         return StepTime(self._job, rank, host, self._attempt, step, steps, time, seconds,
                         (NOT_MEASURED,) * len(PHASES))
 
     def _before_epoch(self, epoch: int, step: int, before: tuple[int, float] | None) -> int:
-        """How many steps the job had made before this epoch, where each counts its steps from the first again."""
+        """How many steps the job had made before this epoch, where each counts its steps from the first
+        again."""
         if epoch not in self._epochs and len(self._epochs) < _MOST_EPOCHS:
             earlier = max((one for one in self._epochs if one < epoch), default=None)
             so_far = self._epochs[earlier] if earlier is not None else 0
@@ -198,9 +202,9 @@ class StepLog:
             self._epochs[epoch] = so_far
         return self._epochs.get(epoch, 0)
 
-    def _remember(self, rank: int | None, step: int, time: float | None) -> None:
+    def _remember(self, rank: int | None, step: int, time: float) -> None:
         if len(self._last) < _MOST_RANKS or rank in self._last:
-            self._last[rank] = (step, time if time is not None else self._time)
+            self._last[rank] = (step, time)
 
     def _closed(self) -> Iterator[StepTime]:
         """The phases of each rank that a block of Megatron-LM's timers gave, at the newest step."""

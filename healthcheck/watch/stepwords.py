@@ -1,7 +1,7 @@
 """What a line of a training log says of a step: its number, and how long it took where the line says so.
 
-Words differ by program. A duration is a step's own where a name says so, or where no word before it says that it
-is of something else: a phase, an average, what is left to do. Rates ("1.2 s/it") are none.
+Words differ by program. A duration is a step's own where a name says so, or where no word before it says that
+it is of something else: a phase, an average, what is left to do. Rates ("1.2 s/it") are none.
 """
 
 from __future__ import annotations
@@ -18,25 +18,26 @@ _NEMO = re.compile(rf"train_step_timing in s[:=] ?{_NUMBER}")
 _NEMO_STEP = re.compile(rf"global_step[:=] ?{_NUMBER}")
 _STEP = re.compile(r"(?:^|[^\w.])(?:global[_ ]step|train[_ ]step|step|iteration|iter)\b[\]\[(\s:=#\"']{1,6}"
                    r"(\d{1,15})\b", re.IGNORECASE)
-_TIMED = re.compile(rf"(?<![\w./:]){_NUMBER} ?{_UNIT}(?![\w/])", re.IGNORECASE)
+_TIMED = re.compile(rf"(?<![\w.,/:]){_NUMBER} ?{_UNIT}(?![\w/])", re.IGNORECASE)
 # The names of a step's own time, the surest first; what has only elapsed may be of the whole job.
-_NAMES = (r"step[_ ]?time|iter(?:ation)?[_ ]?time|time[_ ]per[_ ](?:step|iteration)", "time|took|dt", "elapsed")
+_NAMES = (r"step[_ ]?time|iter(?:ation)?[_ ]?time|time[_ ]per[_ ](?:step|iteration)", "time|took|dt",
+          "elapsed")
 _NAMED = tuple(re.compile(rf"\b(?:{names})(?:[_ ]?\(?(ms|s|sec|seconds)\)?)?[ :=\"']{{1,4}}{_NUMBER}"
                           r" ?(ms|s|sec|seconds)?(?![\w/])", re.IGNORECASE) for names in _NAMES)
 _OF_ANOTHER = re.compile(
-    r"\b(?:eta|remaining|left|total|since|timeout|avg|average|mean|min|max|data|batch|load(?:ing)?|fwd|forward|bwd|"
-    r"backward|opt|optim|optimizer|comm|communication|wait|sync|eval|evaluation|val|validation|save|saving|saved|"
-    r"checkpoint|ckpt)[\W_]{1,3}$", re.IGNORECASE)
+    r"\b(?:eta|remaining|left|total|since|timeout|avg|average|mean|min|max|data|batch|load(?:ing)?|fwd|"
+    r"forward|bwd|backward|opt|optim|optimizer|comm|communication|wait|sync|eval|evaluation|val|validation|save|"
+    r"saving|saved|checkpoint|ckpt)[\W_]{1,3}$", re.IGNORECASE)
 # Before the step: it is no step of training that the line speaks of.
 _NO_TRAINING = re.compile(
-    r"\b(?:val|valid|validation|eval|evaluation|evaluating|sav(?:e|ed|ing)|checkpoint|checkpointing|ckpt|loaded|"
-    r"loading|resum(?:e|ed|ing)|restor(?:e|ed|ing))\b(?=[\s:\]])", re.IGNORECASE)
+    r"\b(?:val|valid|validation|eval|evaluation|evaluating|sav(?:e|ed|ing)|checkpoint|checkpointing|ckpt|"
+    r"loaded|loading|resum(?:e|ed|ing)|restor(?:e|ed|ing))\b(?=[\s:\]])", re.IGNORECASE)
 _EPOCH = re.compile(r"\bepoch\b[\]\[(\s:=#\"']{1,6}(\d{1,9})(?![\d.])", re.IGNORECASE)
 
 
 def step_of(text: str) -> tuple[str, int, float | None] | None:
-    """The form of the line, its step, and the seconds of one step where it says so; None where it is of no step
-    of training."""
+    """The form of the line, its step, and the seconds of one step where it says so; None where it is of no
+    step of training."""
     if (found := _MEGATRON.search(text)) is not None:
         return "Megatron-LM", int(found[1]), _bounded(float(found[2]) / 1000)
     if (found := _NEMO.search(text)) is not None:

@@ -13,7 +13,7 @@ from healthcheck.watch import hang
 from healthcheck.watch.causes import Slowness, cause_of
 from healthcheck.watch.groups import Accused, Group, grouped
 from healthcheck.watch.jobwide import JobSeries, JobSpeed
-from healthcheck.watch.late import EFFECT, LEAST_PEERS, SIGMAS, LateRank, LateWindow, OwnBasis, late_ranks
+from healthcheck.watch.late import EFFECT, SIGMAS, LateRank, LateWindow, OwnBasis, late_ranks
 from healthcheck.watch.model import (
     COMMUNICATION,
     PHASES,
@@ -36,7 +36,6 @@ from healthcheck.watch.windows import RankValues, Windows
 KEPT_WINDOWS = 20_000
 KEPT_FINDINGS = 1_000
 _EXPLAINED = 0.5        # share of what the job lost that late ranks explain
-_SCORE_LOW = 0.7        # nvrx's own default threshold
 
 
 @dataclass(frozen=True)
@@ -96,7 +95,7 @@ class JobWatch:
         self._late: dict[int, _Late] = {}
         self._steps: dict[int, tuple[int, float]] = {}      # by window of this attempt: first step, its begin
         self._attempt, self._number = -1, -1
-        self._most = 0              # windows of one attempt
+        self.most = 0              # windows of one attempt
         self._cells, self._late_cells = 0, 0
         self._open: dict[str, str] = {}                     # what is going on -> id of its finding
         self._heard = 0.0
@@ -121,7 +120,10 @@ class JobWatch:
     def add_scores(self, scores: Iterable[RankScore]) -> None:
         """Takes scores of NVIDIA's resiliency extension; the newest of each rank counts."""
         for score in scores:
-            self.scores[score.rank] = score
+            known = self.scores.get(score.rank)
+            # A warning names the rank alone: what was said of it before holds.
+            warned = replace(known, warned=True) if known is not None and score.score is None else score
+            self.scores[score.rank] = warned
 
     def settle(self, now: float, sources: hang.HangSources | None = None, *,
                heard: bool = True) -> WatchUpdate:
@@ -147,25 +149,7 @@ class JobWatch:
     @property
     def judged(self) -> bool:
         """Whether there were windows enough, in one attempt, to accuse anyone."""
-        return self._most >= RECENT_LATE
-
-    def unjudged(self) -> tuple[str, ...]:
-        """What the windows cannot show, a line each; of a job of which nothing is known, nothing."""
-        if not self.windows or self.last is None:
-            return ()
-        found = []
-        if not self.judged:
-            found.append(f"too few step times to say what slows it: {self._most} windows of {self.input.per} steps in a "
-                         f"row, at least {RECENT_LATE} are needed")
-        alone = sum(rank is not None for rank in self.ranks) - self.last.judged
-        if self.ranks == (None,):
-            found.append("the log speaks for the whole job: which rank it waits for is not known")
-        elif self.basis is OwnBasis.TOTALS:
-            found.append("ranks time no phases: in synchronous training each waits for the slowest, which is not known")
-        elif alone > 0:
-            found.append(f"{alone} rank{'s' * (alone != 1)} could not be compared: no phases, or fewer than "
-                         f"{LEAST_PEERS} ranks of the same role")
-        return tuple(found)
+        return self.most >= RECENT_LATE
 
     @property
     def heard(self) -> float:
@@ -189,8 +173,8 @@ class JobWatch:
         return self._taken(self.input.finish())
 
     def hung(self, sources: hang.HangSources) -> WatchUpdate:
-        """At the end of finished logs: whether the job hung to its end. Ranks that gave up waiting after its last step
-        say so, or an answer of RAS that misses some, long after it."""
+        """At the end of finished logs: whether the job hung to its end. Ranks that gave up waiting after its
+        last step say so, or an answer of RAS that misses some, long after it."""
         if not self.attempts:
             return WatchUpdate()
         self._heard = ended = self.attempts[-1].ended
@@ -215,7 +199,7 @@ class JobWatch:
         if values.attempt != self._attempt:
             found += self._restarted(values.attempt)
         self._number += 1
-        self._most = max(self._most, self._number + 1)
+        self.most = max(self.most, self._number + 1)
         seen = late_ranks(values, self._settings.effect, self._settings.sigmas)
         self.last, self.basis, self.ranks, self.hosts = seen, seen.basis, values.ranks, values.hosts
         began = values.time - seen.seconds * (values.last - values.first + 1)
@@ -310,7 +294,7 @@ class JobWatch:
             values.gpus[worst.slot] if group.level is WatchLevel.RANK else "")
         if pattern is SlowPattern.STEADY:
             evidence.append("a rank that has more work than its peers looks the same: give it a role")
-        # All wait for it, so that the step without it is shorter; but for step times alone, by which no one waits.
+        # All wait for it, so that the step without it is shorter; but by step times alone no one waits.
         usual = seen.seconds - (worst.excess if seen.basis is not OwnBasis.TOTALS else 0.0)
         return self._put(group.subject, slowness, group.level, tuple(one.rank for one in group.accused),
                          group.hosts, values, first, worst.excess, usual, tuple(evidence))
@@ -321,10 +305,8 @@ class JobWatch:
                 f"({worst.rank.sigmas:.0f} deviations, by {seen.basis.value}) in {worst.windows} windows")
 
     def _score_words(self, ranks: Sequence[int]) -> list[str]:
-        low = [(rank, score) for rank in ranks if (score := self.scores.get(rank)) is not None
-               and (score.warned or (score.score is not None and score.score < _SCORE_LOW))]
-        return [f"nvrx: rank {rank} {'is slow' if score.score is None else f'scores {score.score:.2f}'}"
-                for rank, score in low[:4]]
+        known = [score for rank in ranks if (score := self.scores.get(rank)) is not None]
+        return [score.words for score in known if score.low][:4]
 
     def _of_places(self, values: RankValues, seen: LateWindow) -> list[WatchFinding]:
         if not self._places:
@@ -363,14 +345,17 @@ class JobWatch:
             what = "checkpoints" if one.slot is None else f"checkpoints of rank {rank}"
             hosts = tuple(filter(None, values.hosts[one.slot:one.slot + 1] if one.slot is not None else ()))
             beside = "usually" if one.slot is None else "those of its peers"
-            words = (f"a checkpoint takes {one.took:.3g} s, {beside} {one.usual:.3g} s, in {one.windows} windows with one",)
+            words = (f"a checkpoint takes {one.took:.3g} s, {beside} {one.usual:.3g} s, in {one.windows} "
+                     "windows with one",)
             level = WatchLevel.JOB if one.slot is None else WatchLevel.RANK
-            slowness = Slowness(level, hosts or tuple(dict.fromkeys(filter(None, values.hosts))), self._begin(one.since),
-                                values.time, SlowPattern.STEADY if one.since <= 1 else SlowPattern.STEP_DOWN,
-                                StepPhase.CHECKPOINT)
+            slowness = Slowness(
+                level, hosts or tuple(dict.fromkeys(filter(None, values.hosts))), self._begin(one.since),
+                values.time, SlowPattern.STEADY if one.since <= 1 else SlowPattern.STEP_DOWN,
+                StepPhase.CHECKPOINT)
             going_on.add(what)
+            run = LateRun(since=one.since, windows=one.windows)
             found.append(self._put(what, slowness, level, (rank,) if rank is not None else (), hosts, values,
-                                   LateRun(since=one.since, windows=one.windows), one.lost, self._series.usual(), words))
+                                   run, one.lost, self._series.usual(), words))
         for what in [what for what in self._open if what.startswith("checkpoints") and what not in going_on]:
             found += self._end(what)
         return found
@@ -398,7 +383,7 @@ class JobWatch:
             words.append("with step times alone it is not known which rank the others wait for: each waits "
                          "for the slowest")
         alone = len(seen.slots) - seen.judged
-        if 0 < alone and seen.basis is not OwnBasis.TOTALS:
+        if alone > 0 and seen.basis is not OwnBasis.TOTALS:
             words.append(f"{alone} of {len(seen.slots)} ranks could not be compared")
         run = LateRun(since=speed.since, windows=max(1, self._number - speed.since + 1))
         slowness = Slowness(WatchLevel.JOB, hosts, self._begin(speed.since), values.time, speed.pattern,
@@ -416,8 +401,8 @@ class JobWatch:
             id_, WatchLevel.RANK if verdict.ranks else WatchLevel.JOB, what or "the job", verdict.ranks,
             verdict.hosts, SlowPattern.HANG, StepPhase.COMMUNICATION if verdict.sure and verdict.ranks
             else None, self._attempt, newest, self._heard, now, 0, now - self._heard, 1.0,
-            True, evidence=(f"no line for {now - self._heard:.0f} s" if now > self._heard else "no step after it",
-                            *verdict.evidence))
+            True, evidence=(f"no line for {now - self._heard:.0f} s" if now > self._heard
+                            else "no step after it", *verdict.evidence))
         return self._changed(finding)
 
     def _put(self, what: str, slowness: Slowness, level: WatchLevel, ranks: tuple[int, ...],

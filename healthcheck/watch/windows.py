@@ -52,8 +52,8 @@ class _Ranks:
 @dataclass(slots=True)
 class _Open:
     """One window while lines still come, by slot: how many steps, and their only line or the sums over them
-    (seconds, phases, gc, delay, faults, cpu) with the time of the last. Most windows of long jobs have one line of
-    each rank."""
+    (seconds, phases, gc, delay, faults, cpu) with the time of the last. Most windows of long jobs have one
+    line of each rank."""
 
     steps: list[int]
     rows: list[StepTime | list[float] | None]
@@ -159,7 +159,7 @@ class Windows:
             if attempt < 0:
                 continue
             # Taken apart at once: this runs for each line, and each attribute costs as much as an addition.
-            (_, rank, host, _, step, steps, time, mean, phases, role, in_gc, waited, faulted, _, ran, _) = line
+            _, rank, host, _, step, steps, time, mean, phases, role, in_gc, waited, faulted, _, ran, _ = line
             slot = slots.get(rank)
             if slot is None:
                 slot = self._joined(line)
@@ -215,8 +215,8 @@ class Windows:
         return slot
 
     def _moved(self, slot: int, attempt: int, line: StepTime) -> None:
-        """A rank may run elsewhere, in another role, after a restart: windows of the attempt before keep where
-        it ran then."""
+        """A rank may run elsewhere, in another role, after a restart: windows of the attempt before keep
+        where it ran then."""
         now = self._who
         if attempt < self._named or (line.host in ("", now.hosts[slot]) and line.role == now.roles[slot]):
             return
@@ -250,7 +250,7 @@ class Windows:
         time = median([row[-1] if type(row) is list else row.time  # type: ignore[union-attr]
                        for row in window.rows if row is not None])
         self.attempts.closed(key[0], time)
-        # Of an attempt that goes on, who moved after the window was opened; of an older one, who joined later.
+        # Of an attempt that goes on, who moved since the window was opened; of an older one, who joined.
         then, now = window.who if key[0] < self._named else self._who, self._who
         hosts, roles, gpus = ((*old, *new[len(old):]) for old, new in (
             (then.hosts, now.hosts), (then.roles, now.roles), (then.gpus, now.gpus)))

@@ -113,3 +113,9 @@ def torchruns_folders(folder: Path) -> None:
 
 
 TWO_STARTS = (one_file, one_bare_file, a_bare_file_each, torchruns_folders)
+
+
+def labelled(folder: Path, ranks: int = 8) -> None:
+    """All ranks in one file without times; the last one joins at step 100."""
+    (folder / "slurm.out").write_text("".join(f"{rank}: {text}\n" for step, (_, text) in enumerate(stepping(1, 200, 0))
+                                              for rank in range(ranks) if rank < ranks - 1 or step >= 100))

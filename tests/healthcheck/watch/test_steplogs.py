@@ -100,6 +100,7 @@ def test_the_wrong_clock_of_one_rank_makes_no_time_between_steps(tmp_path: Path)
     ('{"step": 7, "loss": 2.1, "step_time_ms": 250.5}', 0.2505), ("step 7 (avg 310.0 ms) 250.5 ms", 0.2505),
     ("step 7 elapsed 3600.1 s step time 250.5 ms", 0.2505), ("step 7 data 5 ms fwd 80 ms bwd 160 ms", None),
     ("step 7 load time 12.0 ms time 250.5 ms", 0.2505), ("step 7 | 1.2 s/it", None),
+    ("step 7 loss 3 250,3 ms", None),
 ])
 def test_the_duration_of_a_step_is_its_own(line: str, seconds: float | None) -> None:
     found = step_of(line)
@@ -119,3 +120,11 @@ def test_what_cannot_be_read_and_what_holds_no_steps_is_said(tmp_path: Path) -> 
     assert done.returncode == 3 and "old.log.gz: it is compressed" in done.stderr and "no line of 2 files is of step times" in done.stderr
     done = muster("watch", "--replay", "--log", "", home=tmp_path)
     assert done.returncode == 2 and "no such file or folder" in done.stderr
+
+
+def test_ranks_of_one_log_without_times_step_beside_each_other_and_not_after(tmp_path: Path) -> None:
+    steplogs.labelled(tmp_path)
+    watch = seen(tmp_path)
+    (attempt,) = watch.attempts
+    assert attempt.ended - attempt.began == pytest.approx(50, abs=1) and attempt.ranks == 8
+    assert max(one.time for one in watch.windows) == pytest.approx(attempt.ended)
