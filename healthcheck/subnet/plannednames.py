@@ -33,6 +33,13 @@ _PLAIN = re.compile(r"[A-Za-z]{0,12}(\d{1,3})")
 _LETTERS = string.ascii_letters + "_"
 
 
+def other_guids(plan: CablingPlan, subnet: Subnet) -> Mapping[str, str]:
+    """Switches with the name of a planned one of which the plan has another GUID: that by their own."""
+    planned = {name: guid_of(device.guid) for name, device in plan.devices.items() if device.guid is not None}
+    return {guid: known for guid, name in switch_names(plan, subnet).items()
+            if (known := planned.get(name)) is not None and known != guid}
+
+
 def switch_names(plan: CablingPlan, subnet: Subnet) -> Mapping[str, str]:
     """The planned name of each switch of a subnet, by GUID: by the GUID that the plan has, or by what the
     switch calls itself. A name that two switches of one subnet give is given to none."""

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from healthcheck.subnet.cabled import CabledFabric, SeenCable
 from healthcheck.subnet.cabling import CablingPlan, PlannedEnd, Tier
+from healthcheck.subnet.join import system_name
 from healthcheck.subnet.model import CableModule, FabricEnd, FabricLink, Subnet
 from healthcheck.subnet.plancheck import named
-from healthcheck.subnet.plannednames import PlannedNames
+from healthcheck.subnet.plannednames import PlannedNames, other_guids
 
 _MOST_NOTES = 20  # lines of a subnet that could not be read
 
@@ -54,7 +55,7 @@ def cabled(plan: CablingPlan, looked: Sequence[tuple[Subnet, PlannedNames]]) -> 
             f"plane {plane or '(without a name)'}: no subnet of this name was read"
             for plane in sorted(unread)
         ]
-    notes += _placed_switches(plan, looked)
+    notes += _odd_switches(plan, looked)
     return CabledFabric(
         tuple(cables.values()), frozenset(_devices(subnets, names)), frozenset(partial), tuple(notes),
         {name: _why_assumed(subnet.devices[end.guid].description, of_host=end in those.of_host)
@@ -69,8 +70,8 @@ def _why_assumed(description: str, *, of_host: bool) -> str:
     return f"what is in the place of the planned adapter calls itself {description or 'nothing'}"
 
 
-def _placed_switches(plan: CablingPlan, looked: Iterable[tuple[Subnet, PlannedNames]]) -> Iterable[str]:
-    """A line for each switch that does not say that it is the planned one."""
+def _odd_switches(plan: CablingPlan, looked: Iterable[tuple[Subnet, PlannedNames]]) -> Iterable[str]:
+    """A line for each switch that does not say that it is the planned one, or has another GUID."""
     for subnet, names in looked:
         placed = {(name.device, end.guid) for end, name in names.placed.items()
                   if plan.devices[name.device].tier is not Tier.HOST}
@@ -78,6 +79,9 @@ def _placed_switches(plan: CablingPlan, looked: Iterable[tuple[Subnet, PlannedNa
             said = subnet.devices[guid].description
             yield (f"{name}: no switch calls itself so; by its cables it is the one that calls itself "
                    f"{said or 'nothing'} (0x{guid})")
+        for guid, expected in other_guids(plan, subnet).items():
+            name = system_name(subnet.devices[guid].description)
+            yield f"{name}: its GUID is 0x{guid}, and in the plan 0x{expected}"
 
 
 def _devices(subnets: Iterable[Subnet], names: Mapping[FabricEnd, PlannedEnd]) -> Iterable[str]:
