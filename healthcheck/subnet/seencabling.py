@@ -10,6 +10,7 @@ from healthcheck.subnet.join import system_name
 from healthcheck.subnet.model import CableModule, FabricEnd, FabricLink, Subnet
 from healthcheck.subnet.plancheck import named
 from healthcheck.subnet.plannednames import PlannedNames, other_guids
+from inventory.text import many
 
 _MOST_NOTES = 20  # lines of a subnet that could not be read
 
@@ -25,6 +26,7 @@ def cabled(plan: CablingPlan, looked: Sequence[tuple[Subnet, PlannedNames]]) -> 
     planes = {cable.plane for cable in plan.cables}
     planned = {end for cable in plan.cables for end in (cable.a, cable.b)}
     partial: set[str | None] = set()
+    beside = 0
     notes = [line for subnet in subnets for line in subnet.unread[:_MOST_NOTES]]
     cables: dict[FabricLink, SeenCable] = {}
     used: dict[PlannedEnd, SeenCable] = {}
@@ -38,9 +40,10 @@ def cabled(plan: CablingPlan, looked: Sequence[tuple[Subnet, PlannedNames]]) -> 
             if link in cables:
                 continue
             ends = [names.get(end) or _nameless(subnet, end) for end in (link.a, link.b)]
-            if subnet.ethernet and not planned & set(ends) and any(
-                    end.device not in plan.devices for end in ends):
-                continue        # a node's other networks, which are not of this plan
+            strange = sum(end.device not in plan.devices for end in ends)
+            if strange == 2 or (subnet.ethernet and strange and not planned & set(ends)):
+                beside += 1     # of Ethernet also a node's other networks
+                continue
             cable = _cable(ends[0], ends[1], [subnet.modules.get(end) for end in (link.a, link.b)])
             taken = next((end for end in cable.ends if end in used), None)
             if taken is not None:
@@ -56,6 +59,8 @@ def cabled(plan: CablingPlan, looked: Sequence[tuple[Subnet, PlannedNames]]) -> 
             for plane in sorted(unread)
         ]
     notes += _odd_switches(plan, looked)
+    if beside:
+        notes.append(f"{many(beside, 'link')} of devices that the plan does not name are not compared")
     return CabledFabric(
         tuple(cables.values()), frozenset(_devices(subnets, names)), frozenset(partial), tuple(notes),
         {name: _why_assumed(subnet.devices[end.guid].description, of_host=end in those.of_host)

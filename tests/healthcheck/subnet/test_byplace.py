@@ -170,3 +170,9 @@ def test_a_whole_folder_of_outputs_is_as_planned(tmp_path: Path) -> None:
 def test_a_cable_between_unplanned_ports_is_no_place() -> None:
     extra = PlannedCable(PlannedEnd("leaf01", "20"), PlannedEnd("leaf02", "20"))
     assert kinds(diff(PLAN, see(CablingPlan(PLAN.devices, (*PLAN.cables, extra))))) == [DifferenceKind.EXTRA]
+
+
+def test_a_fabric_none_of_whose_devices_the_plan_names_is_unknown_and_nothing_is_pulled() -> None:
+    found = diff(PLAN, see(PLAN, {key: f"other{at}" for at, key in enumerate(node_guids(PLAN))}))
+    assert set(kinds(found)) == {DifferenceKind.UNKNOWN} and found.plugs == 0 and found.same == 0
+    assert f"{len(PLAN.cables)} links of devices that the plan does not name are not compared" in found.notes
