@@ -8,7 +8,7 @@ no proof of who it is, so that those who use it say so.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -68,21 +68,24 @@ class Standing:
         return len(self.placed) > before
 
     def _switches(self) -> bool:
-        """Names switches, at least half of whose known neighbours are planned for one that is not seen."""
+        """Names switches of which at least half of the cables end as planned for one that is not seen."""
         claims: dict[str, list[FabricDevice]] = defaultdict(list)
         for device in self._unnamed:
-            far = [name for port in device.ports.values() if (name := self._name(port.peer)) is not None]
-            votes = Counter(wanted.device for name in far if (wanted := self._partner.get(name)) is not None
-                            and wanted.device not in self._there and not self._is_host(wanted.device))
-            for planned, count in votes.most_common(1):
-                if count * 2 >= len(far):
-                    claims[planned].append(device)
+            joined = [(port.end, name) for port in device.ports.values()
+                      if (name := self._name(port.peer)) is not None]
+            wanted = [(end, self._partner[name]) for end, name in joined if name in self._partner]
+            for planned in {name.device for _, name in wanted} - self._there:
+                if not self._is_host(planned):
+                    own = self.port_names(device, planned)
+                    if 2 * sum(own[end] == name for end, name in wanted) >= max(1, len(joined)):
+                        claims[planned].append(device)
         alone = {planned: those[0] for planned, those in claims.items() if len(those) == 1}
         for planned, device in alone.items():
-            self._unnamed.remove(device)
-            self._there.add(planned)
-            for end, own in self.port_names(device, planned).items():
-                self._place(end, own)
+            if device in self._unnamed:
+                self._unnamed.remove(device)
+                self._there.add(planned)
+                for end, own_name in self.port_names(device, planned).items():
+                    self._place(end, own_name)
         return bool(alone)
 
     def _last_of_each_host(self) -> None:

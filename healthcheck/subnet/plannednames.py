@@ -33,6 +33,13 @@ _PLAIN = re.compile(r"[A-Za-z]{0,12}(\d{1,3})")
 _LETTERS = string.ascii_letters + "_"
 
 
+def other_guids(plan: CablingPlan, subnet: Subnet) -> Mapping[str, str]:
+    """Switches with the name of a planned one of which the plan has another GUID: that by their own."""
+    planned = {name: guid_of(device.guid) for name, device in plan.devices.items() if device.guid is not None}
+    return {guid: known for guid, name in switch_names(plan, subnet).items()
+            if (known := planned.get(name)) is not None and known != guid}
+
+
 def switch_names(plan: CablingPlan, subnet: Subnet) -> Mapping[str, str]:
     """The planned name of each switch of a subnet, by GUID: by the GUID that the plan has, or by what the
     switch calls itself. A name that two switches of one subnet give is given to none."""
@@ -81,7 +88,7 @@ def names_of(plan: CablingPlan, subnet: Subnet, joined: FabricJoin) -> PlannedNa
     planned_hosts = any_case({name for name, planned in plan.devices.items() if planned.tier is Tier.HOST})
     said: dict[FabricEnd, PlannedEnd] = {}
     hosts: dict[FabricEnd, str | None] = {}
-    claims: dict[PlannedEnd, set[str]] = defaultdict(set)
+    claims: dict[PlannedEnd, list[FabricEnd]] = defaultdict(list)
     for device in subnet.devices.values():
         if device.kind is DeviceKind.SWITCH:
             if (name := switches.get(device.guid)) is not None:
@@ -94,12 +101,10 @@ def names_of(plan: CablingPlan, subnet: Subnet, joined: FabricJoin) -> PlannedNa
                 hosts[port.end] = place.node if place is not None else None
             else:
                 said[port.end] = name_of_port
-                claims[name_of_port].add(device.guid)
-    for name_of_port, guids in claims.items():
-        doubted = {guid for guid in guids if guid not in joined.adapters
-                   or joined.adapters[guid].by is not JoinedBy.GUID}
-        for end in [end for end, named in said.items()
-                    if len(guids) > 1 and named == name_of_port and end.guid in doubted]:
+                claims[name_of_port].append(port.end)
+    for end in [one for ends in claims.values() if len({end.guid for end in ends}) > 1 for one in ends]:
+        place = joined.adapters.get(end.guid)
+        if place is None or place.by is not JoinedBy.GUID:
             del said[end]
             hosts[end] = None
     placed = Standing(plan, subnet, said, hosts, partial(words.of_switch, ethernet=subnet.ethernet)).find()

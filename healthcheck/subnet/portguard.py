@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from healthcheck.subnet.join import system_name
 from healthcheck.subnet.model import DeviceKind, FabricEnd, FabricLink, LinkState, Subnet
 from healthcheck.subnet.rates import gbps
 
@@ -63,11 +64,15 @@ def proposed(subnet: Subnet, wanted: Mapping[FabricEnd, str], owners: Mapping[st
     without one counts as a host by itself.
     """
     left = _working(subnet) - set(idle)
-    found = []
+    found: list[PortDisable] = []
+    off: set[FabricEnd] = set()
     for end, reason in wanted.items():
         one = _judged(subnet, end, reason, owners, floor, left)
+        if one.peer is not None and one.peer in off:
+            one = PortDisable(end, one.peer, reason, "", "the other end of its cable is to be disabled")
         if not one.refused and one.peer is not None:
             left.discard(FabricLink.of(one.end, one.peer))
+            off.add(one.end)
         found.append(one)
     return tuple(found)
 
@@ -176,7 +181,7 @@ def _uplink(subnet: Subnet, link: FabricLink, guid: str) -> bool:
 
 def _name(subnet: Subnet, guid: str) -> str:
     device = subnet.devices.get(guid)
-    return (device.description if device is not None else "") or f"0x{guid}"
+    return (system_name(device.description) if device is not None else "") or f"0x{guid}"
 
 
 def _is_switch(subnet: Subnet, end: FabricEnd) -> bool:

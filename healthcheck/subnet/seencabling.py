@@ -6,9 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from healthcheck.subnet.cabled import CabledFabric, SeenCable
 from healthcheck.subnet.cabling import CablingPlan, PlannedEnd, Tier
+from healthcheck.subnet.join import system_name
 from healthcheck.subnet.model import CableModule, FabricEnd, FabricLink, Subnet
 from healthcheck.subnet.plancheck import named
-from healthcheck.subnet.plannednames import PlannedNames
+from healthcheck.subnet.plannednames import PlannedNames, other_guids
+from inventory.text import many
 
 _MOST_NOTES = 20  # lines of a subnet that could not be read
 
@@ -24,6 +26,7 @@ def cabled(plan: CablingPlan, looked: Sequence[tuple[Subnet, PlannedNames]]) -> 
     planes = {cable.plane for cable in plan.cables}
     planned = {end for cable in plan.cables for end in (cable.a, cable.b)}
     partial: set[str | None] = set()
+    beside = 0
     notes = [line for subnet in subnets for line in subnet.unread[:_MOST_NOTES]]
     cables: dict[FabricLink, SeenCable] = {}
     used: dict[PlannedEnd, SeenCable] = {}
@@ -37,9 +40,10 @@ def cabled(plan: CablingPlan, looked: Sequence[tuple[Subnet, PlannedNames]]) -> 
             if link in cables:
                 continue
             ends = [names.get(end) or _nameless(subnet, end) for end in (link.a, link.b)]
-            if subnet.ethernet and not planned & set(ends) and any(
-                    end.device not in plan.devices for end in ends):
-                continue        # a node's other networks, which are not of this plan
+            strange = sum(end.device not in plan.devices for end in ends)
+            if strange == 2 or (subnet.ethernet and strange and not planned & set(ends)):
+                beside += 1     # of Ethernet also a node's other networks
+                continue
             cable = _cable(ends[0], ends[1], [subnet.modules.get(end) for end in (link.a, link.b)])
             taken = next((end for end in cable.ends if end in used), None)
             if taken is not None:
@@ -54,7 +58,9 @@ def cabled(plan: CablingPlan, looked: Sequence[tuple[Subnet, PlannedNames]]) -> 
             f"plane {plane or '(without a name)'}: no subnet of this name was read"
             for plane in sorted(unread)
         ]
-    notes += _placed_switches(plan, looked)
+    notes += _odd_switches(plan, looked)
+    if beside:
+        notes.append(f"{many(beside, 'link')} of devices that the plan does not name are not compared")
     return CabledFabric(
         tuple(cables.values()), frozenset(_devices(subnets, names)), frozenset(partial), tuple(notes),
         {name: _why_assumed(subnet.devices[end.guid].description, of_host=end in those.of_host)
@@ -69,8 +75,8 @@ def _why_assumed(description: str, *, of_host: bool) -> str:
     return f"what is in the place of the planned adapter calls itself {description or 'nothing'}"
 
 
-def _placed_switches(plan: CablingPlan, looked: Iterable[tuple[Subnet, PlannedNames]]) -> Iterable[str]:
-    """A line for each switch that does not say that it is the planned one."""
+def _odd_switches(plan: CablingPlan, looked: Iterable[tuple[Subnet, PlannedNames]]) -> Iterable[str]:
+    """A line for each switch that does not say that it is the planned one, or has another GUID."""
     for subnet, names in looked:
         placed = {(name.device, end.guid) for end, name in names.placed.items()
                   if plan.devices[name.device].tier is not Tier.HOST}
@@ -78,6 +84,9 @@ def _placed_switches(plan: CablingPlan, looked: Iterable[tuple[Subnet, PlannedNa
             said = subnet.devices[guid].description
             yield (f"{name}: no switch calls itself so; by its cables it is the one that calls itself "
                    f"{said or 'nothing'} (0x{guid})")
+        for guid, expected in other_guids(plan, subnet).items():
+            name = system_name(subnet.devices[guid].description)
+            yield f"{name}: its GUID is 0x{guid}, and in the plan 0x{expected}"
 
 
 def _devices(subnets: Iterable[Subnet], names: Mapping[FabricEnd, PlannedEnd]) -> Iterable[str]:

@@ -9,6 +9,7 @@ from healthcheck.model.outcome import Owner, Severity
 from healthcheck.subnet.check.findings import FabricFinding, FabricPlace, FabricRule, PlaceKind
 from healthcheck.subnet.check.seen import SeenSubnet
 from healthcheck.subnet.model import DeviceKind, FabricEnd, ManagerState, SubnetManager
+from healthcheck.subnet.plannednames import other_guids
 from inventory.text import many
 
 
@@ -99,6 +100,11 @@ def identities(seen: SeenSubnet) -> Iterator[FabricFinding]:
         if known is not None:
             yield FabricFinding(FabricRule.IDENTITY, seen.at_device(known), conflict.observed,
                                 conflict.expected, Severity.WARNING, Owner.OPERATOR, plane)
+    if seen.plan is not None:
+        for guid, expected in other_guids(seen.plan, seen.subnet).items():
+            yield FabricFinding(
+                FabricRule.IDENTITY, seen.at_device(seen.subnet.devices[guid]), f"its GUID is 0x{guid}",
+                f"0x{expected}, as the plan has it", Severity.WARNING, Owner.OPERATOR, plane)
     yield from _placed(seen)
 
 

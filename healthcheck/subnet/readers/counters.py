@@ -31,6 +31,7 @@ HIGHEST: Mapping[str, int] = {
 _PORT = re.compile(r"\s+GUID 0x([0-9a-f]{1,16}) port (\d{1,3}|ALL):(.*)")
 _COUNTER = re.compile(r"\[(\w{1,64}) == (\d{1,20})( \([^)\]]*\))?\]")
 _HEADER = re.compile(r'(?:Errors|Data Counters) for .*')
+_CHECKED = re.compile(r"##\s+(\d+) ports checked,.*")
 _NODES = re.compile(r"## Summary: (\d{1,9}) nodes checked,.*")
 _FAILED = re.compile(r"##\s+(\d+) PMA query failures")
 _LIST = re.compile(r"## (Thresholds|Suppressed):\s*(.*)")
@@ -58,13 +59,15 @@ def read_errors(text: str, cut: bool = False) -> SubnetReading:
                     if not wide and int(value) >= HIGHEST.get(name, int(value) + 1):
                         full.setdefault(end, set()).add(name)
         elif line.startswith("## "):
+            ended = ended or _CHECKED.fullmatch(line) is not None
             if (asked := _NODES.fullmatch(line)) is not None:
                 nodes = int(asked[1])
             if (failed := _FAILED.fullmatch(line)) is not None:
                 failures = int(failed[1])
             if (listed := _LIST.fullmatch(line)) is not None:
                 bounded = bounded or listed[2]
-                ended = listed[1] == "Suppressed"       # the last line of its summary
+                # Newer versions end their summary so, older ones with the line of ports.
+                ended = listed[1] == "Suppressed"
         elif _HEADER.fullmatch(line):
             data_only = data_only or line.startswith("Data")
         elif not line.startswith("   "):       # with -r each port has a line of its link beside it
