@@ -79,7 +79,7 @@ class _Loop:
         self.workers.append(_Worker(pid, ours))
 
     def hear(self, worker: _Worker) -> None:
-        """Takes what a worker says: that it is free, a report, or nothing any more."""
+        """Takes what a worker says: that it is free, the reports of a test, or nothing any more."""
         ended = False
         try:
             said = worker.line.recv()
@@ -93,11 +93,11 @@ class _Loop:
         if ended:       # not in there: what fails in the next worker has nothing to do with it
             self.ended(worker)
             return
-        report = said if isinstance(said, pytest.TestReport) else self.hook.pytest_report_from_serializable(config=self.session.config, data=said)
-        self.hook.pytest_runtest_logreport(report=report)
-        if report.when == "teardown":
-            worker.items.popleft()
-            self.hook.pytest_runtest_logfinish(nodeid=report.nodeid, location=report.location)
+        for one in said:
+            report = one if isinstance(one, pytest.TestReport) else self.hook.pytest_report_from_serializable(config=self.session.config, data=one)
+            self.hook.pytest_runtest_logreport(report=report)
+        worker.items.popleft()
+        self.hook.pytest_runtest_logfinish(nodeid=report.nodeid, location=report.location)
 
     def ended(self, worker: _Worker) -> None:
         self.workers.remove(worker)
@@ -172,9 +172,11 @@ class _Sender:
     config: pytest.Config
     send: Callable[[Any], None]
     _tw: Any
+    reports: list[Any] = field(default_factory=list)    # of a test that is not over
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.longrepr is not None:     # holds what cannot be sent as it is
-            self.send(self.config.hook.pytest_report_to_serializable(config=self.config, report=report))
-        else:
-            self.send(report)
+        whole = report.longrepr is None     # else it holds what cannot be sent as it is
+        self.reports.append(report if whole else self.config.hook.pytest_report_to_serializable(config=self.config, report=report))
+        if report.when == "teardown":
+            self.send(self.reports)
+            self.reports = []
