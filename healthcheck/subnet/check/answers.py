@@ -8,6 +8,7 @@ from healthcheck.model.outcome import Severity
 from healthcheck.subnet.check.findings import FabricFinding, FabricRule
 from healthcheck.subnet.check.seen import SeenSubnet
 from healthcheck.subnet.model import FabricEnd, LinkState
+from healthcheck.subnet.readers import linkinfo
 
 
 def is_nameless(seen: SeenSubnet, end: FabricEnd) -> bool:
@@ -26,13 +27,13 @@ def nameless_places(seen: SeenSubnet) -> frozenset[str]:
 
 
 def in_part(seen: SeenSubnet) -> Iterator[FabricFinding]:
-    """Ports of links that are up whose own state could not be read where that of their equals was."""
-    if seen.subnet.partial:
+    """Ports of links that are up whose own state iblinkinfo could not read, where it read their equals'."""
+    if seen.subnet.partial or linkinfo.TOOL not in seen.subnet.tools:
         return
-    told = {seen.kind(port.end) for port in seen.subnet.ports() if port.state is not None}
+    shown = {seen.kind(port.end) for port in seen.subnet.ports() if port.state is not None}
     for one in seen.pairs:
         for own, other in (one, one[::-1]):
-            if own.state is not None or other.state is not LinkState.ACTIVE or seen.kind(own.end) not in told:
+            if own.state is not None or other.state is not LinkState.ACTIVE or seen.kind(own.end) not in shown:
                 continue
             if is_nameless(seen, own.end) and other.end in seen.planned_name:
                 continue        # the planned cable's finding says it

@@ -23,9 +23,8 @@ UNANSWERED = (
     '0xa088c20300000031      0    1[  ] "" (Could be 1X Could be 2.5 Gbps)\n')
 
 
-def checked(fabric: FaultyFabric, subnet: Subnet, planned: bool = True) -> FabricReport:
-    joined = fabric.joined() if planned else replace(fabric.joined(), adapters={})
-    return check_fabric([(subnet, 1000.0)], joined, fabric.plan if planned else None, FabricWanted(4, "NDR"), {"": fabric.before(400.0)})
+def checked(fabric: FaultyFabric, subnet: Subnet) -> FabricReport:
+    return check_fabric([(subnet, 1000.0)], fabric.joined(), fabric.plan, FabricWanted(4, "NDR"), {"": fabric.before(400.0)})
 
 
 def adapter(fabric: FaultyFabric) -> str:
@@ -35,7 +34,7 @@ def adapter(fabric: FaultyFabric) -> str:
 def without_state(subnet: Subnet, guid: str) -> Subnet:
     device = subnet.devices[guid]
     ports = {number: FabricPort(port.end, peer=port.peer) for number, port in device.ports.items()}
-    return replace(subnet, devices={**subnet.devices, guid: replace(device, ports=ports)})
+    return replace(subnet, devices={**subnet.devices, guid: replace(device, ports=ports)}, tools=(linkinfo.TOOL,))
 
 
 def test_a_port_that_did_not_answer_is_read_as_one_of_which_nothing_is_known() -> None:
@@ -58,6 +57,12 @@ def test_where_no_adapter_s_state_is_shown_none_is_accused() -> None:
     for guid, device in fabric.subnet().devices.items():
         if device.kind is DeviceKind.ADAPTER:
             subnet = without_state(subnet, guid)
+    assert not any(one.rule is FabricRule.SILENT for one in checked(fabric, subnet).findings)
+
+
+def test_where_another_source_shows_states_none_is_accused() -> None:
+    fabric = FaultyFabric()
+    subnet = replace(without_state(fabric.subnet(), adapter(fabric)), tools=("GET /ufmRest/resources/ports",))
     assert not any(one.rule is FabricRule.SILENT for one in checked(fabric, subnet).findings)
 
 
