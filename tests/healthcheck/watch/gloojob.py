@@ -153,8 +153,9 @@ def before_all_others(process: int) -> None:
 
 
 @contextlib.contextmanager
-def running(folder: Path, net: Net | None = None) -> Iterator[GlooJob]:
-    """The job, which is killed at the end if it has not ended; in `net` each rank has a namespace of its own."""
+def running(folder: Path, net: Net | None = None, *, first: bool = True) -> Iterator[GlooJob]:
+    """The job, which is killed at the end if it has not ended; in `net` each rank has a namespace of its own. `first`: its ranks come before
+    all else that runs here."""
     python, port = torches.python(), free_port()
     (folder / "steps").mkdir(parents=True)
     program = folder / "train.py"
@@ -172,7 +173,8 @@ def running(folder: Path, net: Net | None = None) -> Iterator[GlooJob]:
                     [*inside, python, str(program), str(folder), address], stdin=subprocess.DEVNULL, stdout=err, stderr=err, start_new_session=True,
                     env={**os.environ, "RANK": str(rank), "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore",
                          **({"GLOO_SOCKET_IFNAME": "eth0"} if net is not None else {})}))
-            before_all_others(started[-1].pid)
+            if first:
+                before_all_others(started[-1].pid)
         job = GlooJob(folder, tuple(started))
         job.wait(5)
         yield job

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from healthcheck.watch.model import Certainty, StepTime, WatchCause, WatchFinding, WatchLevel
+from healthcheck.watch.model import Certainty, SlowPattern, StepTime, WatchCause, WatchFinding, WatchLevel
 from healthcheck.watch.nodesignals import sampled, signals_between
 from healthcheck.watch.signals import NodeSignal
 from healthcheck.watch.watcher import JobWatch
@@ -120,6 +120,13 @@ def test_beside_a_slow_rank_the_same_measurements_of_another_node_explain_nothin
 def test_what_was_so_before_the_job_was_slow_explains_no_change(fault: str) -> None:
     (one,) = watched(fault, kind_of(fault), None if kind_of(fault) == "network" else RANK, from_begin=True)
     assert one.verdict.cause in (WatchCause.UNKNOWN, WatchCause.DATA_LOADING) and not one.verdict.hosts, one.verdict
+
+
+@pytest.mark.parametrize(("fault", "kind", "cause"), [("power cap", "oscillation", WatchCause.POWER), ("power brake", "oscillation", WatchCause.POWER),
+                                                      ("a port that flaps", "flapping", WatchCause.LINK)])
+def test_what_comes_and_goes_has_the_cause_that_comes_and_goes_with_it(fault: str, kind: str, cause: WatchCause) -> None:
+    found = watched(fault, kind, RANK if kind == "oscillation" else None)
+    assert [(one.pattern, *told(one)) for one in found] == [(SlowPattern.OSCILLATION, cause, Certainty.LIKELY)]
 
 
 def test_low_clocks_alone_are_shown_and_are_no_cause() -> None:
