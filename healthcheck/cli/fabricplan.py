@@ -145,6 +145,10 @@ def plan(
         for line in _text(made, wrong):
             click.echo(line)
         return 1 if wrong else 0
+    networks = sorted({cable.plane for cable in made.cables})
+    if plane is not None and plane not in networks:
+        there = ", ".join(one or "one without a name" for one in networks)
+        raise UsageError(f"--plane {plane}: the plan has {there}")
     for one in wrong:
         click.echo(f"note: {one.subject}: {one.what}", err=True)
     if fmt == "json":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from inventory.cli.lazy import LazyCommand
 from inventory.cli.limits import FANOUT, LIMIT
 from inventory.cli.span import span
 from inventory.errors import UsageError
+from inventory.times import ago
 
 if TYPE_CHECKING:
     from healthcheck.cli.watchhang import HangAsker
@@ -85,7 +87,8 @@ def watch(
     muster watch --replay --log /shared/run7/steps
     muster watch report 4711
 
-    Exit: 0 nothing slows it, 1 something does (or did to the end), 2 usage, 3 no step times, 130 interrupted.
+    Exit: 0 nothing slows it, 1 something does (or did to the end), 2 usage, 3 too few step times to say, 130
+    interrupted.
     """
     from healthcheck.cli.watchlogs import JobLogs
     from healthcheck.cli.watchpage import view
@@ -129,11 +132,14 @@ class _Watching:
         self._asker = asker
         self._window, self._every, self._replay, self._kept = window, every, replay, kept
         self._asked = -_ASK_S
+        self._silence: tuple[str, ...] = ()
         self._of_hang: HangSources | None = None
         self._read_hang = 0.0
 
     def run(self) -> int:
         """Goes on until the job is over; the exit code."""
+        from healthcheck.watch.judged import unjudged
+
         interrupted = False
         if self._sampler is not None:
             self._sampler.start()
@@ -144,9 +150,10 @@ class _Watching:
         finally:
             if self._sampler is not None:
                 self._sampler.stop()
-        self._ended()
+        self._ended(interrupted=interrupted)
         code = 130 if interrupted else self._code()
-        caveats = (*self._logs.caveats(), *(self._sampler.caveats() if self._sampler is not None else ()))
+        caveats = (*self._logs.caveats(), *(self._sampler.caveats() if self._sampler is not None else ()),
+                   *self._silence, *unjudged(self._watch))
         if self._asker is not None and self._asker.trouble:
             caveats = (*caveats, f"of the hang: {self._asker.trouble}")
         self._view.end(self._name, self._watch, caveats, code)
@@ -166,25 +173,28 @@ class _Watching:
             for lines in self._logs.slices(self._window, whole=over):
                 self._watch.add_all(lines)
                 heard = heard or bool(lines)
-                self._settle(heard=True)
+                self._settle(heard=True, written=self._logs.written)
             if over:
                 return
             if self._sampler is not None:
                 signals, lines = self._sampler.take()
                 self._watch.add_signals(signals)
                 self._watch.add_all(lines)
+                if lines:
+                    self._settle(heard=True)
                 heard = heard or bool(lines)
-            self._settle(heard=heard)
+            if not heard:
+                self._settle(heard=False)
             time.sleep(self._every)
 
-    def _settle(self, *, heard: bool) -> None:
+    def _settle(self, *, heard: bool, written: float = math.inf) -> None:
         self._watch.add_scores(self._logs.scores())
         now = time.time()
         if heard or not self._watch.silent(now):
             self._of_hang = None
         elif self._of_hang is None or now - self._read_hang >= _HANG_S:
             self._of_hang, self._read_hang = self._sources(now), now
-        update = self._watch.settle(now, self._of_hang, heard=heard)
+        update = self._watch.settle(min(now, written), self._of_hang, heard=heard)
         if self._kept is not None:
             self._kept.keep(self._name, self._watch, update, now)
         if update.windows or update.findings:
@@ -194,15 +204,24 @@ class _Watching:
         """What there is to know of a hang: logs, and what the nodes say."""
         from dataclasses import replace
 
-        found = self._logs.of_hang(now, self._watch.heard)
+        found = self._logs.of_hang(now, min(self._watch.heard, self._watch.ended))
         if self._asker is None:
             return found
         found = replace(found, ras=self._asker.ras() or found.ras)
         return replace(found, stacks=self._asker.stacks(self._watch.waited_for(found).hosts))
 
-    def _ended(self) -> None:
+    def _ended(self, *, interrupted: bool) -> None:
+        from healthcheck.watch.hang import HangSources
+        from healthcheck.watch.watcher import WatchUpdate
+
         self._watch.add_all(self._logs.finish())
         update = self._watch.finish()
+        if not interrupted:
+            hung = self._watch.hung(self._logs.of_hang(time.time(), self._watch.ended))
+            verdict = self._watch.waited_for(HangSources())
+            if self._silence and verdict.ranks and not hung.findings:
+                self._silence += ("if it still runs, it hangs: " + "; ".join(verdict.evidence[:4]),)
+            update = WatchUpdate(update.windows, (*update.findings, *hung.findings))
         if self._kept is not None:
             self._kept.keep(self._name, self._watch, update, time.time(), last=True)
         if update.windows or update.findings:
@@ -217,13 +236,21 @@ class _Watching:
             try:
                 return asked(self._job).state.startswith(_ENDED)
             except UsageError:
-                return bool(newest) and time.time() - newest > FINISHED_S
-        return not self._job and bool(newest) and time.time() - newest > FINISHED_S
+                return self._is_silent(newest)
+        return not self._job and self._is_silent(newest)
+
+    def _is_silent(self, newest: float) -> bool:
+        """Whether no one has written to the logs for so long that the job is taken as over."""
+        silent = time.time() - newest
+        if not newest or silent <= FINISHED_S:
+            return False
+        self._silence = (f"no one has written to the logs for {ago(silent)}: the job is taken as over",)
+        return True
 
     def _code(self) -> int:
-        if not self._watch.windows:
-            return 3
-        return 1 if any(one.still for one in self._watch.findings.values()) else 0
+        if any(one.still for one in self._watch.findings.values()):
+            return 1
+        return 0 if self._watch.judged else 3
 
 
 def _of_scheduler(job: str | None, logs: Sequence[str], nodes: str | None,

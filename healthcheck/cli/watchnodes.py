@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from healthcheck.model.probes import KIB, Probe, ProbeKind, ProbeSet
-from healthcheck.watch.nodesignals import probes, signals_between
+from healthcheck.watch.nodesignals import probes, sampled, signals_between
 from healthcheck.watch.steplines import NoStepLine, looks_like, parse
 from inventory.errors import MusterError
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from healthcheck.model.recording import Recording
     from healthcheck.sweep.agents import Agents
     from healthcheck.watch.model import StepTime
+    from healthcheck.watch.samples import NodeSample
     from healthcheck.watch.signals import NodeSignal
     from inventory.model import Node
     from inventory.transport.base import Limits, Transport
@@ -35,7 +36,7 @@ class NodeSampler:
         """`steps`: also fetch the step times that ranks leave on their nodes."""
         self._nodes, self._transport, self._limits, self._every = nodes, transport, limits, every
         self._agents, self._steps = agents, steps
-        self._before: dict[str, Recording] = {}
+        self._before: dict[str, NodeSample] = {}
         self._lock = threading.Lock()
         self._signals: list[NodeSignal] = []
         self._lines: list[StepTime] = []
@@ -106,9 +107,11 @@ class NodeSampler:
                 self._failures[recording.node] = why
             return
         before = self._before.get(recording.node)
-        found = signals_between(before, recording, recording.host.hostname) if before is not None else []
-        if before is None or before.host is None or before.host.time < recording.host.time:
-            self._before[recording.node] = recording
+        # An agent that has not run again gives the same recording.
+        sample = sampled(recording) if before is None or before.time < recording.host.time else None
+        if sample is not None:
+            self._before[recording.node] = sample
+        found = signals_between(before, sample, recording.host.hostname) if before and sample else []
         lines = _lines(recording)
         with self._lock:
             self._failures.pop(recording.node, None)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import click
 
 from healthcheck.watch import document
+from healthcheck.watch.judged import unjudged
 from healthcheck.watch.model import Certainty, SlowPattern, StepPhase, WatchFinding
 from inventory.text import clean
 from inventory.times import minute
@@ -47,8 +48,9 @@ def speed(job: str, watch: JobWatch) -> str:
     if not watch.windows:
         return f"job {job or '?'}: no step times yet"
     now = watch.windows[-1]
+    of = f"{now.ranks} rank{'s' * (now.ranks != 1)}" if now.ranks else "as a whole"
     phases = ", ".join(f"{phase.value} {value:.3g}" for phase, value in now.phases.items())
-    return (f"job {job or '?'}: step {now.last}, {now.seconds:.4g} s a step, {now.ranks} ranks"
+    return (f"job {job or '?'}: step {now.last}, {now.seconds:.4g} s a step, {of}"
             f"{f' ({phases})' if phases else ''}, attempt {now.attempt + 1}")
 
 
@@ -117,13 +119,25 @@ class _Lines:
 def closing(job: str, watch: JobWatch) -> list[str]:
     """The job at the end, in lines."""
     lines = [speed(job, watch)]
-    for attempt in watch.attempts:
+    attempts = watch.attempts
+    for attempt in attempts[-_MOST:]:
         again = f", {attempt.lost_steps} of them done before" if attempt.lost_steps else ""
         idle = f", after {attempt.idle_s:.0f} s without steps" if attempt.idle_s >= 1 else ""
         lines.append(f"attempt {attempt.number + 1}: steps {attempt.first} to {attempt.last}{again}{idle}")
+    if len(attempts) > _MOST:
+        lines.insert(1, f"{len(attempts) - _MOST} attempts before these")
     if not watch.findings:
-        lines.append("nothing slows it" if watch.windows else "nothing is known of it")
+        lines.append(nothing(watch))
     return lines + [f"- {sentence(one)}" for one in watch.findings.values()]
+
+
+def nothing(watch: JobWatch) -> str:
+    """What to say of a job without findings: only where all could be judged does nothing slow it."""
+    if not watch.windows:
+        return "nothing is known of it"
+    if not watch.judged:
+        return "what slows it is not known"
+    return "nothing is found that slows it" if unjudged(watch) else "nothing slows it"
 
 
 class _Table:
@@ -163,4 +177,4 @@ class _Table:
         head = Text(speed(job, watch))
         more = len(newest) - _MOST
         rest = [Text(f"and {more} more")] if more > 0 else []
-        return Group(head, table, *rest) if newest else Group(head, Text("nothing slows it"))
+        return Group(head, table, *rest) if newest else Group(head, Text(nothing(watch)))

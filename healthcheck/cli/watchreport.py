@@ -13,6 +13,7 @@ from healthcheck.cli import completing
 from healthcheck.cli.options import INVENTORY, RULES, STATE
 from healthcheck.cli.wrapping import echo
 from inventory.cli.formatted import formats
+from inventory.cli.number import Number
 from inventory.cli.span import span
 from inventory.errors import MusterError, UsageError
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 _SINCE_S = 90 * 86400.0     # of the fleet's history, as muster history --summary takes it
 _AFTER_S = 86400.0      # after the last step, in which a job may still be watched
-_POSITIVE = click.FloatRange(0, min_open=True)
+_POSITIVE = Number(1e-30, 1e30)
 
 
 @click.command()
@@ -54,7 +55,7 @@ _POSITIVE = click.FloatRange(0, min_open=True)
 @click.option("--peak-tflops", metavar="X", type=_POSITIVE, help="The peak itself, dense.")
 @click.option("--job-nodes", metavar="N", type=click.IntRange(1, 1_000_000),
               help="For interruptions to expect. Default: as many as the job has.")
-@click.option("--checkpoint-seconds", metavar="S", type=click.FloatRange(0.001, 86400),
+@click.option("--checkpoint-seconds", metavar="S", type=Number(0.001, 86400),
               help="What a checkpoint costs. Default: as ranks time it.")
 @click.option("--window", metavar="SPAN", default="10s", show_default=True, callback=span(0.1, 3600),
               help="How much of the job is judged at once.")
@@ -86,6 +87,7 @@ def report(
     from healthcheck.report.watched import JobReport, document, suspects, text
     from healthcheck.report.watchkept import adopted, beyond
     from healthcheck.watch.goodput import goodput
+    from healthcheck.watch.judged import unjudged
     from healthcheck.watch.watcher import JobWatch, WatchSettings
     from inventory.locate import state_dir
 
@@ -120,8 +122,8 @@ def report(
     findings = adopted(tuple(watch.findings.values()), known)
     bad = suspects(findings)
     page = JobReport(job or found.named, goodput(watch.attempts, list(watch.windows), findings), mfu, no_mfu,
-                     findings, expected, no_forecast, notes, found.caveats(), bad, _spares(hosts, bad),
-                     beyond(known, findings))
+                     findings, expected, no_forecast, notes, (*found.caveats(), *unjudged(watch)), bad,
+                     _spares(hosts, bad), beyond(known, findings))
     if fmt == "json":
         click.echo(json.dumps(document(page), indent=1))
     else:
@@ -141,6 +143,7 @@ def _read(watch: JobWatch, logs: JobLogs, window: float) -> tuple[str, ...]:
     watch.add_all(logs.finish())
     watch.add_scores(logs.scores())
     watch.finish()
+    watch.hung(logs.of_hang(time.time(), watch.ended))
     return tuple(sorted(hosts))
 
 

@@ -2,9 +2,9 @@
 versions that run on the node.
 
 GPUs and adapters are identified by PCI address ("gpu 0000:18:00.0", "nic 0000:1a:00.0"); the machine is
-"board". sysfs has no serial number of an adapter, so the GUID in the first entry of its port's GID table,
-which is set at manufacture, stands for it. An adapter's node GUID and display name ("mlx5_0") stand beside
-it, so that the subnet's view of the fabric can be joined with nodes.
+"board". Only root may read an adapter's serial number, so the GUID in the first entry of its port's GID
+table, which is set at manufacture, stands for it here. An adapter's node GUID and display name ("mlx5_0")
+stand beside it, so that the subnet's view of the fabric can be joined with nodes.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _parts(captures: Captures) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
     for subject in subjects_of(hcas, captures)[0][:COMPONENTS]:
         if reading(subject, "virtual") is not True and (board := dict(_known_values(subject, {
-                "adapter": "board", "guid": "guid"}))):
+                "adapter": "board", "guid": "guid", "adapter_part": "part", "adapter_serial": "serial"}))):
             found[subject.device] = board
     for module in subjects_of(plugged_modules, captures)[0][:COMPONENTS]:
         found.setdefault(module.name, {}).update(_known_values(module, {key: key for key in _OF_MODULE}))

@@ -54,6 +54,8 @@ def absent(log: JobLog, nodes: Collection[str] = ()) -> list[AbsentRank]:
     spoke = set(log.hosts) | set(range(min(log.world or 0, _MOST_RANKS)))
     unnamed: dict[int, JobEvent] = {}
     for event in log.events:
+        if event.rank is not None and event.work is None and event.kind is JobEventKind.ENTERED:
+            spoke.discard(event.rank)       # its dump is there and cannot be read: it may have waited, too
         if event.rank is None or event.work is None:
             continue
         if event.kind is JobEventKind.ENTERED:

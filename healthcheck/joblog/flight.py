@@ -47,9 +47,13 @@ def events(data: bytes, name: str) -> list[JobEvent]:
     `name` is that of the file, which tells the rank. Raises NoDump.
     """
     dump = _loaded(data)
+    return list(_events(dump, rank_of(name)))
+
+
+def rank_of(name: str) -> int | None:
+    """The rank that wrote the dump of this name; None where it does not tell."""
     match = _RANK.search(name)
-    rank = int(match[1]) if match is not None else None
-    return list(_events(dump, rank))
+    return int(match[1]) if match is not None else None
 
 
 def ranks(data: bytes) -> set[int]:

@@ -99,7 +99,9 @@ def _flight(name: str, data: bytes) -> JobLog:
     try:
         found, known = flight.events(data, name), flight.ranks(data)
     except flight.NoDump as error:
-        return JobLog(caveats=(f"{name}: a flight recorder's dump, {error}",))
+        unread = JobEvent(JobEventKind.ENTERED, f"flight recorder: a dump, and {error}",
+                          rank=flight.rank_of(name))
+        return JobLog((unread,), caveats=(f"{name}: a flight recorder's dump, {error}",))
     caveats = (() if not found or found[0].rank is not None
                else (f"{name}: whose dump it is, the file's name does not say",))
     return JobLog(tuple(found), world=max(known) + 1 if known else None, forms=("flight recorder",),

@@ -18,6 +18,7 @@ from inventory.text import clean
 from inventory.times import ago, minute
 
 SCHEMA = "muster.watch.report/1"
+_MOST = 20          # restarts that are listed
 _BARS = "▁▂▃▄▅▆▇█"
 DEFINITIONS = (
     "goodput: time in steps that were kept, at the job's usual speed, by the time from its first step to its "
@@ -78,7 +79,8 @@ def text(page: JobReport, sentences: Sequence[str]) -> Iterator[str]:
     yield ""
     yield from _mfu(page)
     yield ""
-    yield "what slowed it:" if sentences else "nothing is found that slows it"
+    yield ("what slowed it:" if sentences else "nothing is found that slows it" if page.goodput is not None
+           else "what slows it: not measured: no step times")
     yield from (f"- {line}" for line in sentences)
     if page.kept:
         yield "kept by muster watch --store while it ran, and not in its logs:"
@@ -104,10 +106,13 @@ def _goodput(found: JobGoodput) -> Iterator[str]:
             yield f"  {name:<44} not measured"
         elif seconds >= 0.5 or seconds >= 0.001 * found.wall_s:
             yield f"  {name:<44} {seconds / found.wall_s:6.1%}  {ago(seconds)}"
-    for one in found.restarts:
+    dear = sorted(found.restarts, key=lambda one: -one.cost_s)[:_MOST]
+    for one in sorted(dear, key=lambda one: one.attempt):
         yield (f"  restart {one.attempt} cost {ago(one.cost_s)}: {ago(one.idle_s)} without steps"
                + (f", {ago(one.hang_s)} hanging" if one.hang_s >= 1 else "")
                + f", {one.lost_steps} step{'s' * (one.lost_steps != 1)} done again ({ago(one.again_s)})")
+    if len(found.restarts) > _MOST:
+        yield f"  and {len(found.restarts) - _MOST} other restarts that cost less"
     if not found.restarts:
         yield "  no restart is seen"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from healthcheck.watch.model import JobAttempt, StepTime
 
@@ -18,7 +19,6 @@ class _Running:
     ended: float
     ranks: int = 0
     lost_steps: int = 0
-    idle_s: float = 0.0
 
 
 @dataclass(slots=True)
@@ -55,7 +55,9 @@ class Attempts:
             attempt.ranks += 1
         else:
             number = progress.attempt
-            if time <= progress.time and step <= progress.step:
+            # Who does a step again begins it after the newest has ended; else it is a copy, or lingers.
+            if step <= progress.step and time - 0.95 * line.seconds * steps < progress.time and (
+                    name is None or self._by_name.get(name, number + 1) <= number):
                 return -1
             if name is not None or step <= progress.step or number < len(self._attempts) - 1:
                 number = self._continued(line, progress)
@@ -69,14 +71,18 @@ class Attempts:
             attempt.last = step
         elif (first := step - steps + 1) < attempt.first:
             attempt.first = first
-        if time > attempt.ended:
-            attempt.ended = time
         return number
+
+    def closed(self, number: int, time: float) -> None:
+        """Steps of this attempt ended at `time`, by most of its ranks' clocks."""
+        self._attempts[number].ended = max(time, self._attempts[number].ended)
 
     def all(self) -> tuple[JobAttempt, ...]:
         """The attempts so far."""
+        idle = [0.0, *(max(0.0, one.began - before.ended) for before, one in pairwise(self._attempts))]
         return tuple(JobAttempt(one.number, one.first, one.last, one.began, one.ended, one.ranks,
-                                one.lost_steps, one.idle_s) for one in self._attempts)
+                                one.lost_steps, idle_s)
+                     for one, idle_s in zip(self._attempts, idle, strict=False))
 
     def _joined(self, line: StepTime) -> int:
         """The attempt of a rank's first line."""
@@ -109,10 +115,9 @@ class Attempts:
     def _began(self, line: StepTime) -> int:
         if len(self._attempts) >= _MOST:
             return len(self._attempts) - 1
-        first, began = line.step - line.steps + 1, line.time - line.seconds * line.steps
+        first, began = max(0, line.step - line.steps + 1), line.time - line.seconds * line.steps
         made = _Running(len(self._attempts), first, line.step, began, line.time)
         if self._attempts:
-            before = self._attempts[-1]
-            made.lost_steps, made.idle_s = max(0, before.last - first + 1), max(0.0, began - before.ended)
+            made.lost_steps = max(0, self._attempts[-1].last - first + 1)
         self._attempts.append(made)
         return made.number

@@ -3,8 +3,8 @@ do not explain as well; where two causes fit equally, the answer is 'cannot tell
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from healthcheck.joblog.prefix import short
@@ -18,8 +18,8 @@ from healthcheck.watch.model import (
 )
 from healthcheck.watch.robust import median
 from healthcheck.watch.signals import NodeSignal, SignalKind, gpu_name
+from healthcheck.watch.signalstore import SignalStore
 
-KEPT = 512              # signals of one kind and host
 _BEYOND = 2.0           # times the median of the other nodes
 _AS_BEFORE = 0.7        # a signal that was nearly as high before explains no change
 _CLEARLY = 4.0          # times as strong as the next cause, each in parts of what counts
@@ -28,6 +28,11 @@ _PART = 0.2             # of it that one explains which is then in the way of an
 _FAULTS = 5.0           # major page faults a step beyond the peers
 _FAULT_S = 0.02         # that one takes at most: a read of a slow disk, twice
 _MORE_WORK = 0.1        # of the excess that the rank spends on a CPU: it does more than its peers
+_COMMON = 0.5           # share of the finding's hosts that must measure it, where it has several
+# States that last as long as what they slow: one that was there for a part of the time only is not the cause.
+_LASTING = (SignalKind.THERMAL, SignalKind.POWER_BRAKE, SignalKind.POWER_CAP, SignalKind.CLOCKS,
+            SignalKind.PCIE)
+_SOMEWHERE = "what was lost was lost on the way: at its link, at that of whom it sends to, or between them"
 # What the first brings about by itself: swapping reads disks and stops tasks, collecting garbage wants a CPU.
 _BRINGS = {WatchCause.HOST_MEMORY: (WatchCause.STORAGE, WatchCause.CPU),
            WatchCause.GARBAGE_COLLECTION: (WatchCause.CPU,), WatchCause.STORAGE: (WatchCause.DATA_LOADING,)}
@@ -56,41 +61,11 @@ class Slowness:
     gpu: str = ""
 
 
-@dataclass
-class SignalStore:
-    """The newest signals of all hosts, by kind; bounded."""
-
-    _by: dict[SignalKind, dict[str, deque[NodeSignal]]] = field(default_factory=dict)
-    _heard: dict[str, float] = field(default_factory=dict)
-
-    def add(self, signals: Iterable[NodeSignal]) -> None:
-        """Takes signals; those of one host and kind in order of time."""
-        for signal in signals:
-            host = short(signal.host)
-            self._heard[host] = signal.until
-            by_host = self._by.setdefault(signal.kind, {})
-            by_host.setdefault(host, deque(maxlen=KEPT)).append(signal)
-
-    @property
-    def hosts(self) -> Collection[str]:
-        """Those that said anything."""
-        return self._heard.keys()
-
-    def of(self, kind: SignalKind, host: str, since: float, until: float) -> list[NodeSignal]:
-        """One host's signals whose time overlaps this span."""
-        found = self._by.get(kind, {}).get(host, ())
-        return [one for one in found if one.since <= until and one.until >= since]
-
-    def kinds(self) -> Collection[SignalKind]:
-        """Those that there are."""
-        return self._by.keys()
-
-
 def cause_of(slowness: Slowness, store: SignalStore) -> CauseVerdict:
     """Why, as far as is known."""
     found = _by_signals(slowness, store)
-    found = {cause: one for cause, one in found.items() if slowness.level is not WatchLevel.JOB
-             or cause in (WatchCause.LINK, WatchCause.STORAGE, WatchCause.HOST_MEMORY)}
+    if slowness.level is WatchLevel.JOB:
+        found = _of_most(slowness, store) or found
     _own_measurements(slowness, found)
     for cause in list(found):
         for brought in _BRINGS.get(cause, ()):
@@ -99,8 +74,10 @@ def cause_of(slowness: Slowness, store: SignalStore) -> CauseVerdict:
     clear = len(ranked) == 1 or (ranked and ranked[0][1].strength >= _CLEARLY * ranked[1][1].strength)
     if clear and not any(case.blocks for _, case in ranked[1:]) and not ranked[0][1].weak:
         cause, case = ranked[0]
-        return CauseVerdict(cause, Certainty.LIKELY, tuple(case.words), tuple(one for one, _ in ranked[1:]),
-                            tuple(case.hosts))
+        rivals = tuple(one for one, _ in ranked[1:])
+        if case.kinds and all(kind.of_path for kind in case.kinds):
+            return CauseVerdict(cause, Certainty.POSSIBLE, (*case.words, _SOMEWHERE), rivals)
+        return CauseVerdict(cause, Certainty.LIKELY, tuple(case.words), rivals, case.worst())
     if ranked:
         words = tuple(word for _, case in ranked for word in case.words)
         return CauseVerdict(WatchCause.UNKNOWN, Certainty.NONE, words, tuple(one for one, _ in ranked))
@@ -116,7 +93,13 @@ class _Case:
     blocks: bool = False
     weak: bool = False
     words: list[str] = field(default_factory=list)
-    hosts: dict[str, None] = field(default_factory=dict)
+    kinds: set[SignalKind] = field(default_factory=set)
+    hosts: dict[str, float] = field(default_factory=dict)
+
+    def worst(self) -> tuple[str, ...]:
+        """The hosts whose own measurements speak for it about as strongly as any."""
+        most = max(self.hosts.values(), default=0.0)
+        return tuple(host for host, strength in self.hosts.items() if _CLEARLY * strength > most)
 
 
 def _by_signals(slowness: Slowness, store: SignalStore) -> dict[WatchCause, _Case]:
@@ -136,20 +119,80 @@ def _by_signals(slowness: Slowness, store: SignalStore) -> dict[WatchCause, _Cas
             continue
         if _shared_in_host(strongest, slowness, store):
             continue
-        earlier = store.of(kind, short(strongest.host), float("-inf"), slowness.since - 1.0)
-        before = _most([one for one in earlier if _own_gpu(one, slowness)], 0.0, until=slowness.since)
+        earlier = store.before(kind, short(strongest.host), slowness.since)
+        before = _most([one for one in earlier if _own_gpu(one, slowness)])
         if slowness.pattern is not SlowPattern.STEADY and before >= _AS_BEFORE * strongest.value:
             continue
+        having = [host for host in slowness.hosts if _most(store.of(
+            kind, short(host), slowness.since, slowness.until)) >= kind.least]
+        if slowness.level is WatchLevel.PLACE and len(having) < _COMMON * sum(
+                short(host) in store.hosts for host in slowness.hosts):
+            continue
+        if kind in _LASTING and not _lasts(kind, strongest, slowness, store):
+            continue
         case = found[kind.cause]
-        case.strength = max(case.strength, strongest.value / kind.least)
-        case.hosts[strongest.host] = None
+        strength = strongest.value / kind.least
+        case.strength = max(case.strength, strength)
+        if not kind.of_path:
+            for host in (strongest.host, *(having if slowness.level is WatchLevel.PLACE else ())):
+                case.hosts[host] = max(case.hosts.get(host, 0.0), strength)
         top = _top(kind, others, slowness, store) if others else ""
         beside = f", {len(others)} other nodes at most {top}" if others else ""
         part = f" ({strongest.part})" if strongest.part else ""
         which = ("; which GPU is the rank's is not known" if strongest.gpu and not slowness.gpu
                  and slowness.level is WatchLevel.RANK else "")
-        case.words.append(f"{strongest.host}{part}: {kind.shown(strongest.value)}{beside}{which}")
+        case.words.append(f"{strongest.host}{part}: {kind.shown(strongest.value)}"
+                          f"{f', {strongest.beside}' if strongest.beside else ''}{beside}{which}")
+        case.kinds.add(kind)
+    _of_clocks(found)
     return dict(found)
+
+
+def _lasts(kind: SignalKind, strongest: NodeSignal, slowness: Slowness, store: SignalStore) -> bool:
+    """Whether it was measured for at least half of the time that the slowness lasts, if it does not come and
+    go."""
+    if slowness.pattern is SlowPattern.OSCILLATION:
+        return True
+    spans = [(min(one.until, slowness.until) - max(one.since, slowness.since), one.value >= kind.least)
+             for one in store.of(kind, short(strongest.host), slowness.since, slowness.until)
+             if (one.part, one.gpu) == (strongest.part, strongest.gpu)]
+    return 2 * sum(span for span, there in spans if there) >= sum(span for span, _ in spans)
+
+
+def _of_most(slowness: Slowness, store: SignalStore) -> dict[WatchCause, _Case]:
+    """What most nodes measure since the whole job is slow, and did not before."""
+    found: dict[WatchCause, _Case] = defaultdict(_Case)
+    for kind in store.kinds():
+        if slowness.phase is not None and slowness.phase not in kind.phases:
+            continue
+        now = {host: _most(store.of(kind, host, slowness.since, slowness.until)) for host in store.hosts}
+        before = {host: max((one.value for one in store.before(kind, host, slowness.since)), default=None)
+                  for host in store.hosts}
+        grown = [host for host, value in now.items() if value >= kind.least
+                 and (then := before[host]) is not None and then < _AS_BEFORE * value]
+        if len(grown) < 2 or len(grown) <= _COMMON * len(now):
+            continue
+        usual = median([now[host] for host in grown])
+        case = found[kind.cause]
+        case.strength = max(case.strength, usual / kind.least)
+        case.hosts |= dict.fromkeys(grown, usual / kind.least)
+        case.kinds.add(kind)
+        earlier = kind.shown(median([before[host] or 0.0 for host in grown])).rpartition(": ")[2]
+        case.words.append(f"{len(grown)} of {len(now)} nodes: {kind.shown(usual)} in the median, before "
+                          f"{earlier}")
+    return dict(found)
+
+
+def _of_clocks(found: dict[WatchCause, _Case]) -> None:
+    """Low clocks are what a slowdown does, for heat as well; alone they say no reason."""
+    power, heat = found.get(WatchCause.POWER), found.get(WatchCause.THERMAL)
+    if power is None or power.kinds != {SignalKind.CLOCKS}:
+        return
+    if heat is None:
+        power.weak = True
+    else:
+        heat.words += power.words
+        del found[WatchCause.POWER]
 
 
 def _own_gpu(one: NodeSignal, slowness: Slowness) -> bool:
@@ -171,8 +214,12 @@ def _shared_in_host(strongest: NodeSignal, slowness: Slowness, store: SignalStor
 
 def _fits(kind: SignalKind, slowness: Slowness) -> bool:
     """Whether the signal can slow that phase. Where ranks do not time communication, it hides in other
-    phases; where they do, a link slows no rank's own work."""
-    if kind.cause is WatchCause.LINK and slowness.level is not WatchLevel.JOB:
+    phases; where they do, a link slows no rank's own work. Of the whole job only what ranks share is slow."""
+    network = StepPhase.COMMUNICATION in kind.phases
+    if slowness.level is WatchLevel.JOB and not network \
+            and kind.cause not in (WatchCause.STORAGE, WatchCause.HOST_MEMORY):
+        return False
+    if network and slowness.level is not WatchLevel.JOB:
         return not slowness.waits_known
     return slowness.phase is None or slowness.phase in kind.phases
 
@@ -184,8 +231,8 @@ def _strongest(kind: SignalKind, hosts: Collection[str], slowness: Slowness,
     return max(signals, key=lambda one: one.value, default=None)
 
 
-def _most(signals: Sequence[NodeSignal], none: float = 0.0, until: float = float("inf")) -> float:
-    return max((one.value for one in signals if one.until <= until), default=none)
+def _most(signals: Sequence[NodeSignal]) -> float:
+    return max((one.value for one in signals), default=0.0)
 
 
 def _top(kind: SignalKind, hosts: Sequence[str], slowness: Slowness, store: SignalStore) -> str:

@@ -47,7 +47,8 @@ def finding_body(one: WatchFinding) -> dict[str, Any]:
 
 def end(job: str, watch: JobWatch, caveats: tuple[str, ...], exit_code: int) -> dict[str, Any]:
     """The last line: the attempts, all findings by id, and what was not read."""
-    return {"schema": SCHEMA, "kind": "end", "job": job, "ranks": len(watch.ranks),
+    return {"schema": SCHEMA, "kind": "end", "job": job,
+            "ranks": sum(rank is not None for rank in watch.ranks),
             "window_steps": watch.input.per, "basis": watch.basis.value if watch.basis is not None else None,
             "expected_false_accusations": _figure(watch.expected_false),
             "attempts": [_attempt(one) for one in watch.attempts],

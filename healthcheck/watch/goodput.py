@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from healthcheck.watch.model import (
@@ -106,8 +106,9 @@ def goodput(
         here = min(hangs[attempt.number], rest)
         hangs[attempt.number] -= here
         hung, unknown, between = hung + here, unknown + missing_s, between + rest - here
+    restarts = _within(restarts, parts.left)
     again = sum(one.again_s for one in restarts)
-    usual, slow = parts.slow()
+    usual, slow = parts.slow(parts.left - again)
     wall = sum(one.idle_s for one in restarts) + hung + between + unknown + parts.steps
     useful = max(0.0, parts.left - slow - again)
     return JobGoodput(wall, useful, restarts, hung, parts.checkpoint, parts.data, dict(parts.causes),
@@ -131,6 +132,14 @@ def _restart(before: JobAttempt, one: JobAttempt, hangs: dict[int, float],
     # No more steps are done again than this attempt did.
     lost = min(one.lost_steps, max(0, one.last - one.first + 1))
     return JobRestart(one.number, one.idle_s - hung, hung, one.lost_steps, lost * mean.get(one.number, 0.0))
+
+
+def _within(restarts: tuple[JobRestart, ...], left: float) -> tuple[JobRestart, ...]:
+    """No more time is in steps done again than is in steps at all."""
+    again = sum(one.again_s for one in restarts)
+    if again <= left:
+        return restarts
+    return tuple(replace(one, again_s=one.again_s * left / again) for one in restarts)
 
 
 class _Parts:
@@ -178,7 +187,8 @@ class _Parts:
         self._rest.append((left, count))
         self.left += count * left
 
-    def slow(self) -> tuple[float, float]:
-        """The usual step without what is accounted for, and the seconds in steps slower than that."""
+    def slow(self, most: float) -> tuple[float, float]:
+        """The usual step without what is accounted for, and the seconds in steps slower than that, `most` at
+        most."""
         usual = sorted(left for left, _ in self._rest)[int(_USUAL * (len(self._rest) - 1))]
-        return usual, sum(count * max(0.0, left - usual) for left, count in self._rest)
+        return usual, min(most, sum(count * max(0.0, left - usual) for left, count in self._rest))

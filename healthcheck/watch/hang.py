@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from healthcheck.joblog import ras
 from healthcheck.joblog.absent import absent
-from healthcheck.joblog.model import JobLog
+from healthcheck.joblog.model import JobEventKind, JobLog
 from healthcheck.joblog.ras import RasReport
 
 FACTOR = 10.0       # times the usual step without any line
@@ -19,11 +20,19 @@ _SHARE = 0.25
 @dataclass(frozen=True)
 class HangSources:
     """What there is to know of a hang: the job's logs with dumps of the flight recorder, what NCCL's RAS
-    answered in it, and what stacks say, in words."""
+    answered in it and when that was (epoch seconds), and what stacks say, in words."""
 
     log: JobLog | None = None
     ras: RasReport | None = None
     stacks: tuple[str, ...] = ()
+    answered: float = 0.0
+
+    @property
+    def timeouts(self) -> tuple[float | None, ...]:
+        """When ranks gave up on a collective (epoch seconds, None where a line has no time); empty of a job
+        of which nothing says that it hung."""
+        events = self.log.events if self.log is not None else ()
+        return tuple(one.time for one in events if one.kind is JobEventKind.TIMEOUT)
 
 
 @dataclass(frozen=True)
@@ -45,7 +54,10 @@ def who(progress: Mapping[int, int], hosts: Mapping[int, str], sources: HangSour
         nodes: Collection[str] = ()) -> HangVerdict:
     """Who did not come, of ranks whose newest step is given. The flight recorder knows best: it has when each
     rank entered what; then NCCL's RAS; then how far steps came."""
-    missing = absent(sources.log, nodes) if sources.log is not None else []
+    # The ranks that report steps are the job's, also where no line of its logs is of one.
+    world = max(progress, default=-1) + 1
+    missing = absent(replace(sources.log, world=max(world, sources.log.world or 0)), nodes) \
+        if sources.log is not None else []
     missing = missing or (ras.missing(sources.ras) if sources.ras is not None else [])
     if missing:
         ranks = tuple(one.rank for one in missing if one.rank is not None)
@@ -63,6 +75,23 @@ def who(progress: Mapping[int, int], hosts: Mapping[int, str], sources: HangSour
                       f"step {newest}" for rank in behind[:8])
         return HangVerdict(tuple(behind), tuple(dict.fromkeys(filter(None, map(hosts.get, behind)))), False,
                            (*words, *sources.stacks))
+    if sources.timeouts:
+        words = _mismatches(sources.log) or (
+            f"{len(sources.timeouts)} ranks gave up waiting, and what is there does not tell for whom",)
+        return HangVerdict((), (), False, (*words, *sources.stacks))
     return HangVerdict((), (), False, (
         f"all {len(progress)} ranks that report are at step {newest}; dumps of the flight recorder "
         "(TORCH_NCCL_DUMP_ON_TIMEOUT=1) in the log folder would tell who did not come", *sources.stacks))
+
+
+def _mismatches(log: JobLog | None) -> tuple[str, ...]:
+    """Ranks that wait in different collectives of the same number and group: their programs went different
+    ways."""
+    waits: dict[tuple[str, int], dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for one in log.events if log is not None else ():
+        if one.kind is JobEventKind.TIMEOUT and one.rank is not None and one.work is not None and one.op:
+            waits[one.group, one.work][one.op].append(one.rank)
+    return tuple(f"group {group}, collective {work}: " + ", ".join(
+        f"{'rank' if len(ranks) == 1 else f'{len(ranks)} ranks, such as'} {min(ranks)} in {op}"
+        for op, ranks in sorted(by_op.items(), key=lambda item: len(item[1]))) + ": they do not match"
+        for (group, work), by_op in sorted(waits.items()) if len(by_op) > 1)[:4]

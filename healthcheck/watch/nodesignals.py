@@ -1,29 +1,33 @@
-"""Signals of a node: what two recordings of it, some seconds apart, say of the time between."""
+"""Signals of a node: what two samples of it, some seconds apart, say of the time between."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
 
-from healthcheck.facts import counter, edac, gpu, netdev, port
-from healthcheck.facts.base import FACTS, Captures, build_fact
-from healthcheck.facts.values import Fact, Partial, Unmeasured, Unread, reading
+from healthcheck.checks.gpu_power import HW_POWER_BRAKE, HW_THERMAL, SW_POWER_CAP, SW_THERMAL
+from healthcheck.facts import edac, gpu
+from healthcheck.facts.base import FACTS, Captures
+from healthcheck.facts.values import Fact, Unread, reading
 from healthcheck.model.probes import Probe, ProbeSet
 from healthcheck.model.recording import Recording
+from healthcheck.watch import linksignals
 from healthcheck.watch.nodeload import LOAD, NodeLoad, load_of
+from healthcheck.watch.samples import NodeSample, SamplePair, grown_by, sample_of
 from healthcheck.watch.signals import NodeSignal, SignalKind, gpu_name
 
-_FACTS = ("gpus", "ports", "port_fatal_counters", "port_rate_counters", "netdevs", "memory_parts")
+_FACTS = ("gpus", "memory_parts", *linksignals.FACTS)
 _SECONDS = 20.0
 _LEAST_REQUESTS = 20        # of a disk between two samples, for their time to mean anything
 _LEAST_SEGMENTS = 200
 _THERMAL = ("slowdown_thermal_ns", "slowdown_hw_thermal_ns", "slowdown_sw_thermal_ns")
+_POWER = (("slowdown_hw_power_brake_ns", SignalKind.POWER_BRAKE),
+          ("slowdown_power_ns", SignalKind.POWER_CAP))
+_HEAT_REASONS, _POWER_REASONS = SW_THERMAL | HW_THERMAL, SW_POWER_CAP | HW_POWER_BRAKE
 _BUSY = 20                  # per cent: an idle GPU lowers its clocks and its PCIe link by itself
 _LANE = {1: 0.25, 2: 0.5, 3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}   # GB/s a lane, by generation (PCI-SIG)
 
 # The modules whose facts are read; importing them registers the facts.
-_MODULES = (counter, edac, gpu, netdev, port)
+_MODULES = (edac, gpu)
 
 
 def probes() -> ProbeSet:
@@ -34,63 +38,24 @@ def probes() -> ProbeSet:
     return ProbeSet.of(dict.fromkeys(wanted), _SECONDS)
 
 
-def signals_between(before: Recording, after: Recording, host: str = "") -> list[NodeSignal]:
-    """The signals of one node; none where it was booted in between or was not reached. `host` is what ranks
-    call it, by default the node's name."""
-    if before.host is None or after.host is None or before.host.boot_id != after.host.boot_id:
+def sampled(recording: Recording) -> NodeSample | None:
+    """What is kept of a recording until the next; None where the node was not reached."""
+    if recording.host is None:
+        return None
+    captures = Captures(recording)
+    return sample_of(recording, recording.host, _load(captures), captures, _FACTS)
+
+
+def signals_between(before: NodeSample, after: NodeSample, host: str = "") -> list[NodeSignal]:
+    """The signals of one node; none where it was booted in between. `host` is what ranks call it, by default
+    the node's name."""
+    if before.boot != after.boot or after.time <= before.time:
         return []
-    seconds = after.host.time - before.host.time
-    if seconds <= 0:
-        return []
-    pair = _Pair(Captures(before), Captures(after), host or after.node, before.received, after.received,
-                 seconds)
+    pair = SamplePair(before, after, host or after.node)
     found: list[NodeSignal] = []
-    for part in (_of_load, _of_gpus, _of_memory, _of_ports, _of_netdevs):
+    for part in (_of_load, _of_gpus, _of_memory, linksignals.of_links):
         found += part(pair)
     return found
-
-
-@dataclass(frozen=True)
-class _Pair:
-    """Two samples of a node and the seconds between them, by its own clock."""
-
-    before: Captures
-    after: Captures
-    host: str
-    since: float
-    until: float
-    seconds: float
-
-    def signal(self, kind: SignalKind, value: float, part: str = "",
-               gpu: frozenset[str] = frozenset()) -> NodeSignal:
-        """A signal of this node over this time."""
-        return NodeSignal(self.host, kind, value, self.since, self.until, part, gpu)
-
-    def subjects(self, name: str) -> Iterator[tuple[Any, Any]]:
-        """The members of a fact that both samples have, by identity."""
-        earlier = {_identity(one): one for one in _built(self.before, name)}
-        for one in _built(self.after, name):
-            if (identity := _identity(one)) in earlier:
-                yield earlier[identity], one
-
-
-def _built(captures: Captures, name: str) -> tuple[Any, ...]:
-    value = build_fact(FACTS[name], captures)
-    if isinstance(value, Partial):
-        value = value.value
-    return () if isinstance(value, Unmeasured) else tuple(value)
-
-
-def _identity(one: Fact) -> tuple[Any, ...]:
-    return tuple(str(reading(one, name)) for name in one.IDENTITY)
-
-
-def _grown(before: Fact, after: Fact, name: str) -> float | None:
-    """The growth of a counter; None where it is not known, or fell."""
-    one, other = reading(before, name), reading(after, name)
-    if type(one) is not int or type(other) is not int or other < one:
-        return None
-    return float(other - one)
 
 
 def _load(captures: Captures) -> NodeLoad:
@@ -108,8 +73,8 @@ def _load(captures: Captures) -> NodeLoad:
     return load_of(files, text)
 
 
-def _of_load(pair: _Pair) -> Iterator[NodeSignal]:
-    yield from load_signals(_load(pair.before), _load(pair.after), pair.seconds, pair.signal)
+def _of_load(pair: SamplePair) -> Iterator[NodeSignal]:
+    yield from load_signals(pair.before.load, pair.after.load, pair.seconds, pair.signal)
 
 
 def load_signals(before: NodeLoad, after: NodeLoad, seconds: float,
@@ -146,24 +111,42 @@ def _rate(before: Mapping[str, float], after: Mapping[str, float], name: str, se
     return (after[name] - before[name]) / seconds
 
 
-def _of_gpus(pair: _Pair) -> Iterator[NodeSignal]:
+def _of_gpus(pair: SamplePair) -> Iterator[NodeSignal]:
     for before, after in pair.subjects("gpus"):
         names = _names(after)
-        thermal = [grown for name in _THERMAL if (grown := _grown(before, after, name)) is not None]
+        heat = _heat(after)
+        thermal = [grown for name in _THERMAL if (grown := grown_by(before, after, name)) is not None]
         if thermal:
-            yield pair.signal(SignalKind.THERMAL, max(thermal) / 1e9 / pair.seconds, after.name,
-                              names)
-        for name, kind in (("slowdown_hw_power_brake_ns", SignalKind.POWER_BRAKE),
-                           ("slowdown_power_ns", SignalKind.POWER_CAP)):
-            if (grown := _grown(before, after, name)) is not None:
-                yield pair.signal(kind, grown / 1e9 / pair.seconds, after.name, names)
+            yield pair.signal(SignalKind.THERMAL, max(thermal) / 1e9 / pair.seconds, after.name, names, heat)
+        elif (seen := _seen(before, after, _HEAT_REASONS)) is not None:
+            yield pair.signal(SignalKind.THERMAL_SEEN, seen, after.name, names, heat)
+        power = [(kind, grown) for name, kind in _POWER
+                 if (grown := grown_by(before, after, name)) is not None]
+        for kind, grown in power:
+            yield pair.signal(kind, grown / 1e9 / pair.seconds, after.name, names)
+        if not power and (seen := _seen(before, after, _POWER_REASONS)) is not None:
+            yield pair.signal(SignalKind.POWER_SEEN, seen, after.name, names)
         for name, kind in (("ecc_corrected", SignalKind.CORRECTED),
                            ("pcie_replays", SignalKind.PCIE_REPLAYS)):
-            if (grown := _grown(before, after, name)) is not None:
+            if (grown := grown_by(before, after, name)) is not None:
                 yield pair.signal(kind, grown / pair.seconds, after.name, names)
         used = reading(after, "utilization_percent")
         if type(used) is int and used >= _BUSY:
             yield from _of_busy(pair, after, names)
+
+
+def _seen(before: Fact, after: Fact, bits: int) -> float | None:
+    """The share of the two samples that saw such a reason, of a GPU or driver without counters of time."""
+    reasons = [reading(one, "clock_reasons") for one in (before, after)]
+    if not all(type(one) is int for one in reasons):
+        return None
+    return sum(bool(one & bits) for one in reasons) / len(reasons)
+
+
+def _heat(gpu: Fact) -> str:
+    """How hot it is, in words; empty where that is not measured."""
+    degrees = reading(gpu, "temperature_c")
+    return f"at {degrees} degrees C" if type(degrees) is int else ""
 
 
 def _names(gpu: Fact) -> frozenset[str]:
@@ -172,7 +155,7 @@ def _names(gpu: Fact) -> frozenset[str]:
     return frozenset(gpu_name(str(one)) for one in known if type(one) in (str, int))
 
 
-def _of_busy(pair: _Pair, gpu: Fact, names: frozenset[str]) -> Iterator[NodeSignal]:
+def _of_busy(pair: SamplePair, gpu: Fact, names: frozenset[str]) -> Iterator[NodeSignal]:
     clock, most = reading(gpu, "clock_sm_mhz"), reading(gpu, "clock_sm_max_mhz")
     if type(clock) is int and type(most) is int and 0 < clock <= most:
         yield pair.signal(SignalKind.CLOCKS, 1 - clock / most, gpu.name, names)
@@ -187,27 +170,7 @@ def _bandwidth(gpu: Fact, generation: str, width: str) -> float | None:
     return _LANE[number] * lanes if type(number) is int and number in _LANE and type(lanes) is int else None
 
 
-def _of_memory(pair: _Pair) -> Iterator[NodeSignal]:
+def _of_memory(pair: SamplePair) -> Iterator[NodeSignal]:
     for before, after in pair.subjects("memory_parts"):
-        if (grown := _grown(before, after, "corrected")) is not None:
+        if (grown := grown_by(before, after, "corrected")) is not None:
             yield pair.signal(SignalKind.CORRECTED, grown / pair.seconds, after.name)
-
-
-def _of_ports(pair: _Pair) -> Iterator[NodeSignal]:
-    for before, after in pair.subjects("ports"):
-        if (grown := _grown(before, after, "link_downed")) is not None:
-            yield pair.signal(SignalKind.LINK_DOWN, grown / pair.seconds, after.name)
-    for name in ("port_fatal_counters", "port_rate_counters"):
-        for before, after in pair.subjects(name):
-            if (grown := _grown(before, after, "value")) is not None:
-                yield pair.signal(SignalKind.LINK_ERRORS, grown / pair.seconds, after.name)
-
-
-def _of_netdevs(pair: _Pair) -> Iterator[NodeSignal]:
-    for before, after in pair.subjects("netdevs"):
-        if (grown := _grown(before, after, "downs")) is not None:
-            yield pair.signal(SignalKind.LINK_DOWN, grown / pair.seconds, after.name)
-        errors = [grown for name in ("rx_errors", "tx_errors")
-                  if (grown := _grown(before, after, name)) is not None]
-        if errors:
-            yield pair.signal(SignalKind.LINK_ERRORS, sum(errors) / pair.seconds, after.name)

@@ -23,6 +23,7 @@ _WARNING = re.compile(r"STRAGGLER DETECTION WARNING: Some GPUs (have worse relat
                       r"dropped)\. Affected ranks: ([\[{][^\n]{0,8000})")
 _ID = re.compile(r"rank=(\d{1,7})(?:, ?node=['\"]?([\w.-]{1,253}))?")
 _PLAIN = re.compile(r"\d{1,7}")
+_LOW = 0.7
 _MOST = 10_000      # that are kept until they are taken
 
 
@@ -36,6 +37,16 @@ class RankScore:
     score: float | None
     relative: bool
     warned: bool = False
+
+    @property
+    def low(self) -> bool:
+        """Whether the rank is slow, by the report's own word or its default threshold."""
+        return self.warned or (self.score is not None and self.score < _LOW)
+
+    @property
+    def words(self) -> str:
+        """In words, for evidence."""
+        return f"nvrx: rank {self.rank} {'is slow' if self.score is None else f'scores {self.score:.2f}'}"
 
 
 class ScoreReader:

@@ -13,6 +13,7 @@ from enum import Enum
 from healthcheck.watch.model import StepPhase, WatchCause
 
 _COMPUTE = (StepPhase.FORWARD, StepPhase.BACKWARD)
+_NETWORK = (StepPhase.COMMUNICATION,)
 _HOST = (StepPhase.DATA, *_COMPUTE)
 
 
@@ -21,15 +22,22 @@ class SignalKind(Enum):
     slow, and its unit. Shares are of time, rates of the time between two samples."""
 
     THERMAL = ("time in thermal slowdown", WatchCause.THERMAL, 0.05, _COMPUTE, "%")
+    THERMAL_SEEN = ("samples in thermal slowdown", WatchCause.THERMAL, 0.5, _COMPUTE, "%")
     POWER_BRAKE = ("time in hardware power slowdown", WatchCause.POWER, 0.05, _COMPUTE, "%")
     POWER_CAP = ("time below full clocks at the power cap", WatchCause.POWER, 0.20, _COMPUTE, "%")
+    POWER_SEEN = ("samples in power slowdown or at the power cap", WatchCause.POWER, 1.0, _COMPUTE, "%")
     CLOCKS = ("clocks below those of the other GPUs", WatchCause.POWER, 0.07, _COMPUTE, "%")
     CORRECTED = ("corrected memory errors", WatchCause.CORRECTED_MEMORY, 1.0, _HOST, "/s")
-    LINK_DOWN = ("link downs", WatchCause.LINK, 1 / 3600, (StepPhase.COMMUNICATION,), "/s")
-    LINK_ERRORS = ("errors on a link", WatchCause.LINK, 0.1, (StepPhase.COMMUNICATION,), "/s")
-    RETRANSMITS = ("segments sent again by TCP", WatchCause.LINK, 0.002, (StepPhase.COMMUNICATION,), "%")
+    LINK_DOWN = ("link downs", WatchCause.LINK, 1 / 3600, _NETWORK, "/s")
+    LINK_ERRORS = ("errors on a link", WatchCause.LINK, 0.1, _NETWORK, "/s")
+    LINK_SPEED = ("link below its own speed before, or others' of its kind", WatchCause.LINK, 0.2, _NETWORK,
+                  "%")
+    NVLINK_ERRORS = ("replays and recoveries of an NVLink", WatchCause.LINK, 0.1, _NETWORK, "/s")
+    RETRANSMITS = ("segments sent again by TCP", WatchCause.LINK, 0.002, _NETWORK, "%")
+    REPEATS = ("timeouts and repeats of an RDMA port", WatchCause.LINK, 0.1, _NETWORK, "/s")
     PCIE = ("PCIe link below its own best", WatchCause.PCIE, 0.25, _HOST, "%")
     PCIE_REPLAYS = ("PCIe replays", WatchCause.PCIE, 1.0, _HOST, "/s")
+    ADAPTER_PCIE = ("PCIe link of an adapter below its own best", WatchCause.PCIE, 0.25, _NETWORK, "%")
     MEMORY_PRESSURE = ("time with tasks stalled for memory", WatchCause.HOST_MEMORY, 0.05, _HOST, "%")
     SWAPPING = ("pages swapped in", WatchCause.HOST_MEMORY, 50.0, _HOST, "/s")
     CPU_PRESSURE = ("time with tasks waiting for a CPU", WatchCause.CPU, 0.20, _HOST, "%")
@@ -44,6 +52,12 @@ class SignalKind(Enum):
                  unit: str) -> None:
         self.words, self.cause, self.least, self.phases, self.unit = words, cause, least, phases, unit
 
+    @property
+    def of_path(self) -> bool:
+        """Whether it counts what was lost on the way to a peer: at the host's own link, at the peer's, or
+        between them."""
+        return self in (SignalKind.RETRANSMITS, SignalKind.REPEATS)
+
     def shown(self, value: float) -> str:
         """The value in words, such as `time in thermal slowdown 34 %`."""
         if self.unit == "%":
@@ -51,11 +65,11 @@ class SignalKind(Enum):
         return f"{self.words}: {value:.3g}{self.unit if self.unit == '/s' else ' ' + self.unit}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class NodeSignal:
     """One measurement of one host between two times (epoch seconds); `part` names the device. A share has
     the value 1 for all of the time. `gpu` are the names (`gpu_name`) of the GPU that it is of: its PCI
-    address, UUID and number; empty for what is of no GPU."""
+    address, UUID and number; empty for what is of no GPU. `beside` is what else people want to know of it."""
 
     host: str
     kind: SignalKind
@@ -64,6 +78,7 @@ class NodeSignal:
     until: float
     part: str = ""
     gpu: frozenset[str] = frozenset()
+    beside: str = ""
 
 
 def gpu_name(text: str) -> str:

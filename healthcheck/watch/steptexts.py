@@ -10,7 +10,9 @@
     iter 10: loss 3.4512, time 250.12ms                                                     plain logs
 
 What launchers put before a line is taken off as in other logs of jobs (`healthcheck.joblog.prefix`). Where a
-line has a step and no duration, the times of two lines tell it. Formats: github.com/NVIDIA/Megatron-LM
+line has a step and no duration, the times of two lines tell it. A step that comes again tells a restart; one
+that was only printed again, or by another rank in the same log without saying so, does not. Formats:
+github.com/NVIDIA/Megatron-LM
 megatron/training/training.py (training_log) and megatron/core/timers.py; github.com/NVIDIA/NeMo
 nemo/lightning/pytorch/callbacks/progress_printer.py; github.com/pytorch/torchtitan
 torchtitan/components/metrics.py.
@@ -26,31 +28,21 @@ from healthcheck.joblog.prefix import Prefix, Prefixes, stamp
 from healthcheck.watch import nvrx, steplines
 from healthcheck.watch.model import NOT_MEASURED, PHASES, StepPhase, StepTime
 from healthcheck.watch.nvrx import RankScore
+from healthcheck.watch.stepwords import epoch_of, step_of
 
 _OURS = '{"schema":'
 _OUR_FORM = re.compile(r'\{"schema": ?"muster\.step/')
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
-_NUMBER = r"(\d{1,15}(?:\.\d{1,9})?(?:e[+-]?\d{1,3})?)"
-_MEGATRON = re.compile(r"\biteration\s{1,12}(\d{1,15})/\s{0,12}\d{1,15} \|[^\n]{0,4000}?"
-                       rf"elapsed time per iteration \(ms\): {_NUMBER}")
-_NEMO = re.compile(rf"train_step_timing in s[:=] ?{_NUMBER}")
-_NEMO_STEP = re.compile(rf"global_step[:=] ?{_NUMBER}")
-_STEP = re.compile(r"(?:^|[^\w.])(?:global[_ ]step|train[_ ]step|step|iteration|iter)\b[\]\s:=#]{1,6}"
-                   r"(\d{1,15})\b", re.IGNORECASE)
-# A duration: its unit, or a name that is one. Rates ("1.2 s/it" is one), and what is left to do, are none.
-_TIMED = re.compile(rf"(?<![\w./]){_NUMBER} ?(ms|msec|s|sec|secs|seconds|milliseconds)(?![\w/])",
-                    re.IGNORECASE)
-_NAMED = re.compile(r"\b(step[_ ]?time|iter(?:ation)?[_ ]?time|time[_ ]per[_ ]step|time|took|dt|elapsed)"
-                    rf"(?:[_ ]?\(?(ms|s|sec|seconds)\)?)?[ :=]{{1,3}}{_NUMBER} ?(ms|s|sec|seconds)?(?![\w/])",
-                    re.IGNORECASE)
-_NOT_ONE = re.compile(r"\b(?:eta|remaining|left|total|since|timeout)\W{1,3}$", re.IGNORECASE)
 _RANK = re.compile(r"^\[[Rr]ank ?(\d{1,7})\]:? ?")
 _BLOCK = re.compile(r"(?<!\) )\btimes across ranks \(ms\):\s*$")
 _TIMER = re.compile(r"(?:^|\s)([a-z][a-z0-9-]{1,60}):\s*$")
-_OF_RANK = re.compile(rf"(?:^|\s)rank {{1,6}}(\d{{1,7}}): {_NUMBER}\s*$")
+_OF_RANK = re.compile(r"(?:^|\s)rank {1,6}(\d{1,7}): (\d{1,15}(?:\.\d{1,9})?(?:e[+-]?\d{1,3})?)\s*$")
 _FILE = re.compile(r"(?:^|[^a-z])(?:rank|worker|task)[-_.]?(\d{1,7})(?=\D|$)", re.IGNORECASE)
 _MOST_STEPS = 1000          # between two lines of one log
 _MOST_RANKS = 200_000
+_MOST_EPOCHS = 100_000
+_MIXED = 4                  # steps that ranks which write into one log, without names, are apart at most
+_SLACK_S = 5.0              # within which no job starts again
 
 # Megatron-LM's timers by phase; those that hold others (forward-backward) are left out.
 _TIMERS: Mapping[str, StepPhase] = {
@@ -76,23 +68,32 @@ class StepLog:
     """Reads one log, in pieces of whole lines; its state is bounded."""
 
     def __init__(self, job: str, clock: LogClock, *, host: str = "", rank: int | None = None,
-                 attempt: int | None = None, nodes: Sequence[str] = ()) -> None:
-        """`host`, `rank` and `attempt` are those of lines that name none."""
+                 attempt: int | None = None, nodes: Sequence[str] = (),
+                 epochs: dict[int, int] | None = None) -> None:
+        """`host`, `rank` and `attempt` are those of lines that name none. `epochs` has the steps before each
+        epoch where each counts its own; logs of one job share it."""
         self._job, self._clock, self._nodes = job, clock, nodes
         self._host, self._rank, self._attempt = host, rank, attempt
         self._prefixes: Prefixes | None = None
         self._last: dict[int | None, tuple[int, float]] = {}    # step and time, by rank
         self._newest: StepTime | None = None
-        self._time = clock.near
+        self._begins = clock.near
+        self._local: int | None = None
+        self._epochs = epochs if epochs is not None else {}
+        self._epoch: int | None = None
         self._block: _Block | None = None
         self._scores = nvrx.ScoreReader()
         self.forms: set[str] = set()
         self.unread = 0             # lines that claim to be of our form and are not
         self.why = ""               # the first of them, and why
 
+    def begins(self, time: float) -> None:
+        """When the first step began, in epoch seconds, for a log whose lines have no times."""
+        self._begins = time
+
     def read(self, lines: Sequence[str]) -> Iterator[StepTime]:
         """The step times in the next lines of the log."""
-        if self._prefixes is None and any(line[:1] != "{" for line in lines):
+        if self._prefixes is None and any(line[:10] != _OURS for line in lines):
             self._prefixes = Prefixes([_plain(line) for line in lines], self._clock, self._nodes)
         parse, ours = steplines.parse, "muster" in self.forms
         for line in lines:
@@ -142,39 +143,68 @@ class StepLog:
         rank = int(found[1]) if found is not None else prefix.task if prefix.task is not None else self._rank
         if found is not None:
             text = text[found.end():]
+        if rank is None and prefix.local is not None:
+            # The rank on its node alone: one of them speaks for the job, as the others cannot be named.
+            self._local = prefix.local if self._local is None else self._local
+            if prefix.local != self._local:
+                return
         time = self._prefixes.time(prefix)
         time = time if time is not None else stamp(text, self._clock)
         one = self._step(text, rank, prefix.node or self._host, time)
         if one is not None:
-            self._time, self._newest = one.time, one
+            self._newest = one
             yield one
         elif _BLOCK.search(text) is not None and self._newest is not None:
             self._block = _Block()
 
     def _step(self, text: str, rank: int | None, host: str, time: float | None) -> StepTime | None:
-        named = _step_of(text)
+        epoch = epoch_of(text)
+        self._epoch = epoch if epoch is not None else self._epoch
+        named = step_of(text)
         if named is None:
             return None
         form, step, seconds = named
-        before = self._last.get(rank)
+        before, newest = self._last.get(rank), self._newest
+        # Without times, a rank's steps follow each other; one that comes later begins with the newest step.
+        known = before[1] if before is not None else self._begins if newest is None else (
+            newest.time - newest.seconds * newest.steps)
+        if form == "plain" and self._epoch is not None:
+            step += self._before_epoch(self._epoch, step, before)
         passed = step - before[0] if before is not None else 1
+        if before is not None and (passed == 0 or (rank is None and -_MIXED < passed < 0)) and (
+                time is None or time - before[1] <= (seconds or 0.0) + _SLACK_S):
+            # Said again: by a second logger, a bar drawn again, what a checkpoint took; or by another rank.
+            self._remember(rank, before[0], time if time is not None else known)
+            return None
         steps = passed if 1 <= passed <= _MOST_STEPS else 1
         if seconds is None:
             # Without a duration of its own only the time since the line before tells.
             if before is None or time is None or time <= before[1] or passed != steps:
-                self._remember(rank, step, time)
+                if before is None or time != before[1]:     # of lines in the same second the first counts
+                    self._remember(rank, step, time if time is not None else known)
                 return None
             seconds = (time - before[1]) / steps
         if time is None:
-            time = self._time + seconds * steps
+            time = known + seconds * steps
         self._remember(rank, step, time)
         self.forms.add(form)
         return StepTime(self._job, rank, host, self._attempt, step, steps, time, seconds,
                         (NOT_MEASURED,) * len(PHASES))
 
-    def _remember(self, rank: int | None, step: int, time: float | None) -> None:
+    def _before_epoch(self, epoch: int, step: int, before: tuple[int, float] | None) -> int:
+        """How many steps the job had made before this epoch, where each counts its steps from the first
+        again."""
+        if epoch not in self._epochs and len(self._epochs) < _MOST_EPOCHS:
+            earlier = max((one for one in self._epochs if one < epoch), default=None)
+            so_far = self._epochs[earlier] if earlier is not None else 0
+            if earlier is not None and before is not None and step + so_far <= before[0]:
+                so_far = before[0] + (step == 0)
+            self._epochs[epoch] = so_far
+        return self._epochs.get(epoch, 0)
+
+    def _remember(self, rank: int | None, step: int, time: float) -> None:
         if len(self._last) < _MOST_RANKS or rank in self._last:
-            self._last[rank] = (step, time if time is not None else self._time)
+            self._last[rank] = (step, time)
 
     def _closed(self) -> Iterator[StepTime]:
         """The phases of each rank that a block of Megatron-LM's timers gave, at the newest step."""
@@ -208,42 +238,7 @@ class _Block:
         return False
 
 
-def _step_of(text: str) -> tuple[str, int, float | None] | None:
-    """The form of the line, its step, and the seconds of one step where it says so."""
-    if (found := _MEGATRON.search(text)) is not None:
-        return "Megatron-LM", int(found[1]), _bounded(float(found[2]) / 1000)
-    if (found := _NEMO.search(text)) is not None:
-        step = _NEMO_STEP.search(text)
-        if step is None or (number := float(step[1])) > 1e15:
-            return None
-        return "NeMo", int(number), _bounded(float(found[1]))
-    if (found := _STEP.search(text)) is None:
-        return None
-    named = _NAMED.search(text, found.end())
-    if named is not None and (unit := named[4] or named[2]) and not _is_other(text, named.start()):
-        return "plain", int(found[1]), _bounded(_seconds(named[3], unit))
-    for timed in _TIMED.finditer(text, found.end()):
-        if not _is_other(text, timed.start()):
-            return "plain", int(found[1]), _bounded(_seconds(timed[1], timed[2]))
-    return "plain", int(found[1]), None
-
-
-def _is_other(text: str, at: int) -> bool:
-    """Whether the words before a duration say that it is none of a step."""
-    return _NOT_ONE.search(text[max(0, at - 20):at]) is not None
-
-
-def _seconds(number: str, unit: str) -> float:
-    return float(number) / (1000 if unit.lower().startswith("m") else 1)
-
-
-def _bounded(seconds: float) -> float | None:
-    return seconds if 0 < seconds <= steplines.LONGEST_S else None
-
-
 def _plain(line: str) -> str:
-    """The newest drawing of a progress bar, without colours."""
-    line = line.rstrip("\r\n")
-    if len(line) > LONGEST_LINE or "\r" in line:
-        line = line[line.rfind("\r") + 1:][:LONGEST_LINE]
+    """The line without colours."""
+    line = line.rstrip("\r\n")[:LONGEST_LINE]
     return _ESCAPE.sub("", line) if "\x1b" in line else line

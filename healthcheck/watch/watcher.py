@@ -7,9 +7,10 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from healthcheck.joblog import ras
 from healthcheck.joblog.prefix import short
 from healthcheck.watch import hang
-from healthcheck.watch.causes import SignalStore, Slowness, cause_of
+from healthcheck.watch.causes import Slowness, cause_of
 from healthcheck.watch.groups import Accused, Group, grouped
 from healthcheck.watch.jobwide import JobSeries, JobSpeed
 from healthcheck.watch.late import EFFECT, SIGMAS, LateRank, LateWindow, OwnBasis, late_ranks
@@ -26,14 +27,15 @@ from healthcheck.watch.model import (
 from healthcheck.watch.nvrx import RankScore
 from healthcheck.watch.places import late_places
 from healthcheck.watch.robust import median
+from healthcheck.watch.saves import Saves
 from healthcheck.watch.signals import NodeSignal
-from healthcheck.watch.track import History, LateRun, Tracker, false_accusations, pattern_of
+from healthcheck.watch.signalstore import SignalStore
+from healthcheck.watch.track import RECENT_LATE, History, LateRun, Tracker, false_accusations, pattern_of
 from healthcheck.watch.windows import RankValues, Windows
 
 KEPT_WINDOWS = 20_000
 KEPT_FINDINGS = 1_000
 _EXPLAINED = 0.5        # share of what the job lost that late ranks explain
-_SCORE_LOW = 0.7        # nvrx's own default threshold
 
 
 @dataclass(frozen=True)
@@ -89,11 +91,14 @@ class JobWatch:
         self._place_tracker: Tracker[str] = Tracker()
         self._history = History()
         self._series = JobSeries()
+        self._saves = Saves()
         self._late: dict[int, _Late] = {}
         self._steps: dict[int, tuple[int, float]] = {}      # by window of this attempt: first step, its begin
         self._attempt, self._number = -1, -1
+        self.most = 0              # windows of one attempt
         self._cells, self._late_cells = 0, 0
         self._open: dict[str, str] = {}                     # what is going on -> id of its finding
+        self._since: dict[str, int] = {}                    # of what slows the job: its first window
         self._heard = 0.0
 
     @property
@@ -116,7 +121,10 @@ class JobWatch:
     def add_scores(self, scores: Iterable[RankScore]) -> None:
         """Takes scores of NVIDIA's resiliency extension; the newest of each rank counts."""
         for score in scores:
-            self.scores[score.rank] = score
+            known = self.scores.get(score.rank)
+            # A warning names the rank alone: what was said of it before holds.
+            warned = replace(known, warned=True) if known is not None and score.score is None else score
+            self.scores[score.rank] = warned
 
     def settle(self, now: float, sources: hang.HangSources | None = None, *,
                heard: bool = True) -> WatchUpdate:
@@ -133,6 +141,16 @@ class JobWatch:
         if before is not None and _shown(before) == _shown(found):
             return update
         return WatchUpdate(update.windows, (*update.findings, found))
+
+    @property
+    def ended(self) -> float:
+        """When the newest step ended, in epoch seconds by the ranks' clocks; 0 before the first."""
+        return max((one.ended for one in self.attempts), default=0.0)
+
+    @property
+    def judged(self) -> bool:
+        """Whether there were windows enough, in one attempt, to accuse anyone."""
+        return self.most >= RECENT_LATE
 
     @property
     def heard(self) -> float:
@@ -155,6 +173,18 @@ class JobWatch:
         """Closes all that is left, at the end of finished logs."""
         return self._taken(self.input.finish())
 
+    def hung(self, sources: hang.HangSources) -> WatchUpdate:
+        """At the end of finished logs: whether the job hung to its end. Ranks that gave up waiting after its
+        last step say so, or an answer of RAS that misses some, long after it."""
+        if not self.attempts:
+            return WatchUpdate()
+        self._heard = ended = self.attempts[-1].ended
+        late = sources.ras is not None and self.silent(sources.answered) and bool(ras.missing(sources.ras))
+        if not sources.timeouts and not late:
+            return WatchUpdate()
+        until = max([ended, *(time for time in sources.timeouts if time is not None)])
+        return WatchUpdate((), (self._hangs(until, sources),))
+
     def _taken(self, closed: Iterator[RankValues]) -> WatchUpdate:
         windows: list[StepWindow] = []
         findings: dict[str, WatchFinding] = {}
@@ -170,6 +200,7 @@ class JobWatch:
         if values.attempt != self._attempt:
             found += self._restarted(values.attempt)
         self._number += 1
+        self.most = max(self.most, self._number + 1)
         seen = late_ranks(values, self._settings.effect, self._settings.sigmas)
         self.last, self.basis, self.ranks, self.hosts = seen, seen.basis, values.ranks, values.hosts
         began = values.time - seen.seconds * (values.last - values.first + 1)
@@ -187,6 +218,7 @@ class JobWatch:
         self.windows.append(window)
         found += self._of_places(values, seen)
         found += self._of_ranks(values, seen)
+        found += self._of_saves(values, seen)
         found += self._of_job(values, seen)
         return window, found
 
@@ -196,6 +228,7 @@ class JobWatch:
         self._place_tracker.clear()
         self._history.clear()
         self._series.clear()
+        self._saves.clear()
         self._late.clear()
         self._steps.clear()
         self._attempt, self._number = attempt, -1
@@ -260,9 +293,12 @@ class JobWatch:
             max(late.faults / late.windows for late in lates), seen.basis is OwnBasis.WAITS,
             sum(late.cpu for late in lates) / excess, worst.excess,
             values.gpus[worst.slot] if group.level is WatchLevel.RANK else "")
+        if pattern is SlowPattern.STEADY:
+            evidence.append("a rank that has more work than its peers looks the same: give it a role")
+        # All wait for it, so that the step without it is shorter; but by step times alone no one waits.
+        usual = seen.seconds - (worst.excess if seen.basis is not OwnBasis.TOTALS else 0.0)
         return self._put(group.subject, slowness, group.level, tuple(one.rank for one in group.accused),
-                         group.hosts, values, first, max(one.excess for one in group.accused), seen.seconds,
-                         tuple(evidence))
+                         group.hosts, values, first, worst.excess, usual, tuple(evidence))
 
     def _measured(self, group: Group, lates: Sequence[_Late], seen: LateWindow) -> str:
         worst = max(lates, key=lambda late: late.excess / late.windows)
@@ -270,10 +306,8 @@ class JobWatch:
                 f"({worst.rank.sigmas:.0f} deviations, by {seen.basis.value}) in {worst.windows} windows")
 
     def _score_words(self, ranks: Sequence[int]) -> list[str]:
-        low = [(rank, score) for rank in ranks if (score := self.scores.get(rank)) is not None
-               and (score.warned or (score.score is not None and score.score < _SCORE_LOW))]
-        return [f"nvrx: rank {rank} {'is slow' if score.score is None else f'scores {score.score:.2f}'}"
-                for rank, score in low[:4]]
+        known = [score for rank in ranks if (score := self.scores.get(rank)) is not None]
+        return [score.words for score in known if score.low][:4]
 
     def _of_places(self, values: RankValues, seen: LateWindow) -> list[WatchFinding]:
         if not self._places:
@@ -295,8 +329,35 @@ class JobWatch:
                                 SlowPattern.STEADY if run.since <= 1 else SlowPattern.STEP_DOWN, None)
             found.append(self._put(f"place {place}", slowness, WatchLevel.PLACE,
                                    tuple(rank for slot in slots if (rank := values.ranks[slot]) is not None),
-                                   hosts, values, run, excess, seen.seconds, words))
+                                   hosts, values, run, excess, seen.seconds - excess, words))
         for what in [what for what in self._open if what.startswith("place ") and what not in going_on]:
+            found += self._end(what)
+        return found
+
+    def _of_saves(self, values: RankValues, seen: LateWindow) -> list[WatchFinding]:
+        slow = self._saves.window(self._number, values, seen)
+        if slow is None:
+            return []
+        found, going_on = [], set()
+        for one in slow:
+            rank = values.ranks[one.slot] if one.slot is not None else None
+            if one.slot is not None and (rank is None or f"rank {rank}" in self._open):
+                continue        # known already
+            what = "checkpoints" if one.slot is None else f"checkpoints of rank {rank}"
+            hosts = tuple(filter(None, values.hosts[one.slot:one.slot + 1] if one.slot is not None else ()))
+            beside = "usually" if one.slot is None else "those of its peers"
+            words = (f"a checkpoint takes {one.took:.3g} s, {beside} {one.usual:.3g} s, in {one.windows} "
+                     "windows with one",)
+            level = WatchLevel.JOB if one.slot is None else WatchLevel.RANK
+            slowness = Slowness(
+                level, hosts or tuple(dict.fromkeys(filter(None, values.hosts))), self._begin(one.since),
+                values.time, SlowPattern.STEADY if one.since <= 1 else SlowPattern.STEP_DOWN,
+                StepPhase.CHECKPOINT)
+            going_on.add(what)
+            run = LateRun(since=one.since, windows=one.windows)
+            found.append(self._put(what, slowness, level, (rank,) if rank is not None else (), hosts, values,
+                                   run, one.lost, self._series.usual(), words))
+        for what in [what for what in self._open if what.startswith("checkpoints") and what not in going_on]:
             found += self._end(what)
         return found
 
@@ -322,8 +383,13 @@ class JobWatch:
         if speed.phase is None and seen.phases[COMMUNICATION] != seen.phases[COMMUNICATION]:
             words.append("with step times alone it is not known which rank the others wait for: each waits "
                          "for the slowest")
-        run = LateRun(since=speed.since, windows=max(1, self._number - speed.since + 1))
-        slowness = Slowness(WatchLevel.JOB, hosts, self._begin(speed.since), values.time, speed.pattern,
+        alone = len(seen.slots) - seen.judged
+        if alone > 0 and seen.basis is not OwnBasis.TOTALS:
+            words.append(f"{alone} of {len(seen.slots)} ranks could not be compared")
+        # The series forgets old windows; what goes on began when it was first seen.
+        since = self._since[what] = min(speed.since, self._since.get(what, speed.since))
+        run = LateRun(since=since, windows=max(1, self._number - since + 1))
+        slowness = Slowness(WatchLevel.JOB, hosts, self._begin(since), values.time, speed.pattern,
                             speed.phase, speed.of_gc / speed.lost_s if speed.lost_s > 0 else 0.0)
         return self._put(what, slowness, WatchLevel.JOB, (), (), values, run, speed.lost_s, speed.usual_s,
                          tuple(words))
@@ -338,7 +404,8 @@ class JobWatch:
             id_, WatchLevel.RANK if verdict.ranks else WatchLevel.JOB, what or "the job", verdict.ranks,
             verdict.hosts, SlowPattern.HANG, StepPhase.COMMUNICATION if verdict.sure and verdict.ranks
             else None, self._attempt, newest, self._heard, now, 0, now - self._heard, 1.0,
-            True, evidence=(f"no line for {now - self._heard:.0f} s", *verdict.evidence))
+            True, evidence=(f"no line for {now - self._heard:.0f} s" if now > self._heard
+                            else "no step after it", *verdict.evidence))
         return self._changed(finding)
 
     def _put(self, what: str, slowness: Slowness, level: WatchLevel, ranks: tuple[int, ...],
@@ -362,6 +429,7 @@ class JobWatch:
 
     def _end(self, what: str) -> list[WatchFinding]:
         id_ = self._open.pop(what, None)
+        self._since.pop(what, None)
         if id_ is None or id_ not in self.findings:
             return []
         self.findings[id_] = replace(self.findings[id_], still=False)

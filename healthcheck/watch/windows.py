@@ -40,15 +40,25 @@ class RankValues:
     gpus: tuple[str, ...] = ()
 
 
+@dataclass
+class _Ranks:
+    """Where the ranks of one attempt run, in which role and on which GPU, by slot."""
+
+    hosts: list[str] = field(default_factory=list)
+    roles: list[str] = field(default_factory=list)
+    gpus: list[str] = field(default_factory=list)
+
+
 @dataclass(slots=True)
 class _Open:
     """One window while lines still come, by slot: how many steps, and their only line or the sums over them
-    (seconds, phases, gc, delay, faults, cpu). Most windows of long jobs have one line of each rank."""
+    (seconds, phases, gc, delay, faults, cpu) with the time of the last. Most windows of long jobs have one
+    line of each rank."""
 
     steps: list[int]
     rows: list[StepTime | list[float] | None]
+    who: _Ranks
     count: int = 0
-    time: float = 0.0
     first: int = 1 << 62
     last: int = -1
 
@@ -56,7 +66,7 @@ class _Open:
 def _sums(line: StepTime) -> list[float]:
     """The line's values, summed over its steps."""
     steps = line.steps
-    return [value * steps for value in _means(line)]
+    return [*(value * steps for value in _means(line)), line.time]
 
 
 def _means(line: StepTime) -> tuple[float, ...]:
@@ -78,9 +88,8 @@ class Windows:
     per: int = 0                # steps of a window; 0 until it is known
     _slots: dict[int | None, int] = field(default_factory=dict)
     _ranks: list[int | None] = field(default_factory=list)
-    _hosts: list[str] = field(default_factory=list)
-    _roles: list[str] = field(default_factory=list)
-    _gpus: list[str] = field(default_factory=list)
+    _who: _Ranks = field(default_factory=_Ranks)
+    _named: int = 0             # the attempt that `_who` is of
     _open: dict[tuple[int, int], _Open] = field(default_factory=dict)
     _closed: dict[int, int] = field(default_factory=dict)      # by attempt, the newest place that was closed
     _held: list[StepTime] = field(default_factory=list)
@@ -143,21 +152,22 @@ class Windows:
         self._add(held)
 
     def _add(self, lines: Iterable[StepTime]) -> None:
-        attempt_of, slots, hosts = self.attempts.of, self._slots, self._hosts
+        attempt_of, slots, hosts, roles = self.attempts.of, self._slots, self._who.hosts, self._who.roles
         windows, per = self._open, self.per
         for line in lines:
             attempt = attempt_of(line)
             if attempt < 0:
                 continue
             # Taken apart at once: this runs for each line, and each attribute costs as much as an addition.
-            (_, rank, host, _, step, steps, time, mean, phases, _, in_gc, waited, faulted, _, ran, _) = line
+            _, rank, host, _, step, steps, time, mean, phases, role, in_gc, waited, faulted, _, ran, _ = line
             slot = slots.get(rank)
             if slot is None:
                 slot = self._joined(line)
                 if slot is None:
                     continue
-            elif host and host is not hosts[slot]:
-                hosts[slot], self._gpus[slot] = host, line.gpu      # a rank may run elsewhere after a restart
+            elif host is not hosts[slot] or role is not roles[slot]:
+                self._moved(slot, attempt, line)
+                hosts, roles = self._who.hosts, self._who.roles
             window = windows.get((attempt, (step - 1) // per))
             if window is None:
                 window = self._opened(attempt, (step - 1) // per)
@@ -184,10 +194,9 @@ class Windows:
                 sums[7] += waited * steps
                 sums[8] += faulted * steps
                 sums[9] += ran * steps
+                sums[10] = time
                 window.rows[slot] = sums
             window.steps[slot] += steps
-            if time > window.time:
-                window.time = time
             if step > window.last:
                 window.last = step
             if step - steps < window.first:
@@ -200,10 +209,21 @@ class Windows:
             return None
         slot = self._slots[line.rank] = len(self._ranks)
         self._ranks.append(line.rank)
-        self._hosts.append(line.host)
-        self._roles.append(line.role)
-        self._gpus.append(line.gpu)
+        self._who.hosts.append(line.host)
+        self._who.roles.append(line.role)
+        self._who.gpus.append(line.gpu)
         return slot
+
+    def _moved(self, slot: int, attempt: int, line: StepTime) -> None:
+        """A rank may run elsewhere, in another role, after a restart: windows of the attempt before keep
+        where it ran then."""
+        now = self._who
+        if attempt < self._named or (line.host in ("", now.hosts[slot]) and line.role == now.roles[slot]):
+            return
+        if attempt > self._named:
+            self._named, self._who = attempt, _Ranks(list(now.hosts), list(now.roles), list(now.gpus))
+        self._who.hosts[slot] = line.host or now.hosts[slot]
+        self._who.roles[slot], self._who.gpus[slot] = line.role, line.gpu
 
     def _opened(self, attempt: int, place: int) -> _Open | None:
         """A new window; None where it was closed before."""
@@ -212,7 +232,7 @@ class Windows:
         if len(self._open) >= _MOST_OPEN:
             self._ready.append(self._values(min(self._open)))
         count = len(self._ranks)
-        made = self._open[attempt, place] = _Open([0] * count, [None] * count)
+        made = self._open[attempt, place] = _Open([0] * count, [None] * count, self._who)
         return made
 
     def _values(self, key: tuple[int, int]) -> RankValues:
@@ -221,12 +241,20 @@ class Windows:
         if len(self._closed) > _MOST_OPEN:
             del self._closed[min(self._closed)]
         rows: list[Sequence[float]] = [
-            _NO_ROW if row is None else [value / done for value in row] if type(row) is list
+            _NO_ROW if row is None else [value / done for value in row[:-1]] if type(row) is list
             else _means(row)  # type: ignore[arg-type]
             for row, done in zip(window.rows, window.steps, strict=True)]
         means = [list(column) for column in zip(*rows, strict=True)]
         number = len(rows)
-        return RankValues(key[0], window.first, window.last, window.time, tuple(self._ranks[:number]),
-                          tuple(self._hosts[:number]), tuple(self._roles[:number]), means[0],
+        # By most clocks: that of one rank may be wrong.
+        time = median([row[-1] if type(row) is list else row.time  # type: ignore[union-attr]
+                       for row in window.rows if row is not None])
+        self.attempts.closed(key[0], time)
+        # Of an attempt that goes on, who moved since the window was opened; of an older one, who joined.
+        then, now = window.who if key[0] < self._named else self._who, self._who
+        hosts, roles, gpus = ((*old, *new[len(old):]) for old, new in (
+            (then.hosts, now.hosts), (then.roles, now.roles), (then.gpus, now.gpus)))
+        return RankValues(key[0], window.first, window.last, time, tuple(self._ranks[:number]),
+                          hosts[:number], roles[:number], means[0],
                           tuple(means[1:_PHASES_END]), means[-4], means[-3], means[-2], means[-1],
-                          tuple(self._gpus[:number]))
+                          gpus[:number])

@@ -15,6 +15,7 @@ from inventory.errors import UsageError
 
 if TYPE_CHECKING:
 
+    from healthcheck.cli.ufmoptions import UfmAsked
     from healthcheck.subnet.cabling import CablingPlan
     from healthcheck.subnet.hierarchy import FabricHierarchy
 
@@ -50,6 +51,7 @@ def map_(
     plan: str | None,
     node: str | None,
     devices: tuple[str, ...],
+    ufm: UfmAsked,
     lldp: str | None,
     source: str | None,
     fmt: str,
@@ -60,7 +62,8 @@ def map_(
     store: bool,
 ) -> int:
     """Show the groups of hosts that the leaves and spines of --plan FILE make, or write them for others.
-    Links have the states that NODE's subnet, lldpd on nodes (--lldp) or saved outputs (--from) show.
+    Links have the states that NODE's subnet, UFM (--ufm), lldpd on nodes (--lldp) or saved outputs (--from)
+    show.
 
     Hosts of the same leaves are a group, groups whose leaves share spines a pod. In the order of --format
     hosts, neighbours share leaves: give it to a launcher, so that NCCL's ring leaves a leaf seldom. With
@@ -89,7 +92,8 @@ def map_(
     found = hierarchy(planned)
     if fmt == "labels":
         return _labels(planned, found, plan, apply, rules, file)
-    shown = looked(node, devices, lldp, source, inventory_of(file)) if node or lldp or source else ()
+    shown = (looked(node, devices, ufm, lldp, source, inventory_of(file))
+             if node or ufm or lldp or source else ())
     states = link_states(planned, compare(planned, seen_cabling(planned, shown, state)) if shown else None)
     if store:
         _keep(mapdocument.document(found, planned, states), state)

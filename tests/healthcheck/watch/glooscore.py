@@ -55,6 +55,15 @@ def score(kind: str, rank: int | None, began: int, lines: Sequence[Mapping[str, 
                   len({one["id"] for one in found if one["level"] == "job"}))
 
 
+def line(found: Scored, load: float) -> str:
+    """One planting: what was planted and what was said, and the machine's load average at its end."""
+    planted = "-" if found.rank is None else found.rank
+    named = [*([planted] if found.named else []), *found.innocents]
+    return (f"{found.kind}: planted on {planted}, named {', '.join(map(str, named)) or 'no one'}, "
+            f"{', '.join(found.causes) or ('cannot tell' if named else 'nothing')}"
+            f"{f', {found.delay} steps after' if found.delay is not None else ''}; load {load:.1f}")
+
+
 def read(text: str) -> list[dict[str, Any]]:
     """The lines that the command printed."""
     return [json.loads(line) for line in text.splitlines()]

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from healthcheck.watch.causes import SignalStore, Slowness, cause_of
+from healthcheck.watch.causes import Slowness, cause_of
 from healthcheck.watch.model import CauseVerdict, Certainty, SlowPattern, StepPhase, WatchCause, WatchLevel
 from healthcheck.watch.signals import NodeSignal, SignalKind, gpu_name
+from healthcheck.watch.signalstore import SignalStore
 
 SLOW = Slowness(WatchLevel.RANK, ("gpu0",), 1000.0, 1600.0, SlowPattern.STEP_DOWN, StepPhase.FORWARD, waits_known=True, excess_s=0.1)
 

@@ -15,7 +15,7 @@ import pytest
 
 from tests.command import muster
 from tests.healthcheck.watch.gloojob import RANKS, GlooJob, crowded, planted, running
-from tests.healthcheck.watch.glooscore import RIGHT, Scored, read, score, table
+from tests.healthcheck.watch.glooscore import RIGHT, Scored, line, read, score, table
 
 # How many steps after the fault began the rank is accused at the latest.
 WITHIN = 60
@@ -64,6 +64,7 @@ def test_twenty_plantings_of_each_kind_name_the_right_rank_and_no_innocent(kind:
     with running(tmp_path / "job") as job:
         for number in range(count):
             scores.append(one_planting(kind, rng.randrange(RANKS), job, tmp_path / str(number)))
+            print(line(scores[-1], os.getloadavg()[0]), flush=True)
             job.wait(REST)
         job.end()
     print("\n".join(table(scores)))

@@ -86,6 +86,8 @@ def test_twenty_plantings_in_the_network_accuse_no_innocent(kind: str, tmp_path:
             bad += wrong(kind, rank, found)
             seen += any(one.level is WatchLevel.JOB or rank in one.ranks for one in found)
             host += any(one.verdict.hosts == (f"gpu{rank}",) for one in found)
+            said = [f"{one.level.value} {one.verdict.cause.value} ({one.verdict.certainty.value}) {' '.join(one.verdict.hosts)}" for one in found]
+            print(f"{kind}: planted on {rank}, {', '.join(said) or 'nothing said'}; load {os.getloadavg()[0]:.1f}", flush=True)
             job.wait(REST)
         job.end()
     print(f"{kind:8} found {seen}/{count}, its host named {host}/{count}, wrong {len(bad)}")
