@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from healthcheck.model.outcome import Finding, Result, Severity, Status
+from inventory.text import many
 
 _MOST = 3       # parts of a reason that are named
 
@@ -32,7 +33,7 @@ class RootCause:
     @property
     def unjudged(self) -> str:
         """How many rules could not be judged, in words."""
-        return f"{many(self.rules)} cannot be judged for it"
+        return f"{many(len(self.rules), 'rule')} cannot be judged for it"
 
 
 def with_causes(results: Sequence[Result], answering: Collection[str]) -> tuple[Result, ...]:
@@ -93,11 +94,6 @@ def few(notes: Sequence[str], most: int = _MOST) -> str:
     """The first of them in one line, and how many more there are."""
     more = f"; and {len(notes) - most} more" if len(notes) > most else ""
     return "; ".join(notes[:most]) + more
-
-
-def many(rules: Collection[str]) -> str:
-    """Their number in words."""
-    return f"{len(rules)} rule{'s' * (len(rules) != 1)}"
 
 
 def _statement(finding: Finding) -> str:

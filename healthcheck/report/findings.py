@@ -7,13 +7,13 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from healthcheck.model.cause import causes, is_explained, many, rest
+from healthcheck.model.cause import causes, is_explained, rest
 from healthcheck.model.outcome import Finding, NodeReport, Origin, Owner, Result, Severity, Status
 from healthcheck.report.lines import TextPage
 from healthcheck.ruleset.rule import Rule
 from healthcheck.store.logtime import by_clock
 from inventory.reasons import fold_reasons
-from inventory.text import clean
+from inventory.text import clean, many
 
 Fold = Callable[[Sequence[str]], str]
 STYLES = {Severity.CRITICAL: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
@@ -80,8 +80,9 @@ def _block(report: NodeReport, result: Result, shown: Shown) -> FindingBlock:
     more = result.findings[len(findings):]
     causing = [sentences.get((result.rule, finding.subject)) for finding in more]
     unjudged = {rule for cause in causing if cause is not None for rule in cause.rules}
-    words = (f"and {len(more)} more findings (--all shows them)"
-             f"{f'; {many(unjudged)} cannot be judged for them' if unjudged else ''}") if more else ""
+    words = f"and {len(more)} more findings (--all shows them)" if more else ""
+    if more and unjudged:
+        words += f"; {many(len(unjudged), 'rule')} cannot be judged for them"
     if not findings:
         findings.append(("", _remedy(result.remedy, result.owner, result.severity)))
     return FindingBlock(tuple(findings), words, rest(result), report.in_service)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from healthcheck.checks.base import listed
 from healthcheck.config.rulesfolder import display_name
 from healthcheck.model.faultkind import FaultKind, Isolation, Of
 from healthcheck.model.outcome import Severity
@@ -214,8 +215,8 @@ def fault_text(loaded: Loaded, kind: FaultKind, rules: Iterable[Rule]) -> str:
     if kind.of is not Of.UNREACHED:
         has = said["covers"]
         rows += [("rules", ", ".join(kind.rules)),
-                 ("covers", f"{len(has)}: {_list(has)}" if has else "no rule")]
-    rows += [("before it", f"{name} has {_list(taken, 4)}") for name, taken in said["taken"].items()]
+                 ("covers", f"{len(has)}: {listed(has, 100)}" if has else "no rule")]
+    rows += [("before it", f"{name} has {listed(taken, 4)}") for name, taken in said["taken"].items()]
     rows += [("file", place) for place in _files(loaded, f"faults.{kind.id}.")]
     return "\n".join([kind.id, "", f"  {kind.why}", "",
                       *(f"  {key:<11}{textwrap.fill(value, 105, **_WRAPPED)}" for key, value in rows)])
@@ -316,10 +317,6 @@ def _shown(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return "null" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _list(names: list[str], most: int = 100) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def _columns(rows: Sequence[tuple[str, ...]]) -> list[str]:

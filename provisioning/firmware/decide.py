@@ -70,16 +70,16 @@ def decide(
     """The next thing for one machine and one version. `own`: it is the controller's own firmware, which takes
     no reset of the machine. `left_off`: an update turned it off, for this target or one before, and has not
     turned it on."""
-    send, off, on = (_last(steps, name) for name in (SEND, OFF, ON))
+    send, off, on = (last_step(steps, name) for name in (SEND, OFF, ON))
     running = next((one for one in look.changes if one.end is ChangeEnd.RUNNING), None)
     if running is not None:
-        if send is not None and now > _since(send, now) + times.task_s:
+        if send is not None and now > made_at(send, now) + times.task_s:
             return _failed(f"its task is still running: {running.message}", node)
         return UpdateDecision(Next.WAIT, f"{running.what}: {running.message}")
     if look.fits:
         if look.power is PowerState.OFF and (left_off or on is not None or off is not None):
             return _on(on, node, times, now, "on again")
-        if left_off and off is not None and now <= _since(off, now) + times.power.off_s:
+        if left_off and off is not None and now <= made_at(off, now) + times.power.off_s:
             return UpdateDecision(Next.WAIT, "turns off")       # and then on: it shows what waits for that
         return UpdateDecision(Next.DONE, f"as wanted: {look.versions}")
     if send is None and not look.drifts:
@@ -91,7 +91,7 @@ def decide(
     if send.done is None:
         return _unknown(look, send, node)
     if own:
-        if now > _since(send, now) + times.bmc_s:
+        if now > made_at(send, now) + times.bmc_s:
             return _failed(f"it took it, and still runs {look.versions}", node)
         return UpdateDecision(Next.WAIT, "takes its new firmware")
     return _reset(look, off, on, node, times, now)
@@ -120,12 +120,12 @@ def _reset(
             return UpdateDecision(Next.OFF, "a reset, so that the new firmware becomes current")
         if off.done is False:
             return _failed(f"it will not turn off: {off.message}", node)
-        if now > _since(off, now) + times.power.off_s:
+        if now > made_at(off, now) + times.power.off_s:
             return _failed("it was asked to turn off, and has not", node)
         return UpdateDecision(Next.WAIT, "turns off")
     if is_off:
         return _on(on, node, times, now, "boots with new firmware")
-    if now > _since(on, now) + times.power.bios_s:
+    if now > made_at(on, now) + times.power.bios_s:
         return _failed(f"it was reset, and still runs {look.versions}", node)
     return UpdateDecision(Next.WAIT, "boots with new firmware")
 
@@ -136,7 +136,7 @@ def _on(on: FirmwareStep | None, node: str, times: UpdateTimes, now: float, mess
         return UpdateDecision(Next.ON, message)
     if on.done is False:
         return _failed(f"it will not turn on: {on.message}", node)
-    if now > _since(on, now) + times.power.on_s:
+    if now > made_at(on, now) + times.power.on_s:
         return _failed("it was asked to turn on, and has not", node)
     return UpdateDecision(Next.WAIT, message)
 
@@ -155,11 +155,12 @@ def ended_by(changes: Sequence[EarlierChange], what: str, since: float) -> tuple
     return None
 
 
-def _last(steps: Sequence[FirmwareStep], name: str) -> FirmwareStep | None:
+def last_step(steps: Sequence[FirmwareStep], name: str) -> FirmwareStep | None:
+    """The newest step of this name."""
     return next((one for one in reversed(steps) if one.step == name), None)
 
 
-def _since(step: FirmwareStep, now: float) -> float:
+def made_at(step: FirmwareStep, now: float) -> float:
     """When it was made, and not later than now: a clock may have been ahead."""
     return min(now, step.ended or step.began)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from healthcheck.store.firmwaresteps import FirmwareStep
-from provisioning.firmware.decide import SEND, Next, UpdateDecision
+from provisioning.firmware.decide import SEND, Next, UpdateDecision, last_step, made_at
 
 RESTART = "restart"
 SLACK_S = 3.0      # between the head's clock at an answer, and the machine's time since its start in it
@@ -47,13 +47,13 @@ def decide(
 ) -> UpdateDecision:
     """The next thing for one machine and one version. `running` says that the tool is at work there, and how
     it is known."""
-    send, restart = (_last(steps, name) for name in (SEND, RESTART))
+    send, restart = (last_step(steps, name) for name in (SEND, RESTART))
     if running:
         if send is not None and now > send.began + times.write_s:
             return _failed(f"it is not at its end: {running}", _AGAIN, node, tool)
         return UpdateDecision(Next.WAIT, running)
     if restart is not None and restart.done is not False and look.started <= restart.began - SLACK_S:
-        if now > _since(restart, now) + times.back_s:
+        if now > made_at(restart, now) + times.back_s:
             return _failed("it was asked to restart, and has not", _AGAIN, node, tool)
         return UpdateDecision(Next.WAIT, "restarts")
     if look.fits:
@@ -82,15 +82,6 @@ def _restart(look: BandLook, restart: FirmwareStep | None, node: str, tool: str)
     if restart.done is False:
         return _failed(f"it does not restart: {restart.message}", _AGAIN, node, tool)
     return _failed(f"it was restarted, and still runs {look.versions}", _CYCLE, node, tool)
-
-
-def _last(steps: Sequence[FirmwareStep], name: str) -> FirmwareStep | None:
-    return next((one for one in reversed(steps) if one.step == name), None)
-
-
-def _since(step: FirmwareStep, now: float) -> float:
-    """When it was made, and not later than now: a clock may have been ahead."""
-    return min(now, step.ended or step.began)
 
 
 def _failed(message: str, hand: str, node: str, tool: str) -> UpdateDecision:
