@@ -168,6 +168,12 @@ def states(seen: SeenSubnet) -> Iterator[FabricFinding]:
               and seen.kind(port.end) is DeviceKind.SWITCH):
             planned = seen.planned.get(seen.planned_name.get(port.end, PlannedEnd("", "")))
             where = seen.at_planned(planned) if planned is not None else seen.at_port(port.end)
+            reported.update(where.ends)
+            if seen.subnet.partial or not seen.subnet.links:
+                yield FabricFinding(
+                    FabricRule.SILENT, where, "up, and no source shows where its cable leads",
+                    severity=Severity.WARNING, plane=plane, unknown=True)
+                continue
             yield FabricFinding(
                 FabricRule.SILENT, where,
                 "up, but the device at its other end does not answer management packets", "answers",

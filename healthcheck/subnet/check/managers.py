@@ -26,7 +26,7 @@ def managers(seen: SeenSubnet) -> Iterator[FabricFinding]:
             severity=Severity.WARNING, plane=plane, unknown=True)
         return
     masters = [one for one in found if one.state is ManagerState.MASTER]
-    if not masters:
+    if not masters and seen.subnet.all_managers:
         yield FabricFinding(FabricRule.MANAGER, whole, "no subnet manager is master", "one", plane=plane)
     elif len(masters) > 1:
         names = ", ".join(sorted(_where(seen, one) for one in masters))

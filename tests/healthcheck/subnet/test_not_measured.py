@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from healthcheck.subnet.cabling import CablingPlan, PlannedDevice, PlannedEnd, Tier
 from healthcheck.subnet.check.findings import FabricFinding, FabricRule
 from healthcheck.subnet.check.seen import CountedBefore
 from healthcheck.subnet.check.whole import check_fabric
 from healthcheck.subnet.join import join
-from healthcheck.subnet.model import FabricEnd, Subnet
+from healthcheck.subnet.model import DeviceKind, FabricDevice, FabricEnd, FabricPort, LinkState, Subnet
 from healthcheck.subnet.readers import counters
 from healthcheck.subnet.samples import sample
 from healthcheck.sweep.fabriclook import saved
@@ -118,3 +120,27 @@ def test_a_counter_of_which_the_tool_does_not_say_that_it_leaves_out_zeros_is_no
     assert reading.counters is not None and reading.counters.zeros
     assert reading.counters.count(FabricEnd("a" * 16, 1), "SymbolErrorCounter") == 0
     assert reading.counters.count(FabricEnd("a" * 16, 1), "PortXmitWait") is None
+
+
+def test_a_port_that_is_up_is_not_said_to_lead_to_a_silent_device_where_no_source_shows_links() -> None:
+    end = FabricEnd("b8cef60000000100", 1)
+    port = FabricPort(end, LinkState.ACTIVE, "linkup", 4, "NDR")
+    shown = FabricDevice(end.guid, DeviceKind.SWITCH, "leaf01", ports={1: port})
+    found = [one for one in check_fabric([(Subnet("", {end.guid: shown}), 1000.0)], join([], ())).findings if one.rule is FabricRule.SILENT]
+    assert [(one.unknown, one.observed) for one in found] == [(True, "up, and no source shows where its cable leads")]
+
+
+def test_a_plane_of_which_nothing_was_read_is_unknown(tmp_path: Path) -> None:
+    cables = (*(replace(one, plane="rail1") for one in PLAN.cables), replace(PLAN.cables[0], plane="rail2", a=PlannedEnd("leaf09", "1"), b=PlannedEnd("spine09", "1")))
+    devices = {**PLAN.devices, "leaf09": PlannedDevice("leaf09", Tier.LEAF), "spine09": PlannedDevice("spine09", Tier.SPINE)}
+    subnet = replace(looked(tmp_path / "a"), name="rail1")
+    known = sample(subnet, 1000.0)
+    report = check_fabric([(subnet, 4600.0)], join([subnet], ()), CablingPlan(devices, cables), before={"rail1": known} if known else None)
+    assert [(one.rule, one.plane, one.unknown) for one in report.findings] == [(FabricRule.SOURCE, "rail2", True)]
+    assert report.exit_code == 3
+
+
+def test_managers_of_which_not_all_are_listed_are_not_said_to_lack_a_master(tmp_path: Path) -> None:
+    text = "SMInfoRecord dump:\n\t\tGUID..................0xa088c20300000001\n\t\tPriority..............5\n"
+    found = unknown(looked(tmp_path / "a", "saquery-smir", saquery_smir=text))
+    assert {one.rule for one in found} == {FabricRule.MANAGER, FabricRule.SOURCE}
