@@ -12,8 +12,9 @@ from healthcheck.subnet.check.findings import FabricFinding, FabricRule
 from healthcheck.subnet.check.seen import CountedBefore
 from healthcheck.subnet.check.whole import check_fabric
 from healthcheck.subnet.join import join
+from healthcheck.subnet.merge import merge
 from healthcheck.subnet.model import DeviceKind, FabricDevice, FabricEnd, FabricPort, LinkState, Subnet
-from healthcheck.subnet.readers import counters
+from healthcheck.subnet.readers import counters, smp
 from healthcheck.subnet.samples import sample
 from healthcheck.sweep.fabriclook import saved
 from tests.testbed import fabricoutputs
@@ -144,3 +145,10 @@ def test_managers_of_which_not_all_are_listed_are_not_said_to_lack_a_master(tmp_
     text = "SMInfoRecord dump:\n\t\tGUID..................0xa088c20300000001\n\t\tPriority..............5\n"
     found = unknown(looked(tmp_path / "a", "saquery-smir", saquery_smir=text))
     assert {one.rule for one in found} == {FabricRule.MANAGER, FabricRule.SOURCE}
+
+
+def test_what_was_asked_of_single_devices_makes_no_other_missing() -> None:
+    text = ("# Node info: Lid 1\nNodeType:........................Switch\nNumPorts:........................64\n"
+            "Guid:............................0xb8cef60000000100\nNode Description:........leaf01\n")
+    subnet = merge("", [smp.read(text)])
+    assert subnet.partial and all(one.unknown for one in check_fabric([(subnet, 1000.0)], join([subnet], ()), PLAN).findings)
