@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from healthcheck.subnet.cabled import CabledFabric, SeenCable
 from healthcheck.subnet.cabling import CablingPlan, PlannedEnd, Tier
 from healthcheck.subnet.join import system_name
-from healthcheck.subnet.model import CableModule, FabricEnd, FabricLink, Subnet
+from healthcheck.subnet.model import CableModule, DeviceKind, FabricEnd, FabricLink, Subnet
 from healthcheck.subnet.plancheck import named
 from healthcheck.subnet.plannednames import PlannedNames, other_guids
 from inventory.text import many
@@ -27,6 +27,8 @@ def cabled(plan: CablingPlan, looked: Sequence[tuple[Subnet, PlannedNames]]) -> 
     planned = {end for cable in plan.cables for end in (cable.a, cable.b)}
     partial: set[str | None] = set()
     beside = 0
+    uplinks = any(Tier.HOST not in (plan.devices[one.a.device].tier, plan.devices[one.b.device].tier)
+                  for one in plan.cables)
     notes = [line for subnet in subnets for line in subnet.unread[:_MOST_NOTES]]
     cables: dict[FabricLink, SeenCable] = {}
     used: dict[PlannedEnd, SeenCable] = {}
@@ -41,8 +43,11 @@ def cabled(plan: CablingPlan, looked: Sequence[tuple[Subnet, PlannedNames]]) -> 
                 continue
             ends = [names.get(end) or _nameless(subnet, end) for end in (link.a, link.b)]
             strange = sum(end.device not in plan.devices for end in ends)
-            if strange == 2 or (subnet.ethernet and strange and not planned & set(ends)):
-                beside += 1     # of Ethernet also a node's other networks
+            between = all(_is_switch(subnet, end) for end in (link.a, link.b))
+            if strange == 2 or (strange and not planned & set(ends) and (
+                    subnet.ethernet or (between and not uplinks))):
+                # Of Ethernet also a node's other networks; and uplinks, where the plan has hosts' cables alone.
+                beside += 1
                 continue
             cable = _cable(ends[0], ends[1], [subnet.modules.get(end) for end in (link.a, link.b)])
             taken = next((end for end in cable.ends if end in used), None)
@@ -95,6 +100,11 @@ def _devices(subnets: Iterable[Subnet], names: Mapping[FabricEnd, PlannedEnd]) -
         for port in subnet.ports():
             if (name := names.get(port.end)) is not None:
                 yield name.device
+
+
+def _is_switch(subnet: Subnet, end: FabricEnd) -> bool:
+    device = subnet.devices.get(end.guid)
+    return device is not None and device.kind is DeviceKind.SWITCH
 
 
 def _nameless(subnet: Subnet, end: FabricEnd) -> PlannedEnd:
