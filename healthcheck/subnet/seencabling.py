@@ -42,11 +42,8 @@ def cabled(plan: CablingPlan, looked: Sequence[tuple[Subnet, PlannedNames]]) -> 
             if link in cables:
                 continue
             ends = [names.get(end) or _nameless(subnet, end) for end in (link.a, link.b)]
-            strange = sum(end.device not in plan.devices for end in ends)
-            between = all(_is_switch(subnet, end) for end in (link.a, link.b))
-            if strange == 2 or (strange and not planned & set(ends) and (
-                    subnet.ethernet or (between and not uplinks))):
-                # Of Ethernet also a node's other networks; and uplinks, where the plan has hosts' cables alone.
+            if (not planned & set(ends) and any(end.device not in plan.devices for end in ends)
+                    and _beyond(plan, subnet, link, ends, uplinks=uplinks)):
                 beside += 1
                 continue
             cable = _cable(ends[0], ends[1], [subnet.modules.get(end) for end in (link.a, link.b)])
@@ -65,7 +62,7 @@ def cabled(plan: CablingPlan, looked: Sequence[tuple[Subnet, PlannedNames]]) -> 
         ]
     notes += _odd_switches(plan, looked)
     if beside:
-        notes.append(f"{many(beside, 'link')} of devices that the plan does not name are not compared")
+        notes.append(f"not compared: {many(beside, 'link')} of devices that the plan does not name")
     return CabledFabric(
         tuple(cables.values()), frozenset(_devices(subnets, names)), frozenset(partial), tuple(notes),
         {name: _why_assumed(subnet.devices[end.guid].description, of_host=end in those.of_host)
@@ -102,9 +99,14 @@ def _devices(subnets: Iterable[Subnet], names: Mapping[FabricEnd, PlannedEnd]) -
                 yield name.device
 
 
-def _is_switch(subnet: Subnet, end: FabricEnd) -> bool:
-    device = subnet.devices.get(end.guid)
-    return device is not None and device.kind is DeviceKind.SWITCH
+def _beyond(plan: CablingPlan, subnet: Subnet, link: FabricLink, ends: Sequence[PlannedEnd], *,
+            uplinks: bool) -> bool:
+    """Whether a cable at a device that the plan does not name is none of the plan's: both devices are such, a
+    node's other networks (Ethernet), or an uplink where the plan has the cables of hosts alone."""
+    devices = [subnet.devices.get(end.guid) for end in (link.a, link.b)]
+    between = all(one is not None and one.kind is DeviceKind.SWITCH for one in devices)
+    return (subnet.ethernet or (between and not uplinks)
+            or all(end.device not in plan.devices for end in ends))
 
 
 def _nameless(subnet: Subnet, end: FabricEnd) -> PlannedEnd:
