@@ -1,7 +1,7 @@
 """Several tools' readings of one subnet become one picture.
 
 An adapter that one tool knows by its port's GUID and another by its node's is one device, where any of them
-shows both. Where two tools differ over one thing, the one that was read first holds, and it is noted.
+shows both. Where two tools differ over one thing, the one that was read first holds.
 """
 
 from __future__ import annotations

@@ -152,3 +152,18 @@ def test_what_was_asked_of_single_devices_makes_no_other_missing() -> None:
             "Guid:............................0xb8cef60000000100\nNode Description:........leaf01\n")
     subnet = merge("", [smp.read(text)])
     assert subnet.partial and all(one.unknown for one in check_fabric([(subnet, 1000.0)], join([subnet], ()), PLAN).findings)
+
+
+@pytest.mark.parametrize(("was", "now", "rule"), [("4X", "1X", FabricRule.WIDTH), ("53.125 Gbps", "25.78125 Gbps", FabricRule.SPEED)])
+@pytest.mark.parametrize("at_switch", [True, False])
+def test_a_link_is_as_wanted_only_where_both_of_its_ends_say_so(tmp_path: Path, was: str, now: str, rule: FabricRule, at_switch: bool) -> None:
+    folder = fabricoutputs.write(PLAN, tmp_path / "a")
+    for name in ("ibnetdiscover", "ibnetdiscover-p"):
+        (folder / f"{name}.txt").unlink()
+    lines = (folder / "iblinkinfo.txt").read_text().splitlines(keepends=True)
+    at = next(number for number, line in enumerate(lines) if line.partition('==(')[0].count("gpu003 mlx5_0") != at_switch and "gpu003 mlx5_0" in line)
+    lines[at] = lines[at].replace(was, now)
+    (folder / "iblinkinfo.txt").write_text("".join(lines))
+    (look,) = saved(folder)
+    subnet = look.subnet()
+    assert {one.rule for one in check_fabric([(subnet, 4600.0)], join([subnet], ()), PLAN).findings if not one.unknown} == {rule}
