@@ -48,7 +48,9 @@ def managers(seen: SeenSubnet) -> Iterator[FabricFinding]:
                 FabricRule.STRANGE_MANAGER, place,
                 "its port is marked as a subnet manager's, and the master does not know that manager",
                 "known to the master, or none", plane=plane, owner=Owner.OPERATOR)
-        elif seen.wanted.managers and not seen.wanted.managers & {where, *place.nodes}:
+        # Where nothing says whose the adapter is, the first word of its description does.
+        elif seen.wanted.managers and not seen.wanted.managers & {
+                where, *(place.nodes or (where.partition(" ")[0],))}:
             yield FabricFinding(FabricRule.STRANGE_MANAGER, place,
                                 f"a subnet manager runs here ({one.state.value})", "none", plane=plane,
                                 owner=Owner.OPERATOR)
