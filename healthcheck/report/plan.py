@@ -49,7 +49,8 @@ def text(
     yield f"{nodes} nodes, {serving} in service; {len(plan.unfit)} not fit for new jobs{quiet}; {age}"
     yield from (clean(line, _CHANGES) for line in lines(plan.changes))
     for incident in plan.incidents:
-        where = fold(incident.nodes) if incident.nodes else "no node any more"
+        gone = "no node any more" if incident.members else clean(incident.kind, 40)
+        where = fold(incident.nodes) if incident.nodes else gone
         number = f" {incident.id}" if incident.id else ""
         yield f"incident{number}  {where}: {clean(incident.why, 400)} ({incident.owner.value})"
     for end in plan.ends:

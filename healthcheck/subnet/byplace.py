@@ -17,7 +17,7 @@ from healthcheck.subnet.model import DeviceKind, FabricDevice, FabricEnd, Subnet
 
 
 @dataclass
-class Standing:
+class ByPlace:
     """The names that ports of one subnet have, to which `placed` adds those that their place gives.
 
     `names` are known otherwise; `hosts` by port of an adapter whose planned name is not known, its host where

@@ -1,7 +1,7 @@
 """Several tools' readings of one subnet become one picture.
 
 An adapter that one tool knows by its port's GUID and another by its node's is one device, where any of them
-shows both. Where two tools differ over one thing, the one that was read first holds, and it is noted.
+shows both. Where two tools differ over one thing, the one that was read first holds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from healthcheck.subnet.model import (
     SubnetManager,
     SubnetSensor,
 )
-from healthcheck.subnet.readers import linkinfo, ufm
+from healthcheck.subnet.readers import linkinfo, smp, ufm
 from healthcheck.subnet.readers.building import SubnetReading
 
 _FIELDS = ("state", "physical", "width", "speed", "gigabits", "lid", "port_guid", "label", "peer")
@@ -56,9 +56,10 @@ def merge(name: str, readings: Sequence[SubnetReading]) -> Subnet:
         routes=_routes(readings, owners, whole), unhealthy=_unhealthy(readings, owners),
         tools=tuple(reading.tool for reading in readings), unread=(*unread, *short),
         ethernet=bool(readings) and all(reading.ethernet for reading in readings),
-        # Counters alone that were cut leave out counters, and no devices.
+        # Counters alone that were cut leave out counters, and no devices; smpquery asks single devices.
         partial=any(reading.ethernet or (reading.partial and bool(
-            reading.devices or not (reading.counters or reading.by_lid))) for reading in readings))
+            reading.devices or not (reading.counters or reading.by_lid))) for reading in readings)
+        or not any(reading.devices for reading in readings if reading.tool != smp.TOOL))
 
 
 def _owners(readings: Iterable[SubnetReading]) -> Mapping[str, str]:

@@ -3,7 +3,8 @@
 The first row names the columns, in whatever case and with spaces or hyphens for underscores. What belongs to
 an end has a column for each: `device`, `port`, `tier`, `rack`, `unit`, `guid` and `speed` stand twice, the
 first for one end and the second for the other, or carry `_a` and `_b`. `plane`, `width`, `gigabits`,
-`metres`, `serial` and `part` are the cable's. Only `device` and `port` of both ends have to be there.
+`metres` (or length), `serial` and `part` (number) are the cable's; notes and comments are not read. Only
+`device` and `port` of both ends have to be there.
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ COLUMNS = (
     "guid_b",
 )
 _KNOWN = (*(f"{name}_{end}" for name in OF_END for end in "ab"), *OF_CABLE)
+_ALSO = {"length": "metres", "length_m": "metres", "serial_number": "serial", "part_number": "part"}
+_NOTES = frozenset({"note", "notes", "comment", "comments", "remark", "remarks"})   # for people alone
 _MOST = 500_000  # cables: 16 times those of 4,096 hosts with 8 ports each
 
 
@@ -118,10 +121,14 @@ def _rows(text: str, source: str) -> Iterator[tuple[int, list[str]]]:
 
 def _columns(header: Sequence[str], mark: Mark) -> list[str]:
     """The key of each column: those of ends with `_a` or `_b`."""
-    simple = [re.sub(r"[\s_-]+", "_", cell.strip().lower()).strip("_") for cell in header]
+    simple = [re.sub(r"[\s_()-]+", "_", cell.strip().lower()).strip("_") for cell in header]
+    simple = [_ALSO.get(name, name) for name in simple]
     keys: list[str] = []
     for at, name in enumerate(simple, 1):
         place = mark._replace(column=at)
+        if name in _NOTES:
+            keys.append(f"note {at}")
+            continue
         key = name
         if name in OF_END and (name != "speed" or simple.count("speed") == 2):
             key = f"{name}_{'a' if name not in simple[: at - 1] else 'b'}"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
 
-from healthcheck.subnet.byplace import Standing
+from healthcheck.subnet.byplace import ByPlace
 from healthcheck.subnet.cabling import CablingPlan, PlannedEnd, Tier
 from healthcheck.subnet.join import (
     AdapterPlace,
@@ -107,7 +107,7 @@ def names_of(plan: CablingPlan, subnet: Subnet, joined: FabricJoin) -> PlannedNa
         if place is None or place.by is not JoinedBy.GUID:
             del said[end]
             hosts[end] = None
-    placed = Standing(plan, subnet, said, hosts, partial(words.of_switch, ethernet=subnet.ethernet)).find()
+    placed = ByPlace(plan, subnet, said, hosts, partial(words.of_switch, ethernet=subnet.ethernet)).find()
     return PlannedNames(said, placed, frozenset(end for end in placed if hosts.get(end) is not None))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from healthcheck.subnet.cabled import CabledFabric, SeenCable
 from healthcheck.subnet.cabling import CablingPlan, PlannedEnd, Tier
 from healthcheck.subnet.join import system_name
-from healthcheck.subnet.model import CableModule, FabricEnd, FabricLink, Subnet
+from healthcheck.subnet.model import CableModule, DeviceKind, FabricEnd, FabricLink, Subnet
 from healthcheck.subnet.plancheck import named
 from healthcheck.subnet.plannednames import PlannedNames, other_guids
 from inventory.text import many
@@ -27,6 +27,8 @@ def cabled(plan: CablingPlan, looked: Sequence[tuple[Subnet, PlannedNames]]) -> 
     planned = {end for cable in plan.cables for end in (cable.a, cable.b)}
     partial: set[str | None] = set()
     beside = 0
+    uplinks = any(Tier.HOST not in (plan.devices[one.a.device].tier, plan.devices[one.b.device].tier)
+                  for one in plan.cables)
     notes = [line for subnet in subnets for line in subnet.unread[:_MOST_NOTES]]
     cables: dict[FabricLink, SeenCable] = {}
     used: dict[PlannedEnd, SeenCable] = {}
@@ -40,9 +42,9 @@ def cabled(plan: CablingPlan, looked: Sequence[tuple[Subnet, PlannedNames]]) -> 
             if link in cables:
                 continue
             ends = [names.get(end) or _nameless(subnet, end) for end in (link.a, link.b)]
-            strange = sum(end.device not in plan.devices for end in ends)
-            if strange == 2 or (subnet.ethernet and strange and not planned & set(ends)):
-                beside += 1     # of Ethernet also a node's other networks
+            if (not planned & set(ends) and any(end.device not in plan.devices for end in ends)
+                    and _beyond(plan, subnet, link, ends, uplinks=uplinks)):
+                beside += 1
                 continue
             cable = _cable(ends[0], ends[1], [subnet.modules.get(end) for end in (link.a, link.b)])
             taken = next((end for end in cable.ends if end in used), None)
@@ -60,7 +62,7 @@ def cabled(plan: CablingPlan, looked: Sequence[tuple[Subnet, PlannedNames]]) -> 
         ]
     notes += _odd_switches(plan, looked)
     if beside:
-        notes.append(f"{many(beside, 'link')} of devices that the plan does not name are not compared")
+        notes.append(f"not compared: {many(beside, 'link')} of devices that the plan does not name")
     return CabledFabric(
         tuple(cables.values()), frozenset(_devices(subnets, names)), frozenset(partial), tuple(notes),
         {name: _why_assumed(subnet.devices[end.guid].description, of_host=end in those.of_host)
@@ -95,6 +97,16 @@ def _devices(subnets: Iterable[Subnet], names: Mapping[FabricEnd, PlannedEnd]) -
         for port in subnet.ports():
             if (name := names.get(port.end)) is not None:
                 yield name.device
+
+
+def _beyond(plan: CablingPlan, subnet: Subnet, link: FabricLink, ends: Sequence[PlannedEnd], *,
+            uplinks: bool) -> bool:
+    """Whether a cable at a device that the plan does not name is none of the plan's: both devices are such, a
+    node's other networks (Ethernet), or an uplink where the plan has the cables of hosts alone."""
+    devices = [subnet.devices.get(end.guid) for end in (link.a, link.b)]
+    between = all(one is not None and one.kind is DeviceKind.SWITCH for one in devices)
+    return (subnet.ethernet or (between and not uplinks)
+            or all(end.device not in plan.devices for end in ends))
 
 
 def _nameless(subnet: Subnet, end: FabricEnd) -> PlannedEnd:

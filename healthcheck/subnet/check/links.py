@@ -152,7 +152,6 @@ def states(seen: SeenSubnet) -> Iterator[FabricFinding]:
             f"the state of {many(len(dark), 'link')} is not shown (iblinkinfo)", severity=Severity.WARNING,
             plane=plane, unknown=True)
     reported: set[FabricEnd] = set()
-    silent: set[PlannedCable] = set()
     for port in seen.subnet.ports():
         if port.end in reported:
             continue
@@ -178,9 +177,12 @@ def states(seen: SeenSubnet) -> Iterator[FabricFinding]:
               and seen.kind(port.end) is DeviceKind.SWITCH):
             planned = seen.planned.get(seen.planned_name.get(port.end, PlannedEnd("", "")))
             where = seen.at_planned(planned) if planned is not None else seen.at_port(port.end)
-            if planned in silent:
-                continue        # its other end says it
-            silent |= {planned} if planned is not None else set()
+            reported.update(where.ends)
+            if seen.subnet.partial or not seen.subnet.links:
+                yield FabricFinding(
+                    FabricRule.SILENT, where, "up, and no source shows where its cable leads",
+                    severity=Severity.WARNING, plane=plane, unknown=True)
+                continue
             yield FabricFinding(
                 FabricRule.SILENT, where,
                 "up, but the device at its other end does not answer management packets", "answers",
@@ -213,21 +215,23 @@ def rates(seen: SeenSubnet) -> Iterator[FabricFinding]:
         if LinkState.DOWN in (a.state, b.state):
             continue
         cable = seen.planned.get(seen.planned_name.get(a.end, PlannedEnd("", "")))
-        width, speed = a.width or b.width, a.speed or b.speed
-        if width is None or speed is None:
-            unmeasured += 1
+        widths = [one for one in (a.width, b.width) if one is not None]
+        speeds = [one for one in (a.speed, b.speed) if one is not None]
+        unmeasured += not widths or not speeds
         of_plan = (cable.width, cable.speed) if cable is not None else (None, None)
         equals = usual.get(_class(seen, a.end, b.end), (None, None))
         for rule, there, planned, wanted, like in (
-                (FabricRule.WIDTH, width, of_plan[0], seen.wanted.width, equals[0]),
-                (FabricRule.SPEED, speed, of_plan[1], seen.wanted.speed, equals[1])):
+                (FabricRule.WIDTH, widths, of_plan[0], seen.wanted.width, equals[0]),
+                (FabricRule.SPEED, speeds, of_plan[1], seen.wanted.speed, equals[1])):
             source = planned or wanted or like
+            # Either end may be the one that is not as wanted.
+            other = next((one for one in there if one != source), None)
             if source is None:
                 without += 1
-            elif there is not None and there != source:
+            elif other is not None:
                 lanes = "x" if rule is FabricRule.WIDTH else ""
                 yield FabricFinding(
-                    rule, seen.at_link(a.end, b.end), f"{there}{lanes}",
+                    rule, seen.at_link(a.end, b.end), f"{other}{lanes}",
                     f"{source}{lanes}" + ("" if planned or wanted else ", as links of its kind have"),
                     plane=seen.subnet.name, owner=Owner.DATACENTRE)
     whole = FabricPlace(PlaceKind.SUBNET, f"subnet {seen.subnet.name}".strip())
@@ -246,13 +250,14 @@ def _gigabits(seen: SeenSubnet) -> Iterator[FabricFinding]:
     unmeasured = unplanned = 0
     for a, b in seen.pairs:
         cable = seen.planned.get(seen.planned_name.get(a.end, PlannedEnd("", "")))
-        there = a.gigabits or b.gigabits
+        there = [one for one in (a.gigabits, b.gigabits) if one is not None]
         wanted = cable.gigabits if cable is not None else None
-        unmeasured += there is None
+        unmeasured += not there
         unplanned += wanted is None
-        if there is not None and wanted is not None and there != wanted:
+        other = next((one for one in there if one != wanted), None)
+        if other is not None and wanted is not None:
             yield FabricFinding(
-                FabricRule.SPEED, seen.at_link(a.end, b.end), f"{there:g} Gb/s", f"{wanted:g} Gb/s",
+                FabricRule.SPEED, seen.at_link(a.end, b.end), f"{other:g} Gb/s", f"{wanted:g} Gb/s",
                 plane=seen.subnet.name, owner=Owner.DATACENTRE)
     whole = FabricPlace(PlaceKind.SUBNET, f"subnet {seen.subnet.name}".strip())
     for count, words in ((unmeasured, "the rate of {} is not shown"),

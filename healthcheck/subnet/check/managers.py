@@ -26,7 +26,7 @@ def managers(seen: SeenSubnet) -> Iterator[FabricFinding]:
             severity=Severity.WARNING, plane=plane, unknown=True)
         return
     masters = [one for one in found if one.state is ManagerState.MASTER]
-    if not masters:
+    if not masters and seen.subnet.all_managers:
         yield FabricFinding(FabricRule.MANAGER, whole, "no subnet manager is master", "one", plane=plane)
     elif len(masters) > 1:
         names = ", ".join(sorted(_where(seen, one) for one in masters))
@@ -48,7 +48,9 @@ def managers(seen: SeenSubnet) -> Iterator[FabricFinding]:
                 FabricRule.STRANGE_MANAGER, place,
                 "its port is marked as a subnet manager's, and the master does not know that manager",
                 "known to the master, or none", plane=plane, owner=Owner.OPERATOR)
-        elif seen.wanted.managers and not seen.wanted.managers & {where, *place.nodes}:
+        # Where nothing says whose the adapter is, the first word of its description does.
+        elif seen.wanted.managers and not seen.wanted.managers & {
+                where, *(place.nodes or (where.partition(" ")[0],))}:
             yield FabricFinding(FabricRule.STRANGE_MANAGER, place,
                                 f"a subnet manager runs here ({one.state.value})", "none", plane=plane,
                                 owner=Owner.OPERATOR)

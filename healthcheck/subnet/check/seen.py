@@ -120,7 +120,7 @@ class SeenSubnet:
         if device is None:
             return f"{name} port {end.number}"
         port = device.ports.get(end.number)
-        if device.kind is DeviceKind.ADAPTER and (device.port_count or len(device.ports)) < 2:
+        if device.kind is DeviceKind.ADAPTER and max(device.port_count or 0, len(device.ports)) < 2:
             return name
         return f"{name} port {port.label if port is not None and port.label else end.number}"
 

@@ -42,6 +42,7 @@ def check_fabric(
         for check in _CHECKS:
             found += check(seen)
         found += _sources(subnet)
+    found += _planes([subnet for subnet, _ in subnets], plan)
     found += _absent(joined, in_service, any(subnet.partial for subnet, _ in subnets),
                      {name for one in found if one.rule is FabricRule.HOST for name in one.place.nodes})
     spans = [at - before[subnet.name].time for subnet, at in subnets
@@ -68,6 +69,19 @@ def _sources(subnet: Subnet) -> Iterator[FabricFinding]:
     if not subnet.devices:
         yield FabricFinding(FabricRule.SOURCE, place, "no device was read", owner=Owner.OPERATOR,
                             plane=subnet.name, unknown=True)
+
+
+def _planes(subnets: Sequence[Subnet], plan: CablingPlan | None) -> Iterator[FabricFinding]:
+    """Planes of the plan of which nothing was read; one subnet without a plane's name is taken for all."""
+    planes = {cable.plane for cable in plan.cables} if plan is not None else set()
+    names = {subnet.name for subnet in subnets}
+    if len(planes) < 2 or not planes & names:
+        return
+    for plane in sorted(planes - names):
+        yield FabricFinding(
+            FabricRule.SOURCE, FabricPlace(PlaceKind.SUBNET, f"subnet {plane}".strip()),
+            "no subnet of this plane's name was read", severity=Severity.WARNING, owner=Owner.OPERATOR,
+            plane=plane, unknown=True)
 
 
 def _absent(joined: FabricJoin, in_service: Sequence[str] | None, partial: bool,

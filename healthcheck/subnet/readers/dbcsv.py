@@ -47,6 +47,8 @@ _PORT_STATES = {1: LinkState.DOWN, 2: LinkState.INITIALIZE, 3: LinkState.ARMED, 
 # PortInfo.PortPhysicalState (InfiniBand Architecture Specification), as infiniband-diags writes it
 _PHYSICAL = {1: "sleep", 2: "polling", 3: "disabled", 4: "portconfigurationtraining", 5: "linkup",
              6: "linkerrorrecovery", 7: "phytest"}
+# The fabric: a file that ends with one of these and has not all of them was cut between two sections.
+_WHOLE = frozenset({"NODES", "PORTS", "LINKS"})
 _FIGURE = re.compile(r"\s*\"?(-?\d{1,6}(?:\.\d{1,6})?)\s*(?:C|dBm|m|Mtr|RPM)?\s*\"?\s*", re.IGNORECASE)
 _GOOD = frozenset({"ok", "1", "true", "present", "active", "yes"})
 _BAD = frozenset({"0", "error", "fail", "failed", "false", "no", "not ok", "fault", "not present", "alert"})
@@ -67,9 +69,9 @@ def read(text: str, cut: bool = False) -> SubnetReading:
     """The tables of a file; `cut`: whether whoever captured it dropped its end."""
     unread, found = UnreadLines(TOOL), _Found()
     sections: set[str] = set()
-    last = ""
+    last = final = ""
     for section, ended, columns, rows in _sections(text):
-        last = "" if ended else section
+        last, final = "" if ended else section, section
         reader = _READERS.get(section)
         if reader is None:
             continue
@@ -84,12 +86,15 @@ def read(text: str, cut: bool = False) -> SubnetReading:
     if not sections:
         unread.note("none of the sections that are read is in it")
     _join(found)
+    partial = (cut or bool(last) or not sections or (final in _WHOLE and not sections >= _WHOLE)
+               or len(text) > MOST_TEXT)
     return SubnetReading(
         TOOL, found.building.devices(), managers=tuple(found.managers) if "SM_INFO" in sections else None,
+        all_managers=not partial,
         counters=PortCounters(found.counters, full={
             end: frozenset(names) for end, names in found.full.items()}) if "PM_INFO" in sections else None,
         sensors=tuple(found.sensors), modules=found.modules, unread=unread.lines(),
-        partial=cut or bool(last) or not sections or len(text) > MOST_TEXT)
+        partial=partial)
 
 
 def _sections(text: str) -> Iterator[tuple[str, bool, list[str], list[list[str]]]]:

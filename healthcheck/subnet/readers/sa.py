@@ -37,7 +37,7 @@ def read(text: str, cut: bool = False) -> SubnetReading:
     """The records in an output; `cut`: whether whoever captured it dropped its end."""
     building, unread = Building(), UnreadLines(TOOL)
     managers: list[SubnetManager] = []
-    shown, marks = False, "IsSM ports" in text[:2000]
+    shown, whole, marks = False, not cut and not cut_short(text), "IsSM ports" in text[:2000]
     lids: set[int] = set()
     for kind, record in _records(text, unread):
         if kind == "SMInfo":
@@ -45,6 +45,7 @@ def read(text: str, cut: bool = False) -> SubnetReading:
             guid, state = guid_of(record.get("GUID", "")), number(record.get("SMState", ""))
             if guid is None or state not in STATES:
                 unread.note("a record of a subnet manager has no GUID or no known state")
+                whole = False
             else:
                 managers.append(SubnetManager(guid, STATES[state], number(record.get("Priority", "")),
                                               number(record.get("ActCount", ""))))
@@ -57,7 +58,7 @@ def read(text: str, cut: bool = False) -> SubnetReading:
             _node(building, record, unread)
     return SubnetReading(
         TOOL, building.devices(), managers=tuple(managers) if shown else None,
-        all_managers=not cut and not cut_short(text),
+        all_managers=whole,
         manager_lids=frozenset(lids) if marks or lids else None, unread=unread.lines(),
         partial=cut or cut_short(text))
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from healthcheck.subnet.cabling import CablingPlan, PlannedCable, PlannedEnd, Tier
 from healthcheck.subnet.check.findings import FabricFinding, FabricRule
+from healthcheck.subnet.check.seen import FabricWanted
 from healthcheck.subnet.check.whole import check_fabric
 from healthcheck.subnet.difference import CablingComparison, DifferenceKind, compare
 from healthcheck.subnet.join import join, known_adapters
@@ -175,4 +176,18 @@ def test_a_cable_between_unplanned_ports_is_no_place() -> None:
 def test_a_fabric_none_of_whose_devices_the_plan_names_is_unknown_and_nothing_is_pulled() -> None:
     found = diff(PLAN, see(PLAN, {key: f"other{at}" for at, key in enumerate(node_guids(PLAN))}))
     assert set(kinds(found)) == {DifferenceKind.UNKNOWN} and found.plugs == 0 and found.same == 0
-    assert f"{len(PLAN.cables)} links of devices that the plan does not name are not compared" in found.notes
+    assert f"not compared: {len(PLAN.cables)} links of devices that the plan does not name" in found.notes
+
+
+def test_a_plan_of_hosts_cables_alone_has_no_uplink_pulled() -> None:
+    plan = CablingPlan({name: one for name, one in PLAN.devices.items() if one.tier is not Tier.SPINE}, tuple(PLAN.cables[at] for at in hosts(PLAN)))
+    found = diff(plan, see(PLAN))
+    assert found.differences == () and found.notes == (f"not compared: {len(PLAN.cables) - len(plan.cables)} links of devices that the plan does not name",)
+
+
+def test_a_node_on_which_a_manager_may_run_is_known_by_its_description_where_nothing_else_is(tmp_path: Path) -> None:
+    (look,) = fabriclook.saved(write(PLAN, tmp_path / "outputs"))
+    subnet = look.subnet()
+    for names, strange in (({"gpu001"}, 0), ({"gpu001 mlx5_0", "gpu001 mlx5_1"}, 0), ({"gpu002"}, 2)):
+        found = check_fabric([(subnet, 1.0)], join([subnet], ()), wanted=FabricWanted(managers=frozenset(names))).findings
+        assert sum(one.rule is FabricRule.STRANGE_MANAGER for one in found) == strange, (names, found)

@@ -67,6 +67,7 @@ def test_the_rails_of_an_inventory_decide_the_order_of_ports(tmp_path: Path) -> 
     (("plan", "gpu01", "--ports", "2", "--speed", "FAST"), "--speed FAST: expected one of"),
     (("plan", "gpu01", "--ports", "2", "--plane", "x"), "--plane needs --format topology"),
     (("diff", "--plan", "plan.csv"), "give NODE, --ufm URL, --lldp NODES, or --from FOLDER"),
+    (("plan", "gpu01", "--ports", "2", "--planes", "2", "--plane", "x", "--format", "topology"), "--plane x: the plan has plane1, plane2"),
     (("diff", "--plan", "plan.csv", "--from", "none"), "none: is no folder of saved outputs"),
     (("diff",), "give --plan FILE"), (("diff", "--plan", "plan.csv", "--via", "mlx5_0", "--from", "x"), "--via goes with NODE"),
     (("map", "--plan", "plan.csv", "--lldp", "gpu01", "--from", "x"), "give NODE, --ufm URL, --lldp NODES, or --from FOLDER"),

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from healthcheck.subnet.cabling import CablingPlan, PlannedDevice, PlannedEnd, Tier
 from healthcheck.subnet.check.findings import FabricFinding, FabricRule
 from healthcheck.subnet.check.seen import CountedBefore
 from healthcheck.subnet.check.whole import check_fabric
 from healthcheck.subnet.join import join
-from healthcheck.subnet.model import FabricEnd, Subnet
-from healthcheck.subnet.readers import counters
+from healthcheck.subnet.merge import merge
+from healthcheck.subnet.model import DeviceKind, FabricDevice, FabricEnd, FabricPort, LinkState, Subnet
+from healthcheck.subnet.readers import counters, smp
 from healthcheck.subnet.samples import sample
 from healthcheck.sweep.fabriclook import saved
 from tests.testbed import fabricoutputs
@@ -118,3 +121,49 @@ def test_a_counter_of_which_the_tool_does_not_say_that_it_leaves_out_zeros_is_no
     assert reading.counters is not None and reading.counters.zeros
     assert reading.counters.count(FabricEnd("a" * 16, 1), "SymbolErrorCounter") == 0
     assert reading.counters.count(FabricEnd("a" * 16, 1), "PortXmitWait") is None
+
+
+def test_a_port_that_is_up_is_not_said_to_lead_to_a_silent_device_where_no_source_shows_links() -> None:
+    end = FabricEnd("b8cef60000000100", 1)
+    port = FabricPort(end, LinkState.ACTIVE, "linkup", 4, "NDR")
+    shown = FabricDevice(end.guid, DeviceKind.SWITCH, "leaf01", ports={1: port})
+    found = [one for one in check_fabric([(Subnet("", {end.guid: shown}), 1000.0)], join([], ())).findings if one.rule is FabricRule.SILENT]
+    assert [(one.unknown, one.observed) for one in found] == [(True, "up, and no source shows where its cable leads")]
+
+
+def test_a_plane_of_which_nothing_was_read_is_unknown(tmp_path: Path) -> None:
+    cables = (*(replace(one, plane="rail1") for one in PLAN.cables), replace(PLAN.cables[0], plane="rail2", a=PlannedEnd("leaf09", "1"), b=PlannedEnd("spine09", "1")))
+    devices = {**PLAN.devices, "leaf09": PlannedDevice("leaf09", Tier.LEAF), "spine09": PlannedDevice("spine09", Tier.SPINE)}
+    subnet = replace(looked(tmp_path / "a"), name="rail1")
+    known = sample(subnet, 1000.0)
+    report = check_fabric([(subnet, 4600.0)], join([subnet], ()), CablingPlan(devices, cables), before={"rail1": known} if known else None)
+    assert [(one.rule, one.plane, one.unknown) for one in report.findings] == [(FabricRule.SOURCE, "rail2", True)]
+    assert report.exit_code == 3
+
+
+def test_managers_of_which_not_all_are_listed_are_not_said_to_lack_a_master(tmp_path: Path) -> None:
+    text = "SMInfoRecord dump:\n\t\tGUID..................0xa088c20300000001\n\t\tPriority..............5\n"
+    found = unknown(looked(tmp_path / "a", "saquery-smir", saquery_smir=text))
+    assert {one.rule for one in found} == {FabricRule.MANAGER, FabricRule.SOURCE}
+
+
+def test_what_was_asked_of_single_devices_makes_no_other_missing() -> None:
+    text = ("# Node info: Lid 1\nNodeType:........................Switch\nNumPorts:........................64\n"
+            "Guid:............................0xb8cef60000000100\nNode Description:........leaf01\n")
+    subnet = merge("", [smp.read(text)])
+    assert subnet.partial and all(one.unknown for one in check_fabric([(subnet, 1000.0)], join([subnet], ()), PLAN).findings)
+
+
+@pytest.mark.parametrize(("was", "now", "rule"), [("4X", "1X", FabricRule.WIDTH), ("53.125 Gbps", "25.78125 Gbps", FabricRule.SPEED)])
+@pytest.mark.parametrize("at_switch", [True, False])
+def test_a_link_is_as_wanted_only_where_both_of_its_ends_say_so(tmp_path: Path, was: str, now: str, rule: FabricRule, at_switch: bool) -> None:
+    folder = fabricoutputs.write(PLAN, tmp_path / "a")
+    for name in ("ibnetdiscover", "ibnetdiscover-p"):
+        (folder / f"{name}.txt").unlink()
+    lines = (folder / "iblinkinfo.txt").read_text().splitlines(keepends=True)
+    at = next(number for number, line in enumerate(lines) if line.partition('==(')[0].count("gpu003 mlx5_0") != at_switch and "gpu003 mlx5_0" in line)
+    lines[at] = lines[at].replace(was, now)
+    (folder / "iblinkinfo.txt").write_text("".join(lines))
+    (look,) = saved(folder)
+    subnet = look.subnet()
+    assert {one.rule for one in check_fabric([(subnet, 4600.0)], join([subnet], ()), PLAN).findings if not one.unknown} == {rule}

@@ -103,3 +103,10 @@ def test_a_cell_that_a_spreadsheet_would_run_is_written_as_text() -> None:
 def test_lengths_are_read_as_data_centres_write_them(cell: str, metres: float) -> None:
     plan = plancsv.parse(f"\ufeffdevice;port;device;port;metres\r\ngpu01;mlx5_0;leaf01;1;{cell}\r\n", "p.csv")
     assert plan.cables[0].metres == metres
+
+
+def test_usual_names_of_columns_are_known_and_notes_are_not_read() -> None:
+    plan = plancsv.parse("Device;Port;Device;Port;Length (m);Serial Number;Part-Number;Notes\ngpu01;mlx5_0;leaf01;1;3,5;MT1;MCP4;blue, behind\n", "p.csv")
+    assert (plan.cables[0].metres, plan.cables[0].serial, plan.cables[0].part) == (3.5, "MT1", "MCP4")
+    with pytest.raises(InventoryError, match="two columns are metres"):
+        plancsv.parse("device;port;device;port;length;metres\n", "p.csv")

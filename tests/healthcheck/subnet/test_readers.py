@@ -224,3 +224,17 @@ def test_a_summary_that_was_cut_anywhere_leaves_no_counter_known_as_0() -> None:
     for end in range(len(whole)):
         reading = counters.read_errors(whole[:end])
         assert end == ports or (reading.partial and reading.counters is not None and not reading.counters.zeros), whole[:end]
+
+
+def test_a_file_of_tables_that_was_cut_between_two_of_them_is_partial_and_so_are_its_managers() -> None:
+    for end in ("END_NODES\n", "END_PORTS\n"):
+        reading = dbcsv.read(DB[: DB.index(end) + len(end)])
+        assert reading.partial and not reading.all_managers
+    assert not dbcsv.read(DB).partial and dbcsv.read(DB).all_managers
+
+
+def test_a_manager_whose_record_was_cut_may_be_the_master() -> None:
+    whole = "SMInfoRecord dump:\n\t\tGUID..................0xa088c20300000001\n\t\tPriority..............5\n\t\tSMState...............3\n"
+    assert sa.read(whole).all_managers
+    cut = whole[: whole.index("\t\tSMState")]
+    assert not sa.read(cut).all_managers and sa.read(cut).unread

@@ -50,6 +50,12 @@ def test_proposed_ports_come_with_peer_reason_and_loss_and_a_last_link_is_refuse
     assert done.stdout.endswith("Nothing changed. To do it: look with --by NODE or --ufm URL, and --apply\n") and not (home / "state" / "muster.db").exists()
 
 
+def test_a_port_is_known_by_what_is_printed_beside_it(home: Path) -> None:
+    done = muster("fabric", "disable", "leaf01/1/3/1", "--from", "after", home=home)
+    assert done.returncode == 0 and done.stdout.startswith("leaf01 port 5 to spine01 port 1: would be disabled"), done
+    assert "no such port was seen there" in muster("fabric", "disable", "leaf01/1/3/9", "--from", "after", home=home).stderr
+
+
 def test_the_site_s_policy_says_how_many_uplinks_a_leaf_keeps_and_how_many_ports_go(home: Path) -> None:
     (home / "rules").mkdir()
     words = ("fabric", "disable", "leaf01/5", "leaf02/5", "--from", "after", "--rules", "rules")
