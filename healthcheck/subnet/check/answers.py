@@ -30,10 +30,10 @@ def in_part(seen: SeenSubnet) -> Iterator[FabricFinding]:
     """Ports of links that are up whose own state iblinkinfo could not read, where it read their equals'."""
     if seen.subnet.partial or linkinfo.TOOL not in seen.subnet.tools:
         return
-    shown = {seen.kind(port.end) for port in seen.subnet.ports() if port.state is not None}
+    read = {seen.kind(port.end) for port in seen.subnet.ports() if port.state is not None}
     for one in seen.pairs:
         for own, other in (one, one[::-1]):
-            if own.state is not None or other.state is not LinkState.ACTIVE or seen.kind(own.end) not in shown:
+            if own.state is not None or other.state is not LinkState.ACTIVE or seen.kind(own.end) not in read:
                 continue
             if is_nameless(seen, own.end) and other.end in seen.planned_name:
                 continue        # the planned cable's finding says it

@@ -17,30 +17,34 @@ from healthcheck.model.outcome import Owner, Severity
 from healthcheck.subnet.check.findings import FabricFinding, FabricPlace, FabricRule, PlaceKind
 from healthcheck.subnet.check.seen import CountedBefore, SeenSubnet
 from healthcheck.subnet.model import DeviceKind, FabricEnd, FabricPort, PortCounters
+from healthcheck.subnet.rates import gbps
 from inventory.text import many
 
 WAIT, SENT = "PortXmitWait", "PortXmitData"
 LIKE = 2.0          # loads that differ by less than this factor are equally
 PEERS = 8           # fewer equals say nothing of what is usual
 TIMES = 4.0         # a hot port waits so many times as long as half of its equals
-LEAST_SENT = 1 << 20    # units of four octets: an idle port's few waits are no congestion
+# An idle port's few waits are no congestion. It sent fewer units of four octets than this, or less than this
+# share of what its link carries: a check itself sends some megabytes through the ports near its node.
+LEAST_SENT, IDLE = 1 << 20, 1e-5
 
 
 @dataclass(frozen=True)
 class PortLoad:
     """A port between two samples: `between` says what it joins ("leaf to host"), which only equal ports
     share; `wait` and `sent` are by how much its counters grew, None where they were not read twice, or
-    fell."""
+    fell. One that sent less than `least` is idle."""
 
     end: FabricEnd
     between: str
     wait: int | None
     sent: int | None
+    least: int = LEAST_SENT
 
     @property
     def share(self) -> float | None:
         """Ticks of waiting by unit sent; None where either is not known, or too little was sent."""
-        if self.wait is None or self.sent is None or self.sent < LEAST_SENT:
+        if self.wait is None or self.sent is None or self.sent < self.least:
             return None
         return self.wait / self.sent
 
@@ -90,8 +94,8 @@ def congested(seen: SeenSubnet) -> Iterator[FabricFinding]:
     for end, between in joined.items():
         full = WAIT in now.full.get(end, frozenset())
         waits = [_waits(sample, end, between in waiting) for sample in (before, now)]
-        loads.append(PortLoad(end, between, None if full else grown(*waits),
-                              grown(before.count(end, SENT), now.count(end, SENT))))
+        sent = grown(before.count(end, SENT), now.count(end, SENT))
+        loads.append(PortLoad(end, between, None if full else grown(*waits), sent, _least(seen, end, before)))
     found = congestion(loads)
     yield from _unknown(seen, found)
     for spot in found.spots:
@@ -103,6 +107,12 @@ def congested(seen: SeenSubnet) -> Iterator[FabricFinding]:
             f"{seen.port_name(spot.end)} waits to send {spot.times:.1f} times as long as half of the "
             f"{spot.peers} other ports {spot.between} under like load", f"less than {TIMES:g} times",
             Severity.INFO, Owner.NETWORK, seen.subnet.name, port=spot.end)
+
+
+def _least(seen: SeenSubnet, end: FabricEnd, before: CountedBefore) -> int:
+    """How many units a port sends between the samples at least, unless it is idle."""
+    rate = gbps(seen.subnet.port(end))
+    return max(LEAST_SENT, int((rate or 0.0) * 1e9 / 32 * ((seen.at or 0.0) - before.time) * IDLE))
 
 
 def _waits(sample: PortCounters | CountedBefore, end: FabricEnd, has: bool) -> int | None:
@@ -154,7 +164,7 @@ def congestion(loads: Sequence[PortLoad]) -> Congestion:
             if times >= TIMES:
                 spots.append(HotSpot(load.end, between, times, len(peers)))
     unmeasured = tuple(load.end for load in loads
-                       if load.sent is None or (load.wait is None and load.sent >= LEAST_SENT))
+                       if load.sent is None or (load.wait is None and load.sent >= load.least))
     spots.sort(key=lambda spot: (-spot.times, spot.end))
     return Congestion(tuple(spots), unmeasured, tuple(unlike))
 

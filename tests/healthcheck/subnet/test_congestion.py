@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -109,6 +111,14 @@ def test_a_check_names_the_link_that_waits_as_information_and_nothing_where_equa
 def test_ports_of_which_it_was_not_read_what_they_sent_are_counted_as_not_known() -> None:
     (one,) = congested(fabric([BUSY] + [0] * 11, sent=False))
     assert one.unknown and one.severity is Severity.INFO and "not known of 24 ports" in one.observed
+
+
+def test_a_port_that_sent_next_to_nothing_of_what_its_link_carries_is_idle_and_one_that_sent_more_is_not_known() -> None:
+    seen = fabric([0] * 12)     # 400 Gb/s for 600 s carry 7.5e12 units
+    for sent, ports in ((70_000_000, 12), (80_000_000, 24)):
+        counters = PortCounters({end(at): {SENT: sent} for at in range(1, 13)}, zeros=True)
+        (one,) = congested(replace(seen, subnet=replace(seen.subnet, counters=counters)))
+        assert one.unknown and f"not known of {ports} ports" in one.observed      # the adapters' own counters were not read
 
 
 def test_a_wait_that_a_tool_leaves_out_is_none_only_where_equal_ports_show_that_they_have_the_counter() -> None:
