@@ -34,9 +34,13 @@ _SECONDS = 45.0
 
 def compile_rules(ruleset: Ruleset) -> dict[str, Any]:
     """The document; equal rulesets give equal documents."""
+    from healthcheck.watch.nodeload import LOAD
+
     sets, probes = {}, {}
     for (own, occasion) in _occasions(ruleset):
         made = ruleset.probe_set(_SECONDS, profiles=(own or None,), occasion=(occasion,) if occasion else ())
+        # No rule judges a load; muster watch --from-agent explains slow ranks by it.
+        made = dataclasses.replace(made, probes=(*made.probes, LOAD))
         probes.update({probe.id: probe.to_json() for probe in made.probes})
         limits = {"seconds": made.seconds, "reply_bytes": made.reply_bytes}
         sets[f"{own}/{occasion}"] = {**limits,

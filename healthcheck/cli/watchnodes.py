@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from healthcheck.facts.cache import FactCache
 from healthcheck.model.probes import KIB, Probe, ProbeKind, ProbeSet
-from healthcheck.watch.nodesignals import probes, signals_between
+from healthcheck.watch.nodesignals import probes, sampled, signals_between
 from healthcheck.watch.steplines import NoStepLine, looks_like, parse
 from inventory.errors import MusterError
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from healthcheck.model.recording import Recording
     from healthcheck.sweep.agents import Agents
     from healthcheck.watch.model import StepTime
+    from healthcheck.watch.samples import WatchSample
     from healthcheck.watch.signals import NodeSignal
     from inventory.model import Node
     from inventory.transport.base import Limits, Transport
@@ -35,7 +37,8 @@ class NodeSampler:
         """`steps`: also fetch the step times that ranks leave on their nodes."""
         self._nodes, self._transport, self._limits, self._every = nodes, transport, limits, every
         self._agents, self._steps = agents, steps
-        self._before: dict[str, Recording] = {}
+        self._before: dict[str, WatchSample] = {}
+        self._cache = FactCache()
         self._lock = threading.Lock()
         self._signals: list[NodeSignal] = []
         self._lines: list[StepTime] = []
@@ -91,24 +94,31 @@ class NodeSampler:
         limits = replace(self._limits, program_s=self._limits.program_s or wanted.seconds + 5)
         made = program.build(sent, nvml=self._agents is None)
         for answer in self._transport.run(self._nodes, made, limits):
-            recording = reply.within(reply.decode(answer), sent)
+            recording, previous = reply.within(reply.decode(answer), sent), None
             if self._agents is not None:
-                recording, _ = self._agents.snapshots(recording, wanted)
-            self._sampled(recording)
+                recording, previous = self._agents.snapshots(recording, wanted)
+            self.sampled(recording, previous)
             if self._over.is_set():
                 break
         self.rounds += 1
 
-    def _sampled(self, recording: Recording) -> None:
+    def sampled(self, recording: Recording, previous: Recording | None = None) -> None:
+        """Takes what a node said; of an agent also what it recorded before, which counts as the sample before
+        the first."""
         if recording.host is None:
             why = recording.failure.reason if recording.failure is not None else "no answer"
             with self._lock:
                 self._failures[recording.node] = why
             return
         before = self._before.get(recording.node)
-        found = signals_between(before, recording, recording.host.hostname) if before is not None else []
-        if before is None or before.host is None or before.host.time < recording.host.time:
-            self._before[recording.node] = recording
+        if before is None and previous is not None:
+            before = sampled(previous, self._cache)
+        # An agent that has not run again says nothing new.
+        newer = before is None or before.time < recording.host.time
+        sample = sampled(recording, self._cache) if newer else None
+        if sample is not None:
+            self._before[recording.node] = sample
+        found = signals_between(before, sample, recording.host.hostname) if before and sample else []
         lines = _lines(recording)
         with self._lock:
             self._failures.pop(recording.node, None)

@@ -10,10 +10,11 @@ from typing import Any
 from healthcheck.accounting.forecast import InterruptionForecast
 from healthcheck.report import forecast, watchkept
 from healthcheck.report.watchkept import KeptCause
+from healthcheck.store.watched import OF_PROGRAM
 from healthcheck.watch import document as watched
 from healthcheck.watch.goodput import JobGoodput
 from healthcheck.watch.mfu import Utilisation
-from healthcheck.watch.model import OF_PROGRAM, Certainty, SlowPattern, WatchFinding
+from healthcheck.watch.model import Certainty, SlowPattern, WatchFinding
 from inventory.text import clean
 from inventory.times import ago, utc
 
@@ -52,7 +53,7 @@ class JobReport:
 def suspects(findings: Sequence[WatchFinding]) -> tuple[str, ...]:
     """The hosts to start without: those a finding that lasts names, with a likely cause that is not the
     program's, or in a hang."""
-    ours = [one for one in findings if one.still and one.verdict.cause not in OF_PROGRAM]
+    ours = [one for one in findings if one.still and one.verdict.cause.name.lower() not in OF_PROGRAM]
     named = [host for one in ours for host in one.hosts if one.verdict.certainty is Certainty.LIKELY
              or (one.pattern is SlowPattern.HANG and one.ranks)]
     return tuple(dict.fromkeys(named))

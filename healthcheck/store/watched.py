@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from healthcheck.model.outcome import Owner, Severity, Status
 from healthcheck.model.problem import Problem
 from healthcheck.store.file import Store
-from healthcheck.watch.model import OF_PROGRAM
 from inventory.text import clean
 
 SLOWS = "watch-slow"
@@ -22,7 +21,8 @@ RULES = {SLOWS: "a node slows a running job, with a likely cause, as muster watc
 FRESH_S = 900.0
 LIKELY = "likely"
 HANG = "hang"
-_OF_PROGRAM = frozenset(cause.name.lower() for cause in OF_PROGRAM)
+# Causes by which the job's own program is slow: no node is to blame for them.
+OF_PROGRAM = frozenset(("data_loading", "garbage_collection"))
 _MOST = 4096        # rows that are read at once
 MOST_OF_JOB = 65_536        # rows of one job: all that a watch keeps of it, 1,000 findings of 64 nodes each
 
@@ -85,7 +85,7 @@ def problems(store: Store, now: float) -> list[Problem]:
                     "as fast as its peers", "", f"muster watch report {one.job}", one.began, one.seen, None,
                     1, None, None)
             for one in lasting(store, now)
-            if one.node and one.certainty == LIKELY and one.cause not in _OF_PROGRAM]
+            if one.node and one.certainty == LIKELY and one.cause not in OF_PROGRAM]
 
 
 def _read(rows: Iterable[sqlite3.Row]) -> Iterator[WatchedNode]:

@@ -2,7 +2,7 @@
 
 What comes in: lines of step times (`model.StepTime`), read from logs by `steptexts.StepLog` (the JSON form of
 `steplines`, Megatron-LM, NeMo, torchtitan, plain lines, nvrx reports); and what nodes say
-(`signals.NodeSignal`, made of two recordings by `nodesignals.signals_between`).
+(`signals.NodeSignal`, made of two samples by `nodesignals.signals_between`).
 
 `watcher.JobWatch` is the entry point, one for each job:
 
@@ -18,5 +18,5 @@ What comes in: lines of step times (`model.StepTime`), read from logs by `stepte
 
 Inside: `windows` gathers lines by step number (`attempts` tells restarts apart), `late` judges one window,
 `track` who stays late, `groups` and `places` who is slow together, `jobwide` what slows all, `hang` who did
-not come, `causes` weighs signals. Memory is bounded by the number of ranks.
+not come, `causes` weighs signals, which `signalstore` keeps. Memory is bounded by the number of ranks.
 """

@@ -32,6 +32,7 @@ _COMMON = 0.5           # share of the finding's hosts that must measure it, whe
 # States that last as long as what they slow: one that was there for a part of the time only is not the cause.
 _LASTING = (SignalKind.THERMAL, SignalKind.POWER_BRAKE, SignalKind.POWER_CAP, SignalKind.CLOCKS,
             SignalKind.PCIE)
+_SOMEWHERE = "what was lost was lost on the way: at its link, at that of whom it sends to, or between them"
 # What the first brings about by itself: swapping reads disks and stops tasks, collecting garbage wants a CPU.
 _BRINGS = {WatchCause.HOST_MEMORY: (WatchCause.STORAGE, WatchCause.CPU),
            WatchCause.GARBAGE_COLLECTION: (WatchCause.CPU,), WatchCause.STORAGE: (WatchCause.DATA_LOADING,)}
@@ -73,8 +74,10 @@ def cause_of(slowness: Slowness, store: SignalStore) -> CauseVerdict:
     clear = len(ranked) == 1 or (ranked and ranked[0][1].strength >= _CLEARLY * ranked[1][1].strength)
     if clear and not any(case.blocks for _, case in ranked[1:]) and not ranked[0][1].weak:
         cause, case = ranked[0]
-        return CauseVerdict(cause, Certainty.LIKELY, tuple(case.words), tuple(one for one, _ in ranked[1:]),
-                            tuple(case.hosts))
+        rivals = tuple(one for one, _ in ranked[1:])
+        if case.kinds and all(kind.of_path for kind in case.kinds):
+            return CauseVerdict(cause, Certainty.POSSIBLE, (*case.words, _SOMEWHERE), rivals)
+        return CauseVerdict(cause, Certainty.LIKELY, tuple(case.words), rivals, case.worst())
     if ranked:
         words = tuple(word for _, case in ranked for word in case.words)
         return CauseVerdict(WatchCause.UNKNOWN, Certainty.NONE, words, tuple(one for one, _ in ranked))
@@ -91,7 +94,12 @@ class _Case:
     weak: bool = False
     words: list[str] = field(default_factory=list)
     kinds: set[SignalKind] = field(default_factory=set)
-    hosts: dict[str, None] = field(default_factory=dict)
+    hosts: dict[str, float] = field(default_factory=dict)
+
+    def worst(self) -> tuple[str, ...]:
+        """The hosts whose own measurements speak for it about as strongly as any."""
+        most = max(self.hosts.values(), default=0.0)
+        return tuple(host for host, strength in self.hosts.items() if _CLEARLY * strength > most)
 
 
 def _by_signals(slowness: Slowness, store: SignalStore) -> dict[WatchCause, _Case]:
@@ -123,8 +131,11 @@ def _by_signals(slowness: Slowness, store: SignalStore) -> dict[WatchCause, _Cas
         if kind in _LASTING and not _lasts(kind, strongest, slowness, store):
             continue
         case = found[kind.cause]
-        case.strength = max(case.strength, strongest.value / kind.least)
-        case.hosts |= dict.fromkeys([strongest.host, *(having if slowness.level is WatchLevel.PLACE else ())])
+        strength = strongest.value / kind.least
+        case.strength = max(case.strength, strength)
+        if not kind.of_path:
+            for host in (strongest.host, *(having if slowness.level is WatchLevel.PLACE else ())):
+                case.hosts[host] = max(case.hosts.get(host, 0.0), strength)
         top = _top(kind, others, slowness, store) if others else ""
         beside = f", {len(others)} other nodes at most {top}" if others else ""
         part = f" ({strongest.part})" if strongest.part else ""
@@ -163,7 +174,9 @@ def _of_most(slowness: Slowness, store: SignalStore) -> dict[WatchCause, _Case]:
             continue
         usual = median([now[host] for host in grown])
         case = found[kind.cause]
-        case.strength, case.hosts = max(case.strength, usual / kind.least), dict.fromkeys(grown)
+        case.strength = max(case.strength, usual / kind.least)
+        if not kind.of_path:
+            case.hosts |= {host: now[host] / kind.least for host in grown}
         case.kinds.add(kind)
         earlier = kind.shown(median([before[host] or 0.0 for host in grown])).rpartition(": ")[2]
         case.words.append(f"{len(grown)} of {len(now)} nodes: {kind.shown(usual)} in the median, before "

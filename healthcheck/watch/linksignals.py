@@ -1,7 +1,7 @@
 """Signals of a node's links: RDMA ports, Ethernet interfaces, NVLinks, and the PCI Express links of adapters.
 
 A link that came back at a lower speed counts no errors. Its speed is compared with its own in the sample
-before, and with the fastest of its kind on the node: nobody says what is right for it, so what was so before
+before, and with the fastest of its kind on the node: no one says what is right for it, so what was so before
 the job was slow, or is so on the other nodes, explains nothing (`healthcheck.watch.causes`).
 """
 
@@ -22,6 +22,8 @@ FACTS = ("ports", "port_fatal_counters", "port_rate_counters", "netdevs", "hcas"
 _MODULES = (counter, hca, netdev, nvlink, port)
 # Of these a link has few or none; CRC errors, which it corrects by itself, come on healthy ones.
 _NVLINK = (("nvlink_errors", ("replay", "recovery")), ("nvlink5_errors", ("link_recovery_events",)))
+# Counters of the transport, and those that are like them: the sender counts what was lost anywhere.
+_OF_PATHS = {"local_ack_timeout_err", "roce_slow_restart", "sequence_errors"}
 
 
 def of_links(pair: SamplePair) -> Iterator[NodeSignal]:
@@ -50,8 +52,8 @@ def _errors(pair: SamplePair) -> Iterator[NodeSignal]:
 
     for fact in ("port_fatal_counters", "port_rate_counters"):
         for before, after in pair.subjects(fact):
-            device = after.name.removesuffix(f" {after.counter}")
-            counted(SignalKind.LINK_ERRORS, device, grown_by(before, after, "value"), f"by {after.counter}")
+            device, kind = after.name.removesuffix(f" {after.counter}"), _kind(after.counter)
+            counted(kind, device, grown_by(before, after, "value"), f"by {after.counter}")
     for before, after in pair.subjects("netdevs"):
         for name in ("rx_errors", "tx_errors"):
             counted(SignalKind.LINK_ERRORS, after.name, grown_by(before, after, name), f"by {name}")
@@ -63,6 +65,13 @@ def _errors(pair: SamplePair) -> Iterator[NodeSignal]:
                         f"by {name} of NVLink {link}")
     for (kind, device), (grown, by) in most.items():
         yield pair.signal(kind, grown / pair.seconds, device, beside=by)
+
+
+def _kind(name: str) -> SignalKind:
+    """What a port's counter speaks of: its link, or a connection's whole way."""
+    spec = counter.BY_NAME.get(name)
+    of_path = spec is not None and {spec.name, spec.like} & _OF_PATHS
+    return SignalKind.REPEATS if of_path else SignalKind.LINK_ERRORS
 
 
 def _port_speed(one: Any) -> tuple[str, float] | None:

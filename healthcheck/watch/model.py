@@ -129,10 +129,6 @@ class WatchCause(Enum):
     UNKNOWN = "cannot tell"
 
 
-# What the job's own program does: no node is to blame for it.
-OF_PROGRAM = frozenset((WatchCause.DATA_LOADING, WatchCause.GARBAGE_COLLECTION))
-
-
 class Certainty(Enum):
     """How sure a cause is."""
 

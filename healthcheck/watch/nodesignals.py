@@ -1,4 +1,4 @@
-"""Signals of a node: what two recordings of it, some seconds apart, say of the time between."""
+"""Signals of a node: what two samples of it, some seconds apart, say of the time between."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator, Mapping
 from healthcheck.checks.gpu_power import HW_POWER_BRAKE, HW_THERMAL, SW_POWER_CAP, SW_THERMAL
 from healthcheck.facts import edac, gpu
 from healthcheck.facts.base import FACTS, Captures
+from healthcheck.facts.cache import FactCache
 from healthcheck.facts.values import Fact, Unread, reading
 from healthcheck.model.probes import Probe, ProbeSet
 from healthcheck.model.recording import Recording
 from healthcheck.watch import linksignals
 from healthcheck.watch.nodeload import LOAD, NodeLoad, load_of
-from healthcheck.watch.samples import SamplePair, grown_by
+from healthcheck.watch.samples import SamplePair, WatchSample, grown_by, sample_of
 from healthcheck.watch.signals import NodeSignal, SignalKind, gpu_name
 
 _FACTS = ("gpus", "memory_parts", *linksignals.FACTS)
@@ -38,16 +39,21 @@ def probes() -> ProbeSet:
     return ProbeSet.of(dict.fromkeys(wanted), _SECONDS)
 
 
-def signals_between(before: Recording, after: Recording, host: str = "") -> list[NodeSignal]:
-    """The signals of one node; none where it was booted in between or was not reached. `host` is what ranks
-    call it, by default the node's name."""
-    if before.host is None or after.host is None or before.host.boot_id != after.host.boot_id:
+def sampled(recording: Recording, cache: FactCache | None = None) -> WatchSample | None:
+    """What is kept of a recording until the next; None where the node was not reached. Nodes share equal
+    facts by way of the cache."""
+    if recording.host is None:
+        return None
+    captures = Captures(recording, cache)
+    return sample_of(recording, recording.host, _load(captures), captures, _FACTS)
+
+
+def signals_between(before: WatchSample, after: WatchSample, host: str = "") -> list[NodeSignal]:
+    """The signals of one node; none where it was booted in between. `host` is what ranks call it, by default
+    the node's name."""
+    if before.boot != after.boot or after.time <= before.time:
         return []
-    seconds = after.host.time - before.host.time
-    if seconds <= 0:
-        return []
-    pair = SamplePair(Captures(before), Captures(after), host or after.node, before.received, after.received,
-                 seconds)
+    pair = SamplePair(before, after, host or after.node)
     found: list[NodeSignal] = []
     for part in (_of_load, _of_gpus, _of_memory, linksignals.of_links):
         found += part(pair)
@@ -70,7 +76,7 @@ def _load(captures: Captures) -> NodeLoad:
 
 
 def _of_load(pair: SamplePair) -> Iterator[NodeSignal]:
-    yield from load_signals(_load(pair.before), _load(pair.after), pair.seconds, pair.signal)
+    yield from load_signals(pair.before.load, pair.after.load, pair.seconds, pair.signal)
 
 
 def load_signals(before: NodeLoad, after: NodeLoad, seconds: float,

@@ -2,37 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.values import Fact, Partial, Unmeasured, reading
+from healthcheck.model.recording import Host, Recording
+from healthcheck.watch.nodeload import NodeLoad
 from healthcheck.watch.signals import NodeSignal, SignalKind
 
 
 @dataclass(frozen=True)
-class SamplePair:
-    """Two samples of a node and the seconds between them, by its own clock; `since` and `until` are by the
-    head's. `host` is what ranks call the node."""
+class WatchSample:
+    """What a node said at one time: `time` (epoch seconds by its own clock) and `received` (by the head's),
+    its load, and facts by name and identity."""
 
-    before: Captures
-    after: Captures
+    node: str
+    boot: str
+    time: float
+    received: float
+    load: NodeLoad
+    facts: Mapping[str, Mapping[tuple[Any, ...], Any]]
+
+
+def sample_of(recording: Recording, host: Host, load: NodeLoad, captures: Captures,
+              names: Iterable[str]) -> WatchSample:
+    """The sample with these facts."""
+    return WatchSample(recording.node, host.boot_id, host.time, recording.received, load,
+                      {name: {_identity(one): one for one in _built(captures, name)} for name in names})
+
+
+@dataclass(frozen=True)
+class SamplePair:
+    """Two samples of a node; `host` is what ranks call it."""
+
+    before: WatchSample
+    after: WatchSample
     host: str
-    since: float
-    until: float
-    seconds: float
+
+    @property
+    def seconds(self) -> float:
+        """Between the two, by the node's clock."""
+        return self.after.time - self.before.time
 
     def signal(self, kind: SignalKind, value: float, part: str = "",
                gpu: frozenset[str] = frozenset(), beside: str = "") -> NodeSignal:
         """A signal of this node over this time."""
-        return NodeSignal(self.host, kind, value, self.since, self.until, part, gpu, beside)
+        return NodeSignal(self.host, kind, value, self.before.received, self.after.received, part, gpu,
+                          beside)
 
     def subjects(self, name: str) -> Iterator[tuple[Any, Any]]:
         """The members of a fact that both samples have, by identity."""
-        earlier = {_identity(one): one for one in _built(self.before, name)}
-        for one in _built(self.after, name):
-            if (identity := _identity(one)) in earlier:
+        earlier = self.before.facts[name]
+        for identity, one in self.after.facts[name].items():
+            if identity in earlier:
                 yield earlier[identity], one
 
 

@@ -34,6 +34,7 @@ class SignalKind(Enum):
                   "%")
     NVLINK_ERRORS = ("replays and recoveries of an NVLink", WatchCause.LINK, 0.1, _NETWORK, "/s")
     RETRANSMITS = ("segments sent again by TCP", WatchCause.LINK, 0.002, _NETWORK, "%")
+    REPEATS = ("timeouts and repeats of an RDMA port", WatchCause.LINK, 0.1, _NETWORK, "/s")
     PCIE = ("PCIe link below its own best", WatchCause.PCIE, 0.25, _HOST, "%")
     PCIE_REPLAYS = ("PCIe replays", WatchCause.PCIE, 1.0, _HOST, "/s")
     ADAPTER_PCIE = ("PCIe link of an adapter below its own best", WatchCause.PCIE, 0.25, _NETWORK, "%")
@@ -50,6 +51,12 @@ class SignalKind(Enum):
     def __init__(self, words: str, cause: WatchCause, least: float, phases: tuple[StepPhase, ...],
                  unit: str) -> None:
         self.words, self.cause, self.least, self.phases, self.unit = words, cause, least, phases, unit
+
+    @property
+    def of_path(self) -> bool:
+        """Whether it counts what was lost on the way to a peer: at the host's own link, at the peer's, or
+        between them."""
+        return self in (SignalKind.RETRANSMITS, SignalKind.REPEATS)
 
     def shown(self, value: float) -> str:
         """The value in words, such as `time in thermal slowdown 34 %`."""

@@ -98,6 +98,7 @@ class JobWatch:
         self.most = 0              # windows of one attempt
         self._cells, self._late_cells = 0, 0
         self._open: dict[str, str] = {}                     # what is going on -> id of its finding
+        self._since: dict[str, int] = {}                    # of what slows the job: its first window
         self._heard = 0.0
 
     @property
@@ -385,8 +386,10 @@ class JobWatch:
         alone = len(seen.slots) - seen.judged
         if alone > 0 and seen.basis is not OwnBasis.TOTALS:
             words.append(f"{alone} of {len(seen.slots)} ranks could not be compared")
-        run = LateRun(since=speed.since, windows=max(1, self._number - speed.since + 1))
-        slowness = Slowness(WatchLevel.JOB, hosts, self._begin(speed.since), values.time, speed.pattern,
+        # The series forgets old windows; what goes on began when it was first seen.
+        since = self._since[what] = min(speed.since, self._since.get(what, speed.since))
+        run = LateRun(since=since, windows=max(1, self._number - since + 1))
+        slowness = Slowness(WatchLevel.JOB, hosts, self._begin(since), values.time, speed.pattern,
                             speed.phase, speed.of_gc / speed.lost_s if speed.lost_s > 0 else 0.0)
         return self._put(what, slowness, WatchLevel.JOB, (), (), values, run, speed.lost_s, speed.usual_s,
                          tuple(words))
@@ -426,6 +429,7 @@ class JobWatch:
 
     def _end(self, what: str) -> list[WatchFinding]:
         id_ = self._open.pop(what, None)
+        self._since.pop(what, None)
         if id_ is None or id_ not in self.findings:
             return []
         self.findings[id_] = replace(self.findings[id_], still=False)

@@ -23,6 +23,7 @@ from healthcheck.checks.base import CHECKS
 from healthcheck.config.codec import from_plain, to_plain
 from healthcheck.config.rulesfolder import packaged
 from healthcheck.ruleset.ruleset import Ruleset, load_ruleset
+from healthcheck.watch.nodeload import LOAD
 from healthcheck.xid.xidtable import XidTable
 from inventory.errors import UsageError
 from inventory.model import Lifecycle, LifecycleState, Node, PortPlan
@@ -60,12 +61,12 @@ def test_where_rules_are_installed_on_the_head_is_not_told() -> None:
     assert str(packaged()) not in json.dumps(DOCUMENT)
 
 
-def test_the_probes_of_every_profile_and_occasion_are_those_of_home() -> None:
+def test_the_probes_of_every_profile_and_occasion_are_those_of_home_and_the_load_that_watch_reads() -> None:
     for own in (None, "unprivileged"):
         for occasion in ("", "timer", "gate"):
             home = PACKAGED.probe_set(45.0, profiles=(own,), occasion=(occasion,) if occasion else ())
             told = DOCUMENT["sets"][f"{own or ''}/{occasion}"]
-            assert [DOCUMENT["probes"][name] for name in told["probes"]] == home.to_json()["probes"]
+            assert [DOCUMENT["probes"][name] for name in told["probes"]] == [*home.to_json()["probes"], LOAD.to_json()]
             assert (told["seconds"], told.get("cpu_seconds")) == (home.seconds, home.cpu_seconds)
 
 
@@ -85,7 +86,7 @@ def test_a_plug_ins_rule_is_judged_at_home_and_its_probes_are_collected(
     document = compile_rules(ruleset)
     (read,) = read_rules(json.loads(json.dumps(document))).rules
     assert "site.own" not in CHECKS and read.left_out == "judged at home: its check is a plug-in's"
-    assert document["sets"]["/timer"]["probes"] == ["host.swap"]
+    assert document["sets"]["/timer"]["probes"] == ["host.swap", LOAD.id]
 
 
 def damaged(document: Any, path: list[int], value: Any) -> Any:

@@ -69,6 +69,7 @@ FAULTS: Mapping[str, Callable[[float], Change]] = {
     "slow requests": lambda seconds: load(spent=20 * seconds),
     "a port that flaps": lambda seconds: files("port.sysfs", link_downed=f"{int(seconds // 40)}\n"),
     "a port with errors": lambda seconds: files("port.counters", link_error_recovery=f"{int(2 * seconds)}\n"),
+    "a port with timeouts": lambda seconds: files("port.counters", local_ack_timeout_err=f"{int(4 * seconds)}\n"),
     "a port at half speed": lambda _: files("port.sysfs", rate="200 Gb/sec (4X HDR)\n"),
     "a port with one lane": lambda _: files("port.sysfs", rate="100 Gb/sec (1X NDR)\n"),
     "a port that is down": lambda _: files("port.sysfs", state="1: DOWN\n", phys_state="2: Polling\n"),

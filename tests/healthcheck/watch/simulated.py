@@ -34,7 +34,7 @@ COMPUTE_S, DATA_S, COMMUNICATION_S = 0.8, 0.02, 0.15
 class Planted:
     """A fault: its kind, whom it is on, how much longer that takes, and from which step on (to which)."""
 
-    kind: str       # compute, data, oscillation, drift, rack, checkpoint, loading, network, gc, start
+    kind: str       # compute, data, oscillation, drift, rack, checkpoint, loading, network, flapping, gc, start
     ranks: tuple[int, ...] = ()
     factor: float = 1.0
     since: int = 0
@@ -99,7 +99,7 @@ class SimulatedJob:
                     own[rank] += more * COMPUTE_S * min(1.0, (last - fault.since) / 400)
             elif fault.kind == "loading":
                 data = [one + more * COMPUTE_S for one in data]
-            elif fault.kind == "network":
+            elif fault.kind == "network" or (fault.kind == "flapping" and last // (4 * self.every) % 2):
                 common += more * COMPUTE_S
             elif fault.kind == "checkpoint":
                 checkpoint += more * COMPUTE_S

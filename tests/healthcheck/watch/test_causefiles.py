@@ -7,8 +7,8 @@ from itertools import pairwise
 
 import pytest
 
-from healthcheck.watch.model import Certainty, StepTime, WatchCause, WatchFinding, WatchLevel
-from healthcheck.watch.nodesignals import signals_between
+from healthcheck.watch.model import Certainty, SlowPattern, StepTime, WatchCause, WatchFinding, WatchLevel
+from healthcheck.watch.nodesignals import sampled, signals_between
 from healthcheck.watch.signals import NodeSignal
 from healthcheck.watch.watcher import JobWatch
 from tests.healthcheck.watch.nodefiles import FAULTS, GPU, sample
@@ -31,14 +31,16 @@ DATA = {"disk pressure": WatchCause.STORAGE, "slow requests": WatchCause.STORAGE
 NETWORK = {
     **dict.fromkeys(("a port that flaps", "a port with errors", "a port at half speed", "a port with one lane", "a port that is down",
                      "an interface that flaps", "an interface at a tenth", "an interface without a link", "an interface with errors",
-                     "segments sent again", "an NVLink that recovers"), WatchCause.LINK),
+                     "an NVLink that recovers"), WatchCause.LINK),
     "an adapter's PCIe lanes": WatchCause.PCIE,
 }
+# What a sender counts, wherever it was lost.
+PATHS = ("segments sent again", "a port with timeouts")
 OF_RANKS = {**COMPUTE, **DATA}
 
 
 def kind_of(fault: str) -> str:
-    return "network" if fault in NETWORK else "data" if fault in DATA else "compute"
+    return "network" if fault in NETWORK or fault in PATHS else "data" if fault in DATA else "compute"
 
 
 @cache
@@ -53,8 +55,8 @@ def lines_of(kind: str, rank: int | None) -> tuple[tuple[float, tuple[StepTime, 
 def signals(host: int, fault: str, began: float, since: float) -> tuple[NodeSignal, ...]:
     """What a minute's samples of one node bring, which has the fault (if any) since then."""
     times = [began + SAMPLE_S * count for count in range(SAMPLES)]
-    series = [sample(f"gpu{host:04}", time, fault, since) for time in times]
-    return tuple(found for before, after in pairwise(series) for found in signals_between(before, after))
+    series = [sampled(sample(f"gpu{host:04}", time, fault, since)) for time in times]
+    return tuple(found for before, after in pairwise(series) if before and after for found in signals_between(before, after))
 
 
 def watched(fault: str, kind: str, rank: int | None, host: int = BAD, *, from_begin: bool = False) -> list[WatchFinding]:
@@ -76,7 +78,7 @@ def told(found: WatchFinding) -> tuple[WatchCause, Certainty]:
 
 
 def test_every_fault_that_can_be_planted_is_expected_of_some_rank_or_job() -> None:
-    assert set(FAULTS) == {*OF_RANKS, *NETWORK, "locked clocks"}
+    assert set(FAULTS) == {*OF_RANKS, *NETWORK, *PATHS, "locked clocks"}
     claimed = {*OF_RANKS.values(), *NETWORK.values()}
     assert claimed == set(WatchCause) - {WatchCause.DATA_LOADING, WatchCause.GARBAGE_COLLECTION, WatchCause.UNKNOWN}
 
@@ -94,6 +96,13 @@ def test_a_job_that_waits_has_the_link_that_its_nodes_files_show(fault: str) -> 
     assert one.verdict.hosts == (f"gpu{BAD:04}",)
 
 
+@pytest.mark.parametrize("fault", PATHS)
+def test_what_a_sender_repeats_makes_a_link_possible_and_names_no_host(fault: str) -> None:
+    (one,) = watched(fault, "network", None)
+    assert (one.level, *told(one), one.verdict.hosts) == (WatchLevel.JOB, WatchCause.LINK, Certainty.POSSIBLE, ())
+    assert f"gpu{BAD:04}" in one.verdict.evidence[0] and "at that of whom it sends to" in one.verdict.evidence[-1]
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_what_a_node_measures_accuses_no_rank_of_a_healthy_job(fault: str) -> None:
     assert watched(fault, "none", None) == []
@@ -107,10 +116,17 @@ def test_beside_a_slow_rank_the_same_measurements_of_another_node_explain_nothin
     assert not one.verdict.hosts and one.verdict.certainty is not Certainty.LIKELY
 
 
-@pytest.mark.parametrize("fault", [*OF_RANKS, *NETWORK])
+@pytest.mark.parametrize("fault", [*OF_RANKS, *NETWORK, *PATHS])
 def test_what_was_so_before_the_job_was_slow_explains_no_change(fault: str) -> None:
-    (one,) = watched(fault, kind_of(fault), None if fault in NETWORK else RANK, from_begin=True)
-    assert one.verdict.certainty is not Certainty.LIKELY and not one.verdict.hosts, one.verdict
+    (one,) = watched(fault, kind_of(fault), None if kind_of(fault) == "network" else RANK, from_begin=True)
+    assert one.verdict.cause in (WatchCause.UNKNOWN, WatchCause.DATA_LOADING) and not one.verdict.hosts, one.verdict
+
+
+@pytest.mark.parametrize(("fault", "kind", "cause"), [("power cap", "oscillation", WatchCause.POWER), ("power brake", "oscillation", WatchCause.POWER),
+                                                      ("a port that flaps", "flapping", WatchCause.LINK)])
+def test_what_comes_and_goes_has_the_cause_that_comes_and_goes_with_it(fault: str, kind: str, cause: WatchCause) -> None:
+    found = watched(fault, kind, RANK if kind == "oscillation" else None)
+    assert [(one.pattern, *told(one)) for one in found] == [(SlowPattern.OSCILLATION, cause, Certainty.LIKELY)]
 
 
 def test_low_clocks_alone_are_shown_and_are_no_cause() -> None:

@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 
 from healthcheck.model.recording import Capture, FileCapture, Host, Outcome, Recording
 from healthcheck.watch.nodeload import LOAD, NodeLoad, load_of
-from healthcheck.watch.nodesignals import probes, signals_between
-from healthcheck.watch.signals import SignalKind
+from healthcheck.watch.nodesignals import probes, sampled
+from healthcheck.watch.nodesignals import signals_between as between
+from healthcheck.watch.signals import NodeSignal, SignalKind
+from inventory.transport.base import Failure, Stage
 from tests.healthcheck import machine
 
 THEN: Mapping[str, str] = {
@@ -38,6 +40,16 @@ def recording(files: Mapping[str, str], time: float, boot: str = "b") -> Recordi
     entries = {path: FileCapture(Outcome.DONE, text) for path, text in files.items()}
     return Recording("gpu001", time, Host("gpu001", boot, time, 0, "3.11.2", "x86_64", 0.1), None,
                      {LOAD.id: Capture(Outcome.DONE, files=entries)})
+
+
+def signals_between(first: Recording, second: Recording) -> list[NodeSignal]:
+    before, after = sampled(first), sampled(second)
+    assert before is not None and after is not None
+    return between(before, after)
+
+
+def test_a_node_that_was_not_reached_is_no_sample() -> None:
+    assert sampled(Recording("gpu001", 100.0, None, Failure(Stage.CONNECT, "refused"), {})) is None
 
 
 def test_counters_become_shares_and_rates_of_the_time_between() -> None:

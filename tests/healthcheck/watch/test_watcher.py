@@ -67,6 +67,14 @@ def test_a_rank_that_is_slow_now_and_then_oscillates() -> None:
     assert (one.ranks, one.pattern) == ((7,), SlowPattern.OSCILLATION)
 
 
+@pytest.mark.parametrize("kind", ["flapping", "network"])
+def test_what_slows_the_job_began_when_it_was_first_seen_however_long_it_goes_on(kind: str) -> None:
+    one = only(watched(Planted(kind, factor=1.2, since=300), steps=2500, ranks=8))
+    assert (one.level, one.ranks, one.phase, one.still) == (WatchLevel.JOB, (), StepPhase.COMMUNICATION, True)
+    assert one.pattern is (SlowPattern.OSCILLATION if kind == "flapping" else SlowPattern.STEP_DOWN)
+    assert abs(one.since_step - 300) <= 30
+
+
 def test_a_rank_that_decays_slowly_drifts() -> None:
     one = only(watched(Planted("drift", (7,), 1.5, since=150)))
     assert (one.ranks, one.pattern) == ((7,), SlowPattern.DRIFT)
